@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+#include <stdint.h>
+/* Microseconds. CLOCK_MONOTONIC and CLOCK_REALTIME. Any thread. */
+uint64_t clock_monotonic_usec(void);
+uint64_t clock_realtime_usec(void);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Files: whole reads and writes, maps, durable replacement. All retry EINTR and short transfers. */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+
+/* Exactly @n bytes, or an error (end of file: -ERR_FORMAT "… ends early"). */
+int file_pread(int fd, void *dst, size_t n, uint64_t offset, struct err *e);
+int file_pwrite(int fd, const void *src, size_t n, uint64_t offset, struct err *e);
+/* Read a whole regular file of at most @max bytes; *ret is NUL-terminated and to be freed. */
+int file_read_all(const char *path, size_t max, char **ret, size_t *ret_size, struct err *e);
+/* Write to a temporary file beside @path, fsync, rename over @path, fsync the directory. */
+int file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
+/* fsync the directory that holds @path. */
+int file_sync_parent(const char *path, struct err *e);
+/* mkdir -p with @mode for the directories it makes. */
+int file_mkdir_p(const char *path, mode_t mode, struct err *e);
+
+/* A file mapped read-only, shared. */
+struct file_map {
+        const uint8_t *data; /* NULL for an empty file */
+        size_t size;
+        int fd; /* -1 when not open */
+};
+#define FILE_MAP_NULL ((struct file_map){.fd = -1})
+int file_map_open(struct file_map *ret, const char *path, struct err *e);
+void file_map_close(struct file_map *m);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * XXH64, after its published specification (xxHash fast digest algorithm, doc/xxhash_spec.md).
+ * Not for secrets, and collisions can be made on purpose: used for checksums of spill records and
+ * for chained token hashes, which are verified by comparison. Maps whose keys peers choose use
+ * SipHash-2-4 (Aumasson and Bernstein 2012) under a random key.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+struct hash64 {
+        uint64_t v[4];
+        uint64_t seed, total;
+        uint8_t tail[32];
+        size_t n_tail;
+};
+
+uint64_t hash64(const void *data, size_t n, uint64_t seed);
+void hash64_init(struct hash64 *h, uint64_t seed);
+void hash64_update(struct hash64 *h, const void *data, size_t n);
+uint64_t hash64_digest(const struct hash64 *h);
+
+/* SipHash-2-4. */
+uint64_t hash64_keyed(const void *data, size_t n, const uint64_t key[2]);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Roles to tokens, per template family.
+ *
+ * History is never rendered again (I1): a turn only appends tokens. So a family is written as what
+ * to append: the tokens that open the conversation, close what the model left open, carry one
+ * message, and invite the reply. Message text is tokenised apart from the template's own text and
+ * can't become control tokens. The family is recognised from the GGUF's tokenizer.chat_template.
+ * Immutable; any thread.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "tok/tok.h"
+
+struct err;
+struct chat;
+
+enum chat_role { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_RAW, CHAT_N_ROLES };
+const char *chat_role_name(enum chat_role r); /* "system" ... "raw" */
+/* 0 or 1 if unknown. */
+int chat_role_parse(const char *name, enum chat_role *ret);
+
+/* @template_text may be NULL: then only raw turns are possible (chat_family() is "none", and
+ * chat_append_message() gives -ERR_UNSUPPORTED). An unknown template is treated the same. */
+int chat_new(struct chat **ret, const struct tok *t, const char *template_text,
+        size_t template_size, struct err *e);
+struct chat *chat_free(struct chat *c);
+DEFINE_CLEANUP(struct chat *, chat_free);
+const char *chat_family(const struct chat *c); /* "chatml", "llama3", ..., "none" */
+
+/* What the tokens so far ended with. */
+enum chat_state {
+        CHAT_EMPTY,  /* no tokens yet */
+        CHAT_CLOSED, /* the last message is complete, with everything that follows it */
+        CHAT_OPEN_REPLY /* a reply without its end token (limit, stop string, cancelled) */,
+        CHAT_ENDED_REPLY /* a reply that ended with an end-of-generation token */
+};
+/*
+ * Append to @out the tokens for one message of @role after @state: closing what is open, then the
+ * message. A system message is only valid first (CHAT_EMPTY) unless the family allows it anywhere;
+ * families without a system role put it in front of the first user message (the implementation
+ * documents how; -ERR_UNSUPPORTED if it can't). @text need not be UTF-8 valid; -ERR_LIMIT past @max
+ * tokens.
+ */
+int chat_append_message(const struct chat *c, enum chat_state state, enum chat_role role,
+        const char *text, size_t size, size_t max, struct tok_ids *out, struct err *e);
+/* Append the tokens that invite the assistant's reply (state after a user message). */
+int chat_append_reply_start(const struct chat *c, size_t max, struct tok_ids *out, struct err *e);

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The engine: conversations over one model, as the daemon sees it. Requests go in, events come out;
+ * nothing here blocks the caller. Behind it stand the engine thread (model, sequences, pool) and
+ * the I/O workers (spill files, register).
+ *
+ * 1. Every submitted request ends with exactly one final event (final == true).
+ * 2. An event with kind DONE, or a result that changed something, is sent after its transaction is
+ * durable (I4).
+ * 3. Requests on one conversation that change it do not overlap: the second gets ERR_BUSY.
+ * 4. A conversation is reached by (uid, id or name); a foreign one is "not found" (I6). uid checks
+ * are done here; request.admin lifts them for metadata (list, stats).
+ *
+ * One loop thread calls everything below, except where noted.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/sampling.h"
+
+struct engine;
+
+struct engine_options {
+        const char *model_path;
+        const char *state_dir; /* made 0700 if missing: register.db, spill/ */
+        uint64_t pool_size;    /* bytes of the ledger; 0: auto */
+        uint32_t n_threads;    /* 0: all CPUs this process may use */
+        uint32_t context;      /* 0: the model's */
+        bool kv_f32;           /* else f16 */
+        uint32_t batch_tokens; /* tokens per step, prefill chunk included */
+        uint32_t max_active;   /* conversations generating at the same time; others queue */
+        uint32_t default_max_tokens;
+        uint32_t max_conversations_per_uid, max_requests_per_uid, max_queued;
+        uint64_t disk_limit; /* bytes of spill files; 0: no limit */
+        uint64_t disk_floor; /* free bytes left on the file system */
+        uint32_t max_isa;    /* enum kern_isa, tests; default KERN_N_ISA (no cap) */
+};
+#define ENGINE_OPTIONS_DEFAULT                                                                     \
+        ((struct engine_options){.batch_tokens = 256,                                              \
+                .max_active = 16,                                                                  \
+                .default_max_tokens = 512,                                                         \
+                .max_conversations_per_uid = 10000,                                                \
+                .max_requests_per_uid = 64,                                                        \
+                .max_queued = 1024,                                                                \
+                .disk_floor = 256u << 20,                                                          \
+                .max_isa = UINT32_MAX})
+
+/* Loads the model, opens the register, sweeps the spill folder, starts the threads. A state folder
+ * in use by another engine is -ERR_BUSY. */
+int engine_open(struct engine **ret, const struct engine_options *o, struct err *e);
+/* Begin to stop: new requests get ERR_SHUTDOWN, running generations are cancelled (their partial
+ * replies are committed, finish CANCELLED), dirty memory is spilled. When all is done the event
+ * ENGINE_STOPPED comes. */
+void engine_stop(struct engine *en);
+/* Joins the threads. Before ENGINE_STOPPED it stops as kill -9 would (nothing is lost that was
+ * acknowledged). */
+struct engine *engine_free(struct engine *en);
+DEFINE_CLEANUP(struct engine *, engine_free);
+
+enum engine_verb {
+        ENGINE_OPEN,
+        ENGINE_CONTINUE,
+        ENGINE_FORK,
+        ENGINE_REWIND,
+        ENGINE_CLOSE,
+        ENGINE_GET,
+        ENGINE_LIST,
+        ENGINE_UPDATE,
+        ENGINE_WARM,
+        ENGINE_EVICT,
+        ENGINE_CANCEL, /* whatever the conversation is doing */
+        ENGINE_TOKENIZE,
+        ENGINE_MODEL_INFO,
+        ENGINE_STATS,
+        ENGINE_N_VERBS
+};
+
+enum engine_input {
+        ENGINE_INPUT_NONE,
+        ENGINE_INPUT_MESSAGE,
+        ENGINE_INPUT_RAW,
+        ENGINE_INPUT_TOKENS
+};
+/* Numbers as in enum chat_role. */
+enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW };
+/* Numbers as in the protocol. */
+enum engine_finish {
+        ENGINE_FINISH_NONE,
+        ENGINE_FINISH_STOP,
+        ENGINE_FINISH_STOP_STRING,
+        ENGINE_FINISH_LENGTH,
+        ENGINE_FINISH_CONTEXT,
+        ENGINE_FINISH_CANCELLED
+};
+enum engine_residency {
+        ENGINE_RESIDENCY_NONE,
+        ENGINE_RESIDENT,
+        ENGINE_PARTIAL,
+        ENGINE_SPILLED,
+        ENGINE_COLD
+};
+
+#define ENGINE_UNSET UINT32_MAX
+#define ENGINE_MAX_STOPS 16
+#define ENGINE_MAX_LOGPROBS 32768
+#define ENGINE_NAME_MAX 128 /* bytes; valid UTF-8, no control characters, not only digits */
+
+/* Fields that a verb does not name are ignored. Pointers are borrowed for the call of
+ * engine_submit(). */
+struct engine_request {
+        uint64_t handle; /* the caller's name for it, not 0, unique among those in flight */
+        enum engine_verb verb;
+        uint32_t uid;
+        bool admin;
+        uint64_t conv_id; /* which conversation: by id, or if 0 by name */
+        const char *conv_name;
+        bool has_expect_revision; /* continue, fork, rewind */
+        uint64_t expect_revision;
+
+        const char *name;   /* open, fork: new name or NULL; update: new name or NULL (unchanged) */
+        const char *system; /* open: system message or NULL */
+        struct sampling sampling; /* open, update: defaults; continue: for this request */
+
+        enum engine_input input; /* continue */
+        enum engine_role role;   /* of a message: user (default) or system, assistant */
+        const void *text;        /* message, raw; tokenize */
+        size_t text_size;
+        const int32_t *tokens;
+        size_t n_tokens;
+        uint32_t max_tokens; /* ENGINE_UNSET: default; 0: only process the input */
+        const char *stops[ENGINE_MAX_STOPS];
+        size_t n_stops;
+        bool want_logprobs;
+        uint32_t n_logprobs; /* alternatives; implies want_logprobs */
+        bool ignore_eos, background;
+
+        uint32_t at_turn;    /* fork, rewind: keep turns [0, at_turn); ENGINE_UNSET: see below */
+        uint32_t drop_turns; /* rewind, when at_turn is ENGINE_UNSET: drop so many from the end */
+        bool want_turns, want_tokens; /* get */
+        uint64_t after_id;            /* list */
+        uint32_t limit;
+        bool all_users;
+        bool special, add_bos; /* tokenize */
+};
+
+/* Takes copies. On failure (-ERR_LIMIT queue or quota, -ERR_SHUTDOWN, -ERR_INVALID) no event
+ * follows. */
+int engine_submit(struct engine *en, const struct engine_request *r, struct err *e);
+/* Ask request @handle to end early; it does so by itself. Unknown handles are ignored. */
+void engine_cancel(struct engine *en, uint64_t handle);
+/* Stop producing for a request whose peer does not read, and go on. */
+void engine_pause(struct engine *en, uint64_t handle, bool pause);
+
+struct engine_turn {
+        enum engine_role role;
+        uint32_t start, end;
+        enum engine_finish finish;
+        uint8_t *text;
+        size_t text_size;
+        uint64_t created_usec;
+};
+struct engine_conv {
+        uint64_t id;
+        char *name;
+        uint32_t uid;
+        uint64_t parent;
+        uint32_t fork_pos;
+        uint64_t revision;
+        uint32_t n_tokens, n_turns;
+        enum engine_residency residency;
+        uint64_t ram_size, disk_size;
+        uint64_t created_usec, updated_usec;
+        bool busy;       /* a request holds it */
+        bool generating; /* and that request is a Continue */
+        struct sampling sampling;
+        struct engine_turn *turns; /* [n_turns] or NULL */
+        int32_t *tokens;           /* [n_tokens] or NULL */
+};
+
+struct engine_logprob {
+        int32_t token;
+        float logprob;
+        uint8_t text[64]; /* piece, cut to fit */
+        uint8_t text_size;
+};
+
+struct engine_model_info {
+        const char *name, *arch, *path, *chat_family, *tokenizer, *isa,
+                *kv_type; /* owned by the engine */
+        uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
+        uint64_t n_params, weights_size, block_size;
+        uint64_t fingerprint[2];
+};
+
+struct engine_stat {
+        const char *name; /* static */
+        uint64_t value;
+};
+
+enum engine_event_kind {
+        ENGINE_ERROR,    /* final */
+        ENGINE_ACCEPTED, /* continue */
+        ENGINE_PROGRESS,
+        ENGINE_DELTA,
+        ENGINE_DONE,         /* final, continue */
+        ENGINE_EMPTY,        /* final: close, cancel */
+        ENGINE_CONV,         /* final: open, fork, rewind, get, update, warm, evict */
+        ENGINE_CONVS,        /* final: list */
+        ENGINE_TOKENS,       /* final: tokenize */
+        ENGINE_INFO,         /* final: model_info */
+        ENGINE_STATS_RESULT, /* final */
+        ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
+        ENGINE_STOPPED /* handle 0 */
+};
+
+struct engine_event {
+        uint64_t handle;
+        enum engine_event_kind kind;
+        bool final;
+        struct err err; /* ERROR, LOG */
+        int log_level;  /* LOG: syslog priority */
+        union {
+                struct {
+                        uint64_t conv, revision;
+                        uint32_t n_prompt, n_ram, n_disk, n_computed;
+                } accepted;
+                struct {
+                        uint32_t done, total;
+                } progress;
+                struct {
+                        char *text; /* UTF-8, NUL-terminated */
+                        size_t text_size;
+                        bool has_token; /* false: only text that was held back */
+                        int32_t token;
+                        bool has_logprob;
+                        float logprob;
+                        size_t n_top;
+                        struct engine_logprob *top;
+                } delta;
+                struct {
+                        enum engine_finish finish;
+                        uint64_t revision, seed;
+                        uint32_t n_prompt, n_generated, n_ram, n_disk, n_computed;
+                        uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
+                        char *stop; /* or NULL */
+                } done;
+                struct engine_conv conv;
+                struct {
+                        struct engine_conv *convs;
+                        size_t n;
+                        bool more;
+                } convs;
+                struct {
+                        int32_t *ids;
+                        size_t n;
+                        struct engine_logprob *pieces; /* [n], text and text_size only */
+                } tokens;
+                struct engine_model_info info;
+                struct {
+                        struct engine_stat *stats;
+                        size_t n;
+                } stats;
+        };
+};
+
+/* Readable while events wait. Owned by the engine. */
+int engine_fd(struct engine *en);
+/* The next event, owned by the caller, or NULL. */
+struct engine_event *engine_next_event(struct engine *en);
+struct engine_event *engine_event_free(struct engine_event *ev);
+DEFINE_CLEANUP(struct engine_event *, engine_event_free);
+/* Rises with every step of the engine thread (watchdog): it stands still only if the thread hangs
+ * while it has work. Any thread. */
+uint64_t engine_heartbeat(struct engine *en);

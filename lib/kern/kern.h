@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Kernels with run-time dispatch, and the threads that they run on.
+ *
+ * The arithmetic contract (I2): for each output element every kernel performs one sequence of
+ * floating-point operations that depends on shapes only, never on the instruction set, the number
+ * of threads, or on which other rows or tokens are computed in the same call. Results of all
+ * instruction sets are equal with memcmp. KERN_ARITHMETIC_VERSION is part of the model fingerprint
+ * and rises whenever a sequence changes. The generic implementations (lib/kern/generic/)
+ * are the definition of the sequences.
+ *
+ * Sequences (L = 16 lanes):
+ * - tree16(a): b[i] = a[i]+a[i+8] (i<8); c[i] = b[i]+b[i+4] (i<4); d[i] = c[i]+c[i+2]; d[0]+d[1].
+ * - dot of float weights (F32, F16, BF16 widened exactly to float): lane l accumulates
+ *   acc[l] = fmaf(w[i], x[i], acc[l]) for i = l, l+16, ...; the last partial group is padded with
+ *   zeros; result tree16(acc).
+ * - dot of Q8_0/Q4_0 weights: the activation row is rounded to int8 blocks of 32 with a float
+ *   scale: d = amax/127 (float division), q = clamp(round-to-nearest-even(x * (1/d)), -127, 127), q
+ * = 0 if d is 0 or not finite. Within block b lane j (0..7) holds the exact integer sum of products
+ * of elements 4j..4j+3; acc[(b%2)*8 + j] = fmaf((float)isum, dw*dx, acc[...]); result tree16(acc).
+ *   (dw = weight block scale widened from f16; dw*dx one float multiplication.)
+ * - bias, if given, is added last.
+ * - exp: one polynomial, kern_exp_f32 below, identical per element everywhere.
+ *
+ * Threading: one caller at a time per struct kern (the engine thread). Work is split by output
+ * rows, tokens and heads only.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+
+struct err;
+struct kern;
+
+#define KERN_ARITHMETIC_VERSION 1
+/* Attention walks keys in groups of this many, aligned to absolute positions; blocks of sequence
+ * memory are a multiple of it. */
+#define KERN_ATTN_GROUP 32
+
+enum kern_isa { KERN_GENERIC, KERN_AVX2, KERN_AVX512, KERN_NEON, KERN_N_ISA };
+enum kern_kv_type { KERN_KV_F16, KERN_KV_F32 };
+
+/* The best instruction set of this CPU. */
+enum kern_isa kern_cpu_isa(void);
+const char *kern_isa_name(enum kern_isa isa);
+
+/* @n_threads includes the caller (1: no threads are made). @max_isa caps the choice (tests). */
+int kern_new(struct kern **ret, unsigned n_threads, enum kern_isa max_isa, struct err *e);
+struct kern *kern_free(struct kern *k);
+DEFINE_CLEANUP(struct kern *, kern_free);
+enum kern_isa kern_isa(const struct kern *k);
+unsigned kern_n_threads(const struct kern *k);
+
+/* Run fn(arg, task, thread) for task = 0..n_tasks-1 on the pool; returns when all are done. Which
+ * thread runs which task is unspecified; thread < kern_n_threads(). */
+void kern_run(struct kern *k, size_t n_tasks, void (*fn)(void *arg, size_t task, unsigned thread),
+        void *arg);
+
+/* A weight matrix in the file's layout: n_out rows of n_in values. Data is borrowed (the map);
+ * kernels assume no alignment. */
+struct kern_mat {
+        const void *data;
+        uint32_t type; /* enum quant_type: F32, F16, BF16, Q8_0, Q4_0 */
+        size_t n_in, n_out;
+        size_t row_size; /* bytes */
+};
+bool kern_mat_supported(uint32_t type);
+
+/*
+ * Activations prepared for weights of one type: rounded to int8 blocks where the type wants it, a
+ * plain reference otherwise. Prepare once, use for several matrices of the same n_in and type
+ * class.
+ */
+struct kern_act {
+        const float *x; /* [n_tokens][ldx], borrowed */
+        size_t n_tokens, n_in, ldx;
+        const void *quantised; /* in @scratch, or NULL */
+        size_t quantised_row_size;
+};
+/* Bytes of scratch for n_tokens rows of n_in (0 if none is needed for @type). 64-byte aligned. */
+size_t kern_act_size(uint32_t type, size_t n_in, size_t n_tokens);
+void kern_act_prepare(struct kern *k, struct kern_act *a, uint32_t type, const float *x, size_t ldx,
+        size_t n_in, size_t n_tokens, void *scratch);
+
+/* y[t][o] = dot(w row o, x row t) (+ bias[o] if not NULL). y [n_tokens][ldy]. */
+void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act *a,
+        const float *bias, float *y, size_t ldy);
+
+/* y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * w, rows of n; sum of squares in 16 lanes + tree16, then
+ * inv = 1/sqrtf(sum/n + eps) and y = (x*inv)*w. y may be x. w may be NULL (all ones, no
+ * multiplication). */
+void kern_rmsnorm(struct kern *k, const float *x, size_t ldx, const float *w, float eps, size_t n,
+        size_t n_tokens, float *y, size_t ldy);
+
+/* Rotate pairs of each head in place. x [n_tokens][ldx], heads of head_dim starting at x. cos/sin
+ * [n_tokens][n_rot/2]. neox: pairs (i, i+n_rot/2), else (2i, 2i+1). Each: a*c - b*s as
+ * fmaf(a, c, -(b*s)), and fmaf(a, s, b*c). Elements from n_rot on are untouched. */
+void kern_rope(struct kern *k, float *x, size_t ldx, size_t n_heads, size_t head_dim, size_t n_rot,
+        bool neox, const float *cos, const float *sin, size_t n_tokens);
+
+/* y = silu(gate) * up = (gate / (1 + exp(-gate))) * up, elementwise; y may be gate. */
+void kern_silu_mul(struct kern *k, const float *gate, const float *up, float *y, size_t n);
+/* y += x ; y = y + s*x with fmaf(s, x, y). */
+void kern_add(struct kern *k, float *y, const float *x, size_t n);
+void kern_add_scaled(struct kern *k, float *y, const float *x, float s, size_t n);
+/* In place softmax over n values (router): max, exp(x-max), 16-lane sum + tree16, multiply by
+ * 1/sum. */
+void kern_softmax(struct kern *k, float *x, size_t n);
+/* The exponential of every kernel, per element. Relative error below 2 ulp on [-87, 88]; 0 below
+ * -87.33, inf above 88.72; NaN stays NaN. */
+float kern_exp_f32(float x);
+
+/*
+ * Sequence memory layout of one layer inside a block of `block_tokens` tokens, per KV head:
+ *   K: [n_kv_head][head_dim_k][block_tokens]  (channel-major: 32 scores at a time)
+ *   V: [n_kv_head][block_tokens][head_dim_v]
+ * of kv type elements. Offsets in bytes from the block's start.
+ */
+struct kern_kv_layout {
+        enum kern_kv_type type;
+        uint32_t block_tokens; /* multiple of KERN_ATTN_GROUP */
+        uint32_t n_kv_head, head_dim_k, head_dim_v;
+};
+size_t kern_kv_k_size(const struct kern_kv_layout *l); /* bytes of K of one layer in one block */
+size_t kern_kv_v_size(const struct kern_kv_layout *l);
+
+/* Where one token of the batch lives. */
+struct kern_attn_row {
+        void *const *blocks; /* block pointers of its sequence, index pos / block_tokens */
+        uint32_t pos;
+};
+
+/* Write k [n_tokens][ldk], v [n_tokens][ldv] of one layer to the rows' positions. */
+void kern_kv_write(struct kern *k_, const struct kern_kv_layout *l, size_t k_offset,
+        size_t v_offset, const struct kern_attn_row *rows, size_t n_tokens, const float *k,
+        size_t ldk, const float *v, size_t ldv);
+
+struct kern_attn {
+        struct kern_kv_layout layout;
+        size_t k_offset, v_offset; /* of this layer inside each block */
+        uint32_t n_head;           /* query heads; head h reads KV head h*n_kv_head/n_head */
+        float scale;
+        float softcap;   /* 0: none; score -> cap * tanh(score/cap) before the mask */
+        uint32_t window; /* 0: all; else keys with pos - j < window */
+};
+/*
+ * out[t][h] = softmax(scale * q.K) V over keys 0..pos of the row's own sequence. q [n_tokens][ldq],
+ * out [n_tokens][ldo]. score_j: sequential fmaf over channels 0..head_dim_k-1 from 0, then * scale.
+ * Groups of KERN_ATTN_GROUP keys in rising order with online softmax: mg = max of the group's
+ * visible scores; mn = max(m, mg); c = exp(m - mn) (first group: c = 0); p_j = exp(s_j - mn), 0
+ * where masked; sum = fmaf(sum, c, tree16 of (p_j + p_{j+16})); o[d] = o[d]*c, then fmaf(p_j,
+ * v_j[d], o[d]) for j rising over the whole group (masked p are 0 and contribute nothing: keys
+ * behind pos are skipped, not multiplied). At the end o[d] * (1/sum).
+ */
+void kern_attention(struct kern *k, const struct kern_attn *a, const struct kern_attn_row *rows,
+        size_t n_tokens, const float *q, size_t ldq, float *out, size_t ldo);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Finding tensors and checking them: present, of the expected shape, of a type that this build
+ * computes with. Every error names the tensor.
+ *
+ * Matrices stay in the file's map. Vectors (norms, biases, factors) are copied to float arrays:
+ * they are small, need alignment, and may be stored in any supported type; values that are not
+ * finite are refused.
+ */
+#include <stddef.h>
+
+#include "kern/kern.h"
+
+struct err;
+struct gguf;
+struct weights_vector;
+
+struct weights {
+        const struct gguf *gguf;        /* borrowed */
+        struct weights_vector *vectors; /* owned, singly linked */
+};
+#define WEIGHTS_NULL ((struct weights){0})
+void weights_deinit(struct weights *w);
+
+/* A stack of @n matrices of one shape (experts): matrix i starts i * stride bytes further on. */
+struct weights_stack {
+        struct kern_mat first;
+        size_t n, stride;
+};
+struct kern_mat weights_stack_at(const struct weights_stack *s, size_t i);
+/* Rows [from, from + n_out) of @m (fused matrices). */
+struct kern_mat weights_rows(const struct kern_mat *m, size_t from, size_t n_out);
+
+/*
+ * @name is a tensor name; with @layer >= 0 it is prefixed by "blk.@layer.". All return 0, a
+ * negative error, or, from the _opt ones, 1 when the tensor is absent (*ret untouched).
+ */
+int weights_mat(struct weights *w, struct kern_mat *ret, int layer, const char *name, size_t n_in,
+        size_t n_out, struct err *e);
+int weights_mat_opt(struct weights *w, struct kern_mat *ret, int layer, const char *name,
+        size_t n_in, size_t n_out, struct err *e);
+int weights_stack(struct weights *w, struct weights_stack *ret, int layer, const char *name,
+        size_t n_in, size_t n_out, size_t n, struct err *e);
+int weights_stack_opt(struct weights *w, struct weights_stack *ret, int layer, const char *name,
+        size_t n_in, size_t n_out, size_t n, struct err *e);
+/* *ret stays owned by @w. */
+int weights_vec(struct weights *w, const float **ret, int layer, const char *name, size_t n,
+        struct err *e);
+int weights_vec_opt(struct weights *w, const float **ret, int layer, const char *name, size_t n,
+        struct err *e);
+/* The embedding: rows are read with quant_dequantize(), no kernel is needed for the type. */
+int weights_table(struct weights *w, struct kern_mat *ret, const char *name, size_t n_in,
+        size_t n_out, struct err *e);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Sequence memory: what the model remembers of token prefixes, in blocks of a budgeted pool.
+ *
+ * A block holds the memory of block_tokens consecutive tokens (all layers of the class); its inside
+ * is the model's business. A sequence is a table of references to blocks.
+ *
+ * 1. A full block is immutable. A block with more than one reference is immutable.
+ * 2. Only the last block of a sequence may be partial. It is copied before the first write when it
+ *    is shared (copy on write).
+ * 3. fork copies no block: it takes references.
+ * 4. seq_reserve() is all or nothing and may answer SEQ_FULL; after it succeeded, writing the
+ * reserved positions and seq_commit() cannot fail.
+ * 5. Every block's bytes are reserved in the ledger before they are taken from the system, and the
+ *    ledger never exceeds its budget (I3). A block whose last reference goes is returned at once.
+ * 6. A hole (a block that is not in RAM) is a NULL in the table; seq_n_resident() counts the rest.
+ * Only a sequence without holes below its end may be read by the model or reserved for.
+ *
+ * All calls on one pool and its sequences come from one thread (the engine's), except that a
+ * block's data may be read by another thread while the caller holds a reference and nobody writes
+ * it.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+
+struct err;
+struct ledger;
+struct seq_pool;
+struct seq_block;
+struct seq;
+
+enum { SEQ_FULL = 1 };
+
+/* @block_size bytes per block (multiple of 64), @block_tokens per block. The ledger outlives the
+ * pool. */
+int seq_pool_new(struct seq_pool **ret, struct ledger *ledger, size_t block_size,
+        uint32_t block_tokens, struct err *e);
+/* All sequences and block references must be gone. */
+struct seq_pool *seq_pool_free(struct seq_pool *p);
+DEFINE_CLEANUP(struct seq_pool *, seq_pool_free);
+size_t seq_pool_block_size(const struct seq_pool *p);
+uint32_t seq_pool_block_tokens(const struct seq_pool *p);
+struct seq_pool_stats {
+        size_t n_blocks;     /* live */
+        size_t n_free_slots; /* mapped, not live, already returned to the system */
+        uint64_t n_allocated, n_copied_on_write, n_forks; /* since start */
+};
+void seq_pool_stats(const struct seq_pool *p, struct seq_pool_stats *ret);
+
+/* --- blocks (for the engine: spilling and restoring) --- */
+
+/* A fresh block with one reference, content undefined. 0, SEQ_FULL, or -ERR_NOMEM. */
+int seq_block_new(struct seq_block **ret, struct seq_pool *p, struct err *e);
+struct seq_block *seq_block_ref(struct seq_block *b);
+/* Returns NULL. NULL is fine. */
+struct seq_block *seq_block_unref(struct seq_block *b);
+void *seq_block_data(struct seq_block *b); /* 64-byte aligned, block_size bytes */
+uint32_t seq_block_n_refs(const struct seq_block *b);
+/* One word that belongs to the owner of the pool (the engine keeps the spill record there); 0 in
+ * fresh and copied-on-write blocks, and reset to 0 by whatever makes the content change. */
+uint64_t seq_block_tag(const struct seq_block *b);
+void seq_block_set_tag(struct seq_block *b, uint64_t tag);
+
+/* --- sequences --- */
+
+int seq_new(struct seq **ret, struct seq_pool *p, struct err *e);
+struct seq *seq_free(struct seq *s);
+DEFINE_CLEANUP(struct seq *, seq_free);
+/* A new sequence with the first @pos tokens of @src (pos <= its length): shares every block. Holes
+ * stay holes. 0 or -ERR_NOMEM. */
+int seq_fork(struct seq **ret, const struct seq *src, uint32_t pos, struct err *e);
+uint32_t seq_n_tokens(const struct seq *s); /* committed */
+size_t seq_n_blocks(const struct seq *s);   /* that hold committed tokens, holes included */
+size_t seq_n_resident(const struct seq *s); /* of these, in RAM */
+/* The i-th block (i < seq_n_blocks), borrowed, or NULL for a hole. */
+struct seq_block *seq_block_at(const struct seq *s, size_t i);
+/* Make room for @n tokens behind the end (copying a shared tail). 0, SEQ_FULL (nothing changed),
+ * -ERR_STATE with holes, -ERR_NOMEM. A second reserve before commit extends or keeps the first. */
+int seq_reserve(struct seq *s, uint32_t n, struct err *e);
+/* Blocks that seq_reserve(s, n) would have to allocate now. */
+size_t seq_reserve_cost(const struct seq *s, uint32_t n);
+/* The reserved positions [n_tokens, n_tokens + n) have been written. n <= reserved. */
+void seq_commit(struct seq *s, uint32_t n);
+/* Give back what is reserved but not committed. */
+void seq_unreserve(struct seq *s);
+/* Forget everything from @pos on; returns the position kept (<= pos; == pos for full layers). Drops
+ * a reservation. The kept partial tail counts as changed only when written to. */
+uint32_t seq_cut(struct seq *s, uint32_t pos);
+/* Data pointers per block for the model, [blocks covering committed + reserved], valid until the
+ * next reserve, cut, drop or attach on this sequence. No holes allowed. */
+void *const *seq_table(const struct seq *s);
+/* Turn the i-th block into a hole (drops the reference). */
+void seq_drop(struct seq *s, size_t i);
+/* Fill the hole @i with @b (takes a new reference). */
+void seq_attach(struct seq *s, size_t i, struct seq_block *b);
+/* An empty sequence becomes one of @n_tokens tokens, all holes: what a spilled conversation looks
+ * like before its restore. */
+int seq_set_holes(struct seq *s, uint32_t n_tokens, struct err *e);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Tokenizers: SPM (scores) and byte-level BPE (merges) as GGUF files carry them, and the streaming
+ * detokeniser. Pre-tokenizers are data (a table of names, regexes and flags, run by PCRE2).
+ *
+ * User text never becomes control tokens: special tokens are recognised only in fragments whose
+ * parse_special is set; user-defined tokens always (as every implementation does).
+ * Immutable after tok_new(): any thread may encode and decode at the same time.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+
+struct err;
+struct gguf;
+struct tok;
+
+/* The gguf must outlive the tokenizer. -ERR_UNSUPPORTED names an unknown model or pre-tokenizer. */
+int tok_new(struct tok **ret, const struct gguf *g, struct err *e);
+struct tok *tok_free(struct tok *t);
+DEFINE_CLEANUP(struct tok *, tok_free);
+
+uint32_t tok_n_vocab(const struct tok *t);
+const char *tok_model_name(const struct tok *t); /* "llama", "gpt2" */
+const char *tok_pre_name(const struct tok *t);   /* "" for SPM */
+/* -1 if there is none. */
+int32_t tok_bos(const struct tok *t);
+int32_t tok_eos(const struct tok *t);
+int32_t tok_eot(const struct tok *t);
+bool tok_add_bos(const struct tok *t);
+bool tok_add_eos(const struct tok *t);
+/* End-of-generation set (TOKENIZER-FACTS section 2). */
+bool tok_is_eog(const struct tok *t, int32_t token);
+bool tok_is_control(const struct tok *t, int32_t token);
+/* tokenizer.ggml.suppress_tokens: never sampled. Borrowed. */
+size_t tok_suppressed(const struct tok *t, const int32_t **ret);
+/* The token whose text is exactly @text, or -1. */
+int32_t tok_find(const struct tok *t, const char *text, size_t n);
+/* The token's text as in the file. Borrowed, not NUL-terminated. */
+const char *tok_text(const struct tok *t, int32_t token, size_t *ret_size);
+
+struct tok_fragment {
+        const char *text;
+        size_t size;
+        bool parse_special;
+};
+/* Tokens of one call: owned array. */
+struct tok_ids {
+        int32_t *ids;
+        size_t n, capacity;
+};
+#define TOK_IDS_NULL ((struct tok_ids){0})
+void tok_ids_deinit(struct tok_ids *ids);
+int tok_ids_append(struct tok_ids *ids, const int32_t *src, size_t n, struct err *e);
+
+/*
+ * Append the tokens of the fragments, each tokenised on its own, to @out. @add_special: put bos in
+ * front and eos behind where the model wants it. @at_start: the first fragment begins the text (SPM
+ * puts its space there); otherwise it continues after ordinary text. A fragment that follows a
+ * special token starts anew. Unchanged @out on failure. -ERR_LIMIT when more than @max tokens come
+ * out (0: no limit).
+ */
+int tok_encode(const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments,
+        bool add_special, bool at_start, size_t max, struct tok_ids *out, struct err *e);
+
+/* Bytes of one token when printed; control and unknown tokens give nothing unless @special. Returns
+ * the number of bytes; writes at most @size of them. */
+size_t tok_piece(const struct tok *t, int32_t token, bool special, char *dst, size_t size);
+
+/*
+ * Streaming detokeniser: holds back incomplete UTF-8 characters (at most 3 bytes). What it emits is
+ * always well-formed: ill-formed bytes become U+FFFD once they can't be completed any more.
+ */
+struct tok_stream {
+        uint8_t held[4];
+        uint8_t n_held;
+        bool special;     /* print control tokens' text */
+        bool strip_space; /* SPM: drop one leading space of the first piece */
+};
+void tok_stream_init(struct tok_stream *s, const struct tok *t, bool at_start, bool special);
+struct buf;
+/* Append what is complete after @token to @out (maybe nothing). 0, -ERR_NOMEM, -ERR_LIMIT. */
+int tok_stream_push(struct tok_stream *s, const struct tok *t, int32_t token, struct buf *out);
+/* The end: what is held back becomes U+FFFD. */
+int tok_stream_finish(struct tok_stream *s, struct buf *out);
