@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Conversations in RAM.
+ *
+ * A conversation is loaded from the register when a request needs it, and unloaded (forgotten in
+ * RAM, never in the register) when room is needed and nobody uses it. The register's row stays the
+ * truth for names and times; here is what the engine thread needs to go on: tokens, turns, memory
+ * and where blocks lie.
+ *
+ * 1. tokens[0..n_tokens) are exactly the register's; tokens[n_tokens..n_all) belong to the request
+ * in `busy`.
+ * 2. seq_n_tokens(seq) <= n_all, and block i of seq remembers tokens[i*bt ..] of this conversation.
+ * 3. recs[i] is a record of the same tokens as block i, at least as far as seq covers it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "engine/internal.h"
+
+struct rec *rec_get(struct engine *en, const struct store_record *r, struct err *e) {
+        struct rec *rec = map_get_u64(en->recs, r->id);
+
+        if (!rec) {
+                rec = calloc(1, sizeof(*rec));
+                if (!rec || map_add_u64(en->recs, r->id, rec, e) < 0) {
+                        free(rec);
+                        err_set(e, ERR_NOMEM, "no memory for a spill record's entry");
+                        return NULL;
+                }
+                rec->r = *r;
+        }
+        rec->n_refs++;
+        return rec;
+}
+
+void rec_put(struct engine *en, struct rec *rec) {
+        if (!rec || --rec->n_refs > 0)
+                return;
+        map_remove_u64(en->recs, rec->r.id);
+        free(rec);
+}
+
+int conv_set_rec(struct engine *en, struct conv *c, size_t index, struct rec *rec, struct err *e) {
+        if (index >= c->n_recs) {
+                size_t n = MAX(index + 1, c->n_recs * 2);
+                struct rec **p;
+
+                p = realloc(c->recs, n * sizeof(*p));
+                if (!p)
+                        return err_set(e, ERR_NOMEM, "no memory for a conversation's records");
+                memset(p + c->n_recs, 0, (n - c->n_recs) * sizeof(*p));
+                c->recs = p;
+                c->n_recs = n;
+        }
+        if (c->recs[index] != rec) {
+                rec_put(en, c->recs[index]);
+                c->recs[index] = rec;
+        } else {
+                rec_put(en, rec); /* it was there already: one reference is enough */
+        }
+        return 0;
+}
+
+void conv_drop_recs(struct engine *en, struct conv *c, size_t from) {
+        for (size_t i = from; i < c->n_recs; i++) {
+                rec_put(en, c->recs[i]);
+                c->recs[i] = NULL;
+        }
+}
+
+int conv_add_turn(struct conv *c, const struct conv_turn *t, struct err *e) {
+        if (c->n_turns == c->turns_capacity) {
+                uint32_t n = MAX(c->turns_capacity * 2, 16u);
+                struct conv_turn *p = realloc(c->turns, n * sizeof(*p));
+
+                if (!p)
+                        return err_set(e, ERR_NOMEM, "no memory for a conversation's turns");
+                c->turns = p;
+                c->turns_capacity = n;
+        }
+        c->turns[c->n_turns++] = *t;
+        return 0;
+}
+
+static void conv_free(struct engine *en, struct conv *c) {
+        if (!c)
+                return;
+        conv_drop_recs(en, c, 0);
+        free(c->recs);
+        seq_free(c->seq);
+        free(c->tokens);
+        free(c->turns);
+        ledger_release(&en->meta_ledger, c->charged);
+        free(c);
+}
+
+int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct err *e) {
+        uint32_t capacity;
+        size_t more;
+        int32_t *p;
+
+        if (n <= c->capacity)
+                return 0;
+        capacity = MAX(n, MIN(c->capacity * 2, en->info.context));
+        /* The records' pointers grow with the tokens and are charged with them. */
+        more = (size_t)(capacity - c->capacity) * sizeof(int32_t) +
+               (capacity - c->capacity) / en->info.block_tokens * sizeof(struct rec *);
+        if (residency_charge(en, more) != 0)
+                return err_set(e, ERR_LIMIT, "the memory budget has no room for %u tokens", n);
+        p = realloc(c->tokens, (size_t)capacity * sizeof(*p));
+        if (!p) {
+                ledger_release(&en->meta_ledger, more);
+                return err_set(e, ERR_NOMEM, "no memory for %u tokens", n);
+        }
+        c->tokens = p;
+        c->capacity = capacity;
+        c->charged += more;
+        return 0;
+}
+
+int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
+        const int32_t *tokens, const struct store_turns *turns, struct err *e) {
+        struct conv *c;
+        int r;
+
+        if (residency_charge(en, sizeof(*c)) != 0)
+                return err_set(e, ERR_LIMIT, "the memory budget has no room for a conversation");
+        c = calloc(1, sizeof(*c));
+        if (!c) {
+                ledger_release(&en->meta_ledger, sizeof(*c));
+                return err_set(e, ERR_NOMEM, "no memory for a conversation");
+        }
+        c->id = sc->id;
+        c->uid = sc->uid;
+        c->revision = sc->revision;
+        c->foreign_vocab = sc->n_tokens > 0 && sc->vocab != en->vocab_hash;
+        c->sampling = sc->sampling;
+        c->charged = sizeof(*c);
+        list_init(&c->lru);
+        list_init(&c->waiters);
+        r = conv_reserve_tokens(en, c, MAX(sc->n_tokens, 1u), e);
+        if (r == 0)
+                r = seq_new(&c->seq, en->pool, e);
+        for (size_t i = 0; r == 0 && i < turns->n; i++) {
+                const struct store_turn *t = &turns->turns[i];
+                struct conv_turn ct = {
+                        (enum chat_role)t->role, t->start, t->end, (enum engine_finish)t->finish};
+
+                r = conv_add_turn(c, &ct, e);
+        }
+        if (r == 0)
+                r = map_add_u64(en->convs, c->id, c, e);
+        if (r > 0)
+                r = err_set(e, ERR_EXISTS, "the conversation is loaded already");
+        if (r < 0) {
+                conv_free(en, c);
+                return r;
+        }
+        if (sc->n_tokens > 0)
+                memcpy(c->tokens, tokens, sc->n_tokens * sizeof(*tokens));
+        c->n_tokens = c->n_all = sc->n_tokens;
+        /* A generated reply's last token was sampled, but its memory is computed with the next
+         * turn. */
+        c->n_known = c->n_tokens;
+        if (c->n_turns > 0 && c->turns[c->n_turns - 1].finish != ENGINE_FINISH_NONE)
+                c->n_known--;
+        list_append(&en->idle, &c->lru);
+        *ret = c;
+        return 0;
+}
+
+void conv_unload(struct engine *en, struct conv *c) {
+        list_unlink(&c->lru);
+        map_remove_u64(en->convs, c->id);
+        conv_free(en, c);
+}
+
+void conv_use(struct engine *en, struct conv *c) {
+        (void)en;
+        c->n_users++;
+        list_unlink(&c->lru);
+}
+
+void conv_unuse(struct engine *en, struct conv *c) {
+        if (--c->n_users > 0)
+                return;
+        list_append(&en->idle, &c->lru);
+        if (c->stale)
+                conv_unload(en, c);
+}
+
+enum chat_state conv_chat_state(const struct conv *c) {
+        const struct conv_turn *last;
+
+        if (c->n_turns == 0)
+                return CHAT_EMPTY;
+        last = &c->turns[c->n_turns - 1];
+        if (last->role != CHAT_ASSISTANT || last->finish == ENGINE_FINISH_NONE)
+                return CHAT_CLOSED;
+        return last->finish == ENGINE_FINISH_STOP ? CHAT_ENDED_REPLY : CHAT_OPEN_REPLY;
+}
+
+void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_conv *out) {
+        size_t n = seq_n_blocks(c->seq), n_ram = seq_n_resident(c->seq);
+
+        out->busy = c->busy != NULL;
+        out->generating = c->busy && c->busy->r.verb == ENGINE_CONTINUE;
+        out->ram_size = (uint64_t)n_ram * en->info.block_size;
+        out->disk_size = 0;
+        for (size_t i = 0; i < c->n_recs; i++)
+                if (c->recs[i])
+                        out->disk_size += c->recs[i]->r.stored_size;
+        if (n == 0)
+                out->residency = ENGINE_COLD;
+        else if (n_ram == n)
+                out->residency = ENGINE_RESIDENT;
+        else
+                out->residency = n_ram == 0 ? ENGINE_SPILLED : ENGINE_PARTIAL;
+}
+
+uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t index,
+        uint32_t n_in_block, uint64_t prev) {
+        return hash64(tokens + (size_t)index * block_tokens, n_in_block * sizeof(*tokens), prev);
+}

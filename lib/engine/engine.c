@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine: opening, the engine thread, and what the loop thread calls.
+ *
+ * Who owns what:
+ * - The loop thread (the caller) submits copies of requests and takes events; it touches nothing
+ * else.
+ * - The engine thread owns model, sequences, pool, loaded conversations and all requests after
+ * submission.
+ * - I/O workers own spill files and register while a job runs (io.c).
+ * They meet in struct engine's part under `lock`: inbox, finished jobs, outgoing events.
+ *
+ * Life of a request: submit → inbox → verb_start → (jobs, queue, steps) → final event, freed. It is
+ * counted in n_requests from the first to the last. The thread ends when it was asked to stop and
+ * no request, no job and (unless abandoned) no memory that is not on disk is left.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "engine/internal.h"
+
+#define MIN_SHARE ((size_t)256 << 10)
+#define MIN_BLOCKS 4
+#define IDLE_NSEC 1000000000L
+#define BACKLOG_NSEC 10000000L
+
+/* --- the engine thread --- */
+
+void engine_wake(struct engine *en) {
+        pthread_mutex_lock(&en->lock);
+        en->signalled = true;
+        pthread_cond_signal(&en->wake);
+        pthread_mutex_unlock(&en->lock);
+}
+
+static void move_all(struct list *to, struct list *from) {
+        list_init(to);
+        while (!list_empty(from)) {
+                struct list *l = from->next;
+
+                list_unlink(l);
+                list_append(to, l);
+        }
+}
+
+/* Sleep until something happens, unless a step may go on. */
+static void wait_for_work(struct engine *en, bool sleep, struct list *inbox, struct list *done) {
+        struct timespec until;
+
+        pthread_mutex_lock(&en->lock);
+        if (sleep && !en->signalled) {
+                clock_gettime(CLOCK_MONOTONIC, &until);
+                until.tv_nsec += en->n_events > 0 && en->n_active > 0 ? BACKLOG_NSEC : IDLE_NSEC;
+                until.tv_sec += until.tv_nsec / 1000000000L;
+                until.tv_nsec %= 1000000000L;
+                pthread_cond_timedwait(&en->wake, &en->lock, &until);
+        }
+        en->signalled = false;
+        move_all(inbox, &en->inbox);
+        move_all(done, &en->io_done);
+        en->stopping = en->stop_asked;
+        pthread_mutex_unlock(&en->lock);
+}
+
+/* While stopping: nothing new, what generates ends with what it has. */
+static void stop_requests(struct engine *en) {
+        struct list queued, *it;
+        struct err e;
+
+        err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
+        move_all(&queued, &en->queue);
+        while (!list_empty(&queued)) {
+                struct ereq *rq = list_entry(queued.next, struct ereq, link);
+
+                list_unlink(&rq->link);
+                verb_fail(en, rq, &e);
+        }
+        list_for_each (it, &en->active)
+                atomic_store(&list_entry(it, struct ereq, link)->cancel, true);
+}
+
+/* With no request left: write what is dirty. True when all is done. */
+static bool stop_spill(struct engine *en) {
+        bool abandon, busy;
+
+        pthread_mutex_lock(&en->lock);
+        abandon = en->abandon;
+        busy = en->n_requests > 0;
+        pthread_mutex_unlock(&en->lock);
+        if (busy || en->n_jobs > 0)
+                return false;
+        if (abandon)
+                return true;
+        for (;;) {
+                enum room room = residency_make_room(en);
+
+                if (room == ROOM_NEVER)
+                        return true;
+                if (room == ROOM_LATER)
+                        return false;
+        }
+}
+
+static void send_stopped(struct engine *en) {
+        struct event_node *n = event_new(0, ENGINE_STOPPED, false);
+
+        if (n)
+                event_send(en, n);
+}
+
+static void *engine_main(void *arg) {
+        struct engine *en = arg;
+        bool sleep = false;
+
+        for (;;) {
+                struct list inbox, done;
+
+                wait_for_work(en, sleep, &inbox, &done);
+                en->again = false;
+                while (!list_empty(&done)) {
+                        struct job *j = list_entry(done.next, struct job, link);
+
+                        list_unlink(&j->link);
+                        en->n_jobs--;
+                        j->done(en, j);
+                        en->again = true;
+                }
+                while (!list_empty(&inbox)) {
+                        struct ereq *rq = list_entry(inbox.next, struct ereq, link);
+
+                        list_unlink(&rq->link);
+                        verb_start(en, rq);
+                        en->again = true;
+                }
+                if (en->stopping)
+                        stop_requests(en);
+                if (sched_step(en))
+                        en->again = true;
+                atomic_fetch_add(&en->heartbeat, 1);
+                if (en->stopping && stop_spill(en))
+                        break;
+                sleep = !en->again;
+        }
+        send_stopped(en);
+        return NULL;
+}
+
+/* --- opening --- */
+
+static int load_model(struct engine *en, struct err *e) {
+        struct model_options mo = {
+                .kv_type = en->o.kv_f32 ? KERN_KV_F32 : KERN_KV_F16, .context = en->o.context};
+        struct gguf_str template = {0};
+        enum kern_isa isa = en->o.max_isa < KERN_N_ISA ? (enum kern_isa)en->o.max_isa : KERN_N_ISA;
+        cpu_set_t cpus;
+        unsigned threads = en->o.n_threads;
+        int r;
+
+        if (threads == 0)
+                threads = sched_getaffinity(0, sizeof(cpus), &cpus) == 0
+                                  ? (unsigned)CPU_COUNT(&cpus)
+                                  : 1;
+        r = gguf_open(&en->gguf, en->model_path, e);
+        if (r == 0)
+                r = kern_new(&en->kern, threads, isa, e);
+        if (r == 0)
+                r = model_open(&en->model, en->gguf, &mo, e);
+        if (r == 0)
+                r = tok_new(&en->tok, en->gguf, e);
+        if (r == 0)
+                r = gguf_get_str(en->gguf, "tokenizer.chat_template", &template, e);
+        if (r >= 0)
+                r = chat_new(&en->chat, en->tok, template.data, template.size, e);
+        if (r < 0)
+                return err_wrap(e, r, "%s", en->model_path);
+        model_info(en->model, &en->info);
+        if (tok_n_vocab(en->tok) != en->info.n_vocab)
+                return err_set(e, ERR_FORMAT, "%s: the tokenizer has %u tokens, the model %u",
+                        en->model_path, tok_n_vocab(en->tok), en->info.n_vocab);
+        snprintf(en->tokenizer_name, sizeof(en->tokenizer_name), "%s%s%s", tok_model_name(en->tok),
+                tok_pre_name(en->tok)[0] ? "/" : "", tok_pre_name(en->tok));
+        return 0;
+}
+
+/* What the tokens mean, and which of them end a reply. */
+static int scan_vocabulary(struct engine *en, struct err *e) {
+        struct hash64 h;
+
+        hash64_init(&h, en->info.n_vocab);
+        en->eog = calloc(en->info.n_vocab, sizeof(*en->eog));
+        if (!en->eog)
+                return err_set(e, ERR_NOMEM, "no memory for the vocabulary");
+        for (uint32_t i = 0; i < en->info.n_vocab; i++) {
+                size_t n;
+                const char *text = tok_text(en->tok, (int32_t)i, &n);
+                uint64_t size = n;
+
+                hash64_update(&h, &size, sizeof(size));
+                hash64_update(&h, text, n);
+                if (tok_is_eog(en->tok, (int32_t)i))
+                        en->eog[en->n_eog++] = (int32_t)i;
+        }
+        en->vocab_hash = hash64_digest(&h);
+        return 0;
+}
+
+/* Divide the budget: shares for requests and bookkeeping are reserved, the pool lives on the rest.
+ */
+static int open_memory(struct engine *en, struct err *e) {
+        uint64_t budget = en->o.pool_size ? en->o.pool_size : budget_auto(en->info.weights_size);
+        size_t share = MAX((size_t)(budget / 16), MIN_SHARE);
+        uint32_t max_tokens = MAX(en->o.batch_tokens, en->o.max_active);
+        int r;
+
+        en->ledger = (struct ledger)LEDGER_INIT((size_t)budget);
+        en->req_ledger = (struct ledger)LEDGER_INIT(share);
+        en->meta_ledger = (struct ledger)LEDGER_INIT(share);
+        if (ledger_reserve(&en->ledger, 2 * share) != 0 || residency_capacity(en) < MIN_BLOCKS)
+                return err_set(e, ERR_LIMIT,
+                        "a pool of %llu bytes is too small: this model needs at least %zu",
+                        (unsigned long long)budget,
+                        2 * MIN_SHARE + MIN_BLOCKS * en->info.block_size);
+        r = seq_pool_new(&en->pool, &en->ledger, en->info.block_size, en->info.block_tokens, e);
+        if (r == 0)
+                r = model_work_new(&en->work, en->model, en->kern, max_tokens, en->o.max_active, e);
+        if (r == 0)
+                r = sample_work_new(&en->sampler, en->info.n_vocab, e);
+        if (r < 0)
+                return r;
+        en->batch = calloc(max_tokens, sizeof(*en->batch));
+        en->batch_rows = calloc(en->o.max_active, sizeof(struct ereq *));
+        if (!en->batch || !en->batch_rows)
+                return err_set(e, ERR_NOMEM, "no memory for a batch");
+        return 0;
+}
+
+static int lock_state(struct engine *en, struct err *e) {
+        char path[4096];
+        int r = file_mkdir_p(en->state_dir, 0700, e);
+
+        if (r < 0)
+                return r;
+        snprintf(path, sizeof(path), "%s/lock", en->state_dir);
+        en->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (en->lock_fd < 0)
+                return err_set(e, ERR_SYS, "cannot open '%s'", path);
+        if (flock(en->lock_fd, LOCK_EX | LOCK_NB) < 0)
+                return err_set(e, ERR_BUSY, "the state folder '%s' is in use by another daemon",
+                        en->state_dir);
+        return 0;
+}
+
+/* Register and spill files must agree: adopt what the register knows, sweep the rest. */
+static int open_state(struct engine *en, struct err *e) {
+        struct spill_options so = {.fingerprint = en->info.fingerprint,
+                .max_raw_size = en->info.block_size,
+                .max_disk_size = en->o.disk_limit,
+                .min_free_size = en->o.disk_floor,
+                .codec = SPILL_CODEC_LZ4};
+        struct store_gone records = {0};
+        char path[4096];
+        int r;
+
+        snprintf(path, sizeof(path), "%s/register.db", en->state_dir);
+        r = store_open(&en->store, path, e);
+        if (r < 0)
+                return r;
+        snprintf(path, sizeof(path), "%s/spill", en->state_dir);
+        r = spill_open(&en->spill, path, &so, e);
+        if (r < 0)
+                return r;
+        r = store_records(en->store, &records, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < records.n; i++) {
+                const struct store_record *s = &records.records[i];
+                struct spill_ref ref = {s->file_key, s->offset, s->stored_size, s->raw_size};
+                struct err why;
+
+                /* A record that isn't where it should be fails again when its conversation is
+                 * restored, and is forgotten there. */
+                if (spill_adopt(en->spill, &ref, &why) < 0)
+                        event_log(en, LOG_WARNING, &why);
+        }
+        store_gone_deinit(&records);
+        return spill_sweep(en->spill, NULL, e);
+}
+
+static int open_parts(struct engine *en, struct err *e) {
+        int r = map_new(&en->convs, e);
+
+        if (r == 0)
+                r = map_new(&en->recs, e);
+        if (r == 0)
+                r = map_new(&en->by_handle, e);
+        if (r == 0)
+                r = map_new(&en->usage, e);
+        if (r == 0)
+                r = load_model(en, e);
+        if (r == 0)
+                r = scan_vocabulary(en, e);
+        if (r == 0)
+                r = open_memory(en, e);
+        if (r == 0)
+                r = lock_state(en, e);
+        if (r == 0)
+                r = open_state(en, e);
+        if (r == 0)
+                r = io_start(en, e);
+        if (r == 0 && pthread_create(&en->thread, NULL, engine_main, en) != 0)
+                r = err_set(e, ERR_NOMEM, "cannot start the engine thread");
+        if (r == 0)
+                en->thread_started = true;
+        return r;
+}
+
+static void init_shared(struct engine *en) {
+        pthread_condattr_t attr;
+
+        pthread_condattr_init(&attr);
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        pthread_mutex_init(&en->lock, NULL);
+        pthread_cond_init(&en->wake, &attr);
+        pthread_mutex_init(&en->io_lock, NULL);
+        pthread_cond_init(&en->io_wake, NULL);
+        pthread_condattr_destroy(&attr);
+        list_init(&en->idle);
+        list_init(&en->queue);
+        list_init(&en->active);
+        list_init(&en->inbox);
+        list_init(&en->io_done);
+        list_init(&en->requests);
+        list_init(&en->events);
+        list_init(&en->io_queue);
+}
+
+static int check_options(const struct engine_options *o, struct err *e) {
+        if (o->max_active < 1 || o->max_active > ENGINE_MAX_ACTIVE)
+                return err_set(e, ERR_INVALID, "max_active %u is not in 1..%d", o->max_active,
+                        ENGINE_MAX_ACTIVE);
+        if (o->batch_tokens < 1 || o->batch_tokens > 65536)
+                return err_set(
+                        e, ERR_INVALID, "batch_tokens %u is not in 1..65536", o->batch_tokens);
+        if (!o->model_path || !o->state_dir)
+                return err_set(e, ERR_INVALID, "a model file and a state folder are needed");
+        if (strlen(o->state_dir) > 3900)
+                return err_set(e, ERR_INVALID, "the state folder's path is too long");
+        return 0;
+}
+
+int engine_open(struct engine **ret, const struct engine_options *o, struct err *e) {
+        struct engine *en;
+        sigset_t all, old;
+        int r = check_options(o, e);
+
+        if (r < 0)
+                return r;
+        en = calloc(1, sizeof(*en));
+        if (!en)
+                return err_set(e, ERR_NOMEM, "no memory for the engine");
+        init_shared(en);
+        en->o = *o;
+        en->lock_fd = -1;
+        en->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        en->model_path = strdup(o->model_path);
+        en->state_dir = strdup(o->state_dir);
+        if (en->event_fd < 0)
+                r = err_set(e, ERR_SYS, "cannot make an eventfd");
+        else if (!en->model_path || !en->state_dir)
+                r = err_set(e, ERR_NOMEM, "no memory for the engine");
+        /* Signals are the loop thread's business. */
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, &old);
+        if (r == 0)
+                r = open_parts(en, e);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (r < 0) {
+                engine_free(en);
+                return r;
+        }
+        *ret = en;
+        return 0;
+}
+
+/* --- closing --- */
+
+void engine_stop(struct engine *en) {
+        pthread_mutex_lock(&en->lock);
+        en->stop_asked = true;
+        en->signalled = true;
+        pthread_cond_signal(&en->wake);
+        pthread_mutex_unlock(&en->lock);
+}
+
+static void free_convs(struct engine *en) {
+        for (;;) {
+                size_t it = 0;
+                struct conv *c = en->convs ? map_next(en->convs, &it) : NULL;
+
+                if (!c)
+                        return;
+                conv_unload(en, c);
+        }
+}
+
+struct engine *engine_free(struct engine *en) {
+        struct engine_event *ev;
+
+        if (!en)
+                return NULL;
+        if (en->thread_started) {
+                pthread_mutex_lock(&en->lock);
+                en->stop_asked = en->abandon = en->signalled = true;
+                pthread_cond_signal(&en->wake);
+                pthread_mutex_unlock(&en->lock);
+                pthread_join(en->thread, NULL);
+        }
+        io_stop(en);
+        free_convs(en);
+        while ((ev = engine_next_event(en)))
+                engine_event_free(ev);
+        map_free(en->convs);
+        map_free(en->recs);
+        map_free(en->by_handle);
+        map_free(en->usage);
+        seq_pool_free(en->pool);
+        model_work_free(en->work);
+        sample_work_free(en->sampler);
+        free(en->batch);
+        free(en->batch_rows);
+        spill_free(en->spill);
+        store_free(en->store);
+        chat_free(en->chat);
+        tok_free(en->tok);
+        model_free(en->model);
+        kern_free(en->kern);
+        gguf_free(en->gguf);
+        free(en->eog);
+        free(en->model_path);
+        free(en->state_dir);
+        if (en->lock_fd >= 0)
+                close(en->lock_fd);
+        if (en->event_fd >= 0)
+                close(en->event_fd);
+        pthread_mutex_destroy(&en->lock);
+        pthread_cond_destroy(&en->wake);
+        pthread_mutex_destroy(&en->io_lock);
+        pthread_cond_destroy(&en->io_wake);
+        free(en);
+        return NULL;
+}
+
+uint64_t engine_heartbeat(struct engine *en) {
+        return atomic_load(&en->heartbeat);
+}
+
+/* --- submitting (loop thread) --- */
+
+static int copy_str(const char **p, struct err *e) {
+        if (!*p)
+                return 0;
+        *p = strdup(*p);
+        return *p ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
+static int copy_bytes(const void **p, size_t n, struct err *e) {
+        char *q = malloc(n + 1);
+
+        if (!q) {
+                *p = NULL;
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        }
+        if (n > 0)
+                memcpy(q, *p, n);
+        q[n] = '\0';
+        *p = q;
+        return 0;
+}
+
+/* Replace every borrowed pointer by an owned copy. All are replaced or NULL afterwards, also on
+ * failure. */
+static int copy_request(struct engine_request *r, struct err *e) {
+        const void *tokens = r->tokens;
+        int a = 0, b;
+
+        b = copy_str(&r->conv_name, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->name, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->system, e);
+        a = b < 0 ? b : a;
+        b = copy_bytes(&r->text, r->text ? r->text_size : 0, e);
+        a = b < 0 ? b : a;
+        b = copy_bytes(&tokens, r->tokens ? r->n_tokens * sizeof(*r->tokens) : 0, e);
+        r->tokens = tokens;
+        a = b < 0 ? b : a;
+        for (size_t i = 0; i < r->n_stops; i++) {
+                b = copy_str(&r->stops[i], e);
+                a = b < 0 ? b : a;
+        }
+        return a;
+}
+
+static size_t request_size(const struct engine_request *r) {
+        size_t n = sizeof(struct ereq) + sizeof(struct event_node);
+
+        n += r->conv_name ? strlen(r->conv_name) : 0;
+        n += r->name ? strlen(r->name) : 0;
+        n += r->system ? strlen(r->system) * (1 + sizeof(int32_t)) : 0;
+        /* Text becomes at most one token per byte. */
+        n += r->text_size * (1 + sizeof(int32_t)) + r->n_tokens * 2 * sizeof(int32_t);
+        for (size_t i = 0; i < r->n_stops; i++)
+                n += strlen(r->stops[i]);
+        return n;
+}
+
+static int check_request(const struct engine_request *r, struct err *e) {
+        if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)
+                return err_set(e, ERR_INVALID, "a request needs a handle and a verb");
+        if (r->n_stops > ENGINE_MAX_STOPS)
+                return err_set(e, ERR_INVALID, "at most %d stop strings", ENGINE_MAX_STOPS);
+        if (r->n_logprobs > ENGINE_MAX_LOGPROBS)
+                return err_set(e, ERR_INVALID, "at most %d log-probabilities per token",
+                        ENGINE_MAX_LOGPROBS);
+        if (r->sampling.n_biases > SAMPLING_MAX_BIASES)
+                return err_set(e, ERR_INVALID, "at most %d logit biases", SAMPLING_MAX_BIASES);
+        if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
+                return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
+        return 0;
+}
+
+/* Under the lock: quotas, then enter the tables. */
+static int enter(struct engine *en, struct ereq *rq, struct err *e) {
+        struct usage *u;
+        int r;
+
+        if (en->stop_asked)
+                return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
+        if (en->n_requests >= en->o.max_queued)
+                return err_set(e, ERR_LIMIT, "%u requests are in flight already", en->o.max_queued);
+        u = map_get_u64(en->usage, rq->r.uid);
+        if (!u) {
+                u = calloc(1, sizeof(*u));
+                if (!u || map_add_u64(en->usage, rq->r.uid, u, e) < 0) {
+                        free(u);
+                        return err_set(e, ERR_NOMEM, "no memory for a request");
+                }
+                u->uid = rq->r.uid;
+                u->served = atomic_load(&en->served_floor);
+        }
+        if (u->n_requests >= en->o.max_requests_per_uid)
+                return err_set(e, ERR_LIMIT, "user %u has %u requests in flight, the limit", u->uid,
+                        u->n_requests);
+        r = map_add_u64(en->by_handle, rq->r.handle, rq, e);
+        if (r == 0) {
+                rq->usage = u;
+                u->n_requests++;
+                en->n_requests++;
+                list_append(&en->requests, &rq->all);
+                list_append(&en->inbox, &rq->link);
+                en->signalled = true;
+                pthread_cond_signal(&en->wake);
+                return 0;
+        }
+        if (u->n_requests == 0) {
+                map_remove_u64(en->usage, u->uid);
+                free(u);
+        }
+        return r > 0 ? err_set(e, ERR_INVALID, "a request with this handle is in flight") : r;
+}
+
+int engine_submit(struct engine *en, const struct engine_request *r, struct err *e) {
+        struct ereq *rq = NULL;
+        size_t size = 0;
+        int k = check_request(r, e);
+
+        if (k < 0)
+                return k;
+        size = request_size(r);
+        if (ledger_reserve(&en->req_ledger, size) != 0)
+                return err_set(e, ERR_LIMIT,
+                        "the memory budget has no room for a request of %zu bytes", size);
+        rq = calloc(1, sizeof(*rq));
+        if (!rq) {
+                ledger_release(&en->req_ledger, size);
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        }
+        rq->r = *r;
+        rq->charged = size;
+        rq->t_submitted = clock_monotonic_usec();
+        list_init(&rq->link);
+        list_init(&rq->all);
+        k = copy_request(&rq->r, e);
+        rq->error = event_new(r->handle, ENGINE_ERROR, true);
+        if (k == 0 && !rq->error)
+                k = err_set(e, ERR_NOMEM, "no memory for a request");
+        if (k == 0) {
+                pthread_mutex_lock(&en->lock);
+                k = enter(en, rq, e);
+                pthread_mutex_unlock(&en->lock);
+        }
+        if (k < 0) {
+                ledger_release(&en->req_ledger, size);
+                ereq_free(rq);
+        }
+        return k;
+}
+
+void engine_cancel(struct engine *en, uint64_t handle) {
+        struct ereq *rq;
+
+        pthread_mutex_lock(&en->lock);
+        rq = map_get_u64(en->by_handle, handle);
+        if (rq) {
+                atomic_store(&rq->cancel, true);
+                en->signalled = true;
+                pthread_cond_signal(&en->wake);
+        }
+        pthread_mutex_unlock(&en->lock);
+}
+
+void engine_pause(struct engine *en, uint64_t handle, bool pause) {
+        struct ereq *rq;
+
+        pthread_mutex_lock(&en->lock);
+        rq = map_get_u64(en->by_handle, handle);
+        if (rq) {
+                atomic_store(&rq->paused, pause);
+                en->signalled = true;
+                pthread_cond_signal(&en->wake);
+        }
+        pthread_mutex_unlock(&en->lock);
+}

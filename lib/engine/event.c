@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Events: built on the engine thread, freed by the loop thread. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/internal.h"
+
+struct event_node *event_new(uint64_t handle, enum engine_event_kind kind, bool final) {
+        struct event_node *n = calloc(1, sizeof(*n));
+
+        if (!n)
+                return NULL;
+        n->ev.handle = handle;
+        n->ev.kind = kind;
+        n->ev.final = final;
+        list_init(&n->link);
+        return n;
+}
+
+void event_send(struct engine *en, struct event_node *n) {
+        uint64_t one = 1;
+        bool first;
+
+        pthread_mutex_lock(&en->lock);
+        first = list_empty(&en->events);
+        list_append(&en->events, &n->link);
+        en->n_events++;
+        /* Written under the lock: the reader clears the eventfd under it, too. */
+        if (first && write(en->event_fd, &one, sizeof(one)) < 0) {
+                /* The counter can't overflow, and the descriptor is ours: nothing to handle. */
+        }
+        pthread_mutex_unlock(&en->lock);
+}
+
+void event_log(struct engine *en, int level, const struct err *e) {
+        struct event_node *n = event_new(0, ENGINE_LOG, false);
+
+        if (!n)
+                return; /* a log line is not worth more than memory */
+        n->ev.err = *e;
+        n->ev.log_level = level;
+        event_send(en, n);
+}
+
+int event_conv(struct engine_conv *out, const struct store_conv *sc) {
+        char *name = strdup(sc->name);
+
+        if (!name)
+                return -ERR_NOMEM;
+        *out = (struct engine_conv){
+                .id = sc->id,
+                .name = name,
+                .uid = sc->uid,
+                .parent = sc->parent,
+                .fork_pos = sc->fork_pos,
+                .revision = sc->revision,
+                .n_tokens = sc->n_tokens,
+                .n_turns = sc->n_turns,
+                .created_usec = sc->created_usec,
+                .updated_usec = sc->updated_usec,
+                .sampling = sc->sampling,
+        };
+        return 0;
+}
+
+static void conv_deinit(struct engine_conv *c) {
+        if (c->turns)
+                for (uint32_t i = 0; i < c->n_turns; i++)
+                        free(c->turns[i].text);
+        free(c->turns);
+        free(c->tokens);
+        free(c->name);
+}
+
+struct engine_event *engine_event_free(struct engine_event *ev) {
+        if (!ev)
+                return NULL;
+        switch (ev->kind) {
+        case ENGINE_DELTA:
+                free(ev->delta.text);
+                free(ev->delta.top);
+                break;
+        case ENGINE_DONE:
+                free(ev->done.stop);
+                break;
+        case ENGINE_CONV:
+                conv_deinit(&ev->conv);
+                break;
+        case ENGINE_CONVS:
+                for (size_t i = 0; i < ev->convs.n; i++)
+                        conv_deinit(&ev->convs.convs[i]);
+                free(ev->convs.convs);
+                break;
+        case ENGINE_TOKENS:
+                free(ev->tokens.ids);
+                free(ev->tokens.pieces);
+                break;
+        case ENGINE_STATS_RESULT:
+                free(ev->stats.stats);
+                break;
+        default:
+                break;
+        }
+        free(ev);
+        return NULL;
+}
+
+int engine_fd(struct engine *en) {
+        return en->event_fd;
+}
+
+struct engine_event *engine_next_event(struct engine *en) {
+        struct event_node *n = NULL;
+        uint64_t drop;
+
+        pthread_mutex_lock(&en->lock);
+        if (!list_empty(&en->events)) {
+                n = list_entry(en->events.next, struct event_node, link);
+                list_unlink(&n->link);
+                en->n_events--;
+        }
+        if (list_empty(&en->events) && read(en->event_fd, &drop, sizeof(drop)) < 0) {
+                /* EAGAIN: it was not set. */
+        }
+        pthread_mutex_unlock(&en->lock);
+        return n ? &n->ev : NULL;
+}

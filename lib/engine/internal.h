@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The inside of the engine. See engine.c for who owns what.
+ *
+ * Files: engine.c (threads, submit, events), event.c (building and freeing events), io.c (workers),
+ * conv.c (loaded conversations), residency.c (evict, restore, room), verbs.c (requests that are not
+ * generation), generate.c (Continue and Warm, from input to Done), sched.c (admission, batches).
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "base/ids.h"
+#include "base/ledger.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "chat/chat.h"
+#include "engine/engine.h"
+#include "gguf/gguf.h"
+#include "kern/kern.h"
+#include "model/model.h"
+#include "sample/sample.h"
+#include "seq/seq.h"
+#include "spill/spill.h"
+#include "store/store.h"
+#include "tok/tok.h"
+
+struct ereq;
+struct event_node;
+
+#define ENGINE_MAX_ACTIVE 256
+
+/* A spill record that loaded conversations refer to. Lives in engine.recs by id. */
+struct rec {
+        struct store_record r;
+        uint32_t n_refs; /* conversations in RAM */
+};
+
+struct conv_turn {
+        enum chat_role role;
+        uint32_t start, end;
+        enum engine_finish finish;
+};
+
+/* A conversation in RAM (with or without its memory). Owned by the engine thread. */
+struct conv {
+        uint64_t id;
+        uint32_t uid;
+        uint64_t revision;
+        bool foreign_vocab; /* its tokens belong to another model's vocabulary */
+        bool stale;         /* no longer what the register says: unload after use */
+        struct sampling sampling;
+        int32_t *tokens; /* [n_all], the first n_tokens of which are in the register */
+        uint32_t n_tokens, n_all, capacity;
+        struct conv_turn *turns;
+        uint32_t n_turns, turns_capacity;
+        struct seq *seq;
+        struct rec **recs; /* [n_recs], by block index; NULL: not on disk */
+        size_t n_recs;
+        uint32_t n_known;    /* positions whose memory was computed at some time (for statistics) */
+        struct ereq *busy;   /* the request that holds it, or NULL */
+        unsigned n_io;       /* jobs under way that change its blocks or links */
+        uint32_t n_forks;    /* fork transactions under way */
+        uint32_t n_users;    /* requests that hold a pointer to it */
+        struct list waiters; /* requests parked until these are done */
+        size_t charged;      /* bytes in the ledger */
+        struct list lru;     /* in engine.idle, oldest first, while nobody uses it */
+};
+
+/* Work for an I/O worker: run() there, then done() on the engine thread. */
+struct job {
+        struct list link;
+        void (*run)(struct engine *en, struct job *j);
+        void (*done)(struct engine *en, struct job *j);
+        int r;
+        struct err err;
+};
+
+enum phase {
+        PHASE_NEW,
+        PHASE_IO,      /* a job of its own is under way */
+        PHASE_PARKED,  /* waits for its conversation's I/O */
+        PHASE_QUEUED,  /* waits for admission */
+        PHASE_RESTORE, /* active: needs blocks, then reads them */
+        PHASE_READING, /* active: the restore job is under way */
+        PHASE_PREFILL,
+        PHASE_DECODE,
+        PHASE_COMMIT,
+};
+
+struct restore_item {
+        uint32_t index;
+        struct seq_block *block;
+        struct store_record record;
+        int r;
+};
+
+/* What a Continue or Warm is doing. */
+struct gen {
+        struct sample_params params;
+        struct sample_bias *biases;
+        uint64_t seed;
+        uint32_t n_input_start; /* conv->n_tokens when it began */
+        uint32_t n_prompt;      /* history + input + reply start */
+        uint32_t max_new;
+        bool context_bound; /* max_new was cut down by the context or the pool */
+        struct conv_turn input_turn, reply_turn;
+        bool has_input_turn, has_reply_turn;
+        uint32_t n_generated;
+        uint32_t n_ram, n_disk;
+        size_t need_blocks;
+        struct tok_stream stream;
+        struct buf held; /* text that may be the beginning of a stop string */
+        struct buf text; /* all that was sent */
+        enum engine_finish finish;
+        const char *stop; /* the one that ended it */
+        struct restore_item *restore;
+        size_t n_restore, n_allocated;
+        uint32_t in_batch; /* tokens in the present step */
+        uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
+};
+
+/* A conversation as the register knows it. */
+struct list_row {
+        struct store_conv sc;
+        uint64_t disk_size; /* of its records */
+};
+
+struct ereq {
+        struct list link;        /* inbox, queue, active, or a conversation's waiters */
+        struct list all;         /* engine.requests */
+        struct job job;          /* at most one at a time */
+        struct engine_request r; /* strings are owned copies */
+        atomic_bool cancel, paused;
+        enum phase phase;
+        struct conv *conv;
+        size_t charged; /* in engine.req_ledger */
+        struct usage *usage;
+        struct event_node *error; /* its final event should it fail */
+        uint64_t t_submitted;
+        uint64_t order;
+        /* filled by jobs */
+        struct store_conv sc;
+        struct store_turns turns;
+        int32_t *tokens;
+        struct store_gone links;
+        uint64_t disk_size;
+        struct list_row *list;
+        size_t n_list;
+        uint64_t revision;
+        uint32_t keep_turns;
+        struct seq *fork_seq;
+        struct rec **fork_recs;
+        size_t n_fork_recs;
+        struct tok_ids input;
+        struct gen g;
+};
+
+/* Share of one uid. */
+struct usage {
+        uint32_t uid;
+        uint32_t n_requests; /* in flight (under engine.lock) */
+        uint64_t served;     /* tokens computed for it, for fairness (engine thread) */
+};
+
+struct counters {
+        uint64_t steps, tokens_prefilled, tokens_decoded, tokens_recomputed;
+        uint64_t reused_ram, reused_disk;
+        uint64_t evictions, restores, blocks_spilled, blocks_restored, restore_failures;
+        uint64_t spill_failures, unspilled_drops, requests, forks;
+};
+
+struct engine {
+        /* immutable after engine_open() */
+        struct engine_options o;
+        char *model_path, *state_dir;
+        struct gguf *gguf;
+        struct kern *kern;
+        struct model *model;
+        struct model_info info;
+        struct tok *tok;
+        struct chat *chat;
+        struct store *store;
+        struct spill *spill;
+        uint64_t vocab_hash;
+        int32_t *eog; /* end-of-generation tokens */
+        size_t n_eog;
+        char *info_name;
+        char tokenizer_name[96];
+        int lock_fd;
+
+        /* engine thread */
+        pthread_t thread;
+        bool thread_started;
+        struct model_work *work;
+        struct sample_work *sampler;
+        /* The ledger (I3), and two shares of it that are reserved in it from the start: what
+         * requests bring along, and the bookkeeping of loaded conversations. The pool has the rest.
+         */
+        struct ledger ledger, req_ledger, meta_ledger;
+        struct seq_pool *pool;
+        struct map *convs; /* id → conv */
+        struct map *recs;  /* record id → rec */
+        struct list idle;  /* conversations nobody uses, least recently used first */
+        struct list queue; /* requests waiting for admission */
+        struct list active;
+        size_t n_active, active_blocks;
+        size_t n_jobs;      /* under way, of any kind */
+        size_t n_evictions; /* under way */
+        struct counters count;
+        struct model_token *batch;
+        struct ereq **batch_rows; /* request per output row */
+        uint64_t next_order;
+        bool stopping;
+        bool again; /* something changed that may let a step go on: don't sleep */
+
+        /* under lock */
+        pthread_mutex_t lock;
+        pthread_cond_t wake;
+        struct list inbox, io_done;
+        struct list requests;
+        struct map *by_handle;
+        struct map *usage;
+        size_t n_requests;
+        bool stop_asked, abandon, signalled;
+        struct list events; /* outgoing */
+        size_t n_events;
+        int event_fd;
+
+        /* I/O workers */
+        pthread_mutex_t io_lock;
+        pthread_cond_t io_wake;
+        struct list io_queue;
+        bool io_quit;
+        pthread_t workers[4];
+        size_t n_workers;
+
+        atomic_uint_fast64_t heartbeat;
+        atomic_uint_fast64_t
+                served_floor; /* least `served` of the uids at work: where a new one begins */
+};
+
+/* --- engine.c --- */
+void engine_wake(struct engine *en);
+
+/* --- event.c --- */
+struct event_node {
+        struct engine_event ev; /* first: engine_event_free() casts back */
+        struct list link;
+};
+/* A blank event for a request; NULL without memory. */
+struct event_node *event_new(uint64_t handle, enum engine_event_kind kind, bool final);
+/* Hand it to the loop thread. */
+void event_send(struct engine *en, struct event_node *n);
+void event_log(struct engine *en, int level, const struct err *e);
+/* Copy of a register row as an event's conversation; residency is added by conv_fill_residency().
+ */
+int event_conv(struct engine_conv *out, const struct store_conv *sc);
+
+/* --- io.c --- */
+int io_start(struct engine *en, struct err *e);
+void io_stop(struct engine *en);
+void io_submit(struct engine *en, struct job *j);
+
+/* --- conv.c --- */
+struct rec *rec_get(struct engine *en, const struct store_record *r, struct err *e);
+void rec_put(struct engine *en, struct rec *rec);
+int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
+        const int32_t *tokens, const struct store_turns *turns, struct err *e);
+/* Takes everything back, out of all tables. The conversation must not be in use. */
+void conv_unload(struct engine *en, struct conv *c);
+int conv_add_turn(struct conv *c, const struct conv_turn *t, struct err *e);
+/* Room for @n tokens in all; charged to the ledger (room is made by unloading idle ones). */
+int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct err *e);
+int conv_set_rec(struct engine *en, struct conv *c, size_t index, struct rec *rec, struct err *e);
+void conv_drop_recs(struct engine *en, struct conv *c, size_t from);
+/* Take it out of / put it back into the idle list. */
+void conv_use(struct engine *en, struct conv *c);
+void conv_unuse(struct engine *en, struct conv *c);
+enum chat_state conv_chat_state(const struct conv *c);
+void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_conv *out);
+/* Hash of the first tokens up to the end of block @index (or of @n_tokens inside it), chained. */
+uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t index,
+        uint32_t n_in_block, uint64_t prev);
+
+/* --- residency.c --- */
+/* Start to write and drop the conversation's blocks. @then (may be NULL) is called on the engine
+ * thread when it is done. The conversation may be idle or held by the caller. -ERR_NOMEM if not
+ * started. */
+int residency_evict(struct engine *en, struct conv *c,
+        void (*then)(struct engine *en, struct ereq *rq), struct ereq *rq, struct err *e);
+/* The pool is full: evict the least recently used conversation. */
+enum room {
+        ROOM_NOW,   /* something was dropped: try again at once */
+        ROOM_LATER, /* an eviction is under way: try again after the next completion */
+        ROOM_NEVER  /* nothing can be evicted and nothing is under way */
+};
+enum room residency_make_room(struct engine *en);
+/* Room for @n bytes of bookkeeping: unloads idle conversations where needed. 0 or 1. */
+int residency_charge(struct engine *en, size_t n);
+/* PHASE_RESTORE: allocate blocks, then start the read. Moves on to PHASE_PREFILL if there is
+ * nothing to read. */
+void residency_restore(struct engine *en, struct ereq *rq);
+void residency_restore_abandon(struct engine *en, struct ereq *rq);
+/* Blocks that may ever be used at the same time. */
+size_t residency_capacity(struct engine *en);
+/* Give back the space of records that are gone from the register. Any thread. */
+void residency_release(struct engine *en, const struct store_gone *gone);
+
+/* --- verbs.c --- */
+void verb_start(struct engine *en, struct ereq *rq);
+/* Go on with a request whose conversation is loaded and free of I/O. */
+void verb_act(struct engine *en, struct ereq *rq);
+/* End a request with an error or an event; frees it. */
+void verb_fail(struct engine *en, struct ereq *rq, const struct err *e);
+void verb_finish(struct engine *en, struct ereq *rq, struct event_node *n);
+/* End with the conversation as the register row in rq->sc says. */
+void verb_finish_conv(struct engine *en, struct ereq *rq);
+struct ereq *ereq_free(struct ereq *rq);
+
+/* --- stats.c --- */
+void stats_answer(struct engine *en, struct ereq *rq);
+
+/* --- generate.c --- */
+/* Input to tokens, parameters, limits; then queued. Ends the request on error. */
+void generate_start(struct engine *en, struct ereq *rq);
+/* PHASE_RESTORE is over: decide what must be computed, tell the client. */
+void generate_restored(struct engine *en, struct ereq *rq);
+/* Its share of a step was computed; @logits belong to its last token or are NULL. */
+void generate_advance(struct engine *en, struct ereq *rq, const float *logits);
+/* End generation with what is there. */
+void generate_finish(struct engine *en, struct ereq *rq, enum engine_finish finish);
+/* Give up without committing. */
+void generate_abort(struct engine *en, struct ereq *rq, const struct err *e);
+/* Free what a gen holds. */
+void gen_deinit(struct gen *g);
+
+/* --- budget.c --- */
+/* Bytes for the ledger when the setting is "auto": what the machine and the cgroup leave beside the
+ * weights. */
+uint64_t budget_auto(uint64_t weights_size);
+
+/* --- sched.c --- */
+void sched_queue(struct engine *en, struct ereq *rq);
+void sched_leave(struct engine *en, struct ereq *rq);
+void sched_cancelled(struct engine *en);
+/* One step: admit, restore, compute. True if something was computed. */
+bool sched_step(struct engine *en);

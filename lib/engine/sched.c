@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Scheduling: continuous batching within a token budget per step.
+ *
+ * 1. Every step computes one token of each generating request and fills the rest of its budget with
+ * prefill, so a long prompt delays the others by one chunk at most.
+ * 2. Fair between uids by tokens served (the uid that got least goes first), then in order of
+ * arrival. Background requests stand back, but age: after some seconds they count as interactive.
+ * 3. A request is admitted only if the blocks that it and all active ones may come to need fit the
+ * pool together. So an active request never waits for another active one, only for evictions of
+ * idle memory. The first in line is not overtaken when it does not fit yet.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "engine/internal.h"
+
+#define MAX_EVENT_BACKLOG 8192
+#define BACKGROUND_PENALTY 4096 /* tokens */
+#define AGING_PER_SECOND 256
+
+void sched_queue(struct engine *en, struct ereq *rq) {
+        rq->phase = PHASE_QUEUED;
+        rq->order = en->next_order++;
+        list_append(&en->queue, &rq->link);
+        en->again = true;
+}
+
+void sched_leave(struct engine *en, struct ereq *rq) {
+        list_unlink(&rq->link);
+        en->n_active--;
+        en->active_blocks -= rq->g.need_blocks;
+        en->again = true;
+}
+
+/* Smaller goes first. */
+static uint64_t priority(const struct ereq *rq, uint64_t now) {
+        uint64_t p = rq->usage->served, aged;
+
+        if (rq->r.background) {
+                aged = (now - rq->t_submitted) / 1000000 * AGING_PER_SECOND;
+                if (aged < BACKGROUND_PENALTY)
+                        p += BACKGROUND_PENALTY - aged;
+        }
+        return p;
+}
+
+static bool goes_before(const struct ereq *a, const struct ereq *b, uint64_t now) {
+        uint64_t pa = priority(a, now), pb = priority(b, now);
+
+        return pa != pb ? pa < pb : a->order < b->order;
+}
+
+static void admit(struct engine *en) {
+        uint64_t now = clock_monotonic_usec();
+
+        while (en->n_active < en->o.max_active && !list_empty(&en->queue)) {
+                struct ereq *best = NULL;
+                struct list *it;
+
+                list_for_each (it, &en->queue) {
+                        struct ereq *rq = list_entry(it, struct ereq, link);
+
+                        if (!best || goes_before(rq, best, now))
+                                best = rq;
+                }
+                if (en->active_blocks + best->g.need_blocks > residency_capacity(en) &&
+                        en->n_active > 0)
+                        return;
+                list_unlink(&best->link);
+                list_append(&en->active, &best->link);
+                en->n_active++;
+                en->active_blocks += best->g.need_blocks;
+                best->phase = PHASE_RESTORE;
+                best->g.t_admitted = now;
+        }
+}
+
+void sched_cancelled(struct engine *en) {
+        struct list *it, *tmp;
+        struct err e;
+
+        err_set(&e, ERR_CANCELLED, "cancelled before the reply began; nothing was changed");
+        list_for_each_safe (it, tmp, &en->queue) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                if (!atomic_load(&rq->cancel))
+                        continue;
+                list_unlink(&rq->link);
+                verb_fail(en, rq, &e);
+        }
+        list_for_each_safe (it, tmp, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                if (!atomic_load(&rq->cancel))
+                        continue;
+                if (rq->phase == PHASE_DECODE)
+                        generate_finish(en, rq, ENGINE_FINISH_CANCELLED);
+                else if (rq->phase != PHASE_READING)
+                        generate_abort(en, rq, &e);
+        }
+}
+
+static void restore_all(struct engine *en) {
+        struct list *it, *tmp;
+
+        list_for_each_safe (it, tmp, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                if (rq->phase == PHASE_RESTORE)
+                        residency_restore(en, rq);
+        }
+}
+
+/* Put @want tokens of the request into the batch; 0 if there is no room right now. */
+static uint32_t add_to_batch(
+        struct engine *en, struct ereq *rq, uint32_t want, size_t *n, size_t *n_rows) {
+        struct conv *c = rq->conv;
+        uint32_t pos = seq_n_tokens(c->seq);
+        struct err e;
+        int r;
+
+        while ((r = seq_reserve(c->seq, want, &e)) == SEQ_FULL) {
+                enum room room = residency_make_room(en);
+
+                if (room == ROOM_LATER)
+                        return 0;
+                if (room == ROOM_NEVER) {
+                        r = err_set(&e, ERR_LIMIT, "the memory budget is exhausted");
+                        break;
+                }
+        }
+        if (r < 0) {
+                generate_abort(en, rq, &e);
+                return 0;
+        }
+        for (uint32_t i = 0; i < want; i++) {
+                bool last = pos + i + 1 == c->n_all && rq->g.max_new > 0;
+
+                en->batch[(*n)++] = (struct model_token){.token = c->tokens[pos + i],
+                        .pos = pos + i,
+                        .seq = c->seq,
+                        .want_logits = last};
+                if (last)
+                        en->batch_rows[(*n_rows)++] = rq;
+        }
+        rq->g.in_batch = want;
+        rq->usage->served += want;
+        return want;
+}
+
+/* The prefilling requests, best first, in an array of at most max_active. */
+static size_t prefill_order(struct engine *en, struct ereq **order) {
+        uint64_t now = clock_monotonic_usec();
+        struct list *it;
+        size_t n = 0;
+
+        list_for_each (it, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+                size_t i;
+
+                if (rq->phase != PHASE_PREFILL || atomic_load(&rq->paused))
+                        continue;
+                for (i = n; i > 0 && goes_before(rq, order[i - 1], now); i--)
+                        order[i] = order[i - 1];
+                order[i] = rq;
+                n++;
+        }
+        return n;
+}
+
+static size_t build_batch(struct engine *en, size_t *n_rows) {
+        struct ereq *order[ENGINE_MAX_ACTIVE];
+        struct list *it, *tmp;
+        size_t n = 0, n_prefill;
+
+        list_for_each_safe (it, tmp, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                rq->g.in_batch = 0;
+                if (rq->phase == PHASE_DECODE && !atomic_load(&rq->paused) &&
+                        n < en->o.batch_tokens)
+                        add_to_batch(en, rq, 1, &n, n_rows);
+        }
+        n_prefill = prefill_order(en, order);
+        for (size_t i = 0; i < n_prefill && n < en->o.batch_tokens; i++) {
+                uint32_t left = order[i]->g.n_prompt - seq_n_tokens(order[i]->conv->seq);
+
+                add_to_batch(
+                        en, order[i], MIN(left, (uint32_t)(en->o.batch_tokens - n)), &n, n_rows);
+        }
+        return n;
+}
+
+static void update_floor(struct engine *en) {
+        uint64_t least = UINT64_MAX;
+        struct list *it;
+
+        list_for_each (it, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                least = MIN(least, rq->usage->served);
+        }
+        if (least != UINT64_MAX)
+                atomic_store(&en->served_floor, least);
+}
+
+bool sched_step(struct engine *en) {
+        size_t n, n_rows = 0, row = 0, backlog;
+        struct list *it, *tmp;
+
+        pthread_mutex_lock(&en->lock);
+        backlog = en->n_events;
+        pthread_mutex_unlock(&en->lock);
+        if (backlog > MAX_EVENT_BACKLOG)
+                return false;
+        sched_cancelled(en);
+        admit(en);
+        restore_all(en);
+        n = build_batch(en, &n_rows);
+        if (n == 0)
+                return false;
+        model_forward(en->work, en->batch, n);
+        en->count.steps++;
+        update_floor(en);
+        list_for_each_safe (it, tmp, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                if (rq->g.in_batch > 0)
+                        seq_commit(rq->conv->seq, rq->g.in_batch);
+        }
+        list_for_each_safe (it, tmp, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+                const float *logits = NULL;
+
+                if (rq->g.in_batch == 0)
+                        continue;
+                for (row = 0; row < n_rows; row++)
+                        if (en->batch_rows[row] == rq)
+                                logits = model_logits(en->work, row);
+                generate_advance(en, rq, logits);
+        }
+        return true;
+}

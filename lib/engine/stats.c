@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Figures of the engine, by stable names (docs/protocol.md lists them). */
+#include <stdlib.h>
+
+#include "engine/internal.h"
+
+struct figures {
+        struct seq_pool_stats pool;
+        struct spill_stats spill;
+        size_t n_resident, n_queued;
+};
+
+static void gather(struct engine *en, struct figures *f) {
+        struct conv *c;
+        struct list *l;
+        size_t it = 0;
+
+        *f = (struct figures){0};
+        seq_pool_stats(en->pool, &f->pool);
+        spill_stats(en->spill, &f->spill);
+        while ((c = map_next(en->convs, &it)))
+                f->n_resident += seq_n_resident(c->seq) > 0;
+        list_for_each (l, &en->queue)
+                f->n_queued++;
+}
+
+static size_t fill(struct engine *en, const struct figures *f, struct engine_stat *out) {
+        const struct counters *c = &en->count;
+        const struct engine_stat all[] = {
+                {"pool_budget", ledger_budget(&en->ledger)},
+                {"ledger_used", ledger_used(&en->ledger)},
+                {"ledger_peak", ledger_peak(&en->ledger)},
+                {"ledger_requests_used", ledger_used(&en->req_ledger)},
+                {"ledger_meta_used", ledger_used(&en->meta_ledger)},
+                {"pool_capacity_blocks", residency_capacity(en)},
+                {"pool_blocks", f->pool.n_blocks},
+                {"block_bytes", en->info.block_size},
+                {"block_tokens", en->info.block_tokens},
+                {"blocks_allocated", f->pool.n_allocated},
+                {"blocks_copied_on_write", f->pool.n_copied_on_write},
+                {"conversations_loaded", map_count(en->convs)},
+                {"conversations_resident", f->n_resident},
+                {"requests", c->requests},
+                {"requests_active", en->n_active},
+                {"requests_queued", f->n_queued},
+                {"forks", c->forks},
+                {"steps", c->steps},
+                {"tokens_prefilled", c->tokens_prefilled},
+                {"tokens_decoded", c->tokens_decoded},
+                {"tokens_recomputed", c->tokens_recomputed},
+                {"tokens_reused_ram", c->reused_ram},
+                {"tokens_reused_disk", c->reused_disk},
+                {"evictions", c->evictions},
+                {"restores", c->restores},
+                {"restore_failures", c->restore_failures},
+                {"blocks_spilled", c->blocks_spilled},
+                {"blocks_restored", c->blocks_restored},
+                {"spill_failures", c->spill_failures},
+                {"unspilled_drops", c->unspilled_drops},
+                {"spill_disk_bytes", f->spill.disk_size},
+                {"spill_files", f->spill.n_files},
+                {"spill_records", f->spill.n_records},
+                {"spill_written_bytes", f->spill.written_size},
+                {"spill_read_bytes", f->spill.read_size},
+                {"spill_punched_bytes", f->spill.punched_size},
+                {"spill_raw_in_bytes", f->spill.raw_in_size},
+                {"spill_raw_out_bytes", f->spill.raw_out_size},
+                {"spill_refused", f->spill.n_refused},
+                {"spill_corrupt", f->spill.n_corrupt},
+        };
+
+        if (out)
+                for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+                        out[i] = all[i];
+        return ARRAY_SIZE(all);
+}
+
+void stats_answer(struct engine *en, struct ereq *rq) {
+        struct event_node *n = event_new(rq->r.handle, ENGINE_STATS_RESULT, true);
+        struct figures f;
+        struct err e;
+
+        gather(en, &f);
+        if (n)
+                n->ev.stats.stats = calloc(fill(en, &f, NULL), sizeof(struct engine_stat));
+        if (!n || !n->ev.stats.stats) {
+                engine_event_free(n ? &n->ev : NULL);
+                err_set(&e, ERR_NOMEM, "no memory for statistics");
+                verb_fail(en, rq, &e);
+                return;
+        }
+        n->ev.stats.n = fill(en, &f, n->ev.stats.stats);
+        verb_finish(en, rq, n);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine as a whole, with the bundled model: metamorphic where it can be (evict = never
+ * evicted, fork = copy, restart = never stopped, together = alone), log-probabilities compared with
+ * memcmp (I2).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+#include "util/test.h"
+
+static struct answer A, B; /* large: not on the stack */
+
+static struct engine_options options(uint64_t pool) {
+        struct engine_options o = ENGINE_OPTIONS_DEFAULT;
+
+        o.pool_size = pool;
+        o.n_threads = 1;
+        o.disk_floor = 0;
+        return o;
+}
+
+static void need_model(void) {
+        if (!erig_model()) {
+                print_message("SKIP: models/confab-small.q8_0.gguf is not there\n");
+                skip();
+        }
+}
+
+static void assert_same(const struct answer *a, const struct answer *b) {
+        assert_int_equal(a->n_tokens, b->n_tokens);
+        assert_memory_equal(a->tokens, b->tokens, a->n_tokens * sizeof(a->tokens[0]));
+        assert_memory_equal(a->logprobs, b->logprobs, a->n_tokens * sizeof(a->logprobs[0]));
+        assert_string_equal(a->text, b->text);
+}
+
+static void test_say(void **state) {
+        struct engine_options o = options(64 << 20);
+        struct erig r;
+        uint64_t c;
+
+        need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, "first", "You are a helpful assistant.");
+        erig_say(&r, c, "Hello, my name is Ada.", 24, &A);
+        assert_true(A.n_generated > 0 && A.n_generated <= 24);
+        assert_int_equal(A.n_ram, 0);
+        assert_int_equal(A.n_prompt, A.n_computed);
+        assert_int_equal(A.revision, 2);
+        print_message("said: %s\n", A.text);
+        erig_say(&r, c, "What is my name?", 24, &B);
+        print_message("said: %s\n", B.text);
+        /* All but the last sampled token was in memory. */
+        assert_int_equal(B.n_ram, A.n_prompt + A.n_generated - 1);
+        assert_int_equal(erig_stat(&r, "tokens_recomputed"), 0);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+        assert_int_equal(erig_simple(&r, ENGINE_GET, c, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_NOT_FOUND);
+        assert_int_equal(erig_stat(&r, "pool_blocks"), 0);
+        erig_close(&r);
+}
+
+/* The same dialogue in three lives: undisturbed, evicted after each turn, restarted after each
+ * turn. */
+static void test_evict_and_restart(void **state) {
+        static const char *const texts[] = {"Hi! My cat is called Milo.",
+                "I like the colour green.", "What is my cat called?",
+                "And which colour do I like?"};
+        static struct answer first[4];
+        struct engine_options o = options(64 << 20);
+        struct erig r;
+
+        need_model();
+        for (int life = 0; life < 4; life++) {
+                uint64_t c;
+
+                erig_open(&r, &o);
+                c = erig_new(&r, NULL, NULL);
+                for (int i = 0; i < 4; i++) {
+                        erig_say(&r, c, texts[i], 20, life == 0 ? &first[i] : &A);
+                        if (life == 0)
+                                continue;
+                        assert_same(&first[i], &A);
+                        if (i > 0 && life < 3)
+                                assert_int_equal(A.n_disk, first[i].n_ram);
+                        if (life == 1) {
+                                assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &B), ENGINE_CONV);
+                                assert_int_equal(B.conv.residency, ENGINE_SPILLED);
+                                assert_int_equal(erig_stat(&r, "pool_blocks"), 0);
+                        } else {
+                                /* Life 3 is killed: its memory is lost, its turns are not. */
+                                erig_restart(&r, life == 2);
+                                if (life == 3)
+                                        assert_int_equal(erig_stat(&r, "spill_records"), 0);
+                        }
+                }
+                if (life < 3)
+                        assert_int_equal(erig_stat(&r, "tokens_recomputed"), 0);
+                erig_close(&r);
+        }
+}
+
+/* A fork says what the original says; both go their own ways; eviction of one leaves the other. */
+static void test_fork(void **state) {
+        struct engine_options o = options(64 << 20);
+        struct engine_request q = {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET};
+        struct erig r;
+        uint64_t c, d;
+
+        need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, "trunk", NULL);
+        erig_say(&r, c, "My dog is called Rex and I live in Rome.", 20, &A);
+        q.conv_id = c;
+        q.name = "branch";
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        d = A.conv.id;
+        assert_int_equal(A.conv.parent, c);
+        assert_int_equal(A.conv.residency, ENGINE_RESIDENT);
+        erig_say(&r, c, "What is my dog called?", 20, &A);
+        erig_say(&r, d, "What is my dog called?", 20, &B);
+        assert_same(&A, &B);
+        assert_int_equal(B.n_ram, A.n_ram);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, NULL), ENGINE_CONV);
+        assert_int_equal(erig_stat(&r, "pool_blocks"), 0);
+        erig_say(&r, c, "Where do I live?", 20, &A);
+        erig_say(&r, d, "Where do I live?", 20, &B);
+        assert_same(&A, &B);
+        assert_true(A.n_disk > 0 && B.n_disk + B.n_ram == A.n_disk + A.n_ram);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+        erig_say(&r, d, "Thank you.", 10, &B);
+        assert_int_equal(erig_stat(&r, "tokens_recomputed"), 0);
+        erig_close(&r);
+}
+
+static void test_rewind(void **state) {
+        struct engine_options o = options(64 << 20);
+        struct engine_request q = {.verb = ENGINE_REWIND, .at_turn = ENGINE_UNSET, .drop_turns = 2};
+        struct erig r;
+        uint64_t c;
+
+        need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, "I am Ben.", 20, &A);
+        for (int evict = 0; evict < 2; evict++) {
+                erig_say(&r, c, "How are you today? Tell me something nice.", 40, &A);
+                if (evict)
+                        erig_simple(&r, ENGINE_EVICT, c, NULL);
+                q.conv_id = c;
+                assert_int_equal(erig_do(&r, &q, &B), ENGINE_CONV);
+                assert_int_equal(B.conv.n_turns, 2);
+                erig_say(&r, c, "How are you today? Tell me something nice.", 40, &B);
+                assert_same(&A, &B);
+                q.conv_id = c;
+                assert_int_equal(erig_do(&r, &q, &B), ENGINE_CONV);
+        }
+        /* Regenerate: drop the reply, continue with nothing. */
+        erig_say(&r, c, "What is my name?", 20, &A);
+        q.drop_turns = 1;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_CONV);
+        struct engine_request again = erig_say_request(c, "", 20);
+        again.input = ENGINE_INPUT_NONE;
+        assert_int_equal(erig_do(&r, &again, &B), ENGINE_DONE);
+        assert_same(&A, &B);
+        erig_close(&r);
+}
+
+static void say_text(char *buf, size_t n, int conv, int round) {
+        snprintf(buf, n, "Round %d: my friend number %d is called %c%c%c and has %d birds.", round,
+                conv, 'A' + conv % 26, 'a' + (conv * 7) % 26, 'a' + (conv * 11 + round) % 26,
+                conv + round);
+}
+
+/* Many conversations in a pool for a few: same bits as with room for all, never over the budget. */
+static void test_small_pool(void **state) {
+        enum { N = 12, ROUNDS = 3 };
+        static struct answer wide[N][ROUNDS];
+        char text[128];
+
+        need_model();
+        for (int small = 0; small < 2; small++) {
+                struct engine_options o = options(small ? (uint64_t)3 << 20 : (uint64_t)256 << 20);
+                struct erig r;
+                uint64_t c[N];
+
+                erig_open(&r, &o);
+                for (int i = 0; i < N; i++)
+                        c[i] = erig_new(&r, NULL, NULL);
+                for (int k = 0; k < ROUNDS; k++)
+                        for (int i = 0; i < N; i++) {
+                                say_text(text, sizeof(text), i, k);
+                                erig_say(&r, c[i], text, 24, small ? &A : &wide[i][k]);
+                                if (small)
+                                        assert_same(&A, &wide[i][k]);
+                                assert_true(erig_stat(&r, "ledger_used") <= o.pool_size);
+                                assert_true(erig_stat(&r, "ledger_peak") <= o.pool_size);
+                        }
+                assert_int_equal(erig_stat(&r, "tokens_recomputed"), 0);
+                assert_true(small == (erig_stat(&r, "evictions") > 0));
+                erig_close(&r);
+        }
+}
+
+/* All at once: the same bits as one after another, in a pool that can't hold them together. */
+static void test_together(void **state) {
+        enum { N = 10 };
+        static struct answer alone[N], together[N];
+        struct engine_request q[N];
+        char texts[N][128];
+
+        need_model();
+        for (int all = 0; all < 2; all++) {
+                struct engine_options o = options(all ? (uint64_t)3 << 20 : (uint64_t)256 << 20);
+                struct erig r;
+
+                o.batch_tokens = all ? 48 : 256;
+                o.n_threads = 1 + (unsigned)all;
+                erig_open(&r, &o);
+                for (int i = 0; i < N; i++) {
+                        uint64_t c = erig_new(&r, NULL, i % 2 ? "You are kind." : NULL);
+
+                        say_text(texts[i], sizeof(texts[i]), i, 0);
+                        q[i] = erig_say_request(c, texts[i], 32);
+                        if (!all)
+                                erig_do(&r, &q[i], &alone[i]);
+                }
+                if (all) {
+                        erig_do_all(&r, q, together, N);
+                        for (int i = 0; i < N; i++) {
+                                assert_int_equal(together[i].kind, ENGINE_DONE);
+                                assert_same(&alone[i], &together[i]);
+                        }
+                        assert_true(erig_stat(&r, "ledger_peak") <= o.pool_size);
+                }
+                erig_close(&r);
+        }
+}
+
+static void test_errors(void **state) {
+        struct engine_options o = options(64 << 20);
+        struct engine_request q[2];
+        struct answer *two = calloc(2, sizeof(*two));
+        struct erig r;
+        uint64_t c;
+
+        need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, "x", NULL);
+        q[0] = (struct engine_request){.verb = ENGINE_OPEN, .name = "x"};
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_EXISTS);
+        q[0] = (struct engine_request){.verb = ENGINE_OPEN, .name = "123"};
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_INVALID);
+        /* Another uid sees nothing (I6). */
+        q[0] = erig_say_request(c, "hello", 4);
+        q[0].uid = 7;
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_NOT_FOUND);
+        /* Two at once on one conversation. */
+        q[0] = erig_say_request(c, "hello", 4);
+        q[1] = erig_say_request(c, "hello", 4);
+        erig_do_all(&r, q, two, 2);
+        assert_true((two[0].kind == ENGINE_DONE) != (two[1].kind == ENGINE_DONE));
+        assert_int_equal(two[two[0].kind == ENGINE_DONE].err.code, ERR_BUSY);
+        /* Revisions. */
+        q[0] = erig_say_request(c, "hello", 4);
+        q[0].has_expect_revision = true;
+        q[0].expect_revision = 1;
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_CONFLICT);
+        q[0].expect_revision = 2;
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_DONE);
+        /* Longer than the context. */
+        char *longtext = malloc(100001);
+        memset(longtext, 'x', 100000);
+        longtext[100000] = '\0';
+        q[0] = erig_say_request(c, longtext, 4);
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_CONTEXT);
+        free(longtext);
+        free(two);
+        erig_close(&r);
+}
+
+static void test_stops_and_limits(void **state) {
+        struct engine_options o = options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+        char *cut;
+
+        need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, "Tell me about your day, please.", 30, &A);
+        assert_true(strlen(A.text) > 6);
+        /* The middle of that reply as a stop string, in another conversation. */
+        cut = strndup(A.text + strlen(A.text) / 2, 3);
+        c = erig_new(&r, NULL, NULL);
+        q = erig_say_request(c, "Tell me about your day, please.", 30);
+        q.stops[0] = "no such text";
+        q.stops[1] = cut;
+        q.n_stops = 2;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        assert_int_equal(B.finish, ENGINE_FINISH_STOP_STRING);
+        assert_null(strstr(B.text, cut));
+        assert_memory_equal(A.text, B.text, strlen(B.text));
+        free(cut);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, "Tell me about your day, please.", 3, &B);
+        assert_int_equal(B.finish, ENGINE_FINISH_LENGTH);
+        assert_int_equal(B.n_generated, 3);
+        /* Nothing but input; then the reply. */
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, "Tell me about your day, please.", 0, &B);
+        assert_int_equal(B.n_generated, 0);
+        q = erig_say_request(c, "", 30);
+        q.input = ENGINE_INPUT_NONE;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        assert_same(&A, &B);
+        erig_close(&r);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_say),
+                cmocka_unit_test(test_evict_and_restart),
+                cmocka_unit_test(test_fork),
+                cmocka_unit_test(test_rewind),
+                cmocka_unit_test(test_small_pool),
+                cmocka_unit_test(test_together),
+                cmocka_unit_test(test_errors),
+                cmocka_unit_test(test_stops_and_limits),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
