@@ -51,7 +51,8 @@ class FastNorm(torch.autograd.Function):
         n, d = x.shape
         y = torch.empty(n, d, dtype=torch.bfloat16)
         rstd = torch.empty(n)
-        FastNorm.lib.rms_forward(pointer(x), pointer(w), pointer(y), pointer(rstd), long(n), long(d),
+        FastNorm.lib.rms_forward(pointer(x), pointer(w), pointer(y), pointer(rstd), long(n),
+                                 long(d),
                                  ctypes.c_float(EPS))
         ctx.save_for_backward(x, w, rstd)
         return y
@@ -107,7 +108,8 @@ class FastAttention(torch.autograd.Function):
             qc = q[:, :, first:last].reshape(nb * nk, rows, hd)
             p = torch.bmm(qc, k[:, :last].transpose(1, 2))
             FastAttention.lib.softmax_forward(pointer(p), long(nb * nk), long(rows), long(last),
-                                              long(first), long(last - first), ctypes.c_float(scale))
+                                              long(first), long(last - first),
+                                              ctypes.c_float(scale))
             o = torch.bmm(p, v[:, :last]).view(nb, nk, group, last - first, hd)
             view[:, first:last] = o.permute(0, 3, 1, 2, 4)
             probs.append(p)

@@ -235,7 +235,8 @@ def main():
         progress = args.start_at + done * (1 - args.start_at)
         tokens, rows, targets, n_tokens = data.next(progress)
         weights = torch.full((len(rows),), 1.0 / len(rows))
-        tokens, rows, targets, weights = (t.to(args.device) for t in (tokens, rows, targets, weights))
+        tokens, rows, targets, weights = (t.to(args.device) for t in (tokens, rows, targets,
+                                                                      weights))
         model.zero_grad(set_to_none=True)
         loss = model.loss(tokens, rows, targets, weights)
         loss.backward()
@@ -260,7 +261,8 @@ def main():
             clock = time.time()
     print("    " + quick.run(model, args.device), flush=True)
     save()
-    print("trained on %.2fM tokens in %.1f minutes" % (state["tokens"] / 1e6, state["seconds"] / 60))
+    print("trained on %.2fM tokens in %.1f minutes" % (state["tokens"] / 1e6,
+                                                       state["seconds"] / 60))
 
 
 if __name__ == "__main__":

@@ -37,16 +37,22 @@ enum chat_state {
         CHAT_EMPTY,  /* no tokens yet */
         CHAT_CLOSED, /* the last message is complete, with everything that follows it */
         CHAT_OPEN_REPLY /* a reply without its end token (limit, stop string, cancelled) */,
-        CHAT_ENDED_REPLY /* a reply that ended with an end-of-generation token */
+        CHAT_ENDED_REPLY, /* a reply that ended with an end-of-generation token */
+        CHAT_OPEN_SYSTEM  /* a system message of a family without a system role: it stands at the
+                             beginning of the user's message, which is still open */
 };
+/* The state that chat_append_message() leaves after a message of @role: CHAT_CLOSED, or
+ * CHAT_OPEN_SYSTEM after a system message in a family that has no system role. */
+enum chat_state chat_state_after(const struct chat *c, enum chat_role role);
 /*
  * Append to @out the tokens for one message of @role after @state: closing what is open, then the
- * message. A system message is only valid first (CHAT_EMPTY) unless the family allows it anywhere;
- * families without a system role put it in front of the first user message (the implementation
- * documents how; -ERR_UNSUPPORTED if it can't). @text need not be UTF-8 valid; -ERR_LIMIT past @max
- * tokens.
+ * message. A system message is only valid first (CHAT_EMPTY; else -ERR_STATE) unless the family
+ * allows it anywhere; families without a system role put it in front of the first user message, in
+ * the same block (see CHAT_OPEN_SYSTEM). A raw message is its text, without any closing. @text need
+ * not be UTF-8 valid; -ERR_LIMIT past @max tokens (0: no limit). @out is unchanged on failure.
  */
 int chat_append_message(const struct chat *c, enum chat_state state, enum chat_role role,
         const char *text, size_t size, size_t max, struct tok_ids *out, struct err *e);
-/* Append the tokens that invite the assistant's reply (state after a user message). */
+/* Append the tokens that invite the assistant's reply (state after a user message).
+ * -ERR_UNSUPPORTED without a family. */
 int chat_append_reply_start(const struct chat *c, size_t max, struct tok_ids *out, struct err *e);

@@ -206,7 +206,7 @@ void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_
 
         out->busy = c->busy != NULL;
         out->generating = c->busy && c->busy->r.verb == ENGINE_CONTINUE;
-        out->ram_size = (uint64_t)n_ram * en->info.block_size;
+        out->ram_size = (uint64_t)n_ram * en->slot_size;
         out->disk_size = 0;
         for (size_t i = 0; i < c->n_recs; i++)
                 if (c->recs[i])

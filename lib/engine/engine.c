@@ -228,12 +228,14 @@ static int open_memory(struct engine *en, struct err *e) {
         en->ledger = (struct ledger)LEDGER_INIT((size_t)budget);
         en->req_ledger = (struct ledger)LEDGER_INIT(share);
         en->meta_ledger = (struct ledger)LEDGER_INIT(share);
+        r = seq_pool_new(&en->pool, &en->ledger, en->info.block_size, en->info.block_tokens, e);
+        if (r < 0)
+                return r;
+        en->slot_size = seq_pool_slot_size(en->pool);
         if (ledger_reserve(&en->ledger, 2 * share) != 0 || residency_capacity(en) < MIN_BLOCKS)
                 return err_set(e, ERR_LIMIT,
                         "a pool of %llu bytes is too small: this model needs at least %zu",
-                        (unsigned long long)budget,
-                        2 * MIN_SHARE + MIN_BLOCKS * en->info.block_size);
-        r = seq_pool_new(&en->pool, &en->ledger, en->info.block_size, en->info.block_tokens, e);
+                        (unsigned long long)budget, 2 * MIN_SHARE + MIN_BLOCKS * en->slot_size);
         if (r == 0)
                 r = model_work_new(&en->work, en->model, en->kern, max_tokens, en->o.max_active, e);
         if (r == 0)

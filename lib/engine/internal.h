@@ -200,6 +200,7 @@ struct engine {
          */
         struct ledger ledger, req_ledger, meta_ledger;
         struct seq_pool *pool;
+        size_t slot_size; /* what a block costs in the ledger */
         struct map *convs; /* id → conv */
         struct map *recs;  /* record id → rec */
         struct list idle;  /* conversations nobody uses, least recently used first */

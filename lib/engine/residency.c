@@ -329,7 +329,7 @@ size_t residency_capacity(struct engine *en) {
         size_t reserved = ledger_budget(&en->req_ledger) + ledger_budget(&en->meta_ledger);
         size_t budget = ledger_budget(&en->ledger);
 
-        return budget > reserved ? (budget - reserved) / en->info.block_size : 0;
+        return budget > reserved ? (budget - reserved) / en->slot_size : 0;
 }
 
 /* --- restore --- */

@@ -12,16 +12,24 @@
  *
  * Sequences (L = 16 lanes):
  * - tree16(a): b[i] = a[i]+a[i+8] (i<8); c[i] = b[i]+b[i+4] (i<4); d[i] = c[i]+c[i+2]; d[0]+d[1].
+ *   tree8(a) is the same from c on (c[i] = a[i]+a[i+4]). maxtree32 and maxtree16: the same shape
+ *   with max2, from 32 lanes (a[i], a[i+16]) or 16 lanes down.
  * - dot of float weights (F32, F16, BF16 widened exactly to float): lane l accumulates
  *   acc[l] = fmaf(w[i], x[i], acc[l]) for i = l, l+16, ...; the last partial group is padded with
  *   zeros; result tree16(acc).
  * - dot of Q8_0/Q4_0 weights: the activation row is rounded to int8 blocks of 32 with a float
- *   scale: d = amax/127 (float division), q = clamp(round-to-nearest-even(x * (1/d)), -127, 127), q
- * = 0 if d is 0 or not finite. Within block b lane j (0..7) holds the exact integer sum of products
- * of elements 4j..4j+3; acc[(b%2)*8 + j] = fmaf((float)isum, dw*dx, acc[...]); result tree16(acc).
- *   (dw = weight block scale widened from f16; dw*dx one float multiplication.)
+ *   scale: amax = greatest |x| (NaN counts as greatest), d = amax/127 (float division), id = 1/d,
+ *   q = clamp(round-to-nearest-even(x*id), -127, 127); all q = 0 if d is 0 or NaN or inf, or id is
+ *   inf. isum[b] = the exact integer sum of products of block b; for b = 0, 1, ... in order:
+ *   acc[b%8] = fmaf((float)isum[b], dw*dx, acc[b%8]); result tree8(acc).
+ *   (dw = weight block scale widened from f16; dw*dx one float multiplication. One whole sum per
+ *   block, because a lane can then be a block (one token: the weights are read once, in order), or
+ *   a token (many tokens: 32 products of a lane need no shuffle).)
+ * - greatest value: max2(a, b) = a > b ? a : b, never fmaxf, so that NaN acts alike everywhere.
  * - bias, if given, is added last.
  * - exp: one polynomial, kern_exp_f32 below, identical per element everywhere.
+ * - NaN and infinities in the inputs give NaN or infinities in the outputs they reach, in the same
+ *   places for every instruction set; only the sign and payload of a NaN are left open.
  *
  * Threading: one caller at a time per struct kern (the engine thread). Work is split by output
  * rows, tokens and heads only.
@@ -106,8 +114,9 @@ void kern_silu_mul(struct kern *k, const float *gate, const float *up, float *y,
 /* y += x ; y = y + s*x with fmaf(s, x, y). */
 void kern_add(struct kern *k, float *y, const float *x, size_t n);
 void kern_add_scaled(struct kern *k, float *y, const float *x, float s, size_t n);
-/* In place softmax over n values (router): max, exp(x-max), 16-lane sum + tree16, multiply by
- * 1/sum. */
+/* In place softmax over n values (router): max in 16 lanes from -inf, m[l] = max2(m[l], x[i]),
+ * maxtree16; exp(x-max); 16-lane sum (no terms for the missing end of the last group) + tree16;
+ * multiply by 1/sum. n of 0 does nothing. */
 void kern_softmax(struct kern *k, float *x, size_t n);
 /* The exponential of every kernel, per element. Relative error below 2 ulp on [-87, 88]; 0 below
  * -87.33, inf above 88.72; NaN stays NaN. */
@@ -143,17 +152,19 @@ struct kern_attn {
         size_t k_offset, v_offset; /* of this layer inside each block */
         uint32_t n_head;           /* query heads; head h reads KV head h*n_kv_head/n_head */
         float scale;
-        float softcap;   /* 0: none; score -> cap * tanh(score/cap) before the mask */
+        float softcap;   /* 0: none; else s -> cap * (1 - 2/(exp(s*(2/cap)) + 1)), i.e. cap *
+                            tanh(s/cap), before the mask */
         uint32_t window; /* 0: all; else keys with pos - j < window */
 };
 /*
  * out[t][h] = softmax(scale * q.K) V over keys 0..pos of the row's own sequence. q [n_tokens][ldq],
  * out [n_tokens][ldo]. score_j: sequential fmaf over channels 0..head_dim_k-1 from 0, then * scale.
- * Groups of KERN_ATTN_GROUP keys in rising order with online softmax: mg = max of the group's
- * visible scores; mn = max(m, mg); c = exp(m - mn) (first group: c = 0); p_j = exp(s_j - mn), 0
- * where masked; sum = fmaf(sum, c, tree16 of (p_j + p_{j+16})); o[d] = o[d]*c, then fmaf(p_j,
- * v_j[d], o[d]) for j rising over the whole group (masked p are 0 and contribute nothing: keys
- * behind pos are skipped, not multiplied). At the end o[d] * (1/sum).
+ * Groups of KERN_ATTN_GROUP keys that hold a visible key, in rising order, with online softmax
+ * from m = -inf, sum = 0, o = 0: mg = maxtree32 of the group's scores, -inf where masked; mn =
+ * max2(m, mg); c = exp(m - mn); p_j = exp(s_j - mn), 0 where masked; sum = fmaf(sum, c, tree16 of
+ * (p_j + p_{j+16})); o[d] = o[d]*c, then fmaf(p_j, v_j[d], o[d]) for the visible j rising (masked
+ * keys are skipped, not multiplied by 0). At the end o[d] * (1/sum). out must not overlap q.
+ * Query heads need not be a multiple of KV heads, but n_head >= n_kv_head > 0.
  */
 void kern_attention(struct kern *k, const struct kern_attn *a, const struct kern_attn_row *rows,
         size_t n_tokens, const float *q, size_t ldq, float *out, size_t ldo);

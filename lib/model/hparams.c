@@ -43,8 +43,8 @@ static int hparams_find_u32(const struct hparams *h, const char *key, uint32_t m
         return 0;
 }
 
-static int hparams_find_f32(const struct hparams *h, const char *key, float min, float max,
-        float *ret, struct err *e) {
+static int hparams_find_f32(
+        const struct hparams *h, const char *key, float min, float max, float *ret, struct err *e) {
         char name[128];
         float v;
         int r;
@@ -82,8 +82,8 @@ int hparams_u32_or(const struct hparams *h, const char *key, uint32_t min, uint3
         return r < 0 ? r : 0;
 }
 
-int hparams_f32(const struct hparams *h, const char *key, float min, float max, float *ret,
-        struct err *e) {
+int hparams_f32(
+        const struct hparams *h, const char *key, float min, float max, float *ret, struct err *e) {
         int r = hparams_find_f32(h, key, min, max, ret, e);
 
         return r == 1 ? hparams_missing(h, key, e) : r;
@@ -186,8 +186,7 @@ int hparams_read_attention(struct hparams *h, struct err *e) {
                                 h->arch, h->n_head[i], h->n_kv_head[i], i);
 
         per_head = h->n_embd % h->n_head[0] ? 0 : h->n_embd / h->n_head[0];
-        r = hparams_u32_or(
-                h, "attention.key_length", 1, MAX_HEAD_DIM, per_head, &h->head_dim_k, e);
+        r = hparams_u32_or(h, "attention.key_length", 1, MAX_HEAD_DIM, per_head, &h->head_dim_k, e);
         if (r < 0)
                 return r;
         r = hparams_u32_or(
@@ -230,8 +229,8 @@ int hparams_read_ffn(struct hparams *h, struct err *e) {
         r = hparams_u32(h, "expert_used_count", 1, h->n_expert, &h->n_expert_used, e);
         if (r < 0)
                 return r;
-        r = hparams_u32_or(h, "expert_feed_forward_length", 1, MAX_FF, h->n_ff[0], &h->n_ff_expert,
-                e);
+        r = hparams_u32_or(
+                h, "expert_feed_forward_length", 1, MAX_FF, h->n_ff[0], &h->n_ff_expert, e);
         if (r < 0)
                 return r;
         if (!h->n_ff_expert)
@@ -297,8 +296,7 @@ int hparams_read_rope(struct hparams *h, uint32_t n_rot_default, struct err *e) 
         float base, factor, attn_factor, yarn_attn_factor;
         int r;
 
-        r = hparams_u32_or(
-                h, "rope.dimension_count", 2, MAX_HEAD_DIM, n_rot_default, &h->n_rot, e);
+        r = hparams_u32_or(h, "rope.dimension_count", 2, MAX_HEAD_DIM, n_rot_default, &h->n_rot, e);
         if (r < 0)
                 return r;
         if (h->n_rot < 2 || h->n_rot % 2 || h->n_rot > h->head_dim_k)

@@ -51,8 +51,8 @@ int hparams_u32(const struct hparams *h, const char *key, uint32_t min, uint32_t
         struct err *e);
 int hparams_u32_or(const struct hparams *h, const char *key, uint32_t min, uint32_t max,
         uint32_t fallback, uint32_t *ret, struct err *e);
-int hparams_f32(const struct hparams *h, const char *key, float min, float max, float *ret,
-        struct err *e);
+int hparams_f32(
+        const struct hparams *h, const char *key, float min, float max, float *ret, struct err *e);
 int hparams_f32_or(const struct hparams *h, const char *key, float min, float max, float fallback,
         float *ret, struct err *e);
 /* A number or an array of n_layer numbers. Missing: 1. */

@@ -21,7 +21,7 @@ struct yarn {
 /* The pair index, as a real number, that makes @turns turns within the original context. */
 static double yarn_pair(const struct hparams *h, double turns) {
         return h->n_rot * dmath_log(h->rope_orig_context / (turns * TWO_PI)) /
-                (2.0 * dmath_log(h->rope_base));
+               (2.0 * dmath_log(h->rope_base));
 }
 
 static double clamp(double x, double low, double high) {

@@ -75,8 +75,10 @@ static int weights_find(const struct weights *w, const struct gguf_tensor **ret,
                 return weights_shape_error(t, name, ne0, ne1, ne2, e);
         q = quant_info(t->type);
         if (!q || !q->supported)
-                return err_set(e, ERR_UNSUPPORTED, "tensor '%s' has the type %s, which is not "
-                        "supported", name, q ? q->name : "?");
+                return err_set(e, ERR_UNSUPPORTED,
+                        "tensor '%s' has the type %s, which is not "
+                        "supported",
+                        name, q ? q->name : "?");
         row = quant_row_size(t->type, ne0);
         if (!row || t->size / row < ne1 * ne2)
                 return err_set(e, ERR_FORMAT, "tensor '%s' has %llu bytes, too few for its shape",
@@ -183,6 +185,6 @@ int weights_vec_opt(struct weights *w, const float **ret, int layer, const char 
 
 int weights_vec(struct weights *w, const float **ret, int layer, const char *name, size_t n,
         struct err *e) {
-        return weights_missing(weights_name(layer, name).s,
-                weights_vec_opt(w, ret, layer, name, n, e), e);
+        return weights_missing(
+                weights_name(layer, name).s, weights_vec_opt(w, ret, layer, name, n, e), e);
 }

@@ -45,10 +45,10 @@ int weights_stack(struct weights *w, struct weights_stack *ret, int layer, const
 int weights_stack_opt(struct weights *w, struct weights_stack *ret, int layer, const char *name,
         size_t n_in, size_t n_out, size_t n, struct err *e);
 /* *ret stays owned by @w. */
-int weights_vec(struct weights *w, const float **ret, int layer, const char *name, size_t n,
-        struct err *e);
-int weights_vec_opt(struct weights *w, const float **ret, int layer, const char *name, size_t n,
-        struct err *e);
+int weights_vec(
+        struct weights *w, const float **ret, int layer, const char *name, size_t n, struct err *e);
+int weights_vec_opt(
+        struct weights *w, const float **ret, int layer, const char *name, size_t n, struct err *e);
 /* The embedding: rows are read with quant_dequantize(), no kernel is needed for the type. */
 int weights_table(struct weights *w, struct kern_mat *ret, const char *name, size_t n_in,
         size_t n_out, struct err *e);

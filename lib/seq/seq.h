@@ -43,10 +43,12 @@ int seq_pool_new(struct seq_pool **ret, struct ledger *ledger, size_t block_size
 struct seq_pool *seq_pool_free(struct seq_pool *p);
 DEFINE_CLEANUP(struct seq_pool *, seq_pool_free);
 size_t seq_pool_block_size(const struct seq_pool *p);
+/* What one block costs in the ledger: block_size rounded up to whole pages. */
+size_t seq_pool_slot_size(const struct seq_pool *p);
 uint32_t seq_pool_block_tokens(const struct seq_pool *p);
 struct seq_pool_stats {
         size_t n_blocks;     /* live */
-        size_t n_free_slots; /* mapped, not live, already returned to the system */
+        size_t n_free_slots; /* mapped, not live, returned to the system and to the ledger */
         uint64_t n_allocated, n_copied_on_write, n_forks; /* since start */
 };
 void seq_pool_stats(const struct seq_pool *p, struct seq_pool_stats *ret);
@@ -71,19 +73,24 @@ int seq_new(struct seq **ret, struct seq_pool *p, struct err *e);
 struct seq *seq_free(struct seq *s);
 DEFINE_CLEANUP(struct seq *, seq_free);
 /* A new sequence with the first @pos tokens of @src (pos <= its length): shares every block. Holes
- * stay holes. 0 or -ERR_NOMEM. */
+ * stay holes. 0, -ERR_NOMEM, -ERR_INVALID (pos), or -ERR_STATE if the last block would be one that
+ * @src has reserved for writing (commit or unreserve first). */
 int seq_fork(struct seq **ret, const struct seq *src, uint32_t pos, struct err *e);
-uint32_t seq_n_tokens(const struct seq *s); /* committed */
-size_t seq_n_blocks(const struct seq *s);   /* that hold committed tokens, holes included */
-size_t seq_n_resident(const struct seq *s); /* of these, in RAM */
-/* The i-th block (i < seq_n_blocks), borrowed, or NULL for a hole. */
+uint32_t seq_n_tokens(const struct seq *s);   /* committed */
+uint32_t seq_n_reserved(const struct seq *s); /* behind these */
+size_t seq_n_blocks(const struct seq *s);     /* that hold committed tokens, holes included */
+size_t seq_n_resident(const struct seq *s);   /* of these, in RAM */
+/* The i-th block (i < seq_n_blocks), borrowed, or NULL for a hole. Do not take a reference to the
+ * tail while a reservation is open: it is going to be written. */
 struct seq_block *seq_block_at(const struct seq *s, size_t i);
 /* Make room for @n tokens behind the end (copying a shared tail). 0, SEQ_FULL (nothing changed),
- * -ERR_STATE with holes, -ERR_NOMEM. A second reserve before commit extends or keeps the first. */
+ * -ERR_STATE with holes, -ERR_NOMEM, -ERR_INVALID (more than 2^32 - 1 tokens in all). A second
+ * reserve before commit extends or keeps the first. */
 int seq_reserve(struct seq *s, uint32_t n, struct err *e);
 /* Blocks that seq_reserve(s, n) would have to allocate now. */
 size_t seq_reserve_cost(const struct seq *s, uint32_t n);
-/* The reserved positions [n_tokens, n_tokens + n) have been written. n <= reserved. */
+/* The reserved positions [n_tokens, n_tokens + n) have been written. n <= reserved. This is what
+ * resets the tag of a tail that was written to. */
 void seq_commit(struct seq *s, uint32_t n);
 /* Give back what is reserved but not committed. */
 void seq_unreserve(struct seq *s);
@@ -93,9 +100,9 @@ uint32_t seq_cut(struct seq *s, uint32_t pos);
 /* Data pointers per block for the model, [blocks covering committed + reserved], valid until the
  * next reserve, cut, drop or attach on this sequence. No holes allowed. */
 void *const *seq_table(const struct seq *s);
-/* Turn the i-th block into a hole (drops the reference). */
+/* Turn the i-th block into a hole (drops the reference, and a reservation). */
 void seq_drop(struct seq *s, size_t i);
-/* Fill the hole @i with @b (takes a new reference). */
+/* Fill the hole @i with @b, a block of the same pool (takes a new reference). */
 void seq_attach(struct seq *s, size_t i, struct seq_block *b);
 /* An empty sequence becomes one of @n_tokens tokens, all holes: what a spilled conversation looks
  * like before its restore. */

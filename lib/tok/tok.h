@@ -35,6 +35,8 @@ bool tok_add_eos(const struct tok *t);
 /* End-of-generation set (TOKENIZER-FACTS section 2). */
 bool tok_is_eog(const struct tok *t, int32_t token);
 bool tok_is_control(const struct tok *t, int32_t token);
+/* Control, unknown or user-defined: text that follows it starts anew (SPM's space). */
+bool tok_is_special(const struct tok *t, int32_t token);
 /* tokenizer.ggml.suppress_tokens: never sampled. Borrowed. */
 size_t tok_suppressed(const struct tok *t, const int32_t **ret);
 /* The token whose text is exactly @text, or -1. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fault/fault.h"
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -27,14 +28,13 @@ int fault_alloc_hit(void) {
 
 /* True when this allocation is the one to fail. */
 static bool fault_step(void) {
-        long left = fault_left;
+        long left = atomic_load(&fault_left);
 
         do {
                 if (left < 0)
                         return false;
-        } while (!__atomic_compare_exchange_n((long *)&fault_left, &left,
-                left == 0 && fault_sticky ? 0 : left - 1, false, __ATOMIC_SEQ_CST,
-                __ATOMIC_SEQ_CST));
+        } while (!atomic_compare_exchange_weak(
+                &fault_left, &left, left == 0 && fault_sticky ? 0 : left - 1));
         if (left > 0)
                 return false;
         fault_hit = 1;

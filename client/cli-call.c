@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/utf8.h"
+#include "client/cli.h"
+#include <errno.h>
+#include <string.h>
+
+#define SYSTEM_SOCKET "/run/confab/confab.sock"
+#define USER_SOCKET "confab/confab.sock" /* in $XDG_RUNTIME_DIR */
+/* Longest text that is read: what a frame may hold, with room for the rest of the request. */
+#define TEXT_MAX ((4u << 20) - (64u << 10))
+
+char *cli_socket_path(const struct cli *cli) {
+        const char *env = getenv("CONFAB_SOCKET"), *dir = getenv("XDG_RUNTIME_DIR");
+        char *path = NULL;
+        int r;
+
+        if (cli->socket)
+                return strdup(cli->socket);
+        if (env && *env)
+                return strdup(env);
+        if (access(SYSTEM_SOCKET, W_OK) == 0)
+                return strdup(SYSTEM_SOCKET);
+        if (dir && *dir == '/')
+                r = asprintf(&path, "%s/%s", dir, USER_SOCKET);
+        else
+                r = asprintf(&path, "/run/user/%u/%s", (unsigned)getuid(), USER_SOCKET);
+        if (r < 0)
+                return NULL;
+        /* if neither is there, the message had better name the one that the system would have */
+        if (access(path, F_OK) < 0 && access(SYSTEM_SOCKET, F_OK) == 0) {
+                free(path);
+                return strdup(SYSTEM_SOCKET);
+        }
+        return path;
+}
+
+int cli_connect(struct cli *cli) {
+        _cleanup_(freep) char *path = NULL;
+        struct confab_error e;
+
+        if (cli->confab)
+                return 0;
+        path = cli_socket_path(cli);
+        if (!path) {
+                cli_complain(cli, "no memory");
+                return CLI_FAILED;
+        }
+        return confab_connect(&cli->confab, path, &e) < 0 ? cli_fail(cli, &e) : 0;
+}
+
+int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata) {
+        struct confab_error e;
+        int status = cli_connect(cli);
+
+        if (status)
+                return status;
+        return confab_call(cli->confab, r, fn, userdata, &e) < 0 ? cli_fail(cli, &e) : 0;
+}
+
+int cli_ref(struct cli *cli, const char *name, struct confab_request *r) {
+        const char *digits = name + (*name == '#');
+        char *end;
+
+        if (!*name)
+                return cli_usage(cli, "the name of the conversation is empty");
+        if (*digits == 0 || strspn(digits, "0123456789") != strlen(digits)) {
+                r->conversation = name;
+                return 0;
+        }
+        errno = 0;
+        r->conversation_id = strtoull(digits, &end, 10);
+        if (errno || r->conversation_id == 0)
+                return cli_usage(cli, "there is no conversation number %s", digits);
+        return 0;
+}
+
+/* ---- lists ---- */
+
+struct page {
+        struct cli *cli;
+        int (*fn)(void *userdata, const struct confab_conversation *c);
+        void *userdata;
+        uint64_t last;
+        bool more;
+        int status;
+};
+
+static void page_event(void *userdata, const struct confab_event *event) {
+        struct page *p = userdata;
+
+        if (event->kind != CONFAB_EVENT_CONVERSATIONS)
+                return;
+        p->more = event->conversations->more && event->conversations->n_items > 0;
+        for (size_t i = 0; i < event->conversations->n_items && p->status == 0; i++) {
+                const struct confab_conversation *c = &event->conversations->items[i];
+
+                if (c->id <= p->last) { /* or paging might never end */
+                        cli_complain(p->cli, "the daemon's list is out of order");
+                        p->status = CLI_FAILED;
+                        return;
+                }
+                p->last = c->id;
+                p->status = p->fn(p->userdata, c);
+        }
+}
+
+int cli_list_each(struct cli *cli, bool all_users,
+        int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata) {
+        struct page p = {.cli = cli, .fn = fn, .userdata = userdata, .more = true};
+
+        while (p.more && p.status == 0) {
+                struct confab_request r = CONFAB_REQUEST_INIT;
+                int status;
+
+                r.verb = CONFAB_LIST;
+                r.after_id = p.last;
+                r.all_users = all_users;
+                p.more = false;
+                status = cli_call(cli, &r, page_event, &p);
+                if (status)
+                        return status;
+        }
+        return p.status;
+}
+
+/* ---- text ---- */
+
+static int read_stdin(struct cli *cli, struct buf *b) {
+        b->max = TEXT_MAX;
+        for (;;) {
+                char chunk[16384];
+                ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
+                int r;
+
+                if (n == 0)
+                        return 0;
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0) {
+                        cli_complain(cli, "cannot read standard input: %s", strerrordesc_np(errno));
+                        return CLI_FAILED;
+                }
+                r = buf_append(b, chunk, (size_t)n);
+                if (r < 0) {
+                        cli_complain(cli,
+                                b->size + (size_t)n > TEXT_MAX
+                                        ? "the text is longer than %u bytes"
+                                        : "no memory for the text of up to %u bytes",
+                                TEXT_MAX);
+                        return b->size + (size_t)n > TEXT_MAX ? CLI_LIMIT : CLI_FAILED;
+                }
+        }
+}
+
+int cli_read_text(struct cli *cli, size_t i, bool exact, char **ret, size_t *ret_size) {
+        const char *arg = i < cli->n_args ? cli->args[i] : "-";
+        struct buf b = BUF_NULL;
+        int status = 0;
+
+        if (i >= cli->n_args && isatty(STDIN_FILENO))
+                return cli_usage(cli, "no text given");
+        if (strcmp(arg, "-") == 0)
+                status = read_stdin(cli, &b);
+        else if (buf_append_str(&b, arg) < 0)
+                status = CLI_FAILED;
+        if (status == 0 && strcmp(arg, "-") == 0 && !exact && b.size && b.data[b.size - 1] == '\n')
+                b.data[--b.size] = 0;
+        if (status == 0) {
+                *ret = buf_take(&b, ret_size);
+                if (!*ret)
+                        status = CLI_FAILED;
+        }
+        buf_deinit(&b);
+        return status;
+}
+
+/* ---- one conversation as the answer ---- */
+
+struct answer {
+        struct cli *cli;
+        void (*print)(struct cli *cli, const struct confab_conversation *c);
+};
+
+static void answer_event(void *userdata, const struct confab_event *event) {
+        struct answer *a = userdata;
+        struct json j;
+
+        if (event->kind != CONFAB_EVENT_CONVERSATION)
+                return;
+        if (!a->cli->json) {
+                if (a->print)
+                        a->print(a->cli, event->conversation);
+                return;
+        }
+        json_init(&j, &a->cli->out);
+        json_object_begin(&j);
+        cli_json_conversation(&j, event->conversation);
+        json_object_end(&j);
+        cli_json_end(a->cli, &j);
+}
+
+int cli_call_conversation(struct cli *cli, const struct confab_request *r,
+        void (*print)(struct cli *cli, const struct confab_conversation *c)) {
+        struct answer a = {cli, print};
+
+        return cli_call(cli, r, answer_event, &a);
+}
+
+int cli_call_empty(struct cli *cli, const struct confab_request *r) {
+        int status = cli_call(cli, r, NULL, NULL);
+        struct json j;
+
+        if (status == 0 && cli->json) {
+                json_init(&j, &cli->out);
+                json_object_begin(&j);
+                json_object_end(&j);
+                cli_json_end(cli, &j);
+        }
+        return status;
+}
+
+void cli_print_residency(struct cli *cli, const struct confab_conversation *c) {
+        char ram[16], disk[16];
+
+        cli_name(cli, c->name);
+        cli_printf(cli, ": %s, %s in RAM, %s on disk\n", confab_residency_name(c->residency),
+                human_size(ram, c->ram_size), human_size(disk, c->disk_size));
+}

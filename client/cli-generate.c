@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One Continue as say and chat run it. Events are written as they come; a reader that is slow makes
+ * this program slow, and then the daemon pauses the generation. SIGINT is caught while it runs: the
+ * first cancels, and the reply so far is kept; the second leaves at once.
+ */
+#include "client/cli.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+const struct cli_option cli_sampling_options[] = {
+        {"temperature", "T", CLI_FLOAT, .max = 100, .help = "0: always the likeliest token"},
+        {"top-k", "K", CLI_UINT, .max_uint = UINT32_MAX, .help = "only the K likeliest (0: all)"},
+        {"top-p", "P", CLI_FLOAT, .max = 1, .help = "only the likeliest that make up P"},
+        {"min-p", "P", CLI_FLOAT, .max = 1, .help = "only those above P times the likeliest"},
+        {"repetition-penalty", "X", CLI_FLOAT, .min = 0.01, .max = 100,
+                .help = "divide the logits of tokens seen before (1: off)"},
+        {"presence-penalty", "X", CLI_FLOAT, .min = -100, .max = 100,
+                .help = "taken from the logits of tokens seen before"},
+        {"frequency-penalty", "X", CLI_FLOAT, .min = -100, .max = 100,
+                .help = "the same for each time seen"},
+        {"penalty-last-n", "N", CLI_UINT, .max_uint = UINT32_MAX,
+                .help = "how far back the penalties look"},
+        {"seed", "N", CLI_UINT, .max_uint = UINT64_MAX, .help = "same seed, same text"},
+        {"logit-bias", "ID=B", CLI_BIAS, .repeat = true,
+                .help = "add B to token ID's logit; -inf forbids it"},
+        {NULL},
+};
+
+const struct cli_option cli_generate_options[] = {
+        {"max-tokens", "N", CLI_UINT, .max_uint = UINT32_MAX - 1,
+                .help = "longest reply (0: only take in the input)"},
+        {"stop", "TEXT", CLI_STRING, .repeat = true, .help = "end the reply before TEXT"},
+        {"logprobs", "N", CLI_UINT, .max_uint = 32768,
+                .help = "log-probabilities, N alternatives each (shown with --json)"},
+        {"ignore-eos", NULL, CLI_FLAG, .help = "let end-of-generation tokens not end it"},
+        {"background", NULL, CLI_FLAG, .help = "give way to interactive requests"},
+        {NULL},
+};
+
+/* ---- options ---- */
+
+static void take_float(
+        struct cli *cli, const char *name, uint32_t field, uint32_t *has, float *ret) {
+        const struct cli_value *v = cli_get(cli, name);
+
+        if (v) {
+                *ret = v->f;
+                *has |= field;
+        }
+}
+
+static void take_u32(
+        struct cli *cli, const char *name, uint32_t field, uint32_t *has, uint32_t *ret) {
+        const struct cli_value *v = cli_get(cli, name);
+
+        if (v) {
+                *ret = (uint32_t)v->u;
+                *has |= field;
+        }
+}
+
+static int take_sampling(struct generate_options *o, struct cli *cli) {
+        struct confab_sampling *s = &o->sampling;
+        const struct cli_value *v;
+        size_t it = 0;
+
+        take_float(cli, "temperature", CONFAB_HAS_TEMPERATURE, &s->has, &s->temperature);
+        take_u32(cli, "top-k", CONFAB_HAS_TOP_K, &s->has, &s->top_k);
+        take_float(cli, "top-p", CONFAB_HAS_TOP_P, &s->has, &s->top_p);
+        take_float(cli, "min-p", CONFAB_HAS_MIN_P, &s->has, &s->min_p);
+        take_float(cli, "repetition-penalty", CONFAB_HAS_REPETITION_PENALTY, &s->has,
+                &s->repetition_penalty);
+        take_float(cli, "presence-penalty", CONFAB_HAS_PRESENCE_PENALTY, &s->has,
+                &s->presence_penalty);
+        take_float(cli, "frequency-penalty", CONFAB_HAS_FREQUENCY_PENALTY, &s->has,
+                &s->frequency_penalty);
+        take_u32(cli, "penalty-last-n", CONFAB_HAS_PENALTY_LAST_N, &s->has, &s->penalty_last_n);
+        if ((v = cli_get(cli, "seed"))) {
+                s->seed = v->u;
+                s->has |= CONFAB_HAS_SEED;
+        }
+        o->biases = calloc(cli->n_values + 1, sizeof(*o->biases));
+        if (!o->biases)
+                return CLI_FAILED;
+        while ((v = cli_get_each(cli, "logit-bias", &it)))
+                o->biases[s->n_biases++] = v->bias;
+        s->biases = o->biases;
+        return 0;
+}
+
+static int take_generate(struct generate_options *o, struct cli *cli, struct confab_request *r) {
+        const struct cli_value *v;
+        size_t it = 0;
+
+        o->stops = calloc(cli->n_values + 1, sizeof(*o->stops));
+        if (!o->stops)
+                return CLI_FAILED;
+        while ((v = cli_get_each(cli, "stop", &it)))
+                o->stops[o->n_stops++] = v->s;
+        r->stops = o->stops;
+        r->n_stops = o->n_stops;
+        if ((v = cli_get(cli, "max-tokens"))) {
+                r->has_max_tokens = true;
+                r->max_tokens = (uint32_t)v->u;
+        }
+        if ((v = cli_get(cli, "logprobs"))) {
+                r->want_logprobs = true;
+                r->n_logprobs = (uint32_t)v->u;
+        }
+        r->ignore_eos = cli_get(cli, "ignore-eos") != NULL;
+        r->background = cli_get(cli, "background") != NULL;
+        return 0;
+}
+
+int generate_options_init(struct generate_options *o, struct cli *cli, struct confab_request *r) {
+        int status = take_sampling(o, cli);
+
+        if (status == 0 && r->verb == CONFAB_CONTINUE)
+                status = take_generate(o, cli, r);
+        if (status)
+                cli_complain(cli, "no memory");
+        r->sampling = &o->sampling;
+        return status;
+}
+
+void generate_options_deinit(struct generate_options *o) {
+        free(o->biases);
+        free(o->stops);
+        *o = (struct generate_options){0};
+}
+
+/* ---- SIGINT ---- */
+
+static volatile sig_atomic_t n_interrupts;
+static int wake_fds[2] = {-1, -1};
+
+static void on_interrupt(int sig) {
+        int saved = errno;
+
+        if (n_interrupts++ > 0)
+                _exit(CLI_INTERRUPTED);
+        (void)!write(wake_fds[1], "", 1);
+        errno = saved;
+}
+
+static int catch_interrupts(struct sigaction *old) {
+        struct sigaction action = {.sa_handler = on_interrupt};
+        char byte;
+
+        if (wake_fds[0] < 0 && pipe2(wake_fds, O_CLOEXEC | O_NONBLOCK) < 0)
+                return -1;
+        while (read(wake_fds[0], &byte, 1) > 0)
+                ; /* what the last run left */
+        n_interrupts = 0;
+        return sigaction(SIGINT, &action, old);
+}
+
+/* ---- the run ---- */
+
+struct run {
+        struct cli *cli;
+        uint64_t id;
+        bool detach, ended, accepted, written, line_open;
+        int status;
+};
+
+/* Write what was prepared; when nobody reads any more, there is nothing to generate for. */
+static void run_flush(struct run *run) {
+        int status = cli_flush(run->cli);
+
+        if (status && !run->status) {
+                run->status = status;
+                confab_cancel(run->cli->confab, run->id, NULL);
+        }
+}
+
+static void run_json(struct run *run, const struct confab_event *event) {
+        struct json j;
+
+        json_init(&j, &run->cli->out);
+        cli_json_event(&j, event);
+        cli_json_end(run->cli, &j);
+        run_flush(run);
+}
+
+static void run_text(struct run *run, const struct confab_delta *d) {
+        if (d->text_size == 0)
+                return;
+        cli_text(run->cli, d->text, d->text_size);
+        run->line_open = d->text[d->text_size - 1] != '\n';
+        run_flush(run);
+}
+
+static void run_done(struct run *run, const struct confab_done *done) {
+        if (done->finish == CONFAB_FINISH_CANCELLED && !run->status) {
+                run->status = n_interrupts ? CLI_INTERRUPTED : CLI_FAILED;
+                if (!n_interrupts)
+                        cli_complain(run->cli, "the reply was cancelled");
+        } else if (done->finish == CONFAB_FINISH_CONTEXT) {
+                cli_complain(run->cli, "the reply ends here: the context is full");
+        }
+}
+
+static void run_error(struct run *run, const struct confab_error *e) {
+        if (run->status)
+                return;
+        if (n_interrupts && confab_error_is(e, CONFAB_CANCELLED)) {
+                run->status = CLI_INTERRUPTED;
+                return;
+        }
+        run->status = cli_status_of(e);
+        cli_complain(run->cli, "%s", e->message);
+}
+
+static void run_event(void *userdata, const struct confab_event *event) {
+        struct run *run = userdata;
+
+        run->ended = event->final;
+        if (event->kind == CONFAB_EVENT_ACCEPTED)
+                run->accepted = true;
+        if (event->final && run->line_open && !run->cli->json) {
+                cli_printf(run->cli, "\n");
+                run_flush(run);
+        }
+        if (run->cli->json)
+                run_json(run, event);
+        else if (event->kind == CONFAB_EVENT_DELTA)
+                run_text(run, event->delta);
+        if (event->kind == CONFAB_EVENT_DONE)
+                run_done(run, event->done);
+        else if (event->kind == CONFAB_EVENT_ERROR)
+                run_error(run, event->error);
+}
+
+static bool run_over(const struct run *run) {
+        return run->ended || (run->detach && run->accepted) || run->status == CLI_BROKEN_PIPE;
+}
+
+static void run_loop(struct run *run) {
+        struct confab *c = run->cli->confab;
+        bool cancelled = false;
+
+        while (!run_over(run)) {
+                struct pollfd fds[] = {
+                        {.fd = confab_get_fd(c), .events = (short)confab_get_events(c)},
+                        {.fd = wake_fds[0], .events = POLLIN},
+                };
+
+                if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR) {
+                        cli_complain(run->cli, "cannot wait: %s", strerrordesc_np(errno));
+                        run->status = CLI_FAILED;
+                        return;
+                }
+                if (n_interrupts && !cancelled) {
+                        char byte;
+
+                        (void)!read(wake_fds[0], &byte, 1);
+                        cancelled = true;
+                        confab_cancel(c, run->id, NULL);
+                }
+                /* a broken connection ends the request with an error event */
+                confab_process(c, NULL);
+        }
+        if (run->status == CLI_BROKEN_PIPE)
+                confab_process(c, NULL); /* the Cancel goes out now, if it can */
+}
+
+int cli_generate(struct cli *cli, const struct confab_request *r, bool detach) {
+        struct run run = {.cli = cli, .detach = detach};
+        struct sigaction old;
+        struct confab_error e;
+        int status = cli_connect(cli);
+
+        if (status)
+                return status;
+        if (catch_interrupts(&old) < 0) {
+                cli_complain(cli, "cannot catch SIGINT: %s", strerrordesc_np(errno));
+                return CLI_FAILED;
+        }
+        if (confab_submit(cli->confab, r, run_event, &run, &run.id, &e) < 0)
+                run.status = cli_fail(cli, &e);
+        else
+                run_loop(&run);
+        sigaction(SIGINT, &old, NULL);
+        if (run.id && !run.ended) /* no event may come for it any more */
+                cli->confab = confab_free(cli->confab);
+        return run.status;
+}

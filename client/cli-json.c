@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* The events of the protocol as JSON. Field names follow confab.proto; numbers keep their bits. */
+#include "base/utf8.h"
+#include "client/cli.h"
+#include <errno.h>
+
+void cli_json_end(struct cli *cli, struct json *j) {
+        if (json_finish(j) < 0 || buf_append(&cli->out, "\n", 1) < 0)
+                cli->out_error = ENOMEM;
+}
+
+static void put_u64(struct json *j, const char *key, uint64_t v) {
+        json_key(j, key);
+        json_u64(j, v);
+}
+
+static void put_str(struct json *j, const char *key, const char *s) {
+        json_key(j, key);
+        json_string(j, s);
+}
+
+static void put_bool(struct json *j, const char *key, bool v) {
+        json_key(j, key);
+        json_bool(j, v);
+}
+
+static void put_float(struct json *j, const char *key, float v) {
+        json_key(j, key);
+        json_float(j, v);
+}
+
+/* "text", and the exact bytes as "hex" where JSON's text cannot hold them. */
+static void put_bytes(struct json *j, struct confab_bytes b) {
+        static const char digits[] = "0123456789abcdef";
+        struct buf hex = BUF_NULL;
+
+        json_key(j, "text");
+        json_string_n(j, b.data, b.size);
+        if (b.size == 0 || utf8_valid(b.data, b.size))
+                return;
+        for (size_t i = 0; i < b.size && j->error == 0; i++) {
+                char two[] = {digits[b.data[i] >> 4], digits[b.data[i] & 15]};
+
+                j->error = buf_append(&hex, two, sizeof(two));
+        }
+        json_key(j, "hex");
+        json_string_n(j, hex.data, hex.size);
+        buf_deinit(&hex);
+}
+
+static void put_error(struct json *j, const struct confab_error *e) {
+        put_str(j, "code", e->code);
+        put_str(j, "message", e->message);
+        put_bool(j, "retry", e->retry);
+}
+
+static void put_sampling(struct json *j, const struct confab_sampling *s) {
+        json_key(j, "sampling");
+        json_object_begin(j);
+        if (s->has & CONFAB_HAS_TEMPERATURE)
+                put_float(j, "temperature", s->temperature);
+        if (s->has & CONFAB_HAS_TOP_K)
+                put_u64(j, "top_k", s->top_k);
+        if (s->has & CONFAB_HAS_TOP_P)
+                put_float(j, "top_p", s->top_p);
+        if (s->has & CONFAB_HAS_MIN_P)
+                put_float(j, "min_p", s->min_p);
+        if (s->has & CONFAB_HAS_REPETITION_PENALTY)
+                put_float(j, "repetition_penalty", s->repetition_penalty);
+        if (s->has & CONFAB_HAS_PRESENCE_PENALTY)
+                put_float(j, "presence_penalty", s->presence_penalty);
+        if (s->has & CONFAB_HAS_FREQUENCY_PENALTY)
+                put_float(j, "frequency_penalty", s->frequency_penalty);
+        if (s->has & CONFAB_HAS_PENALTY_LAST_N)
+                put_u64(j, "penalty_last_n", s->penalty_last_n);
+        if (s->has & CONFAB_HAS_SEED)
+                put_u64(j, "seed", s->seed);
+        if (s->n_biases) {
+                json_key(j, "logit_bias");
+                json_array_begin(j);
+                for (size_t i = 0; i < s->n_biases; i++) {
+                        json_object_begin(j);
+                        json_key(j, "token");
+                        json_i64(j, s->biases[i].token);
+                        put_float(j, "bias", s->biases[i].bias);
+                        json_object_end(j);
+                }
+                json_array_end(j);
+        }
+        json_object_end(j);
+}
+
+static void put_turns(struct json *j, const struct confab_conversation *c) {
+        json_key(j, "turns");
+        json_array_begin(j);
+        for (size_t i = 0; i < c->n_turn_list; i++) {
+                const struct confab_turn *t = &c->turns[i];
+
+                json_object_begin(j);
+                put_u64(j, "turn", i);
+                put_str(j, "role", confab_role_name(t->role));
+                put_bytes(j, t->text);
+                put_u64(j, "start", t->start);
+                put_u64(j, "end", t->end);
+                if (t->finish)
+                        put_str(j, "finish", confab_finish_name(t->finish));
+                put_u64(j, "created_usec", t->created_usec);
+                json_object_end(j);
+        }
+        json_array_end(j);
+}
+
+void cli_json_conversation(struct json *j, const struct confab_conversation *c) {
+        put_u64(j, "id", c->id);
+        put_str(j, "name", c->name);
+        put_u64(j, "uid", c->uid);
+        put_u64(j, "parent", c->parent);
+        put_u64(j, "fork_pos", c->fork_pos);
+        put_u64(j, "revision", c->revision);
+        put_u64(j, "n_tokens", c->n_tokens);
+        put_u64(j, "n_turns", c->n_turns);
+        put_str(j, "residency", confab_residency_name(c->residency));
+        put_bool(j, "busy", c->busy);
+        put_bool(j, "generating", c->generating);
+        put_u64(j, "ram_bytes", c->ram_size);
+        put_u64(j, "disk_bytes", c->disk_size);
+        put_u64(j, "created_usec", c->created_usec);
+        put_u64(j, "updated_usec", c->updated_usec);
+        put_sampling(j, &c->sampling);
+        if (c->turns)
+                put_turns(j, c);
+        if (c->tokens) {
+                json_key(j, "tokens");
+                json_array_begin(j);
+                for (size_t i = 0; i < c->n_token_list; i++)
+                        json_i64(j, c->tokens[i]);
+                json_array_end(j);
+        }
+}
+
+static void put_accepted(struct json *j, const struct confab_accepted *a) {
+        put_u64(j, "conversation", a->conversation);
+        put_u64(j, "revision", a->revision);
+        put_u64(j, "n_prompt", a->n_prompt);
+        put_u64(j, "n_ram", a->n_ram);
+        put_u64(j, "n_disk", a->n_disk);
+        put_u64(j, "n_computed", a->n_computed);
+        put_u64(j, "differs_at", a->differs_at);
+}
+
+static void put_token(struct json *j, const struct confab_token *t) {
+        json_object_begin(j);
+        json_key(j, "token");
+        json_i64(j, t->token);
+        if (t->has_logprob)
+                put_float(j, "logprob", t->logprob);
+        if (t->n_top) {
+                json_key(j, "top");
+                json_array_begin(j);
+                for (size_t i = 0; i < t->n_top; i++) {
+                        json_object_begin(j);
+                        json_key(j, "token");
+                        json_i64(j, t->top[i].token);
+                        put_float(j, "logprob", t->top[i].logprob);
+                        put_bytes(j, t->top[i].text);
+                        json_object_end(j);
+                }
+                json_array_end(j);
+        }
+        json_object_end(j);
+}
+
+static void put_delta(struct json *j, const struct confab_delta *d) {
+        json_key(j, "text");
+        json_string_n(j, d->text, d->text_size);
+        json_key(j, "tokens");
+        json_array_begin(j);
+        for (size_t i = 0; i < d->n_tokens; i++)
+                put_token(j, &d->tokens[i]);
+        json_array_end(j);
+}
+
+static void put_done(struct json *j, const struct confab_done *d) {
+        put_str(j, "finish", confab_finish_name(d->finish));
+        if (d->stop)
+                put_str(j, "stop", d->stop);
+        put_u64(j, "revision", d->revision);
+        put_u64(j, "n_prompt", d->n_prompt);
+        put_u64(j, "n_generated", d->n_generated);
+        put_u64(j, "n_ram", d->n_ram);
+        put_u64(j, "n_disk", d->n_disk);
+        put_u64(j, "n_computed", d->n_computed);
+        put_u64(j, "queued_usec", d->queued_usec);
+        put_u64(j, "restore_usec", d->restore_usec);
+        put_u64(j, "prefill_usec", d->prefill_usec);
+        put_u64(j, "decode_usec", d->decode_usec);
+        put_u64(j, "seed", d->seed);
+}
+
+void cli_json_event(struct json *j, const struct confab_event *event) {
+        json_object_begin(j);
+        json_key(j, "event");
+        switch (event->kind) {
+        case CONFAB_EVENT_ACCEPTED:
+                json_string(j, "accepted");
+                put_accepted(j, event->accepted);
+                break;
+        case CONFAB_EVENT_PROGRESS:
+                json_string(j, "progress");
+                put_u64(j, "done", event->progress->done);
+                put_u64(j, "total", event->progress->total);
+                break;
+        case CONFAB_EVENT_DELTA:
+                json_string(j, "delta");
+                put_delta(j, event->delta);
+                break;
+        case CONFAB_EVENT_DONE:
+                json_string(j, "done");
+                put_done(j, event->done);
+                break;
+        default: /* the other verbs print their own */
+                json_string(j, "error");
+                put_error(j, event->error);
+                break;
+        }
+        json_object_end(j);
+}

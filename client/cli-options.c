@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* Command lines: every verb declares its options in tables, which make the parser and --help. */
+#include "client/cli.h"
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+const struct cli_option cli_global_options[] = {
+        {"socket", "PATH", CLI_STRING, .help = "socket of the daemon (or set CONFAB_SOCKET)"},
+        {"json", NULL, CLI_FLAG, .help = "print JSON"},
+        {"help", NULL, CLI_FLAG, .help = "show help"},
+        {"version", NULL, CLI_FLAG, .help = "show the version"},
+        {NULL},
+};
+
+/* ---- values ---- */
+
+static bool parse_uint(const char *s, uint64_t max, uint64_t *ret) {
+        unsigned long long v;
+        char *end;
+
+        if (*s < '0' || *s > '9') /* strtoull would take signs and spaces */
+                return false;
+        errno = 0;
+        v = strtoull(s, &end, 10);
+        if (errno || *end || v > max)
+                return false;
+        *ret = v;
+        return true;
+}
+
+static bool parse_float(const char *s, float *ret) {
+        char *end;
+        float v;
+
+        if (*s == 0 || *s == ' ')
+                return false;
+        v = strtof(s, &end);
+        if (*end || isnan(v))
+                return false;
+        *ret = v;
+        return true;
+}
+
+static bool parse_bias(const char *s, struct confab_bias *ret) {
+        const char *eq = strchr(s, '=');
+        char id[16] = "";
+        uint64_t token;
+        float bias;
+
+        if (!eq || (size_t)(eq - s) >= sizeof(id))
+                return false;
+        memcpy(id, s, (size_t)(eq - s));
+        if (!parse_uint(id, INT32_MAX, &token) || !parse_float(eq + 1, &bias))
+                return false;
+        *ret = (struct confab_bias){(int32_t)token, bias};
+        return true;
+}
+
+static int parse_value(
+        struct cli *cli, const struct cli_option *o, const char *s, struct cli_value *ret) {
+        struct cli_value v = {.option = o};
+
+        switch (o->type) {
+        case CLI_FLAG:
+                break;
+        case CLI_UINT:
+                if (!parse_uint(s, o->max_uint, &v.u))
+                        return cli_usage(cli, "--%s: '%s' is not a number from 0 to %llu", o->name,
+                                s, (unsigned long long)o->max_uint);
+                break;
+        case CLI_FLOAT:
+                if (!parse_float(s, &v.f) || (double)v.f < o->min || (double)v.f > o->max)
+                        return cli_usage(cli, "--%s: '%s' is not a number from %g to %g", o->name,
+                                s, o->min, o->max);
+                break;
+        case CLI_STRING:
+                v.s = s;
+                break;
+        case CLI_BIAS:
+                if (!parse_bias(s, &v.bias))
+                        return cli_usage(
+                                cli, "--%s: '%s' is not TOKEN=BIAS, as in 42=-1.5", o->name, s);
+                break;
+        }
+        *ret = v;
+        return 0;
+}
+
+/* ---- options ---- */
+
+static const struct cli_option *find_in(
+        const struct cli_option *table, const char *name, size_t size) {
+        for (; table && table->name; table++)
+                if (strncmp(table->name, name, size) == 0 && table->name[size] == 0)
+                        return table;
+        return NULL;
+}
+
+static const struct cli_option *find_option(
+        const struct cli_command *c, const char *name, size_t size) {
+        const struct cli_option *o = find_in(cli_global_options, name, size);
+
+        for (size_t i = 0; !o && c && i < ARRAY_SIZE(c->options); i++)
+                o = find_in(c->options[i], name, size);
+        return o;
+}
+
+const struct cli_value *cli_get_each(const struct cli *cli, const char *name, size_t *it) {
+        assert(find_option(cli->command, name, strlen(name)));
+        while (*it < cli->n_values) {
+                const struct cli_value *v = &cli->values[(*it)++];
+
+                if (strcmp(v->option->name, name) == 0)
+                        return v;
+        }
+        return NULL;
+}
+
+const struct cli_value *cli_get(const struct cli *cli, const char *name) {
+        const struct cli_value *v, *last = NULL;
+        size_t it = 0;
+
+        while ((v = cli_get_each(cli, name, &it)))
+                last = v;
+        return last;
+}
+
+static void set_global(struct cli *cli, const struct cli_value *v) {
+        const char *name = v->option->name;
+
+        if (strcmp(name, "socket") == 0)
+                cli->socket = v->s;
+        else if (strcmp(name, "json") == 0)
+                cli->json = true;
+        else if (strcmp(name, "help") == 0)
+                cli->help = true;
+        else
+                cli->version = true;
+}
+
+/* argv[*i] is "--something"; *i moves on over what belongs to it. */
+static int take_option(struct cli *cli, int argc, char **argv, int *i) {
+        const char *name = argv[*i] + 2, *eq = strchr(name, '='), *arg = NULL;
+        size_t size = eq ? (size_t)(eq - name) : strlen(name);
+        const struct cli_option *o = find_option(cli->command, name, size);
+        struct cli_value v;
+        int r;
+
+        if (!o)
+                return cli_usage(cli, "unknown option --%.*s", (int)size, name);
+        if (!o->arg && eq)
+                return cli_usage(cli, "--%s takes no argument", o->name);
+        if (o->arg && eq)
+                arg = eq + 1;
+        else if (o->arg && *i + 1 < argc)
+                arg = argv[++*i];
+        if (o->arg && !arg)
+                return cli_usage(cli, "--%s needs an argument: %s", o->name, o->arg);
+        r = parse_value(cli, o, arg, &v);
+        if (r)
+                return r;
+        if (find_in(cli_global_options, o->name, size))
+                set_global(cli, &v);
+        else
+                cli->values[cli->n_values++] = v;
+        return 0;
+}
+
+static const struct cli_command *find_command(const char *name) {
+        for (const struct cli_command *const *c = cli_commands; *c; c++)
+                if (strcmp((*c)->name, name) == 0)
+                        return *c;
+        return NULL;
+}
+
+static int take_word(struct cli *cli, const char *word) {
+        if (cli->command) {
+                cli->args[cli->n_args++] = word;
+                return 0;
+        }
+        cli->command = find_command(word);
+        if (!cli->command)
+                return cli_usage(cli, "unknown command '%s'", word);
+        return 0;
+}
+
+int cli_parse(struct cli *cli, int argc, char **argv) {
+        bool words_only = false;
+        int r = 0;
+
+        cli->args = calloc((size_t)argc + 1, sizeof(*cli->args));
+        cli->values = calloc((size_t)argc + 1, sizeof(*cli->values));
+        if (!cli->args || !cli->values) {
+                cli_complain(cli, "no memory");
+                return CLI_FAILED;
+        }
+        for (int i = 1; i < argc && r == 0; i++) {
+                if (!words_only && strcmp(argv[i], "--") == 0)
+                        words_only = true;
+                else if (!words_only && strcmp(argv[i], "-h") == 0)
+                        cli->help = true;
+                else if (!words_only && strncmp(argv[i], "--", 2) == 0)
+                        r = take_option(cli, argc, argv, &i);
+                else if (!words_only && argv[i][0] == '-' && argv[i][1])
+                        r = cli_usage(cli, "unknown option %s", argv[i]);
+                else
+                        r = take_word(cli, argv[i]);
+        }
+        if (r || cli->help || cli->version)
+                return r;
+        if (!cli->command)
+                return cli_usage(cli, "no command given");
+        if (cli->n_args < cli->command->min_args)
+                return cli_usage(cli, "%s needs more arguments", cli->command->name);
+        if (cli->n_args > cli->command->max_args)
+                return cli_usage(cli, "%s takes fewer arguments (quote what has spaces)",
+                        cli->command->name);
+        return 0;
+}
+
+/* ---- help ---- */
+
+static void help_options(struct cli *cli, const struct cli_option *o) {
+        for (; o && o->name; o++) {
+                char left[48];
+
+                snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "",
+                        o->arg ? o->arg : "");
+                cli_printf(cli, "  %-26s %s%s\n", left, o->help, o->repeat ? " (repeatable)" : "");
+        }
+}
+
+static void help_program(struct cli *cli) {
+        cli_printf(cli,
+                "Usage: confab [--socket PATH] [--json] COMMAND [ARGUMENTS]\n\n"
+                "Talk to confabd, the session daemon for local language models.\n\nCommands:\n");
+        for (const struct cli_command *const *c = cli_commands; *c; c++) {
+                char left[64];
+
+                snprintf(left, sizeof(left), "%s %s", (*c)->name, (*c)->args);
+                cli_printf(cli, "  %-26s %s\n", left, (*c)->summary);
+        }
+        cli_printf(cli, "\nOptions of every command:\n");
+        help_options(cli, cli_global_options);
+        cli_printf(cli, "\nNAME is a conversation's name, or its number as 12 or '#12'.\n"
+                        "'confab COMMAND --help' says more about a command; see also confab(1).\n");
+}
+
+void cli_help(struct cli *cli, const struct cli_command *c) {
+        if (!c) {
+                help_program(cli);
+                return;
+        }
+        cli_printf(cli, "Usage: confab %s%s%s%s\n\n%s.\n", c->name, *c->args ? " " : "", c->args,
+                c->options[0] ? " [OPTIONS]" : "", c->summary);
+        if (c->help)
+                cli_printf(cli, "\n%s\n", c->help);
+        if (c->options[0])
+                cli_printf(cli, "\nOptions:\n");
+        for (size_t i = 0; i < ARRAY_SIZE(c->options); i++)
+                help_options(cli, c->options[i]);
+        cli_printf(cli, "\nOptions of every command:\n");
+        help_options(cli, cli_global_options);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What goes to the terminal. Names and texts may come from a model or from other users, and a
+ * terminal obeys control characters: when the output is a terminal, C0 controls, DEL and C1
+ * controls are shown in caret or <U+0085> form, and bytes that are not UTF-8 as U+FFFD. Into pipes
+ * and files everything goes as it is.
+ */
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "client/cli.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <wchar.h>
+
+/* Bytes written for one harmful character, 0 if @cp may pass. */
+static size_t make_harmless(uint32_t cp, bool lines, char out[16]) {
+        if (lines && (cp == '\n' || cp == '\t'))
+                return 0;
+        if (cp < 0x20 || cp == 0x7f)
+                return (size_t)snprintf(out, 16, "^%c", (int)(cp ^ 0x40));
+        if (cp >= 0x80 && cp < 0xa0)
+                return (size_t)snprintf(out, 16, "<U+%04X>", (unsigned)cp);
+        return 0;
+}
+
+int safe_append(struct buf *b, const void *data, size_t n, bool lines) {
+        const uint8_t *s = data;
+        char shown[16];
+        uint32_t cp;
+        int r = 0;
+
+        for (size_t i = 0; i < n && r == 0;) {
+                int k = utf8_decode(s + i, n - i, &cp);
+                size_t m;
+
+                if (k <= 0) {
+                        r = buf_append(b, "\xef\xbf\xbd", 3);
+                        i++;
+                        continue;
+                }
+                m = make_harmless(cp, lines, shown);
+                r = m ? buf_append(b, shown, m) : buf_append(b, s + i, (size_t)k);
+                i += (size_t)k;
+        }
+        return r;
+}
+
+size_t safe_width(const char *s, size_t n) {
+        size_t width = 0;
+        uint32_t cp;
+
+        for (size_t i = 0; i < n;) {
+                int k = utf8_decode((const uint8_t *)s + i, n - i, &cp), w;
+
+                if (k <= 0) {
+                        width++;
+                        i++;
+                        continue;
+                }
+                w = wcwidth((wchar_t)cp);
+                width += w < 0 ? 1 : (size_t)w;
+                i += (size_t)k;
+        }
+        return width;
+}
+
+/* ---- standard output ---- */
+
+void cli_printf(struct cli *cli, const char *fmt, ...) {
+        char *s = NULL;
+        va_list ap;
+        int n;
+
+        va_start(ap, fmt);
+        n = vasprintf(&s, fmt, ap);
+        va_end(ap);
+        if (n < 0 || buf_append(&cli->out, s, (size_t)n) < 0)
+                cli->out_error = ENOMEM;
+        if (n >= 0)
+                free(s);
+}
+
+void cli_text(struct cli *cli, const void *s, size_t n) {
+        if ((cli->out_tty ? safe_append(&cli->out, s, n, true) : buf_append(&cli->out, s, n)) < 0)
+                cli->out_error = ENOMEM;
+}
+
+void cli_name(struct cli *cli, const char *name) {
+        if ((cli->out_tty ? safe_append(&cli->out, name, strlen(name), false)
+                          : buf_append_str(&cli->out, name)) < 0)
+                cli->out_error = ENOMEM;
+}
+
+static void write_all(struct cli *cli) {
+        size_t done = 0;
+
+        while (!cli->out_error && done < cli->out.size) {
+                ssize_t n = write(STDOUT_FILENO, cli->out.data + done, cli->out.size - done);
+
+                if (n >= 0) {
+                        done += (size_t)n;
+                } else if (errno == EAGAIN) { /* somebody left it non-blocking */
+                        struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+                        poll(&p, 1, -1);
+                } else if (errno != EINTR) {
+                        cli->out_error = errno;
+                }
+        }
+}
+
+int cli_flush(struct cli *cli) {
+        write_all(cli);
+        buf_deinit(&cli->out);
+        if (!cli->out_error)
+                return 0;
+        if (cli->out_error == EPIPE)
+                return CLI_BROKEN_PIPE;
+        if (!cli->out_told)
+                cli_complain(cli, "cannot write the output: %s", strerrordesc_np(cli->out_error));
+        cli->out_told = true;
+        return CLI_FAILED;
+}
+
+/* ---- standard error ---- */
+
+static void complain(struct cli *cli, const char *fmt, va_list ap) {
+        struct buf safe = BUF_NULL;
+        char *s = NULL;
+        int n = vasprintf(&s, fmt, ap);
+
+        if (n < 0)
+                return;
+        if (cli->err_tty && safe_append(&safe, s, (size_t)n, true) == 0 && safe.data)
+                fprintf(stderr, "confab: %s\n", (char *)safe.data);
+        else
+                fprintf(stderr, "confab: %s\n", s);
+        buf_deinit(&safe);
+        free(s);
+}
+
+void cli_complain(struct cli *cli, const char *fmt, ...) {
+        va_list ap;
+
+        va_start(ap, fmt);
+        complain(cli, fmt, ap);
+        va_end(ap);
+}
+
+int cli_usage(struct cli *cli, const char *fmt, ...) {
+        va_list ap;
+
+        va_start(ap, fmt);
+        complain(cli, fmt, ap);
+        va_end(ap);
+        if (cli->command)
+                fprintf(stderr, "Usage: confab %s%s%s%s\nTry 'confab %s --help'.\n",
+                        cli->command->name, *cli->command->args ? " " : "", cli->command->args,
+                        cli->command->options[0] ? " [OPTIONS]" : "", cli->command->name);
+        else
+                fprintf(stderr, "Try 'confab --help'.\n");
+        return CLI_USAGE;
+}
+
+int cli_status_of(const struct confab_error *e) {
+        static const struct {
+                const char *code;
+                int status;
+        } table[] = {
+                {CONFAB_NOT_FOUND, CLI_NOT_FOUND},
+                {CONFAB_BUSY, CLI_BUSY},
+                {CONFAB_CONFLICT, CLI_BUSY},
+                {CONFAB_EXISTS, CLI_BUSY},
+                {CONFAB_LIMIT, CLI_LIMIT},
+                {CONFAB_CONTEXT, CLI_LIMIT},
+                {CONFAB_NO_DAEMON, CLI_NO_DAEMON},
+                {CONFAB_SHUTDOWN, CLI_NO_DAEMON},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+                if (confab_error_is(e, table[i].code))
+                        return table[i].status;
+        return CLI_FAILED;
+}
+
+int cli_fail(struct cli *cli, const struct confab_error *e) {
+        int status = cli_status_of(e);
+
+        cli_complain(cli, "%s", e->message);
+        if (cli->json) {
+                struct confab_event event = {.kind = CONFAB_EVENT_ERROR, .final = true, .error = e};
+                struct json j;
+
+                buf_deinit(&cli->out); /* half an answer is none */
+                json_init(&j, &cli->out);
+                cli_json_event(&j, &event);
+                cli_json_end(cli, &j);
+        }
+        return status;
+}
+
+/* ---- figures ---- */
+
+const char *human_size(char buf[16], uint64_t n) {
+        static const char units[] = "BKMGTPE";
+        double v = (double)n;
+        size_t unit = 0;
+
+        for (; v >= 999.5 && unit + 2 < sizeof(units); unit++)
+                v /= 1024;
+        if (unit == 0)
+                snprintf(buf, 16, "%llu", (unsigned long long)n);
+        else
+                snprintf(buf, 16, v < 9.95 ? "%.1f%c" : "%.0f%c", v, units[unit]);
+        return buf;
+}
+
+const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec) {
+        uint64_t s = now_usec > since_usec ? (now_usec - since_usec) / 1000000 : 0;
+
+        if (s < 120)
+                snprintf(buf, 16, "%us", (unsigned)s);
+        else if (s < 120 * 60)
+                snprintf(buf, 16, "%um", (unsigned)(s / 60));
+        else if (s < 48 * 3600)
+                snprintf(buf, 16, "%uh", (unsigned)(s / 3600));
+        else
+                snprintf(buf, 16, "%ud", (unsigned)(s / 86400));
+        return buf;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Private to the confab command: what the verbs (cmd-*.c) share. One thread. */
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/util.h"
+#include "client/confab.h"
+
+/* Exit statuses; part of the interface, see docs/confab.1. */
+enum cli_status {
+        CLI_OK = 0,
+        CLI_FAILED = 1,
+        CLI_USAGE = 2,
+        CLI_NOT_FOUND = 3,
+        CLI_BUSY = 4, /* busy, conflict, exists */
+        CLI_LIMIT = 5,
+        CLI_NO_DAEMON = 6,
+        CLI_INTERRUPTED = 130,
+        CLI_BROKEN_PIPE = 141
+};
+
+/* ---- verbs and their options ---- */
+
+enum cli_type {
+        CLI_FLAG,
+        CLI_UINT,  /* min..max */
+        CLI_FLOAT, /* min..max */
+        CLI_STRING,
+        CLI_BIAS /* ID=B */
+};
+struct cli_option {
+        const char *name; /* without the dashes; NULL ends a table */
+        const char *arg;  /* what --help calls its argument; NULL for flags */
+        enum cli_type type;
+        bool repeat; /* may be given several times; else the last one counts */
+        uint64_t max_uint;
+        double min, max;
+        const char *help;
+};
+struct cli_value {
+        const struct cli_option *option;
+        union {
+                uint64_t u;
+                float f;
+                const char *s; /* borrowed from argv */
+                struct confab_bias bias;
+        };
+};
+
+struct cli;
+struct cli_command {
+        const char *name;
+        const char *args; /* as in its usage line */
+        size_t min_args, max_args;
+        const char *summary; /* one line */
+        const char *help;    /* paragraphs, or NULL */
+        const struct cli_option *options[3];
+        int (*run)(struct cli *cli); /* enum cli_status */
+};
+
+struct cli {
+        const struct cli_command *command;
+        const char **args; /* owned array of borrowed strings */
+        size_t n_args;
+        struct cli_value *values; /* owned */
+        size_t n_values;
+        const char *socket; /* --socket, or NULL */
+        bool json, help, version;
+        bool out_tty, err_tty;
+        struct buf out; /* standard output, not written yet */
+        int out_error;  /* errno of the first failure to write it, 0 */
+        bool out_told;
+        struct confab *confab; /* NULL before cli_connect() */
+};
+
+extern const struct cli_command *const cli_commands[]; /* NULL-terminated */
+extern const struct cli_option cli_global_options[];
+extern const struct cli_option cli_sampling_options[]; /* how to choose tokens */
+extern const struct cli_option cli_generate_options[]; /* how long, and what else to say of them */
+
+/* Parse argv[1..]; cli->command is set unless --help or --version came without a verb. 0, or
+ * CLI_USAGE after telling why. */
+int cli_parse(struct cli *cli, int argc, char **argv);
+void cli_help(struct cli *cli, const struct cli_command *command); /* NULL: of the program */
+/* The last value of option @name of the command, or NULL. */
+const struct cli_value *cli_get(const struct cli *cli, const char *name);
+/* All values of a repeatable option, in order: *it starts at 0. */
+const struct cli_value *cli_get_each(const struct cli *cli, const char *name, size_t *it);
+
+/* ---- output ---- */
+
+/* Append to cli->out. A failed allocation is remembered and reported by cli_flush(). */
+void cli_printf(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Text that comes from elsewhere: control characters are made visible if it goes to a terminal;
+ * in a name, newlines and tabs too. */
+void cli_text(struct cli *cli, const void *s, size_t n);
+void cli_name(struct cli *cli, const char *name);
+/* As cli_text() for any buffer: @lines keeps newlines and tabs. -ERR_NOMEM. */
+int safe_append(struct buf *b, const void *s, size_t n, bool lines);
+/* Columns that @s takes on a terminal. */
+size_t safe_width(const char *s, size_t n);
+/* Write cli->out to standard output: 0, or the exit status to end with (quietly for a broken pipe).
+ */
+int cli_flush(struct cli *cli);
+/* "confab: ..." on standard error. */
+void cli_complain(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Report @e on standard error (and as a JSON object on standard output with --json), return its
+ * exit status. */
+int cli_fail(struct cli *cli, const struct confab_error *e);
+int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int cli_status_of(const struct confab_error *e);
+/* "1.2M", "12s", ... in @buf. */
+const char *human_size(char buf[16], uint64_t n);
+const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec);
+
+/* JSON into cli->out: begin with json_init(&j, &cli->out), end with cli_json_end(). */
+void cli_json_end(struct cli *cli, struct json *j);
+void cli_json_conversation(struct json *j, const struct confab_conversation *c); /* members */
+void cli_json_event(struct json *j, const struct confab_event *event);           /* an object */
+
+/* ---- talking to the daemon ---- */
+
+/* Which socket: --socket, CONFAB_SOCKET, the system's, the user's. NULL when there is no memory. */
+char *cli_socket_path(const struct cli *cli);
+/* Connect if that has not happened: 0 or an exit status after telling why. */
+int cli_connect(struct cli *cli);
+/* Connect, call, report: 0 or an exit status. */
+int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata);
+/* NAME as people write it: "#12" or "12" is an id, all else a name. 0 or CLI_USAGE. */
+int cli_ref(struct cli *cli, const char *name, struct confab_request *r);
+/* All conversations, page by page, oldest id first; @fn returns nonzero to end with that. */
+int cli_list_each(struct cli *cli, bool all_users,
+        int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata);
+/* Argument @i as text: itself, or standard input if it is "-" or missing and standard input is not
+ * a terminal; without the last newline of input unless @exact. To be freed. 0 or a status. */
+int cli_read_text(struct cli *cli, size_t i, bool exact, char **ret, size_t *ret_size);
+/* The result of a verb that answers with a conversation: JSON, or @print. */
+int cli_call_conversation(struct cli *cli, const struct confab_request *r,
+        void (*print)(struct cli *cli, const struct confab_conversation *c));
+/* The same for one that answers with nothing: {} with --json. */
+int cli_call_empty(struct cli *cli, const struct confab_request *r);
+/* "name: spilled, 0 in RAM, 2.1M on disk" */
+void cli_print_residency(struct cli *cli, const struct confab_conversation *c);
+
+/* ---- generating ---- */
+
+/* Fill what the sampling and generate options say; *ret_stops and the biases of @s are to be freed.
+ * 0 or a status. */
+struct generate_options {
+        struct confab_sampling sampling;
+        struct confab_bias *biases;
+        const char **stops;
+        size_t n_stops;
+};
+int generate_options_init(struct generate_options *o, struct cli *cli, struct confab_request *r);
+void generate_options_deinit(struct generate_options *o);
+/* Run a Continue: text, or JSON lines, go to standard output as they come. The first SIGINT cancels
+ * and waits for the end, the second leaves. @detach: return once it is accepted. An exit status. */
+int cli_generate(struct cli *cli, const struct confab_request *r, bool detach);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        int status = cli_ref(cli, cli->args[0], &r);
+
+        r.verb = CONFAB_CLOSE;
+        return status ? status : cli_call_empty(cli, &r);
+}
+
+const struct cli_command cmd_close = {
+        .name = "close",
+        .args = "NAME",
+        .min_args = 1,
+        .max_args = 1,
+        .summary = "Forget a conversation for good",
+        .help = "Its forks live on.",
+        .run = run,
+};

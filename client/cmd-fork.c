@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+
+static void print(struct cli *cli, const struct confab_conversation *c) {
+        cli_name(cli, c->name);
+        cli_printf(cli, "\n");
+}
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        const struct cli_value *at = cli_get(cli, "at");
+        int status = cli_ref(cli, cli->args[0], &r);
+
+        if (status)
+                return status;
+        r.verb = CONFAB_FORK;
+        r.name = cli->n_args > 1 ? cli->args[1] : NULL;
+        r.has_at_turn = at != NULL;
+        r.at_turn = at ? (uint32_t)at->u : 0;
+        return cli_call_conversation(cli, &r, print);
+}
+
+static const struct cli_option options[] = {
+        {"at", "TURN", CLI_UINT, .max_uint = UINT32_MAX,
+                .help = "keep the turns before number TURN, as 'show' counts them"},
+        {NULL},
+};
+
+const struct cli_command cmd_fork = {
+        .name = "fork",
+        .args = "NAME [NEW]",
+        .min_args = 1,
+        .max_args = 2,
+        .summary = "Make a second conversation that begins like NAME",
+        .help = "Prints the name of the new one; without NEW the daemon chooses it. Both share "
+                "the\n"
+                "memory of what they have in common.",
+        .options = {options},
+        .run = run,
+};

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* The table is as wide as its contents; --json is the form for programs. */
+#include "base/clock.h"
+#include "client/cli-commands.h"
+#include <string.h>
+
+enum column {
+        COL_ID,
+        COL_NAME,
+        COL_STATE,
+        COL_TOKENS,
+        COL_TURNS,
+        COL_RAM,
+        COL_DISK,
+        COL_AGE,
+        N_COLUMNS
+};
+
+struct row {
+        char *cells[N_COLUMNS];
+};
+struct table {
+        struct cli *cli;
+        struct row *rows;
+        size_t n_rows, capacity;
+        uint64_t now_usec;
+        struct json j;
+};
+
+static const char *const titles[N_COLUMNS] = {
+        "ID", "NAME", "STATE", "TOKENS", "TURNS", "RAM", "DISK", "AGE"};
+
+/* A name as it will be shown. */
+static char *shown_name(struct cli *cli, const char *name) {
+        struct buf b = BUF_NULL;
+        char *s = NULL;
+
+        if ((cli->out_tty ? safe_append(&b, name, strlen(name), false)
+                          : buf_append_str(&b, name)) == 0)
+                s = buf_take(&b, NULL);
+        buf_deinit(&b);
+        return s;
+}
+
+static int fill_row(struct table *t, struct row *row, const struct confab_conversation *c) {
+        char number[N_COLUMNS][24], size[16];
+
+        snprintf(number[COL_ID], 24, "%llu", (unsigned long long)c->id);
+        snprintf(number[COL_STATE], 24, "%s%s", confab_residency_name(c->residency),
+                c->busy ? "*" : "");
+        snprintf(number[COL_TOKENS], 24, "%u", c->n_tokens);
+        snprintf(number[COL_TURNS], 24, "%u", c->n_turns);
+        snprintf(number[COL_RAM], 24, "%s", human_size(size, c->ram_size));
+        snprintf(number[COL_DISK], 24, "%s", human_size(size, c->disk_size));
+        snprintf(number[COL_AGE], 24, "%s", human_age(size, c->updated_usec, t->now_usec));
+        for (size_t i = 0; i < N_COLUMNS; i++) {
+                row->cells[i] = i == COL_NAME ? shown_name(t->cli, c->name) : strdup(number[i]);
+                if (!row->cells[i])
+                        return CLI_FAILED;
+        }
+        return 0;
+}
+
+static int add_row(void *userdata, const struct confab_conversation *c) {
+        struct table *t = userdata;
+
+        if (t->n_rows == t->capacity) {
+                size_t capacity = t->capacity ? 2 * t->capacity : 64;
+                struct row *rows = reallocarray(t->rows, capacity, sizeof(*rows));
+
+                if (!rows)
+                        goto no_memory;
+                t->rows = rows;
+                t->capacity = capacity;
+        }
+        t->rows[t->n_rows] = (struct row){0};
+        if (fill_row(t, &t->rows[t->n_rows++], c) == 0)
+                return 0;
+no_memory:
+        cli_complain(t->cli, "no memory");
+        return CLI_FAILED;
+}
+
+static void print_table(struct table *t) {
+        size_t widths[N_COLUMNS];
+
+        for (size_t i = 0; i < N_COLUMNS; i++) {
+                widths[i] = strlen(titles[i]);
+                for (size_t k = 0; k < t->n_rows; k++) {
+                        const char *s = t->rows[k].cells[i];
+
+                        widths[i] = MAX(widths[i], safe_width(s, strlen(s)));
+                }
+        }
+        for (size_t k = 0; k <= t->n_rows; k++)
+                for (size_t i = 0; i < N_COLUMNS; i++) {
+                        const char *s = k ? t->rows[k - 1].cells[i] : titles[i];
+                        int pad = (int)(widths[i] - safe_width(s, strlen(s)));
+                        bool left = i == COL_NAME || i == COL_STATE;
+
+                        cli_printf(t->cli, "%*s%s%*s%s", left ? 0 : pad, "", s, left ? pad : 0, "",
+                                i + 1 < N_COLUMNS ? "  " : "\n");
+                }
+}
+
+static int add_json(void *userdata, const struct confab_conversation *c) {
+        struct table *t = userdata;
+
+        json_object_begin(&t->j);
+        cli_json_conversation(&t->j, c);
+        json_object_end(&t->j);
+        return 0;
+}
+
+static int run(struct cli *cli) {
+        struct table t = {.cli = cli, .now_usec = clock_realtime_usec()};
+        bool all = cli_get(cli, "all") != NULL;
+        int status;
+
+        if (cli->json) {
+                json_init(&t.j, &cli->out);
+                json_object_begin(&t.j);
+                json_key(&t.j, "conversations");
+                json_array_begin(&t.j);
+                status = cli_list_each(cli, all, add_json, &t);
+                if (status)
+                        return status;
+                json_array_end(&t.j);
+                json_object_end(&t.j);
+                cli_json_end(cli, &t.j);
+                return 0;
+        }
+        status = cli_list_each(cli, all, add_row, &t);
+        if (status == 0)
+                print_table(&t);
+        for (size_t k = 0; k < t.n_rows; k++)
+                for (size_t i = 0; i < N_COLUMNS; i++)
+                        free(t.rows[k].cells[i]);
+        free(t.rows);
+        return status;
+}
+
+static const struct cli_option options[] = {
+        {"all", NULL, CLI_FLAG, .help = "of all users (root and the admin group)"},
+        {NULL},
+};
+
+const struct cli_command cmd_ls = {
+        .name = "ls",
+        .args = "",
+        .summary = "List the conversations",
+        .help = "STATE is where the memory is: resident, partial, spilled or cold (only the tokens "
+                "are\n"
+                "kept); a star marks a conversation that is busy. AGE is the time since its last "
+                "turn.",
+        .options = {options},
+        .run = run,
+};

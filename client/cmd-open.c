@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+
+static void print(struct cli *cli, const struct confab_conversation *c) {
+        cli_name(cli, c->name);
+        cli_printf(cli, "\n");
+}
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct generate_options o = {0};
+        const struct cli_value *system = cli_get(cli, "system");
+        int status;
+
+        r.verb = CONFAB_OPEN;
+        r.name = cli->n_args ? cli->args[0] : NULL;
+        r.system = system ? system->s : NULL;
+        status = generate_options_init(&o, cli, &r);
+        if (status == 0)
+                status = cli_call_conversation(cli, &r, print);
+        generate_options_deinit(&o);
+        return status;
+}
+
+static const struct cli_option options[] = {
+        {"system", "TEXT", CLI_STRING, .help = "system message, the first turn"},
+        {NULL},
+};
+
+const struct cli_command cmd_open = {
+        .name = "open",
+        .args = "[NAME]",
+        .max_args = 1,
+        .summary = "Open a new conversation and print its name",
+        .help = "Without NAME the daemon chooses one. The sampling options become the "
+                "conversation's\n"
+                "defaults.",
+        .options = {options, cli_sampling_options},
+        .run = run,
+};

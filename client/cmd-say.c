@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+
+/* What to continue with, and how; *ret_text is to be freed. */
+static int prepare(struct cli *cli, struct confab_request *r, char **ret_text) {
+        const struct cli_value *revision = cli_get(cli, "expect-revision");
+        bool raw = cli_get(cli, "raw") != NULL;
+        int status;
+
+        r->verb = CONFAB_CONTINUE;
+        status = cli_ref(cli, cli->args[0], r);
+        if (status)
+                return status;
+        r->detach = cli_get(cli, "detach") != NULL;
+        r->has_expect_revision = revision != NULL;
+        r->expect_revision = revision ? revision->u : 0;
+        if (cli_get(cli, "no-input")) {
+                r->input = CONFAB_INPUT_NONE;
+                return cli->n_args > 1 ? cli_usage(cli, "--no-input goes without a text") : 0;
+        }
+        status = cli_read_text(cli, 1, raw, ret_text, &r->text_size);
+        r->text = *ret_text;
+        r->input = raw ? CONFAB_INPUT_RAW : CONFAB_INPUT_MESSAGE;
+        return status;
+}
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        _cleanup_(freep) char *text = NULL;
+        struct generate_options o = {0};
+        int status;
+
+        status = prepare(cli, &r, &text);
+        if (status == 0)
+                status = generate_options_init(&o, cli, &r);
+        if (status == 0)
+                status = cli_generate(cli, &r, r.detach);
+        generate_options_deinit(&o);
+        return status;
+}
+
+static const struct cli_option options[] = {
+        {"raw", NULL, CLI_FLAG, .help = "TEXT as it is, without the chat template"},
+        {"no-input", NULL, CLI_FLAG, .help = "generate from what is there"},
+        {"expect-revision", "N", CLI_UINT, .max_uint = UINT64_MAX,
+                .help = "fail if the conversation is not at revision N"},
+        {"detach", NULL, CLI_FLAG, .help = "leave once accepted; the reply goes on by itself"},
+        {NULL},
+};
+
+const struct cli_command cmd_say = {
+        .name = "say",
+        .args = "NAME [TEXT|-]",
+        .min_args = 1,
+        .max_args = 2,
+        .summary = "Say something and print the reply as it comes",
+        .help = "TEXT may be '-', or missing, to read standard input; its last newline is dropped\n"
+                "unless --raw is given. The reply is all that goes to standard output, with a "
+                "newline\n"
+                "at its end if it has none. With --json each event is one object on a line.\n"
+                "Ctrl-C ends the reply early and keeps what there is of it.",
+        .options = {options, cli_generate_options, cli_sampling_options},
+        .run = run,
+};

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+#include <string.h>
+
+static void print_turn(struct cli *cli, size_t i, const struct confab_turn *t) {
+        cli_printf(cli, "\n[%zu] %s", i, confab_role_name(t->role));
+        if (t->finish && t->finish != CONFAB_FINISH_STOP)
+                cli_printf(cli, " (%s)", confab_finish_name(t->finish));
+        cli_printf(cli, "\n");
+        cli_text(cli, t->text.data, t->text.size);
+        if (t->text.size == 0 || t->text.data[t->text.size - 1] != '\n')
+                cli_printf(cli, "\n");
+}
+
+static void print(struct cli *cli, const struct confab_conversation *c) {
+        char ram[16], disk[16];
+
+        cli_name(cli, c->name);
+        cli_printf(cli, " (#%llu), revision %llu\n", (unsigned long long)c->id,
+                (unsigned long long)c->revision);
+        cli_printf(cli, "%u tokens in %u turns, %s, %s in RAM, %s on disk%s\n", c->n_tokens,
+                c->n_turns, confab_residency_name(c->residency), human_size(ram, c->ram_size),
+                human_size(disk, c->disk_size),
+                c->generating ? ", generating"
+                : c->busy     ? ", busy"
+                              : "");
+        if (c->parent)
+                cli_printf(cli, "forked from #%llu at token %u\n", (unsigned long long)c->parent,
+                        c->fork_pos);
+        for (size_t i = 0; i < c->n_turn_list; i++)
+                print_turn(cli, i, &c->turns[i]);
+        for (size_t i = 0; i < c->n_token_list; i++)
+                cli_printf(cli, "%s%d", i ? "," : "\n", c->tokens[i]);
+        if (c->n_token_list)
+                cli_printf(cli, "\n");
+}
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        int status = cli_ref(cli, cli->args[0], &r);
+
+        if (status)
+                return status;
+        r.verb = CONFAB_GET;
+        r.want_turns = true;
+        r.want_tokens = cli_get(cli, "tokens") != NULL;
+        return cli_call_conversation(cli, &r, print);
+}
+
+static const struct cli_option options[] = {
+        {"tokens", NULL, CLI_FLAG, .help = "its tokens as well"},
+        {NULL},
+};
+
+const struct cli_command cmd_show = {
+        .name = "show",
+        .args = "NAME",
+        .min_args = 1,
+        .max_args = 1,
+        .summary = "Show a conversation with all of its turns",
+        .help = "The numbers of the turns are what 'fork --at' takes.",
+        .options = {options},
+        .run = run,
+};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        int status = cli_ref(cli, cli->args[0], &r);
+
+        r.verb = CONFAB_WARM;
+        return status ? status : cli_call_conversation(cli, &r, cli_print_residency);
+}
+
+const struct cli_command cmd_warm = {
+        .name = "warm",
+        .args = "NAME",
+        .min_args = 1,
+        .max_args = 1,
+        .summary = "Bring a conversation into RAM ahead of need",
+        .help = "Waits until it is there.",
+        .run = run,
+};

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * libconfab: talk to confabd, the session daemon for local language models.
+ *
+ * The library keeps no threads, no globals and no event loop, prints nothing and never exits. A
+ * connection belongs to one thread at a time. Two ways to use it:
+ *
+ *   - in an event loop: poll confab_get_fd() for confab_get_events() and call confab_process() when
+ *     any of them is there; answers come through the callback given to confab_submit();
+ *   - blocking: confab_call() submits, waits and returns when the request has ended.
+ *
+ * Every submitted request ends with exactly one event whose `final` is set: its result, or
+ * CONFAB_EVENT_ERROR. When the connection breaks, all requests in flight end with an error, during
+ * confab_process(). Whatever the daemon sends, the worst it can do is to end the connection.
+ *
+ * Functions that can fail return 0, or -1 with *e (may be NULL) filled. Outputs are untouched on
+ * failure. Strings going in are NUL-terminated UTF-8 and copied; strings coming out belong to the
+ * library and live until the callback returns. The protocol is described in docs/protocol.md.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define CONFAB_PUBLIC __attribute__((visibility("default")))
+#else
+#define CONFAB_PUBLIC
+#endif
+
+struct confab;
+
+/* ---- errors ---- */
+
+/* `code` is a stable word: one of the daemon's (newer daemons may have new ones), or made here. */
+#define CONFAB_NOT_FOUND "not_found"
+#define CONFAB_EXISTS "exists"
+#define CONFAB_BUSY "busy"
+#define CONFAB_CONFLICT "conflict"
+#define CONFAB_LIMIT "limit"
+#define CONFAB_CONTEXT "context_length_exceeded"
+#define CONFAB_INVALID "invalid"
+#define CONFAB_STATE "state"
+#define CONFAB_UNSUPPORTED "unsupported"
+#define CONFAB_PERMISSION "permission"
+#define CONFAB_CANCELLED "cancelled"
+#define CONFAB_SHUTDOWN "shutdown"
+#define CONFAB_NO_MEMORY "no_memory"
+#define CONFAB_SYSTEM "system"
+#define CONFAB_NO_DAEMON "no_daemon"       /* nobody listens on the socket */
+#define CONFAB_DISCONNECTED "disconnected" /* the connection ended before the answer */
+#define CONFAB_PROTOCOL "protocol"         /* the daemon broke the protocol */
+
+struct confab_error {
+        char code[40];
+        char message[280]; /* one sentence, without final stop */
+        bool retry;        /* the same request may succeed later */
+};
+
+/* True if e->code is @code. */
+CONFAB_PUBLIC bool confab_error_is(const struct confab_error *e, const char *code);
+
+/* ---- requests ---- */
+
+enum confab_verb {
+        CONFAB_OPEN = 1,
+        CONFAB_CONTINUE,
+        CONFAB_FORK,
+        CONFAB_REWIND,
+        CONFAB_CLOSE,
+        CONFAB_GET,
+        CONFAB_LIST,
+        CONFAB_UPDATE,
+        CONFAB_WARM,
+        CONFAB_EVICT,
+        CONFAB_CANCEL,
+        CONFAB_TOKENIZE,
+        CONFAB_MODEL_INFO,
+        CONFAB_STATS
+};
+
+/* Numbers as on the wire. */
+enum confab_role {
+        CONFAB_ROLE_NONE,
+        CONFAB_ROLE_SYSTEM,
+        CONFAB_ROLE_USER,
+        CONFAB_ROLE_ASSISTANT,
+        CONFAB_ROLE_RAW
+};
+enum confab_residency {
+        CONFAB_RESIDENCY_NONE,
+        CONFAB_RESIDENT, /* all of its memory is in RAM */
+        CONFAB_PARTIAL,
+        CONFAB_SPILLED, /* all of it is in spill files */
+        CONFAB_COLD     /* only its tokens exist */
+};
+enum confab_finish {
+        CONFAB_FINISH_NONE,
+        CONFAB_FINISH_STOP,        /* end-of-generation token */
+        CONFAB_FINISH_STOP_STRING, /* see confab_done.stop */
+        CONFAB_FINISH_LENGTH,      /* max_tokens */
+        CONFAB_FINISH_CONTEXT,     /* the context is full */
+        CONFAB_FINISH_CANCELLED
+};
+enum confab_input {
+        CONFAB_INPUT_NONE,    /* generate from what is there */
+        CONFAB_INPUT_MESSAGE, /* UTF-8, through the chat template */
+        CONFAB_INPUT_RAW,     /* any bytes, without template */
+        CONFAB_INPUT_TOKENS
+};
+
+/* Stable lower-case names ("resident", "stop", "user"); "unknown" for numbers not listed above. */
+CONFAB_PUBLIC const char *confab_role_name(enum confab_role role);
+CONFAB_PUBLIC const char *confab_residency_name(enum confab_residency residency);
+CONFAB_PUBLIC const char *confab_finish_name(enum confab_finish finish);
+
+struct confab_bias {
+        int32_t token;
+        float bias; /* added to the logit; -infinity forbids the token */
+};
+enum confab_sampling_field {
+        CONFAB_HAS_TEMPERATURE = 1 << 0,
+        CONFAB_HAS_TOP_K = 1 << 1,
+        CONFAB_HAS_TOP_P = 1 << 2,
+        CONFAB_HAS_MIN_P = 1 << 3,
+        CONFAB_HAS_REPETITION_PENALTY = 1 << 4,
+        CONFAB_HAS_PRESENCE_PENALTY = 1 << 5,
+        CONFAB_HAS_FREQUENCY_PENALTY = 1 << 6,
+        CONFAB_HAS_PENALTY_LAST_N = 1 << 7,
+        CONFAB_HAS_SEED = 1 << 8,
+};
+struct confab_sampling {
+        uint32_t has; /* enum confab_sampling_field: which of these are given */
+        uint32_t top_k, penalty_last_n;
+        float temperature, top_p, min_p;
+        float repetition_penalty, presence_penalty, frequency_penalty;
+        uint64_t seed;
+        const struct confab_bias *biases;
+        size_t n_biases;
+};
+
+/* Begin with CONFAB_REQUEST_INIT, which also tells the library the size that you know; what a verb
+ * does not name is ignored. */
+struct confab_request {
+        size_t size;
+        enum confab_verb verb;
+
+        /* Which conversation, for all but open, list, tokenize, model_info, stats: by id, or if
+         * that is 0 by name. */
+        uint64_t conversation_id;
+        const char *conversation;
+
+        const char *name;                       /* open, fork, update: its (new) name, or NULL */
+        const char *system;                     /* open: system message, or NULL */
+        const struct confab_sampling *sampling; /* open, update: defaults; continue; or NULL */
+
+        /* continue; tokenize takes text, which has to be UTF-8 */
+        enum confab_input input;
+        enum confab_role role; /* of a message; CONFAB_ROLE_NONE: user */
+        const void *text;
+        size_t text_size;
+        const int32_t *tokens;
+        size_t n_tokens;
+        bool has_max_tokens;
+        uint32_t max_tokens; /* 0: only process the input */
+        const char *const *stops;
+        size_t n_stops;
+        bool want_logprobs;
+        uint32_t n_logprobs; /* alternatives per token; implies want_logprobs */
+        bool detach;         /* go on when this connection closes */
+        bool ignore_eos;
+        bool background;
+
+        bool has_expect_revision; /* continue, fork, rewind */
+        uint64_t expect_revision;
+        bool has_at_turn; /* fork, rewind: keep turns [0, at_turn) */
+        uint32_t at_turn;
+        uint32_t drop_turns; /* rewind without at_turn: drop so many from the end */
+
+        bool want_turns, want_tokens; /* get */
+        uint64_t after_id;            /* list: a page of conversations with greater ids */
+        uint32_t limit;
+        bool all_users;
+        uint64_t cancel_request; /* cancel: a request of this connection, else the conversation's */
+        bool special, add_bos;   /* tokenize */
+};
+#define CONFAB_REQUEST_INIT                                                                        \
+        { .size = sizeof(struct confab_request) }
+
+/* ---- events ---- */
+
+enum confab_event_kind {
+        CONFAB_EVENT_ERROR = 1,     /* final */
+        CONFAB_EVENT_ACCEPTED,      /* continue */
+        CONFAB_EVENT_PROGRESS,      /* continue */
+        CONFAB_EVENT_DELTA,         /* continue */
+        CONFAB_EVENT_DONE,          /* final: continue */
+        CONFAB_EVENT_EMPTY,         /* final: close, cancel */
+        CONFAB_EVENT_CONVERSATION,  /* final: open, fork, rewind, get, update, warm, evict */
+        CONFAB_EVENT_CONVERSATIONS, /* final: list */
+        CONFAB_EVENT_TOKENS,        /* final: tokenize */
+        CONFAB_EVENT_MODEL_INFO,    /* final */
+        CONFAB_EVENT_STATS          /* final */
+};
+
+struct confab_bytes {
+        const uint8_t *data; /* not NUL-terminated */
+        size_t size;
+};
+struct confab_accepted {
+        uint64_t conversation, revision;
+        uint32_t n_prompt;   /* tokens of history and input together, of which */
+        uint32_t n_ram;      /* the memory was in RAM, */
+        uint32_t n_disk;     /* came back from spill files, */
+        uint32_t n_computed; /* had to be computed */
+        uint32_t differs_at; /* position from which nothing could be reused */
+};
+struct confab_progress {
+        uint32_t done, total; /* prompt tokens computed */
+};
+struct confab_logprob {
+        int32_t token;
+        float logprob;
+        struct confab_bytes text;
+};
+struct confab_token {
+        int32_t token;
+        bool has_logprob;
+        float logprob;
+        const struct confab_logprob *top;
+        size_t n_top;
+};
+struct confab_delta {
+        const char *text; /* well-formed UTF-8, NUL-terminated */
+        size_t text_size;
+        const struct confab_token *tokens;
+        size_t n_tokens;
+};
+struct confab_done {
+        enum confab_finish finish;
+        uint64_t revision, seed;
+        uint32_t n_prompt, n_generated, n_ram, n_disk, n_computed;
+        uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
+        const char *stop; /* the stop string that ended it, or NULL */
+};
+struct confab_turn {
+        enum confab_role role;
+        enum confab_finish finish; /* replies */
+        uint32_t start, end;       /* token positions [start, end) */
+        struct confab_bytes text;  /* what was said, without template */
+        uint64_t created_usec;     /* realtime */
+};
+struct confab_conversation {
+        uint64_t id;
+        const char *name;
+        uint32_t uid;
+        uint32_t fork_pos; /* tokens shared with the parent when it was forked */
+        uint64_t parent;   /* 0: none */
+        uint64_t revision;
+        uint32_t n_tokens, n_turns;
+        enum confab_residency residency;
+        bool busy, generating;
+        uint64_t ram_size, disk_size;
+        uint64_t created_usec, updated_usec; /* realtime */
+        struct confab_sampling sampling;
+        const struct confab_turn *turns; /* [n_turn_list], get with want_turns */
+        size_t n_turn_list;
+        const int32_t *tokens; /* [n_token_list], get with want_tokens */
+        size_t n_token_list;
+};
+struct confab_conversations {
+        const struct confab_conversation *items;
+        size_t n_items;
+        bool more; /* ask again with after_id = the last one's id */
+};
+struct confab_tokens {
+        const int32_t *tokens;
+        size_t n_tokens;
+        const struct confab_bytes *pieces; /* [n_pieces], n_pieces is n_tokens or 0 */
+        size_t n_pieces;
+};
+struct confab_model_info { /* strings may be "" */
+        const char *name, *architecture, *path, *chat_family, *tokenizer, *fingerprint, *isa,
+                *kv_type;
+        uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
+        uint64_t n_params, weights_size, block_size;
+};
+struct confab_stat {
+        const char *name;
+        uint64_t value;
+};
+struct confab_stats {
+        const struct confab_stat *stats;
+        size_t n_stats;
+};
+
+struct confab_event {
+        uint64_t request;
+        enum confab_event_kind kind;
+        bool final;
+        union {
+                const struct confab_error *error;
+                const struct confab_accepted *accepted;
+                const struct confab_progress *progress;
+                const struct confab_delta *delta;
+                const struct confab_done *done;
+                const struct confab_conversation *conversation;
+                const struct confab_conversations *conversations;
+                const struct confab_tokens *tokens;
+                const struct confab_model_info *model_info;
+                const struct confab_stats *stats;
+        };
+};
+/* May submit and cancel requests on the connection, but not process, wait on or free it. */
+typedef void (*confab_event_fn)(void *userdata, const struct confab_event *event);
+
+/* ---- connections ---- */
+
+/* Connect to the daemon that listens on the Unix socket @path. The exchange of Hello goes on in
+ * confab_process(); requests may be submitted at once. "no_daemon", "permission", "system". */
+CONFAB_PUBLIC int confab_connect(struct confab **ret, const char *path, struct confab_error *e);
+/* The same over a connected stream socket, which the connection then owns (also on failure, when it
+ * is closed). */
+CONFAB_PUBLIC int confab_new_from_fd(struct confab **ret, int fd, struct confab_error *e);
+/* Close. Requests in flight get no more events; those not detached are cancelled by the daemon.
+ * Returns NULL; @c may be NULL. */
+CONFAB_PUBLIC struct confab *confab_free(struct confab *c);
+
+/* The socket; owned by @c. */
+CONFAB_PUBLIC int confab_get_fd(const struct confab *c);
+/* POLLIN, and POLLOUT while something waits to be sent; ask again after every call. */
+CONFAB_PUBLIC int confab_get_events(const struct confab *c);
+/* Send and receive what can be without waiting, and call callbacks. -1 once the connection is over:
+ * the reason, the same every time; all requests have ended by then. */
+CONFAB_PUBLIC int confab_process(struct confab *c, struct confab_error *e);
+/* Requests that have not ended. */
+CONFAB_PUBLIC size_t confab_get_n_pending(const struct confab *c);
+/* The daemon's name and version ("confabd 0.1.0"), or NULL before its Hello has come. */
+CONFAB_PUBLIC const char *confab_get_server(const struct confab *c);
+
+/* Send @r; @fn (may be NULL) gets its events. *ret_id (may be NULL) is its id, never 0. "invalid"
+ * (a string is not UTF-8, no conversation given, ...), "limit" (larger than the daemon takes),
+ * "no_memory", or the reason why the connection is over. */
+CONFAB_PUBLIC int confab_submit(struct confab *c, const struct confab_request *r,
+        confab_event_fn fn, void *userdata, uint64_t *ret_id, struct confab_error *e);
+/* Ask the daemon to end request @id early: it still ends by itself, a generation with Done and
+ * CONFAB_FINISH_CANCELLED. */
+CONFAB_PUBLIC int confab_cancel(struct confab *c, uint64_t id, struct confab_error *e);
+/* Wait until the socket is ready, at most @timeout_msec (-1: for ever), and process: 0, 1 when the
+ * time is over, -1. */
+CONFAB_PUBLIC int confab_wait(struct confab *c, int timeout_msec, struct confab_error *e);
+/* Submit @r and process until it has ended. @fn (may be NULL) sees all of its events. An error
+ * event makes this -1 with *e its content. Other requests' callbacks are called meanwhile. */
+CONFAB_PUBLIC int confab_call(struct confab *c, const struct confab_request *r, confab_event_fn fn,
+        void *userdata, struct confab_error *e);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connection. Bytes go out from `out` and come in through `in`; both move in confab_process()
+ * only.
+ *
+ * 1. A request is in `pending` from confab_submit() until its final event has been handed out.
+ * 2. Hello is request 1. Nothing but its answer, or an error about the connection, may come first.
+ * 3. A connection ends once, with one reason (`end`); all pending requests then get that reason as
+ *    their error, in the order in which they were submitted, before confab_process() returns.
+ * 4. An event for a request that is not pending, and an event of an unknown kind, is ignored: a
+ *    newer daemon may say more.
+ * 5. After the daemon has stopped reading, what it has already said is still read, as its last
+ * words are the reason.
+ */
+#include "base/map.h"
+#include "client/lib-internal.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define READ_SIZE (32u << 10)
+#define READS_PER_CALL 32 /* then other things in the caller's loop have their turn */
+#define OUT_MAX (64u << 20)
+#define HELLO_ID 1
+
+struct pending {
+        struct list link;
+        uint64_t id;
+        enum confab_verb verb;
+        confab_event_fn fn;
+        void *userdata;
+};
+
+struct confab {
+        int fd;
+        bool hello_seen, processing, write_closed, over;
+        struct proto_decoder in;
+        struct buf out;
+        struct map *pending; /* id to struct pending, owned */
+        struct list order;   /* the same, oldest first */
+        uint64_t next_id;
+        uint32_t max_frame; /* that the daemon takes */
+        char *server;       /* NULL before its Hello */
+        struct confab_error end;
+};
+
+/* The final event that answers each verb, beside an error. */
+static const enum confab_event_kind results[] = {
+        [CONFAB_OPEN] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_CONTINUE] = CONFAB_EVENT_DONE,
+        [CONFAB_FORK] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_REWIND] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_CLOSE] = CONFAB_EVENT_EMPTY,
+        [CONFAB_GET] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_LIST] = CONFAB_EVENT_CONVERSATIONS,
+        [CONFAB_UPDATE] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_WARM] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_EVICT] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_CANCEL] = CONFAB_EVENT_EMPTY,
+        [CONFAB_TOKENIZE] = CONFAB_EVENT_TOKENS,
+        [CONFAB_MODEL_INFO] = CONFAB_EVENT_MODEL_INFO,
+        [CONFAB_STATS] = CONFAB_EVENT_STATS,
+};
+
+static bool kind_fits(enum confab_verb verb, const struct confab_event *event) {
+        if (event->kind == CONFAB_EVENT_ERROR || event->kind == results[verb])
+                return true;
+        return verb == CONFAB_CONTINUE && !event->final;
+}
+
+/* Only the first reason counts. */
+static void end_with(struct confab *c, const struct confab_error *why) {
+        if (c->over)
+                return;
+        c->end = *why;
+        c->over = true;
+}
+#define END(c, code, ...)                                                                          \
+        do {                                                                                       \
+                struct confab_error _why;                                                          \
+                error_set(&_why, (code), true, __VA_ARGS__);                                       \
+                end_with((c), &_why);                                                              \
+        } while (0)
+
+static void fail_pending(struct confab *c) {
+        while (!list_empty(&c->order)) {
+                struct pending *p = list_entry(c->order.next, struct pending, link);
+                struct confab_event event = {
+                        .request = p->id,
+                        .kind = CONFAB_EVENT_ERROR,
+                        .final = true,
+                        .error = &c->end,
+                };
+
+                list_unlink(&p->link);
+                map_remove_u64(c->pending, p->id);
+                if (p->fn)
+                        p->fn(p->userdata, &event);
+                free(p);
+        }
+}
+
+/* ---- making one ---- */
+
+static int queue_hello(struct confab *c, struct confab_error *e) {
+        Confab__V1__Request request = CONFAB__V1__REQUEST__INIT;
+        Confab__V1__Hello hello = CONFAB__V1__HELLO__INIT;
+        struct err err;
+
+        request.has_id = request.id = HELLO_ID;
+        request.verb_case = CONFAB__V1__REQUEST__VERB_HELLO;
+        request.hello = &hello;
+        hello.has_version = true;
+        hello.version = PROTO_VERSION;
+        hello.software = proto_borrow("libconfab " CONFAB_VERSION);
+        hello.has_max_frame = true;
+        hello.max_frame = PROTO_MAX_EVENT;
+        if (proto_append_frame(&c->out, &request.base, PROTO_MAX_REQUEST, &err) < 0)
+                return error_from_err(e, &err);
+        return 0;
+}
+
+int confab_new_from_fd(struct confab **ret, int fd, struct confab_error *e) {
+        struct confab *c;
+        struct err err;
+
+        c = calloc(1, sizeof(*c));
+        if (!c) {
+                close(fd);
+                return error_set(e, CONFAB_NO_MEMORY, true, "no memory for a connection");
+        }
+        c->fd = fd;
+        c->in = PROTO_DECODER_INIT(PROTO_MAX_EVENT);
+        c->out.max = OUT_MAX;
+        c->next_id = HELLO_ID + 1;
+        c->max_frame = PROTO_MAX_REQUEST;
+        list_init(&c->order);
+        if (map_new(&c->pending, &err) < 0) {
+                error_from_err(e, &err);
+                goto fail;
+        }
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
+                error_set(e, CONFAB_SYSTEM, false, "cannot prepare the socket: %s",
+                        strerrordesc_np(errno));
+                goto fail;
+        }
+        if (queue_hello(c, e) < 0)
+                goto fail;
+        *ret = c;
+        return 0;
+fail:
+        confab_free(c);
+        return -1;
+}
+
+static int connect_error(const char *path, int error, struct confab_error *e) {
+        const char *why = strerrordesc_np(error);
+
+        switch (error) {
+        case ENOENT:
+        case ENOTDIR:
+        case ECONNREFUSED:
+                return error_set(
+                        e, CONFAB_NO_DAEMON, true, "no daemon listens on %s: %s", path, why);
+        case EACCES:
+        case EPERM:
+                return error_set(e, CONFAB_PERMISSION, false, "no access to the daemon on %s: %s",
+                        path, why);
+        default:
+                return error_set(
+                        e, CONFAB_SYSTEM, error == EAGAIN, "cannot connect to %s: %s", path, why);
+        }
+}
+
+int confab_connect(struct confab **ret, const char *path, struct confab_error *e) {
+        struct sockaddr_un addr = {.sun_family = AF_UNIX};
+        int fd, r;
+
+        if (strlen(path) >= sizeof(addr.sun_path))
+                return error_set(
+                        e, CONFAB_INVALID, false, "path of the socket is too long: %s", path);
+        if (!*path)
+                return error_set(e, CONFAB_INVALID, false, "path of the socket is empty");
+        memcpy(addr.sun_path, path, strlen(path) + 1);
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+                return error_set(
+                        e, CONFAB_SYSTEM, true, "cannot make a socket: %s", strerrordesc_np(errno));
+        do {
+                r = connect(fd, (struct sockaddr *)&addr, sizeof(addr));
+        } while (r < 0 && errno == EINTR);
+        if (r < 0) {
+                r = errno;
+                close(fd);
+                return connect_error(path, r, e);
+        }
+        return confab_new_from_fd(ret, fd, e);
+}
+
+struct confab *confab_free(struct confab *c) {
+        struct list *it, *tmp;
+
+        if (!c)
+                return NULL;
+        close(c->fd);
+        list_for_each_safe (it, tmp, &c->order)
+                free(list_entry(it, struct pending, link));
+        map_free(c->pending);
+        proto_decoder_deinit(&c->in);
+        buf_deinit(&c->out);
+        free(c->server);
+        free(c);
+        return NULL;
+}
+
+/* ---- bytes ---- */
+
+static void write_some(struct confab *c) {
+        size_t sent = 0;
+
+        while (!c->write_closed && sent < c->out.size) {
+                ssize_t n = send(c->fd, c->out.data + sent, c->out.size - sent, MSG_NOSIGNAL);
+
+                if (n >= 0) {
+                        sent += (size_t)n;
+                } else if (errno == EPIPE || errno == ECONNRESET) {
+                        c->write_closed = true; /* invariant 5 */
+                } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+                        break;
+                } else if (errno != EINTR) {
+                        END(c, CONFAB_SYSTEM, "cannot send to the daemon: %s",
+                                strerrordesc_np(errno));
+                        break;
+                }
+        }
+        if (c->write_closed || sent == c->out.size)
+                buf_deinit(&c->out);
+        else
+                buf_consume(&c->out, sent);
+}
+
+static void see_hello(struct confab *c, const Confab__V1__Hello *hello) {
+        const char *software = hello->software && *hello->software ? hello->software : "confabd";
+
+        if (hello->version != PROTO_VERSION) {
+                END(c, CONFAB_UNSUPPORTED, "the daemon speaks protocol version %u, not %u",
+                        hello->version, PROTO_VERSION);
+                return;
+        }
+        c->server = strdup(software);
+        if (!c->server) {
+                END(c, CONFAB_NO_MEMORY, "no memory for the daemon's greeting");
+                return;
+        }
+        if (hello->has_max_frame)
+                c->max_frame = hello->max_frame;
+        c->hello_seen = true;
+}
+
+/* True when the event was about the connection and needs no more handling. */
+static bool see_connection_event(struct confab *c, const Confab__V1__Event *m) {
+        struct view v;
+        struct err err;
+
+        if (m->kind_case == CONFAB__V1__EVENT__KIND_HELLO) {
+                if (!c->hello_seen && m->request == HELLO_ID)
+                        see_hello(c, m->hello);
+                return true;
+        }
+        if (m->kind_case == CONFAB__V1__EVENT__KIND_ERROR &&
+                (m->request == 0 || (m->request == HELLO_ID && !c->hello_seen))) {
+                if (view_init(&v, m, &err) == 0)
+                        end_with(c, &v.error);
+                view_deinit(&v);
+                return true;
+        }
+        if (!c->hello_seen && m->request != 0)
+                END(c, CONFAB_PROTOCOL, "the daemon did not begin with Hello");
+        return m->request == 0 || c->over;
+}
+
+static void see_event(struct confab *c, const Confab__V1__Event *m) {
+        struct pending *p;
+        struct err err;
+        struct view v;
+        int r;
+
+        if (see_connection_event(c, m))
+                return;
+        p = map_get_u64(c->pending, m->request);
+        if (!p)
+                return;
+        r = view_init(&v, m, &err);
+        if (r < 0) {
+                END(c, CONFAB_NO_MEMORY, "%s", err.msg);
+        } else if (r == 0 && !kind_fits(p->verb, &v.event)) {
+                END(c, CONFAB_PROTOCOL, "the daemon gave the answer to another question");
+        } else if (r == 0) {
+                if (v.event.final) {
+                        list_unlink(&p->link);
+                        map_remove_u64(c->pending, p->id);
+                }
+                if (p->fn)
+                        p->fn(p->userdata, &v.event);
+                if (v.event.final)
+                        free(p);
+        }
+        view_deinit(&v);
+}
+
+/* An event that could not be taken, but it is known whose it was: only that request fails. */
+static bool fail_one(struct confab *c, uint64_t id, const struct err *why) {
+        struct pending *p = map_remove_u64(c->pending, id);
+        struct confab_error e;
+        struct confab_event event = {
+                .request = id, .kind = CONFAB_EVENT_ERROR, .final = true, .error = &e};
+
+        if (!p)
+                return false;
+        error_set(&e, CONFAB_PROTOCOL, false, "the daemon sent what cannot be read: %s", why->msg);
+        list_unlink(&p->link);
+        if (p->fn)
+                p->fn(p->userdata, &event);
+        free(p);
+        return true;
+}
+
+static void see_frames(struct confab *c) {
+        const uint8_t *data;
+        struct err err;
+        size_t size;
+        int r = 0;
+
+        while (!c->over && (r = proto_decoder_next(&c->in, &data, &size, &err)) > 0) {
+                _cleanup_(proto_message_freep) struct proto_message *m = NULL;
+                uint64_t id;
+
+                r = proto_unpack_event(&m, data, size, &id, &err);
+                if ((r == -ERR_INVALID || r == -ERR_LIMIT) && fail_one(c, id, &err))
+                        continue;
+                if (r < 0)
+                        break;
+                see_event(c, m->event);
+        }
+        if (r == -ERR_NOMEM)
+                END(c, CONFAB_NO_MEMORY, "%s", err.msg);
+        else if (r < 0)
+                END(c, CONFAB_PROTOCOL, "the daemon sent what cannot be read: %s", err.msg);
+}
+
+static void see_eof(struct confab *c) {
+        if (proto_decoder_partial(&c->in))
+                END(c, CONFAB_DISCONNECTED, "the daemon broke off in the middle of a message");
+        else if (!c->hello_seen)
+                END(c, CONFAB_DISCONNECTED, "the daemon hung up before it greeted");
+        else
+                END(c, CONFAB_DISCONNECTED, "the daemon closed the connection");
+}
+
+static void read_some(struct confab *c) {
+        uint8_t chunk[READ_SIZE];
+        struct err err;
+
+        for (unsigned i = 0; i < READS_PER_CALL && !c->over; i++) {
+                ssize_t n = recv(c->fd, chunk, sizeof(chunk), 0);
+
+                if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+                        see_eof(c);
+                        return;
+                }
+                if (n < 0 && errno == EINTR)
+                        continue;
+                if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+                        if (c->write_closed)
+                                END(c, CONFAB_DISCONNECTED, "the daemon stopped listening");
+                        return;
+                }
+                if (n < 0) {
+                        END(c, CONFAB_SYSTEM, "cannot receive from the daemon: %s",
+                                strerrordesc_np(errno));
+                        return;
+                }
+                if (proto_decoder_push(&c->in, chunk, (size_t)n, &err) < 0) {
+                        END(c, CONFAB_NO_MEMORY, "%s", err.msg);
+                        return;
+                }
+                see_frames(c);
+                if ((size_t)n < sizeof(chunk))
+                        return; /* no more for now; saves a call that would say so */
+        }
+}
+
+/* ---- public ---- */
+
+int confab_process(struct confab *c, struct confab_error *e) {
+        if (c->processing)
+                return error_set(e, CONFAB_STATE, false, "called from within an event");
+        if (!c->over) {
+                c->processing = true;
+                write_some(c);
+                read_some(c);
+                if (!c->over)
+                        write_some(c); /* what the callbacks have submitted */
+                if (c->over)
+                        fail_pending(c);
+                c->processing = false;
+        }
+        return c->over ? error_copy(e, &c->end) : 0;
+}
+
+int confab_get_fd(const struct confab *c) {
+        return c->fd;
+}
+
+int confab_get_events(const struct confab *c) {
+        return POLLIN | (c->out.size ? POLLOUT : 0);
+}
+
+size_t confab_get_n_pending(const struct confab *c) {
+        return map_count(c->pending);
+}
+
+const char *confab_get_server(const struct confab *c) {
+        return c->server;
+}
+
+int confab_submit(struct confab *c, const struct confab_request *r, confab_event_fn fn,
+        void *userdata, uint64_t *ret_id, struct confab_error *e) {
+        uint64_t id = c->next_id;
+        struct pending *p;
+        struct err err;
+
+        if (c->over)
+                return error_copy(e, &c->end);
+        p = calloc(1, sizeof(*p));
+        if (!p)
+                return error_set(e, CONFAB_NO_MEMORY, true, "no memory for a request");
+        *p = (struct pending){.id = id, .verb = r->verb, .fn = fn, .userdata = userdata};
+        if (map_add_u64(c->pending, id, p, &err) < 0) {
+                free(p);
+                return error_from_err(e, &err);
+        }
+        if (request_append(&c->out, r, id, c->max_frame, &err) < 0) {
+                map_remove_u64(c->pending, id);
+                free(p);
+                return error_from_err(e, &err);
+        }
+        list_append(&c->order, &p->link);
+        c->next_id++;
+        if (ret_id)
+                *ret_id = id;
+        return 0;
+}
+
+int confab_cancel(struct confab *c, uint64_t id, struct confab_error *e) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+
+        if (id == 0)
+                return error_set(e, CONFAB_INVALID, false, "no request is named");
+        r.verb = CONFAB_CANCEL;
+        r.cancel_request = id;
+        return confab_submit(c, &r, NULL, NULL, NULL, e);
+}
+
+int confab_wait(struct confab *c, int timeout_msec, struct confab_error *e) {
+        struct pollfd p = {.fd = c->fd, .events = (short)confab_get_events(c)};
+        int r;
+
+        if (c->over || c->processing)
+                return confab_process(c, e);
+        r = poll(&p, 1, timeout_msec);
+        if (r < 0 && errno != EINTR)
+                return error_set(
+                        e, CONFAB_SYSTEM, false, "cannot wait: %s", strerrordesc_np(errno));
+        if (r == 0)
+                return 1;
+        return r < 0 ? 0 : confab_process(c, e);
+}
+
+struct call {
+        confab_event_fn fn;
+        void *userdata;
+        bool ended, failed;
+        struct confab_error error;
+};
+
+static void call_event(void *userdata, const struct confab_event *event) {
+        struct call *call = userdata;
+
+        if (call->fn)
+                call->fn(call->userdata, event);
+        call->ended = event->final;
+        if (event->kind == CONFAB_EVENT_ERROR) {
+                call->failed = true;
+                call->error = *event->error;
+        }
+}
+
+int confab_call(struct confab *c, const struct confab_request *r, confab_event_fn fn,
+        void *userdata, struct confab_error *e) {
+        struct call call = {.fn = fn, .userdata = userdata};
+
+        if (c->processing)
+                return error_set(e, CONFAB_STATE, false, "called from within an event");
+        if (confab_submit(c, r, call_event, &call, NULL, e) < 0)
+                return -1;
+        while (!call.ended)
+                if (confab_wait(c, -1, e) < 0 && !call.ended) {
+                        /* the connection is not over, or the request would be */
+                        END(c, CONFAB_SYSTEM, "cannot wait for the daemon");
+                        fail_pending(c);
+                }
+        return call.failed ? error_copy(e, &call.error) : 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Private to libconfab: how a request becomes a frame, and a message an event. */
+#include "base/err.h"
+#include "base/list.h"
+#include "client/confab.h"
+#include "proto/proto.h"
+
+/* Append @r as a frame with @id to @out. Errors as confab_submit(), @out unchanged then. */
+int request_append(struct buf *out, const struct confab_request *r, uint64_t id, uint32_t max_frame,
+        struct err *e);
+
+/* The memory behind one event. */
+struct view {
+        struct list blocks;
+        struct confab_event event;
+        union {
+                struct confab_error error;
+                struct confab_accepted accepted;
+                struct confab_progress progress;
+                struct confab_delta delta;
+                struct confab_done done;
+                struct confab_conversation conversation;
+                struct confab_conversations conversations;
+                struct confab_tokens tokens;
+                struct confab_model_info model_info;
+                struct confab_stats stats;
+        };
+};
+
+/* Make v->event of @event, which has to outlive @v: 0, 1 when it is of no kind that a request can
+ * get (or a newer one), -ERR_NOMEM. @v is to be deinitialised in every case. */
+int view_init(struct view *v, const Confab__V1__Event *event, struct err *e);
+void view_deinit(struct view *v);
+
+/* Fill *e (may be NULL) and return -1. */
+int error_set(struct confab_error *e, const char *code, bool retry, const char *fmt, ...)
+        __attribute__((format(printf, 4, 5)));
+int error_from_err(struct confab_error *e, const struct err *from);
+int error_copy(struct confab_error *e, const struct confab_error *from);

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/utf8.h"
+#include "client/lib-internal.h"
+#include <string.h>
+
+/* A request and all of its parts; the protobuf structs point at each other and at the caller's. */
+struct draft {
+        const struct confab_request *from;
+        Confab__V1__Request request;
+        Confab__V1__Ref ref;
+        Confab__V1__Sampling sampling;
+        Confab__V1__LogitBias *biases;    /* owned */
+        Confab__V1__LogitBias **pointers; /* owned */
+        Confab__V1__Tokens tokens;
+        char *text; /* owned, NUL-terminated copy */
+        union {
+                Confab__V1__Open open;
+                Confab__V1__Continue cont;
+                Confab__V1__Fork fork;
+                Confab__V1__Rewind rewind;
+                Confab__V1__Close close;
+                Confab__V1__Get get;
+                Confab__V1__List list;
+                Confab__V1__Update update;
+                Confab__V1__Warm warm;
+                Confab__V1__Evict evict;
+                Confab__V1__Cancel cancel;
+                Confab__V1__Tokenize tokenize;
+                Confab__V1__ModelInfo model_info;
+                Confab__V1__Stats stats;
+        };
+};
+
+/* Set an optional scalar of a protobuf-c struct. */
+#define PUT(message, field, value) ((message).field = (value), (message).has_##field = true)
+/* Begin the verb of a draft. */
+#define BEGIN(d, member, field, UPPER)                                                             \
+        do {                                                                                       \
+                (d)->member = (__typeof__((d)->member))CONFAB__V1__##UPPER##__INIT;                \
+                (d)->request.field = &(d)->member;                                                 \
+                (d)->request.verb_case = CONFAB__V1__REQUEST__VERB_##UPPER;                        \
+        } while (0)
+
+static int put_string(char **ret, const char *s, const char *what, struct err *e) {
+        if (s && !utf8_valid(s, strlen(s)))
+                return err_set(e, ERR_INVALID, "the %s is not valid UTF-8", what);
+        *ret = proto_borrow(s);
+        return 0;
+}
+
+static int put_ref(struct draft *d, Confab__V1__Ref **ret, struct err *e) {
+        const struct confab_request *r = d->from;
+        int k = 0;
+
+        if (!r->conversation_id && !r->conversation)
+                return err_set(e, ERR_INVALID, "no conversation is named");
+        d->ref = (Confab__V1__Ref)CONFAB__V1__REF__INIT;
+        if (r->conversation_id)
+                PUT(d->ref, id, r->conversation_id);
+        else
+                k = put_string(&d->ref.name, r->conversation, "name of the conversation", e);
+        *ret = &d->ref;
+        return k;
+}
+
+/* The text as a NUL-terminated string that has no other NUL. */
+static int put_text(struct draft *d, char **ret, struct err *e) {
+        const struct confab_request *r = d->from;
+
+        if (r->text_size && memchr(r->text, 0, r->text_size))
+                return err_set(e, ERR_INVALID, "the text has a NUL byte");
+        if (r->text_size && !utf8_valid(r->text, r->text_size))
+                return err_set(e, ERR_INVALID, "the text is not valid UTF-8");
+        d->text = malloc(r->text_size + 1);
+        if (!d->text)
+                return err_set(e, ERR_NOMEM, "no memory for the text");
+        if (r->text_size)
+                memcpy(d->text, r->text, r->text_size);
+        d->text[r->text_size] = 0;
+        *ret = d->text;
+        return 0;
+}
+
+static int put_biases(struct draft *d, const struct confab_sampling *s, struct err *e) {
+        if (s->n_biases == 0)
+                return 0;
+        d->biases = calloc(s->n_biases, sizeof(*d->biases));
+        d->pointers = calloc(s->n_biases, sizeof(*d->pointers));
+        if (!d->biases || !d->pointers)
+                return err_set(e, ERR_NOMEM, "no memory for logit biases");
+        for (size_t i = 0; i < s->n_biases; i++) {
+                d->biases[i] = (Confab__V1__LogitBias)CONFAB__V1__LOGIT_BIAS__INIT;
+                PUT(d->biases[i], token, s->biases[i].token);
+                PUT(d->biases[i], bias, s->biases[i].bias);
+                d->pointers[i] = &d->biases[i];
+        }
+        d->sampling.logit_bias = d->pointers;
+        d->sampling.n_logit_bias = s->n_biases;
+        return 0;
+}
+
+static int put_sampling(struct draft *d, Confab__V1__Sampling **ret, struct err *e) {
+        const struct confab_sampling *s = d->from->sampling;
+
+        if (!s)
+                return 0;
+        d->sampling = (Confab__V1__Sampling)CONFAB__V1__SAMPLING__INIT;
+        if (s->has & CONFAB_HAS_TEMPERATURE)
+                PUT(d->sampling, temperature, s->temperature);
+        if (s->has & CONFAB_HAS_TOP_K)
+                PUT(d->sampling, top_k, s->top_k);
+        if (s->has & CONFAB_HAS_TOP_P)
+                PUT(d->sampling, top_p, s->top_p);
+        if (s->has & CONFAB_HAS_MIN_P)
+                PUT(d->sampling, min_p, s->min_p);
+        if (s->has & CONFAB_HAS_REPETITION_PENALTY)
+                PUT(d->sampling, repetition_penalty, s->repetition_penalty);
+        if (s->has & CONFAB_HAS_PRESENCE_PENALTY)
+                PUT(d->sampling, presence_penalty, s->presence_penalty);
+        if (s->has & CONFAB_HAS_FREQUENCY_PENALTY)
+                PUT(d->sampling, frequency_penalty, s->frequency_penalty);
+        if (s->has & CONFAB_HAS_PENALTY_LAST_N)
+                PUT(d->sampling, penalty_last_n, s->penalty_last_n);
+        if (s->has & CONFAB_HAS_SEED)
+                PUT(d->sampling, seed, s->seed);
+        *ret = &d->sampling;
+        return put_biases(d, s, e);
+}
+
+static int draft_open(struct draft *d, struct err *e) {
+        int r;
+
+        BEGIN(d, open, open, OPEN);
+        r = put_string(&d->open.name, d->from->name, "name", e);
+        if (r == 0)
+                r = put_string(&d->open.system, d->from->system, "system message", e);
+        return r < 0 ? r : put_sampling(d, &d->open.sampling, e);
+}
+
+static int put_input(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__Continue *c = &d->cont;
+
+        switch (r->input) {
+        case CONFAB_INPUT_NONE:
+                c->input_case = CONFAB__V1__CONTINUE__INPUT_NOTHING;
+                c->nothing = true;
+                return 0;
+        case CONFAB_INPUT_MESSAGE:
+                c->input_case = CONFAB__V1__CONTINUE__INPUT_MESSAGE;
+                return put_text(d, &c->message, e);
+        case CONFAB_INPUT_RAW:
+                c->input_case = CONFAB__V1__CONTINUE__INPUT_RAW;
+                c->raw = (ProtobufCBinaryData){r->text_size, proto_borrow(r->text)};
+                return 0;
+        case CONFAB_INPUT_TOKENS:
+                c->input_case = CONFAB__V1__CONTINUE__INPUT_TOKENS;
+                d->tokens = (Confab__V1__Tokens)CONFAB__V1__TOKENS__INIT;
+                d->tokens.ids = proto_borrow(r->tokens);
+                d->tokens.n_ids = r->n_tokens;
+                c->tokens = &d->tokens;
+                return 0;
+        }
+        return err_set(e, ERR_INVALID, "unknown kind of input");
+}
+
+static int draft_continue(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__Continue *c = &d->cont;
+        int k;
+
+        BEGIN(d, cont, continue_, CONTINUE);
+        k = put_ref(d, &c->conversation, e);
+        if (k == 0)
+                k = put_input(d, e);
+        if (k == 0)
+                k = put_sampling(d, &c->sampling, e);
+        if (k < 0)
+                return k;
+        for (size_t i = 0; i < r->n_stops; i++)
+                if (!r->stops[i] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
+                        return err_set(e, ERR_INVALID, "a stop string is not valid UTF-8");
+        c->stop = proto_borrow(r->stops);
+        c->n_stop = r->n_stops;
+        if (r->has_max_tokens)
+                PUT(*c, max_tokens, r->max_tokens);
+        if (r->n_logprobs)
+                PUT(*c, logprobs, r->n_logprobs);
+        if (r->want_logprobs || r->n_logprobs)
+                PUT(*c, want_logprobs, true);
+        if (r->has_expect_revision)
+                PUT(*c, expect_revision, r->expect_revision);
+        if (r->role)
+                PUT(*c, role, (Confab__V1__Role)r->role);
+        if (r->detach)
+                PUT(*c, detach, true);
+        if (r->ignore_eos)
+                PUT(*c, ignore_eos, true);
+        if (r->background)
+                PUT(*c, background, true);
+        return 0;
+}
+
+static int draft_fork(struct draft *d, struct err *e) {
+        int r;
+
+        BEGIN(d, fork, fork, FORK);
+        r = put_ref(d, &d->fork.conversation, e);
+        if (r == 0)
+                r = put_string(&d->fork.name, d->from->name, "name", e);
+        if (d->from->has_at_turn)
+                PUT(d->fork, at_turn, d->from->at_turn);
+        if (d->from->has_expect_revision)
+                PUT(d->fork, expect_revision, d->from->expect_revision);
+        return r;
+}
+
+static int draft_rewind(struct draft *d, struct err *e) {
+        BEGIN(d, rewind, rewind, REWIND);
+        if (d->from->has_at_turn) {
+                d->rewind.to_case = CONFAB__V1__REWIND__TO_AT_TURN;
+                d->rewind.at_turn = d->from->at_turn;
+        } else {
+                d->rewind.to_case = CONFAB__V1__REWIND__TO_TURNS;
+                d->rewind.turns = d->from->drop_turns;
+        }
+        if (d->from->has_expect_revision)
+                PUT(d->rewind, expect_revision, d->from->expect_revision);
+        return put_ref(d, &d->rewind.conversation, e);
+}
+
+static int draft_close(struct draft *d, struct err *e) {
+        BEGIN(d, close, close, CLOSE);
+        return put_ref(d, &d->close.conversation, e);
+}
+
+static int draft_get(struct draft *d, struct err *e) {
+        BEGIN(d, get, get, GET);
+        if (d->from->want_turns)
+                PUT(d->get, turns, true);
+        if (d->from->want_tokens)
+                PUT(d->get, tokens, true);
+        return put_ref(d, &d->get.conversation, e);
+}
+
+static int draft_list(struct draft *d, struct err *e) {
+        BEGIN(d, list, list, LIST);
+        if (d->from->after_id)
+                PUT(d->list, after_id, d->from->after_id);
+        if (d->from->limit)
+                PUT(d->list, limit, d->from->limit);
+        if (d->from->all_users)
+                PUT(d->list, all_users, true);
+        return 0;
+}
+
+static int draft_update(struct draft *d, struct err *e) {
+        int r;
+
+        BEGIN(d, update, update, UPDATE);
+        r = put_ref(d, &d->update.conversation, e);
+        if (r == 0)
+                r = put_string(&d->update.name, d->from->name, "name", e);
+        return r < 0 ? r : put_sampling(d, &d->update.sampling, e);
+}
+
+static int draft_warm(struct draft *d, struct err *e) {
+        BEGIN(d, warm, warm, WARM);
+        return put_ref(d, &d->warm.conversation, e);
+}
+
+static int draft_evict(struct draft *d, struct err *e) {
+        BEGIN(d, evict, evict, EVICT);
+        return put_ref(d, &d->evict.conversation, e);
+}
+
+static int draft_cancel(struct draft *d, struct err *e) {
+        BEGIN(d, cancel, cancel, CANCEL);
+        if (d->from->cancel_request) {
+                PUT(d->cancel, request, d->from->cancel_request);
+                return 0;
+        }
+        return put_ref(d, &d->cancel.conversation, e);
+}
+
+static int draft_tokenize(struct draft *d, struct err *e) {
+        BEGIN(d, tokenize, tokenize, TOKENIZE);
+        if (d->from->special)
+                PUT(d->tokenize, special, true);
+        if (d->from->add_bos)
+                PUT(d->tokenize, add_bos, true);
+        return put_text(d, &d->tokenize.text, e);
+}
+
+static int draft_model_info(struct draft *d, struct err *e) {
+        BEGIN(d, model_info, model_info, MODEL_INFO);
+        return 0;
+}
+
+static int draft_stats(struct draft *d, struct err *e) {
+        BEGIN(d, stats, stats, STATS);
+        return 0;
+}
+
+static int (*const drafts[])(struct draft *d, struct err *e) = {
+        [CONFAB_OPEN] = draft_open,
+        [CONFAB_CONTINUE] = draft_continue,
+        [CONFAB_FORK] = draft_fork,
+        [CONFAB_REWIND] = draft_rewind,
+        [CONFAB_CLOSE] = draft_close,
+        [CONFAB_GET] = draft_get,
+        [CONFAB_LIST] = draft_list,
+        [CONFAB_UPDATE] = draft_update,
+        [CONFAB_WARM] = draft_warm,
+        [CONFAB_EVICT] = draft_evict,
+        [CONFAB_CANCEL] = draft_cancel,
+        [CONFAB_TOKENIZE] = draft_tokenize,
+        [CONFAB_MODEL_INFO] = draft_model_info,
+        [CONFAB_STATS] = draft_stats,
+};
+
+/* A caller that was built with an older or newer header has a shorter or longer struct. */
+static int normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {
+        size_t known = MIN(r->size, sizeof(*ret));
+
+        if (r->size < offsetof(struct confab_request, conversation_id))
+                return err_set(e, ERR_INVALID, "request without its size");
+        for (size_t i = sizeof(*ret); i < r->size; i++)
+                if (((const char *)r)[i])
+                        return err_set(e, ERR_UNSUPPORTED,
+                                "the request has fields that this libconfab does not know");
+        *ret = (struct confab_request){0};
+        memcpy(ret, r, known);
+        return 0;
+}
+
+int request_append(struct buf *out, const struct confab_request *from, uint64_t id,
+        uint32_t max_frame, struct err *e) {
+        struct confab_request request;
+        struct draft d = {.request = CONFAB__V1__REQUEST__INIT};
+        int r;
+
+        r = normalise(&request, from, e);
+        if (r < 0)
+                return r;
+        if ((unsigned)request.verb >= ARRAY_SIZE(drafts) || !drafts[request.verb])
+                return err_set(e, ERR_INVALID, "unknown verb");
+        d.from = &request;
+        PUT(d.request, id, id);
+        r = drafts[request.verb](&d, e);
+        if (r == 0)
+                r = proto_append_frame(out, &d.request.base, max_frame, e);
+        free(d.biases);
+        free(d.pointers);
+        free(d.text);
+        return r;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/* From unpacked messages to the structs of confab.h. Strings and bytes are borrowed from the
+ * message; arrays of pointers become arrays of structs, in blocks of the view. */
+#include "client/lib-internal.h"
+#include <string.h>
+
+struct view_block {
+        struct list link;
+        max_align_t data[];
+};
+
+static void *view_alloc(struct view *v, size_t n, size_t size, struct err *e) {
+        struct view_block *b;
+        size_t total;
+
+        if (mul_overflow(n, size, &total) || add_overflow(total, sizeof(*b), &total)) {
+                err_set(e, ERR_NOMEM, "no memory for an event");
+                return NULL;
+        }
+        b = calloc(1, total);
+        if (!b) {
+                err_set(e, ERR_NOMEM, "no memory for an event");
+                return NULL;
+        }
+        list_append(&v->blocks, &b->link);
+        return b->data;
+}
+
+void view_deinit(struct view *v) {
+        struct list *it, *tmp;
+
+        list_for_each_safe (it, tmp, &v->blocks)
+                free(list_entry(it, struct view_block, link));
+        list_init(&v->blocks);
+}
+
+static const char *or_empty(const char *s) {
+        return s ? s : "";
+}
+
+static struct confab_bytes bytes_of(ProtobufCBinaryData b) {
+        return (struct confab_bytes){b.data, b.len};
+}
+
+static void view_error(struct view *v, const Confab__V1__Error *m) {
+        error_set(&v->error, m->code && *m->code ? m->code : "unknown", m->retry, "%s",
+                m->message && *m->message ? m->message : "the daemon gave no reason");
+        v->event.error = &v->error;
+}
+
+static void view_accepted(struct view *v, const Confab__V1__Accepted *m) {
+        v->accepted = (struct confab_accepted){
+                .conversation = m->conversation,
+                .revision = m->revision,
+                .n_prompt = m->n_prompt,
+                .n_ram = m->n_ram,
+                .n_disk = m->n_disk,
+                .n_computed = m->n_computed,
+                .differs_at = m->differs_at,
+        };
+        v->event.accepted = &v->accepted;
+}
+
+static int view_token(
+        struct view *v, struct confab_token *ret, const Confab__V1__DeltaToken *m, struct err *e) {
+        struct confab_logprob *top = NULL;
+
+        if (m->n_top) {
+                top = view_alloc(v, m->n_top, sizeof(*top), e);
+                if (!top)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < m->n_top; i++)
+                top[i] = (struct confab_logprob){
+                        m->top[i]->token, m->top[i]->logprob, bytes_of(m->top[i]->text)};
+        *ret = (struct confab_token){
+                .token = m->token,
+                .has_logprob = m->has_logprob,
+                .logprob = m->logprob,
+                .top = top,
+                .n_top = m->n_top,
+        };
+        return 0;
+}
+
+static int view_delta(struct view *v, const Confab__V1__Delta *m, struct err *e) {
+        struct confab_token *tokens = NULL;
+        int r;
+
+        if (m->n_tokens) {
+                tokens = view_alloc(v, m->n_tokens, sizeof(*tokens), e);
+                if (!tokens)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < m->n_tokens; i++) {
+                r = view_token(v, &tokens[i], m->tokens[i], e);
+                if (r < 0)
+                        return r;
+        }
+        v->delta = (struct confab_delta){
+                .text = or_empty(m->text),
+                .text_size = strlen(or_empty(m->text)),
+                .tokens = tokens,
+                .n_tokens = m->n_tokens,
+        };
+        v->event.delta = &v->delta;
+        return 0;
+}
+
+static void view_done(struct view *v, const Confab__V1__Done *m) {
+        v->done = (struct confab_done){
+                .finish = (enum confab_finish)m->finish,
+                .revision = m->revision,
+                .seed = m->seed,
+                .n_prompt = m->n_prompt,
+                .n_generated = m->n_generated,
+                .n_ram = m->n_ram,
+                .n_disk = m->n_disk,
+                .n_computed = m->n_computed,
+                .queued_usec = m->queued_usec,
+                .restore_usec = m->restore_usec,
+                .prefill_usec = m->prefill_usec,
+                .decode_usec = m->decode_usec,
+                .stop = m->stop,
+        };
+        v->event.done = &v->done;
+}
+
+static int view_sampling(
+        struct view *v, struct confab_sampling *ret, const Confab__V1__Sampling *m, struct err *e) {
+        struct confab_bias *biases = NULL;
+        uint32_t has = 0;
+
+        if (!m)
+                return 0;
+        if (m->n_logit_bias) {
+                biases = view_alloc(v, m->n_logit_bias, sizeof(*biases), e);
+                if (!biases)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < m->n_logit_bias; i++)
+                biases[i] = (struct confab_bias){m->logit_bias[i]->token, m->logit_bias[i]->bias};
+        has |= m->has_temperature ? CONFAB_HAS_TEMPERATURE : 0;
+        has |= m->has_top_k ? CONFAB_HAS_TOP_K : 0;
+        has |= m->has_top_p ? CONFAB_HAS_TOP_P : 0;
+        has |= m->has_min_p ? CONFAB_HAS_MIN_P : 0;
+        has |= m->has_repetition_penalty ? CONFAB_HAS_REPETITION_PENALTY : 0;
+        has |= m->has_presence_penalty ? CONFAB_HAS_PRESENCE_PENALTY : 0;
+        has |= m->has_frequency_penalty ? CONFAB_HAS_FREQUENCY_PENALTY : 0;
+        has |= m->has_penalty_last_n ? CONFAB_HAS_PENALTY_LAST_N : 0;
+        has |= m->has_seed ? CONFAB_HAS_SEED : 0;
+        *ret = (struct confab_sampling){
+                .has = has,
+                .top_k = m->top_k,
+                .penalty_last_n = m->penalty_last_n,
+                .temperature = m->temperature,
+                .top_p = m->top_p,
+                .min_p = m->min_p,
+                .repetition_penalty = m->repetition_penalty,
+                .presence_penalty = m->presence_penalty,
+                .frequency_penalty = m->frequency_penalty,
+                .seed = m->seed,
+                .biases = biases,
+                .n_biases = m->n_logit_bias,
+        };
+        return 0;
+}
+
+static int view_turns(struct view *v, struct confab_conversation *ret,
+        const Confab__V1__Conversation *m, struct err *e) {
+        struct confab_turn *turns;
+
+        if (!m->n_turn_list)
+                return 0;
+        turns = view_alloc(v, m->n_turn_list, sizeof(*turns), e);
+        if (!turns)
+                return -ERR_NOMEM;
+        for (size_t i = 0; i < m->n_turn_list; i++) {
+                const Confab__V1__Turn *t = m->turn_list[i];
+
+                turns[i] = (struct confab_turn){
+                        .role = (enum confab_role)t->role,
+                        .finish = (enum confab_finish)t->finish,
+                        .start = t->start,
+                        .end = t->end,
+                        .text = bytes_of(t->text),
+                        .created_usec = t->created_usec,
+                };
+        }
+        ret->turns = turns;
+        ret->n_turn_list = m->n_turn_list;
+        return 0;
+}
+
+static int view_conversation(struct view *v, struct confab_conversation *ret,
+        const Confab__V1__Conversation *m, struct err *e) {
+        int r;
+
+        *ret = (struct confab_conversation){
+                .id = m->id,
+                .name = or_empty(m->name),
+                .uid = m->uid,
+                .fork_pos = m->fork_pos,
+                .parent = m->parent,
+                .revision = m->revision,
+                .n_tokens = m->n_tokens,
+                .n_turns = m->n_turns,
+                .residency = (enum confab_residency)m->residency,
+                .busy = m->busy,
+                .generating = m->generating,
+                .ram_size = m->ram_bytes,
+                .disk_size = m->disk_bytes,
+                .created_usec = m->created_usec,
+                .updated_usec = m->updated_usec,
+                .tokens = m->token_list,
+                .n_token_list = m->n_token_list,
+        };
+        r = view_sampling(v, &ret->sampling, m->sampling, e);
+        return r < 0 ? r : view_turns(v, ret, m, e);
+}
+
+static int view_conversations(struct view *v, const Confab__V1__Conversations *m, struct err *e) {
+        struct confab_conversation *items = NULL;
+        int r;
+
+        if (m->n_conversations) {
+                items = view_alloc(v, m->n_conversations, sizeof(*items), e);
+                if (!items)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < m->n_conversations; i++) {
+                r = view_conversation(v, &items[i], m->conversations[i], e);
+                if (r < 0)
+                        return r;
+        }
+        v->conversations = (struct confab_conversations){items, m->n_conversations, m->more};
+        v->event.conversations = &v->conversations;
+        return 0;
+}
+
+static int view_tokens(struct view *v, const Confab__V1__TokenizeResult *m, struct err *e) {
+        struct confab_bytes *pieces = NULL;
+
+        if (m->n_pieces) {
+                pieces = view_alloc(v, m->n_pieces, sizeof(*pieces), e);
+                if (!pieces)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < m->n_pieces; i++)
+                pieces[i] = bytes_of(m->pieces[i]);
+        /* as promised in confab.h: one piece for each token, or none */
+        v->tokens = (struct confab_tokens){
+                m->tokens, m->n_tokens, pieces, m->n_pieces == m->n_tokens ? m->n_pieces : 0};
+        v->event.tokens = &v->tokens;
+        return 0;
+}
+
+static void view_model_info(struct view *v, const Confab__V1__ModelInfoResult *m) {
+        v->model_info = (struct confab_model_info){
+                .name = or_empty(m->name),
+                .architecture = or_empty(m->architecture),
+                .path = or_empty(m->path),
+                .chat_family = or_empty(m->chat_family),
+                .tokenizer = or_empty(m->tokenizer),
+                .fingerprint = or_empty(m->fingerprint),
+                .isa = or_empty(m->isa),
+                .kv_type = or_empty(m->kv_type),
+                .n_vocab = m->n_vocab,
+                .n_layer = m->n_layer,
+                .n_embd = m->n_embd,
+                .context = m->context,
+                .context_train = m->context_train,
+                .block_tokens = m->block_tokens,
+                .n_params = m->n_params,
+                .weights_size = m->weights_bytes,
+                .block_size = m->block_bytes,
+        };
+        v->event.model_info = &v->model_info;
+}
+
+static int view_stats(struct view *v, const Confab__V1__StatsResult *m, struct err *e) {
+        struct confab_stat *stats = NULL;
+
+        if (m->n_stats) {
+                stats = view_alloc(v, m->n_stats, sizeof(*stats), e);
+                if (!stats)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < m->n_stats; i++)
+                stats[i] = (struct confab_stat){or_empty(m->stats[i]->name), m->stats[i]->value};
+        v->stats = (struct confab_stats){stats, m->n_stats};
+        v->event.stats = &v->stats;
+        return 0;
+}
+
+static int view_kind(struct view *v, enum confab_event_kind kind, bool final) {
+        v->event.kind = kind;
+        v->event.final = final;
+        return 0;
+}
+
+int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
+        *v = (struct view){.event = {.request = m->request}};
+        list_init(&v->blocks);
+        switch (m->kind_case) {
+        case CONFAB__V1__EVENT__KIND_ERROR:
+                view_error(v, m->error);
+                return view_kind(v, CONFAB_EVENT_ERROR, true);
+        case CONFAB__V1__EVENT__KIND_ACCEPTED:
+                view_accepted(v, m->accepted);
+                return view_kind(v, CONFAB_EVENT_ACCEPTED, false);
+        case CONFAB__V1__EVENT__KIND_PROGRESS:
+                v->progress = (struct confab_progress){m->progress->done, m->progress->total};
+                v->event.progress = &v->progress;
+                return view_kind(v, CONFAB_EVENT_PROGRESS, false);
+        case CONFAB__V1__EVENT__KIND_DELTA:
+                view_kind(v, CONFAB_EVENT_DELTA, false);
+                return view_delta(v, m->delta, e);
+        case CONFAB__V1__EVENT__KIND_DONE:
+                view_done(v, m->done);
+                return view_kind(v, CONFAB_EVENT_DONE, true);
+        case CONFAB__V1__EVENT__KIND_EMPTY:
+                return view_kind(v, CONFAB_EVENT_EMPTY, true);
+        case CONFAB__V1__EVENT__KIND_CONVERSATION:
+                view_kind(v, CONFAB_EVENT_CONVERSATION, true);
+                v->event.conversation = &v->conversation;
+                return view_conversation(v, &v->conversation, m->conversation, e);
+        case CONFAB__V1__EVENT__KIND_CONVERSATIONS:
+                view_kind(v, CONFAB_EVENT_CONVERSATIONS, true);
+                return view_conversations(v, m->conversations, e);
+        case CONFAB__V1__EVENT__KIND_TOKENIZE:
+                view_kind(v, CONFAB_EVENT_TOKENS, true);
+                return view_tokens(v, m->tokenize, e);
+        case CONFAB__V1__EVENT__KIND_MODEL_INFO:
+                view_model_info(v, m->model_info);
+                return view_kind(v, CONFAB_EVENT_MODEL_INFO, true);
+        case CONFAB__V1__EVENT__KIND_STATS:
+                view_kind(v, CONFAB_EVENT_STATS, true);
+                return view_stats(v, m->stats, e);
+        default:
+                return 1;
+        }
+}

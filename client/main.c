@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* The confab command: find the verb and run it. */
+#include "client/cli-commands.h"
+#include <locale.h>
+#include <signal.h>
+
+const struct cli_command *const cli_commands[] = {
+        &cmd_open,
+        &cmd_say,
+        &cmd_chat,
+        &cmd_fork,
+        &cmd_rewind,
+        &cmd_close,
+        &cmd_ls,
+        &cmd_show,
+        &cmd_tree,
+        &cmd_warm,
+        &cmd_evict,
+        &cmd_cancel,
+        &cmd_stats,
+        &cmd_model,
+        &cmd_tokenize,
+        NULL,
+};
+
+static int run(struct cli *cli, int argc, char **argv) {
+        int status = cli_parse(cli, argc, argv);
+
+        if (status)
+                return status;
+        if (cli->help)
+                cli_help(cli, cli->command);
+        else if (cli->version)
+                cli_printf(cli, "confab %s\n", CONFAB_VERSION);
+        else
+                return cli->command->run(cli);
+        return 0;
+}
+
+int main(int argc, char **argv) {
+        struct cli cli = {.out_tty = isatty(STDOUT_FILENO), .err_tty = isatty(STDERR_FILENO)};
+        int status, flushed;
+
+        setlocale(LC_CTYPE, "");  /* widths of characters; numbers keep their point */
+        signal(SIGPIPE, SIG_IGN); /* write() says it as well */
+        status = run(&cli, argc, argv);
+        flushed = cli_flush(&cli);
+        confab_free(cli.confab);
+        buf_deinit(&cli.out);
+        free(cli.args);
+        free(cli.values);
+        return status ? status : flushed;
+}

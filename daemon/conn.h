@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * One connection as a stream of frames: reading, writing, and what bounds both.
+ *
+ *     OPEN ──conn_linger()──▶ LINGERING ──all written, or time is up──▶ DEAD ──▶ ops->closed()
+ *       └──── end of stream, error, limits, conn_fail() ───────────────▶ DEAD
+ *
+ * 1. ops->closed() is called once, from the event loop and never from inside another call on the
+ *    connection, so an owner may free it there. After DEAD no other callback comes.
+ * 2. When `output_high` bytes wait for the peer, nothing more is read from it (its further frames
+ *    wait) and ops->pressure(true) is called; at `output_low`, ops->pressure(false) and on.
+ * 3. Output past `output_limit` ends the connection. Buffers are charged to the daemon's I/O
+ *    ledger, whose refusal ends the connection too.
+ * 4. One read takes at most 64 KiB, so that one busy peer delays others by little.
+ *
+ * Loop thread only.
+ */
+#include "base/ledger.h"
+#include "proto/proto.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conn;
+struct event;
+struct event_base;
+
+struct conn_ops {
+        /* One whole frame, borrowed. */
+        void (*frame)(struct conn *c, const uint8_t *data, size_t n);
+        /* The stream of frames is broken (malformed or oversized length): say so, and linger. */
+        void (*broken)(struct conn *c, const struct err *e);
+        /* @blocked: the peer does not read. */
+        void (*pressure)(struct conn *c, bool blocked);
+        /* @e: why; code ERR_NONE for an end that the peer chose. */
+        void (*closed)(struct conn *c, const struct err *e);
+};
+
+/* May change at any time (reload). */
+struct conn_limits {
+        size_t output_high, output_low, output_limit;
+};
+
+enum conn_state { CONN_OPEN, CONN_LINGERING, CONN_DEAD };
+
+struct conn {
+        int fd; /* owned */
+        enum conn_state state;
+        bool blocked, draining;
+        struct proto_decoder in;
+        struct buf out; /* [out_at, out.size) waits */
+        size_t out_at;
+        size_t charged; /* to the ledger */
+        struct err why;
+        const struct conn_ops *ops;
+        const struct conn_limits *limits;
+        struct ledger *ledger;
+        struct event *read_event, *write_event, *close_event;
+};
+#define CONN_NULL ((struct conn){.fd = -1})
+
+/* Takes over @fd (also on failure). @limits and @ledger outlive it. Reading begins at once. */
+int conn_init(struct conn *c, struct event_base *base, int fd, uint32_t max_frame,
+        const struct conn_limits *limits, struct ledger *ledger, const struct conn_ops *ops,
+        struct err *e);
+void conn_deinit(struct conn *c);
+
+/* Queue one message. -ERR_LIMIT: longer than @max_frame, nothing was queued. -ERR_NOMEM: likewise.
+ * 0 also when the connection is ending and nobody will read it. */
+int conn_send(struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, struct err *e);
+/* Write what waits, as far as the socket takes it. */
+void conn_flush(struct conn *c);
+/* Read no more; end when all is written, or after CONN_LINGER_USEC. */
+void conn_linger(struct conn *c);
+#define CONN_LINGER_USEC 2000000
+/* End it for reason @e. */
+void conn_fail(struct conn *c, const struct err *e);
+static inline size_t conn_pending(const struct conn *c) {
+        return c->out.size - c->out_at;
+}

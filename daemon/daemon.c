@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/daemon.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/util.h"
+#include "daemon/log.h"
+#include "daemon/methods.h"
+#include "daemon/notify.h"
+#include "daemon/peer.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <grp.h>
+#include <signal.h>
+#include <string.h>
+
+/* Events of the engine that are handled before sockets have their turn again. */
+#define EVENTS_PER_WAKEUP 256
+#define STATUS_USEC 5000000ull
+/* How long peers may take for the last answers after the engine has stopped. */
+#define FLUSH_USEC 2000000ull
+
+struct user {
+        uint32_t uid;
+        size_t n_peers;
+};
+
+static struct timeval timeval_of(uint64_t usec) {
+        return (struct timeval){
+                .tv_sec = (time_t)(usec / 1000000), .tv_usec = (suseconds_t)(usec % 1000000)};
+}
+
+int daemon_count_user(struct daemon *d, uint32_t uid, struct err *e) {
+        struct user *u = map_get_u64(d->users, uid);
+        int r;
+
+        if (u) {
+                if (u->n_peers >= d->settings->max_user_connections)
+                        return err_set(e, ERR_LIMIT, "too many connections of uid %u", uid);
+                u->n_peers++;
+                return 0;
+        }
+        u = calloc(1, sizeof(*u));
+        if (!u)
+                return err_set(e, ERR_NOMEM, "no memory for a user");
+        *u = (struct user){.uid = uid, .n_peers = 1};
+        r = map_add_u64(d->users, uid, u, e);
+        if (r < 0)
+                free(u);
+        return r;
+}
+
+void daemon_discount_user(struct daemon *d, uint32_t uid) {
+        struct user *u = map_get_u64(d->users, uid);
+
+        if (u && --u->n_peers == 0) {
+                map_remove_u64(d->users, uid);
+                free(u);
+        }
+}
+
+/* ---- requests ---- */
+
+void daemon_drop_request(struct daemon *d, struct request *r) {
+        map_remove_u64(d->requests, r->handle);
+        if (r->peer) {
+                r->peer->n_requests--;
+                list_unlink(&r->link);
+        }
+        if (d->probe == r->handle)
+                d->probe = 0;
+        free(r);
+}
+
+int daemon_submit(struct daemon *d, struct peer *p, uint64_t id, bool detach,
+        struct engine_request *er, struct err *e) {
+        struct request *r = calloc(1, sizeof(*r));
+        int n;
+
+        if (!r)
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        *r = (struct request){.handle = ++d->next_handle,
+                .id = id,
+                .verb = er->verb,
+                .limit = er->limit,
+                .detach = detach};
+        list_init(&r->link);
+        n = map_add_u64(d->requests, r->handle, r, e);
+        if (n < 0) {
+                free(r);
+                return n;
+        }
+        er->handle = r->handle;
+        if (p) {
+                r->peer = p;
+                p->n_requests++;
+                list_append(&p->requests, &r->link);
+        }
+        n = engine_submit(d->engine, er, e);
+        if (n < 0) {
+                daemon_drop_request(d, r);
+                return n;
+        }
+        return 0;
+}
+
+/* ---- events of the engine ---- */
+
+static void enter_flushing(struct daemon *d) {
+        struct timeval t = timeval_of(FLUSH_USEC);
+        struct list *it, *tmp;
+
+        d->state = DAEMON_FLUSHING;
+        list_for_each_safe (it, tmp, &d->peers) {
+                conn_linger(&list_entry(it, struct peer, link)->conn);
+        }
+        event_add(d->stop_timer, &t);
+}
+
+static uint64_t find_stat(const struct engine_event *ev, const char *name) {
+        for (size_t i = 0; i < ev->stats.n; i++)
+                if (strcmp(ev->stats.stats[i].name, name) == 0)
+                        return ev->stats.stats[i].value;
+        return 0;
+}
+
+/* The answer to the daemon's own question: the engine is alive, and how it is. */
+static void handle_probe(struct daemon *d, const struct engine_event *ev) {
+        d->probe_answered = true;
+        if (ev->kind != ENGINE_STATS_RESULT || d->state != DAEMON_RUNNING)
+                return;
+        notify_status("%llu conversations loaded, %llu of them in memory, %llu of %llu MiB used, "
+                      "%llu generating, %zu connections",
+                (unsigned long long)find_stat(ev, "conversations_loaded"),
+                (unsigned long long)find_stat(ev, "conversations_resident"),
+                (unsigned long long)find_stat(ev, "ledger_used") >> 20,
+                (unsigned long long)find_stat(ev, "pool_budget") >> 20,
+                (unsigned long long)find_stat(ev, "requests_active"), d->n_peers);
+}
+
+static void handle_event(struct daemon *d, const struct engine_event *ev) {
+        struct request *r;
+
+        if (ev->kind == ENGINE_LOG) {
+                /* Damage that a peer can make the engine find again and again. */
+                LOG_PEER(
+                        ev->log_level, (&(struct log_about){.uid = -1, .err = &ev->err}), "engine");
+                return;
+        }
+        if (ev->kind == ENGINE_STOPPED) {
+                if (d->state == DAEMON_STOPPING)
+                        enter_flushing(d);
+                return;
+        }
+        r = map_get_u64(d->requests, ev->handle);
+        if (!r)
+                return;
+        if (r->handle == d->probe)
+                handle_probe(d, ev);
+        else if (r->peer)
+                methods_send_event(r, ev);
+        if (ev->final)
+                daemon_drop_request(d, r);
+}
+
+static void on_engine(evutil_socket_t fd, short what, void *arg) {
+        struct daemon *d = arg;
+
+        for (unsigned i = 0; i < EVENTS_PER_WAKEUP; i++) {
+                _cleanup_(engine_event_freep) struct engine_event *ev =
+                        engine_next_event(d->engine);
+
+                if (!ev)
+                        break;
+                handle_event(d, ev);
+        }
+}
+
+/* ---- status and watchdog ---- */
+
+static void start_probe(struct daemon *d) {
+        struct engine_request r = {.verb = ENGINE_STATS, .admin = true};
+
+        if (d->probe || d->state != DAEMON_RUNNING)
+                return;
+        if (daemon_submit(d, NULL, 0, false, &r, NULL) == 0)
+                d->probe = r.handle;
+}
+
+/*
+ * A sign of life is given if the engine stepped or answered since the last one. An engine that is
+ * idle answers; one that works steps; one that hangs does neither, and the service manager restarts
+ * us. While it stops it does what it does within stop-timeout.
+ */
+static void on_status(evutil_socket_t fd, short what, void *arg) {
+        struct daemon *d = arg;
+        uint64_t heartbeat = engine_heartbeat(d->engine);
+
+        if (heartbeat != d->heartbeat || d->probe_answered || d->state != DAEMON_RUNNING)
+                notify_watchdog();
+        d->heartbeat = heartbeat;
+        d->probe_answered = false;
+        start_probe(d);
+}
+
+static int start_status(struct daemon *d, struct err *e) {
+        uint64_t watchdog = notify_watchdog_usec();
+        struct timeval t = timeval_of(watchdog ? MIN(watchdog / 3, STATUS_USEC) : STATUS_USEC);
+
+        if (!notify_wanted())
+                return 0;
+        d->status_timer = event_new(d->base, -1, EV_PERSIST, on_status, d);
+        if (!d->status_timer || event_add(d->status_timer, &t) < 0)
+                return err_set(e, ERR_NOMEM, "no memory for a timer");
+        start_probe(d);
+        return 0;
+}
+
+/* ---- stopping and reloading ---- */
+
+static void finish(struct daemon *d, enum daemon_state state) {
+        d->state = state;
+        event_base_loopbreak(d->base);
+}
+
+static void on_stop_timer(evutil_socket_t fd, short what, void *arg) {
+        struct daemon *d = arg;
+
+        if (d->state == DAEMON_FLUSHING) {
+                finish(d, DAEMON_STOPPED);
+        } else {
+                LOG(LOG_WARNING, "not stopped within stop-timeout, giving up");
+                finish(d, DAEMON_FORCED);
+        }
+}
+
+void daemon_stop(struct daemon *d) {
+        struct timeval t = timeval_of(d->settings->stop_timeout);
+
+        if (d->state != DAEMON_RUNNING) {
+                LOG(LOG_WARNING, "told to stop twice, giving up");
+                finish(d, DAEMON_FORCED);
+                return;
+        }
+        LOG(LOG_INFO, "stopping: %zu requests in flight", map_count(d->requests));
+        d->state = DAEMON_STOPPING;
+        notify_stopping();
+        listeners_close(&d->listeners);
+        event_add(d->stop_timer, &t);
+        engine_stop(d->engine);
+}
+
+static void take_limits(struct daemon *d) {
+        d->limits = (struct conn_limits){
+                .output_high = d->settings->output_high,
+                .output_low = d->settings->output_low,
+                .output_limit = d->settings->output_limit,
+        };
+        ledger_set_budget(&d->io, d->settings->io_memory);
+        log_set_level((int)d->settings->log_level);
+}
+
+void daemon_reload(struct daemon *d) {
+        const char *ignored = NULL;
+        struct err e;
+
+        notify_reloading();
+        if (settings_reload(d->settings, d->argc, d->argv, &ignored, &e) < 0) {
+                LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
+        } else {
+                take_limits(d);
+                LOG(LOG_INFO, "settings reloaded");
+                if (ignored)
+                        LOG(LOG_WARNING, "%s takes effect after a restart", ignored);
+        }
+        notify_ready();
+}
+
+static void on_signal(evutil_socket_t signum, short what, void *arg) {
+        if (signum == SIGHUP)
+                daemon_reload(arg);
+        else
+                daemon_stop(arg);
+}
+
+/* ---- setting up ---- */
+
+static int find_admin_group(struct daemon *d, struct err *e) {
+        struct group *g;
+
+        d->admin_gid = UINT32_MAX;
+        if (!d->settings->admin_group)
+                return 0;
+        g = getgrnam(d->settings->admin_group);
+        if (!g)
+                return err_set(e, ERR_INVALID, "admin-group: unknown group '%s'",
+                        d->settings->admin_group);
+        d->admin_gid = g->gr_gid;
+        return 0;
+}
+
+static int open_engine(struct daemon *d, struct err *e) {
+        const struct settings *s = d->settings;
+        struct engine_options o = {
+                .model_path = s->model,
+                .state_dir = s->state,
+                .pool_size = s->pool_size,
+                .n_threads = (uint32_t)s->threads,
+                .context = (uint32_t)s->context,
+                .kv_f32 = s->kv_type != 0,
+                .batch_tokens = (uint32_t)s->batch_tokens,
+                .max_active = (uint32_t)s->max_active,
+                .default_max_tokens = (uint32_t)s->default_max_tokens,
+                .max_conversations_per_uid = (uint32_t)s->max_conversations,
+                .max_requests_per_uid = (uint32_t)s->max_user_requests,
+                .max_queued = (uint32_t)s->max_queued,
+                .disk_limit = s->disk_limit,
+                .disk_floor = s->disk_floor,
+                .max_isa = (uint32_t)s->max_isa,
+        };
+
+        notify_status("Loading %s", s->model);
+        return engine_open(&d->engine, &o, e);
+}
+
+static int make_events(struct daemon *d, struct err *e) {
+        static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+        for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+                d->signal_events[i] = evsignal_new(d->base, signals[i], on_signal, d);
+                if (!d->signal_events[i] || event_add(d->signal_events[i], NULL) < 0)
+                        return err_set(e, ERR_NOMEM, "no memory for signals");
+        }
+        d->stop_timer = event_new(d->base, -1, 0, on_stop_timer, d);
+        d->engine_event =
+                event_new(d->base, engine_fd(d->engine), EV_READ | EV_PERSIST, on_engine, d);
+        if (!d->stop_timer || !d->engine_event || event_add(d->engine_event, NULL) < 0)
+                return err_set(e, ERR_NOMEM, "no memory for events");
+        return 0;
+}
+
+/* Sockets before the engine: a second daemon is noticed before it spends time on a model, and who
+ * connects early waits in the queue instead of being refused. */
+static int set_up(struct daemon *d, struct err *e) {
+        const struct settings *s = d->settings;
+        int r;
+
+        r = map_new(&d->users, e);
+        if (r == 0)
+                r = map_new(&d->requests, e);
+        if (r == 0)
+                r = find_admin_group(d, e);
+        if (r == 0)
+                r = listeners_open(
+                        &d->listeners, s->socket, (mode_t)s->socket_mode, s->socket_group, e);
+        if (r == 0)
+                r = open_engine(d, e);
+        if (r < 0)
+                return r;
+        d->base = event_base_new();
+        if (!d->base)
+                return err_set(e, ERR_NOMEM, "no memory for an event loop");
+        r = make_events(d, e);
+        if (r == 0)
+                r = listeners_start(&d->listeners, d->base, peer_accept, d, e);
+        if (r == 0)
+                r = start_status(d, e);
+        return r;
+}
+
+int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *const *argv,
+        struct err *e) {
+        _cleanup_(daemon_freep) struct daemon *d = calloc(1, sizeof(*d));
+        int r;
+
+        if (!d)
+                return err_set(e, ERR_NOMEM, "no memory for the daemon");
+        d->settings = settings;
+        d->argc = argc;
+        d->argv = argv;
+        list_init(&d->peers);
+        take_limits(d);
+        r = set_up(d, e);
+        if (r < 0)
+                return r;
+        d->state = DAEMON_RUNNING;
+        notify_ready();
+        *ret = TAKE_PTR(d);
+        return 0;
+}
+
+int daemon_run(struct daemon *d, struct err *e) {
+        while (d->state < DAEMON_STOPPED) {
+                if (event_base_loop(d->base, EVLOOP_ONCE) < 0)
+                        return err_set(e, ERR_SYS, "waiting for events");
+                /* All peers have their last answers: no need to wait any longer. */
+                if (d->state == DAEMON_FLUSHING && list_empty(&d->peers))
+                        d->state = DAEMON_STOPPED;
+        }
+        return d->state == DAEMON_FORCED;
+}
+
+void daemon_step(struct daemon *d) {
+        if (d->base)
+                event_base_loop(d->base, EVLOOP_NONBLOCK);
+}
+
+static void free_all(struct map *m) {
+        size_t it = 0;
+        void *p;
+
+        while (m && (p = map_next(m, &it)))
+                free(p);
+        map_free(m);
+}
+
+struct daemon *daemon_free(struct daemon *d) {
+        struct list *it, *tmp;
+
+        if (!d)
+                return NULL;
+        list_for_each_safe (it, tmp, &d->peers) {
+                peer_free(list_entry(it, struct peer, link));
+        }
+        listeners_close(&d->listeners);
+        for (size_t i = 0; i < ARRAY_SIZE(d->signal_events); i++)
+                if (d->signal_events[i])
+                        event_free(d->signal_events[i]);
+        if (d->engine_event)
+                event_free(d->engine_event);
+        if (d->stop_timer)
+                event_free(d->stop_timer);
+        if (d->status_timer)
+                event_free(d->status_timer);
+        engine_free(d->engine);
+        if (d->base)
+                event_base_free(d->base);
+        free_all(d->requests);
+        free_all(d->users);
+        free(d);
+        return NULL;
+}

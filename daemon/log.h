@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The journal, or standard error. Structured fields go to the journal when standard error is
+ * connected to it; else lines "<level> message". What peers can provoke goes through LOG_PEER(),
+ * which lets at most LOG_BURST messages through in LOG_INTERVAL and counts the rest.
+ * Loop thread only.
+ */
+#include "base/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <syslog.h>
+
+#define LOG_BURST 20
+#define LOG_INTERVAL_USEC 10000000ull
+
+/* What a message is about; 0 and NULL where it is about nothing such. */
+struct log_about {
+        const struct err *err;
+        uint64_t conversation;
+        int64_t uid; /* -1: nobody */
+        int64_t pid;
+};
+#define LOG_ABOUT_NULL ((struct log_about){.uid = -1})
+
+void log_init(int level);
+void log_set_level(int level);
+void log_write(int level, const struct log_about *about, const char *fmt, ...)
+        __attribute__((format(printf, 3, 4)));
+/* True if one more message that peers provoke may be written now. */
+bool log_peer_allowed(void);
+
+#define LOG(level, ...) log_write((level), NULL, __VA_ARGS__)
+/* "context: message of e", with the error's fields. */
+#define LOG_ERROR(level, e, ...)                                                                   \
+        log_write((level), &(struct log_about){.uid = -1, .err = (e)}, __VA_ARGS__)
+#define LOG_PEER(level, about, ...)                                                                \
+        do {                                                                                       \
+                if (log_peer_allowed())                                                            \
+                        log_write((level), (about), __VA_ARGS__);                                  \
+        } while (0)

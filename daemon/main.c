@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/buf.h"
+#include "base/err.h"
+#include "daemon/daemon.h"
+#include "daemon/log.h"
+#include "daemon/settings.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXIT_USAGE 2
+
+static int print_help(void) {
+        struct buf out = BUF_NULL;
+        int r = settings_print_help(&out);
+
+        if (r == 0)
+                r = fwrite(out.data, 1, out.size, stdout) == out.size && fflush(stdout) == 0 ? 0
+                                                                                             : -1;
+        buf_deinit(&out);
+        return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int run(struct settings *s, int argc, char **argv) {
+        _cleanup_(daemon_freep) struct daemon *d = NULL;
+        struct err e = {};
+        int r;
+
+        r = daemon_new(&d, s, argc, argv, &e);
+        if (r < 0) {
+                LOG_ERROR(LOG_ERR, &e, "cannot start");
+                return EXIT_FAILURE;
+        }
+        LOG(LOG_INFO, "confabd %s serves %s on %s", CONFAB_VERSION, s->model,
+                d->listeners.path ? d->listeners.path : "sockets passed in");
+        r = daemon_run(d, &e);
+        if (r < 0) {
+                LOG_ERROR(LOG_ERR, &e, "event loop");
+                return EXIT_FAILURE;
+        }
+        /* A stop that was forced must not wait for the threads: what was acknowledged is safe. */
+        if (r > 0)
+                _exit(EXIT_FAILURE);
+        LOG(LOG_INFO, "stopped");
+        return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+        _cleanup_(settings_deinit) struct settings s = SETTINGS_NULL;
+        enum settings_action action;
+        struct err e;
+
+        log_init(LOG_INFO);
+        /* Writes to peers that went are noticed by their result. */
+        signal(SIGPIPE, SIG_IGN);
+        if (settings_load(&s, argc, argv, &action, &e) < 0) {
+                LOG(LOG_ERR, "%s", e.msg);
+                return EXIT_USAGE;
+        }
+        switch (action) {
+        case SETTINGS_HELP:
+                return print_help();
+        case SETTINGS_VERSION:
+                return printf("confabd %s\n", CONFAB_VERSION) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        case SETTINGS_RUN:
+                break;
+        }
+        return run(&s, argc, argv);
+}

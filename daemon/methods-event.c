@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events of the engine as messages. Each message is put together in a scratch area out of pieces
+ * that borrow from the event, packed, and forgotten.
+ */
+#include "base/util.h"
+#include "daemon/methods-private.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Memory that lives until the message is packed. */
+struct scratch_block {
+        struct scratch_block *next;
+        max_align_t data[];
+};
+struct scratch {
+        struct scratch_block *blocks;
+};
+
+static void scratch_deinit(struct scratch *s) {
+        while (s->blocks) {
+                struct scratch_block *next = s->blocks->next;
+
+                free(s->blocks);
+                s->blocks = next;
+        }
+}
+
+/* Zeroed; NULL when there is no memory. */
+static void *scratch_alloc(struct scratch *s, size_t n, size_t size) {
+        struct scratch_block *b;
+        size_t total;
+
+        if (mul_overflow(n, size, &total) || add_overflow(total, sizeof(*b), &total))
+                return NULL;
+        b = calloc(1, total);
+        if (!b)
+                return NULL;
+        b->next = s->blocks;
+        s->blocks = b;
+        return b->data;
+}
+
+static int no_memory(struct err *e) {
+        return err_set(e, ERR_NOMEM, "no memory for an answer");
+}
+
+#define SET(m, field, value)                                                                       \
+        do {                                                                                       \
+                (m)->has_##field = true;                                                           \
+                (m)->field = (value);                                                              \
+        } while (0)
+
+static int put_biases(
+        struct scratch *s, const struct sampling *in, Confab__V1__Sampling *m, struct err *e) {
+        Confab__V1__LogitBias *items;
+
+        if (!(in->has & SAMPLING_BIASES) || in->n_biases == 0)
+                return 0;
+        items = scratch_alloc(s, in->n_biases, sizeof(*items));
+        m->logit_bias = scratch_alloc(s, in->n_biases, sizeof(*m->logit_bias));
+        if (!items || !m->logit_bias)
+                return no_memory(e);
+        for (uint32_t i = 0; i < in->n_biases; i++) {
+                confab__v1__logit_bias__init(&items[i]);
+                SET(&items[i], token, in->biases[i].token);
+                SET(&items[i], bias, in->biases[i].bias);
+                m->logit_bias[i] = &items[i];
+        }
+        m->n_logit_bias = in->n_biases;
+        return 0;
+}
+
+static int put_sampling(
+        struct scratch *s, const struct sampling *in, Confab__V1__Sampling **ret, struct err *e) {
+        Confab__V1__Sampling *m;
+
+        if (!in->has)
+                return 0;
+        m = scratch_alloc(s, 1, sizeof(*m));
+        if (!m)
+                return no_memory(e);
+        confab__v1__sampling__init(m);
+#define PUT(bit, field, from)                                                                      \
+        if (in->has & (bit))                                                                       \
+        SET(m, field, in->from)
+        PUT(SAMPLING_TEMPERATURE, temperature, temperature);
+        PUT(SAMPLING_TOP_K, top_k, top_k);
+        PUT(SAMPLING_TOP_P, top_p, top_p);
+        PUT(SAMPLING_MIN_P, min_p, min_p);
+        PUT(SAMPLING_REPETITION, repetition_penalty, repetition_penalty);
+        PUT(SAMPLING_PRESENCE, presence_penalty, presence_penalty);
+        PUT(SAMPLING_FREQUENCY, frequency_penalty, frequency_penalty);
+        PUT(SAMPLING_LAST_N, penalty_last_n, penalty_last_n);
+        PUT(SAMPLING_SEED, seed, seed);
+#undef PUT
+        *ret = m;
+        return put_biases(s, in, m, e);
+}
+
+static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1__Conversation *m,
+        struct err *e) {
+        Confab__V1__Turn *items;
+
+        if (!c->turns || c->n_turns == 0)
+                return 0;
+        items = scratch_alloc(s, c->n_turns, sizeof(*items));
+        m->turn_list = scratch_alloc(s, c->n_turns, sizeof(*m->turn_list));
+        if (!items || !m->turn_list)
+                return no_memory(e);
+        for (uint32_t i = 0; i < c->n_turns; i++) {
+                const struct engine_turn *t = &c->turns[i];
+
+                confab__v1__turn__init(&items[i]);
+                SET(&items[i], role, (Confab__V1__Role)((unsigned)t->role + 1));
+                SET(&items[i], start, t->start);
+                SET(&items[i], end, t->end);
+                if (t->finish)
+                        SET(&items[i], finish, (Confab__V1__FinishReason)t->finish);
+                SET(&items[i], created_usec, t->created_usec);
+                items[i].has_text = true;
+                items[i].text.data = t->text;
+                items[i].text.len = t->text_size;
+                m->turn_list[i] = &items[i];
+        }
+        m->n_turn_list = c->n_turns;
+        return 0;
+}
+
+static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__Conversation *m,
+        struct err *e) {
+        int r;
+
+        confab__v1__conversation__init(m);
+        SET(m, id, c->id);
+        m->name = c->name;
+        SET(m, uid, c->uid);
+        SET(m, parent, c->parent);
+        SET(m, fork_pos, c->fork_pos);
+        SET(m, revision, c->revision);
+        SET(m, n_tokens, c->n_tokens);
+        SET(m, n_turns, c->n_turns);
+        SET(m, residency, (Confab__V1__Residency)c->residency);
+        SET(m, ram_bytes, c->ram_size);
+        SET(m, disk_bytes, c->disk_size);
+        SET(m, created_usec, c->created_usec);
+        SET(m, updated_usec, c->updated_usec);
+        SET(m, busy, c->busy);
+        SET(m, generating, c->generating);
+        r = put_sampling(s, &c->sampling, &m->sampling, e);
+        if (r == 0)
+                r = put_turns(s, c, m, e);
+        if (r < 0)
+                return r;
+        if (c->tokens) {
+                m->token_list = c->tokens;
+                m->n_token_list = c->n_tokens;
+        }
+        return 0;
+}
+
+static void send_conv(struct request *r, const struct engine_event *in) {
+        _cleanup_(scratch_deinit) struct scratch s = {};
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Conversation m;
+        struct err e;
+
+        if (put_conv(&s, &in->conv, &m, &e) < 0) {
+                methods_send_error(r->peer, r->id, &e);
+                return;
+        }
+        ev.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATION;
+        ev.conversation = &m;
+        methods_send(r->peer, r->id, &ev, true);
+}
+
+/* As many as fit into the peer's longest message; "more" tells it to ask again. */
+static void send_convs(struct request *r, const struct engine_event *in) {
+        _cleanup_(scratch_deinit) struct scratch s = {};
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Conversations m = CONFAB__V1__CONVERSATIONS__INIT;
+        Confab__V1__Conversation *items;
+        size_t n = in->convs.n;
+        struct err e;
+
+        items = scratch_alloc(&s, n + 1, sizeof(*items));
+        m.conversations = scratch_alloc(&s, n + 1, sizeof(*m.conversations));
+        if (!items || !m.conversations) {
+                no_memory(&e);
+                methods_send_error(r->peer, r->id, &e);
+                return;
+        }
+        for (size_t i = 0; i < n; i++) {
+                if (put_conv(&s, &in->convs.convs[i], &items[i], &e) < 0) {
+                        methods_send_error(r->peer, r->id, &e);
+                        return;
+                }
+                m.conversations[i] = &items[i];
+        }
+        ev.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATIONS;
+        ev.conversations = &m;
+        ev.has_request = true;
+        ev.request = r->id;
+        m.has_more = true;
+        do {
+                m.n_conversations = n;
+                m.more = in->convs.more || n < in->convs.n;
+        } while (protobuf_c_message_get_packed_size(&ev.base) > r->peer->max_event && (n /= 2));
+        methods_send(r->peer, r->id, &ev, true);
+}
+
+static int put_top(struct scratch *s, const struct engine_event *in, Confab__V1__DeltaToken *m,
+        struct err *e) {
+        Confab__V1__TokenLogprob *items;
+        size_t n = in->delta.n_top;
+
+        if (n == 0)
+                return 0;
+        items = scratch_alloc(s, n, sizeof(*items));
+        m->top = scratch_alloc(s, n, sizeof(*m->top));
+        if (!items || !m->top)
+                return no_memory(e);
+        for (size_t i = 0; i < n; i++) {
+                const struct engine_logprob *l = &in->delta.top[i];
+
+                confab__v1__token_logprob__init(&items[i]);
+                SET(&items[i], token, l->token);
+                SET(&items[i], logprob, l->logprob);
+                items[i].has_text = true;
+                items[i].text.data = proto_borrow(l->text);
+                items[i].text.len = MIN((size_t)l->text_size, sizeof(l->text));
+                m->top[i] = &items[i];
+        }
+        m->n_top = n;
+        return 0;
+}
+
+static void send_delta(struct request *r, const struct engine_event *in) {
+        _cleanup_(scratch_deinit) struct scratch s = {};
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Delta m = CONFAB__V1__DELTA__INIT;
+        Confab__V1__DeltaToken token = CONFAB__V1__DELTA_TOKEN__INIT, *tokens[] = {&token};
+        struct err e;
+
+        m.text = in->delta.text ? in->delta.text : proto_borrow("");
+        if (in->delta.has_token) {
+                SET(&token, token, in->delta.token);
+                if (in->delta.has_logprob)
+                        SET(&token, logprob, in->delta.logprob);
+                if (put_top(&s, in, &token, &e) < 0) {
+                        /* A gap in the stream would go unnoticed: let it end instead. */
+                        conn_fail(&r->peer->conn, &e);
+                        return;
+                }
+                m.tokens = tokens;
+                m.n_tokens = 1;
+        }
+        ev.kind_case = CONFAB__V1__EVENT__KIND_DELTA;
+        ev.delta = &m;
+        methods_send(r->peer, r->id, &ev, false);
+}
+
+static void send_accepted(struct request *r, const struct engine_event *in) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Accepted m = CONFAB__V1__ACCEPTED__INIT;
+
+        SET(&m, conversation, in->accepted.conv);
+        SET(&m, revision, in->accepted.revision);
+        SET(&m, n_prompt, in->accepted.n_prompt);
+        SET(&m, n_ram, in->accepted.n_ram);
+        SET(&m, n_disk, in->accepted.n_disk);
+        SET(&m, n_computed, in->accepted.n_computed);
+        SET(&m, differs_at, in->accepted.n_ram + in->accepted.n_disk);
+        ev.kind_case = CONFAB__V1__EVENT__KIND_ACCEPTED;
+        ev.accepted = &m;
+        methods_send(r->peer, r->id, &ev, false);
+}
+
+static void send_progress(struct request *r, const struct engine_event *in) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Progress m = CONFAB__V1__PROGRESS__INIT;
+
+        SET(&m, done, in->progress.done);
+        SET(&m, total, in->progress.total);
+        ev.kind_case = CONFAB__V1__EVENT__KIND_PROGRESS;
+        ev.progress = &m;
+        methods_send(r->peer, r->id, &ev, false);
+}
+
+static void send_done(struct request *r, const struct engine_event *in) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Done m = CONFAB__V1__DONE__INIT;
+
+        SET(&m, finish, (Confab__V1__FinishReason)in->done.finish);
+        SET(&m, revision, in->done.revision);
+        SET(&m, n_prompt, in->done.n_prompt);
+        SET(&m, n_generated, in->done.n_generated);
+        SET(&m, n_ram, in->done.n_ram);
+        SET(&m, n_disk, in->done.n_disk);
+        SET(&m, n_computed, in->done.n_computed);
+        SET(&m, queued_usec, in->done.queued_usec);
+        SET(&m, restore_usec, in->done.restore_usec);
+        SET(&m, prefill_usec, in->done.prefill_usec);
+        SET(&m, decode_usec, in->done.decode_usec);
+        SET(&m, seed, in->done.seed);
+        m.stop = in->done.stop;
+        ev.kind_case = CONFAB__V1__EVENT__KIND_DONE;
+        ev.done = &m;
+        methods_send(r->peer, r->id, &ev, true);
+}
+
+static void send_tokens(struct request *r, const struct engine_event *in) {
+        _cleanup_(scratch_deinit) struct scratch s = {};
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__TokenizeResult m = CONFAB__V1__TOKENIZE_RESULT__INIT;
+        struct err e;
+
+        m.tokens = in->tokens.ids;
+        m.n_tokens = in->tokens.n;
+        m.pieces = scratch_alloc(&s, in->tokens.n, sizeof(*m.pieces));
+        if (!m.pieces) {
+                no_memory(&e);
+                methods_send_error(r->peer, r->id, &e);
+                return;
+        }
+        m.n_pieces = in->tokens.pieces ? in->tokens.n : 0;
+        for (size_t i = 0; i < m.n_pieces; i++) {
+                struct engine_logprob *l = &in->tokens.pieces[i];
+
+                m.pieces[i].data = l->text;
+                m.pieces[i].len = MIN((size_t)l->text_size, sizeof(l->text));
+        }
+        ev.kind_case = CONFAB__V1__EVENT__KIND_TOKENIZE;
+        ev.tokenize = &m;
+        methods_send(r->peer, r->id, &ev, true);
+}
+
+static void send_info(struct request *r, const struct engine_event *in) {
+        const struct engine_model_info *i = &in->info;
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__ModelInfoResult m = CONFAB__V1__MODEL_INFO_RESULT__INIT;
+        char fingerprint[33];
+
+        snprintf(fingerprint, sizeof(fingerprint), "%016llx%016llx",
+                (unsigned long long)i->fingerprint[0], (unsigned long long)i->fingerprint[1]);
+        m.name = proto_borrow(i->name);
+        m.architecture = proto_borrow(i->arch);
+        m.path = proto_borrow(i->path);
+        m.chat_family = proto_borrow(i->chat_family);
+        m.tokenizer = proto_borrow(i->tokenizer);
+        m.isa = proto_borrow(i->isa);
+        m.kv_type = proto_borrow(i->kv_type);
+        m.fingerprint = fingerprint;
+        SET(&m, n_vocab, i->n_vocab);
+        SET(&m, n_layer, i->n_layer);
+        SET(&m, n_embd, i->n_embd);
+        SET(&m, context, i->context);
+        SET(&m, context_train, i->context_train);
+        SET(&m, n_params, i->n_params);
+        SET(&m, weights_bytes, i->weights_size);
+        SET(&m, block_tokens, i->block_tokens);
+        SET(&m, block_bytes, i->block_size);
+        ev.kind_case = CONFAB__V1__EVENT__KIND_MODEL_INFO;
+        ev.model_info = &m;
+        methods_send(r->peer, r->id, &ev, true);
+}
+
+/* The engine's figures, then the daemon's own. */
+static void send_stats(struct request *r, const struct engine_event *in) {
+        _cleanup_(scratch_deinit) struct scratch s = {};
+        const struct daemon *d = r->peer->daemon;
+        const struct engine_stat own[] = {
+                {"connections", d->n_peers},
+                {"io_memory_used", d->io.used},
+        };
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__StatsResult m = CONFAB__V1__STATS_RESULT__INIT;
+        size_t n = in->stats.n + ARRAY_SIZE(own);
+        Confab__V1__Stat *items;
+        struct err e;
+
+        items = scratch_alloc(&s, n, sizeof(*items));
+        m.stats = scratch_alloc(&s, n, sizeof(*m.stats));
+        if (!items || !m.stats) {
+                no_memory(&e);
+                methods_send_error(r->peer, r->id, &e);
+                return;
+        }
+        for (size_t i = 0; i < n; i++) {
+                const struct engine_stat *from =
+                        i < in->stats.n ? &in->stats.stats[i] : &own[i - in->stats.n];
+
+                confab__v1__stat__init(&items[i]);
+                items[i].name = proto_borrow(from->name);
+                SET(&items[i], value, from->value);
+                m.stats[i] = &items[i];
+        }
+        m.n_stats = n;
+        ev.kind_case = CONFAB__V1__EVENT__KIND_STATS;
+        ev.stats = &m;
+        methods_send(r->peer, r->id, &ev, true);
+}
+
+void methods_send_event(struct request *r, const struct engine_event *ev) {
+        switch (ev->kind) {
+        case ENGINE_ERROR:
+                methods_send_error(r->peer, r->id, &ev->err);
+                break;
+        case ENGINE_ACCEPTED:
+                send_accepted(r, ev);
+                break;
+        case ENGINE_PROGRESS:
+                send_progress(r, ev);
+                break;
+        case ENGINE_DELTA:
+                send_delta(r, ev);
+                break;
+        case ENGINE_DONE:
+                send_done(r, ev);
+                break;
+        case ENGINE_EMPTY:
+                methods_send_empty(r->peer, r->id);
+                break;
+        case ENGINE_CONV:
+                send_conv(r, ev);
+                break;
+        case ENGINE_CONVS:
+                send_convs(r, ev);
+                break;
+        case ENGINE_TOKENS:
+                send_tokens(r, ev);
+                break;
+        case ENGINE_INFO:
+                send_info(r, ev);
+                break;
+        case ENGINE_STATS_RESULT:
+                send_stats(r, ev);
+                break;
+        case ENGINE_LOG:
+        case ENGINE_STOPPED:
+                break;
+        }
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Dispatch. What ends what:
+ *
+ * - A frame that is no Request, a length out of bounds, an id of 0, an id in flight twice, or
+ *   anything before Hello breaks the protocol: Error with request 0 (or the id, if it is not in
+ *   flight), then the connection ends.
+ * - A Request that is well-formed but wrong in what it says gets Error, and the connection lives.
+ */
+#include "base/utf8.h"
+#include "base/util.h"
+#include "daemon/log.h"
+#include "daemon/methods-private.h"
+#include <event2/event.h>
+#include <string.h>
+
+/* Room for Error and Hello, whatever they say. */
+#define MIN_MAX_FRAME 1024
+
+static const struct {
+        enum engine_verb verb;
+        method_fn *fn;
+} methods[] = {
+        [CONFAB__V1__REQUEST__VERB_OPEN] = {ENGINE_OPEN, method_open},
+        [CONFAB__V1__REQUEST__VERB_CONTINUE] = {ENGINE_CONTINUE, method_continue},
+        [CONFAB__V1__REQUEST__VERB_FORK] = {ENGINE_FORK, method_fork},
+        [CONFAB__V1__REQUEST__VERB_REWIND] = {ENGINE_REWIND, method_rewind},
+        [CONFAB__V1__REQUEST__VERB_CLOSE] = {ENGINE_CLOSE, method_close},
+        [CONFAB__V1__REQUEST__VERB_GET] = {ENGINE_GET, method_get},
+        [CONFAB__V1__REQUEST__VERB_LIST] = {ENGINE_LIST, method_list},
+        [CONFAB__V1__REQUEST__VERB_UPDATE] = {ENGINE_UPDATE, method_update},
+        [CONFAB__V1__REQUEST__VERB_WARM] = {ENGINE_WARM, method_warm},
+        [CONFAB__V1__REQUEST__VERB_EVICT] = {ENGINE_EVICT, method_evict},
+        [CONFAB__V1__REQUEST__VERB_CANCEL] = {ENGINE_CANCEL, method_cancel},
+        [CONFAB__V1__REQUEST__VERB_TOKENIZE] = {ENGINE_TOKENIZE, method_tokenize},
+        [CONFAB__V1__REQUEST__VERB_MODEL_INFO] = {ENGINE_MODEL_INFO, method_model_info},
+        [CONFAB__V1__REQUEST__VERB_STATS] = {ENGINE_STATS, method_stats},
+};
+
+void methods_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) {
+        struct err e;
+        int r;
+
+        ev->has_request = true;
+        ev->request = id;
+        r = conn_send(&p->conn, &ev->base, p->max_event, &e);
+        if (r == 0)
+                return;
+        if (r == -ERR_LIMIT && ev->kind_case != CONFAB__V1__EVENT__KIND_ERROR) {
+                if (final)
+                        methods_send_error(p, id, &e);
+                return;
+        }
+        /* Without memory for the answer the peer would wait for it for ever. */
+        conn_fail(&p->conn, &e);
+}
+
+/* "busy" ends when the other request does, "limit" when a queue, quota or pool has room again. */
+static bool may_succeed_later(enum err_code code) {
+        return code == ERR_BUSY || code == ERR_LIMIT || code == ERR_SHUTDOWN || code == ERR_NOMEM;
+}
+
+void methods_send_error(struct peer *p, uint64_t id, const struct err *e) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Error error = CONFAB__V1__ERROR__INIT;
+        char message[sizeof(e->msg)];
+
+        /* Messages quote names and files: a wire string must be UTF-8. */
+        memcpy(message, e->msg, sizeof(message));
+        message[sizeof(message) - 1] = 0;
+        if (!utf8_valid(message, strlen(message)))
+                for (char *s = message; *s; s++)
+                        if (*s & 0x80)
+                                *s = '?';
+        error.code = proto_borrow(err_code_name(e->code));
+        error.message = message;
+        error.has_retry = true;
+        error.retry = may_succeed_later(e->code);
+        ev.kind_case = CONFAB__V1__EVENT__KIND_ERROR;
+        ev.error = &error;
+        methods_send(p, id, &ev, true);
+}
+
+void methods_send_empty(struct peer *p, uint64_t id) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Empty empty = CONFAB__V1__EMPTY__INIT;
+
+        ev.kind_case = CONFAB__V1__EVENT__KIND_EMPTY;
+        ev.empty = &empty;
+        methods_send(p, id, &ev, true);
+}
+
+void methods_refuse(struct peer *p, const struct err *e) {
+        p->over = true;
+        methods_send_error(p, 0, e);
+        conn_linger(&p->conn);
+}
+
+void methods_protocol_error(struct peer *p, uint64_t id, const struct err *e) {
+        struct log_about about;
+
+        peer_about(p, e, &about);
+        LOG_PEER(LOG_NOTICE, &about, "protocol error by uid %u", p->uid);
+        p->over = true;
+        methods_send_error(p, id, e);
+        conn_linger(&p->conn);
+}
+
+static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Hello answer = CONFAB__V1__HELLO__INIT;
+        struct err e;
+
+        if (hello->version != PROTO_VERSION) {
+                err_set(&e, ERR_UNSUPPORTED, "protocol version %u, this daemon speaks %u",
+                        hello->version, PROTO_VERSION);
+                methods_protocol_error(p, id, &e);
+                return;
+        }
+        if (hello->has_max_frame && hello->max_frame < MIN_MAX_FRAME) {
+                err_set(&e, ERR_INVALID, "max_frame must be at least %u", MIN_MAX_FRAME);
+                methods_protocol_error(p, id, &e);
+                return;
+        }
+        if (hello->has_max_frame)
+                p->max_event = hello->max_frame;
+        p->said_hello = true;
+        event_del(p->hello_timer);
+        answer.has_version = answer.has_max_frame = true;
+        answer.version = PROTO_VERSION;
+        answer.software = proto_borrow("confab " CONFAB_VERSION);
+        answer.max_frame = (uint32_t)p->daemon->settings->max_frame;
+        ev.kind_case = CONFAB__V1__EVENT__KIND_HELLO;
+        ev.hello = &answer;
+        methods_send(p, id, &ev, true);
+}
+
+/* What must hold before a verb is looked at; breaking it breaks the protocol. */
+static int check_order(struct peer *p, const Confab__V1__Request *in, struct err *e) {
+        bool hello = in->verb_case == CONFAB__V1__REQUEST__VERB_HELLO;
+
+        if (!p->said_hello && !hello)
+                return err_set(e, ERR_STATE, "the first message must be Hello");
+        if (p->said_hello && hello)
+                return err_set(e, ERR_STATE, "Hello has been said already");
+        if (in->id == 0)
+                return err_set(e, ERR_INVALID, "a request has an id, and it is not 0");
+        return 0;
+}
+
+static int run_method(struct peer *p, const Confab__V1__Request *in, struct err *e) {
+        struct daemon *d = p->daemon;
+        struct engine_request r = {
+                .at_turn = ENGINE_UNSET,
+                .max_tokens = ENGINE_UNSET,
+                .role = ENGINE_USER,
+                .uid = p->uid,
+                .admin = p->admin,
+        };
+        bool detach;
+        int n;
+
+        if ((unsigned)in->verb_case >= ARRAY_SIZE(methods) || !methods[in->verb_case].fn)
+                return err_set(e, ERR_UNSUPPORTED, "request without a verb that is known here");
+        if (p->n_requests >= d->settings->max_connection_requests)
+                return err_set(e, ERR_LIMIT, "%zu requests of this connection are in flight",
+                        p->n_requests);
+        r.verb = methods[in->verb_case].verb;
+        n = methods[in->verb_case].fn(p, in, &r, e);
+        if (n != 0)
+                return n;
+        detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
+        return daemon_submit(d, p, in->id, detach, &r, e);
+}
+
+void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
+        _cleanup_(proto_message_freep) struct proto_message *m = NULL;
+        uint64_t id = 0;
+        struct err e;
+        int r;
+
+        r = proto_unpack_request(&m, data, n, &id, &e);
+        if (r == -ERR_FORMAT || (r < 0 && (id == 0 || !p->said_hello))) {
+                methods_protocol_error(p, 0, &e);
+                return;
+        }
+        if (peer_find_request(p, id)) {
+                err_set(&e, ERR_INVALID, "request id %llu is in flight already",
+                        (unsigned long long)id);
+                methods_protocol_error(p, 0, &e);
+                return;
+        }
+        if (r == 0 && check_order(p, m->request, &e) < 0) {
+                methods_protocol_error(p, id, &e);
+                return;
+        }
+        if (r == 0 && m->request->verb_case == CONFAB__V1__REQUEST__VERB_HELLO) {
+                handle_hello(p, id, m->request->hello);
+                return;
+        }
+        if (r == 0)
+                r = run_method(p, m->request, &e);
+        if (r < 0)
+                methods_send_error(p, id, &e);
+}

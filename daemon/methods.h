@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * From messages to the engine's requests, and from its events to messages. Only daemon/methods*.c
+ * know protobuf's types. One function per verb, in a table (methods.c).
+ */
+#include "daemon/peer.h"
+
+/* One frame from the peer. */
+void methods_handle(struct peer *p, const uint8_t *data, size_t n);
+/* The peer broke the protocol: tell it, and end the connection. */
+void methods_protocol_error(struct peer *p, uint64_t id, const struct err *e);
+/* The peer is not taken (limits): tell it, and end the connection. */
+void methods_refuse(struct peer *p, const struct err *e);
+/* One event of the engine for @r, whose peer is there. */
+void methods_send_event(struct request *r, const struct engine_event *ev);

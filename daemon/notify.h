@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* Words to the service manager (sd_notify). Without one they go nowhere. Loop thread only. */
+#include <stdbool.h>
+#include <stdint.h>
+
+bool notify_wanted(void);
+void notify_ready(void);
+void notify_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void notify_stopping(void);
+void notify_reloading(void);
+void notify_watchdog(void);
+/* Time between two signs of life that the service manager wants, or 0. */
+uint64_t notify_watchdog_usec(void);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/peer.h"
+#include "base/util.h"
+#include "daemon/log.h"
+#include "daemon/methods.h"
+#include <errno.h>
+#include <event2/event.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Groups of one process that are looked at for the admin group. The kernel allows 65536, but a
+ * login has tens. */
+#define GROUPS_MAX 1024
+
+struct request *peer_find_request(struct peer *p, uint64_t id) {
+        struct list *it;
+
+        list_for_each (it, &p->requests) {
+                struct request *r = list_entry(it, struct request, link);
+
+                if (r->id == id)
+                        return r;
+        }
+        return NULL;
+}
+
+void peer_pause_requests(struct peer *p, bool pause) {
+        struct list *it;
+
+        list_for_each (it, &p->requests) {
+                struct request *r = list_entry(it, struct request, link);
+
+                if (r->verb != ENGINE_CONTINUE || r->paused == pause)
+                        continue;
+                r->paused = pause;
+                engine_pause(p->daemon->engine, r->handle, pause);
+        }
+}
+
+void peer_about(const struct peer *p, const struct err *e, struct log_about *ret) {
+        *ret = (struct log_about){.err = e, .uid = p->uid, .pid = p->pid};
+}
+
+static struct peer *of_conn(struct conn *c) {
+        return container_of(c, struct peer, conn);
+}
+
+static void on_frame(struct conn *c, const uint8_t *data, size_t n) {
+        methods_handle(of_conn(c), data, n);
+}
+
+static void on_broken(struct conn *c, const struct err *e) {
+        methods_protocol_error(of_conn(c), 0, e);
+}
+
+static void on_pressure(struct conn *c, bool blocked) {
+        peer_pause_requests(of_conn(c), blocked);
+}
+
+static void on_closed(struct conn *c, const struct err *e) {
+        struct peer *p = of_conn(c);
+        struct log_about about;
+
+        peer_about(p, e, &about);
+        /* A protocol error was logged when it was found. */
+        if (e->code != ERR_NONE && !p->over)
+                LOG_PEER(LOG_NOTICE, &about, "connection of uid %u closed", p->uid);
+        else
+                log_write(LOG_DEBUG, &(struct log_about){.uid = p->uid, .pid = p->pid},
+                        "connection of uid %u ended", p->uid);
+        peer_free(p);
+}
+
+static const struct conn_ops ops = {
+        .frame = on_frame,
+        .broken = on_broken,
+        .pressure = on_pressure,
+        .closed = on_closed,
+};
+
+static void on_hello_timeout(evutil_socket_t fd, short what, void *arg) {
+        struct peer *p = arg;
+        struct err e;
+
+        if (p->said_hello)
+                return;
+        err_set(&e, ERR_STATE, "no Hello in time");
+        conn_fail(&p->conn, &e);
+}
+
+static bool in_group(int fd, uint32_t gid, uint32_t wanted) {
+        gid_t groups[GROUPS_MAX];
+        socklen_t size = sizeof(groups);
+
+        if (wanted == UINT32_MAX)
+                return false;
+        if (gid == wanted)
+                return true;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &size) < 0)
+                return false;
+        for (size_t i = 0; i < size / sizeof(groups[0]); i++)
+                if (groups[i] == wanted)
+                        return true;
+        return false;
+}
+
+static int identify(struct peer *p, int fd, struct err *e) {
+        struct ucred cred;
+        socklen_t size = sizeof(cred);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+                return err_set(e, ERR_SYS, "cannot tell who connects");
+        if (cred.uid == (uid_t)-1)
+                return err_set(e, ERR_PERMISSION, "nobody is behind a connection");
+        p->uid = cred.uid;
+        p->pid = cred.pid;
+        p->admin = cred.uid == 0 || in_group(fd, cred.gid, p->daemon->admin_gid);
+        return 0;
+}
+
+static int start_hello_timer(struct peer *p, struct err *e) {
+        uint64_t usec = p->daemon->settings->hello_timeout;
+        struct timeval t = {
+                .tv_sec = (time_t)(usec / 1000000), .tv_usec = (suseconds_t)(usec % 1000000)};
+
+        p->hello_timer = event_new(p->daemon->base, -1, 0, on_hello_timeout, p);
+        if (!p->hello_timer || event_add(p->hello_timer, &t) < 0)
+                return err_set(e, ERR_NOMEM, "no memory for a connection");
+        return 0;
+}
+
+/* Everything that may refuse a connection that is set up already: it can be told. */
+static int admit(struct peer *p, struct err *e) {
+        struct daemon *d = p->daemon;
+        int r;
+
+        if (d->n_peers > d->settings->max_connections)
+                return err_set(e, ERR_LIMIT, "too many connections");
+        r = daemon_count_user(d, p->uid, e);
+        if (r < 0)
+                return r;
+        p->counted = true;
+        return start_hello_timer(p, e);
+}
+
+static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) {
+        struct peer *p = calloc(1, sizeof(*p));
+        int r;
+
+        if (!p) {
+                close(fd);
+                return err_set(e, ERR_NOMEM, "no memory for a connection");
+        }
+        p->daemon = d;
+        p->max_event = PROTO_MAX_EVENT;
+        list_init(&p->requests);
+        list_init(&p->link);
+        r = conn_init(&p->conn, d->base, fd, (uint32_t)d->settings->max_frame, &d->limits, &d->io,
+                &ops, e);
+        if (r == 0)
+                r = identify(p, fd, e);
+        if (r < 0) {
+                conn_deinit(&p->conn);
+                free(p);
+                return r;
+        }
+        list_append(&d->peers, &p->link);
+        d->n_peers++;
+        *ret = p;
+        return 0;
+}
+
+void peer_accept(void *arg, int fd) {
+        struct daemon *d = arg;
+        struct log_about about;
+        struct peer *p = NULL;
+        struct err e;
+
+        if (peer_new(&p, d, fd, &e) < 0) {
+                LOG_PEER(LOG_WARNING, (&(struct log_about){.uid = -1, .err = &e}),
+                        "cannot take a connection");
+                return;
+        }
+        if (admit(p, &e) == 0)
+                return;
+        peer_about(p, &e, &about);
+        LOG_PEER(LOG_NOTICE, &about, "refusing a connection of uid %u", p->uid);
+        methods_refuse(p, &e);
+}
+
+struct peer *peer_free(struct peer *p) {
+        struct daemon *d;
+        struct list *it, *tmp;
+
+        if (!p)
+                return NULL;
+        d = p->daemon;
+        list_for_each_safe (it, tmp, &p->requests) {
+                struct request *r = list_entry(it, struct request, link);
+
+                list_unlink(&r->link);
+                r->peer = NULL;
+                /* Nobody reads any more, so nobody is too slow. */
+                if (r->paused)
+                        engine_pause(d->engine, r->handle, false);
+                r->paused = false;
+                if (!r->detach)
+                        engine_cancel(d->engine, r->handle);
+        }
+        if (p->counted)
+                daemon_discount_user(d, p->uid);
+        if (p->hello_timer)
+                event_free(p->hello_timer);
+        conn_deinit(&p->conn);
+        list_unlink(&p->link);
+        d->n_peers--;
+        free(p);
+        return NULL;
+}

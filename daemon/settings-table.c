@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/util.h"
+#include "daemon/settings.h"
+#include "proto/proto.h"
+#include <syslog.h>
+
+static const struct setting_choice kv_types[] = {{"f16", 0}, {"f32", 1}, {NULL, 0}};
+/* Values are lib/kern's numbers, as struct engine_options wants them; "auto" is no cap. */
+static const struct setting_choice isas[] = {
+        {"auto", UINT32_MAX}, {"generic", 0}, {"avx2", 1}, {"avx512", 2}, {NULL, 0}};
+static const struct setting_choice log_levels[] = {{"error", LOG_ERR}, {"warning", LOG_WARNING},
+        {"notice", LOG_NOTICE}, {"info", LOG_INFO}, {"debug", LOG_DEBUG}, {NULL, 0}};
+
+#define USEC 1000000ull
+#define AT(field) .offset = offsetof(struct settings, field)
+
+const struct setting settings_table[] = {
+        {"model", SETTING_TEXT, AT(model), .metavar = "FILE",
+                .help = "Model file (GGUF). Required."},
+        {"socket", SETTING_TEXT, AT(socket), .initial = "/run/confab/confab.sock",
+                .metavar = "PATH",
+                .help = "Unix socket to listen on. Not used when the service manager passes "
+                        "sockets."},
+        {"state", SETTING_TEXT, AT(state), .initial = "/var/lib/confab", .metavar = "DIR",
+                .help = "Folder of the register and the spill files; made with mode 0700 if "
+                        "missing."},
+        {"config", SETTING_TEXT, AT(config), .metavar = "FILE", .flag_only = true,
+                .help = "Read settings from this file first."},
+        {"pool-size", SETTING_SIZE, AT(pool_size), 1ull << 20, 1ull << 50, "auto", .zero = "auto",
+                .metavar = "BYTES",
+                .help = "Budget of RAM for the memory of conversations. What does not fit is "
+                        "spilled to disk."},
+        {"threads", SETTING_COUNT, AT(threads), 1, 1024, "auto", .zero = "auto", .metavar = "N",
+                .help = "Threads that compute. auto: one for each CPU this process may use."},
+        {"context", SETTING_COUNT, AT(context), 16, 1u << 24, "auto", .zero = "auto",
+                .metavar = "N",
+                .help = "Longest conversation, in tokens. auto: what the model was trained for."},
+        {"kv-type", SETTING_CHOICE, AT(kv_type), .initial = "f16", .choices = kv_types,
+                .metavar = "TYPE",
+                .help = "How keys and values are kept. Changing it makes every conversation "
+                        "compute its memory again."},
+        {"batch-tokens", SETTING_COUNT, AT(batch_tokens), 1, 65536, "256", .metavar = "N",
+                .help = "Tokens in one step, prompts and generation together."},
+        {"max-active", SETTING_COUNT, AT(max_active), 1, 4096, "16", .metavar = "N",
+                .help = "Conversations that generate at the same time; others queue."},
+        {"default-max-tokens", SETTING_COUNT, AT(default_max_tokens), 1, 1u << 24, "512",
+                .metavar = "N",
+                .help = "Length limit of a reply whose request names none, in tokens."},
+        {"max-conversations", SETTING_COUNT, AT(max_conversations), 1, 1u << 30, "10000",
+                .metavar = "N", .help = "Conversations that one user may have."},
+        {"max-user-requests", SETTING_COUNT, AT(max_user_requests), 1, 65536, "64", .metavar = "N",
+                .help = "Requests of one user in flight."},
+        {"max-queued", SETTING_COUNT, AT(max_queued), 1, 65536, "1024", .metavar = "N",
+                .help = "Requests of all users that wait for their turn."},
+        {"disk-limit", SETTING_SIZE, AT(disk_limit), 1ull << 20, 1ull << 60, "none", .zero = "none",
+                .metavar = "BYTES", .help = "Space that spill files may take."},
+        {"disk-floor", SETTING_SIZE, AT(disk_floor), 0, 1ull << 60, "256M", .metavar = "BYTES",
+                .help = "Space that spill files leave free on their file system."},
+        {"max-isa", SETTING_CHOICE, AT(max_isa), .initial = "auto", .choices = isas,
+                .metavar = "NAME",
+                .help = "Greatest instruction set to use. All give the same bits; for tests."},
+        {"socket-mode", SETTING_MODE, AT(socket_mode), 0, 0777, "0600", .metavar = "MODE",
+                .help = "Permissions of the socket. 0666 lets every user connect; each sees only "
+                        "their own conversations either way."},
+        {"socket-group", SETTING_TEXT, AT(socket_group), .metavar = "GROUP",
+                .help = "Group of the socket."},
+        {"admin-group", SETTING_TEXT, AT(admin_group), .metavar = "GROUP",
+                .help = "Group whose members, like root, may list the conversations of all "
+                        "users."},
+        {"max-connections", SETTING_COUNT, AT(max_connections), 1, 100000, "1024", .metavar = "N",
+                .help = "Connections at the same time.", .reloadable = true},
+        {"max-user-connections", SETTING_COUNT, AT(max_user_connections), 1, 100000, "256",
+                .metavar = "N", .help = "Connections of one user.", .reloadable = true},
+        {"max-connection-requests", SETTING_COUNT, AT(max_connection_requests), 1, 65536, "256",
+                .metavar = "N", .help = "Requests of one connection in flight.",
+                .reloadable = true},
+        {"max-frame", SETTING_SIZE, AT(max_frame), 4096, 64u << 20, "4M", .metavar = "BYTES",
+                .help = "Longest message that a client may send."},
+        {"output-high", SETTING_SIZE, AT(output_high), 4096, 1u << 30, "1M", .metavar = "BYTES",
+                .help = "Unread output of a connection at which its generations are paused.",
+                .reloadable = true},
+        {"output-low", SETTING_SIZE, AT(output_low), 0, 1u << 30, "256K", .metavar = "BYTES",
+                .help = "Unread output of a connection at which they go on.", .reloadable = true},
+        {"output-limit", SETTING_SIZE, AT(output_limit), 65536, 1u << 30, "64M", .metavar = "BYTES",
+                .help = "Unread output at which a connection is closed.", .reloadable = true},
+        {"io-memory", SETTING_SIZE, AT(io_memory), 1u << 20, 1ull << 40, "512M", .metavar = "BYTES",
+                .help = "RAM for input and output of all connections; one that would need more "
+                        "is closed.",
+                .reloadable = true},
+        {"hello-timeout", SETTING_DURATION, AT(hello_timeout), USEC / 1000, 3600 * USEC, "10s",
+                .metavar = "TIME", .help = "Time in which a new connection must say Hello.",
+                .reloadable = true},
+        {"stop-timeout", SETTING_DURATION, AT(stop_timeout), USEC / 1000, 3600 * USEC, "60s",
+                .metavar = "TIME",
+                .help = "Time in which a stop ends running work and writes what is dirty.",
+                .reloadable = true},
+        {"list-page", SETTING_COUNT, AT(list_page), 1, 10000, "100", .metavar = "N",
+                .help = "Conversations in one answer to List, unless it asks for fewer.",
+                .reloadable = true},
+        {"log-level", SETTING_CHOICE, AT(log_level), .initial = "info", .choices = log_levels,
+                .metavar = "LEVEL", .help = "Least important messages to log.", .reloadable = true},
+};
+const size_t settings_n = ARRAY_SIZE(settings_table);

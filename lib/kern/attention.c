@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention over sequence memory: how queries are dealt to threads, and the walk over the groups.
+ *
+ * A tile is up to KERN_ATTN_TILE queries (some heads of one KV head times some tokens of one
+ * sequence) that walk the same keys, so that each key is loaded and widened once for all of them.
+ * Each query takes part in a group only if it sees a key in it; its own sequence of operations is
+ * therefore the same in any tile.
+ */
+#include "kern/kern.h"
+#include "kern/kern-isa.h"
+#include "base/util.h"
+#include <math.h>
+#include <string.h>
+
+/* Elements written per task. */
+#define WRITE_GRAIN 8192
+#define WRITE_CHUNK 128
+
+static size_t element_size(const struct kern_kv_layout *l) {
+        return l->type == KERN_KV_F16 ? 2 : 4;
+}
+
+size_t kern_kv_k_size(const struct kern_kv_layout *l) {
+        return (size_t)l->n_kv_head * l->head_dim_k * l->block_tokens * element_size(l);
+}
+
+size_t kern_kv_v_size(const struct kern_kv_layout *l) {
+        return (size_t)l->n_kv_head * l->head_dim_v * l->block_tokens * element_size(l);
+}
+
+struct write_job {
+        const struct kern_ops *ops;
+        const struct kern_kv_layout *l;
+        const struct kern_attn_row *rows;
+        const float *k, *v;
+        size_t k_offset, v_offset, n_tokens, ldk, ldv, tokens_per_task;
+};
+
+/* One key: head_dim_k channels, each one token apart. */
+static void write_k(const struct write_job *j, const float *x, uint8_t *dst) {
+        size_t stride = j->l->block_tokens, n = j->l->head_dim_k;
+        uint16_t h[WRITE_CHUNK];
+
+        if (j->l->type == KERN_KV_F32) {
+                float *f = (float *)dst;
+
+                for (size_t d = 0; d < n; d++)
+                        f[d * stride] = x[d];
+                return;
+        }
+        for (size_t d0 = 0; d0 < n; d0 += WRITE_CHUNK) {
+                size_t m = MIN(n - d0, (size_t)WRITE_CHUNK);
+                uint16_t *to = (uint16_t *)dst + d0 * stride;
+
+                j->ops->f32_to_f16(x + d0, h, m);
+                for (size_t d = 0; d < m; d++)
+                        to[d * stride] = h[d];
+        }
+}
+
+static void write_v(const struct write_job *j, const float *x, uint8_t *dst) {
+        size_t n = j->l->head_dim_v;
+
+        if (j->l->type == KERN_KV_F32)
+                memcpy(dst, x, n * sizeof(*x));
+        else
+                j->ops->f32_to_f16(x, (uint16_t *)dst, n);
+}
+
+static void write_task(void *arg, size_t task, unsigned thread) {
+        const struct write_job *j = arg;
+        const struct kern_kv_layout *l = j->l;
+        size_t es = element_size(l), head = task % l->n_kv_head;
+        size_t t0 = task / l->n_kv_head * j->tokens_per_task;
+        size_t t1 = MIN(t0 + j->tokens_per_task, j->n_tokens);
+
+        for (size_t t = t0; t < t1; t++) {
+                const struct kern_attn_row *row = &j->rows[t];
+                uint8_t *block = row->blocks[row->pos / l->block_tokens];
+                size_t at = row->pos % l->block_tokens;
+                uint8_t *kb =
+                        block + j->k_offset + (head * l->head_dim_k * l->block_tokens + at) * es;
+                uint8_t *vb =
+                        block + j->v_offset + (head * l->block_tokens + at) * l->head_dim_v * es;
+
+                write_k(j, j->k + t * j->ldk + head * l->head_dim_k, kb);
+                write_v(j, j->v + t * j->ldv + head * l->head_dim_v, vb);
+        }
+}
+
+void kern_kv_write(struct kern *k_, const struct kern_kv_layout *l, size_t k_offset,
+        size_t v_offset, const struct kern_attn_row *rows, size_t n_tokens, const float *k,
+        size_t ldk, const float *v, size_t ldv) {
+        struct write_job j = {
+                &k_->ops, l, rows, k, v, k_offset, v_offset, n_tokens, ldk, ldv, n_tokens};
+        size_t n_elements = (size_t)l->n_kv_head * (l->head_dim_k + l->head_dim_v) * n_tokens;
+
+        /* Heads never share a cache line of K (blocks are at least one line per channel), tokens
+         * do: so tasks are heads. */
+        if (n_elements < WRITE_GRAIN)
+                for (size_t h = 0; h < l->n_kv_head; h++)
+                        write_task(&j, h, 0);
+        else
+                kern_run(k_, l->n_kv_head, write_task, &j);
+}
+
+struct attn_job {
+        const struct kern_ops *ops;
+        const struct kern_attn *a;
+        const struct kern_attn_row *rows;
+        const float *q;
+        float *out;
+        size_t n_tokens, ldq, ldo;
+        size_t heads_per_tile, tokens_per_tile;
+        size_t n_head_tiles, n_token_tiles; /* head tiles: per KV head */
+};
+
+/* Queries that walk together, all of one sequence and one KV head. */
+struct tile {
+        unsigned n;
+        const float *q[KERN_ATTN_TILE];
+        float *o[KERN_ATTN_TILE];
+        uint32_t first[KERN_ATTN_TILE], last[KERN_ATTN_TILE]; /* keys that it sees */
+        struct kern_softmax_state state[KERN_ATTN_TILE];
+};
+
+/* One group for the queries [i0, i0+n) of the tile, which all see some of it. */
+static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, unsigned n,
+        uint32_t start, const void *k, const void *v) {
+        const struct kern_kv_layout *l = &j->a->layout;
+        _Alignas(64) float s[KERN_ATTN_TILE][KERN_ATTN_GROUP];
+        unsigned j0[KERN_ATTN_TILE], j1[KERN_ATTN_TILE];
+        float c[KERN_ATTN_TILE];
+
+        j->ops->attn_scores[l->type](
+                k, l->block_tokens, l->head_dim_k, t->q + i0, n, j->a->scale, s);
+        for (unsigned i = 0; i < n; i++) {
+                uint32_t first = t->first[i0 + i], last = t->last[i0 + i];
+
+                j0[i] = first > start ? first - start : 0;
+                j1[i] = MIN(last - start, (uint32_t)KERN_ATTN_GROUP - 1) + 1;
+                c[i] = j->ops->attn_probs(s[i], j0[i], j1[i], j->a->softcap, &t->state[i0 + i]);
+        }
+        for (unsigned i = 0, end; i < n; i = end) {
+                for (end = i + 1; end < n && j0[end] == j0[i] && j1[end] == j1[i];)
+                        end++;
+                j->ops->attn_values[l->type](v, l->head_dim_v,
+                        (const float(*)[KERN_ATTN_GROUP])(s + i), c + i, t->o + i0 + i, end - i,
+                        j0[i], j1[i]);
+        }
+}
+
+static bool sees(const struct tile *t, unsigned i, uint32_t start) {
+        return t->first[i] < start + KERN_ATTN_GROUP && t->last[i] >= start;
+}
+
+static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, size_t kv_head) {
+        const struct kern_kv_layout *l = &j->a->layout;
+        size_t es = element_size(l);
+        uint32_t first = UINT32_MAX, last = 0;
+
+        for (unsigned i = 0; i < t->n; i++) {
+                first = MIN(first, t->first[i]);
+                last = MAX(last, t->last[i]);
+                t->state[i] = (struct kern_softmax_state){.m = -INFINITY};
+                memset(t->o[i], 0, l->head_dim_v * sizeof(float));
+        }
+        for (uint32_t g = first / KERN_ATTN_GROUP; g <= last / KERN_ATTN_GROUP; g++) {
+                uint32_t start = g * KERN_ATTN_GROUP;
+                size_t at = start % l->block_tokens;
+                const uint8_t *block = blocks[start / l->block_tokens];
+                const uint8_t *k = block + j->a->k_offset +
+                                   (kv_head * l->head_dim_k * l->block_tokens + at) * es;
+                const uint8_t *v = block + j->a->v_offset +
+                                   (kv_head * l->block_tokens + at) * l->head_dim_v * es;
+
+                for (unsigned i = 0, end; i < t->n; i = end) {
+                        for (end = i; end < t->n && sees(t, end, start);)
+                                end++;
+                        if (end > i)
+                                walk_group(j, t, i, end - i, start, k, v);
+                        else
+                                end++;
+                }
+        }
+        for (unsigned i = 0; i < t->n; i++) {
+                float scale = 1 / t->state[i].sum;
+
+                for (size_t d = 0; d < l->head_dim_v; d++)
+                        t->o[i][d] *= scale;
+        }
+}
+
+/* First query head of a KV head: the least h with h*n_kv_head/n_head == kv_head. */
+static size_t first_head(const struct kern_attn *a, size_t kv_head) {
+        return (kv_head * a->n_head + a->layout.n_kv_head - 1) / a->layout.n_kv_head;
+}
+
+static void attn_task(void *arg, size_t task, unsigned thread) {
+        const struct attn_job *j = arg;
+        const struct kern_attn *a = j->a;
+        size_t head_tile = task % j->n_head_tiles, rest = task / j->n_head_tiles;
+        size_t kv_head = rest % a->layout.n_kv_head;
+        /* Late tokens have most keys: they go first, so that the threads end together. */
+        size_t token_tile = j->n_token_tiles - 1 - rest / a->layout.n_kv_head;
+        size_t t0 = token_tile * j->tokens_per_tile;
+        size_t t1 = MIN(t0 + j->tokens_per_tile, j->n_tokens);
+        size_t h0 = first_head(a, kv_head) + head_tile * j->heads_per_tile;
+        size_t h1 = MIN(h0 + j->heads_per_tile, first_head(a, kv_head + 1));
+
+        for (size_t t = t0, end; t < t1; t = end) {
+                struct tile tile = {0};
+
+                for (end = t; end < t1 && j->rows[end].blocks == j->rows[t].blocks; end++)
+                        for (size_t h = h0; h < h1; h++) {
+                                unsigned i = tile.n++;
+                                uint32_t pos = j->rows[end].pos;
+
+                                tile.q[i] = j->q + end * j->ldq + h * a->layout.head_dim_k;
+                                tile.o[i] = j->out + end * j->ldo + h * a->layout.head_dim_v;
+                                tile.last[i] = pos;
+                                tile.first[i] =
+                                        a->window && pos >= a->window ? pos - a->window + 1 : 0;
+                        }
+                if (tile.n > 0)
+                        walk(j, &tile, j->rows[t].blocks, kv_head);
+        }
+}
+
+void kern_attention(struct kern *k, const struct kern_attn *a, const struct kern_attn_row *rows,
+        size_t n_tokens, const float *q, size_t ldq, float *out, size_t ldo) {
+        struct attn_job j = {.ops = &k->ops, .a = a, .rows = rows, .q = q, .out = out};
+        size_t n_kv = a->layout.n_kv_head, group = (a->n_head + n_kv - 1) / n_kv;
+
+        if (n_tokens == 0)
+                return;
+        j.n_tokens = n_tokens;
+        j.ldq = ldq;
+        j.ldo = ldo;
+        j.heads_per_tile = MIN(group, (size_t)KERN_ATTN_TILE);
+        while (j.heads_per_tile > 1 &&
+                n_tokens * n_kv * (group / j.heads_per_tile) < kern_n_threads(k))
+                j.heads_per_tile = (j.heads_per_tile + 1) / 2;
+        j.tokens_per_tile = KERN_ATTN_TILE / j.heads_per_tile;
+        j.n_head_tiles = (group + j.heads_per_tile - 1) / j.heads_per_tile;
+        j.n_token_tiles = (n_tokens + j.tokens_per_tile - 1) / j.tokens_per_tile;
+        kern_run(k, j.n_token_tiles * n_kv * j.n_head_tiles, attn_task, &j);
+}

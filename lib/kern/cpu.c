@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* What this CPU can do, and which tables of kernels follow from it. The only place (with
+ * meson.build) that asks at compile time which instruction sets exist. */
+#include "kern/cpu.h"
+#include "kern/kern-isa.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+enum kern_isa kern_cpu_isa(void) {
+        unsigned a, b, c, d;
+        bool f16c;
+
+        __builtin_cpu_init();
+        f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+        if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !f16c)
+                return KERN_GENERIC;
+        if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+                !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq") ||
+                !__builtin_cpu_supports("avx512vnni"))
+                return KERN_AVX2;
+        return KERN_AVX512;
+}
+
+void kern_cpu_relax(void) {
+        __builtin_ia32_pause();
+}
+#else
+enum kern_isa kern_cpu_isa(void) {
+        return KERN_GENERIC;
+}
+
+void kern_cpu_relax(void) {
+}
+#endif
+
+enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
+        enum kern_isa have = kern_cpu_isa();
+        enum kern_isa isa = KERN_GENERIC;
+
+        kern_generic_matmul(ops);
+        kern_generic_vector(ops);
+        kern_generic_attention(ops);
+#if KERN_HAVE_AVX2
+        if (have >= KERN_AVX2 && max_isa >= KERN_AVX2) {
+                kern_avx2_matmul_float(ops);
+                kern_avx2_matmul_block(ops);
+                kern_avx2_vector(ops);
+                kern_avx2_attention(ops);
+                isa = KERN_AVX2;
+        }
+#endif
+#if KERN_HAVE_AVX512
+        if (have >= KERN_AVX512 && max_isa >= KERN_AVX512) {
+                kern_avx512_matmul_float(ops);
+                kern_avx512_matmul_block(ops);
+                kern_avx512_vector(ops);
+                kern_avx512_attention(ops);
+                isa = KERN_AVX512;
+        }
+#endif
+        (void)have;
+        return isa;
+}
+
+const char *kern_isa_name(enum kern_isa isa) {
+        static const char *const names[KERN_N_ISA] = {
+                [KERN_GENERIC] = "generic",
+                [KERN_AVX2] = "avx2",
+                [KERN_AVX512] = "avx512",
+                [KERN_NEON] = "neon",
+        };
+
+        return (unsigned)isa < KERN_N_ISA ? names[isa] : "unknown";
+}

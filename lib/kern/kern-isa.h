@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Between the dispatcher and the instruction sets (private to lib/kern).
+ *
+ * Every family of kernels is one file per instruction set; its one exported function puts its
+ * entries into the table. The generic families fill all of it first, better ones override. What is
+ * here works on a piece of a call, chosen by the dispatcher; nothing here knows threads.
+ */
+#include "kern/kern.h"
+
+#define KERN_ACT_BLOCK 32 /* values that share one scale */
+#define KERN_ACT_UNIT 16  /* tokens that are rounded and laid out together */
+/* Bytes that the layout of any instruction set needs per token and block; blocks come in 8s. */
+#define KERN_ACT_BLOCK_SIZE 48
+/* Queries (tokens x heads) that walk the same keys together. */
+#define KERN_ATTN_TILE 8
+
+/* Kernels are written once for all tile shapes and inlined with constant shapes; their short loops
+ * over registers must then be unrolled at any optimisation level that knows registers. */
+#define KERN_INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define KERN_UNROLL _Pragma("unroll")
+#else
+#define KERN_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+static inline size_t kern_act_n_blocks8(size_t n_in) {
+        return (n_in / KERN_ACT_BLOCK + 7) & ~(size_t)7;
+}
+
+/* Unit u of a rounded activation holds tokens [16u, 16u+16); its inside is the business of the
+ * instruction set that wrote it. */
+static inline const uint8_t *kern_act_unit(const struct kern_act *a, size_t u) {
+        return (const uint8_t *)a->quantised + u * KERN_ACT_UNIT * a->quantised_row_size;
+}
+
+/* Rows [row0, row1) of w times all tokens of a into y (no bias). */
+typedef void kern_matmul_fn(const struct kern_mat *w, const struct kern_act *a, size_t row0,
+        size_t row1, float *y, size_t ldy);
+
+/* n_q queries against the KERN_ATTN_GROUP keys of one group: s[i][j] = scale * (q[i] . k_j).
+ * k: channel-major, @stride elements from one channel to the next. */
+typedef void kern_attn_scores_fn(const void *k, size_t stride, size_t head_dim,
+        const float *const *q, unsigned n_q, float scale, float (*s)[KERN_ATTN_GROUP]);
+/* For each query i: o[i] = o[i]*c[i], then p[i][j]*v_j added for j in [j0, j1). v: [32][head_dim].
+ */
+typedef void kern_attn_values_fn(const void *v, size_t head_dim, const float (*p)[KERN_ATTN_GROUP],
+        const float *c, float *const *o, unsigned n_q, unsigned j0, unsigned j1);
+
+struct kern_softmax_state {
+        float m, sum;
+};
+
+struct kern_ops {
+        /* matmul.  Float weights */
+        kern_matmul_fn *matmul_f32, *matmul_f16, *matmul_bf16;
+        /* and block-quantised ones, with the rounding of activations that they expect. */
+        kern_matmul_fn *matmul_q8_0, *matmul_q4_0;
+        void (*act_round)(const struct kern_act *a, size_t unit, uint8_t *dst);
+
+        /* Rows and elements. */
+        void (*rmsnorm)(const float *x, const float *w, float eps, size_t n, float *y);
+        /* One token: n_heads heads of head_dim values at x. */
+        void (*rope)(float *x, size_t n_heads, size_t head_dim, size_t n_rot, bool neox,
+                const float *cos, const float *sin);
+        void (*silu_mul)(const float *gate, const float *up, float *y, size_t n);
+        void (*add)(float *y, const float *x, size_t n);
+        void (*add_scaled)(float *y, const float *x, float s, size_t n);
+        void (*softmax)(float *x, size_t n);
+
+        /* Attention, index enum kern_kv_type. */
+        kern_attn_scores_fn *attn_scores[2];
+        kern_attn_values_fn *attn_values[2];
+        /* One group of one query: s becomes p, visible are [j0, j1); returns c. */
+        float (*attn_probs)(
+                float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st);
+        void (*f32_to_f16)(const float *x, uint16_t *y, size_t n);
+};
+
+void kern_generic_matmul(struct kern_ops *ops);
+void kern_generic_vector(struct kern_ops *ops);
+void kern_generic_attention(struct kern_ops *ops);
+
+void kern_avx2_matmul_float(struct kern_ops *ops);
+void kern_avx2_matmul_block(struct kern_ops *ops);
+void kern_avx2_vector(struct kern_ops *ops);
+void kern_avx2_attention(struct kern_ops *ops);
+
+void kern_avx512_matmul_float(struct kern_ops *ops);
+void kern_avx512_matmul_block(struct kern_ops *ops);
+void kern_avx512_vector(struct kern_ops *ops);
+void kern_avx512_attention(struct kern_ops *ops);
+
+/* The threads (pool.c). */
+struct kern_pool;
+int kern_pool_new(struct kern_pool **ret, unsigned n_threads, struct err *e);
+struct kern_pool *kern_pool_free(struct kern_pool *p);
+unsigned kern_pool_n_threads(const struct kern_pool *p);
+void kern_pool_run(struct kern_pool *p, uint32_t n_tasks,
+        void (*fn)(void *arg, size_t task, unsigned thread), void *arg);
+
+struct kern {
+        struct kern_ops ops;
+        enum kern_isa isa;
+        struct kern_pool *pool; /* owned */
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The arithmetic that all instruction sets share, in plain C (private to lib/kern): trees, max2 and
+ * the constants of the exponential. See the contract in kern.h.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * exp(x) = 2^n * exp(r), n = round(x/ln 2), |r| <= ln(2)/2 (Cody and Waite). exp(r) is
+ * 1 + r + r^2*P(r) with P the minimax polynomial of degree 4 for the relative error of exp, found
+ * by the Remez exchange in double precision and rounded to float: error 3.7e-9 before rounding.
+ * n is found by adding 1.5*2^23, whose last mantissa bit is worth 1: the sum's low bits are n, so
+ * that shifting them into the exponent multiplies by 2^n.
+ */
+#define KERN_EXP_LO (-87.33f) /* below: 0 */
+#define KERN_EXP_HI 88.72f    /* above: infinity */
+#define KERN_EXP_LOG2E 0x1.715476p+0f
+#define KERN_EXP_MAGIC 12582912.0f
+#define KERN_EXP_LN2_HI 0x1.62e430p-1f
+#define KERN_EXP_LN2_LO -0x1.05c610p-29f
+#define KERN_EXP_C2 0x1.fffffcp-2f
+#define KERN_EXP_C3 0x1.555492p-3f
+#define KERN_EXP_C4 0x1.5558f2p-5f
+#define KERN_EXP_C5 0x1.123a20p-7f
+#define KERN_EXP_C6 0x1.6a23d0p-10f
+
+static inline uint32_t kern_bits(float f) {
+        uint32_t u;
+
+        memcpy(&u, &f, sizeof(u));
+        return u;
+}
+
+static inline float kern_from_bits(uint32_t u) {
+        float f;
+
+        memcpy(&f, &u, sizeof(f));
+        return f;
+}
+
+static inline float kern_max2(float a, float b) {
+        return a > b ? a : b;
+}
+
+static inline float kern_exp(float x) {
+        float t, n, r, p;
+
+        if (x < KERN_EXP_LO)
+                return 0;
+        if (!(x <= KERN_EXP_HI)) /* infinity, or NaN */
+                return x * INFINITY;
+        t = fmaf(x, KERN_EXP_LOG2E, KERN_EXP_MAGIC);
+        n = t - KERN_EXP_MAGIC;
+        r = fmaf(n, -KERN_EXP_LN2_HI, x);
+        r = fmaf(n, -KERN_EXP_LN2_LO, r);
+        p = fmaf(KERN_EXP_C6, r, KERN_EXP_C5);
+        p = fmaf(p, r, KERN_EXP_C4);
+        p = fmaf(p, r, KERN_EXP_C3);
+        p = fmaf(p, r, KERN_EXP_C2);
+        p = fmaf(p, r, 1);
+        p = fmaf(p, r, 1);
+        return kern_from_bits(kern_bits(p) + (kern_bits(t) << 23));
+}
+
+static inline float kern_silu_mul1(float gate, float up) {
+        return gate / (1 + kern_exp(-gate)) * up;
+}
+
+static inline float kern_softcap1(float s, float cap) {
+        return cap * (1 - 2 / (kern_exp(s * (2 / cap)) + 1));
+}
+
+static inline float kern_tree8(const float *a) {
+        float c[4];
+
+        for (int i = 0; i < 4; i++)
+                c[i] = a[i] + a[i + 4];
+        return (c[0] + c[2]) + (c[1] + c[3]);
+}
+
+static inline float kern_tree16(const float *a) {
+        float b[8];
+
+        for (int i = 0; i < 8; i++)
+                b[i] = a[i] + a[i + 8];
+        return kern_tree8(b);
+}
+
+static inline float kern_maxtree16(const float *a) {
+        float b[8];
+
+        for (int i = 0; i < 8; i++)
+                b[i] = kern_max2(a[i], a[i + 8]);
+        for (int i = 0; i < 4; i++)
+                b[i] = kern_max2(b[i], b[i + 4]);
+        return kern_max2(kern_max2(b[0], b[2]), kern_max2(b[1], b[3]));
+}

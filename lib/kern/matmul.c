@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products: which kernel, and how the rows are dealt to threads. */
+#include "kern/kern.h"
+#include "kern/kern-isa.h"
+#include "base/util.h"
+#include "quant/quant.h"
+
+/* Below this many multiplications waking a thread costs more than it brings. */
+#define PARALLEL_MIN (96 * 1024)
+/* Rows are dealt in multiples of this: no instruction set has larger tiles. */
+#define ROW_STEP 16
+#define TASKS_PER_THREAD 6
+
+bool kern_mat_supported(uint32_t type) {
+        return type == QUANT_F32 || type == QUANT_F16 || type == QUANT_BF16 || type == QUANT_Q8_0 ||
+               type == QUANT_Q4_0;
+}
+
+static bool is_block_type(uint32_t type) {
+        return type == QUANT_Q8_0 || type == QUANT_Q4_0;
+}
+
+size_t kern_act_size(uint32_t type, size_t n_in, size_t n_tokens) {
+        if (!is_block_type(type))
+                return 0;
+        return align_up(n_tokens, KERN_ACT_UNIT) * kern_act_n_blocks8(n_in) * KERN_ACT_BLOCK_SIZE;
+}
+
+struct act_job {
+        const struct kern *k;
+        const struct kern_act *a;
+        uint8_t *scratch;
+};
+
+static void act_task(void *arg, size_t task, unsigned thread) {
+        struct act_job *j = arg;
+
+        j->k->ops.act_round(
+                j->a, task, j->scratch + task * KERN_ACT_UNIT * j->a->quantised_row_size);
+}
+
+void kern_act_prepare(struct kern *k, struct kern_act *a, uint32_t type, const float *x, size_t ldx,
+        size_t n_in, size_t n_tokens, void *scratch) {
+        struct act_job job = {k, a, scratch};
+        size_t n_units = align_up(n_tokens, KERN_ACT_UNIT) / KERN_ACT_UNIT;
+
+        *a = (struct kern_act){.x = x, .n_tokens = n_tokens, .n_in = n_in, .ldx = ldx};
+        if (!is_block_type(type))
+                return;
+        a->quantised = scratch;
+        a->quantised_row_size = kern_act_n_blocks8(n_in) * KERN_ACT_BLOCK_SIZE;
+        kern_run(k, n_units, act_task, &job);
+}
+
+static kern_matmul_fn *matmul_fn(const struct kern_ops *ops, uint32_t type) {
+        switch (type) {
+        case QUANT_F16:
+                return ops->matmul_f16;
+        case QUANT_BF16:
+                return ops->matmul_bf16;
+        case QUANT_Q8_0:
+                return ops->matmul_q8_0;
+        case QUANT_Q4_0:
+                return ops->matmul_q4_0;
+        default:
+                return ops->matmul_f32;
+        }
+}
+
+struct matmul_job {
+        kern_matmul_fn *fn;
+        const struct kern_mat *w;
+        const struct kern_act *a;
+        const float *bias;
+        float *y;
+        size_t ldy;
+        size_t n_rows; /* per task */
+};
+
+static void matmul_task(void *arg, size_t task, unsigned thread) {
+        struct matmul_job *j = arg;
+        size_t row0 = task * j->n_rows, row1 = MIN(row0 + j->n_rows, j->w->n_out);
+
+        j->fn(j->w, j->a, row0, row1, j->y, j->ldy);
+        if (!j->bias)
+                return;
+        for (size_t t = 0; t < j->a->n_tokens; t++)
+                for (size_t o = row0; o < row1; o++)
+                        j->y[t * j->ldy + o] += j->bias[o];
+}
+
+void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act *a,
+        const float *bias, float *y, size_t ldy) {
+        struct matmul_job job = {matmul_fn(&k->ops, w->type), w, a, bias, y, ldy, w->n_out};
+        size_t n_threads = kern_n_threads(k);
+
+        if (w->n_out == 0 || a->n_tokens == 0)
+                return;
+        if (n_threads > 1 && w->n_in * a->n_tokens >= PARALLEL_MIN / w->n_out)
+                job.n_rows = align_up(
+                        MAX(w->n_out / (n_threads * TASKS_PER_THREAD), (size_t)1), ROW_STEP);
+        kern_run(k, (w->n_out + job.n_rows - 1) / job.n_rows, matmul_task, &job);
+}

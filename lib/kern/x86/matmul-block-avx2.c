@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Block-quantised weights times rounded activations. A lane is a block: the products of 8 blocks
+ * are added to one register of 8 sums.
+ *
+ * Activations, per token: scales of all blocks (rounded up to 8), sums of the int8 of all blocks,
+ * then the int8. Nothing saturates: maddubs adds 2 products of at most 128 * 127.
+ */
+#include "kern/x86/avx2.h"
+
+#define N_TOKENS 4
+
+struct block_kind {
+        size_t size;
+        bool nibbles;
+};
+#define BLOCK_Q8_0 ((struct block_kind){34, false})
+#define BLOCK_Q4_0 ((struct block_kind){18, true})
+
+/* Round one block of x at 1/d = inverse to q; returns the sum of the int8. */
+static int32_t round_block(const float *x, float inverse, int8_t *q) {
+        /* The packs keep to 128-bit lanes; this puts the four groups of four in order. */
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        __m256i v[4], s;
+        __m128i t;
+
+        for (int i = 0; i < 4; i++)
+                v[i] = _mm256_max_epi32(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i),
+                                                _mm256_set1_ps(inverse))),
+                        _mm256_set1_epi32(-127));
+        s = _mm256_add_epi32(_mm256_add_epi32(v[0], v[1]), _mm256_add_epi32(v[2], v[3]));
+        v[0] = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+        _mm256_storeu_si256((__m256i *)q, _mm256_permutevar8x32_epi32(v[0], order));
+        t = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+        t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+        return _mm_cvtsi128_si32(_mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1)));
+}
+
+/* The scale of a block; *ret_inverse is 1/d, or 0 where all values become 0. */
+static float block_scale(const float *x, float *ret_inverse) {
+        __m256i sign = _mm256_set1_epi32(INT32_MIN), m = _mm256_setzero_si256();
+        uint32_t lanes[8], amax = 0;
+        float d, id;
+
+        for (int i = 0; i < 4; i++)
+                m = _mm256_max_epu32(m, _mm256_andnot_si256(sign,
+                                                _mm256_loadu_si256((const __m256i *)(x + 8 * i))));
+        _mm256_storeu_si256((__m256i *)lanes, m);
+        for (int i = 0; i < 8; i++)
+                amax = lanes[i] > amax ? lanes[i] : amax;
+        d = kern_from_bits(amax) / 127;
+        id = 1 / d;
+        *ret_inverse = d > 0 && d < INFINITY && id < INFINITY ? id : 0;
+        return d;
+}
+
+static void act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
+        size_t n_blocks = a->n_in / KERN_ACT_BLOCK, n8 = kern_act_n_blocks8(a->n_in);
+        size_t t0 = unit * KERN_ACT_UNIT, t1 = t0 + KERN_ACT_UNIT;
+
+        for (size_t t = t0; t < t1 && t < a->n_tokens; t++, dst += a->quantised_row_size) {
+                float *d = (float *)dst;
+                int32_t *sums = (int32_t *)(d + n8);
+                int8_t *q = (int8_t *)(sums + n8);
+
+                memset(dst, 0, a->quantised_row_size);
+                for (size_t b = 0; b < n_blocks; b++) {
+                        const float *x = a->x + t * a->ldx + b * KERN_ACT_BLOCK;
+                        float inverse;
+
+                        d[b] = block_scale(x, &inverse);
+                        if (inverse != 0)
+                                sums[b] = round_block(x, inverse, q + b * KERN_ACT_BLOCK);
+                }
+        }
+}
+
+/* 8 sums of 4 products of one block. */
+KERN_INLINE __m256i dot4(const struct block_kind kind, const uint8_t *w, const int8_t *q) {
+        __m256i x = _mm256_loadu_si256((const __m256i *)q), v;
+
+        if (kind.nibbles) {
+                __m128i n = _mm_loadu_si128((const __m128i *)(w + 2));
+
+                v = _mm256_and_si256(
+                        _mm256_set_m128i(_mm_srli_epi16(n, 4), n), _mm256_set1_epi8(15));
+        } else {
+                /* w*x = |w| * (x with w's sign); |-128| is 128, unsigned. */
+                v = _mm256_loadu_si256((const __m256i *)(w + 2));
+                x = _mm256_sign_epi8(x, v);
+                v = _mm256_sign_epi8(v, v);
+        }
+        return _mm256_madd_epi16(_mm256_maddubs_epi16(v, x), _mm256_set1_epi16(1));
+}
+
+/* The integer sums of 8 blocks. */
+KERN_INLINE __m256i isum8(const struct block_kind kind, const uint8_t *w, const int8_t *q) {
+        __m256i half[2];
+
+        KERN_UNROLL for (unsigned h = 0; h < 2; h++) {
+                __m256i a = dot4(kind, w + (4 * h) * kind.size, q + (4 * h) * 32);
+                __m256i b = dot4(kind, w + (4 * h + 1) * kind.size, q + (4 * h + 1) * 32);
+                __m256i c = dot4(kind, w + (4 * h + 2) * kind.size, q + (4 * h + 2) * 32);
+                __m256i d = dot4(kind, w + (4 * h + 3) * kind.size, q + (4 * h + 3) * 32);
+
+                half[h] = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+        }
+        return _mm256_add_epi32(_mm256_permute2x128_si256(half[0], half[1], 0x20),
+                _mm256_permute2x128_si256(half[0], half[1], 0x31));
+}
+
+KERN_INLINE __m256 weight_scales(const struct block_kind kind, const uint8_t *w) {
+        uint16_t h[8];
+
+        KERN_UNROLL for (unsigned b = 0; b < 8; b++) memcpy(&h[b], w + b * kind.size, sizeof(h[b]));
+        return _mm256_cvtph_ps(_mm_setr_epi16((short)h[0], (short)h[1], (short)h[2], (short)h[3],
+                (short)h[4], (short)h[5], (short)h[6], (short)h[7]));
+}
+
+/* 8 blocks from block b of the tokens on; lanes that do not exist keep what they hold. */
+KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const uint8_t *w,
+        const uint8_t *x, size_t x_stride, size_t n8, size_t b, __m256 lanes, __m256 *acc) {
+        __m256 dw = weight_scales(kind, w);
+
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) {
+                const float *d = (const float *)(x + t * x_stride);
+                const int32_t *sums = (const int32_t *)(d + n8);
+                const int8_t *q = (const int8_t *)(sums + n8);
+                __m256i sum = isum8(kind, w, q + b * KERN_ACT_BLOCK);
+                __m256 v;
+
+                if (kind.nibbles)
+                        sum = _mm256_sub_epi32(
+                                sum, _mm256_slli_epi32(
+                                             _mm256_loadu_si256((const __m256i *)(sums + b)), 3));
+                v = _mm256_fmadd_ps(
+                        _mm256_cvtepi32_ps(sum), _mm256_mul_ps(dw, _mm256_loadu_ps(d + b)), acc[t]);
+                acc[t] = _mm256_blendv_ps(acc[t], v, lanes);
+        }
+}
+
+KERN_INLINE void row(const struct block_kind kind, unsigned n_tokens, const uint8_t *w,
+        size_t n_blocks, const uint8_t *x, size_t x_stride, float *y, size_t ldy) {
+        size_t n8 = (n_blocks + 7) & ~(size_t)7, b = 0;
+        __m256 acc[N_TOKENS], all = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm256_setzero_ps();
+        for (; b + 8 <= n_blocks; b += 8, w += 8 * kind.size)
+                group(kind, n_tokens, w, x, x_stride, n8, b, all, acc);
+        if (b < n_blocks) {
+                __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                __m256i some = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n_blocks - b)), index);
+                uint8_t tail[8 * 34] = {0};
+
+                memcpy(tail, w, (n_blocks - b) * kind.size);
+                group(kind, n_tokens, tail, x, x_stride, n8, b, _mm256_castsi256_ps(some), acc);
+        }
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) y[t * ldy] = tree8(acc[t]);
+}
+
+KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
+        const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy) {
+        size_t n_blocks = w->n_in / KERN_ACT_BLOCK, stride = a->quantised_row_size;
+
+        for (size_t o = row0; o < row1; o++) {
+                const uint8_t *p = (const uint8_t *)w->data + o * w->row_size;
+                const uint8_t *x = a->quantised;
+                float *yo = y + o;
+                size_t n = a->n_tokens;
+
+                for (; n >= 4; n -= 4, x += 4 * stride, yo += 4 * ldy)
+                        row(kind, 4, p, n_blocks, x, stride, yo, ldy);
+                for (; n > 0; n--, x += stride, yo += ldy)
+                        row(kind, 1, p, n_blocks, x, stride, yo, ldy);
+        }
+}
+
+static void matmul_q8_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
+        size_t row1, float *y, size_t ldy) {
+        matmul(BLOCK_Q8_0, w, a, row0, row1, y, ldy);
+}
+
+static void matmul_q4_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
+        size_t row1, float *y, size_t ldy) {
+        matmul(BLOCK_Q4_0, w, a, row0, row1, y, ldy);
+}
+
+void kern_avx2_matmul_block(struct kern_ops *ops) {
+        ops->matmul_q8_0 = matmul_q8_0;
+        ops->matmul_q4_0 = matmul_q4_0;
+        ops->act_round = act_round;
+}

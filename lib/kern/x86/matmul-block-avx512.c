@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Block-quantised weights times a few tokens: what generating text is made of, so it must be as
+ * fast as memory. Two rows by 8 blocks are one register of 16 sums: products of 4 values by VNNI
+ * (weights made unsigned by their zero point, taken off again with the sum of the activations),
+ * then one transposing addition for all 16. Weights are read once, in order.
+ */
+#include "kern/x86/block-avx512.h"
+
+KERN_INLINE __m512i load4x16(const uint8_t *p, size_t stride) {
+        __m128i a = _mm_loadu_si128((const __m128i *)p);
+        __m128i b = _mm_loadu_si128((const __m128i *)(p + stride));
+        __m128i c = _mm_loadu_si128((const __m128i *)(p + 2 * stride));
+        __m128i d = _mm_loadu_si128((const __m128i *)(p + 3 * stride));
+
+        return _mm512_inserti64x4(
+                _mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
+}
+
+/* 8 blocks as unsigned values: low halves of 0-3, high halves of 0-3, then of 4-7. */
+KERN_INLINE void load_group(const struct block_kind kind, const uint8_t *w, __m512i *ret) {
+        KERN_UNROLL for (unsigned h = 0; h < 2; h++) {
+                const uint8_t *p = w + 4 * h * kind.size + 2;
+
+                if (kind.nibbles) {
+                        __m512i low = _mm512_set1_epi8(15), v = load4x16(p, kind.size);
+
+                        ret[2 * h] = _mm512_and_si512(v, low);
+                        ret[2 * h + 1] = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
+                } else {
+                        __m512i flip = _mm512_set1_epi8(-128);
+
+                        ret[2 * h] = _mm512_xor_si512(load4x16(p, kind.size), flip);
+                        ret[2 * h + 1] = _mm512_xor_si512(load4x16(p + 16, kind.size), flip);
+                }
+        }
+}
+
+/* Sums of 4 products: 128-bit lane i is block i. */
+KERN_INLINE __m512i dot4(__m512i w_low, __m512i w_high, const uint8_t *x) {
+        __m512i s = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w_low, _mm512_load_si512(x));
+
+        return _mm512_dpbusd_epi32(s, w_high, _mm512_load_si512(x + 64));
+}
+
+KERN_INLINE __m512i add_pairs32(__m512i a, __m512i b) {
+        return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+}
+
+/* One group of 8 blocks of two rows, lanes as group_lane() says. */
+KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const uint8_t *w0,
+        const uint8_t *w1, __m512i scales_at, const uint8_t *x, size_t x_stride, __mmask16 lanes,
+        __m512 *acc) {
+        __m512i r0[4], r1[4], h;
+        __m512 dw;
+
+        load_group(kind, w0, r0);
+        load_group(kind, w1, r1);
+        h = _mm512_i32gather_epi32(scales_at, w0, 1);
+        dw = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(h));
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++, x += x_stride) {
+                __m512i s01 = add_pairs32(dot4(r0[0], r0[1], x), dot4(r0[2], r0[3], x + 128));
+                __m512i s23 = add_pairs32(dot4(r1[0], r1[1], x), dot4(r1[2], r1[3], x + 128));
+                __m512i sum = _mm512_add_epi32(
+                        _mm512_unpacklo_epi64(s01, s23), _mm512_unpackhi_epi64(s01, s23));
+                __m512i zero = _mm512_slli_epi32(_mm512_load_si512(x + GROUP_SUMS), kind.shift);
+                __m512 d = _mm512_mul_ps(dw, _mm512_load_ps(x + GROUP_SCALES));
+
+                acc[t] = _mm512_mask3_fmadd_ps(
+                        _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, zero)), d, acc[t], lanes);
+        }
+}
+
+/* tree8 of both rows, in elements 0 and 2. */
+KERN_INLINE __m128 tree8x2(__m512 a) {
+        __m512 c = _mm512_add_ps(a, _mm512_permute_ps(a, 0xb1));
+        __m256 d = _mm256_add_ps(_mm512_castps512_ps256(c), _mm512_extractf32x8_ps(c, 1));
+
+        return _mm_add_ps(_mm256_castps256_ps128(d), _mm256_extractf128_ps(d, 1));
+}
+
+KERN_INLINE __m512i scale_offsets(size_t block_size, ptrdiff_t to_row1) {
+        int32_t at[16];
+
+        for (unsigned l = 0; l < 16; l++)
+                at[l] = (int32_t)(group_lane(l) * block_size) + (l % 4 < 2 ? 0 : (int32_t)to_row1);
+        return _mm512_loadu_si512(at);
+}
+
+/* Rows w0 and w1 times n_tokens tokens. */
+KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const uint8_t *w0,
+        const uint8_t *w1, size_t n_blocks, const uint8_t *x, size_t x_stride, float *y, size_t ldy,
+        bool both) {
+        const size_t step = 8 * kind.size;
+        __m512i at = scale_offsets(kind.size, w1 - w0);
+        size_t n_groups = n_blocks / 8, rest = n_blocks % 8;
+        __m512 acc[4];
+
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm512_setzero_ps();
+        for (size_t g = 0; g < n_groups; g++, w0 += step, w1 += step, x += GROUP_SIZE)
+                group(kind, n_tokens, w0, w1, at, x, x_stride, 0xffff, acc);
+        if (rest > 0) {
+                uint8_t tail[2][8 * 34] = {0};
+                __mmask16 lanes = 0;
+
+                memcpy(tail[0], w0, rest * kind.size);
+                memcpy(tail[1], w1, rest * kind.size);
+                for (unsigned l = 0; l < 16; l++)
+                        lanes |= (__mmask16)((group_lane(l) < rest) << l);
+                at = scale_offsets(kind.size, sizeof(tail[0]));
+                group(kind, n_tokens, tail[0], tail[1], at, x, x_stride, lanes, acc);
+        }
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) {
+                __m128 s = tree8x2(acc[t]);
+
+                y[t * ldy] = _mm_cvtss_f32(s);
+                if (both)
+                        y[t * ldy + 1] = _mm_cvtss_f32(_mm_movehl_ps(s, s));
+        }
+}
+
+/* The tokens of one unit in row layout. */
+KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *w,
+        const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy, size_t unit) {
+        size_t n_blocks = w->n_in / KERN_ACT_BLOCK, stride = a->quantised_row_size;
+        const uint8_t *unit_x = kern_act_unit(a, unit);
+
+        y += unit * KERN_ACT_UNIT * ldy;
+        for (size_t o = row0; o < row1; o += 2) {
+                const uint8_t *w0 = (const uint8_t *)w->data + o * w->row_size, *x = unit_x;
+                bool both = o + 1 < row1;
+                const uint8_t *w1 = both ? w0 + w->row_size : w0;
+                size_t n = a->n_tokens - unit * KERN_ACT_UNIT;
+                float *yo = y + o;
+
+                for (; n >= 4; n -= 4, x += 4 * stride, yo += 4 * ldy)
+                        two_rows(kind, 4, w0, w1, n_blocks, x, stride, yo, ldy, both);
+                if (n == 3)
+                        two_rows(kind, 3, w0, w1, n_blocks, x, stride, yo, ldy, both);
+                else if (n == 2)
+                        two_rows(kind, 2, w0, w1, n_blocks, x, stride, yo, ldy, both);
+                else if (n == 1)
+                        two_rows(kind, 1, w0, w1, n_blocks, x, stride, yo, ldy, both);
+        }
+}
+
+static size_t n_packed_units(const struct kern_act *a) {
+        size_t full = a->n_tokens / KERN_ACT_UNIT;
+
+        return full + (a->n_tokens % KERN_ACT_UNIT > ROWS_MAX);
+}
+
+static void matmul_q8_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
+        size_t row1, float *y, size_t ldy) {
+        size_t n = n_packed_units(a);
+
+        if (n > 0)
+                kern_avx512_packed_q8_0(w, a, row0, row1, y, ldy, n);
+        if (n * KERN_ACT_UNIT < a->n_tokens)
+                unit_rows(BLOCK_Q8_0, w, a, row0, row1, y, ldy, n);
+}
+
+static void matmul_q4_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
+        size_t row1, float *y, size_t ldy) {
+        size_t n = n_packed_units(a);
+
+        if (n > 0)
+                kern_avx512_packed_q4_0(w, a, row0, row1, y, ldy, n);
+        if (n * KERN_ACT_UNIT < a->n_tokens)
+                unit_rows(BLOCK_Q4_0, w, a, row0, row1, y, ldy, n);
+}
+
+void kern_avx512_matmul_block(struct kern_ops *ops) {
+        ops->matmul_q8_0 = matmul_q8_0;
+        ops->matmul_q4_0 = matmul_q4_0;
+        ops->act_round = kern_avx512_act_round;
+}

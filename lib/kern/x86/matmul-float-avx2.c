@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Float weights times float activations. Each output has 16 lanes in two registers; a tile is 4
+ * rows by 1 token or 2 rows by 3 tokens.
+ */
+#include "kern/x86/avx2.h"
+#include "quant/quant.h"
+
+#define N_ROWS 4
+#define N_TOKENS 3
+
+KERN_INLINE size_t value_size(enum quant_type type) {
+        return type == QUANT_F32 ? 4 : 2;
+}
+
+KERN_INLINE __m256 load8(enum quant_type type, const uint8_t *p) {
+        __m128i h;
+
+        if (type == QUANT_F32)
+                return _mm256_loadu_ps((const float *)p);
+        h = _mm_loadu_si128((const __m128i *)p);
+        if (type == QUANT_F16)
+                return _mm256_cvtph_ps(h);
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* 16 values of each row and token. */
+KERN_INLINE void step(enum quant_type type, unsigned n_rows, unsigned n_tokens,
+        const uint8_t *const *w, const float *const *x, size_t i, __m256 (*acc)[N_ROWS][2]) {
+        size_t vs = value_size(type);
+
+        KERN_UNROLL for (unsigned h = 0; h < 2; h++) {
+                __m256 v[N_ROWS];
+
+                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) v[r] =
+                        load8(type, w[r] + (i + 8 * h) * vs);
+                KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) {
+                        __m256 xv = _mm256_loadu_ps(x[t] + i + 8 * h);
+
+                        KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) acc[t][r][h] =
+                                _mm256_fmadd_ps(v[r], xv, acc[t][r][h]);
+                }
+        }
+}
+
+/* The last values, fewer than 16, with zeros behind them. */
+KERN_INLINE void last_step(enum quant_type type, unsigned n_rows, unsigned n_tokens,
+        const uint8_t *const *w, const float *const *x, size_t i, size_t n,
+        __m256 (*acc)[N_ROWS][2]) {
+        uint8_t wb[N_ROWS][64] = {0};
+        float xb[N_TOKENS][16] = {0};
+        const uint8_t *wp[N_ROWS];
+        const float *xp[N_TOKENS];
+        size_t vs = value_size(type);
+
+        for (unsigned r = 0; r < n_rows; r++) {
+                memcpy(wb[r], w[r] + i * vs, (n - i) * vs);
+                wp[r] = wb[r];
+        }
+        for (unsigned t = 0; t < n_tokens; t++) {
+                memcpy(xb[t], x[t] + i, (n - i) * sizeof(float));
+                xp[t] = xb[t];
+        }
+        step(type, n_rows, n_tokens, wp, xp, 0, acc);
+}
+
+KERN_INLINE void tile(enum quant_type type, unsigned n_rows, unsigned n_tokens,
+        const uint8_t *const *w, const float *x0, size_t ldx, size_t n, float *y, size_t ldy,
+        size_t rows_to_store) {
+        __m256 acc[N_TOKENS][N_ROWS][2];
+        const float *x[N_TOKENS];
+        size_t i = 0;
+
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) {
+                x[t] = x0 + t * ldx;
+                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) acc[t][r][0] = acc[t][r][1] =
+                        _mm256_setzero_ps();
+        }
+        for (; i + 16 <= n; i += 16)
+                step(type, n_rows, n_tokens, w, x, i, acc);
+        if (i < n)
+                last_step(type, n_rows, n_tokens, w, x, i, n, acc);
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++)
+                KERN_UNROLL for (unsigned r = 0; r < n_rows; r++) if (r < rows_to_store)
+                        y[t * ldy + r] = tree16(acc[t][r][0], acc[t][r][1]);
+}
+
+KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const struct kern_act *a,
+        size_t row0, size_t row1, float *y, size_t ldy) {
+        size_t n_rows = a->n_tokens < N_TOKENS ? 4 : 2, n = w->n_in, ldx = a->ldx;
+
+        for (size_t o = row0; o < row1; o += n_rows) {
+                const uint8_t *p[N_ROWS];
+                size_t t = 0;
+
+                for (size_t r = 0; r < n_rows; r++)
+                        p[r] = (const uint8_t *)w->data +
+                               (o + r < row1 ? o + r : row1 - 1) * w->row_size;
+                if (n_rows == 4) {
+                        for (; t < a->n_tokens; t++)
+                                tile(type, 4, 1, p, a->x + t * ldx, ldx, n, y + t * ldy + o, ldy,
+                                        row1 - o);
+                        continue;
+                }
+                for (; t + 3 <= a->n_tokens; t += 3)
+                        tile(type, 2, 3, p, a->x + t * ldx, ldx, n, y + t * ldy + o, ldy, row1 - o);
+                for (; t < a->n_tokens; t++)
+                        tile(type, 2, 1, p, a->x + t * ldx, ldx, n, y + t * ldy + o, ldy, row1 - o);
+        }
+}
+
+static void matmul_f32(const struct kern_mat *w, const struct kern_act *a, size_t row0, size_t row1,
+        float *y, size_t ldy) {
+        matmul(QUANT_F32, w, a, row0, row1, y, ldy);
+}
+
+static void matmul_f16(const struct kern_mat *w, const struct kern_act *a, size_t row0, size_t row1,
+        float *y, size_t ldy) {
+        matmul(QUANT_F16, w, a, row0, row1, y, ldy);
+}
+
+static void matmul_bf16(const struct kern_mat *w, const struct kern_act *a, size_t row0,
+        size_t row1, float *y, size_t ldy) {
+        matmul(QUANT_BF16, w, a, row0, row1, y, ldy);
+}
+
+void kern_avx2_matmul_float(struct kern_ops *ops) {
+        ops->matmul_f32 = matmul_f32;
+        ops->matmul_f16 = matmul_f16;
+        ops->matmul_bf16 = matmul_bf16;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What the files of lib/model share: the loaded model, the activations of one forward call, and the
+ * row that an architecture puts into the registry.
+ *
+ * An architecture composes building blocks (block-*.h). Loading a block checks its tensors, books
+ * its share of every sequence block (model.block_size) and widens model.dims, from which the
+ * activations are allocated; so a new architecture needs no sizing code of its own.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kern/kern.h"
+#include "model/hparams.h"
+#include "model/model.h"
+#include "model/weights.h"
+#include "quant/quant.h"
+
+/* Part of the fingerprint; rises whenever the sequence of operations below the kernels changes. */
+#define MODEL_ARITHMETIC_VERSION 1
+/* Part of the fingerprint; rises whenever the inside of a sequence block changes. */
+#define MODEL_BLOCK_LAYOUT_VERSION 1
+#define MODEL_BLOCK_TOKENS 32
+
+struct arch {
+        const char *name; /* general.architecture */
+        /* Fills m->impl, m->dims, m->block_size. On failure m->impl may be half-built. */
+        int (*load)(struct model *m, struct err *e);
+        /* From w's batch to w->logits. */
+        void (*forward)(const struct model *m, struct model_work *w);
+        /* Takes NULL and half-built objects. */
+        void (*free)(void *impl);
+};
+extern const struct arch arch_llama;
+
+/* Greatest widths (in floats) that any layer needs; 0 where unused. */
+struct work_dims {
+        size_t n_embd, n_vocab;
+        size_t n_q, n_k, n_v, n_attn; /* queries, keys, values, attention output per token */
+        size_t n_ff;
+        size_t n_rope_pairs;
+        size_t n_expert, n_expert_used;
+        size_t act_n_in[QUANT_N_TYPES]; /* longest row multiplied by a matrix of this type */
+};
+
+struct model {
+        const struct arch *arch;
+        char *name;
+        struct hparams hparams;
+        struct weights weights;
+        struct work_dims dims;
+        enum kern_kv_type kv_type;
+        uint32_t context;
+        size_t block_size;
+        uint64_t n_params, weights_size;
+        struct fingerprint fingerprint;
+        void *impl; /* the architecture's */
+};
+
+/* Settle m->context, once the file's context_length is known. */
+void model_limit_context(struct model *m);
+
+/* Scratch of the experts block. n = max_tokens, k = experts used per token. */
+struct work_moe {
+        float *probs;     /* [n][n_expert] */
+        uint32_t *expert; /* [n][k] chosen, best first */
+        float *weight;    /* [n][k] */
+        uint32_t *slot;   /* [n][k] row of that choice in `out` */
+        uint32_t *token;  /* [n*k] the token of each slot */
+        uint32_t *start;  /* [n_expert + 1] slots of each expert */
+        float *x;         /* [n][n_embd] gathered rows of one expert */
+        float *out;       /* [n*k][n_embd] */
+};
+
+struct model_work {
+        const struct model *model;
+        struct kern *kern;
+        uint32_t max_tokens, max_outputs;
+        void *memory; /* owned; everything below lies in it */
+
+        /* The batch. Layers work on the first n rows; see work_keep_outputs(). */
+        size_t n, n_out;
+        int32_t *token;
+        uint32_t *pos;
+        struct kern_attn_row *rows;
+        uint32_t *output; /* [n_out] rows that want logits, rising */
+
+        float *x;      /* [n][n_embd] residual stream */
+        float *norm;   /* [n][n_embd] */
+        float *branch; /* [n][n_embd] */
+        float *q, *k, *v, *attn;
+        float *gate, *up; /* [n][n_ff] */
+        float *cos, *sin; /* [n][n_rope_pairs] */
+        float *logits;    /* [max_outputs][n_vocab] */
+        void *act[2];     /* scratch of prepared activations */
+        struct work_moe moe;
+};
+
+/* Note that rows of @n_in will be multiplied by @mat (sizes the scratch). */
+void work_dims_mat(struct work_dims *d, const struct kern_mat *mat);
+
+/* Rows to multiply by one or several matrices; prepared once per weight type. */
+struct work_input {
+        const float *x; /* [n][n_in] */
+        size_t n_in, n;
+        void *scratch; /* of model_work.act */
+        bool prepared;
+        uint32_t type;
+        struct kern_act act;
+};
+static inline struct work_input work_input(const float *x, size_t n_in, size_t n, void *scratch) {
+        return (struct work_input){.x = x, .n_in = n_in, .n = n, .scratch = scratch};
+}
+/* y[t][o] = mat * x (+ bias), rows of mat->n_out. */
+void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
+        const float *bias, float *y);
+
+/*
+ * From the last layer's attention on, only rows that want logits matter: move these to the front
+ * of x, norm, rows, cos and sin, and let n = n_out. (A row's bits depend on itself only, so this
+ * changes nothing but time.)
+ */
+void work_keep_outputs(struct model_work *w);

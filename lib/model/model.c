@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "gguf/gguf.h"
+#include "model/internal.h"
+
+/* The registry: one row per architecture. */
+static const struct arch *const archs[] = {
+        &arch_llama,
+};
+
+static int model_find_arch(const struct gguf *g, const struct arch **ret, struct err *e) {
+        struct gguf_str s;
+        int r;
+
+        r = gguf_get_str(g, "general.architecture", &s, e);
+        if (r < 0)
+                return r;
+        if (r == 1)
+                return err_set(e, ERR_FORMAT, "general.architecture is missing");
+        for (size_t i = 0; i < ARRAY_SIZE(archs); i++)
+                if (s.size == strlen(archs[i]->name) && !memcmp(s.data, archs[i]->name, s.size)) {
+                        *ret = archs[i];
+                        return 0;
+                }
+        return err_set(e, ERR_UNSUPPORTED, "architecture '%.*s' is not supported",
+                (int)MIN(s.size, (size_t)64), s.data);
+}
+
+static int model_read_name(struct model *m, const struct gguf *g, struct err *e) {
+        struct gguf_str s = {.data = ""};
+        int r;
+
+        r = gguf_get_str(g, "general.name", &s, e);
+        if (r < 0)
+                return r;
+        m->name = strndup(s.data, s.size);
+        return m->name ? 0 : err_set(e, ERR_NOMEM, "no memory for the model's name");
+}
+
+static void model_count(struct model *m, const struct gguf *g) {
+        for (size_t i = 0; i < gguf_n_tensors(g); i++) {
+                const struct gguf_tensor *t = gguf_tensor_at(g, i);
+
+                m->n_params += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+                m->weights_size += t->size;
+        }
+}
+
+/* Everything that changes a bit of a block's content, besides the tokens. */
+static void model_identify(struct model *m, const struct gguf *g) {
+        uint64_t meta = gguf_hash_meta(g);
+        uint32_t rules[] = {(uint32_t)meta, (uint32_t)(meta >> 32), (uint32_t)m->kv_type,
+                MODEL_BLOCK_TOKENS, MODEL_BLOCK_LAYOUT_VERSION, KERN_ARITHMETIC_VERSION,
+                MODEL_ARITHMETIC_VERSION};
+        uint8_t bytes[sizeof(rules)];
+
+        for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+                for (size_t b = 0; b < 4; b++)
+                        bytes[4 * i + b] = (uint8_t)(rules[i] >> (8 * b));
+        m->fingerprint.weights = gguf_hash_data(g);
+        m->fingerprint.rules = hash64(bytes, sizeof(bytes), 0);
+}
+
+void model_limit_context(struct model *m) {
+        if (!m->context || m->context > m->hparams.context_train)
+                m->context = m->hparams.context_train;
+}
+
+int model_open(
+        struct model **ret, const struct gguf *g, const struct model_options *o, struct err *e) {
+        _cleanup_(model_freep) struct model *m = NULL;
+        int r;
+
+        m = calloc(1, sizeof(*m));
+        if (!m)
+                return err_set(e, ERR_NOMEM, "no memory for a model");
+        r = model_find_arch(g, &m->arch, e);
+        if (r < 0)
+                return r;
+        if (!gguf_n_tensors(g))
+                return err_set(e, ERR_FORMAT, "the file holds a vocabulary only, no tensors");
+        r = model_read_name(m, g, e);
+        if (r < 0)
+                return r;
+        m->hparams.gguf = m->weights.gguf = g;
+        m->hparams.arch = m->arch->name;
+        m->kv_type = o->kv_type;
+        m->context = o->context;
+        r = m->arch->load(m, e);
+        if (r < 0)
+                return r;
+        model_count(m, g);
+        model_identify(m, g);
+        *ret = TAKE_PTR(m);
+        return 0;
+}
+
+struct model *model_free(struct model *m) {
+        if (!m)
+                return NULL;
+        if (m->arch)
+                m->arch->free(m->impl);
+        weights_deinit(&m->weights);
+        free(m->name);
+        free(m);
+        return NULL;
+}
+
+void model_info(const struct model *m, struct model_info *ret) {
+        const struct hparams *h = &m->hparams;
+
+        *ret = (struct model_info){
+                .arch = m->arch->name,
+                .name = m->name,
+                .n_vocab = h->n_vocab,
+                .n_layer = h->n_layer,
+                .n_embd = h->n_embd,
+                .n_head = h->n_head[0],
+                .n_kv_head = h->n_kv_head[0],
+                .head_dim = h->head_dim_k,
+                .n_ff = h->n_expert ? h->n_ff_expert : h->n_ff[0],
+                .n_expert = h->n_expert,
+                .n_expert_used = h->n_expert_used,
+                .context = m->context,
+                .context_train = h->context_train,
+                .n_params = m->n_params,
+                .weights_size = m->weights_size,
+                .block_tokens = MODEL_BLOCK_TOKENS,
+                .block_size = m->block_size,
+                .fingerprint = m->fingerprint,
+        };
+}

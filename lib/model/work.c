@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/util.h"
+#include "model/internal.h"
+#include "seq/seq.h"
+
+/*
+ * The memory of a model_work is one allocation. The same walk computes its size (base = 0) and
+ * places the pointers, so that model_work_size() is exact by construction.
+ */
+struct plan {
+        uintptr_t base;
+        size_t used;
+        bool overflow;
+};
+
+static void *plan_take(struct plan *p, size_t a, size_t b, size_t elem) {
+        size_t n, end;
+        void *r = p->base ? (void *)(p->base + p->used) : NULL;
+
+        if (mul_overflow(a, b, &n) || mul_overflow(n, elem, &n) || n > SIZE_MAX - 64 ||
+                add_overflow(p->used, align_up(n, 64), &end)) {
+                p->overflow = true;
+                return NULL;
+        }
+        p->used = end;
+        return r;
+}
+
+static void plan_floats(struct plan *p, float **ret, size_t rows, size_t width) {
+        *ret = plan_take(p, rows, width, sizeof(float));
+}
+
+static void plan_moe(struct plan *p, struct work_moe *w, const struct work_dims *d, size_t n) {
+        size_t k = d->n_expert_used;
+
+        if (!d->n_expert)
+                return;
+        plan_floats(p, &w->probs, n, d->n_expert);
+        plan_floats(p, &w->weight, n, k);
+        plan_floats(p, &w->x, n, d->n_embd);
+        w->expert = plan_take(p, n, k, sizeof(*w->expert));
+        w->slot = plan_take(p, n, k, sizeof(*w->slot));
+        w->token = plan_take(p, n, k, sizeof(*w->token));
+        w->start = plan_take(p, d->n_expert + 1, 1, sizeof(*w->start));
+        w->out = plan_take(p, n * k, d->n_embd, sizeof(*w->out));
+}
+
+static size_t plan_act_size(const struct work_dims *d, size_t n) {
+        size_t size = 0;
+
+        for (uint32_t type = 0; type < QUANT_N_TYPES; type++)
+                if (d->act_n_in[type])
+                        size = MAX(size, kern_act_size(type, d->act_n_in[type], n));
+        return size;
+}
+
+/* Bytes; SIZE_MAX if they do not fit a size_t. */
+static size_t work_plan(struct model_work *w, const struct work_dims *d, uint32_t max_tokens,
+        uint32_t max_outputs) {
+        struct plan p = {.base = (uintptr_t)w->memory};
+        size_t n = max_tokens, act = plan_act_size(d, n);
+
+        w->token = plan_take(&p, n, 1, sizeof(*w->token));
+        w->pos = plan_take(&p, n, 1, sizeof(*w->pos));
+        w->rows = plan_take(&p, n, 1, sizeof(*w->rows));
+        w->output = plan_take(&p, n, 1, sizeof(*w->output));
+        plan_floats(&p, &w->x, n, d->n_embd);
+        plan_floats(&p, &w->norm, n, d->n_embd);
+        plan_floats(&p, &w->branch, n, d->n_embd);
+        plan_floats(&p, &w->q, n, d->n_q);
+        plan_floats(&p, &w->k, n, d->n_k);
+        plan_floats(&p, &w->v, n, d->n_v);
+        plan_floats(&p, &w->attn, n, d->n_attn);
+        plan_floats(&p, &w->gate, n, d->n_ff);
+        plan_floats(&p, &w->up, n, d->n_ff);
+        plan_floats(&p, &w->cos, n, d->n_rope_pairs);
+        plan_floats(&p, &w->sin, n, d->n_rope_pairs);
+        plan_floats(&p, &w->logits, max_outputs, d->n_vocab);
+        for (size_t i = 0; i < ARRAY_SIZE(w->act); i++)
+                w->act[i] = plan_take(&p, act, 1, 1);
+        plan_moe(&p, &w->moe, d, n);
+        return p.overflow ? SIZE_MAX : p.used;
+}
+
+size_t model_work_size(const struct model *m, uint32_t max_tokens, uint32_t max_outputs) {
+        struct model_work w = {0};
+        size_t size = work_plan(&w, &m->dims, max_tokens, max_outputs);
+
+        return size > SIZE_MAX - sizeof(w) ? SIZE_MAX : size + sizeof(w);
+}
+
+int model_work_new(struct model_work **ret, const struct model *m, struct kern *k,
+        uint32_t max_tokens, uint32_t max_outputs, struct err *e) {
+        _cleanup_(model_work_freep) struct model_work *w = NULL;
+        size_t size;
+
+        if (!max_tokens || !max_outputs || max_outputs > max_tokens)
+                return err_set(e, ERR_INVALID,
+                        "a batch of %u tokens with %u outputs makes no sense", max_tokens,
+                        max_outputs);
+        w = calloc(1, sizeof(*w));
+        if (!w)
+                return err_set(e, ERR_NOMEM, "no memory for activations");
+        size = work_plan(w, &m->dims, max_tokens, max_outputs);
+        if (size == SIZE_MAX)
+                return err_set(e, ERR_LIMIT, "activations of %u tokens are too large", max_tokens);
+        w->memory = aligned_alloc(64, size);
+        if (!w->memory)
+                return err_set(e, ERR_NOMEM, "no memory for %zu bytes of activations", size);
+        work_plan(w, &m->dims, max_tokens, max_outputs);
+        w->model = m;
+        w->kern = k;
+        w->max_tokens = max_tokens;
+        w->max_outputs = max_outputs;
+        *ret = TAKE_PTR(w);
+        return 0;
+}
+
+struct model_work *model_work_free(struct model_work *w) {
+        if (!w)
+                return NULL;
+        free(w->memory);
+        free(w);
+        return NULL;
+}
+
+void work_dims_mat(struct work_dims *d, const struct kern_mat *mat) {
+        assert(mat->type < QUANT_N_TYPES);
+        d->act_n_in[mat->type] = MAX(d->act_n_in[mat->type], mat->n_in);
+}
+
+void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
+        const float *bias, float *y) {
+        if (!in->prepared || in->type != mat->type) {
+                kern_act_prepare(w->kern, &in->act, mat->type, in->x, in->n_in, in->n_in, in->n,
+                        in->scratch);
+                in->type = mat->type;
+                in->prepared = true;
+        }
+        kern_matmul(w->kern, mat, &in->act, bias, y, mat->n_out);
+}
+
+static void work_move_row(float *base, size_t to, size_t from, size_t width) {
+        memcpy(base + to * width, base + from * width, width * sizeof(*base));
+}
+
+void work_keep_outputs(struct model_work *w) {
+        const struct work_dims *d = &w->model->dims;
+
+        for (size_t i = 0; i < w->n_out; i++) {
+                size_t from = w->output[i];
+
+                if (from == i)
+                        continue;
+                work_move_row(w->x, i, from, d->n_embd);
+                work_move_row(w->norm, i, from, d->n_embd);
+                work_move_row(w->cos, i, from, d->n_rope_pairs);
+                work_move_row(w->sin, i, from, d->n_rope_pairs);
+                w->rows[i] = w->rows[from];
+                w->output[i] = (uint32_t)i;
+        }
+        w->n = w->n_out;
+}
+
+void model_forward(struct model_work *w, const struct model_token *batch, size_t n) {
+        assert(n >= 1 && n <= w->max_tokens);
+        w->n = n;
+        w->n_out = 0;
+        for (size_t i = 0; i < n; i++) {
+                w->token[i] = batch[i].token;
+                w->pos[i] = batch[i].pos;
+                w->rows[i] = (struct kern_attn_row){
+                        .blocks = seq_table(batch[i].seq), .pos = batch[i].pos};
+                if (batch[i].want_logits)
+                        w->output[w->n_out++] = (uint32_t)i;
+        }
+        assert(w->n_out <= w->max_outputs);
+        w->model->arch->forward(w->model, w);
+}
+
+const float *model_logits(const struct model_work *w, size_t i) {
+        assert(i < w->n_out);
+        return w->logits + i * w->model->dims.n_vocab;
+}

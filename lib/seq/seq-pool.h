@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What the two halves of seq share: pool.c makes blocks, seq.c puts them into tables. */
+#include "base/list.h"
+#include "seq/seq.h"
+
+struct seq_slab;
+
+/* One slot of a slab; lives as long as its slab, whether the slot is taken or free. */
+struct seq_block {
+        struct list link; /* in the slab's free list or the pool's unreturned list while free */
+        struct seq_slab *slab;
+        void *data;
+        uint64_t tag;
+        uint32_t n_refs; /* 0: free */
+        bool charged;    /* the ledger holds this slot's bytes */
+};
+
+/* Take @n fresh blocks (one reference each) into ret[0..n), or none. 0, SEQ_FULL, -ERR_NOMEM. */
+int seq_pool_take(struct seq_pool *p, struct seq_block **ret, size_t n, struct err *e);
+/* What the budget could hold if nothing else were in it: asking for more is hopeless. */
+size_t seq_pool_max_blocks(const struct seq_pool *p);
+/* A fresh block becomes a copy of @src (content only; the tag stays 0). */
+void seq_pool_copy(struct seq_block *dst, const struct seq_block *src);
+/* Count a fork, for the statistics. */
+void seq_pool_note_fork(struct seq_pool *p);

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "spill/files.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/map.h"
+
+void spill_file_name(uint64_t key, char ret[SPILL_NAME_SIZE]) {
+        snprintf(ret, SPILL_NAME_SIZE, "%016" PRIx64 ".kv", key);
+}
+
+bool spill_file_parse_name(const char *name, uint64_t *ret_key) {
+        static const char digits[] = "0123456789abcdef";
+        uint64_t key = 0;
+
+        for (size_t i = 0; i < 16; i++) {
+                const char *d = name[i] ? strchr(digits, name[i]) : NULL;
+
+                if (!d)
+                        return false;
+                key = key << 4 | (uint64_t)(d - digits);
+        }
+        if (strcmp(name + 16, ".kv") != 0)
+                return false;
+        *ret_key = key;
+        return true;
+}
+
+struct spill_file *spill_file_find(struct spill *s, uint64_t key) {
+        return map_get_u64(s->files, key);
+}
+
+int spill_file_new(struct spill *s, uint64_t key, struct spill_file **ret, struct err *e) {
+        struct spill_file *f = calloc(1, sizeof(*f));
+        int r;
+
+        if (!f)
+                return err_set(e, ERR_NOMEM, "no memory for a spill file");
+        f->key = key;
+        f->fd = -1;
+        list_init(&f->idle);
+        r = map_add_u64(s->files, key, f, e);
+        if (r < 0) {
+                free(f);
+                return r;
+        }
+        assert(r == 0);
+        *ret = f;
+        return 0;
+}
+
+static void file_close(struct spill *s, struct spill_file *f) {
+        if (f->fd < 0)
+                return;
+        list_unlink(&f->idle);
+        if (!s->options.keep_cached)
+                (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
+        close(f->fd);
+        f->fd = -1;
+        s->n_open--;
+}
+
+void spill_file_free(struct spill *s, struct spill_file *f) {
+        file_close(s, f);
+        spill_pages_deinit(&f->pages);
+        free(f);
+}
+
+/* Close the file that was idle for longest; false if none is idle. */
+static bool close_one(struct spill *s) {
+        if (list_empty(&s->idle))
+                return false;
+        file_close(s, list_entry(s->idle.next, struct spill_file, idle));
+        return true;
+}
+
+static int file_open(struct spill *s, struct spill_file *f, bool create, struct err *e) {
+        _cleanup_(closep) int fd = -1;
+        char name[SPILL_NAME_SIZE];
+        int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+        struct stat st;
+
+        if (create)
+                flags |= O_CREAT | (f->made ? 0 : O_TRUNC);
+        spill_file_name(f->key, name);
+        while (s->n_open >= s->options.max_open_files && close_one(s))
+                ;
+        do {
+                fd = openat(s->dir_fd, name, flags, 0600);
+        } while (fd < 0 &&
+                 (errno == EINTR || ((errno == EMFILE || errno == ENFILE) && close_one(s))));
+        if (fd < 0 && errno == ENOENT)
+                return err_set(e, ERR_CORRUPT, "the file is missing");
+        if (fd < 0 && (errno == ENOSPC || errno == EDQUOT))
+                return err_set(e, ERR_LIMIT, "cannot create the file: %s", strerror(errno));
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return err_set(e, ERR_SYS, "cannot open the file");
+        if (!S_ISREG(st.st_mode))
+                return err_set(e, ERR_CORRUPT, "this is not a regular file");
+        /* Records are read whole; what lies beside them is not wanted. */
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+        f->fd = TAKE_FD(fd);
+        f->made = true;
+        s->n_open++;
+        return 0;
+}
+
+int spill_file_pin(struct spill *s, struct spill_file *f, bool create, struct err *e) {
+        int r;
+
+        if (f->fd < 0) {
+                r = file_open(s, f, create, e);
+                if (r < 0)
+                        return r;
+        }
+        list_unlink(&f->idle);
+        f->n_users++;
+        return 0;
+}
+
+void spill_file_unpin(struct spill *s, struct spill_file *f) {
+        assert(f->n_users > 0);
+        if (--f->n_users > 0)
+                return;
+        if (f->gone)
+                spill_file_free(s, f);
+        else
+                list_append(&s->idle, &f->idle);
+}
+
+void spill_file_charge(struct spill *s, struct spill_file *f, uint64_t size) {
+        f->disk_size += size;
+        s->stats.disk_size += size;
+}
+
+void spill_file_discharge(struct spill *s, struct spill_file *f, uint64_t size) {
+        assert(size <= f->disk_size && size <= s->stats.disk_size);
+        f->disk_size -= size;
+        s->stats.disk_size -= size;
+}
+
+bool spill_file_drop_if_empty(struct spill *s, struct spill_file *f) {
+        char name[SPILL_NAME_SIZE];
+
+        if (f->gone || f->n_records > 0 || f->n_pending > 0)
+                return false;
+        spill_file_name(f->key, name);
+        /* If it cannot go (a read-only file system) it stays known, and its bytes accounted for. */
+        if (f->made && unlinkat(s->dir_fd, name, 0) < 0 && errno != ENOENT)
+                return false;
+        spill_file_discharge(s, f, f->disk_size);
+        map_remove_u64(s->files, f->key);
+        f->gone = true;
+        if (f->n_users == 0)
+                spill_file_free(s, f);
+        return true;
+}
+
+/* Step over the first @done bytes of the vector. */
+static void iov_skip(struct iovec **iov, int *n, size_t done) {
+        while (*n > 0 && done >= (*iov)->iov_len) {
+                done -= (*iov)->iov_len;
+                (*iov)++;
+                (*n)--;
+        }
+        if (*n > 0) {
+                (*iov)->iov_base = (char *)(*iov)->iov_base + done;
+                (*iov)->iov_len -= done;
+        }
+}
+
+int spill_io_read(int fd, struct iovec *iov, int n, uint64_t offset, struct err *e) {
+        iov_skip(&iov, &n, 0);
+        while (n > 0) {
+                ssize_t r = preadv(fd, iov, n, (off_t)offset);
+
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r < 0)
+                        return err_set(e, ERR_SYS, "cannot read");
+                if (r == 0)
+                        return err_set(e, ERR_CORRUPT, "the file ends early");
+                offset += (uint64_t)r;
+                iov_skip(&iov, &n, (size_t)r);
+        }
+        return 0;
+}
+
+int spill_io_write(int fd, struct iovec *iov, int n, uint64_t offset, struct err *e) {
+        iov_skip(&iov, &n, 0);
+        while (n > 0) {
+                ssize_t r = pwritev(fd, iov, n, (off_t)offset);
+
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+                        return err_set(e, ERR_LIMIT, "cannot write: %s", strerror(errno));
+                if (r < 0)
+                        return err_set(e, ERR_SYS, "cannot write");
+                if (r == 0)
+                        return err_set(e, ERR_LIMIT, "cannot write: the file takes no more");
+                offset += (uint64_t)r;
+                iov_skip(&iov, &n, (size_t)r);
+        }
+        return 0;
+}
+
+bool spill_io_punch(int fd, uint64_t offset, uint64_t size) {
+        int r;
+
+        do {
+                r = fallocate(
+                        fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+        } while (r < 0 && errno == EINTR);
+        return r == 0;
+}

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "store/store-private.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How often a chosen name may be taken before the daemon gives up to choose one. */
+#define NAME_ATTEMPTS 1000
+
+static int check_name(const char *name, struct err *e) {
+        size_t n = strnlen(name, STORE_NAME_MAX + 1);
+
+        if (n > STORE_NAME_MAX)
+                return err_set(e, ERR_INVALID, "a name has at most %d bytes", STORE_NAME_MAX);
+        if (!utf8_valid(name, n))
+                return err_set(e, ERR_INVALID, "a name is UTF-8");
+        return 0;
+}
+
+/* SQLite has no NaN: it would come back as "unset". */
+static int check_sampling(const struct sampling *s, struct err *e) {
+        const float floats[] = {s->temperature, s->top_p, s->min_p, s->repetition_penalty,
+                s->presence_penalty, s->frequency_penalty};
+        static const uint32_t bits[] = {SAMPLING_TEMPERATURE, SAMPLING_TOP_P, SAMPLING_MIN_P,
+                SAMPLING_REPETITION, SAMPLING_PRESENCE, SAMPLING_FREQUENCY};
+
+        for (size_t i = 0; i < ARRAY_SIZE(floats); i++)
+                if ((s->has & bits[i]) && isnan(floats[i]))
+                        return err_set(e, ERR_INVALID, "a sampling setting is not a number");
+        if (!(s->has & SAMPLING_BIASES))
+                return 0;
+        if (s->n_biases > SAMPLING_MAX_BIASES)
+                return err_set(e, ERR_INVALID, "more than %d biases", SAMPLING_MAX_BIASES);
+        for (uint32_t i = 0; i < s->n_biases; i++)
+                if (isnan(s->biases[i].bias))
+                        return err_set(e, ERR_INVALID, "a bias is not a number");
+        return 0;
+}
+
+static void put_le32(uint8_t *p, uint32_t v) {
+        p[0] = (uint8_t)v;
+        p[1] = (uint8_t)(v >> 8);
+        p[2] = (uint8_t)(v >> 16);
+        p[3] = (uint8_t)(v >> 24);
+}
+
+static uint32_t get_le32(const uint8_t *p) {
+        return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+#define BIASES_SIZE (SAMPLING_MAX_BIASES * 8)
+
+/* Ten columns; @blob [BIASES_SIZE] must live as long as the query. */
+static void bind_sampling(struct query *q, const struct sampling *s, uint8_t *blob) {
+#define OPTIONAL(bit, call)                                                                        \
+        if (s->has & (bit))                                                                        \
+                call;                                                                              \
+        else                                                                                       \
+                query_bind_null(q)
+        OPTIONAL(SAMPLING_TEMPERATURE, query_bind_float(q, s->temperature));
+        OPTIONAL(SAMPLING_TOP_K, query_bind_i64(q, s->top_k));
+        OPTIONAL(SAMPLING_TOP_P, query_bind_float(q, s->top_p));
+        OPTIONAL(SAMPLING_MIN_P, query_bind_float(q, s->min_p));
+        OPTIONAL(SAMPLING_REPETITION, query_bind_float(q, s->repetition_penalty));
+        OPTIONAL(SAMPLING_PRESENCE, query_bind_float(q, s->presence_penalty));
+        OPTIONAL(SAMPLING_FREQUENCY, query_bind_float(q, s->frequency_penalty));
+        OPTIONAL(SAMPLING_LAST_N, query_bind_i64(q, s->penalty_last_n));
+        OPTIONAL(SAMPLING_SEED, query_bind_u64(q, s->seed));
+        for (uint32_t i = 0; (s->has & SAMPLING_BIASES) && i < s->n_biases; i++) {
+                uint32_t bits;
+
+                memcpy(&bits, &s->biases[i].bias, sizeof(bits));
+                put_le32(blob + 8 * i, (uint32_t)s->biases[i].token);
+                put_le32(blob + 8 * i + 4, bits);
+        }
+        OPTIONAL(SAMPLING_BIASES, query_bind_blob(q, blob, (size_t)s->n_biases * 8));
+#undef OPTIONAL
+}
+
+static void read_biases(struct query *q, int col, struct sampling *s) {
+        size_t n;
+        const uint8_t *p = query_bytes(q, col, &n);
+
+        if (n % 8 || n > BIASES_SIZE) {
+                query_bad(q, col);
+                return;
+        }
+        s->has |= SAMPLING_BIASES;
+        s->n_biases = (uint32_t)(n / 8);
+        for (uint32_t i = 0; i < s->n_biases; i++) {
+                uint32_t bits = get_le32(p + 8 * i + 4);
+
+                s->biases[i].token = (int32_t)get_le32(p + 8 * i);
+                memcpy(&s->biases[i].bias, &bits, sizeof(bits));
+                if (isnan(s->biases[i].bias))
+                        query_bad(q, col);
+        }
+}
+
+static void read_sampling(struct query *q, int col, struct sampling *s) {
+#define OPTIONAL(bit, field, call)                                                                 \
+        if (!query_is_null(q, col)) {                                                              \
+                s->has |= (bit);                                                                   \
+                s->field = call(q, col);                                                           \
+        }                                                                                          \
+        col++
+        *s = (struct sampling){};
+        OPTIONAL(SAMPLING_TEMPERATURE, temperature, query_float);
+        OPTIONAL(SAMPLING_TOP_K, top_k, query_u32);
+        OPTIONAL(SAMPLING_TOP_P, top_p, query_float);
+        OPTIONAL(SAMPLING_MIN_P, min_p, query_float);
+        OPTIONAL(SAMPLING_REPETITION, repetition_penalty, query_float);
+        OPTIONAL(SAMPLING_PRESENCE, presence_penalty, query_float);
+        OPTIONAL(SAMPLING_FREQUENCY, frequency_penalty, query_float);
+        OPTIONAL(SAMPLING_LAST_N, penalty_last_n, query_u32);
+        OPTIONAL(SAMPLING_SEED, seed, query_u64);
+#undef OPTIONAL
+        if (!query_is_null(q, col))
+                read_biases(q, col, s);
+}
+
+/* The present row of a query over CONV_COLUMNS. */
+static int read_row(struct query *q, struct store_conv *c, struct err *e) {
+        const char *name;
+        size_t n;
+
+        *c = (struct store_conv){
+                .id = query_number(q, 0, INT64_MAX),
+                .uid = query_u32(q, 1),
+                .parent = query_number(q, 3, INT64_MAX),
+                .fork_pos = query_u32(q, 4),
+                .revision = query_number(q, 5, INT64_MAX),
+                .n_tokens = query_u32(q, 6),
+                .n_turns = query_u32(q, 7),
+                .created_usec = query_number(q, 8, INT64_MAX),
+                .updated_usec = query_number(q, 9, INT64_MAX),
+                .model.weights = query_u64(q, 10),
+                .model.rules = query_u64(q, 11),
+                .vocab = query_u64(q, 12),
+        };
+        name = query_bytes(q, 2, &n);
+        if (n == 0 || n > STORE_NAME_MAX || memchr(name, 0, n) || !utf8_valid(name, n))
+                query_bad(q, 2);
+        else
+                memcpy(c->name, name, n);
+        if (c->id == 0)
+                query_bad(q, 0);
+        if (c->revision == 0)
+                query_bad(q, 5);
+        read_sampling(q, 13, &c->sampling);
+        return query_check(q, e);
+}
+
+int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e) {
+        _query_ q = {};
+        int r;
+
+        if (!store_id_possible(id))
+                return err_set(e, ERR_NOT_FOUND, "no conversation %llu", (unsigned long long)id);
+        r = query_begin(&q, s, STMT_CONV_BY_ID, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return err_set(e, ERR_NOT_FOUND, "no conversation %llu", (unsigned long long)id);
+        return read_row(&q, ret, e);
+}
+
+/* 1 if @uid has a conversation of that name, else 0. */
+static int name_taken(struct store *s, uint32_t uid, const char *name, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_NAME_TAKEN, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, uid);
+        query_bind_text(&q, name, strlen(name));
+        return query_step(&q, e);
+}
+
+static int next_id(struct store *s, uint64_t *ret, struct err *e) {
+        _query_ q = {};
+        uint64_t id;
+        int r = query_begin(&q, s, STMT_CONV_NEXT_ID, e);
+
+        if (r < 0)
+                return r;
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        id = query_number(&q, 0, INT64_MAX);
+        r = query_check(&q, e);
+        if (r < 0)
+                return r;
+        if (id == 0)
+                return err_set(e, ERR_CORRUPT, "register is damaged: no next id");
+        *ret = id;
+        return 0;
+}
+
+/* Fill in id and name for a new row. */
+static int choose_identity(struct store *s, struct store_conv *c, struct err *e) {
+        int r = next_id(s, &c->id, e);
+
+        if (r < 0)
+                return r;
+        if (c->name[0]) {
+                r = name_taken(s, c->uid, c->name, e);
+                if (r > 0)
+                        return err_set(e, ERR_EXISTS, "a conversation '%s' exists", c->name);
+                return r;
+        }
+        for (unsigned i = 1; i <= NAME_ATTEMPTS; i++) {
+                if (i == 1)
+                        snprintf(c->name, sizeof(c->name), "chat-%llu", (unsigned long long)c->id);
+                else
+                        snprintf(c->name, sizeof(c->name), "chat-%llu-%u",
+                                (unsigned long long)c->id, i);
+                r = name_taken(s, c->uid, c->name, e);
+                if (r <= 0)
+                        return r;
+        }
+        return err_set(e, ERR_EXISTS, "no free name could be chosen");
+}
+
+static int insert_row(struct store *s, const struct store_conv *c, struct err *e) {
+        uint8_t blob[BIASES_SIZE];
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_INSERT, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, c->id);
+        query_bind_i64(&q, c->uid);
+        query_bind_text(&q, c->name, strlen(c->name));
+        query_bind_u64(&q, c->parent);
+        query_bind_i64(&q, c->fork_pos);
+        query_bind_u64(&q, c->revision);
+        query_bind_i64(&q, c->n_tokens);
+        query_bind_i64(&q, c->n_turns);
+        query_bind_u64(&q, c->created_usec);
+        query_bind_u64(&q, c->updated_usec);
+        query_bind_u64(&q, c->model.weights);
+        query_bind_u64(&q, c->model.rules);
+        query_bind_u64(&q, c->vocab);
+        bind_sampling(&q, &c->sampling, blob);
+        return query_run(&q, e);
+}
+
+int conv_set_extent(struct store *s, const struct store_conv *c, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_SET_EXTENT, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, c->revision);
+        query_bind_i64(&q, c->n_tokens);
+        query_bind_i64(&q, c->n_turns);
+        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, c->id);
+        return query_run(&q, e);
+}
+
+/* What a caller gives for a new conversation. */
+static int check_new(const struct store_conv *c, struct err *e) {
+        int r = check_name(c->name, e);
+
+        if (r < 0)
+                return r;
+        if (c->uid == STORE_UID_ANY)
+                return err_set(e, ERR_INVALID, "a conversation belongs to one uid");
+        if (c->parent > INT64_MAX)
+                return err_set(e, ERR_INVALID, "impossible parent");
+        return check_sampling(&c->sampling, e);
+}
+
+int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        struct store_conv made = *c;
+        int r;
+
+        r = check_new(c, e);
+        if (r < 0)
+                return r;
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = choose_identity(s, &made, e);
+        if (r < 0)
+                return r;
+        made.revision = 1;
+        made.created_usec = made.updated_usec = clock_realtime_usec();
+        made.n_tokens = made.n_turns = 0;
+        r = insert_row(s, &made, e);
+        if (r < 0)
+                return r;
+        r = turns_insert(s, &made, turns, n_turns, tokens, n_tokens, e);
+        if (r < 0)
+                return r;
+        r = conv_set_extent(s, &made, e);
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        *c = made;
+        return 0;
+}
+
+static int copy_turns(
+        struct store *s, uint64_t from, uint64_t to, uint32_t n_turns, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_COPY, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, to);
+        query_bind_u64(&q, from);
+        query_bind_i64(&q, n_turns);
+        return query_run(&q, e);
+}
+
+/* The child's row as it will be, from the parent's. */
+static int shape_child(struct store *s, const struct store_conv *parent, uint32_t n_turns,
+        struct store_conv *child, struct err *e) {
+        struct store_conv made = *parent;
+        int r;
+
+        if (n_turns > parent->n_turns)
+                return err_set(e, ERR_INVALID, "conversation has %u turns, not %u", parent->n_turns,
+                        n_turns);
+        r = turns_extent(s, parent->id, n_turns, &made.n_tokens, e);
+        if (r < 0)
+                return r;
+        memcpy(made.name, child->name, sizeof(made.name));
+        made.parent = parent->id;
+        made.fork_pos = made.n_tokens;
+        made.n_turns = n_turns;
+        made.revision = 1;
+        made.created_usec = made.updated_usec = clock_realtime_usec();
+        r = choose_identity(s, &made, e);
+        if (r < 0)
+                return r;
+        *child = made;
+        return 0;
+}
+
+int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns, struct store_conv *child,
+        struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        struct store_conv from, made = *child;
+        int r;
+
+        r = check_name(child->name, e);
+        if (r < 0)
+                return r;
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = conv_read(s, parent, &from, e);
+        if (r < 0)
+                return r;
+        r = shape_child(s, &from, n_turns, &made, e);
+        if (r < 0)
+                return r;
+        r = insert_row(s, &made, e);
+        if (r < 0)
+                return r;
+        r = copy_turns(s, parent, made.id, n_turns, e);
+        if (r < 0)
+                return r;
+        r = links_copy(s, parent, made.id, made.n_tokens, e);
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        *child = made;
+        return 0;
+}
+
+static int get_by_name(
+        struct store *s, uint32_t uid, const char *name, struct store_conv *ret, struct err *e) {
+        bool any = uid == STORE_UID_ANY;
+        struct store_conv c;
+        _query_ q = {};
+        int r;
+
+        r = query_begin(&q, s, any ? STMT_CONV_BY_NAME_ANY : STMT_CONV_BY_NAME, e);
+        if (r < 0)
+                return r;
+        query_bind_text(&q, name, strlen(name));
+        if (!any)
+                query_bind_i64(&q, uid);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return err_set(e, ERR_NOT_FOUND, "no conversation '%s'", name);
+        r = read_row(&q, &c, e);
+        if (r < 0)
+                return r;
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        if (r > 0)
+                return err_set(e, ERR_INVALID, "several users have a conversation '%s'", name);
+        *ret = c;
+        return 0;
+}
+
+int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
+        struct store_conv *ret, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        struct store_conv c;
+        int r;
+
+        if (id == 0)
+                return get_by_name(s, uid, name ? name : "", ret, e);
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        /* Somebody else's is as unknown as one that does not exist. */
+        if (uid != STORE_UID_ANY && c.uid != uid)
+                return err_set(e, ERR_NOT_FOUND, "no conversation %llu", (unsigned long long)id);
+        *ret = c;
+        return 0;
+}
+
+int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
+        size_t max, size_t *ret_n, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        bool any = uid == STORE_UID_ANY;
+        _query_ q = {};
+        size_t n = 0;
+        int r;
+
+        r = query_begin(&q, s, any ? STMT_CONV_LIST_ANY : STMT_CONV_LIST, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, MIN(after, (uint64_t)INT64_MAX));
+        if (!any)
+                query_bind_i64(&q, uid);
+        query_bind_u64(&q, MIN((uint64_t)max, (uint64_t)INT64_MAX));
+        while (n < max) {
+                r = query_step(&q, e);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        break;
+                r = read_row(&q, &out[n], e);
+                if (r < 0)
+                        return r;
+                n++;
+        }
+        *ret_n = n;
+        return 0;
+}
+
+int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        bool any = uid == STORE_UID_ANY;
+        _query_ q = {};
+        uint64_t n;
+        int r;
+
+        r = query_begin(&q, s, any ? STMT_CONV_COUNT_ANY : STMT_CONV_COUNT, e);
+        if (r < 0)
+                return r;
+        if (!any)
+                query_bind_i64(&q, uid);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        n = query_number(&q, 0, INT64_MAX);
+        r = query_check(&q, e);
+        if (r < 0)
+                return r;
+        *ret = n;
+        return 0;
+}
+
+static int set_name(struct store *s, const struct store_conv *c, const char *name, struct err *e) {
+        _query_ q = {};
+        int r;
+
+        if (strcmp(c->name, name) == 0)
+                return 0;
+        r = name_taken(s, c->uid, name, e);
+        if (r > 0)
+                return err_set(e, ERR_EXISTS, "a conversation '%s' exists", name);
+        if (r < 0)
+                return r;
+        r = query_begin(&q, s, STMT_CONV_SET_NAME, e);
+        if (r < 0)
+                return r;
+        query_bind_text(&q, name, strlen(name));
+        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, c->id);
+        return query_run(&q, e);
+}
+
+static int set_sampling(
+        struct store *s, uint64_t id, const struct sampling *sampling, struct err *e) {
+        uint8_t blob[BIASES_SIZE];
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_SET_SAMPLING, e);
+
+        if (r < 0)
+                return r;
+        bind_sampling(&q, sampling, blob);
+        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, id);
+        return query_run(&q, e);
+}
+
+int store_conv_update(struct store *s, uint64_t id, const char *name,
+        const struct sampling *sampling, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        struct store_conv c;
+        int r;
+
+        if (name) {
+                r = check_name(name, e);
+                if (r < 0)
+                        return r;
+                if (!*name)
+                        return err_set(e, ERR_INVALID, "a name has at least one byte");
+        }
+        if (sampling) {
+                r = check_sampling(sampling, e);
+                if (r < 0)
+                        return r;
+        }
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        r = name ? set_name(s, &c, name, e) : 0;
+        if (r < 0)
+                return r;
+        r = sampling ? set_sampling(s, id, sampling, e) : 0;
+        if (r < 0)
+                return r;
+        return txn_commit(&txn, e);
+}
+
+int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _cleanup_(store_gone_deinit) struct store_gone lost = {};
+        _query_ q = {};
+        struct store_conv c;
+        int r;
+
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = conv_read(s, id, &c, e);
+        if (r == -ERR_CORRUPT) /* a damaged row must be removable */
+                r = 0;
+        if (r < 0)
+                return r;
+        r = links_cut(s, id, 0, &lost, e);
+        if (r < 0)
+                return r;
+        r = query_begin(&q, s, STMT_CONV_DELETE, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_run(&q, e);
+        query_end(&q);
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        *gone = lost;
+        lost = (struct store_gone){};
+        return 0;
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where blocks lie. A record row lives exactly while a link refers to it: whoever removes links
+ * collects the records that they referred to, then drops those that no link refers to any more, in
+ * the same transaction.
+ */
+#include "base/util.h"
+#include "store/store-private.h"
+#include <string.h>
+
+void store_gone_deinit(struct store_gone *g) {
+        if (!g)
+                return;
+        free(g->records);
+        *g = (struct store_gone){};
+}
+
+/* Room for one more of @size-byte items; capacities are powers of two from 16. */
+static int grow(void **items, size_t n, size_t size) {
+        void *p;
+
+        if (n && (n < 16 || (n & (n - 1))))
+                return 0;
+        p = reallocarray(*items, n ? n * 2 : 16, size);
+        if (!p)
+                return -ERR_NOMEM;
+        *items = p;
+        return 0;
+}
+
+static int push_record(struct store_gone *g, const struct store_record *rec, struct err *e) {
+        void *p = g->records;
+
+        if (grow(&p, g->n, sizeof(*rec)) < 0)
+                return err_set(e, ERR_NOMEM, "no memory for spill records");
+        g->records = p;
+        g->records[g->n++] = *rec;
+        return 0;
+}
+
+struct ids {
+        uint64_t *v;
+        size_t n;
+};
+
+static void ids_deinit(struct ids *ids) {
+        free(ids->v);
+}
+
+static int push_id(struct ids *ids, uint64_t id, struct err *e) {
+        void *p = ids->v;
+
+        if (grow(&p, ids->n, sizeof(*ids->v)) < 0)
+                return err_set(e, ERR_NOMEM, "no memory for record ids");
+        ids->v = p;
+        ids->v[ids->n++] = id;
+        return 0;
+}
+
+/* The present row of a query over RECORD_COLUMNS. */
+static int read_record(struct query *q, struct store_record *ret, struct err *e) {
+        struct store_record rec = {
+                .id = query_number(q, 0, INT64_MAX),
+                .file_key = query_u64(q, 1),
+                .offset = query_number(q, 2, INT64_MAX),
+                .stored_size = query_number(q, 3, INT64_MAX),
+                .raw_size = query_number(q, 4, INT64_MAX),
+                .block_class = query_u32(q, 5),
+                .index = query_u32(q, 6),
+                .n_tokens = query_u32(q, 7),
+                .token_hash = query_u64(q, 8),
+        };
+        int r;
+
+        if (rec.id == 0)
+                query_bad(q, 0);
+        r = query_check(q, e);
+        if (r < 0)
+                return r;
+        *ret = rec;
+        return 0;
+}
+
+static int read_records(struct query *q, struct store_gone *ret, struct err *e) {
+        _cleanup_(store_gone_deinit) struct store_gone got = {};
+        int r;
+
+        for (;;) {
+                struct store_record rec;
+
+                r = query_step(q, e);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        break;
+                r = read_record(q, &rec, e);
+                if (r < 0)
+                        return r;
+                r = push_record(&got, &rec, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = got;
+        got = (struct store_gone){};
+        return 0;
+}
+
+/* 1 with *ret filled, 0 if there is no such record. */
+static int get_record(struct store *s, uint64_t id, struct store_record *ret, struct err *e) {
+        _query_ q = {};
+        int r;
+
+        if (!store_id_possible(id))
+                return 0;
+        r = query_begin(&q, s, STMT_RECORD_GET, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r <= 0)
+                return r;
+        r = read_record(&q, ret, e);
+        return r < 0 ? r : 1;
+}
+
+static int run_with_id(struct store *s, enum store_stmt which, uint64_t id, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, which, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        return query_step(&q, e);
+}
+
+/* Delete the records in @ids that nothing refers to any more, noting them in @gone. */
+static int drop_unreferred(
+        struct store *s, const struct ids *ids, struct store_gone *gone, struct err *e) {
+        for (size_t i = 0; i < ids->n; i++) {
+                struct store_record rec;
+                int r;
+
+                r = run_with_id(s, STMT_LINK_REFERS, ids->v[i], e);
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        continue;
+                r = get_record(s, ids->v[i], &rec, e);
+                if (r < 0)
+                        return r;
+                if (r == 0) /* listed twice, and dropped the first time */
+                        continue;
+                r = push_record(gone, &rec, e);
+                if (r < 0)
+                        return r;
+                r = run_with_id(s, STMT_RECORD_DELETE, ids->v[i], e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int linked_ids(
+        struct store *s, uint64_t id, uint64_t from_index, struct ids *ids, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_LINK_IDS_FROM, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_u64(&q, from_index);
+        for (;;) {
+                uint64_t record;
+
+                r = query_step(&q, e);
+                if (r <= 0)
+                        return r;
+                record = query_number(&q, 0, INT64_MAX);
+                r = query_check(&q, e);
+                if (r < 0)
+                        return r;
+                r = push_id(ids, record, e);
+                if (r < 0)
+                        return r;
+        }
+}
+
+static int delete_links(struct store *s, uint64_t id, uint64_t from_index, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_LINK_CUT, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_u64(&q, from_index);
+        return query_run(&q, e);
+}
+
+int links_cut(
+        struct store *s, uint64_t id, uint64_t from_index, struct store_gone *gone, struct err *e) {
+        _cleanup_(ids_deinit) struct ids ids = {};
+        int r;
+
+        r = linked_ids(s, id, from_index, &ids, e);
+        if (r < 0)
+                return r;
+        r = delete_links(s, id, from_index, e);
+        if (r < 0)
+                return r;
+        return drop_unreferred(s, &ids, gone, e);
+}
+
+/* Tokens of a block, as far as the links of @id tell: the fullest one. 0 without links. */
+static int block_tokens_of(struct store *s, uint64_t id, uint32_t *ret, struct err *e) {
+        _query_ q = {};
+        uint32_t n;
+        int r = query_begin(&q, s, STMT_LINK_BLOCK_TOKENS, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        n = r == 0 || query_is_null(&q, 0) ? 0 : query_u32(&q, 0);
+        r = query_check(&q, e);
+        if (r < 0)
+                return r;
+        *ret = n;
+        return 0;
+}
+
+/*
+ * A fork's share of its parent's links: blocks that begin before the fork position. How many tokens
+ * a block has is not known here, but the fullest linked block tells: wherever there are several,
+ * all but the last are full. A lone partial block may make the child refer to a block behind its
+ * end; it holds the child's space until the next cut, and is never read, since it begins behind the
+ * child's last token.
+ */
+int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens, struct err *e) {
+        _query_ q = {};
+        uint32_t size;
+        int r;
+
+        r = block_tokens_of(s, from, &size, e);
+        if (r < 0 || size == 0)
+                return r;
+        r = query_begin(&q, s, STMT_LINK_COPY, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, to);
+        query_bind_u64(&q, from);
+        query_bind_u64(&q, ((uint64_t)n_tokens + size - 1) / size);
+        return query_run(&q, e);
+}
+
+static int insert_record(
+        struct store *s, const struct store_record *rec, uint64_t *ret_id, struct err *e) {
+        _query_ q = {};
+        int r;
+
+        if (rec->offset > INT64_MAX || rec->stored_size > INT64_MAX || rec->raw_size > INT64_MAX)
+                return err_set(e, ERR_INVALID, "impossible place of a spill record");
+        r = query_begin(&q, s, STMT_RECORD_INSERT, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, rec->file_key);
+        query_bind_u64(&q, rec->offset);
+        query_bind_u64(&q, rec->stored_size);
+        query_bind_u64(&q, rec->raw_size);
+        query_bind_i64(&q, rec->block_class);
+        query_bind_i64(&q, rec->index);
+        query_bind_i64(&q, rec->n_tokens);
+        query_bind_u64(&q, rec->token_hash);
+        r = query_run(&q, e);
+        if (r < 0)
+                return r;
+        *ret_id = (uint64_t)sqlite3_last_insert_rowid(s->db);
+        return 0;
+}
+
+/* The record that block (index, class) of @id has now, or 0. */
+static int present_link(struct store *s, uint64_t id, const struct store_record *rec, uint64_t *ret,
+        struct err *e) {
+        _query_ q = {};
+        uint64_t record = 0;
+        int r = query_begin(&q, s, STMT_LINK_GET, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, rec->index);
+        query_bind_i64(&q, rec->block_class);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        if (r > 0) {
+                record = query_number(&q, 0, INT64_MAX);
+                r = query_check(&q, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = record;
+        return 0;
+}
+
+static int put_link(struct store *s, uint64_t id, const struct store_record *rec, uint64_t record,
+        struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_LINK_PUT, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, rec->index);
+        query_bind_i64(&q, rec->block_class);
+        query_bind_u64(&q, record);
+        return query_run(&q, e);
+}
+
+/* Let one block of @id lie in @rec; the record it lay in goes to @replaced. */
+static int link_one(struct store *s, uint64_t id, const struct store_record *rec,
+        struct ids *replaced, uint64_t *ret_record, struct err *e) {
+        uint64_t record = rec->id, old;
+        struct store_record there;
+        int r;
+
+        if (record == 0) {
+                r = insert_record(s, rec, &record, e);
+                if (r < 0)
+                        return r;
+        } else {
+                r = get_record(s, record, &there, e);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        return err_set(e, ERR_NOT_FOUND, "no spill record %llu",
+                                (unsigned long long)record);
+                if (there.index != rec->index || there.block_class != rec->block_class)
+                        return err_set(e, ERR_INVALID, "spill record %llu is of block %u, not %u",
+                                (unsigned long long)record, there.index, rec->index);
+        }
+        r = present_link(s, id, rec, &old, e);
+        if (r < 0)
+                return r;
+        if (old && old != record) {
+                r = push_id(replaced, old, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret_record = record;
+        return put_link(s, id, rec, record, e);
+}
+
+static int set_model(struct store *s, uint64_t id, const struct fingerprint *model, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_SET_MODEL, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, model->weights);
+        query_bind_u64(&q, model->rules);
+        query_bind_u64(&q, id);
+        return query_run(&q, e);
+}
+
+int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+        struct store_record *links, size_t n, struct store_gone *gone, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _cleanup_(store_gone_deinit) struct store_gone lost = {};
+        _cleanup_(ids_deinit) struct ids replaced = {};
+        _cleanup_(freep) uint64_t *made = NULL;
+        struct store_conv c;
+        int r;
+
+        made = calloc(MAX(n, (size_t)1), sizeof(*made));
+        if (!made)
+                return err_set(e, ERR_NOMEM, "no memory for links");
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < n; i++) {
+                r = link_one(s, id, &links[i], &replaced, &made[i], e);
+                if (r < 0)
+                        return r;
+        }
+        r = drop_unreferred(s, &replaced, &lost, e);
+        if (r < 0)
+                return r;
+        r = set_model(s, id, model, e);
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < n; i++)
+                links[i].id = made[i];
+        *gone = lost;
+        lost = (struct store_gone){};
+        return 0;
+}
+
+int store_unlink_from(
+        struct store *s, uint64_t id, uint32_t from_index, struct store_gone *gone, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _cleanup_(store_gone_deinit) struct store_gone lost = {};
+        struct store_conv c;
+        int r;
+
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        r = links_cut(s, id, from_index, &lost, e);
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        *gone = lost;
+        lost = (struct store_gone){};
+        return 0;
+}
+
+int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        struct store_conv c;
+        _query_ q = {};
+        int r;
+
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        r = query_begin(&q, s, STMT_LINK_LIST, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        return read_records(&q, ret, e);
+}
+
+int store_records(struct store *s, struct store_gone *ret, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_RECORD_LIST, e);
+
+        if (r < 0)
+                return r;
+        return read_records(&q, ret, e);
+}

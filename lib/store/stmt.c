@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/util.h"
+#include "store/store-private.h"
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define CONV_COLUMNS                                                                               \
+        "id, uid, name, parent, fork_pos, revision, n_tokens, n_turns, created_usec, "             \
+        "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
+        "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
+        "logit_bias"
+#define RECORD_COLUMNS                                                                             \
+        "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
+        "r.token_hash"
+
+static const char *const stmt_sql[STMT_N] = {
+        [STMT_BEGIN] = "BEGIN IMMEDIATE",
+        [STMT_COMMIT] = "COMMIT",
+        [STMT_ROLLBACK] = "ROLLBACK",
+        [STMT_CONV_NEXT_ID] =
+                "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'conversation'",
+        [STMT_CONV_NAME_TAKEN] = "SELECT 1 FROM conversation WHERE uid = ? AND name = ?",
+        [STMT_CONV_INSERT] = "INSERT INTO conversation (" CONV_COLUMNS ") "
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        [STMT_CONV_BY_ID] = "SELECT " CONV_COLUMNS " FROM conversation WHERE id = ?",
+        [STMT_CONV_BY_NAME] =
+                "SELECT " CONV_COLUMNS " FROM conversation WHERE name = ? AND uid = ?",
+        [STMT_CONV_BY_NAME_ANY] = "SELECT " CONV_COLUMNS " FROM conversation WHERE name = ?",
+        [STMT_CONV_LIST] = "SELECT " CONV_COLUMNS
+                           " FROM conversation WHERE id > ? AND uid = ? ORDER BY id LIMIT ?",
+        [STMT_CONV_LIST_ANY] =
+                "SELECT " CONV_COLUMNS " FROM conversation WHERE id > ? ORDER BY id LIMIT ?",
+        [STMT_CONV_COUNT] = "SELECT count(*) FROM conversation WHERE uid = ?",
+        [STMT_CONV_COUNT_ANY] = "SELECT count(*) FROM conversation",
+        [STMT_CONV_SET_NAME] = "UPDATE conversation SET name = ?, updated_usec = ? WHERE id = ?",
+        [STMT_CONV_SET_SAMPLING] =
+                "UPDATE conversation SET temperature = ?, top_k = ?, top_p = ?, min_p = ?, "
+                "repetition_penalty = ?, presence_penalty = ?, frequency_penalty = ?, "
+                "penalty_last_n = ?, seed = ?, logit_bias = ?, updated_usec = ? WHERE id = ?",
+        [STMT_CONV_SET_MODEL] =
+                "UPDATE conversation SET model_weights = ?, model_rules = ? WHERE id = ?",
+        [STMT_CONV_SET_EXTENT] = "UPDATE conversation SET revision = ?, n_tokens = ?, n_turns = ?, "
+                                 "updated_usec = ? WHERE id = ?",
+        [STMT_CONV_DELETE] = "DELETE FROM conversation WHERE id = ?",
+        [STMT_TURN_INSERT] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
+                             "created_usec, text, tokens) VALUES (?,?,?,?,?,?,?,?,?)",
+        [STMT_TURN_COPY] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
+                           "created_usec, text, tokens) SELECT ?, n, role, first, past, finish, "
+                           "created_usec, text, tokens FROM turn WHERE conversation = ? AND n < ?",
+        [STMT_TURN_CUT] = "DELETE FROM turn WHERE conversation = ? AND n >= ?",
+        [STMT_TURN_LIST] = "SELECT n, role, first, past, finish, created_usec, text FROM turn "
+                           "WHERE conversation = ? ORDER BY n",
+        [STMT_TURN_LIST_BARE] = "SELECT n, role, first, past, finish, created_usec, NULL FROM turn "
+                                "WHERE conversation = ? ORDER BY n",
+        [STMT_TURN_TOKENS] =
+                "SELECT n, first, past, tokens FROM turn WHERE conversation = ? ORDER BY n",
+        [STMT_TURN_EXTENT] = "SELECT past FROM turn WHERE conversation = ? AND n = ?",
+        [STMT_RECORD_INSERT] = "INSERT INTO record (file_key, start, stored_size, raw_size, class, "
+                               "block, n_tokens, token_hash) VALUES (?,?,?,?,?,?,?,?)",
+        [STMT_RECORD_GET] = "SELECT " RECORD_COLUMNS " FROM record r WHERE r.id = ?",
+        [STMT_RECORD_DELETE] = "DELETE FROM record WHERE id = ?",
+        [STMT_RECORD_LIST] = "SELECT " RECORD_COLUMNS " FROM record r ORDER BY r.id",
+        [STMT_LINK_PUT] =
+                "INSERT OR REPLACE INTO link (conversation, block, class, record) VALUES (?,?,?,?)",
+        [STMT_LINK_GET] =
+                "SELECT record FROM link WHERE conversation = ? AND block = ? AND class = ?",
+        [STMT_LINK_COPY] = "INSERT INTO link (conversation, block, class, record) "
+                           "SELECT ?, block, class, record FROM link "
+                           "WHERE conversation = ? AND block < ?",
+        [STMT_LINK_BLOCK_TOKENS] = "SELECT max(r.n_tokens) FROM link l JOIN record r "
+                                   "ON r.id = l.record WHERE l.conversation = ?",
+        [STMT_LINK_IDS_FROM] =
+                "SELECT DISTINCT record FROM link WHERE conversation = ? AND block >= ?",
+        [STMT_LINK_CUT] = "DELETE FROM link WHERE conversation = ? AND block >= ?",
+        [STMT_LINK_LIST] = "SELECT " RECORD_COLUMNS " FROM link l JOIN record r "
+                           "ON r.id = l.record WHERE l.conversation = ? ORDER BY l.block, l.class",
+        [STMT_LINK_REFERS] = "SELECT 1 FROM link WHERE record = ? LIMIT 1",
+};
+
+struct store *store_lock(struct store *s) {
+        pthread_mutex_lock(&s->mutex);
+        return s;
+}
+
+static enum err_code code_of(int rc) {
+        switch (rc & 0xff) {
+        case SQLITE_NOMEM:
+                return ERR_NOMEM;
+        case SQLITE_CORRUPT:
+        case SQLITE_NOTADB:
+        case SQLITE_FORMAT:
+        case SQLITE_CONSTRAINT: /* callers check theirs: what is left contradicts itself */
+        case SQLITE_SCHEMA:
+        case SQLITE_MISMATCH:
+        case SQLITE_ERROR: /* our SQL is fixed: a table or column is missing */
+                return ERR_CORRUPT;
+        case SQLITE_BUSY:
+        case SQLITE_LOCKED:
+        case SQLITE_PROTOCOL:
+                return ERR_BUSY;
+        case SQLITE_TOOBIG:
+                return ERR_LIMIT;
+        case SQLITE_FULL:
+        case SQLITE_IOERR:
+        case SQLITE_CANTOPEN:
+        case SQLITE_PERM:
+        case SQLITE_READONLY:
+        case SQLITE_AUTH:
+        case SQLITE_NOLFS:
+                return ERR_SYS;
+        default:
+                return ERR_STATE;
+        }
+}
+
+int store_fail(struct store *s, int rc, const char *what, struct err *e) {
+        enum err_code code = code_of(rc);
+
+        /* SQLite allocates inside its I/O layer too. */
+        if (rc == SQLITE_IOERR_NOMEM)
+                code = ERR_NOMEM;
+        if (code == ERR_SYS) {
+                int sys = s->db ? sqlite3_system_errno(s->db) : 0;
+
+                if ((rc & 0xff) == SQLITE_FULL && sys == 0)
+                        sys = ENOSPC;
+                errno = sys ? sys : EIO;
+        }
+        if (code == ERR_NOMEM)
+                return err_set(e, code, "register: %s: no memory", what);
+        if (code == ERR_BUSY)
+                return err_set(e, code, "register: %s: locked by another program", what);
+        return err_set(e, code, "register: %s: %s (%d)", what,
+                s->db ? sqlite3_errmsg(s->db) : sqlite3_errstr(rc), rc);
+}
+
+int store_exec(struct store *s, const char *sql, const char *what, struct err *e) {
+        int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+
+        return rc == SQLITE_OK ? 0 : store_fail(s, rc, what, e);
+}
+
+int query_begin(struct query *q, struct store *s, enum store_stmt which, struct err *e) {
+        int rc;
+
+        if (!s->stmts[which]) {
+                rc = sqlite3_prepare_v3(s->db, stmt_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
+                        &s->stmts[which], NULL);
+                if (rc != SQLITE_OK)
+                        return store_fail(s, rc, "preparing a statement", e);
+        }
+        *q = (struct query){.s = s, .st = s->stmts[which], .rc = SQLITE_OK};
+        return 0;
+}
+
+void query_end(struct query *q) {
+        if (!q->st)
+                return;
+        /* Both repeat at most the failure that the step has reported already. */
+        (void)sqlite3_reset(q->st);
+        (void)sqlite3_clear_bindings(q->st);
+        q->st = NULL;
+}
+
+static void bound(struct query *q, int rc) {
+        if (q->rc == SQLITE_OK)
+                q->rc = rc;
+}
+
+void query_bind_null(struct query *q) {
+        bound(q, sqlite3_bind_null(q->st, ++q->n_bound));
+}
+
+void query_bind_i64(struct query *q, int64_t v) {
+        bound(q, sqlite3_bind_int64(q->st, ++q->n_bound, v));
+}
+
+void query_bind_u64(struct query *q, uint64_t v) {
+        query_bind_i64(q, (int64_t)v);
+}
+
+void query_bind_float(struct query *q, float v) {
+        bound(q, sqlite3_bind_double(q->st, ++q->n_bound, (double)v));
+}
+
+void query_bind_text(struct query *q, const char *s, size_t n) {
+        bound(q, sqlite3_bind_text64(
+                         q->st, ++q->n_bound, s ? s : "", n, SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void query_bind_blob(struct query *q, const void *p, size_t n) {
+        /* A NULL pointer would bind NULL instead of an empty blob. */
+        bound(q, sqlite3_bind_blob64(q->st, ++q->n_bound, p ? p : "", n, SQLITE_STATIC));
+}
+
+int query_step(struct query *q, struct err *e) {
+        int rc;
+
+        if (q->rc != SQLITE_OK)
+                return store_fail(q->s, q->rc, "binding a value", e);
+        rc = sqlite3_step(q->st);
+        if (rc == SQLITE_ROW)
+                return 1;
+        if (rc == SQLITE_DONE)
+                return 0;
+        return store_fail(q->s, rc, sqlite3_sql(q->st), e);
+}
+
+int query_run(struct query *q, struct err *e) {
+        int r = query_step(q, e);
+
+        if (r > 0)
+                return err_set(e, ERR_STATE, "register: unexpected row");
+        return r;
+}
+
+bool query_is_null(struct query *q, int col) {
+        return sqlite3_column_type(q->st, col) == SQLITE_NULL;
+}
+
+void query_bad(struct query *q, int col) {
+        if (!q->bad)
+                q->bad = sqlite3_column_name(q->st, col);
+        if (!q->bad)
+                q->bad = "a column";
+}
+
+uint64_t query_u64(struct query *q, int col) {
+        if (sqlite3_column_type(q->st, col) != SQLITE_INTEGER) {
+                query_bad(q, col);
+                return 0;
+        }
+        return (uint64_t)sqlite3_column_int64(q->st, col);
+}
+
+uint64_t query_number(struct query *q, int col, uint64_t max) {
+        uint64_t v = query_u64(q, col);
+
+        if (v > max) {
+                query_bad(q, col);
+                return 0;
+        }
+        return v;
+}
+
+uint32_t query_u32(struct query *q, int col) {
+        return (uint32_t)query_number(q, col, UINT32_MAX);
+}
+
+float query_float(struct query *q, int col) {
+        double d = sqlite3_column_double(q->st, col);
+        float f;
+
+        /* Out of float's range the conversion itself would be undefined. */
+        if (sqlite3_column_type(q->st, col) != SQLITE_FLOAT || isnan(d) ||
+                (!isinf(d) && fabs(d) > (double)3.402823466e+38f) || (double)(f = (float)d) != d) {
+                query_bad(q, col);
+                return 0;
+        }
+        return f;
+}
+
+const void *query_bytes(struct query *q, int col, size_t *ret_size) {
+        int type = sqlite3_column_type(q->st, col);
+        const void *p;
+
+        *ret_size = 0;
+        if (type == SQLITE_NULL)
+                return "";
+        if (type != SQLITE_TEXT && type != SQLITE_BLOB) {
+                query_bad(q, col);
+                return "";
+        }
+        p = sqlite3_column_blob(q->st, col);
+        *ret_size = (size_t)sqlite3_column_bytes(q->st, col);
+        if (!p) {
+                /* Empty, or out of memory while it was put together. */
+                if (*ret_size || sqlite3_errcode(sqlite3_db_handle(q->st)) == SQLITE_NOMEM)
+                        bound(q, SQLITE_NOMEM);
+                *ret_size = 0;
+                return "";
+        }
+        return p;
+}
+
+int query_check(struct query *q, struct err *e) {
+        if (q->rc != SQLITE_OK)
+                return store_fail(q->s, q->rc, "reading a row", e);
+        if (q->bad)
+                return err_set(e, ERR_CORRUPT, "register is damaged: %s cannot be so", q->bad);
+        return 0;
+}
+
+static int run_plain(struct store *s, enum store_stmt which, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, which, e);
+
+        return r < 0 ? r : query_run(&q, e);
+}
+
+int txn_begin(struct store *s, struct store **ret, struct err *e) {
+        int r;
+
+        /* Left open only when a rollback failed; without this no later write could begin. */
+        if (!sqlite3_get_autocommit(s->db)) {
+                r = run_plain(s, STMT_ROLLBACK, e);
+                if (r < 0)
+                        return r;
+        }
+        r = run_plain(s, STMT_BEGIN, e);
+        if (r < 0)
+                return r;
+        *ret = s;
+        return 0;
+}
+
+int txn_commit(struct store **txn, struct err *e) {
+        int r = run_plain(*txn, STMT_COMMIT, e);
+
+        if (r < 0)
+                return r;
+        *txn = NULL;
+        return 0;
+}
+
+void txn_endp(struct store **txn) {
+        struct store *s = *txn;
+
+        /* Many failures have rolled back by themselves. If this fails, txn_begin() tries again. */
+        if (s && !sqlite3_get_autocommit(s->db))
+                (void)run_plain(s, STMT_ROLLBACK, NULL);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Turns and their tokens. A turn row carries the tokens of [first, past), 4 bytes each, so that
+ * appending writes only what is new and a rewind deletes rows.
+ */
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "store/store-private.h"
+#include <string.h>
+
+#define N_ROLES 4
+#define N_FINISHES 6
+
+static const char *const role_words[N_ROLES] = {"system", "user", "assistant", "raw"};
+static const char *const finish_words[N_FINISHES] = {
+        NULL, "stop", "stop_string", "length", "context", "cancelled"};
+
+static int check_turns(const struct store_conv *c, const struct store_turn *turns, size_t n_turns,
+        size_t n_tokens, struct err *e) {
+        uint64_t pos = c->n_tokens;
+
+        for (size_t i = 0; i < n_turns; i++) {
+                const struct store_turn *t = &turns[i];
+
+                if (t->start != pos || t->end < t->start)
+                        return err_set(e, ERR_INVALID, "turn [%u, %u) does not follow token %llu",
+                                t->start, t->end, (unsigned long long)pos);
+                if (t->role >= N_ROLES || t->finish >= N_FINISHES)
+                        return err_set(
+                                e, ERR_INVALID, "unknown role %u or finish %u", t->role, t->finish);
+                if (t->created_usec > INT64_MAX)
+                        return err_set(e, ERR_INVALID, "impossible time of a turn");
+                pos = t->end;
+        }
+        if (pos - c->n_tokens != n_tokens)
+                return err_set(e, ERR_INVALID, "turns have %llu tokens, %zu given",
+                        (unsigned long long)(pos - c->n_tokens), n_tokens);
+        if (n_turns > UINT32_MAX - c->n_turns)
+                return err_set(e, ERR_LIMIT, "too many turns");
+        return 0;
+}
+
+static void put_tokens(uint8_t *p, const int32_t *tokens, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                uint32_t v = (uint32_t)tokens[i];
+
+                for (unsigned k = 0; k < 4; k++)
+                        p[4 * i + k] = (uint8_t)(v >> (8 * k));
+        }
+}
+
+static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct store_turn *t,
+        const uint8_t *tokens, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_INSERT, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n);
+        query_bind_text(&q, role_words[t->role], strlen(role_words[t->role]));
+        query_bind_i64(&q, t->start);
+        query_bind_i64(&q, t->end);
+        if (t->finish)
+                query_bind_text(&q, finish_words[t->finish], strlen(finish_words[t->finish]));
+        else
+                query_bind_null(&q);
+        query_bind_u64(&q, t->created_usec ? t->created_usec : clock_realtime_usec());
+        /* The shell would show a text only up to its first NUL. */
+        if (t->text_size &&
+                (memchr(t->text, 0, t->text_size) || !utf8_valid(t->text, t->text_size)))
+                query_bind_blob(&q, t->text, t->text_size);
+        else
+                query_bind_text(&q, t->text, t->text_size);
+        query_bind_blob(&q, tokens, ((size_t)t->end - t->start) * 4);
+        return query_run(&q, e);
+}
+
+int turns_insert(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
+        _cleanup_(freep) uint8_t *bytes = NULL;
+        size_t size;
+        int r;
+
+        r = check_turns(c, turns, n_turns, n_tokens, e);
+        if (r < 0)
+                return r;
+        if (mul_overflow(n_tokens, 4, &size))
+                return err_set(e, ERR_LIMIT, "too many tokens");
+        bytes = malloc(MAX(size, (size_t)1));
+        if (!bytes)
+                return err_set(e, ERR_NOMEM, "no memory for %zu tokens", n_tokens);
+        put_tokens(bytes, tokens, n_tokens);
+        for (size_t i = 0; i < n_turns; i++) {
+                r = insert_turn(s, c->id, c->n_turns + (uint32_t)i, &turns[i],
+                        bytes + 4 * (size_t)(turns[i].start - c->n_tokens), e);
+                if (r < 0)
+                        return r;
+        }
+        c->n_turns += (uint32_t)n_turns;
+        c->n_tokens += (uint32_t)n_tokens;
+        return 0;
+}
+
+int turns_extent(struct store *s, uint64_t id, uint32_t n_turns, uint32_t *ret, struct err *e) {
+        _query_ q = {};
+        uint32_t past;
+        int r;
+
+        if (n_turns == 0) {
+                *ret = 0;
+                return 0;
+        }
+        r = query_begin(&q, s, STMT_TURN_EXTENT, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n_turns - 1);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        if (r == 0)
+                return err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is missing",
+                        n_turns - 1, (unsigned long long)id);
+        past = query_u32(&q, 0);
+        r = query_check(&q, e);
+        if (r < 0)
+                return r;
+        *ret = past;
+        return 0;
+}
+
+int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
+        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        struct store_conv c;
+        int r;
+
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        r = turns_insert(s, &c, turns, n_turns, tokens, n_tokens, e);
+        if (r < 0)
+                return r;
+        c.revision++;
+        r = conv_set_extent(s, &c, e);
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        *ret_revision = c.revision;
+        return 0;
+}
+
+static int cut_turns(struct store *s, uint64_t id, uint32_t n_turns, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_CUT, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n_turns);
+        return query_run(&q, e);
+}
+
+int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, uint32_t block_tokens,
+        uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _cleanup_(store_gone_deinit) struct store_gone lost = {};
+        struct store_conv c;
+        int r;
+
+        if (block_tokens == 0)
+                return err_set(e, ERR_INVALID, "blocks have tokens");
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        if (n_turns > c.n_turns)
+                return err_set(
+                        e, ERR_INVALID, "conversation has %u turns, not %u", c.n_turns, n_turns);
+        r = turns_extent(s, id, n_turns, &c.n_tokens, e);
+        if (r < 0)
+                return r;
+        r = cut_turns(s, id, n_turns, e);
+        if (r < 0)
+                return r;
+        r = links_cut(s, id, ((uint64_t)c.n_tokens + block_tokens - 1) / block_tokens, &lost, e);
+        if (r < 0)
+                return r;
+        c.n_turns = n_turns;
+        c.revision++;
+        r = conv_set_extent(s, &c, e);
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        *ret_revision = c.revision;
+        *gone = lost;
+        lost = (struct store_gone){};
+        return 0;
+}
+
+/* Rows must be turns 0, 1, 2, ... that join without gaps; @pos is where this one should begin. */
+static void check_place(struct query *q, uint32_t n, uint32_t expected, uint32_t first,
+        uint32_t past, uint32_t pos) {
+        if (n != expected)
+                query_bad(q, 0);
+        if (first != pos || past < first)
+                query_bad(q, 1);
+}
+
+int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        struct store_conv c;
+        _query_ q = {};
+        uint32_t pos = 0;
+        int r;
+
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        if (n != c.n_tokens)
+                return err_set(
+                        e, ERR_INVALID, "conversation has %u tokens, not %zu", c.n_tokens, n);
+        r = query_begin(&q, s, STMT_TURN_TOKENS, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        for (uint32_t i = 0;; i++) {
+                uint32_t first, past;
+                const uint8_t *p;
+                size_t size;
+
+                r = query_step(&q, e);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        break;
+                first = query_u32(&q, 1);
+                past = query_u32(&q, 2);
+                check_place(&q, query_u32(&q, 0), i, first, past, pos);
+                p = query_bytes(&q, 3, &size);
+                if (!q.bad && (past > n || size != ((size_t)past - first) * 4))
+                        query_bad(&q, 3);
+                r = query_check(&q, e);
+                if (r < 0)
+                        return r;
+                for (size_t k = 0; k < size / 4; k++)
+                        out[first + k] =
+                                (int32_t)((uint32_t)p[4 * k] | (uint32_t)p[4 * k + 1] << 8 |
+                                          (uint32_t)p[4 * k + 2] << 16 |
+                                          (uint32_t)p[4 * k + 3] << 24);
+                pos = past;
+        }
+        if (pos != n)
+                return err_set(e, ERR_CORRUPT, "register is damaged: %u of %zu tokens", pos, n);
+        return 0;
+}
+
+/* Number of the word in column @col, or @none for NULL; else bad. */
+static uint32_t read_word(
+        struct query *q, int col, const char *const *words, uint32_t n, uint32_t none) {
+        size_t size;
+        const char *p = query_bytes(q, col, &size);
+
+        if (query_is_null(q, col))
+                return none;
+        for (uint32_t i = 0; i < n; i++)
+                if (words[i] && strlen(words[i]) == size && memcmp(p, words[i], size) == 0)
+                        return i;
+        query_bad(q, col);
+        return none;
+}
+
+static int read_turn(
+        struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e) {
+        struct store_turn t = {
+                .role = read_word(q, 1, role_words, N_ROLES, UINT32_MAX),
+                .start = query_u32(q, 2),
+                .end = query_u32(q, 3),
+                .finish = read_word(q, 4, finish_words, N_FINISHES, 0),
+                .created_usec = query_number(q, 5, INT64_MAX),
+        };
+        const void *text = query_bytes(q, 6, &t.text_size);
+        char *copy;
+        int r;
+
+        if (t.role == UINT32_MAX)
+                query_bad(q, 1);
+        check_place(q, query_u32(q, 0), expected, t.start, t.end, pos);
+        r = query_check(q, e);
+        if (r < 0)
+                return r;
+        copy = malloc(t.text_size + 1);
+        if (!copy)
+                return err_set(e, ERR_NOMEM, "no memory for a turn's text");
+        memcpy(copy, text, t.text_size);
+        copy[t.text_size] = 0;
+        t.text = copy;
+        *ret = t;
+        return 0;
+}
+
+static int push_turn(struct store_turns *ts, size_t *capacity, const struct store_turn *t) {
+        if (ts->n == *capacity) {
+                size_t grown = *capacity ? *capacity * 2 : 16;
+                struct store_turn *p = reallocarray(ts->turns, grown, sizeof(*p));
+
+                if (!p)
+                        return -ERR_NOMEM;
+                ts->turns = p;
+                *capacity = grown;
+        }
+        ts->turns[ts->n++] = *t;
+        return 0;
+}
+
+int store_turns(
+        struct store *s, uint64_t id, bool with_text, struct store_turns *ret, struct err *e) {
+        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        _cleanup_(store_turns_deinit) struct store_turns got = {};
+        struct store_conv c;
+        size_t capacity = 0;
+        uint32_t pos = 0;
+        _query_ q = {};
+        int r;
+
+        r = conv_read(s, id, &c, e);
+        if (r < 0)
+                return r;
+        r = query_begin(&q, s, with_text ? STMT_TURN_LIST : STMT_TURN_LIST_BARE, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        for (;;) {
+                struct store_turn t;
+
+                r = query_step(&q, e);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        break;
+                r = read_turn(&q, (uint32_t)got.n, pos, &t, e);
+                if (r < 0)
+                        return r;
+                r = push_turn(&got, &capacity, &t);
+                if (r < 0) {
+                        free((void *)(uintptr_t)t.text);
+                        return err_set(e, ERR_NOMEM, "no memory for turns");
+                }
+                pos = t.end;
+        }
+        if (got.n != c.n_turns || pos != c.n_tokens)
+                return err_set(
+                        e, ERR_CORRUPT, "register is damaged: %zu of %u turns", got.n, c.n_turns);
+        *ret = got;
+        got = (struct store_turns){};
+        return 0;
+}
+
+void store_turns_deinit(struct store_turns *t) {
+        for (size_t i = 0; i < t->n; i++)
+                free((void *)(uintptr_t)t->turns[i].text);
+        free(t->turns);
+        *t = (struct store_turns){};
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Special tokens in the input. The rule (every implementation's): the longest special text is
+ * looked for first, everywhere, from the left; then the next longest, in what is left; and so on.
+ *
+ * That is done once per text *size* rather than once per token, with a rolling hash over the window
+ * of that size and a table of the specials' hashes, so the cost is (sizes x bytes), however many
+ * special tokens a file declares. A hit of the hash is always verified.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/util.h"
+#include "tok/tok-internal.h"
+
+static uint64_t special_hash(const struct tok_specials *s, const char *text, size_t n) {
+        uint64_t h = 0;
+
+        for (size_t i = 0; i < n; i++)
+                h = h * s->base + (uint8_t)text[i] + 1;
+        return h;
+}
+
+static uint32_t special_slot(const struct tok_specials *s, uint64_t hash) {
+        return (uint32_t)((hash ^ hash >> 32) * 0x9e3779b97f4a7c15u >> 32) & s->mask;
+}
+
+static bool special_wanted(const struct tok_vocab *v, uint32_t id, bool with_control) {
+        switch (v->type[id]) {
+        case TOK_USER_DEFINED:
+                break;
+        case TOK_CONTROL:
+        case TOK_UNKNOWN:
+                if (!with_control)
+                        return false;
+                break;
+        default:
+                return false;
+        }
+        /* Of equal texts only the one that is found by text. */
+        return tok_vocab_find(v, v->text[id].data, v->text[id].size) == (int32_t)id;
+}
+
+static int special_compare_sizes(const void *a, const void *b) {
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+        return x < y ? 1 : x > y ? -1 : 0;
+}
+
+static void special_insert(struct tok_specials *s, const struct gguf_str *text, uint32_t id) {
+        uint64_t hash = special_hash(s, text->data, text->size);
+        uint32_t at = special_slot(s, hash);
+
+        while (s->slots[at].id_plus_1 != 0)
+                at = (at + 1) & s->mask;
+        s->slots[at].hash = hash;
+        s->slots[at].id_plus_1 = id + 1;
+}
+
+int tok_specials_build(
+        struct tok_specials *s, const struct tok_vocab *v, bool with_control, struct err *e) {
+        uint32_t n = 0, n_slots = 16;
+        size_t n_distinct = 0;
+
+        for (uint32_t i = 0; i < v->n; i++) {
+                if (!special_wanted(v, i, with_control))
+                        continue;
+                if (v->text[i].size > TOK_MAX_SPECIAL_SIZE)
+                        return err_set(e, ERR_LIMIT,
+                                "special token %u has a text of %zu bytes (at most %u)", i,
+                                v->text[i].size, TOK_MAX_SPECIAL_SIZE);
+                n++;
+        }
+        if (n == 0)
+                return 0;
+        while (n_slots < n * 2)
+                n_slots *= 2;
+        s->base = tok_random_seed() | 1;
+        s->mask = n_slots - 1;
+        s->slots = calloc(n_slots, sizeof(*s->slots));
+        s->sizes = calloc(n, sizeof(*s->sizes));
+        if (!s->slots || !s->sizes)
+                return err_set(e, ERR_NOMEM, "out of memory for %u special tokens", n);
+        for (uint32_t i = 0; i < v->n; i++)
+                if (special_wanted(v, i, with_control)) {
+                        special_insert(s, &v->text[i], i);
+                        s->sizes[s->n_sizes++] = (uint32_t)v->text[i].size;
+                }
+        qsort(s->sizes, s->n_sizes, sizeof(*s->sizes), special_compare_sizes);
+        for (size_t i = 0; i < s->n_sizes; i++)
+                if (n_distinct == 0 || s->sizes[n_distinct - 1] != s->sizes[i])
+                        s->sizes[n_distinct++] = s->sizes[i];
+        s->n_sizes = n_distinct;
+        return 0;
+}
+
+void tok_specials_deinit(struct tok_specials *s) {
+        free(s->slots);
+        free(s->sizes);
+        *s = (struct tok_specials){0};
+}
+
+int tok_spans_push(struct tok_spans *s, uint32_t start, uint32_t size, int32_t id) {
+        if (s->n == s->capacity) {
+                size_t capacity = s->capacity * 2 + 16;
+                struct tok_span *p = realloc(s->v, capacity * sizeof(*p));
+
+                if (!p)
+                        return -ERR_NOMEM;
+                s->v = p;
+                s->capacity = capacity;
+        }
+        s->v[s->n++] = (struct tok_span){start, size, id};
+        return 0;
+}
+
+static int32_t special_at(const struct tok *t, const struct tok_specials *s, uint64_t hash,
+        const char *text, size_t n) {
+        uint32_t at;
+
+        for (at = special_slot(s, hash); s->slots[at].id_plus_1 != 0; at = (at + 1) & s->mask) {
+                uint32_t id = s->slots[at].id_plus_1 - 1;
+
+                if (s->slots[at].hash == hash && t->vocab.text[id].size == n &&
+                        memcmp(t->vocab.text[id].data, text, n) == 0)
+                        return (int32_t)id;
+        }
+        return -1;
+}
+
+/* As isspace() in the C locale. */
+static bool special_is_space(char c) {
+        return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Search one stretch for specials of @size bytes; what stays text goes to w->raw_next. */
+static int special_search(const struct tok *t, const struct tok_specials *s, uint32_t size,
+        struct tok_work *w, const char *text, struct tok_span raw) {
+        uint32_t end = raw.start + raw.size, from = raw.start, at = raw.start;
+        uint64_t hash = 0, top = 1; /* top: weight of the byte that leaves the window */
+        bool fresh = true;
+        int r;
+
+        for (uint32_t i = 1; i < size; i++)
+                top *= s->base;
+        while (at <= end && end - at >= size) {
+                uint32_t right;
+                int32_t id;
+
+                if (fresh)
+                        hash = special_hash(s, text + at, size);
+                fresh = false;
+                id = special_at(t, s, hash, text + at, size);
+                if (id < 0) {
+                        if (end - at == size)
+                                break;
+                        hash -= ((uint8_t)text[at] + 1) * top;
+                        hash = hash * s->base + (uint8_t)text[at + size] + 1;
+                        at++;
+                        continue;
+                }
+                right = at;
+                if (t->flags[id] & TOK_FLAG_LSTRIP)
+                        while (right > from && special_is_space(text[right - 1]))
+                                right--;
+                r = right > from ? tok_spans_push(&w->raw_next, from, right - from, -1) : 0;
+                if (r >= 0)
+                        r = tok_spans_push(&w->hits, at, size, id);
+                if (r < 0)
+                        return r;
+                at += size;
+                if (t->flags[id] & TOK_FLAG_RSTRIP)
+                        while (at < end && special_is_space(text[at]))
+                                at++;
+                from = at;
+                fresh = true;
+        }
+        return from < end ? tok_spans_push(&w->raw_next, from, end - from, -1) : 0;
+}
+
+static int span_compare(const void *a, const void *b) {
+        const struct tok_span *x = a, *y = b;
+
+        return x->start < y->start ? -1 : x->start > y->start ? 1 : 0;
+}
+
+int tok_partition(const struct tok *t, const struct tok_specials *s, struct tok_work *w,
+        const char *text, size_t n, struct tok_spans *ret, struct err *e) {
+        int r;
+
+        w->hits.n = w->raw.n = ret->n = 0;
+        r = tok_spans_push(&w->raw, 0, (uint32_t)n, -1);
+        for (size_t i = 0; r >= 0 && i < s->n_sizes; i++) {
+                size_t n_hits = w->hits.n;
+                struct tok_spans swap;
+
+                if (s->sizes[i] > n)
+                        continue;
+                w->raw_next.n = 0;
+                for (size_t k = 0; r >= 0 && k < w->raw.n; k++)
+                        r = special_search(t, s, s->sizes[i], w, text, w->raw.v[k]);
+                if (w->hits.n == n_hits)
+                        continue;
+                swap = w->raw;
+                w->raw = w->raw_next;
+                w->raw_next = swap;
+        }
+        for (size_t i = 0; r >= 0 && i < w->hits.n; i++)
+                r = tok_spans_push(ret, w->hits.v[i].start, w->hits.v[i].size, w->hits.v[i].id);
+        for (size_t i = 0; r >= 0 && i < w->raw.n; i++)
+                r = tok_spans_push(ret, w->raw.v[i].start, w->raw.v[i].size, -1);
+        if (r < 0)
+                return err_set(e, -r, "out of memory to tokenise %zu bytes", n);
+        if (w->hits.n > 0)
+                qsort(ret->v, ret->n, sizeof(*ret->v), span_compare);
+        return 0;
+}

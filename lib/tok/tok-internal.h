@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What the files of lib/tok share. The parts, in the order in which text passes them:
+ *
+ *   encode.c     fragments -> ordinary text and special tokens (partition.c), bos, eos, limits
+ *   spm.c bpe.c  one kind of tokenizer each, behind struct tok_ops; both merge through merge.c
+ *   pretok.c     the regexes that cut text into pieces before BPE (pretok-table.c has the data)
+ *   detok.c      tokens -> text
+ *   vocab.c      the tables of the file, validated; special.c: which tokens are special
+ *
+ * A further kind (WordPiece, Unigram, ...) is one more file and one more row in tok.c.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gguf/gguf.h"
+#include "tok/tok.h"
+
+struct err;
+struct tok_out;
+struct tok_work;
+
+/* Bounds on what a file may ask for; real vocabularies stay far below. */
+#define TOK_MAX_VOCAB (1u << 24)
+#define TOK_MAX_MERGES (1u << 24)
+#define TOK_MAX_TEXT_SIZE 65535u   /* bytes of one token */
+#define TOK_MAX_SPECIAL_SIZE 1024u /* bytes of a token that is searched for in the input */
+#define TOK_MAX_INPUT (1u << 30)   /* bytes of one fragment */
+
+enum tok_type {
+        TOK_UNDEFINED,
+        TOK_NORMAL,
+        TOK_UNKNOWN,
+        TOK_CONTROL,
+        TOK_USER_DEFINED,
+        TOK_UNUSED,
+        TOK_BYTE,
+        TOK_N_TYPES
+};
+
+/* The token table. Texts are borrowed from the file. */
+struct tok_vocab {
+        uint32_t n;
+        struct gguf_str *text; /* [n] */
+        uint8_t *type;         /* [n] enum tok_type */
+        float *score;          /* [n], NULL if the file has none */
+        size_t max_size;       /* of the texts */
+        /* Text -> id: open addressing, id + 1 or 0; seeded, so that a file can't choose
+         * collisions. */
+        uint32_t *slots;
+        uint32_t mask;
+        uint64_t seed;
+};
+int tok_vocab_load(struct tok_vocab *v, const struct gguf *g, struct err *e);
+void tok_vocab_deinit(struct tok_vocab *v);
+/* The id, or -1. Of equal texts the later id is found. Empty texts are never found. */
+int32_t tok_vocab_find(const struct tok_vocab *v, const void *text, size_t n);
+uint64_t tok_random_seed(void);
+
+/* A set of token texts to search for in the input (partition.c). */
+struct tok_specials {
+        struct tok_special_slot {
+                uint64_t hash;
+                uint32_t id_plus_1; /* 0: free */
+        } * slots;
+        uint32_t mask;
+        uint32_t *sizes; /* distinct text sizes in bytes, descending */
+        size_t n_sizes;
+        uint64_t base; /* of the rolling hash; odd, random */
+};
+
+struct tok_pretok; /* pretok.c */
+struct tok_bpe;    /* bpe.c */
+struct tok_spm;    /* spm.c */
+
+struct tok {
+        const struct tok_ops *ops;
+        struct tok_vocab vocab;
+        char pre[64];
+        int32_t bos, eos, eot, unk;
+        bool add_bos, add_eos;
+        bool add_space_prefix;
+        uint8_t *flags; /* [n] TOK_FLAG_* */
+        int32_t *suppressed;
+        size_t n_suppressed;
+        struct tok_specials always; /* user-defined */
+        struct tok_specials parsed; /* user-defined, control, unknown */
+        union {
+                struct tok_bpe *bpe;
+                struct tok_spm *spm;
+        };
+};
+#define TOK_FLAG_EOG 1
+#define TOK_FLAG_RSTRIP 2 /* swallows the whitespace after it in the input */
+#define TOK_FLAG_LSTRIP 4 /* before it */
+
+struct tok_ops {
+        const char *model; /* tokenizer.ggml.model */
+        int32_t default_bos, default_eos, default_unk;
+        /* The defaults count only where the file says that they are control tokens. */
+        bool defaults_if_control;
+        bool default_add_bos;
+        /* Load what this kind needs beside the vocabulary: pre, add_bos, add_space_prefix. */
+        int (*load)(struct tok *t, const struct gguf *g, struct err *e);
+        void (*unload)(struct tok *t);
+        /* Tokens of ordinary text, n >= 1. @starts: it begins the text or follows a special
+         * token. */
+        int (*encode)(const struct tok *t, struct tok_work *w, const char *text, size_t n,
+                bool starts, struct tok_out *out, struct err *e);
+        /* Bytes that a normal or byte token stands for, as tok_piece(). */
+        size_t (*piece)(const struct tok *t, int32_t token, char *dst, size_t size);
+};
+extern const struct tok_ops tok_ops_spm, tok_ops_bpe;
+
+/* special.c: fills bos..unk, add_*, flags and changes types; after the kind was loaded. */
+int tok_special_load(struct tok *t, const struct gguf *g, struct err *e);
+
+/* partition.c */
+int tok_specials_build(
+        struct tok_specials *s, const struct tok_vocab *v, bool with_control, struct err *e);
+void tok_specials_deinit(struct tok_specials *s);
+
+/* A stretch of the input: ordinary text, or one special token. */
+struct tok_span {
+        uint32_t start, size;
+        int32_t id; /* -1: text */
+};
+struct tok_spans {
+        struct tok_span *v;
+        size_t n, capacity;
+};
+int tok_spans_push(struct tok_spans *s, uint32_t start, uint32_t size, int32_t id);
+/* Cut text[0..n) at special tokens; @ret is overwritten, in order of the text. */
+int tok_partition(const struct tok *t, const struct tok_specials *s, struct tok_work *w,
+        const char *text, size_t n, struct tok_spans *ret, struct err *e);
+
+/* Where the tokens go. */
+struct tok_out {
+        struct tok_ids *ids;
+        size_t n_max; /* of ids->n */
+};
+int tok_out_push(struct tok_out *out, int32_t id, struct err *e);
+
+/* A part of the text that merging joins; size 0: was joined to the left. */
+struct tok_symbol {
+        uint32_t start, size; /* bytes in the text being merged */
+        uint32_t prev, next;  /* UINT32_MAX: none */
+        uint32_t id;          /* the kind's own */
+};
+struct tok_pair {
+        uint64_t key; /* rank << 32 | left symbol */
+        uint32_t right, size, result;
+};
+
+/* Scratch of one tok_encode(): grows to the largest piece, freed at the end. */
+struct tok_work {
+        struct tok_symbol *symbols;
+        size_t n_symbols, symbols_capacity;
+        struct tok_pair *heap;
+        size_t n_heap, heap_capacity;
+        const char *text; /* that the symbols lie in */
+        char *buffer;     /* the kind's own copy of the text */
+        size_t buffer_capacity;
+        struct tok_spans spans, raw, raw_next, hits;
+        struct tok_spans pieces, pieces_next; /* pretok.c */
+        void *match;                          /* pretok.c: match data, see tok_pretok_work_free() */
+};
+void tok_work_deinit(struct tok_work *w);
+int tok_work_reserve_symbols(struct tok_work *w, size_t n, struct err *e);
+int tok_work_reserve_buffer(struct tok_work *w, size_t n, struct err *e);
+
+/* Whether the neighbours @l and @r may be joined: true with the rank (lower goes first) and the
+ * joined symbol's id. */
+typedef bool tok_pair_fn(const struct tok *t, const struct tok_work *w, const struct tok_symbol *l,
+        const struct tok_symbol *r, uint32_t *ret_rank, uint32_t *ret_id);
+/* Join w->symbols, best rank first, leftmost of equals, until no pair is left. O(n log n). */
+void tok_merge(const struct tok *t, struct tok_work *w, tok_pair_fn *pair);
+
+/* Pre-tokenizers: data (pretok-table.c) and the machine (pretok.c). */
+#define TOK_PRETOK_MAX_RULES 8
+enum {
+        TOK_PRETOK_IGNORE_MERGES = 1, /* a piece that is a token is that token */
+        TOK_PRETOK_ADD_BOS = 2,
+        TOK_PRETOK_RAW_UTF8 = 4, /* no byte encoding; spaces become U+2581 */
+};
+struct tok_pretok_row {
+        const char *names; /* separated by blanks */
+        unsigned flags;
+        const char *rules[TOK_PRETOK_MAX_RULES]; /* regexes, or "@rule" of pretok.c */
+};
+extern const struct tok_pretok_row tok_pretok_table[];
+extern const size_t tok_pretok_table_size;
+const struct tok_pretok_row *tok_pretok_find(const char *name, size_t n);
+
+int tok_pretok_new(struct tok_pretok **ret, const struct tok_pretok_row *row, struct err *e);
+struct tok_pretok *tok_pretok_free(struct tok_pretok *p);
+/* Cut well-formed text[0..n) into w->pieces. */
+int tok_pretok_split(
+        const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n, struct err *e);
+void tok_pretok_work_free(void *match);
+
+/* A name from the file, cut and made printable for messages. */
+struct tok_quoted {
+        char s[48];
+};
+struct tok_quoted tok_quote(const char *s, size_t n);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Frames and messages of the confab protocol (confab.proto): what both ends of the socket share.
+ * A frame is a varint length and so many bytes of one message (protobuf's "delimited" form).
+ *
+ * 1. A length is believed only up to the reader's own limit, and memory is taken only as bytes
+ *    arrive: a decoder holds at most a small multiple of what the peer has sent and it has not
+ *    handed out yet.
+ * 2. A length has its shortest form and is not 0; anything else ends the connection. There is no
+ *    way to find the next frame after a bad one, so a decoder that failed keeps failing.
+ * 3. Unpacking one message may take at most a fixed multiple of its size, counted over all
+ *    allocations made for it, also those already freed. This bounds memory and, because
+ *    protobuf-c's merging of repeated submessages allocates as it copies, time.
+ * 4. Strings of an unpacked message are UTF-8 without NUL bytes.
+ *
+ * Nothing here does I/O. One owner per object; not shared between threads.
+ */
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "proto/confab.pb-c.h"
+#include <stdbool.h>
+
+#define PROTO_VERSION 1
+#define PROTO_MAX_REQUEST (4u << 20) /* largest message that a daemon takes, unless configured */
+#define PROTO_MAX_EVENT (16u << 20)  /* largest message that libconfab takes */
+#define PROTO_MAX_HEADER 5           /* bytes of a length */
+
+/* ---- frames in ---- */
+
+struct proto_decoder {
+        struct buf in; /* [at, in.size) is not handed out yet */
+        size_t at;
+        uint32_t max_frame;
+        int failed; /* the error that ended the stream, or 0 */
+};
+#define PROTO_DECODER_INIT(max) ((struct proto_decoder){.max_frame = (max)})
+
+/* Take @n bytes as they came from the peer. Hand out the frames with proto_decoder_next() after
+ * each push: a push on top of more than one undelivered frame of the greatest length and 64 KiB is
+ * -ERR_LIMIT. -ERR_NOMEM. */
+int proto_decoder_push(struct proto_decoder *d, const void *data, size_t n, struct err *e);
+/* The next whole message: 1 and *ret borrowed until the next call on @d; 0 when more bytes are
+ * needed. -ERR_FORMAT (malformed length), -ERR_LIMIT (longer than max_frame): close. */
+int proto_decoder_next(
+        struct proto_decoder *d, const uint8_t **ret, size_t *ret_size, struct err *e);
+/* True in the middle of a frame: end of stream here means that the peer broke off. */
+static inline bool proto_decoder_partial(const struct proto_decoder *d) {
+        return d->at < d->in.size;
+}
+void proto_decoder_deinit(struct proto_decoder *d);
+
+/* ---- frames out ---- */
+
+/* protobuf-c's structs know no const, but packing only reads: the way to put borrowed bytes in. */
+static inline void *proto_borrow(const void *p) {
+        union {
+                const void *from;
+                void *to;
+        } u = {.from = p};
+
+        return u.to;
+}
+/* Append @message (&request.base, &event.base) as a frame. -ERR_LIMIT when it packs to more than
+ * @max_frame bytes (the peer's Hello.max_frame), or past out->max; -ERR_NOMEM. @out is unchanged
+ * on failure. */
+int proto_append_frame(
+        struct buf *out, const ProtobufCMessage *message, uint32_t max_frame, struct err *e);
+
+/* ---- messages in ---- */
+
+/* An unpacked message and all of its memory. */
+struct proto_message {
+        union {
+                Confab__V1__Request *request;
+                Confab__V1__Event *event;
+        };
+};
+
+/* Unpack one frame's bytes. @data is not referred to afterwards.
+ *   -ERR_FORMAT   not a message of this type: close the connection
+ *   -ERR_INVALID  a string is not UTF-8 or has a NUL byte: the request fails, the connection lives
+ *   -ERR_LIMIT    it would take more memory than promised above: likewise
+ *   -ERR_NOMEM    likewise
+ * *ret_id (may be NULL) is set also on failure: the message's id, or 0 if it could not be read. */
+int proto_unpack_request(
+        struct proto_message **ret, const void *data, size_t n, uint64_t *ret_id, struct err *e);
+int proto_unpack_event(
+        struct proto_message **ret, const void *data, size_t n, uint64_t *ret_id, struct err *e);
+struct proto_message *proto_message_free(struct proto_message *m);
+DEFINE_CLEANUP(struct proto_message *, proto_message_free);

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE]]. Prints, for each instruction set,
+ * matrix products of each type (GB/s of weights for one token, GMAC/s for many), attention and the
+ * vector kernels. Not a test: it passes or fails nothing.
+ */
+#include "base/clock.h"
+#include "base/err.h"
+#include "kern/kern.h"
+#include "quant/quant.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define N_TOKENS_MAX 512
+
+static uint64_t budget_usec = 200000;
+static clockid_t work_clock = CLOCK_MONOTONIC;
+
+static void *alloc(size_t n) {
+        void *p = NULL;
+
+        if (posix_memalign(&p, 64, n ? n : 1) != 0)
+                exit(1);
+        memset(p, 1, n);
+        return p;
+}
+
+static float *floats(size_t n) {
+        float *p = alloc(n * sizeof(*p));
+
+        for (size_t i = 0; i < n; i++)
+                p[i] = (float)((i * 2654435761u >> 7) % 2001) / 1000 - 1;
+        return p;
+}
+
+/* One thread is timed by the CPU time it takes, so that others on the machine disturb less. */
+static uint64_t work_usec(void) {
+        struct timespec ts;
+
+        clock_gettime(work_clock, &ts);
+        return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* Best microseconds of one call of fn. */
+static double best_usec(void (*fn)(void *arg), void *arg) {
+        uint64_t end = clock_monotonic_usec() + budget_usec;
+        double best = 1e300;
+
+        fn(arg);
+        do {
+                uint64_t t0 = work_usec(), t1;
+                unsigned n = 0;
+
+                do {
+                        fn(arg);
+                        n++;
+                        t1 = work_usec();
+                } while (t1 - t0 < 300);
+                best = (double)(t1 - t0) / n < best ? (double)(t1 - t0) / n : best;
+        } while (clock_monotonic_usec() < end);
+        return best;
+}
+
+struct product {
+        struct kern *k;
+        struct kern_mat w;
+        struct kern_act a;
+        const float *x;
+        size_t n_tokens;
+        void *scratch;
+        float *y;
+};
+
+static void run_product(void *arg) {
+        struct product *p = arg;
+
+        kern_act_prepare(
+                p->k, &p->a, p->w.type, p->x, p->w.n_in, p->w.n_in, p->n_tokens, p->scratch);
+        kern_matmul(p->k, &p->w, &p->a, NULL, p->y, p->w.n_out);
+}
+
+static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_out) {
+        static const size_t n_tokens[] = {1, 2, 4, 8, 16, 32, 128, N_TOKENS_MAX};
+        float *x = floats(n_in * N_TOKENS_MAX), *f = floats(n_in);
+        struct product p = {.k = k, .x = x};
+        size_t row_size = quant_row_size(type, n_in);
+        uint8_t *data = alloc(row_size * n_out);
+
+        for (size_t o = 0; o < n_out; o++)
+                quant_quantize(type, f, data + o * row_size, n_in);
+        p.w = (struct kern_mat){data, type, n_in, n_out, row_size};
+        p.y = alloc(n_out * N_TOKENS_MAX * sizeof(float));
+        p.scratch = alloc(kern_act_size(type, n_in, N_TOKENS_MAX));
+        printf("%-8s %-5s %5zux%-6zu", kern_isa_name(kern_isa(k)), quant_info(type)->name, n_out,
+                n_in);
+        for (size_t i = 0; i < 8; i++) {
+                double usec;
+
+                if (kern_isa(k) == KERN_GENERIC && n_tokens[i] > 1)
+                        break;
+                p.n_tokens = n_tokens[i];
+                usec = best_usec(run_product, &p);
+                if (i == 0)
+                        printf("  1: %6.2f GB/s", (double)(row_size * n_out) / usec / 1e3);
+                else
+                        printf("  %zu: %6.1f", n_tokens[i],
+                                (double)n_in * (double)(n_out * n_tokens[i]) / usec / 1e3);
+                fflush(stdout);
+        }
+        printf("  GMAC/s\n");
+        free(p.scratch);
+        free(p.y);
+        free(data);
+        free(f);
+        free(x);
+}
+
+struct attn {
+        struct kern *k;
+        struct kern_attn a;
+        struct kern_attn_row *rows;
+        size_t n_tokens;
+        float *q, *out;
+};
+
+static void run_attn(void *arg) {
+        struct attn *p = arg;
+        size_t ld = (size_t)p->a.n_head * p->a.layout.head_dim_k;
+
+        kern_attention(p->k, &p->a, p->rows, p->n_tokens, p->q, ld, p->out, ld);
+}
+
+static void bench_attention(
+        struct kern *k, enum kern_kv_type type, uint32_t n_head, uint32_t n_kv, uint32_t hd) {
+        size_t n_keys = kern_isa(k) == KERN_GENERIC ? 256 : 2048;
+        struct kern_attn_row rows[64];
+        struct attn p = {.k = k, .rows = rows};
+        void *blocks[2048 / 32];
+        size_t n_blocks = n_keys / 32;
+
+        p.a = (struct kern_attn){
+                .layout = {type, 32, n_kv, hd, hd}, .n_head = n_head, .scale = 0.1f};
+        p.a.v_offset = kern_kv_k_size(&p.a.layout);
+        for (size_t i = 0; i < n_blocks; i++) {
+                blocks[i] = alloc(p.a.v_offset + kern_kv_v_size(&p.a.layout));
+                memset(blocks[i], 0x3c, p.a.v_offset + kern_kv_v_size(&p.a.layout));
+        }
+        p.q = floats((size_t)n_head * hd * 64);
+        p.out = floats((size_t)n_head * hd * 64);
+        for (size_t i = 0; i < 64; i++)
+                rows[i] = (struct kern_attn_row){blocks, (uint32_t)(n_keys - 64 + i)};
+        printf("%-8s attention %s %u/%u heads of %u, %zu keys", kern_isa_name(kern_isa(k)),
+                type == KERN_KV_F16 ? "f16" : "f32", n_head, n_kv, hd, n_keys);
+        for (p.n_tokens = 1; p.n_tokens <= 64; p.n_tokens *= 64) {
+                double usec = best_usec(run_attn, &p);
+                double bytes =
+                        (double)n_blocks * (double)(p.a.v_offset + kern_kv_v_size(&p.a.layout));
+
+                printf("  %zu: %.1f us, %.2f GB/s, %.1f GMAC/s", p.n_tokens, usec,
+                        bytes / usec / 1e3,
+                        2. * n_head * hd * (double)(n_keys * p.n_tokens) / usec / 1e3);
+        }
+        printf("\n");
+        for (size_t i = 0; i < n_blocks; i++)
+                free(blocks[i]);
+        free(p.q);
+        free(p.out);
+}
+
+struct vector {
+        struct kern *k;
+        float *x, *y;
+        size_t n;
+};
+
+static void run_rmsnorm(void *arg) {
+        struct vector *v = arg;
+
+        kern_rmsnorm(v->k, v->x, v->n, v->x, 1e-5f, v->n, 1, v->y, v->n);
+}
+
+static void run_silu(void *arg) {
+        struct vector *v = arg;
+
+        kern_silu_mul(v->k, v->x, v->x, v->y, v->n);
+}
+
+static void run_rope(void *arg) {
+        struct vector *v = arg;
+
+        kern_rope(v->k, v->y, v->n, v->n / 64, 64, 64, false, v->x, v->x, 1);
+}
+
+static void empty_task(void *arg, size_t task, unsigned thread) {
+}
+
+static void run_region(void *arg) {
+        struct vector *v = arg;
+
+        kern_run(v->k, 8, empty_task, NULL);
+}
+
+static void bench_vector(struct kern *k) {
+        static const struct {
+                const char *name;
+                void (*fn)(void *arg);
+        } kernels[] = {{"rmsnorm", run_rmsnorm}, {"silu_mul", run_silu}, {"rope", run_rope}};
+        struct vector v = {.k = k, .n = 8192};
+
+        v.x = floats(v.n);
+        v.y = floats(v.n);
+        printf("%-8s", kern_isa_name(kern_isa(k)));
+        for (size_t i = 0; i < 3; i++)
+                printf("  %s: %.2f G/s", kernels[i].name,
+                        (double)v.n / best_usec(kernels[i].fn, &v) / 1e3);
+        printf("  empty region: %.2f us\n", best_usec(run_region, &v));
+        free(v.x);
+        free(v.y);
+}
+
+int main(int argc, char **argv) {
+        static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0};
+        unsigned n_threads = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
+
+        if (n_threads == 1)
+                work_clock = CLOCK_PROCESS_CPUTIME_ID;
+        if (argc > 2)
+                budget_usec = (uint64_t)(atof(argv[2]) * 1e6);
+        for (int isa = KERN_N_ISA - 1; isa >= 0; isa--) {
+                struct kern *k = NULL;
+                struct err e;
+
+                if (kern_new(&k, n_threads, (enum kern_isa)isa, &e) < 0) {
+                        fprintf(stderr, "%s\n", e.msg);
+                        return 1;
+                }
+                if (kern_isa(k) == (enum kern_isa)isa) {
+                        for (int t = 0; t < 5; t++)
+                                bench_matmul(k, types[t], 2048, isa ? 8192 : 512);
+                        bench_matmul(k, QUANT_Q8_0, 256, 256);
+                        bench_attention(k, KERN_KV_F16, 32, 32, 64);
+                        bench_attention(k, KERN_KV_F16, 32, 8, 128);
+                        bench_attention(k, KERN_KV_F32, 32, 8, 64);
+                        bench_vector(k);
+                }
+                kern_free(k);
+        }
+        return 0;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Every allocation of lib/base may fail: -ERR_NOMEM, outputs and objects as they were. */
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/map.h"
+#include "base/queue.h"
+#include "fault/fault.h"
+#include "util/test.h"
+#include <string.h>
+
+static void test_map_new(void **state) {
+        for (long n = 0;; n++) {
+                struct map *m = NULL;
+                struct err e = {0};
+                int r;
+
+                fault_alloc_at(n);
+                r = map_new(&m, &e);
+                if (!fault_alloc_hit()) {
+                        assert_int_equal(r, 0);
+                        assert_int_equal(n, 2);
+                        map_free(m);
+                        return;
+                }
+                assert_int_equal(r, -ERR_NOMEM);
+                assert_int_equal(e.code, ERR_NOMEM);
+                assert_null(m);
+        }
+}
+
+static void test_map_add(void **state) {
+        unsigned failed = 0;
+        struct map *m;
+        char key[40];
+
+        fault_alloc_at(-1);
+        assert_int_equal(map_new(&m, NULL), 0);
+        /* each addition fails at its first allocation, at its second, ..., and then succeeds */
+        for (int i = 0; i < 200; i++) {
+                snprintf(key, sizeof(key), "a key of more than eight bytes %d", i);
+                for (long n = 0;; n++) {
+                        int r;
+
+                        fault_alloc_at(n);
+                        r = map_add(m, key, strlen(key), m, NULL);
+                        fault_alloc_at(-1);
+                        if (r == 0)
+                                break;
+                        failed++;
+                        assert_int_equal(r, -ERR_NOMEM);
+                        assert_int_equal(map_count(m), i);
+                        assert_null(map_get(m, key, strlen(key)));
+                }
+                assert_int_equal(map_count(m), i + 1);
+        }
+        assert_true(failed > 200); /* keys and growing tables */
+        map_free(m);
+}
+
+static void test_queue(void **state) {
+        for (long n = 0;; n++) {
+                struct queue *q = NULL;
+                int r;
+
+                fault_alloc_at(n);
+                r = queue_new(&q, 10, NULL);
+                if (!fault_alloc_hit()) {
+                        assert_int_equal(r, 0);
+                        assert_int_equal(n, 2);
+                        queue_free(q);
+                        return;
+                }
+                assert_int_equal(r, -ERR_NOMEM);
+                assert_null(q);
+        }
+}
+
+static void test_buf(void **state) {
+        struct buf b = BUF_NULL;
+        char *s;
+
+        fault_alloc_at(0);
+        assert_int_equal(buf_append_str(&b, "x"), -ERR_NOMEM);
+        assert_null(b.data);
+        fault_alloc_at(0);
+        assert_null(buf_take(&b, NULL));
+        assert_int_equal(buf_append_str(&b, "first"), 0);
+        fault_alloc_at(0);
+        assert_int_equal(buf_printf(&b, "%0200d", 7), -ERR_NOMEM);
+        assert_true(fault_alloc_hit());
+        assert_string_equal((char *)b.data, "first");
+        s = buf_take(&b, NULL);
+        assert_string_equal(s, "first");
+        free(s);
+}
+
+static void test_json(void **state) {
+        struct buf b = BUF_NULL;
+        struct json j;
+
+        json_init(&j, &b);
+        fault_alloc_at(0);
+        json_array_begin(&j);
+        assert_true(fault_alloc_hit());
+        json_u64(&j, 1); /* memory is back, but the gap stays known */
+        json_array_end(&j);
+        assert_int_equal(json_finish(&j), -ERR_NOMEM);
+        buf_deinit(&b);
+}
+
+/* Runs @op with its first allocation failing, its second, ... until none is left to fail. */
+static unsigned count_failures(int (*op)(void)) {
+        for (long n = 0;; n++) {
+                int r;
+
+                fault_alloc_at(n);
+                r = op();
+                if (!fault_alloc_hit()) {
+                        assert_int_equal(r, 0);
+                        return (unsigned)n;
+                }
+                fault_alloc_at(-1);
+                assert_int_equal(r, -ERR_NOMEM);
+        }
+}
+
+static char path[64];
+
+static int op_replace(void) {
+        return file_replace(path, "x", 1, 0600, NULL);
+}
+
+static int op_mkdir(void) {
+        return file_mkdir_p("/tmp", 0700, NULL);
+}
+
+static int op_read(void) {
+        char *data = NULL;
+        int r = file_read_all(path, 1 << 20, &data, NULL, NULL);
+
+        assert_int_equal(!!data, r == 0);
+        free(data);
+        return r;
+}
+
+static void test_file(void **state) {
+        snprintf(path, sizeof(path), "/tmp/confab-test-fault-%ld", (long)getpid());
+        assert_true(count_failures(op_replace) >= 2);
+        assert_true(count_failures(op_mkdir) >= 1);
+        assert_true(count_failures(op_read) >= 1);
+        assert_int_equal(unlink(path), 0);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_map_new),
+                cmocka_unit_test(test_map_add),
+                cmocka_unit_test(test_queue),
+                cmocka_unit_test(test_buf),
+                cmocka_unit_test(test_json),
+                cmocka_unit_test(test_file),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* Every allocation of libconfab fails once, in a session that makes one of each kind of event: the
+ * requests all end, and nothing is lost or touched that should not be. */
+#include "client/confab.h"
+#include "fault/fault.h"
+#include "proto/proto.h"
+#include "util/test.h"
+#include <string.h>
+#include <sys/socket.h>
+
+#define N_REQUESTS 4
+
+static struct buf script; /* what the daemon says */
+
+static void say(uint64_t id, Confab__V1__Event__KindCase kind, void *message) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+
+        event.has_request = true;
+        event.request = id;
+        event.kind_case = kind;
+        event.hello = message; /* all members of the union are pointers */
+        assert_int_equal(proto_append_frame(&script, &event.base, PROTO_MAX_EVENT, NULL), 0);
+}
+
+static void write_script(void) {
+        Confab__V1__Hello hello = CONFAB__V1__HELLO__INIT;
+        Confab__V1__TokenLogprob logprob = CONFAB__V1__TOKEN_LOGPROB__INIT, *top[] = {&logprob};
+        Confab__V1__DeltaToken token = CONFAB__V1__DELTA_TOKEN__INIT, *tokens[] = {&token};
+        Confab__V1__Delta delta = CONFAB__V1__DELTA__INIT;
+        Confab__V1__Done done = CONFAB__V1__DONE__INIT;
+        Confab__V1__LogitBias bias = CONFAB__V1__LOGIT_BIAS__INIT, *biases[] = {&bias};
+        Confab__V1__Sampling sampling = CONFAB__V1__SAMPLING__INIT;
+        Confab__V1__Turn turn = CONFAB__V1__TURN__INIT, *turns[] = {&turn};
+        Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT, *items[] = {&c};
+        Confab__V1__Conversations list = CONFAB__V1__CONVERSATIONS__INIT;
+        Confab__V1__Stat stat = CONFAB__V1__STAT__INIT, *all[] = {&stat};
+        Confab__V1__StatsResult stats = CONFAB__V1__STATS_RESULT__INIT;
+        Confab__V1__TokenizeResult tokenize = CONFAB__V1__TOKENIZE_RESULT__INIT;
+        ProtobufCBinaryData piece = {1, proto_borrow("x")};
+        int32_t id = 1;
+
+        hello.has_version = true;
+        hello.version = PROTO_VERSION;
+        say(1, CONFAB__V1__EVENT__KIND_HELLO, &hello);
+        token.top = top;
+        token.n_top = 1;
+        delta.tokens = tokens;
+        delta.n_tokens = 1;
+        delta.text = proto_borrow("x");
+        say(2, CONFAB__V1__EVENT__KIND_DELTA, &delta);
+        say(2, CONFAB__V1__EVENT__KIND_DONE, &done);
+        sampling.logit_bias = biases;
+        sampling.n_logit_bias = 1;
+        c.sampling = &sampling;
+        c.turn_list = turns;
+        c.n_turn_list = 1;
+        list.conversations = items;
+        list.n_conversations = 1;
+        say(3, CONFAB__V1__EVENT__KIND_CONVERSATIONS, &list);
+        stats.stats = all;
+        stats.n_stats = 1;
+        say(4, CONFAB__V1__EVENT__KIND_STATS, &stats);
+        tokenize.tokens = &id;
+        tokenize.n_tokens = 1;
+        tokenize.pieces = &piece;
+        tokenize.n_pieces = 1;
+        say(5, CONFAB__V1__EVENT__KIND_TOKENIZE, &tokenize);
+}
+
+struct count {
+        unsigned n_submitted, n_final, n_failed;
+};
+
+static void see(void *userdata, const struct confab_event *event) {
+        struct count *count = userdata;
+
+        count->n_final += event->final;
+        count->n_failed += event->kind == CONFAB_EVENT_ERROR;
+}
+
+static int submit(
+        struct confab *c, enum confab_verb verb, struct count *count, struct confab_error *e) {
+        static const struct confab_bias bias = {1, 1};
+        struct confab_sampling sampling = {.biases = &bias, .n_biases = 1};
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        uint64_t id = 0;
+
+        r.verb = verb;
+        r.conversation = "c";
+        r.input = CONFAB_INPUT_MESSAGE;
+        r.text = "text";
+        r.text_size = 4;
+        r.sampling = &sampling;
+        if (confab_submit(c, &r, see, count, &id, e) < 0) {
+                assert_int_equal(id, 0);
+                return -1;
+        }
+        count->n_submitted++;
+        return 0;
+}
+
+/* 0 when all went well, -1 when something was refused; the rest is asserted. */
+static int session(void) {
+        static const enum confab_verb verbs[N_REQUESTS] = {
+                CONFAB_CONTINUE, CONFAB_LIST, CONFAB_STATS, CONFAB_TOKENIZE};
+        struct count count = {0};
+        struct confab_error e = {0};
+        struct confab *c = NULL;
+        int sv[2], r;
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
+        assert_int_equal(send(sv[1], script.data, script.size, 0), script.size);
+        close(sv[1]);
+        r = confab_new_from_fd(&c, sv[0], &e);
+        for (size_t i = 0; i < N_REQUESTS && r == 0; i++)
+                r = submit(c, verbs[i], &count, &e);
+        if (!c) {
+                assert_string_equal(e.code, CONFAB_NO_MEMORY);
+                return -1;
+        }
+        if (r < 0)
+                assert_string_equal(e.code, CONFAB_NO_MEMORY);
+        while (confab_wait(c, 0, &e) == 0) /* the script ends with a hang-up */
+                ;
+        assert_int_equal(count.n_final, count.n_submitted);
+        assert_int_equal(confab_get_n_pending(c), 0);
+        if (count.n_failed)
+                assert_string_equal(e.code, CONFAB_NO_MEMORY);
+        confab_free(c);
+        return r < 0 || count.n_failed ? -1 : 0;
+}
+
+static void test_session(void **state) {
+        write_script();
+        for (long n = 0;; n++) {
+                int r;
+
+                fault_alloc_at(n);
+                r = session();
+                if (!fault_alloc_hit()) {
+                        fault_alloc_at(-1);
+                        assert_int_equal(r, 0);
+                        assert_true(n > 20);
+                        break;
+                }
+                /* a failed allocation may also have been harmless, but never unnoticed */
+                assert_int_equal(r, -1);
+        }
+        buf_deinit(&script);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_session)};
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Every allocation and mapping of seq fails once: nothing that can be seen has changed, nothing is
+ * leaked, and the same call succeeds afterwards. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "base/ledger.h"
+#include "fault/fault.h"
+#include "seq/seq.h"
+#include "util/test.h"
+
+enum { BLOCK = 4096, TOKENS = 4 };
+
+static bool mmap_fails, mmap_failed, madvise_fails;
+
+/* With 64-bit offsets asked for, mmap() is called by its other name. */
+void *__real_mmap64(void *p, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *p, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *p, size_t n, int prot, int flags, int fd, off_t offset) {
+        if (mmap_fails) {
+                mmap_failed = true;
+                errno = ENOMEM;
+                return MAP_FAILED;
+        }
+        return __real_mmap64(p, n, prot, flags, fd, offset);
+}
+void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t offset) {
+        return __wrap_mmap64(p, n, prot, flags, fd, offset);
+}
+
+int __real_madvise(void *p, size_t n, int advice);
+int __wrap_madvise(void *p, size_t n, int advice);
+int __wrap_madvise(void *p, size_t n, int advice) {
+        if (madvise_fails) {
+                errno = EINVAL;
+                return -1;
+        }
+        return __real_madvise(p, n, advice);
+}
+
+struct image {
+        uint32_t n_tokens, n_reserved;
+        size_t n_blocks, n_resident, n_live, used;
+        uint64_t n_copied, n_forks;
+};
+
+static struct image look(const struct seq *s, const struct seq_pool *p, struct ledger *l) {
+        struct seq_pool_stats st;
+        struct image i;
+
+        memset(&i, 0, sizeof(i));
+        seq_pool_stats(p, &st);
+        i.n_tokens = seq_n_tokens(s);
+        i.n_reserved = seq_n_reserved(s);
+        i.n_blocks = seq_n_blocks(s);
+        i.n_resident = seq_n_resident(s);
+        i.n_live = st.n_blocks;
+        i.used = ledger_used(l);
+        i.n_copied = st.n_copied_on_write;
+        i.n_forks = st.n_forks;
+        return i;
+}
+
+static void same(struct image a, struct image b) {
+        assert_memory_equal(&a, &b, sizeof(a));
+}
+
+struct world {
+        struct ledger ledger;
+        struct seq_pool *pool;
+        struct seq *a, *b, *c;
+};
+
+static int op_pool(struct world *w) {
+        return seq_pool_new(&w->pool, &w->ledger, BLOCK, TOKENS, NULL);
+}
+static int op_new(struct world *w) {
+        return seq_new(&w->a, w->pool, NULL);
+}
+static int op_reserve(struct world *w) {
+        return seq_reserve(w->a, 9, NULL);
+}
+static int op_fork(struct world *w) {
+        return seq_fork(&w->b, w->a, 6, NULL);
+}
+static int op_reserve_copy(struct world *w) {
+        return seq_reserve(w->b, 4000, NULL);
+}
+static int op_new_c(struct world *w) {
+        return seq_new(&w->c, w->pool, NULL);
+}
+static int op_holes(struct world *w) {
+        return seq_set_holes(w->c, 100, NULL);
+}
+
+/* Run @op with each of its allocations failing in turn, then for good. */
+static long run(struct world *w, int (*op)(struct world *), struct seq *const *watched) {
+        struct image before = {0};
+
+        for (long n = 0;; n++) {
+                int r;
+
+                if (*watched)
+                        before = look(*watched, w->pool, &w->ledger);
+                fault_alloc_at(n);
+                r = op(w);
+                if (!fault_alloc_hit()) {
+                        fault_alloc_at(-1);
+                        assert_int_equal(r, 0);
+                        return n;
+                }
+                assert_int_equal(r, -ERR_NOMEM);
+                if (*watched)
+                        same(before, look(*watched, w->pool, &w->ledger));
+        }
+}
+
+static void test_every_allocation_may_fail(void **state) {
+        struct world w = {.ledger = LEDGER_INIT((size_t)1 << 26)};
+
+        assert_int_equal(run(&w, op_pool, &w.a), 1);
+        assert_int_equal(run(&w, op_new, &w.a), 1);
+        assert_int_equal(run(&w, op_reserve, &w.a), 3); /* two tables and a slab */
+        seq_commit(w.a, 9);
+        assert_int_equal(run(&w, op_fork, &w.a), 3);
+        assert_int_equal(run(&w, op_reserve_copy, &w.b), 2);
+        assert_int_equal(run(&w, op_new_c, &w.a), 1);
+        assert_int_equal(run(&w, op_holes, &w.c), 2);
+        seq_free(w.a);
+        seq_free(w.b);
+        seq_free(w.c);
+        assert_int_equal(ledger_used(&w.ledger), 0);
+        seq_pool_free(w.pool);
+}
+
+static void test_no_mapping(void **state) {
+        struct world w = {.ledger = LEDGER_INIT((size_t)1 << 26)};
+        struct image before;
+
+        assert_int_equal(op_pool(&w), 0);
+        assert_int_equal(op_new(&w), 0);
+        before = look(w.a, w.pool, &w.ledger);
+        mmap_fails = true;
+        assert_int_equal(op_reserve(&w), -ERR_NOMEM);
+        mmap_fails = false;
+        assert_true(mmap_failed);
+        same(before, look(w.a, w.pool, &w.ledger));
+        assert_int_equal(op_reserve(&w), 0);
+        seq_free(w.a);
+        seq_pool_free(w.pool);
+        assert_int_equal(ledger_used(&w.ledger), 0);
+}
+
+/* Pages that the system does not take back stay in the ledger until they are used again. */
+static void test_pages_that_stay(void **state) {
+        struct world w = {.ledger = LEDGER_INIT((size_t)1 << 26)};
+        struct seq_pool_stats st;
+
+        assert_int_equal(op_pool(&w), 0);
+        assert_int_equal(op_new(&w), 0);
+        assert_int_equal(op_reserve(&w), 0);
+        seq_commit(w.a, 9);
+        assert_int_equal(ledger_used(&w.ledger), 3 * BLOCK);
+        madvise_fails = true;
+        seq_cut(w.a, 0);
+        madvise_fails = false;
+        seq_pool_stats(w.pool, &st);
+        assert_int_equal(st.n_blocks, 0);
+        assert_int_equal(ledger_used(&w.ledger), 3 * BLOCK);
+        ledger_set_budget(&w.ledger, 3 * BLOCK);
+        assert_int_equal(op_reserve(&w), 0);
+        assert_int_equal(ledger_used(&w.ledger), 3 * BLOCK);
+        assert_int_equal(seq_reserve(w.a, 13, NULL), SEQ_FULL);
+        madvise_fails = true;
+        seq_cut(w.a, 0);
+        madvise_fails = false;
+        ledger_set_budget(&w.ledger, (size_t)1 << 26);
+        assert_int_equal(op_reserve_copy(&(struct world){.b = w.a}), 0);
+        assert_int_equal(ledger_used(&w.ledger), 1000 * BLOCK);
+        madvise_fails = true;
+        seq_cut(w.a, 0);
+        madvise_fails = false;
+        seq_free(w.a);
+        seq_pool_free(w.pool);
+        assert_int_equal(ledger_used(&w.ledger), 0);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_every_allocation_may_fail),
+                cmocka_unit_test(test_no_mapping),
+                cmocka_unit_test(test_pages_that_stay),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

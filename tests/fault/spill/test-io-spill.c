@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Each system call of a small program fails in turn, with each of some errors: the call that was
+ * struck says so, the accounts are what the files hold, everything else goes on, and a restart
+ * finds what is live. */
+#include <errno.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "unit/spill/store.h"
+
+static long fault_at = -1;
+static int fault_errno;
+static const char *fault_hit;
+static bool full_after_header, dribble;
+
+static bool fails(const char *name) {
+        if (fault_at < 0 || fault_at-- > 0)
+                return false;
+        fault_hit = name;
+        errno = fault_errno;
+        return true;
+}
+
+#define WRAP(name, params, args)                                                                   \
+        int __real_##name params;                                                                  \
+        int __wrap_##name params;                                                                  \
+        int __wrap_##name params {                                                                 \
+                return fails(#name) ? -1 : __real_##name args;                                     \
+        }
+/* With 64-bit offsets a call goes by another name. */
+#define WRAP_BOTH(name, params, args) WRAP(name, params, args) WRAP(name##64, params, args)
+
+WRAP_BOTH(openat, (int fd, const char *path, int flags, mode_t mode), (fd, path, flags, mode))
+WRAP_BOTH(ftruncate, (int fd, off_t size), (fd, size))
+WRAP_BOTH(fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
+WRAP_BOTH(fstatat, (int fd, const char *p, struct stat *st, int flags), (fd, p, st, flags))
+WRAP(unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
+WRAP(flock, (int fd, int op), (fd, op))
+
+static uint64_t fake_n_free; /* pages free on the disk; 0: the truth */
+
+#define WRAP_FREE(name)                                                                            \
+        int __real_##name(int fd, struct statvfs *v);                                              \
+        int __wrap_##name(int fd, struct statvfs *v);                                              \
+        int __wrap_##name(int fd, struct statvfs *v) {                                             \
+                int r = fails(#name) ? -1 : __real_##name(fd, v);                                  \
+                                                                                                   \
+                if (r == 0 && fake_n_free > 0) {                                                   \
+                        v->f_bavail = fake_n_free;                                                 \
+                        v->f_frsize = 4096;                                                        \
+                }                                                                                  \
+                return r;                                                                          \
+        }
+WRAP_FREE(fstatvfs)
+WRAP_FREE(fstatvfs64)
+
+#define WRAP_IO(name)                                                                              \
+        ssize_t __real_##name(int fd, const struct iovec *iov, int n, off_t at);                   \
+        ssize_t __wrap_##name(int fd, const struct iovec *iov, int n, off_t at);                   \
+        ssize_t __wrap_##name(int fd, const struct iovec *iov, int n, off_t at) {                  \
+                struct iovec few = {iov[0].iov_base, MIN(iov[0].iov_len, (size_t)777)};            \
+                                                                                                   \
+                if (full_after_header && iov[0].iov_len != 128) {                                  \
+                        errno = ENOSPC;                                                            \
+                        return -1;                                                                 \
+                }                                                                                  \
+                if (fails(#name))                                                                  \
+                        return -1;                                                                 \
+                return full_after_header || dribble ? __real_##name(fd, &few, 1, at)               \
+                                                    : __real_##name(fd, iov, n, at);               \
+        }
+WRAP_IO(preadv)
+WRAP_IO(preadv64)
+WRAP_IO(pwritev)
+WRAP_IO(pwritev64)
+
+enum { N = 5 };
+
+struct program {
+        struct store t;
+        struct spill_ref ref[N];
+        bool live[N];
+        int n_failed;
+        bool closed; /* the store itself could not be opened */
+};
+
+static uint8_t raw[BLOCK], back[BLOCK];
+
+static int note(struct program *p, int r) {
+        if (r < 0) {
+                assert_non_null(fault_hit);
+                p->n_failed++;
+        }
+        return r;
+}
+
+static void put(struct program *p, uint32_t i) {
+        struct spill_meta m = meta_of(i);
+        uint64_t before = store_stats(&p->t).disk_size;
+
+        fill(raw, BLOCK, i == 1 ? FLOATS : RANDOM, i);
+        p->live[i] = note(p, spill_write(p->t.s, i / 2, &m, raw, BLOCK, &p->ref[i], NULL)) == 0;
+        if (!p->live[i])
+                assert_int_equal(store_stats(&p->t).disk_size, before);
+}
+
+static int get(struct program *p, uint32_t i) {
+        struct spill_meta m = meta_of(i);
+        int r;
+
+        r = spill_read(p->t.s, &p->ref[i], &m, back, BLOCK, NULL);
+        fill(raw, BLOCK, i == 1 ? FLOATS : RANDOM, i);
+        if (r == 0)
+                assert_memory_equal(raw, back, BLOCK);
+        return r;
+}
+
+static void drop(struct program *p, uint32_t i) {
+        if (p->live[i])
+                assert_int_equal(spill_release(p->t.s, &p->ref[i], NULL), 0);
+        p->live[i] = false;
+}
+
+static void start(struct program *p) {
+        size_t n;
+
+        p->closed = note(p, spill_open(&p->t.s, p->t.dir, &p->t.options, NULL)) < 0;
+        for (uint32_t i = 0; i < N && !p->closed; i++)
+                if (p->live[i] && note(p, spill_adopt(p->t.s, &p->ref[i], NULL)) < 0)
+                        p->live[i] = false;
+        if (!p->closed)
+                note(p, spill_sweep(p->t.s, &n, NULL));
+}
+
+/* All that is live is readable, and nothing is counted twice or left out. */
+static void check(struct program *p) {
+        uint64_t size = 0, n = 0;
+
+        for (uint32_t i = 0; i < N; i++)
+                if (p->live[i]) {
+                        assert_int_equal(get(p, i), 0);
+                        size += p->ref[i].stored_size;
+                        n++;
+                }
+        assert_int_equal(store_stats(&p->t).n_records, n);
+        assert_true(store_stats(&p->t).disk_size >= size);
+        if (!fault_hit)
+                assert_int_equal(store_stats(&p->t).disk_size, size);
+}
+
+static void run(struct program *p) {
+        start(p);
+        if (p->closed)
+                return;
+        for (uint32_t i = 0; i < 4; i++)
+                put(p, i);
+        for (uint32_t i = 0; i < 4; i++)
+                if (p->live[i])
+                        note(p, get(p, i));
+        drop(p, 0);
+        drop(p, 2);
+        drop(p, 3);
+        put(p, 4);
+        p->t.s = spill_free(p->t.s);
+        start(p);
+        if (p->closed)
+                return;
+        put(p, 0);
+        if (p->live[1])
+                note(p, get(p, 1));
+}
+
+static void test_every_call_may_fail(void **state) {
+        static const int errors[] = {EIO, ENOSPC, EROFS, EINTR};
+
+        for (size_t k = 0; k < ARRAY_SIZE(errors); k++) {
+                long n;
+
+                for (n = 0;; n++) {
+                        struct program p = {0};
+                        bool struck;
+
+                        store_make(&p.t);
+                        p.t.options.max_open_files = 1;
+                        p.t.options.min_free_size = 1;
+                        p.t.options.keep_cached = true;
+                        fault_errno = errors[k];
+                        fault_hit = NULL;
+                        fault_at = n;
+                        run(&p);
+                        fault_at = -1;
+                        struck = fault_hit != NULL;
+                        /* One fault is one failure, or none where there is another way. A call
+                         * that is interrupted is called again, except those that never block. */
+                        assert_true(p.n_failed <= 1);
+                        if (!p.closed)
+                                check(&p);
+                        fault_hit = NULL;
+                        p.t.s = spill_free(p.t.s);
+                        start(&p);
+                        check(&p);
+                        for (uint32_t i = 0; i < N; i++)
+                                drop(&p, i);
+                        assert_int_equal(store_stats(&p.t).disk_size, 0);
+                        assert_int_equal(store_stats(&p.t).n_files, 0);
+                        store_remove(&p.t);
+                        if (!struck)
+                                break;
+                }
+                assert_true(n > 30);
+        }
+}
+
+/* The disk is full in the middle of a record: nothing of it stays. */
+static void test_full_in_the_middle(void **state) {
+        struct program p = {0};
+        struct spill_meta m = meta_of(9);
+        struct spill_ref ref;
+        struct err e;
+
+        store_make(&p.t);
+        store_start(&p.t);
+        put(&p, 0);
+        full_after_header = true;
+        fault_hit = "pwritev";
+        fill(raw, BLOCK, RANDOM, 9);
+        assert_int_equal(spill_write(p.t.s, 0, &m, raw, BLOCK, &ref, &e), -ERR_LIMIT);
+        assert_non_null(strstr(e.msg, "No space left"));
+        assert_int_equal(store_file_size(&p.t, 0), 40960);
+        assert_int_equal(spill_write(p.t.s, 77, &m, raw, BLOCK, &ref, &e), -ERR_LIMIT);
+        assert_int_equal(store_file_size(&p.t, 77), -1);
+        full_after_header = false;
+        fault_hit = NULL;
+        assert_int_equal(store_stats(&p.t).n_refused, 2);
+        assert_int_equal(store_stats(&p.t).disk_size, 40960);
+        put(&p, 1);
+        assert_int_equal(p.ref[1].offset, 40960);
+        check(&p);
+        store_remove(&p.t);
+}
+
+/* Where holes cannot be punched, the bytes stay counted until the file goes. */
+static void test_no_holes(void **state) {
+        struct program p = {0};
+
+        store_make(&p.t);
+        store_start(&p.t);
+        put(&p, 0);
+        put(&p, 1);
+        fault_errno = EOPNOTSUPP;
+        fault_at = 0;
+        drop(&p, 0);
+        assert_non_null(fault_hit);
+        assert_int_equal(store_stats(&p.t).disk_size, 40960 + p.ref[1].stored_size);
+        assert_int_equal(store_stats(&p.t).n_records, 1);
+        assert_int_equal(get(&p, 1), 0);
+        drop(&p, 1);
+        assert_int_equal(store_stats(&p.t).disk_size, 0);
+        assert_int_equal(store_file_size(&p.t, 0), -1);
+        fault_hit = NULL;
+        store_remove(&p.t);
+}
+
+/* The floor is kept to the page, and what was written is not subtracted twice. */
+static void test_floor(void **state) {
+        struct program p = {0};
+        struct spill_meta m = meta_of(2);
+        struct spill_ref ref;
+
+        store_make(&p.t);
+        p.t.options.min_free_size = 100 * 4096;
+        store_start(&p.t);
+        fake_n_free = 110;
+        for (uint32_t i = 0; i < 4; i++)
+                put(&p, i);
+        fake_n_free = 109;
+        fill(raw, BLOCK, RANDOM, 2);
+        assert_int_equal(spill_write(p.t.s, 7, &m, raw, BLOCK, &ref, NULL), -ERR_LIMIT);
+        fill(raw, BLOCK, ZERO, 2);
+        assert_int_equal(spill_write(p.t.s, 7, &m, raw, BLOCK, &ref, NULL), 0);
+        fake_n_free = 100;
+        assert_int_equal(spill_write(p.t.s, 7, &m, raw, BLOCK, &ref, NULL), -ERR_LIMIT);
+        assert_int_equal(store_stats(&p.t).n_refused, 2);
+        fake_n_free = 0;
+        store_remove(&p.t);
+}
+
+static void test_short_transfers(void **state) {
+        struct program p = {0};
+
+        store_make(&p.t);
+        store_start(&p.t);
+        dribble = true;
+        put(&p, 0);
+        put(&p, 1);
+        check(&p);
+        dribble = false;
+        check(&p);
+        store_remove(&p.t);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_every_call_may_fail),
+                cmocka_unit_test(test_full_in_the_middle),
+                cmocka_unit_test(test_no_holes),
+                cmocka_unit_test(test_floor),
+                cmocka_unit_test(test_short_transfers),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

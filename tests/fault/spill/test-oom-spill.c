@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Every allocation of the store fails once: the call says so, accounts and files are as before, and
+ * the same call succeeds afterwards. */
+#include "fault/fault.h"
+#include "unit/spill/store.h"
+
+struct world {
+        struct store t;
+        struct spill_ref ref[3], far;
+};
+
+static uint8_t raw[BLOCK], back[BLOCK];
+
+static int op_open(struct world *w) {
+        return spill_open(&w->t.s, w->t.dir, &w->t.options, NULL);
+}
+static int op_sweep(struct world *w) {
+        return spill_sweep(w->t.s, NULL, NULL);
+}
+static int write_nr(struct world *w, uint32_t i, uint64_t key) {
+        struct spill_meta m = meta_of(i);
+
+        fill(raw, BLOCK, FLOATS, i);
+        return spill_write(w->t.s, key, &m, raw, BLOCK, &w->ref[i], NULL);
+}
+static int op_write(struct world *w) {
+        return write_nr(w, 0, 1);
+}
+static int op_write_more(struct world *w) {
+        return write_nr(w, 1, 1);
+}
+static int op_write_other(struct world *w) {
+        return write_nr(w, 2, 2);
+}
+static int op_read(struct world *w) {
+        struct spill_meta m = meta_of(0);
+
+        return spill_read(w->t.s, &w->ref[0], &m, back, BLOCK, NULL);
+}
+static int op_adopt(struct world *w) {
+        return spill_adopt(w->t.s, &w->ref[0], NULL);
+}
+static int op_release(struct world *w) {
+        return spill_release(w->t.s, &w->ref[0], NULL);
+}
+
+/* Run @op with each of its allocations failing in turn. */
+static long run(struct world *w, int (*op)(struct world *)) {
+        struct spill_stats before = {0}, after;
+
+        for (long n = 0;; n++) {
+                long long size = store_file_size(&w->t, 1);
+                bool open = w->t.s != NULL;
+                int r;
+
+                if (open)
+                        before = store_stats(&w->t);
+                fault_alloc_at(n);
+                r = op(w);
+                if (!fault_alloc_hit()) {
+                        fault_alloc_at(-1);
+                        assert_int_equal(r, 0);
+                        return n;
+                }
+                assert_int_equal(r, -ERR_NOMEM);
+                assert_int_equal(store_file_size(&w->t, 1), size);
+                if (!open) {
+                        assert_null(w->t.s);
+                        continue;
+                }
+                after = store_stats(&w->t);
+                assert_memory_equal(&before, &after, sizeof(before));
+        }
+}
+
+static void test_every_allocation_may_fail(void **state) {
+        struct world w = {0};
+
+        store_make(&w.t);
+        assert_true(run(&w, op_open) >= 2);
+        run(&w, op_sweep);
+        /* Buffer, file, two page maps; a buffer that was made stays, so the second counts less. */
+        assert_true(run(&w, op_write) >= 3);
+        assert_int_equal(run(&w, op_write_more), 0);
+        assert_true(run(&w, op_write_other) >= 3);
+        w.t.s = spill_free(w.t.s);
+        run(&w, op_open);
+        assert_true(run(&w, op_adopt) >= 3);
+        run(&w, op_sweep);
+        assert_int_equal(run(&w, op_read), 1);
+        fill(raw, BLOCK, FLOATS, 0);
+        assert_memory_equal(raw, back, BLOCK);
+        assert_int_equal(run(&w, op_release), 0);
+        assert_int_equal(store_stats(&w.t).disk_size, 0);
+        store_remove(&w.t);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_allocation_may_fail)};
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

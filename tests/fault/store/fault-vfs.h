@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * A disk that fails, and a power cut, for SQLite: a VFS over the default one.
+ *
+ * Operations that change a file (write, truncate, sync, delete) are counted. When the armed one is
+ * reached it fails, and with @sticky all later ones as well. fault_vfs_power_cut() then undoes what
+ * was written since each file's last sync, as if it had never left the page cache: wholly, or for
+ * @keep percent of the writes not (the disk had taken some of them, in any order), the first of
+ * the undone ones torn in its middle.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Make it SQLite's default. */
+int fault_vfs_install(void);
+/* Fail the @n-th operation from now (0: the next) with "disk full" or an I/O error; -1: none. */
+void fault_vfs_arm(long n, bool full, bool sticky);
+bool fault_vfs_hit(void);
+/* Forget what is unsynced (begin of an experiment). */
+void fault_vfs_clear(void);
+/* To be called when all files are closed. */
+void fault_vfs_power_cut(uint32_t seed, unsigned keep);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every allocation fails once: the store's own (through the wrapped malloc) and SQLite's (through
+ * its memory methods, which count with the same counter). A call that failed changed nothing.
+ */
+#include "../../unit/store/store-fixture.h"
+#include "fault/fault.h"
+#include <malloc.h>
+
+static void *m_malloc(int n) {
+        return malloc((size_t)n);
+}
+static void m_free(void *p) {
+        free(p);
+}
+static void *m_realloc(void *p, int n) {
+        return realloc(p, (size_t)n);
+}
+static int m_size(void *p) {
+        return (int)malloc_usable_size(p);
+}
+static int m_roundup(int n) {
+        return (n + 7) & ~7;
+}
+static int m_init(void *p) {
+        return SQLITE_OK;
+}
+static void m_shutdown(void *p) {
+}
+
+/* SQLite's calls come here: thousands of registers are made, and none must survive a power cut. */
+int fsync(int fd) {
+        return 0;
+}
+int fdatasync(int fd) {
+        return 0;
+}
+
+#define N_STEPS 6
+
+static int run_step(struct store *s, unsigned step, struct err *e) {
+        struct store_conv c = {.uid = 1, .name = "a", .sampling = {.has = 0x3ff, .n_biases = 3}};
+        struct store_conv child = {.name = "b"}, list[3];
+        _cleanup_(store_gone_deinit) struct store_gone gone = {};
+        _cleanup_(store_turns_deinit) struct store_turns ts = {};
+        struct store_record links[20] = {};
+        struct fingerprint model = {1, 2};
+        uint64_t revision;
+        size_t n;
+        int r;
+
+        switch (step) {
+        case 0:
+                return store_conv_create(s, &c, NULL, 0, NULL, 0, e);
+        case 1:
+                return fixture_append(s, 1, 1, 100, "text", e);
+        case 2:
+                for (uint32_t i = 0; i < 20; i++)
+                        links[i] = (struct store_record){.index = i, .n_tokens = 32};
+                return store_link(s, 1, &model, links, 20, &gone, e);
+        case 3:
+                return store_conv_fork(s, 1, 1, &child, e);
+        case 4:
+                r = store_turns(s, 1, true, &ts, e);
+                if (r == 0)
+                        r = store_links(s, 1, &gone, e);
+                if (r == 0)
+                        r = store_conv_list(s, 1, 0, list, 3, &n, e);
+                return r;
+        default:
+                return store_rewind(s, 1, 0, 32, &revision, &gone, e);
+        }
+}
+
+static void expect_nomem(int r, const struct err *e) {
+        if (r != -ERR_NOMEM)
+                print_error("%d: %s\n", r, e->msg);
+        assert_int_equal(r, -ERR_NOMEM);
+}
+
+/* The state after @done steps, told by counts. */
+static void expect_state(struct store *s, unsigned done) {
+        uint64_t n = 0;
+        struct err e;
+
+        assert_int_equal(store_conv_count(s, 1, &n, &e), 0);
+        assert_int_equal(n, done == 0 ? 0 : done < 4 ? 1 : 2);
+        if (done)
+                fixture_verify(
+                        s, 1, done == 1 || done == 6 ? 0 : 1, done == 1 || done == 6 ? 0 : 100);
+}
+
+/* One failure somewhere in a history; what it hit is asked for again. */
+static bool history(struct fixture *f, long at) {
+        struct err e = {};
+        bool hit = false;
+        int r;
+
+        fault_alloc_at(at);
+        r = store_open(&f->s, f->path, &e);
+        if (r < 0) {
+                expect_nomem(r, &e);
+                hit = true;
+                r = store_open(&f->s, f->path, &e);
+        }
+        assert_int_equal(r, 0);
+        for (unsigned i = 0; i < N_STEPS; i++) {
+                r = run_step(f->s, i, &e);
+                if (r < 0) {
+                        expect_nomem(r, &e);
+                        assert_false(hit);
+                        hit = true;
+                        expect_state(f->s, i);
+                        r = run_step(f->s, i, &e);
+                }
+                if (r < 0)
+                        print_error("step %u: %s\n", i, e.msg);
+                assert_int_equal(r, 0);
+        }
+        /* SQLite survives some failures without telling. */
+        hit = fault_alloc_hit();
+        fault_alloc_at(-1);
+        expect_state(f->s, N_STEPS);
+        fixture_reopen(f);
+        expect_state(f->s, N_STEPS);
+        return hit;
+}
+
+static void test_each_allocation(void **state) {
+        for (long n = 0;; n++) {
+                void *own = NULL;
+                bool hit;
+
+                fixture_setup_closed(&own);
+                hit = history(own, n);
+                fixture_teardown(&own);
+                if (!hit) {
+                        assert_true(n > 100);
+                        return;
+                }
+        }
+}
+
+int main(void) {
+        static const sqlite3_mem_methods methods = {
+                m_malloc, m_free, m_realloc, m_size, m_roundup, m_init, m_shutdown, NULL};
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_each_allocation),
+        };
+
+        /* Without its page buffers and lookaside, every allocation is counted on its own. */
+        if (sqlite3_config(SQLITE_CONFIG_MALLOC, &methods) != SQLITE_OK ||
+                sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0) != SQLITE_OK)
+                return 1;
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* A daemon that says anything at all to libconfab, which has one request of every verb in flight:
+ * each of them ends exactly once. */
+#include "client/confab.h"
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Reads all that an event points to. */
+static size_t sum(const void *p, size_t n) {
+        const uint8_t *bytes = p;
+        size_t s = 0;
+
+        for (size_t i = 0; i < n; i++)
+                s += bytes[i];
+        return s;
+}
+
+static size_t look(const struct confab_event *ev) {
+        size_t s = 0;
+
+        if (ev->kind == CONFAB_EVENT_DELTA) {
+                s += sum(ev->delta->text, ev->delta->text_size + 1);
+                for (size_t i = 0; i < ev->delta->n_tokens; i++)
+                        for (size_t k = 0; k < ev->delta->tokens[i].n_top; k++)
+                                s += sum(ev->delta->tokens[i].top[k].text.data,
+                                        ev->delta->tokens[i].top[k].text.size);
+        } else if (ev->kind == CONFAB_EVENT_CONVERSATIONS) {
+                for (size_t i = 0; i < ev->conversations->n_items; i++)
+                        s += sum(ev->conversations->items[i].sampling.biases,
+                                ev->conversations->items[i].sampling.n_biases *
+                                        sizeof(struct confab_bias));
+        } else if (ev->kind == CONFAB_EVENT_CONVERSATION) {
+                for (size_t i = 0; i < ev->conversation->n_turn_list; i++)
+                        s += sum(ev->conversation->turns[i].text.data,
+                                ev->conversation->turns[i].text.size);
+                s += sum(ev->conversation->tokens, 4 * ev->conversation->n_token_list);
+        } else if (ev->kind == CONFAB_EVENT_TOKENS) {
+                for (size_t i = 0; i < ev->tokens->n_pieces; i++)
+                        s += sum(ev->tokens->pieces[i].data, ev->tokens->pieces[i].size);
+        } else if (ev->kind == CONFAB_EVENT_STATS) {
+                for (size_t i = 0; i < ev->stats->n_stats; i++)
+                        s += sum(ev->stats->stats[i].name, 1);
+        }
+        return s;
+}
+
+static volatile size_t sink;
+
+static void see(void *userdata, const struct confab_event *event) {
+        int *n_final = userdata;
+
+        if (*n_final)
+                abort();
+        *n_final = event->final;
+        sink += look(event);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        int sv[2], n_final[CONFAB_STATS + 1] = {0};
+        struct confab *c = NULL;
+
+        if (size > 100000) /* more than a socket holds */
+                return 0;
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, sv) < 0)
+                abort();
+        if (confab_new_from_fd(&c, sv[0], NULL) < 0)
+                abort();
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_STATS; v++) {
+                struct confab_request r = CONFAB_REQUEST_INIT;
+
+                r.verb = v;
+                r.conversation = "c";
+                if (confab_submit(c, &r, see, &n_final[v], NULL, NULL) < 0)
+                        abort();
+        }
+        /* the greeting, so that the input need not begin with one */
+        if (write(sv[1], "\x06\x08\x01\x12\x02\x08\x01", 7) != 7 ||
+                write(sv[1], data, size) != (ssize_t)size)
+                abort();
+        close(sv[1]);
+        while (confab_wait(c, 0, NULL) == 0)
+                ;
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_STATS; v++)
+                if (!n_final[v])
+                        abort();
+        confab_free(c);
+        return 0;
+}

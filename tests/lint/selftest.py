@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""selftest.py ROOT CC: each check passes on a clean tree and fails on each deliberate violation."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+root, cc = os.path.abspath(sys.argv[1]), sys.argv[2]
+here = os.path.dirname(os.path.abspath(__file__))
+SPDX = '/* SPDX-License-Identifier: MIT */\n'
+
+CLEAN = {
+    'lib/base/err.h': SPDX + '#pragma once\nstruct err;\n',
+    'lib/base/err.c': SPDX + '#include "base/err.h"\n#include <stddef.h>\n',
+    'lib/base/meson.build': "lib_base = 1\n",
+    'lib/seq/seq.h': SPDX + '#pragma once\n#include "base/err.h"\nint seq_f(int a);\n',
+    'lib/seq/inner.h': SPDX + '#pragma once\n',
+    'lib/seq/seq.c': SPDX + '#include "seq/seq.h"\n#include "seq/inner.h"\n\n'
+                            'int seq_f(int a) {\n        return a;\n}\n',
+    'lib/seq/meson.build': "lib_seq = [dep_base, dep_seq] # dep_engine\n",
+    'lib/spill/spill.c': SPDX + '#include "base/err.h"\n#include <lz4.h>\n',
+    'lib/spill/spill.h': SPDX + '#pragma once\n',
+    'lib/store/store.h': SPDX + '#pragma once\n',
+    'lib/engine/engine.h': SPDX + '#pragma once\n',
+    'proto/proto.h': SPDX + '#pragma once\n',
+    'daemon/main.c': SPDX + '#include "engine/engine.h"\n#include <event2/event.h>\n#include <stdlib.h>\n\n'
+                            'static void die(void) {\n        exit(1);\n}\n',
+    'daemon/method-open.c': SPDX + '#include "proto/proto.h"\n\nstruct Confab__V1__Open;\n',
+    'daemon/peer.c': SPDX + '#include <stdlib.h>\n\nstatic const char *f(void) {\n'
+                            '        return getenv("NOTIFY_SOCKET");\n}\n',
+    'tools/check': '#!/usr/bin/env bash\n# SPDX-License-Identifier: MIT\ntrue\n',
+    'tests/unit/seq/test-seq.c': SPDX + '#include "seq/seq.h"\n#include "seq/inner.h"\n#include <cmocka.h>\n',
+    'models/make.py': '#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\nprint(1)\n',
+}
+
+
+def body(n, comment=''):
+    return f'int seq_g(int a);\n{comment}int seq_g(int a) {{\n' + '        a++;\n' * n + '        return a;\n}\n'
+
+
+# check, file, what is put at its end (None: instead of all), words of the complaint
+CASES = [
+    ('layers', 'lib/seq/seq.c', '#include "engine/engine.h"\n', 'seq may not use engine'),
+    ('layers', 'lib/base/err.c', '#include "seq/seq.h"\n', 'base may not use seq'),
+    ('layers', 'lib/seq/seq.c', '#include "spill/spill.h"\n', 'seq may not use spill'),
+    ('layers', 'lib/engine/engine.c', SPDX + '#include "seq/inner.h"\n', 'seq/inner.h is private'),
+    ('layers', 'lib/engine/engine.c', SPDX + '#include "proto/proto.h"\n', 'engine may not use proto'),
+    ('layers', 'daemon/peer.c', '#include "seq/seq.h"\n', 'daemon may not use seq'),
+    ('layers', 'daemon/peer.c', 'struct Confab__V1__Open;\n', 'belong into the method files'),
+    ('layers', 'client/say.c', SPDX + '#include "engine/engine.h"\n', 'client may not use engine'),
+    ('layers', 'tools/confab-model/info.c', SPDX + '#include "seq/inner.h"\n', 'seq/inner.h is private'),
+    ('layers', 'lib/seq/seq.c', '#include <lz4.h>\n', 'seq may not use liblz4'),
+    ('layers', 'lib/seq/seq.c', '#include <event2/event.h>\n', 'seq may not use libevent'),
+    ('layers', 'client/say.c', SPDX + '#include <systemd/sd-daemon.h>\n', 'client may not use libsystemd'),
+    ('layers', 'lib/store/store.c', SPDX + '#include <pcre2.h>\n', 'store may not use libpcre2'),
+    ('layers', 'lib/engine/engine.c', SPDX + '#include <sqlite3.h>\n', 'engine may not use libsqlite3'),
+    ('layers', 'daemon/peer.c', '#include <protobuf-c/protobuf-c.h>\n', 'daemon may not use libprotobuf-c'),
+    ('layers', 'lib/seq/seq.c', '#include <immintrin.h>\n', 'seq may not use instruction sets'),
+    ('layers', 'lib/seq/seq.c', '#include <curl/curl.h>\n', 'is no header of libc'),
+    ('layers', 'lib/seq/seq.c', '#include "base/err.c"\n', '.c file is included'),
+    ('layers', 'tests/unit/seq/test-seq.c', '#include "store/store.h"\n', 'seq may not use store'),
+    ('layers', 'lib/seq/meson.build', 'x = dep_store\n', 'seq may not depend on store'),
+    ('sizes', 'lib/seq/seq.c', body(101), 'a function of'),
+    ('sizes', 'lib/seq/seq.c', '\n' * 1500, 'more than 1500 lines'),
+    ('text', 'lib/seq/seq.c', '/* TO' 'DO: more */\n', 'unfinished'),
+    ('text', 'docs/design.md', 'This is a place' 'holder.\n', 'unfinished'),
+    ('text', 'docs/design.md', 'See /wo' 'rk/x.\n', 'path of one machine'),
+    ('text', 'docs/design.md', 'a \n', 'white space'),
+    ('text', 'docs/design.md', 'a', 'no newline'),
+    ('text', 'lib/seq/more.c', '#include <stddef.h>\n', 'the first line'),
+    ('text', 'lib/seq/more.h', SPDX, 'without #pragma once'),
+    ('text', 'tools/more', '#!/bin/sh\n', 'SPDX'),
+    ('text', 'lib/seq/seq.c', 'static void f(void) {\n        exit(1);\n}\n', 'ends the process'),
+    ('text', 'daemon/peer.c', 'static void g(void) {\n        abort();\n}\n', 'ends the process'),
+    ('text', 'lib/seq/seq.c', 'static void f(void) {\n        printf("x");\n}\n', 'lib/ prints'),
+    ('text', 'lib/seq/seq.c', 'static float f(float x) {\n        return expf(x);\n}\n', 'libm'),
+    ('text', 'lib/seq/seq.c', '#if defined(__x86_64__)\n#endif\n', 'instruction sets'),
+    ('text', 'lib/seq/seq.c', 'typedef struct err err;\n', 'typedef'),
+    ('text', 'lib/seq/seq.c', 'static void f(void) {\n        getenv("HOME");\n}\n', 'environment'),
+    ('text', 'daemon/peer.c', 'static void g(void) {\n        getenv("CONFAB_POOL");\n}\n', 'environment'),
+    ('text', 'daemon/peer.c', 'static void g(const char *s) {\n        getenv(s);\n}\n', 'environment'),
+    ('headers', 'lib/seq/seq.h', 'size_t seq_n(void);\n', 'does not compile alone'),
+    ('headers', 'lib/seq/inner.h', 'static const int seq_x = "a";\n', 'does not compile alone'),
+    ('format', 'lib/seq/seq.c', 'int  seq_h;\n', 'clang-format'),
+    ('scripts', 'tools/check', 'if then\n', 'syntax error'),
+    ('scripts', 'models/make.py', 'def f(:\n', 'invalid syntax'),
+    ('scripts', 'tools/more', '#!/bin/sh\ntrue\n', 'not executable'),
+]
+
+# Additions that must stay allowed.
+FINE = [
+    ('sizes', 'lib/seq/seq.c', body(101, '/* lint: long because it is a table */\n')),
+    ('text', 'lib/seq/seq.c', '/* "exit(1)" and printf() are only named */\nstatic const char *s = "abort()";\n'),
+    ('text', 'lib/seq/seq.c', 'static void f(char *s) {\n        snprintf(s, 1, "x");\n}\n'),
+    ('layers', 'lib/seq/seq.c', '#include <sys/mman.h>\n#include <pthread.h>\n'),
+]
+
+
+def make_tree(folder):
+    for path, text in CLEAN.items():
+        put(folder, path, text)
+    for path in ('tools/check', 'models/make.py'):
+        os.chmod(os.path.join(folder, path), 0o755)
+    put(folder, '.clang-format', pathlib.Path(root, '.clang-format').read_text(encoding='utf-8'))
+    commands = [{'directory': folder, 'file': f'{folder}/{p}', 'arguments': [cc, '-Ilib', '-c', p]}
+                for p in CLEAN if p.endswith('.c')]
+    put(folder, 'build/compile_commands.json', json.dumps(commands))
+
+
+def put(folder, path, text, mode='w'):
+    full = pathlib.Path(folder, path)
+    full.parent.mkdir(parents=True, exist_ok=True)
+    with full.open(mode, encoding='utf-8') as f:
+        f.write(text)
+
+
+def run(check, folder):
+    result = subprocess.run([sys.executable, f'{here}/{check}.py', folder, f'{folder}/build'], text=True,
+                            capture_output=True, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def main():
+    failed, skipped = 0, 0
+    with tempfile.TemporaryDirectory() as base:
+        clean = f'{base}/clean'
+        make_tree(clean)
+        for check in ('layers', 'sizes', 'text', 'headers', 'format', 'scripts'):
+            code, out = run(check, clean)
+            if code not in (0, 77):
+                failed += 1
+                print(f'{check} fails on the clean tree:\n{out}')
+        for i, (check, path, text, *words) in enumerate(CASES + FINE):
+            folder = f'{base}/{i}'
+            shutil.copytree(clean, folder)
+            commands = pathlib.Path(folder, 'build/compile_commands.json')
+            commands.write_text(commands.read_text(encoding='utf-8').replace(clean, folder), encoding='utf-8')
+            put(folder, path, text, 'a')
+            code, out = run(check, folder)
+            if code == 77:
+                skipped += 1
+            elif words and (code == 0 or words[0] not in out or path not in out):
+                failed += 1
+                print(f'{check} lets pass in {path}: {text[:60]!r} (wanted "{words[0]}"), got:\n{out}')
+            elif not words and code:
+                failed += 1
+                print(f'{check} refuses in {path}: {text[:60]!r}:\n{out}')
+            shutil.rmtree(folder)
+    print(f'{len(CASES)} violations, {failed} problems, {skipped} skipped')
+    return 1 if failed else 0
+
+
+sys.exit(main())

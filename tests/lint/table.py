@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""What all checks share: the layer table of docs/design.md and the list of files."""
+import os
+import pathlib
+import re
+import sys
+
+# Module: modules that it may use. A row names earlier rows only, so the table has no cycle.
+MAY_USE = {
+    'base': [],
+    'quant': ['base'],
+    'seq': ['base'],
+    'sample': ['base'],
+    'spill': ['base'],
+    'store': ['base'],
+    'gguf': ['base', 'quant'],
+    'kern': ['base', 'quant'],
+    'tok': ['base', 'gguf'],
+    'model': ['base', 'quant', 'gguf', 'kern', 'seq'],
+    'chat': ['base', 'tok'],
+    'engine': ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'chat'],
+    'proto': ['base'],
+    'client': ['base', 'proto'],
+    'daemon': ['base', 'proto', 'engine'],
+    'tools': ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'chat', 'engine'],
+}
+for _i, (_mod, _uses) in enumerate(MAY_USE.items()):
+    assert all(u in list(MAY_USE)[:_i] for u in _uses), f'{_mod}: row names a later module'
+
+LIB = ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'chat', 'engine']
+
+# The public header of a module is <module>/<module>.h; these differ. base has many.
+PUBLIC = {'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h']}
+
+# Headers from outside: who may include them.
+EXTERNAL = [
+    (r'event2/|event\.h|ev(dns|http|rpc|util)\.h', 'libevent', ['daemon']),
+    (r'systemd/', 'libsystemd', ['daemon']),
+    (r'lz4', 'liblz4', ['spill']),
+    (r'sqlite3', 'libsqlite3', ['store']),
+    (r'pcre2', 'libpcre2', ['tok']),
+    (r'protobuf-c/', 'libprotobuf-c', ['proto']),
+    (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern']),
+]
+
+# Headers of the C library, the kernel and the compiler, for everyone.
+SYSTEM = re.compile(
+    r'(assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|'
+    r'stdatomic|stdbool|stddef|stdint|stdio|stdio_ext|stdlib|stdnoreturn|string|strings|tgmath|threads|time|uchar|'
+    r'wchar|wctype|byteswap|dirent|dlfcn|endian|err|fcntl|fnmatch|ftw|getopt|glob|grp|langinfo|libgen|malloc|'
+    r'netdb|poll|pthread|pty|pwd|sched|search|semaphore|spawn|syslog|termios|ucontext|unistd|utime|wordexp)\.h$'
+    r'|(sys|linux|netinet|arpa|net|sanitizer)/')
+
+SKIP_FOLDERS = re.compile(r'^(\.|build|__pycache__$)')
+
+
+def module_of(path):
+    """The module that a path below the root belongs to, or None."""
+    parts = pathlib.PurePath(path).parts
+    if len(parts) > 2 and parts[0] == 'lib' and parts[1] in LIB:
+        return parts[1]
+    if len(parts) > 1 and parts[0] in MAY_USE and parts[0] not in LIB:
+        return parts[0]
+    return None
+
+
+def files(root, suffixes=('.c', '.h')):
+    """Paths below root, as text relative to it, sorted; '' stands for files without a suffix."""
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [d for d in folders if not SKIP_FOLDERS.match(d) or d == '.ci']
+        for name in names:
+            if os.path.splitext(name)[1] in suffixes and not name.endswith(('.pb-c.c', '.pb-c.h')):
+                found.append(os.path.relpath(os.path.join(folder, name), root))
+    return sorted(found)
+
+
+def read(root, path):
+    return pathlib.Path(root, path).read_text(encoding='utf-8')
+
+
+def code_only(text):
+    """C text without comments and the insides of literals; lines stay where they are."""
+    def blank(match):
+        s = match[0]
+        if s[0] in '"\'':
+            return s[0] * 2
+        return re.sub(r'[^\n]', ' ', s)
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
+
+
+class Report:
+    """Collects what is wrong; the exit status of a check."""
+
+    def __init__(self):
+        self.n_bad = 0
+
+    def bad(self, path, line, message):
+        print(f'{path}:{line}: {message}')
+        self.n_bad += 1
+
+    def finish(self, n_checked):
+        print(f'{n_checked} files checked, {self.n_bad} problems')
+        if n_checked == 0:
+            print('nothing to check: wrong folder?')
+            sys.exit(1)
+        sys.exit(1 if self.n_bad else 0)
+
+
+def skip(reason):
+    print('SKIP:', reason)
+    sys.exit(77)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""The confab-model command: verbs, output formats, exit statuses, messages.
+
+usage: confab-model.py CONFAB_MODEL MAKE_MODEL
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL, MAKE = sys.argv[1:3]
+IDS = ",".join(str(i * 37 % 320) for i in range(70))
+
+
+def run(*args, stdin=b""):
+    p = subprocess.run([TOOL, *args], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                       check=False)
+    return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+
+class Tool(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = os.path.join(cls.folder.name, "tiny.gguf")
+        subprocess.run([MAKE, cls.model, "tiny", "q8_0"], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def ok(self, *args, stdin=b""):
+        status, out, err = run(*args, stdin=stdin)
+        self.assertEqual((status, err), (0, ""))
+        return out
+
+    def refused(self, status, part, *args):
+        got, out, err = run(*args)
+        self.assertEqual((got, out), (status, ""))
+        self.assertTrue(err.startswith("confab-model: "), err)
+        self.assertIn(part, err)
+
+    def test_help_and_version(self):
+        self.assertIn("tokenize", self.ok("--help"))
+        self.assertRegex(self.ok("--version"), r"^confab-model \d+\.\d+")
+        for verb in "info", "tokenize", "logprobs", "bench":
+            self.assertTrue(self.ok(verb, "--help").startswith("Usage: confab-model " + verb))
+
+    def test_usage_errors(self):
+        self.assertEqual(run()[0], 2)
+        self.refused(2, "unknown verb 'banana'", "banana")
+        for verb in "info", "tokenize", "logprobs", "bench":
+            self.refused(2, "model file", verb)
+            self.refused(2, "bad option", verb, self.model, "--banana")
+        self.refused(2, "--ids is missing", "logprobs", self.model)
+        for bad in "", "1,", ",1", "1,,2", "-1", "1 2", "x", "99999999999":
+            self.refused(2, "list of token ids", "logprobs", self.model, "--ids", bad)
+        for option in "--generate", "--top", "--threads":
+            for bad in "0", "-1", "x", "1x", "99999999999":
+                self.refused(2, option, "logprobs", self.model, "--ids", "1", option, bad)
+        self.refused(2, "--kv", "logprobs", self.model, "--ids", "1", "--kv", "f8")
+        self.refused(2, "'mmx'", "logprobs", self.model, "--ids", "1", "--isa", "mmx")
+        self.refused(2, "-b", "bench", self.model, "-b", "0")
+
+    def test_failures(self):
+        nowhere = os.path.join(self.folder.name, "nowhere")
+        for args in ("info",), ("tokenize",), ("bench",), ("logprobs", "--ids", "1"):
+            self.refused(1, nowhere, args[0], nowhere, *args[1:])
+        self.refused(1, "vocabulary of 320", "logprobs", self.model, "--ids", "1,320")
+        self.refused(1, "context of 512", "logprobs", self.model, "--ids", "1", "--generate", "513")
+        self.refused(1, "context of 512", "bench", self.model, "-d", "500", "-p", "100")
+
+    def test_cut_and_damaged_files(self):
+        with open(self.model, "rb") as f:
+            data = f.read()
+        broken = os.path.join(self.folder.name, "broken.gguf")
+        for i in range(40):
+            with open(broken, "wb") as f:
+                f.write(data[:len(data) * i // 40])
+            self.refused(1, broken, "info", broken)
+        with open(broken, "wb") as f:
+            f.write(data.replace(b"blk.1.attn_k.weight", b"blk.1.attn_X.weight"))
+        status, out, err = run("info", broken)
+        self.assertEqual(status, 1)
+        self.assertIn("'blk.1.attn_k.weight' is missing", err)
+        self.assertIn("model_error", out)
+
+    def test_info(self):
+        info = json.loads(self.ok("info", self.model, "--json", "--tensors"))
+        self.assertEqual(info["architecture"], "llama")
+        self.assertEqual((info["n_layer"], info["n_vocab"], info["context"]), (2, 320, 512))
+        self.assertEqual(len(info["tensors"]), info["n_tensors"])
+        self.assertEqual(info["tensors"][0],
+                         {"name": "token_embd.weight", "type": "Q8_0", "ne": [64, 320]})
+        text = self.ok("info", self.model, "--tensors")
+        self.assertIn('"token_embd.weight" Q8_0 {64, 320, 1, 1}', text)
+        self.assertIn("n_layer", text)
+
+    def test_tokenize(self):
+        ids = self.ok("tokenize", self.model, "--ids", " w300")
+        self.assertRegex(ids, r"^[\d ]+\n$")
+        self.assertEqual(self.ok("tokenize", self.model, "--ids", "-", stdin=b" w300"), ids)
+        self.assertEqual(self.ok("tokenize", self.model, "--ids", stdin=b" w300"), ids)
+        both = json.loads(self.ok("tokenize", self.model, "--json", "a\u00e9\n"))
+        self.assertEqual(len(both["ids"]), len(both["pieces"]))
+        self.assertEqual(self.ok("tokenize", self.model, "--ids", ""), "\n")
+        lines = self.ok("tokenize", self.model, "ab").splitlines()
+        self.assertEqual([len(line.split("\t")) for line in lines], [2] * len(lines))
+
+    def test_logprobs(self):
+        def ask(*args):
+            return self.ok("logprobs", self.model, "--ids", IDS, "--generate", "6", *args)
+
+        got = json.loads(ask("--top", "100000"))
+        self.assertEqual(list(got), ["generated_ids", "top10_logprobs"])
+        self.assertEqual(len(got["generated_ids"]), 6)
+        for best, row in zip(got["generated_ids"], got["top10_logprobs"]):
+            self.assertEqual(row[0][0], best)
+            self.assertEqual(sorted(t for t, _ in row), list(range(320)))
+            self.assertEqual([p for _, p in row], sorted((p for _, p in row), reverse=True))
+        three = json.loads(ask("--top", "3"))
+        self.assertEqual(three["top10_logprobs"], [r[:3] for r in got["top10_logprobs"]])
+        same = {ask("--threads", t, "--isa", i) for t in "123" for i in ("generic", "avx2", "avx512")}
+        self.assertEqual(same, {ask("--json")})
+        self.assertNotEqual(same, {ask("--kv", "f16")})
+
+    def test_bench(self):
+        out = self.ok("bench", self.model, "-p", "40", "-n", "4", "-d", "33", "-b", "3", "-t", "1",
+                      "-r", "2")
+        self.assertIn("prefill", out)
+        self.assertIn("decode", out)
+        got = json.loads(self.ok("bench", self.model, "-p", "40", "-n", "0", "-r", "1", "--json"))
+        self.assertGreater(got["prefill_tokens_per_second"], 0)
+        self.assertEqual(got["decode_tokens_per_second"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes a llama model with random weights: for benchmarks, and for tests of programs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "quant/quant.h"
+#include "util/llama-build.h"
+
+static const struct {
+        const char *name;
+        uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab, context;
+} shapes[] = {
+        {"tiny", 2, 64, 4, 2, 16, 96, 320, 512},
+        {"tiny-vocab", 1, 8, 2, 1, 4, 8, 16, 64},
+        {"60m", 8, 512, 8, 4, 64, 2048, 32000, 8192},
+        {"300m", 12, 1024, 16, 4, 64, 4096, 32000, 8192},
+        {"1b", 16, 2048, 32, 8, 64, 8192, 128256, 8192},
+};
+
+static int usage(void) {
+        fputs("usage: make-model FILE SHAPE TYPE [experts] [biases] [tied] [fused] "
+              "[rope-factors]\n",
+                stderr);
+        return 2;
+}
+
+static int parse_type(const char *s, uint32_t *ret) {
+        static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0};
+
+        for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+                if (!strcasecmp(s, quant_info(types[i])->name)) {
+                        *ret = types[i];
+                        return 0;
+                }
+        return 1;
+}
+
+static int parse_shape(const char *s, struct llama_spec *ret) {
+        for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
+                if (!strcmp(s, shapes[i].name)) {
+                        *ret = (struct llama_spec){.n_layer = shapes[i].n_layer,
+                                .n_embd = shapes[i].n_embd,
+                                .n_head = shapes[i].n_head,
+                                .n_kv_head = shapes[i].n_kv_head,
+                                .head_dim = shapes[i].head_dim,
+                                .n_ff = shapes[i].n_ff,
+                                .n_vocab = shapes[i].n_vocab,
+                                .context = shapes[i].context,
+                                .seed = 1};
+                        return 0;
+                }
+        return 1;
+}
+
+int main(int argc, char **argv) {
+        struct llama_spec s;
+        struct gguf_build *b;
+        int r;
+
+        if (argc < 4 || parse_shape(argv[2], &s) || parse_type(argv[3], &s.type))
+                return usage();
+        s.embd_type = s.type;
+        for (int i = 4; i < argc; i++) {
+                if (!strcmp(argv[i], "experts")) {
+                        s.n_expert = 8;
+                        s.n_expert_used = 2;
+                } else if (!strcmp(argv[i], "biases")) {
+                        s.biases = true;
+                } else if (!strcmp(argv[i], "tied")) {
+                        s.tied = true;
+                } else if (!strcmp(argv[i], "fused")) {
+                        s.fused = true;
+                } else if (!strcmp(argv[i], "rope-factors")) {
+                        s.rope_factors = true;
+                } else {
+                        return usage();
+                }
+        }
+        b = llama_build(&s);
+        r = gguf_build_write(b, argv[1]);
+        if (r < 0)
+                perror(argv[1]);
+        gguf_build_free(b);
+        return r < 0;
+}

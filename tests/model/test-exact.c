@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * I2: the logits of a position are a function of the model and the tokens before it, compared with
+ * memcmp over random models of every weight type and llama variant.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "quant/quant.h"
+#include "seq/seq.h"
+#include "util/model-rig.h"
+#include "util/test.h"
+
+#define N_TOKENS 75 /* crosses two block borders, ends inside a block */
+#define MAX_BATCH (3 * N_TOKENS)
+
+struct variant {
+        const char *name;
+        struct llama_spec spec;
+        enum kern_kv_type kv;
+};
+
+static struct llama_spec small(uint32_t type) {
+        struct llama_spec s = LLAMA_SPEC_SMALL;
+
+        s.type = s.embd_type = type;
+        return s;
+}
+
+static size_t variants(struct variant *v) {
+        size_t n = 0;
+        struct variant base[] = {
+                {"f32", small(QUANT_F32), KERN_KV_F32},
+                {"f16", small(QUANT_F16), KERN_KV_F16},
+                {"bf16", small(QUANT_BF16), KERN_KV_F16},
+                {"q8_0", small(QUANT_Q8_0), KERN_KV_F16},
+                {"q4_0", small(QUANT_Q4_0), KERN_KV_F32},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(base); i++)
+                v[n++] = base[i];
+
+        v[n] = (struct variant){
+                "biases, rope factors, no grouping, odd sizes", small(QUANT_F16), KERN_KV_F16};
+        v[n].spec.n_kv_head = 4;
+        v[n].spec.head_dim = 24;
+        v[n].spec.n_ff = 172;
+        v[n].spec.biases = v[n].spec.rope_factors = true;
+        n++;
+        v[n] = (struct variant){"experts", small(QUANT_Q8_0), KERN_KV_F16};
+        v[n].spec.n_expert = 6;
+        v[n].spec.n_expert_used = 2;
+        n++;
+        v[n] = (struct variant){"fused, one KV head, f32 experts", small(QUANT_F32), KERN_KV_F16};
+        v[n].spec.n_expert = 4;
+        v[n].spec.n_expert_used = 3;
+        v[n].spec.n_kv_head = 1;
+        v[n].spec.fused = v[n].spec.tied = true;
+        n++;
+        v[n] = (struct variant){"fused with biases, yarn, tied", small(QUANT_Q4_0), KERN_KV_F16};
+        v[n].spec.fused = v[n].spec.biases = v[n].spec.tied = true;
+        v[n].spec.embd_type = QUANT_Q8_0;
+        v[n].spec.rope_scaling = "yarn";
+        v[n].spec.rope_factor = 4.0f;
+        n++;
+        v[n] = (struct variant){"linear scaling, wide heads", small(QUANT_Q8_0), KERN_KV_F16};
+        v[n].spec.head_dim = 128;
+        v[n].spec.rope_scaling = "linear";
+        v[n].spec.rope_factor = 2.0f;
+        n++;
+        return n;
+}
+
+struct bench {
+        struct rig rig;
+        int32_t tokens[N_TOKENS];
+        float *want, *got; /* [N_TOKENS][n_vocab] */
+        size_t row;        /* bytes */
+};
+
+static void same_rows(const struct bench *b, uint32_t from, uint32_t to, const char *what) {
+        size_t n = b->rig.info.n_vocab;
+
+        for (uint32_t t = from; t < to; t++)
+                if (memcmp(b->want + t * n, b->got + t * n, b->row))
+                        fail_msg("%s: token %u differs", what, t);
+        memset(b->got, 0, N_TOKENS * b->row);
+}
+
+static void open_bench(struct bench *b, const struct variant *v) {
+        struct seq *s;
+
+        rig_open(&b->rig, &v->spec, v->kv);
+        rig_use(&b->rig, 1, KERN_GENERIC, MAX_BATCH);
+        rig_tokens(&b->rig, 7, b->tokens, N_TOKENS);
+        b->row = b->rig.info.n_vocab * sizeof(float);
+        b->want = calloc(N_TOKENS, b->row);
+        b->got = calloc(N_TOKENS, b->row);
+        assert_non_null(b->want);
+        assert_non_null(b->got);
+        s = rig_seq(&b->rig);
+        rig_feed(&b->rig, s, b->tokens, N_TOKENS, 1, b->want);
+        seq_free(s);
+}
+
+static void close_bench(struct bench *b) {
+        rig_close(&b->rig);
+        free(b->want);
+        free(b->got);
+}
+
+/* The greatest logit must differ between positions, or equal bits would prove little. */
+static void check_sense(const struct bench *b) {
+        size_t n = b->rig.info.n_vocab;
+
+        assert_memory_not_equal(b->want, b->want + n, b->row);
+        for (size_t i = 0; i < N_TOKENS * n; i++)
+                assert_true(b->want[i] > -1000.0f && b->want[i] < 1000.0f);
+}
+
+static void check_chunks(struct bench *b) {
+        static const uint32_t chunks[] = {7, 32, 33, N_TOKENS};
+
+        for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
+                struct seq *s = rig_seq(&b->rig);
+
+                rig_feed(&b->rig, s, b->tokens, N_TOKENS, chunks[i], b->got);
+                seq_free(s);
+                same_rows(b, 0, N_TOKENS, "chunked prefill");
+        }
+}
+
+/* Every instruction set that this machine has, each with one thread and with several. */
+static void check_threads_and_isa(struct bench *b) {
+        unsigned seen = 0;
+
+        for (int isa = 0; isa < KERN_N_ISA; isa++)
+                for (unsigned n_threads = 1; n_threads <= 3; n_threads += 2) {
+                        struct seq *s;
+
+                        rig_use(&b->rig, n_threads, (enum kern_isa)isa, MAX_BATCH);
+                        if (n_threads == 1 && seen & 1u << kern_isa(b->rig.kern))
+                                break;
+                        seen |= 1u << kern_isa(b->rig.kern);
+                        s = rig_seq(&b->rig);
+                        rig_feed(&b->rig, s, b->tokens, 50, 50, b->got);
+                        rig_feed(&b->rig, s, b->tokens + 50, N_TOKENS - 50, 1,
+                                b->got + 50 * b->rig.info.n_vocab);
+                        seq_free(s);
+                        same_rows(b, 0, N_TOKENS, kern_isa_name(kern_isa(b->rig.kern)));
+                }
+        rig_use(&b->rig, 2, kern_cpu_isa(), MAX_BATCH);
+}
+
+/* The sequence in the middle of two others, of other lengths, in the same batches. */
+static void check_company(struct bench *b) {
+        struct seq *s[3] = {rig_seq(&b->rig), rig_seq(&b->rig), rig_seq(&b->rig)};
+        struct model_token batch[MAX_BATCH];
+        int32_t other[N_TOKENS];
+        size_t n_vocab = b->rig.info.n_vocab;
+
+        rig_tokens(&b->rig, 99, other, N_TOKENS);
+        rig_feed(&b->rig, s[0], other, 37, 37, NULL);
+        for (uint32_t done = 0; done < N_TOKENS;) {
+                uint32_t step = MIN(done % 4 * 5 + 1, N_TOKENS - done), n = 0;
+
+                for (int q = 0; q < 3; q++) {
+                        uint32_t count = q == 1 ? step : 1;
+
+                        assert_int_equal(seq_reserve(s[q], count, NULL), 0);
+                        for (uint32_t i = 0; i < count; i++, n++)
+                                batch[n] = (struct model_token){
+                                        .token = q == 1 ? b->tokens[done + i] : other[done],
+                                        .pos = seq_n_tokens(s[q]) + i,
+                                        .seq = s[q],
+                                        .want_logits = q == 1};
+                }
+                model_forward(b->rig.work, batch, n);
+                for (uint32_t i = 0; i < step; i++)
+                        memcpy(b->got + (done + i) * n_vocab, model_logits(b->rig.work, i), b->row);
+                for (int q = 0; q < 3; q++)
+                        seq_commit(s[q], q == 1 ? step : 1);
+                done += step;
+        }
+        for (int q = 0; q < 3; q++)
+                seq_free(s[q]);
+        same_rows(b, 0, N_TOKENS, "with others in the batch");
+}
+
+static void check_fork_and_cut(struct bench *b) {
+        struct seq *s = rig_seq(&b->rig), *f = NULL;
+        size_t n_vocab = b->rig.info.n_vocab;
+        int32_t other[N_TOKENS];
+
+        rig_tokens(&b->rig, 5, other, N_TOKENS);
+        rig_feed(&b->rig, s, b->tokens, 45, 45, NULL);
+        assert_int_equal(seq_fork(&f, s, 45, NULL), 0);
+        rig_feed(&b->rig, f, other, 30, 8, NULL); /* must not disturb s */
+        rig_feed(&b->rig, s, b->tokens + 45, N_TOKENS - 45, 4, b->got + 45 * n_vocab);
+        same_rows(b, 45, N_TOKENS, "continue after a fork");
+        assert_int_equal(seq_cut(f, 40), 40);
+        rig_feed(&b->rig, f, b->tokens + 40, N_TOKENS - 40, 9, b->got + 40 * n_vocab);
+        same_rows(b, 40, N_TOKENS, "cut and replayed fork");
+        seq_free(f);
+        assert_int_equal(seq_cut(s, 20), 20);
+        assert_int_equal(seq_fork(&f, s, 12, NULL), 0);
+        seq_free(s);
+        rig_feed(&b->rig, f, b->tokens + 12, N_TOKENS - 12, 50, b->got + 12 * n_vocab);
+        same_rows(b, 12, N_TOKENS, "fork of a cut sequence");
+        seq_free(f);
+}
+
+/* Rows that don't want logits skip the end of the last layer. */
+static void check_few_outputs(struct bench *b) {
+        struct seq *s = rig_seq(&b->rig);
+        struct model_token batch[N_TOKENS];
+        size_t n_vocab = b->rig.info.n_vocab, n_out = 0;
+
+        assert_int_equal(seq_reserve(s, N_TOKENS, NULL), 0);
+        for (uint32_t i = 0; i < N_TOKENS; i++)
+                batch[i] = (struct model_token){
+                        .token = b->tokens[i], .pos = i, .seq = s, .want_logits = i % 11 == 3};
+        model_forward(b->rig.work, batch, N_TOKENS);
+        for (uint32_t i = 0; i < N_TOKENS; i++)
+                if (batch[i].want_logits)
+                        assert_memory_equal(
+                                b->want + i * n_vocab, model_logits(b->rig.work, n_out++), b->row);
+        seq_free(s);
+}
+
+static void test_variant(void **state) {
+        const struct variant *v = *state;
+        struct bench b;
+
+        open_bench(&b, v);
+        check_sense(&b);
+        check_chunks(&b);
+        check_company(&b);
+        check_fork_and_cut(&b);
+        check_few_outputs(&b);
+        check_threads_and_isa(&b);
+        check_company(&b);
+        close_bench(&b);
+}
+
+int main(void) {
+        struct variant v[16];
+        struct CMUnitTest tests[ARRAY_SIZE(v)];
+        size_t n = variants(v);
+
+        for (size_t i = 0; i < n; i++)
+                tests[i] = (struct CMUnitTest){
+                        .name = v[i].name, .test_func = test_variant, .initial_state = &v[i]};
+        return _cmocka_run_group_tests("model", tests, n, NULL, NULL);
+}

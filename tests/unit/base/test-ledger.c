@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/ledger.h"
+#include "util/test.h"
+#include <pthread.h>
+
+static void test_exact(void **state) {
+        struct ledger l = LEDGER_INIT(100);
+
+        assert_int_equal(ledger_reserve(&l, 60), 0);
+        assert_int_equal(ledger_reserve(&l, 41), 1);
+        assert_int_equal(ledger_used(&l), 60);
+        assert_int_equal(ledger_reserve(&l, 40), 0);
+        assert_int_equal(ledger_reserve(&l, 1), 1);
+        assert_int_equal(ledger_reserve(&l, 0), 0);
+        assert_int_equal(ledger_reserve(&l, SIZE_MAX), 1);
+        assert_int_equal(ledger_used(&l), 100);
+        assert_int_equal(ledger_peak(&l), 100);
+        ledger_release(&l, 70);
+        assert_int_equal(ledger_used(&l), 30);
+        assert_int_equal(ledger_peak(&l), 100);
+}
+
+static void test_shrink(void **state) {
+        struct ledger l = LEDGER_INIT(100);
+
+        assert_int_equal(ledger_reserve(&l, 80), 0);
+        ledger_set_budget(&l, 50);
+        assert_int_equal(ledger_budget(&l), 50);
+        assert_int_equal(ledger_used(&l), 80);
+        assert_int_equal(ledger_reserve(&l, 1), 1);
+        ledger_release(&l, 40);
+        assert_int_equal(ledger_reserve(&l, 11), 1);
+        assert_int_equal(ledger_reserve(&l, 10), 0);
+        ledger_set_budget(&l, SIZE_MAX);
+        assert_int_equal(ledger_reserve(&l, SIZE_MAX - 50), 0);
+        assert_int_equal(ledger_reserve(&l, 1), 1);
+}
+
+#define THREADS 4
+#define ROUNDS 20000
+#define BUDGET 7
+
+static void *worker(void *arg) {
+        struct ledger *l = arg;
+
+        for (int i = 0; i < ROUNDS; i++) {
+                if (ledger_reserve(l, 3) == 0) {
+                        if (ledger_used(l) > BUDGET)
+                                return l;
+                        ledger_release(l, 3);
+                }
+        }
+        return NULL;
+}
+
+static void test_threads_never_exceed(void **state) {
+        struct ledger l = LEDGER_INIT(BUDGET);
+        pthread_t threads[THREADS];
+        void *bad;
+
+        for (int i = 0; i < THREADS; i++)
+                assert_int_equal(pthread_create(&threads[i], NULL, worker, &l), 0);
+        for (int i = 0; i < THREADS; i++) {
+                assert_int_equal(pthread_join(threads[i], &bad), 0);
+                assert_null(bad);
+        }
+        assert_int_equal(ledger_used(&l), 0);
+        assert_true(ledger_peak(&l) <= BUDGET);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_exact),
+                cmocka_unit_test(test_shrink),
+                cmocka_unit_test(test_threads_never_exceed),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "peer.h"
+#include "util/test.h"
+#include <errno.h>
+#include <sys/socket.h>
+
+void peer_init(struct peer *p, int fd) {
+        *p = (struct peer){.fd = fd, .in = PROTO_DECODER_INIT(PROTO_MAX_REQUEST)};
+}
+
+void peer_deinit(struct peer *p) {
+        if (p->fd >= 0)
+                close(p->fd);
+        p->fd = -1;
+        proto_decoder_deinit(&p->in);
+}
+
+struct proto_message *peer_next(struct peer *p) {
+        for (;;) {
+                struct proto_message *m;
+                uint8_t chunk[4096];
+                const uint8_t *data;
+                struct err e;
+                size_t size;
+                ssize_t n;
+                int r;
+
+                r = proto_decoder_next(&p->in, &data, &size, &e);
+                assert_true(r >= 0);
+                if (r > 0) {
+                        assert_int_equal(proto_unpack_request(&m, data, size, NULL, &e), 0);
+                        return m;
+                }
+                do {
+                        n = recv(p->fd, chunk, sizeof(chunk), 0);
+                } while (n < 0 && errno == EINTR);
+                if (n <= 0)
+                        return NULL;
+                assert_int_equal(proto_decoder_push(&p->in, chunk, (size_t)n, &e), 0);
+        }
+}
+
+uint64_t peer_expect(struct peer *p, Confab__V1__Request__VerbCase verb) {
+        _cleanup_(proto_message_freep) struct proto_message *m = peer_next(p);
+
+        assert_non_null(m);
+        assert_int_equal(m->request->verb_case, verb);
+        assert_true(m->request->id != 0);
+        return m->request->id;
+}
+
+void peer_send_bytes(struct peer *p, const void *data, size_t n) {
+        assert_int_equal(send(p->fd, data, n, MSG_NOSIGNAL), n);
+}
+
+void peer_send(struct peer *p, const Confab__V1__Event *event) {
+        struct buf out = BUF_NULL;
+
+        assert_int_equal(proto_append_frame(&out, &event->base, PROTO_MAX_EVENT, NULL), 0);
+        peer_send_bytes(p, out.data, out.size);
+        buf_deinit(&out);
+}
+
+static Confab__V1__Event event_for(uint64_t id, Confab__V1__Event__KindCase kind) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+
+        event.has_request = true;
+        event.request = id;
+        event.kind_case = kind;
+        return event;
+}
+
+void peer_send_hello(struct peer *p, uint64_t id, uint32_t version, uint32_t max_frame) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_HELLO);
+        Confab__V1__Hello hello = CONFAB__V1__HELLO__INIT;
+
+        hello.has_version = hello.has_max_frame = true;
+        hello.version = version;
+        hello.max_frame = max_frame;
+        hello.software = proto_borrow("peer 1");
+        event.hello = &hello;
+        peer_send(p, &event);
+}
+
+void peer_hello(struct peer *p) {
+        peer_send_hello(p, peer_expect(p, CONFAB__V1__REQUEST__VERB_HELLO), PROTO_VERSION,
+                PROTO_MAX_REQUEST);
+}
+
+void peer_send_error(
+        struct peer *p, uint64_t id, const char *code, const char *message, bool retry) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_ERROR);
+        Confab__V1__Error error = CONFAB__V1__ERROR__INIT;
+
+        error.code = proto_borrow(code);
+        error.message = proto_borrow(message);
+        error.has_retry = true;
+        error.retry = retry;
+        event.error = &error;
+        peer_send(p, &event);
+}
+
+void peer_send_empty(struct peer *p, uint64_t id) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_EMPTY);
+        Confab__V1__Empty empty = CONFAB__V1__EMPTY__INIT;
+
+        event.empty = &empty;
+        peer_send(p, &event);
+}
+
+void peer_send_conversation(struct peer *p, uint64_t id, uint64_t conversation, const char *name) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_CONVERSATION);
+        Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT;
+
+        c.has_id = c.has_revision = c.has_n_tokens = c.has_n_turns = c.has_residency = true;
+        c.id = conversation;
+        c.name = proto_borrow(name);
+        c.revision = 5;
+        c.n_tokens = 120;
+        c.n_turns = 4;
+        c.residency = CONFAB__V1__RESIDENCY__RESIDENCY_SPILLED;
+        c.has_disk_bytes = true;
+        c.disk_bytes = 2202010;
+        event.conversation = &c;
+        peer_send(p, &event);
+}
+
+void peer_send_accepted(struct peer *p, uint64_t id) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_ACCEPTED);
+        Confab__V1__Accepted a = CONFAB__V1__ACCEPTED__INIT;
+
+        a.has_conversation = a.has_revision = a.has_n_prompt = a.has_n_ram = a.has_n_disk = true;
+        a.has_n_computed = a.has_differs_at = true;
+        a.conversation = 3;
+        a.revision = 5;
+        a.n_prompt = 130;
+        a.n_ram = 96;
+        a.n_disk = 24;
+        a.n_computed = 10;
+        a.differs_at = 120;
+        event.accepted = &a;
+        peer_send(p, &event);
+}
+
+void peer_send_progress(struct peer *p, uint64_t id, uint32_t done, uint32_t total) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_PROGRESS);
+        Confab__V1__Progress progress = CONFAB__V1__PROGRESS__INIT;
+
+        progress.has_done = progress.has_total = true;
+        progress.done = done;
+        progress.total = total;
+        event.progress = &progress;
+        peer_send(p, &event);
+}
+
+void peer_send_delta(struct peer *p, uint64_t id, const char *text) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_DELTA);
+        Confab__V1__Delta delta = CONFAB__V1__DELTA__INIT;
+
+        delta.text = proto_borrow(text);
+        event.delta = &delta;
+        peer_send(p, &event);
+}
+
+void peer_send_done(struct peer *p, uint64_t id, Confab__V1__FinishReason finish) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_DONE);
+        Confab__V1__Done done = CONFAB__V1__DONE__INIT;
+
+        done.has_finish = done.has_revision = done.has_n_generated = done.has_seed = true;
+        done.finish = finish;
+        done.revision = 6;
+        done.n_generated = 7;
+        done.seed = UINT64_MAX;
+        event.done = &done;
+        peer_send(p, &event);
+}

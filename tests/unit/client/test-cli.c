@@ -1,0 +1,883 @@
+/* SPDX-License-Identifier: MIT */
+/* The confab program, run as people run it, against a daemon that this test plays. */
+#include "peer.h"
+#include "base/util.h"
+#include "util/test.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+static const char *program; /* argv[1] */
+
+/* A socket in a folder of its own, and one run of the program. */
+struct fixture {
+        char dir[64], path[96];
+        int listen_fd, in, out, err; /* our ends */
+        pid_t pid;
+        struct peer peer;
+        char *text; /* standard output so far */
+        size_t text_size;
+};
+
+static void setup(struct fixture *f) {
+        struct sockaddr_un addr = {.sun_family = AF_UNIX};
+
+        *f = (struct fixture){.in = -1, .out = -1, .err = -1, .peer.fd = -1};
+        strcpy(f->dir, "/tmp/confab-test-XXXXXX");
+        assert_non_null(mkdtemp(f->dir));
+        snprintf(f->path, sizeof(f->path), "%s/s", f->dir);
+        strcpy(addr.sun_path, f->path);
+        f->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(bind(f->listen_fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+        assert_int_equal(listen(f->listen_fd, 5), 0);
+        alarm(60); /* a hang is a failure */
+}
+
+static void teardown(struct fixture *f) {
+        if (f->peer.fd >= 0)
+                peer_deinit(&f->peer);
+        close(f->listen_fd);
+        unlink(f->path);
+        rmdir(f->dir);
+        free(f->text);
+}
+
+static void child(struct fixture *f, const char *const *args, int in, int out, int err) {
+        const char *argv[32] = {program};
+
+        for (size_t i = 0; args[i]; i++)
+                argv[i + 1] = args[i];
+        dup2(in, 0);
+        dup2(out, 1);
+        dup2(err, 2);
+        setenv("CONFAB_SOCKET", f->path, 1);
+        setenv("LC_ALL", "C.UTF-8", 1);
+        execv(program, proto_borrow(argv));
+        _exit(99);
+}
+
+static void start(struct fixture *f, const char *const *args) {
+        int in[2], out[2], err[2];
+
+        assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
+        f->pid = fork();
+        assert_true(f->pid >= 0);
+        if (f->pid == 0)
+                child(f, args, in[0], out[1], err[1]);
+        close(in[0]);
+        close(out[1]);
+        close(err[1]);
+        f->in = in[1];
+        f->out = out[0];
+        f->err = err[0];
+}
+#define START(f, ...) start((f), (const char *const[]){__VA_ARGS__, NULL})
+
+static void give_input(struct fixture *f, const char *text) {
+        assert_int_equal(write(f->in, text, strlen(text)), strlen(text));
+}
+
+static void end_input(struct fixture *f) {
+        close(f->in);
+        f->in = -1;
+}
+
+static void greet(struct fixture *f) {
+        if (f->peer.fd >= 0)
+                peer_deinit(&f->peer);
+        peer_init(&f->peer, accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC));
+        assert_true(f->peer.fd >= 0);
+        peer_hello(&f->peer);
+}
+
+static uint64_t expect(struct fixture *f, Confab__V1__Request__VerbCase verb) {
+        return peer_expect(&f->peer, verb);
+}
+
+static char *read_all(int fd) {
+        struct buf b = BUF_NULL;
+        char chunk[4096];
+        ssize_t n;
+
+        while ((n = read(fd, chunk, sizeof(chunk))) > 0)
+                assert_int_equal(buf_append(&b, chunk, (size_t)n), 0);
+        close(fd);
+        return buf_take(&b, NULL);
+}
+
+/* The program ends with @status, having printed exactly @out, and on standard error something with
+ * @err in it, or nothing if NULL. */
+static void finish(struct fixture *f, int status, const char *out, const char *err) {
+        _cleanup_(freep) char *got_err = NULL;
+        int w;
+
+        if (f->in >= 0)
+                end_input(f);
+        free(f->text);
+        f->text = read_all(f->out);
+        got_err = read_all(f->err);
+        assert_int_equal(waitpid(f->pid, &w, 0), f->pid);
+        assert_true(WIFEXITED(w));
+        if (WEXITSTATUS(w) != status)
+                print_message("%s", got_err);
+        assert_int_equal(WEXITSTATUS(w), status);
+        if (out)
+                assert_string_equal(f->text, out);
+        if (!err)
+                assert_string_equal(got_err, "");
+        else
+                assert_non_null(strstr(got_err, err));
+}
+
+#define REQ(name) CONFAB__V1__REQUEST__VERB_##name
+
+/* ---- usage ---- */
+
+static void check_usage(struct fixture *f, const char *const *args, const char *err) {
+        start(f, args);
+        finish(f, 2, "", err);
+}
+#define USAGE(f, err, ...) check_usage((f), (const char *const[]){__VA_ARGS__, NULL}, (err))
+
+static void test_usage(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        check_usage(&f, (const char *const[]){NULL}, "no command");
+        USAGE(&f, "unknown command 'shout'", "shout");
+        USAGE(&f, "more arguments", "say");
+        USAGE(&f, "fewer arguments", "say", "a", "b", "c");
+        USAGE(&f, "unknown option --loud", "say", "a", "b", "--loud");
+        USAGE(&f, "unknown option -x", "say", "-x");
+        USAGE(&f, "needs an argument: N", "say", "a", "b", "--max-tokens");
+        USAGE(&f, "takes no argument", "say", "a", "b", "--raw=1");
+        USAGE(&f, "not a number", "say", "a", "b", "--max-tokens", "-1");
+        USAGE(&f, "not a number", "say", "a", "b", "--seed=18446744073709551616");
+        USAGE(&f, "not a number", "say", "a", "b", "--temperature", "warm");
+        USAGE(&f, "not a number", "say", "a", "b", "--top-p", "1.5");
+        USAGE(&f, "not a number", "say", "a", "b", "--top-p", "nan");
+        USAGE(&f, "TOKEN=BIAS", "say", "a", "b", "--logit-bias", "5");
+        USAGE(&f, "TOKEN=BIAS", "say", "a", "b", "--logit-bias", "-5=1");
+        USAGE(&f, "without a text", "say", "a", "b", "--no-input");
+        USAGE(&f, "--turns is needed", "rewind", "a");
+        USAGE(&f, "is empty", "show", "");
+        USAGE(&f, "no conversation number", "show", "#0");
+        USAGE(&f, "no conversation number", "show", "99999999999999999999");
+        teardown(&f);
+}
+
+static void test_help(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "--help");
+        finish(&f, 0, NULL, NULL);
+        assert_non_null(strstr(f.text, "tokenize"));
+        START(&f, "say", "--help");
+        finish(&f, 0, NULL, NULL);
+        assert_non_null(strstr(f.text, "--logprobs N"));
+        START(&f, "--version");
+        finish(&f, 0, "confab " CONFAB_VERSION "\n", NULL);
+        teardown(&f);
+}
+
+static void test_no_daemon(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "ls", "--socket", "/nonexistent/s");
+        finish(&f, 6, "", "/nonexistent/s");
+        START(&f, "--socket=/nonexistent/s", "--json", "stats");
+        finish(&f, 6, NULL, "no daemon");
+        assert_non_null(strstr(f.text, "\"event\":\"error\",\"code\":\"no_daemon\""));
+        teardown(&f);
+}
+
+/* ---- say ---- */
+
+static void reply(struct fixture *f, uint64_t id, const char *a, const char *b) {
+        peer_send_accepted(&f->peer, id);
+        peer_send_progress(&f->peer, id, 10, 10);
+        peer_send_delta(&f->peer, id, a);
+        peer_send_delta(&f->peer, id, b);
+        peer_send_done(&f->peer, id, CONFAB__V1__FINISH_REASON__FINISH_STOP);
+}
+
+static void check_say(const char *a, const char *b, const char *expected) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "say", "alice", "hello");
+        greet(&f);
+        reply(&f, expect(&f, REQ(CONTINUE)), a, b);
+        finish(&f, 0, expected, NULL);
+        teardown(&f);
+}
+
+static void test_say(void **state) {
+        check_say("Hi ", "there", "Hi there\n");
+        check_say("Hi ", "there\n", "Hi there\n");
+        check_say("", "", "");
+        check_say("\x1b[2J", "\x07", "\x1b[2J\x07\n"); /* raw into a pipe */
+}
+
+static void test_say_request(void **state) {
+        const Confab__V1__Continue *c;
+        struct proto_message *m;
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "say", "#12", "--raw", "--max-tokens=5", "--temperature", "0", "--stop", "a",
+                "--stop", "b", "--logit-bias", "7=-inf", "--logit-bias=8=2", "--seed", "9",
+                "--expect-revision", "0", "--logprobs", "0", "--ignore-eos", "--", "-text");
+        greet(&f);
+        m = peer_next(&f.peer);
+        assert_int_equal(m->request->verb_case, REQ(CONTINUE));
+        c = m->request->continue_;
+        assert_int_equal(c->conversation->id, 12);
+        assert_int_equal(c->input_case, CONFAB__V1__CONTINUE__INPUT_RAW);
+        assert_int_equal(c->raw.len, 5);
+        assert_memory_equal(c->raw.data, "-text", 5);
+        assert_true(c->has_max_tokens && c->max_tokens == 5);
+        assert_true(c->sampling->has_temperature && c->sampling->temperature == 0);
+        assert_false(c->sampling->has_top_k);
+        assert_int_equal(c->n_stop, 2);
+        assert_string_equal(c->stop[0], "a");
+        assert_int_equal(c->sampling->n_logit_bias, 2);
+        assert_int_equal(c->sampling->logit_bias[0]->token, 7);
+        assert_true(c->sampling->logit_bias[0]->bias < -1e30f);
+        assert_true(c->sampling->seed == 9);
+        assert_true(c->has_expect_revision && c->expect_revision == 0);
+        assert_true(c->want_logprobs && !c->logprobs && c->ignore_eos && !c->detach);
+        peer_send_error(&f.peer, m->request->id, "conflict", "it is at revision 5", false);
+        proto_message_free(m);
+        finish(&f, 4, "", "confab: it is at revision 5\n");
+        teardown(&f);
+}
+
+static void check_input(const char *const *args, const char *input, const char *message) {
+        struct proto_message *m;
+        struct fixture f;
+
+        setup(&f);
+        start(&f, args);
+        give_input(&f, input);
+        end_input(&f);
+        greet(&f);
+        m = peer_next(&f.peer);
+        assert_int_equal(m->request->verb_case, REQ(CONTINUE));
+        if (m->request->continue_->input_case == CONFAB__V1__CONTINUE__INPUT_RAW) {
+                assert_int_equal(m->request->continue_->raw.len, strlen(message));
+                assert_memory_equal(m->request->continue_->raw.data, message, strlen(message));
+        } else {
+                assert_string_equal(m->request->continue_->message, message);
+        }
+        peer_send_done(&f.peer, m->request->id, CONFAB__V1__FINISH_REASON__FINISH_LENGTH);
+        proto_message_free(m);
+        finish(&f, 0, "", NULL);
+        teardown(&f);
+}
+
+static void test_say_input(void **state) {
+        check_input((const char *const[]){"say", "a", NULL}, "one\ntwo\n", "one\ntwo");
+        check_input((const char *const[]){"say", "a", "-", NULL}, "one\n\n", "one\n");
+        check_input((const char *const[]){"say", "a", "-", "--raw", NULL}, "one\n", "one\n");
+        check_input((const char *const[]){"say", "a", "", NULL}, "unread", "");
+}
+
+static void test_say_bad_input(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "say", "a", "caf\xe9");
+        finish(&f, 1, "", "not valid UTF-8");
+        teardown(&f);
+}
+
+static void test_say_json(void **state) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Delta delta = CONFAB__V1__DELTA__INIT;
+        Confab__V1__DeltaToken token = CONFAB__V1__DELTA_TOKEN__INIT, *tokens[] = {&token};
+        Confab__V1__TokenLogprob top1 = CONFAB__V1__TOKEN_LOGPROB__INIT, *top[] = {&top1};
+        struct fixture f;
+        uint64_t id;
+
+        setup(&f);
+        START(&f, "say", "--json", "a", "b", "--logprobs", "1");
+        greet(&f);
+        id = expect(&f, REQ(CONTINUE));
+        event.has_request = true;
+        event.request = id;
+        event.kind_case = CONFAB__V1__EVENT__KIND_DELTA;
+        event.delta = &delta;
+        delta.text = proto_borrow("\"\xc3\xa9\n");
+        delta.tokens = tokens;
+        delta.n_tokens = 1;
+        token.has_token = token.has_logprob = true;
+        token.token = 5;
+        token.logprob = -0.1f;
+        token.top = top;
+        token.n_top = 1;
+        top1.has_token = top1.has_logprob = top1.has_text = true;
+        top1.token = 6;
+        top1.logprob = -1.0f / 3;
+        top1.text = (ProtobufCBinaryData){1, proto_borrow("\xff")};
+        peer_send_accepted(&f.peer, id);
+        peer_send_progress(&f.peer, id, 1, 2);
+        peer_send(&f.peer, &event);
+        peer_send_done(&f.peer, id, CONFAB__V1__FINISH_REASON__FINISH_STOP_STRING);
+        finish(&f, 0,
+                "{\"event\":\"accepted\",\"conversation\":3,\"revision\":5,\"n_prompt\":130,"
+                "\"n_ram\":96,\"n_disk\":24,\"n_computed\":10,\"differs_at\":120}\n"
+                "{\"event\":\"progress\",\"done\":1,\"total\":2}\n"
+                "{\"event\":\"delta\",\"text\":\"\\\"\xc3\xa9\\n\",\"tokens\":[{\"token\":5,"
+                "\"logprob\":-0.1,\"top\":[{\"token\":6,\"logprob\":-0.33333334,"
+                "\"text\":\"\xef\xbf\xbd\",\"hex\":\"ff\"}]}]}\n"
+                "{\"event\":\"done\",\"finish\":\"stop_string\",\"revision\":6,\"n_prompt\":0,"
+                "\"n_generated\":7,\"n_ram\":0,\"n_disk\":0,\"n_computed\":0,\"queued_usec\":0,"
+                "\"restore_usec\":0,\"prefill_usec\":0,\"decode_usec\":0,"
+                "\"seed\":18446744073709551615}\n",
+                NULL);
+        teardown(&f);
+}
+
+static void test_say_errors(void **state) {
+        static const struct {
+                const char *code;
+                int status;
+        } table[] = {
+                {"not_found", 3},
+                {"busy", 4},
+                {"limit", 5},
+                {"context_length_exceeded", 5},
+                {"shutdown", 6},
+                {"no_memory", 1},
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+                struct fixture f;
+
+                setup(&f);
+                START(&f, "say", "a", "b", "--json");
+                greet(&f);
+                peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), table[i].code, "because", true);
+                finish(&f, table[i].status, NULL, "confab: because\n");
+                assert_non_null(strstr(f.text, "{\"event\":\"error\",\"code\":\""));
+                assert_non_null(strstr(f.text, ",\"message\":\"because\",\"retry\":true}\n"));
+                teardown(&f);
+        }
+}
+
+/* Output that came before the connection broke is there, the line is ended, the status tells. */
+static void test_say_hang_up(void **state) {
+        struct fixture f;
+        uint64_t id;
+
+        setup(&f);
+        START(&f, "say", "a", "b");
+        greet(&f);
+        id = expect(&f, REQ(CONTINUE));
+        peer_send_accepted(&f.peer, id);
+        peer_send_delta(&f.peer, id, "so far");
+        peer_deinit(&f.peer);
+        finish(&f, 1, "so far\n", "closed the connection");
+        teardown(&f);
+}
+
+static void test_say_garbage(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "say", "a", "b");
+        greet(&f);
+        expect(&f, REQ(CONTINUE));
+        peer_send_bytes(&f.peer, "\xff\xff\xff\xff\x0f", 5);
+        finish(&f, 1, "", "cannot be read");
+        teardown(&f);
+}
+
+/* Wait until the program has printed @text. */
+static void wait_for(int fd, struct buf *seen, const char *text) {
+        while (!seen->data || !strstr((char *)seen->data, text)) {
+                char chunk[256];
+                ssize_t n = read(fd, chunk, sizeof(chunk));
+
+                assert_true(n > 0);
+                assert_int_equal(buf_append(seen, chunk, (size_t)n), 0);
+        }
+}
+
+static void test_say_interrupt(void **state) {
+        struct buf seen = BUF_NULL;
+        struct proto_message *m;
+        struct fixture f;
+        uint64_t id;
+
+        setup(&f);
+        START(&f, "say", "a", "b");
+        greet(&f);
+        id = expect(&f, REQ(CONTINUE));
+        peer_send_accepted(&f.peer, id);
+        peer_send_delta(&f.peer, id, "so");
+        wait_for(f.out, &seen, "so");
+        kill(f.pid, SIGINT);
+        m = peer_next(&f.peer);
+        assert_int_equal(m->request->verb_case, REQ(CANCEL));
+        assert_int_equal(m->request->cancel->request, id);
+        peer_send_delta(&f.peer, id, " far");
+        peer_send_done(&f.peer, id, CONFAB__V1__FINISH_REASON__FINISH_CANCELLED);
+        peer_send_empty(&f.peer, m->request->id);
+        proto_message_free(m);
+        finish(&f, 130, " far\n", NULL);
+        buf_deinit(&seen);
+        teardown(&f);
+}
+
+static void test_say_interrupt_twice(void **state) {
+        struct buf seen = BUF_NULL;
+        struct fixture f;
+        uint64_t id;
+
+        setup(&f);
+        START(&f, "say", "a", "b");
+        greet(&f);
+        id = expect(&f, REQ(CONTINUE));
+        peer_send_delta(&f.peer, id, "so");
+        wait_for(f.out, &seen, "so");
+        kill(f.pid, SIGINT);
+        expect(&f, REQ(CANCEL));
+        kill(f.pid, SIGINT); /* the daemon does not answer */
+        finish(&f, 130, "", NULL);
+        buf_deinit(&seen);
+        teardown(&f);
+}
+
+static void test_say_cancelled_by_other(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "say", "a", "b");
+        greet(&f);
+        peer_send_done(
+                &f.peer, expect(&f, REQ(CONTINUE)), CONFAB__V1__FINISH_REASON__FINISH_CANCELLED);
+        finish(&f, 1, "", "cancelled");
+        teardown(&f);
+}
+
+static void test_say_nobody_reads(void **state) {
+        struct fixture f;
+        uint64_t id;
+
+        setup(&f);
+        START(&f, "say", "a", "b");
+        greet(&f);
+        id = expect(&f, REQ(CONTINUE));
+        close(f.out);
+        f.out = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        peer_send_delta(&f.peer, id, "text");
+        expect(&f, REQ(CANCEL));
+        finish(&f, 141, "", NULL);
+        teardown(&f);
+}
+
+static void test_say_detach(void **state) {
+        struct proto_message *m;
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "say", "a", "b", "--detach");
+        greet(&f);
+        m = peer_next(&f.peer);
+        assert_true(m->request->continue_->detach);
+        peer_send_accepted(&f.peer, m->request->id);
+        proto_message_free(m);
+        finish(&f, 0, "", NULL);
+        assert_null(peer_next(&f.peer)); /* left without a Cancel */
+        teardown(&f);
+}
+
+/* ---- the other verbs ---- */
+
+/* Run @args; the daemon answers @verb with a conversation. */
+static void check_conversation(
+        const char *const *args, Confab__V1__Request__VerbCase verb, const char *out) {
+        struct fixture f;
+
+        setup(&f);
+        start(&f, args);
+        greet(&f);
+        peer_send_conversation(&f.peer, expect(&f, verb), 3, "alice");
+        finish(&f, 0, out, NULL);
+        teardown(&f);
+}
+#define CONVERSATION(verb, out, ...)                                                               \
+        check_conversation((const char *const[]){__VA_ARGS__, NULL}, REQ(verb), out)
+
+static void test_conversations(void **state) {
+        CONVERSATION(OPEN, "alice\n", "open", "alice", "--system", "x", "--temperature", "0");
+        CONVERSATION(OPEN, "alice\n", "open");
+        CONVERSATION(FORK, "alice\n", "fork", "x", "alice", "--at", "2");
+        CONVERSATION(REWIND, "alice: 4 turns, 120 tokens\n", "rewind", "alice", "--turns", "2");
+        CONVERSATION(WARM, "alice: spilled, 0 in RAM, 2.1M on disk\n", "warm", "alice");
+        CONVERSATION(EVICT, "alice: spilled, 0 in RAM, 2.1M on disk\n", "evict", "alice");
+        CONVERSATION(GET,
+                "alice (#3), revision 5\n"
+                "120 tokens in 4 turns, spilled, 0 in RAM, 2.1M on disk\n",
+                "show", "alice");
+        CONVERSATION(EVICT,
+                "{\"id\":3,\"name\":\"alice\",\"uid\":0,\"parent\":0,\"fork_pos\":0,"
+                "\"revision\":5,\"n_tokens\":120,\"n_turns\":4,\"residency\":\"spilled\","
+                "\"busy\":false,\"generating\":false,\"ram_bytes\":0,\"disk_bytes\":2202010,"
+                "\"created_usec\":0,\"updated_usec\":0,\"sampling\":{}}\n",
+                "evict", "alice", "--json");
+}
+
+static void check_empty(
+        const char *const *args, Confab__V1__Request__VerbCase verb, const char *out) {
+        struct fixture f;
+
+        setup(&f);
+        start(&f, args);
+        greet(&f);
+        peer_send_empty(&f.peer, expect(&f, verb));
+        finish(&f, 0, out, NULL);
+        teardown(&f);
+}
+
+static void test_empty(void **state) {
+        check_empty((const char *const[]){"close", "a", NULL}, REQ(CLOSE), "");
+        check_empty((const char *const[]){"cancel", "a", NULL}, REQ(CANCEL), "");
+        check_empty((const char *const[]){"close", "a", "--json", NULL}, REQ(CLOSE), "{}\n");
+}
+
+static void send_page(struct fixture *f, uint64_t id, const uint64_t *ids, const uint64_t *parents,
+        size_t n, bool more) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Conversations page = CONFAB__V1__CONVERSATIONS__INIT;
+        Confab__V1__Conversation items[8], *pointers[8];
+        char names[8][16];
+
+        for (size_t i = 0; i < n; i++) {
+                items[i] = (Confab__V1__Conversation)CONFAB__V1__CONVERSATION__INIT;
+                items[i].has_id = items[i].has_parent = items[i].has_residency = true;
+                items[i].id = ids[i];
+                items[i].parent = parents[i];
+                items[i].residency = CONFAB__V1__RESIDENCY__RESIDENCY_RESIDENT;
+                snprintf(names[i], sizeof(names[i]), "c%u", (unsigned)ids[i]);
+                items[i].name = names[i];
+                pointers[i] = &items[i];
+        }
+        event.has_request = true;
+        event.request = id;
+        event.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATIONS;
+        event.conversations = &page;
+        page.conversations = pointers;
+        page.n_conversations = n;
+        page.has_more = true;
+        page.more = more;
+        peer_send(&f->peer, &event);
+}
+
+static const uint64_t list_ids[] = {1, 2, 4, 5, 7, 9};
+static const uint64_t list_parents[] = {0, 1, 3, 2, 1, 0};
+
+static void send_list(struct fixture *f) {
+        struct proto_message *m;
+
+        send_page(f, expect(f, REQ(LIST)), list_ids, list_parents, 4, true);
+        m = peer_next(&f->peer);
+        assert_int_equal(m->request->verb_case, REQ(LIST));
+        assert_int_equal(m->request->list->after_id, 5);
+        send_page(f, m->request->id, list_ids + 4, list_parents + 4, 2, false);
+        proto_message_free(m);
+}
+
+static void test_tree(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "tree");
+        greet(&f);
+        send_list(&f);
+        finish(&f, 0,
+                "c1 (#1): 0 turns, 0 tokens, resident\n"
+                "├─ c2 (#2) from token 0: 0 turns, 0 tokens, resident\n"
+                "│  └─ c5 (#5) from token 0: 0 turns, 0 tokens, resident\n"
+                "└─ c7 (#7) from token 0: 0 turns, 0 tokens, resident\n"
+                "c4 (#4): 0 turns, 0 tokens, resident\n"
+                "c9 (#9): 0 turns, 0 tokens, resident\n",
+                NULL);
+        START(&f, "tree", "--json");
+        greet(&f);
+        send_list(&f);
+        finish(&f, 0, NULL, NULL);
+        assert_non_null(strstr(f.text, "{\"id\":5,\"name\":\"c5\",\"parent\":2,\"depth\":2,"));
+        teardown(&f);
+}
+
+static void test_ls(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "ls");
+        greet(&f);
+        send_list(&f);
+        finish(&f, 0, NULL, NULL);
+        assert_memory_equal(f.text, "ID  NAME  STATE     TOKENS  TURNS  RAM  DISK     AGE\n", 53);
+        assert_non_null(strstr(f.text, "\n 9  c9    resident       0      0    0     0  "));
+        START(&f, "ls", "--json");
+        greet(&f);
+        send_list(&f);
+        finish(&f, 0, NULL, NULL);
+        assert_memory_equal(f.text, "{\"conversations\":[{\"id\":1,\"name\":\"c1\",", 38);
+        START(&f, "ls"); /* a list that would never end */
+        greet(&f);
+        send_page(&f, expect(&f, REQ(LIST)), list_ids, list_parents, 2, true);
+        send_page(&f, expect(&f, REQ(LIST)), list_ids, list_parents, 2, true);
+        finish(&f, 1, "", "out of order");
+        teardown(&f);
+}
+
+static void test_figures(void **state) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__StatsResult result = CONFAB__V1__STATS_RESULT__INIT;
+        Confab__V1__Stat a = CONFAB__V1__STAT__INIT, b = a, *stats[] = {&a, &b};
+        struct fixture f;
+
+        a.name = proto_borrow("pool_used");
+        b.name = proto_borrow("steps");
+        b.has_value = true;
+        b.value = UINT64_MAX;
+        event.has_request = true;
+        event.kind_case = CONFAB__V1__EVENT__KIND_STATS;
+        event.stats = &result;
+        result.stats = stats;
+        result.n_stats = 2;
+        setup(&f);
+        START(&f, "stats");
+        greet(&f);
+        event.request = expect(&f, REQ(STATS));
+        peer_send(&f.peer, &event);
+        finish(&f, 0, "pool_used 0\nsteps 18446744073709551615\n", NULL);
+        START(&f, "stats", "--json");
+        greet(&f);
+        event.request = expect(&f, REQ(STATS));
+        peer_send(&f.peer, &event);
+        finish(&f, 0, "{\"pool_used\":0,\"steps\":18446744073709551615}\n", NULL);
+        teardown(&f);
+}
+
+static void test_model(void **state) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__ModelInfoResult info = CONFAB__V1__MODEL_INFO_RESULT__INIT;
+        struct fixture f;
+
+        info.architecture = proto_borrow("llama");
+        info.has_context = true;
+        info.context = 2048;
+        event.has_request = true;
+        event.kind_case = CONFAB__V1__EVENT__KIND_MODEL_INFO;
+        event.model_info = &info;
+        setup(&f);
+        START(&f, "model");
+        greet(&f);
+        event.request = expect(&f, REQ(MODEL_INFO));
+        peer_send(&f.peer, &event);
+        finish(&f, 0, NULL, NULL);
+        assert_non_null(strstr(f.text, "\ncontext        2048\n"));
+        START(&f, "model", "--json");
+        greet(&f);
+        event.request = expect(&f, REQ(MODEL_INFO));
+        peer_send(&f.peer, &event);
+        finish(&f, 0, NULL, NULL);
+        assert_non_null(strstr(f.text, "\"architecture\":\"llama\""));
+        teardown(&f);
+}
+
+static void test_tokenize(void **state) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__TokenizeResult result = CONFAB__V1__TOKENIZE_RESULT__INIT;
+        int32_t ids[] = {1, 22};
+        ProtobufCBinaryData pieces[] = {{1, proto_borrow("a")}, {2, proto_borrow("\n\xff")}};
+        struct fixture f;
+
+        event.has_request = true;
+        event.kind_case = CONFAB__V1__EVENT__KIND_TOKENIZE;
+        event.tokenize = &result;
+        result.tokens = ids;
+        result.n_tokens = 2;
+        result.pieces = pieces;
+        result.n_pieces = 2;
+        setup(&f);
+        START(&f, "tokenize", "a");
+        greet(&f);
+        event.request = expect(&f, REQ(TOKENIZE));
+        peer_send(&f.peer, &event);
+        finish(&f, 0, "      1 a\n     22 ^J\xef\xbf\xbd\n", NULL);
+        START(&f, "tokenize", "--ids", "a");
+        greet(&f);
+        event.request = expect(&f, REQ(TOKENIZE));
+        peer_send(&f.peer, &event);
+        finish(&f, 0, "1,22\n", NULL);
+        START(&f, "tokenize", "--json", "a");
+        greet(&f);
+        event.request = expect(&f, REQ(TOKENIZE));
+        peer_send(&f.peer, &event);
+        finish(&f, 0, "{\"tokens\":[1,22],\"pieces\":[\"a\",\"\\n\xef\xbf\xbd\"]}\n", NULL);
+        teardown(&f);
+}
+
+/* ---- chat ---- */
+
+static void test_chat_pipe(void **state) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "chat", "bob");
+        give_input(&f, "hello\n\n//slash\n/fork\n/rewind 2\nlast");
+        end_input(&f);
+        greet(&f);
+        peer_send_error(&f.peer, expect(&f, REQ(GET)), "not_found", "no such", false);
+        peer_send_conversation(&f.peer, expect(&f, REQ(OPEN)), 3, "bob");
+        reply(&f, expect(&f, REQ(CONTINUE)), "Hi", "!");
+        reply(&f, expect(&f, REQ(CONTINUE)), "Slash", "\n");
+        peer_send_conversation(&f.peer, expect(&f, REQ(FORK)), 4, "bob-2");
+        peer_send_conversation(&f.peer, expect(&f, REQ(REWIND)), 4, "bob-2");
+        peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), "busy", "busy", true);
+        finish(&f, 4, "Hi!\nSlash\n", "busy");
+        teardown(&f);
+}
+
+static void start_on_terminal(struct fixture *f, const char *const *args) {
+        struct winsize size = {.ws_row = 24, .ws_col = 80};
+        int slave;
+
+        assert_int_equal(openpty(&f->out, &slave, NULL, NULL, &size), 0);
+        f->pid = fork();
+        assert_true(f->pid >= 0);
+        if (f->pid == 0) {
+                close(f->out);
+                setsid();
+                ioctl(slave, TIOCSCTTY, 0);
+                child(f, args, slave, slave, slave);
+        }
+        close(slave);
+}
+
+static void type(struct fixture *f, const char *keys) {
+        assert_int_equal(write(f->out, keys, strlen(keys)), strlen(keys));
+}
+
+static int wait_status(struct fixture *f) {
+        int w;
+
+        assert_int_equal(waitpid(f->pid, &w, 0), f->pid);
+        assert_true(WIFEXITED(w));
+        close(f->out);
+        return WEXITSTATUS(w);
+}
+
+#define READY "\x1b[K\r\x1b[2C" /* an empty line has been drawn after the prompt */
+
+static void test_chat_terminal(void **state) {
+        struct buf seen = BUF_NULL;
+        struct proto_message *m;
+        struct fixture f;
+        uint64_t id;
+
+        setup(&f);
+        start_on_terminal(&f, (const char *const[]){"chat", NULL});
+        greet(&f);
+        peer_send_conversation(&f.peer, expect(&f, REQ(OPEN)), 3, "ev\x1bil");
+        wait_for(f.out, &seen, READY);
+        assert_non_null(strstr((char *)seen.data, "ev^[il (#3)"));
+        type(&f, "helo\x1b[Dl\r");
+        m = peer_next(&f.peer);
+        assert_string_equal(m->request->continue_->message, "hello");
+        assert_int_equal(m->request->continue_->conversation->id, 3);
+        id = m->request->id;
+        proto_message_free(m);
+        seen.size = 0;
+        peer_send_delta(&f.peer, id, "a\x1b[2Jb");
+        wait_for(f.out, &seen, "a^[[2Jb");
+        type(&f, "\x03"); /* Ctrl-C on the terminal */
+        expect(&f, REQ(CANCEL));
+        peer_send_done(&f.peer, id, CONFAB__V1__FINISH_REASON__FINISH_CANCELLED);
+        wait_for(f.out, &seen, READY);
+        /* the daemon is restarted meanwhile */
+        peer_deinit(&f.peer);
+        seen.size = 0;
+        type(&f, "/fork x\r");
+        greet(&f);
+        peer_send_conversation(&f.peer, expect(&f, REQ(FORK)), 9, "x");
+        wait_for(f.out, &seen, "x (#9)");
+        wait_for(f.out, &seen, READY);
+        seen.size = 0;
+        type(&f, "\x03\x1b[A\x15/nothing\r"); /* at the prompt Ctrl-C is harmless */
+        wait_for(f.out, &seen, "unknown command");
+        type(&f, "\x04");
+        assert_int_equal(wait_status(&f), 0);
+        buf_deinit(&seen);
+        teardown(&f);
+}
+
+static void test_say_terminal(void **state) {
+        struct buf seen = BUF_NULL;
+        struct fixture f;
+        uint64_t id;
+
+        setup(&f);
+        start_on_terminal(&f, (const char *const[]){"say", "a", "b", NULL});
+        greet(&f);
+        id = expect(&f, REQ(CONTINUE));
+        peer_send_error(&f.peer, id, "state", "bad \x1b]0;title\x07 name", false);
+        wait_for(f.out, &seen, "bad ^[]0;title^G name");
+        assert_int_equal(wait_status(&f), 1);
+        buf_deinit(&seen);
+        teardown(&f);
+}
+
+int main(int argc, char **argv) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_usage),
+                cmocka_unit_test(test_help),
+                cmocka_unit_test(test_no_daemon),
+                cmocka_unit_test(test_say),
+                cmocka_unit_test(test_say_request),
+                cmocka_unit_test(test_say_input),
+                cmocka_unit_test(test_say_bad_input),
+                cmocka_unit_test(test_say_json),
+                cmocka_unit_test(test_say_errors),
+                cmocka_unit_test(test_say_hang_up),
+                cmocka_unit_test(test_say_garbage),
+                cmocka_unit_test(test_say_interrupt),
+                cmocka_unit_test(test_say_interrupt_twice),
+                cmocka_unit_test(test_say_cancelled_by_other),
+                cmocka_unit_test(test_say_nobody_reads),
+                cmocka_unit_test(test_say_detach),
+                cmocka_unit_test(test_conversations),
+                cmocka_unit_test(test_empty),
+                cmocka_unit_test(test_tree),
+                cmocka_unit_test(test_ls),
+                cmocka_unit_test(test_figures),
+                cmocka_unit_test(test_model),
+                cmocka_unit_test(test_tokenize),
+                cmocka_unit_test(test_chat_pipe),
+                cmocka_unit_test(test_chat_terminal),
+                cmocka_unit_test(test_say_terminal),
+        };
+
+        if (argc != 2) {
+                fprintf(stderr, "usage: test-cli PROGRAM\n");
+                return 2;
+        }
+        program = argv[1];
+        signal(SIGPIPE, SIG_IGN);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

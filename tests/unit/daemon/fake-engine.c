@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include "fake-engine.h"
+#include "base/queue.h"
+#include "base/util.h"
+#include <string.h>
+
+struct engine {
+        struct queue *events;
+};
+
+#define MAX_EVENTS 100000
+
+struct fake_engine fake;
+static struct engine *the_engine;
+static bool answers[ENGINE_N_VERBS];
+static enum err_code open_code, submit_code;
+static const char *open_message, *submit_message;
+
+void fake_fail_open(enum err_code code, const char *message) {
+        open_code = code;
+        open_message = message;
+}
+
+void fake_fail_submit(enum err_code code, const char *message) {
+        submit_code = code;
+        submit_message = message;
+}
+
+void fake_answer(enum engine_verb verb, bool at_once) {
+        answers[verb] = at_once;
+}
+
+void fake_reset(void) {
+        free(fake.requests);
+        fake = (struct fake_engine){};
+        memset(answers, 0, sizeof(answers));
+        open_code = submit_code = ERR_NONE;
+}
+
+struct fake_request *fake_last(enum engine_verb verb) {
+        for (size_t i = fake.n; i--;)
+                if (fake.requests[i].r.verb == verb)
+                        return &fake.requests[i];
+        return NULL;
+}
+
+static struct fake_request *find(uint64_t handle) {
+        for (size_t i = 0; i < fake.n; i++)
+                if (fake.requests[i].r.handle == handle)
+                        return &fake.requests[i];
+        return NULL;
+}
+
+int engine_open(struct engine **ret, const struct engine_options *o, struct err *e) {
+        struct engine *en;
+        int r;
+
+        if (open_code) {
+                enum err_code code = open_code;
+
+                open_code = ERR_NONE;
+                return err_set(e, code, "%s", open_message);
+        }
+        en = calloc(1, sizeof(*en));
+        if (!en)
+                return err_set(e, ERR_NOMEM, "no memory");
+        r = queue_new(&en->events, MAX_EVENTS, e);
+        if (r < 0) {
+                free(en);
+                return r;
+        }
+        fake.options = *o;
+        snprintf(fake.model, sizeof(fake.model), "%s", o->model_path);
+        snprintf(fake.state_dir, sizeof(fake.state_dir), "%s", o->state_dir);
+        *ret = the_engine = en;
+        return 0;
+}
+
+struct engine *engine_free(struct engine *en) {
+        struct engine_event *ev;
+
+        if (!en)
+                return NULL;
+        while ((ev = queue_pop(en->events)))
+                engine_event_free(ev);
+        queue_free(en->events);
+        free(en);
+        the_engine = NULL;
+        return NULL;
+}
+
+void engine_stop(struct engine *en) {
+        fake.stopping = true;
+}
+
+static void copy_text(char *dst, size_t size, const char *src) {
+        snprintf(dst, size, "%s", src ? src : "");
+}
+
+static void remember(const struct engine_request *r) {
+        struct fake_request *q;
+
+        fake.requests = realloc(fake.requests, (fake.n + 1) * sizeof(*fake.requests));
+        q = &fake.requests[fake.n++];
+        *q = (struct fake_request){.r = *r};
+        copy_text(q->conv_name, sizeof(q->conv_name), r->conv_name);
+        copy_text(q->name, sizeof(q->name), r->name);
+        copy_text(q->system, sizeof(q->system), r->system);
+        for (size_t i = 0; i < r->n_stops; i++)
+                copy_text(q->stops[i], sizeof(q->stops[i]), r->stops[i]);
+        if (r->text)
+                memcpy(q->text, r->text, MIN(r->text_size, sizeof(q->text) - 1));
+        if (r->tokens)
+                memcpy(q->tokens, r->tokens, MIN(r->n_tokens, ARRAY_SIZE(q->tokens)) * 4);
+}
+
+static void answer(const struct engine_request *r) {
+        struct engine_event ev = {.handle = r->handle, .final = true, .kind = ENGINE_CONV};
+
+        switch (r->verb) {
+        case ENGINE_CLOSE:
+        case ENGINE_CANCEL:
+                ev.kind = ENGINE_EMPTY;
+                break;
+        case ENGINE_LIST:
+                ev.kind = ENGINE_CONVS;
+                break;
+        case ENGINE_TOKENIZE:
+                ev.kind = ENGINE_TOKENS;
+                break;
+        case ENGINE_MODEL_INFO:
+                ev.kind = ENGINE_INFO;
+                break;
+        case ENGINE_STATS:
+                ev.kind = ENGINE_STATS_RESULT;
+                break;
+        case ENGINE_CONTINUE:
+                ev.kind = ENGINE_DONE;
+                break;
+        default:
+                ev.conv.id = 1;
+                ev.conv.name = (char *)(uintptr_t) "fake";
+        }
+        fake_emit(&ev);
+}
+
+int engine_submit(struct engine *en, const struct engine_request *r, struct err *e) {
+        if (submit_code) {
+                enum err_code code = submit_code;
+
+                submit_code = ERR_NONE;
+                return err_set(e, code, "%s", submit_message);
+        }
+        if (fake.stopping)
+                return err_set(e, ERR_SHUTDOWN, "stopping");
+        remember(r);
+        if (answers[r->verb])
+                answer(r);
+        return 0;
+}
+
+void engine_cancel(struct engine *en, uint64_t handle) {
+        struct fake_request *q = find(handle);
+
+        if (q)
+                q->cancelled = true;
+}
+
+void engine_pause(struct engine *en, uint64_t handle, bool pause) {
+        struct fake_request *q = find(handle);
+
+        if (!q)
+                return;
+        q->paused = pause;
+        q->n_pauses += pause;
+}
+
+int engine_fd(struct engine *en) {
+        return queue_fd(en->events);
+}
+
+struct engine_event *engine_next_event(struct engine *en) {
+        return queue_pop(en->events);
+}
+
+uint64_t engine_heartbeat(struct engine *en) {
+        return fake.heartbeat;
+}
+
+static char *copy_string(const char *s) {
+        return s ? strdup(s) : NULL;
+}
+
+static void *copy_array(const void *p, size_t n, size_t size) {
+        void *copy = p ? malloc(n * size + 1) : NULL;
+
+        if (copy)
+                memcpy(copy, p, n * size);
+        return copy;
+}
+
+static void copy_conv(struct engine_conv *c) {
+        c->name = copy_string(c->name);
+        c->turns = copy_array(c->turns, c->n_turns, sizeof(*c->turns));
+        for (uint32_t i = 0; c->turns && i < c->n_turns; i++)
+                c->turns[i].text = copy_array(c->turns[i].text, c->turns[i].text_size, 1);
+        c->tokens = copy_array(c->tokens, c->n_tokens, sizeof(*c->tokens));
+}
+
+static void free_conv(struct engine_conv *c) {
+        for (uint32_t i = 0; c->turns && i < c->n_turns; i++)
+                free(c->turns[i].text);
+        free(c->turns);
+        free(c->tokens);
+        free(c->name);
+}
+
+void fake_emit(const struct engine_event *from) {
+        struct engine_event *ev = calloc(1, sizeof(*ev));
+        struct fake_request *q = find(from->handle);
+
+        *ev = *from;
+        if (q && ev->final)
+                q->over = true;
+        switch (ev->kind) {
+        case ENGINE_DELTA:
+                ev->delta.text = copy_string(ev->delta.text);
+                ev->delta.top = copy_array(ev->delta.top, ev->delta.n_top, sizeof(*ev->delta.top));
+                break;
+        case ENGINE_DONE:
+                ev->done.stop = copy_string(ev->done.stop);
+                break;
+        case ENGINE_CONV:
+                copy_conv(&ev->conv);
+                break;
+        case ENGINE_CONVS:
+                ev->convs.convs =
+                        copy_array(ev->convs.convs, ev->convs.n, sizeof(*ev->convs.convs));
+                for (size_t i = 0; i < ev->convs.n; i++)
+                        copy_conv(&ev->convs.convs[i]);
+                break;
+        case ENGINE_TOKENS:
+                ev->tokens.ids = copy_array(ev->tokens.ids, ev->tokens.n, sizeof(int32_t));
+                ev->tokens.pieces =
+                        copy_array(ev->tokens.pieces, ev->tokens.n, sizeof(*ev->tokens.pieces));
+                break;
+        case ENGINE_STATS_RESULT:
+                ev->stats.stats =
+                        copy_array(ev->stats.stats, ev->stats.n, sizeof(*ev->stats.stats));
+                break;
+        default:
+                break;
+        }
+        if (queue_push(the_engine->events, ev) != 0)
+                engine_event_free(ev);
+}
+
+struct engine_event *engine_event_free(struct engine_event *ev) {
+        if (!ev)
+                return NULL;
+        switch (ev->kind) {
+        case ENGINE_DELTA:
+                free(ev->delta.text);
+                free(ev->delta.top);
+                break;
+        case ENGINE_DONE:
+                free(ev->done.stop);
+                break;
+        case ENGINE_CONV:
+                free_conv(&ev->conv);
+                break;
+        case ENGINE_CONVS:
+                for (size_t i = 0; i < ev->convs.n; i++)
+                        free_conv(&ev->convs.convs[i]);
+                free(ev->convs.convs);
+                break;
+        case ENGINE_TOKENS:
+                free(ev->tokens.ids);
+                free(ev->tokens.pieces);
+                break;
+        case ENGINE_STATS_RESULT:
+                free(ev->stats.stats);
+                break;
+        default:
+                break;
+        }
+        free(ev);
+        return NULL;
+}
+
+void fake_emit_delta(uint64_t handle, const char *text, int32_t token) {
+        fake_emit(&(struct engine_event){.handle = handle,
+                .kind = ENGINE_DELTA,
+                .delta = {.text = (char *)(uintptr_t)text,
+                        .text_size = strlen(text),
+                        .has_token = true,
+                        .token = token}});
+}
+
+void fake_emit_error(uint64_t handle, enum err_code code, const char *message) {
+        struct engine_event ev = {.handle = handle, .kind = ENGINE_ERROR, .final = true};
+
+        err_set(&ev.err, code, "%s", message);
+        fake_emit(&ev);
+}
+
+void fake_emit_done(uint64_t handle) {
+        fake_emit(&(struct engine_event){.handle = handle,
+                .kind = ENGINE_DONE,
+                .final = true,
+                .done = {.finish = ENGINE_FINISH_STOP, .revision = 2}});
+}

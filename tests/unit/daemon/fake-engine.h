@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * An engine that does what a test tells it: engine.h's functions, remembering what they were asked
+ * for. One at a time, single-threaded.
+ */
+#include "engine/engine.h"
+
+struct fake_request {
+        struct engine_request r; /* pointers are not valid any more, but for the copies below */
+        char conv_name[160], name[160], system[256], stops[ENGINE_MAX_STOPS][64];
+        char text[1024]; /* cut */
+        int32_t tokens[64];
+        bool cancelled, paused, over;
+        unsigned n_pauses;
+};
+
+/* The one that is open, or NULL. */
+struct fake_engine {
+        struct engine_options options;
+        char model[128], state_dir[128];
+        struct fake_request *requests; /* [n], in order of submission */
+        size_t n;
+        bool stopping;
+        uint64_t heartbeat;
+};
+extern struct fake_engine fake;
+
+/* The next calls of engine_open() or engine_submit() fail with this, once. */
+void fake_fail_open(enum err_code code, const char *message);
+void fake_fail_submit(enum err_code code, const char *message);
+/* Verbs of this kind are answered at once with a plain result. */
+void fake_answer(enum engine_verb verb, bool at_once);
+/* The latest request of this verb, or NULL. */
+struct fake_request *fake_last(enum engine_verb verb);
+/* Hand out a shallow copy of @ev, with copies of strings and arrays; marks the request as over if
+ * final. */
+void fake_emit(const struct engine_event *ev);
+void fake_emit_delta(uint64_t handle, const char *text, int32_t token);
+void fake_emit_error(uint64_t handle, enum err_code code, const char *message);
+void fake_emit_done(uint64_t handle);
+/* Everything forgotten. */
+void fake_reset(void);

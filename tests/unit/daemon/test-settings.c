@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/util.h"
+#include "daemon/settings.h"
+#include "util/test.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[64];
+
+static void write_file(const char *text) {
+        FILE *f = fopen(path, "w");
+
+        assert_non_null(f);
+        assert_true(fputs(text, f) >= 0);
+        fclose(f);
+}
+
+/* Load with these flags (NULL ends); the result must be freed. */
+static int load(struct settings *s, struct err *e, enum settings_action *action, ...) {
+        char *argv[16] = {(char *)(uintptr_t) "confabd"};
+        int argc = 1;
+        va_list ap;
+
+        va_start(ap, action);
+        while ((argv[argc] = va_arg(ap, char *)))
+                argc++;
+        va_end(ap);
+        *s = SETTINGS_NULL;
+        return settings_load(s, argc, argv, action, e);
+}
+
+static void test_defaults(void **state) {
+        enum settings_action action;
+        struct settings s;
+        struct err e;
+
+        assert_int_equal(load(&s, &e, &action, "--model", "m.gguf", NULL), 0);
+        assert_int_equal(action, SETTINGS_RUN);
+        assert_string_equal(s.model, "m.gguf");
+        assert_string_equal(s.socket, "/run/confab/confab.sock");
+        assert_int_equal(s.socket_mode, 0600);
+        assert_int_equal(s.pool_size, 0);
+        assert_int_equal(s.hello_timeout, 10000000);
+        assert_int_equal(s.max_isa, UINT32_MAX);
+        assert_null(s.admin_group);
+        settings_deinit(&s);
+}
+
+/* Every default can be written back and read again. */
+static void test_table_is_sound(void **state) {
+        enum settings_action action;
+        struct settings s;
+        struct err e;
+
+        assert_int_equal(load(&s, &e, &action, "--model", "m", NULL), 0);
+        for (size_t i = 0; i < settings_n; i++) {
+                const struct setting *t = &settings_table[i];
+                struct buf b = BUF_NULL;
+
+                assert_ptr_equal(settings_find(t->name, strlen(t->name)), t);
+                assert_true(strlen(t->help) > 10 && t->help[strlen(t->help) - 1] == '.');
+                assert_null(strchr(t->help, '\n'));
+                assert_non_null(t->metavar);
+                assert_int_equal(settings_print_value(&b, &s, t), 0);
+                if (t->initial)
+                        assert_string_equal((char *)b.data, t->initial);
+                if (t->initial)
+                        assert_int_equal(settings_set(&s, t->name, (char *)b.data, &e), 0);
+                buf_deinit(&b);
+        }
+        settings_deinit(&s);
+}
+
+static void test_values(void **state) {
+        struct settings s = SETTINGS_NULL;
+        struct err e;
+
+        assert_int_equal(settings_set(&s, "pool-size", "3G", &e), 0);
+        assert_true(s.pool_size == 3ull << 30);
+        assert_int_equal(settings_set(&s, "pool-size", "auto", &e), 0);
+        assert_int_equal(s.pool_size, 0);
+        assert_int_equal(settings_set(&s, "pool-size", "1048576", &e), 0);
+        assert_int_equal(s.pool_size, 1 << 20);
+        assert_int_equal(settings_set(&s, "disk-floor", "0", &e), 0);
+        assert_int_equal(settings_set(&s, "socket-mode", "0666", &e), 0);
+        assert_int_equal(s.socket_mode, 0666);
+        assert_int_equal(settings_set(&s, "hello-timeout", "250ms", &e), 0);
+        assert_int_equal(s.hello_timeout, 250000);
+        assert_int_equal(settings_set(&s, "hello-timeout", "2min", &e), 0);
+        assert_int_equal(s.hello_timeout, 120000000);
+        assert_int_equal(settings_set(&s, "kv-type", "f32", &e), 0);
+        assert_int_equal(s.kv_type, 1);
+        settings_deinit(&s);
+}
+
+static void test_bad_values(void **state) {
+        static const char *const bad[][2] = {{"pool-size", "3X"}, {"pool-size", ""},
+                {"pool-size", "-1"}, {"pool-size", "99999999999999999999"}, {"pool-size", "1"},
+                {"pool-size", "20000000T"}, {"pool-size", "0"}, {"pool-size", "1 M"},
+                {"threads", "0"}, {"threads", "two"}, {"threads", "1K"}, {"socket-mode", "888"},
+                {"socket-mode", "01777"}, {"kv-type", "f64"}, {"hello-timeout", "0"},
+                {"hello-timeout", "1 s"}, {"hello-timeout", "3 weeks"}, {"model", ""},
+                {"log-level", "5"}, {"nonsense", "1"}, {"max-frame", "1"}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+                struct settings s = {.pool_size = 77, .threads = 77};
+                struct err e;
+
+                assert_int_equal(settings_set(&s, bad[i][0], bad[i][1], &e), -ERR_INVALID);
+                assert_non_null(strstr(e.msg, bad[i][0]));
+                assert_int_equal(s.pool_size, 77);
+                assert_int_equal(s.threads, 77);
+                assert_null(s.model);
+        }
+}
+
+static void test_file(void **state) {
+        enum settings_action action;
+        struct settings s;
+        struct err e;
+
+        write_file("# a comment\n\n  threads =  3 \nmodel = /a b/c.gguf\r\nsocket=/x\n"
+                   "max-active = 9");
+        assert_int_equal(
+                load(&s, &e, &action, "--socket=/flag", "--config", path, "--threads", "5", NULL),
+                0);
+        assert_int_equal(s.threads, 5);
+        assert_string_equal(s.socket, "/flag");
+        assert_string_equal(s.model, "/a b/c.gguf");
+        assert_int_equal(s.max_active, 9);
+        settings_deinit(&s);
+}
+
+static void expect_file_error(const char *text, const char *place, const char *part) {
+        enum settings_action action;
+        struct settings s;
+        char where[96];
+        struct err e;
+
+        write_file(text);
+        snprintf(where, sizeof(where), "%s%s", path, place);
+        assert_int_equal(
+                load(&s, &e, &action, "--model", "m", "--config", path, NULL), -ERR_INVALID);
+        if (strncmp(e.msg, where, strlen(where)) != 0 || !strstr(e.msg, part))
+                fail_msg("'%s' does not name '%s' and '%s'", e.msg, where, part);
+        assert_null(s.model);
+}
+
+static void test_file_errors(void **state) {
+        expect_file_error("threads = 1\n\nnonsense = 3\n", ":3: ", "nonsense");
+        expect_file_error("threads\n", ":1: ", "name = value");
+        expect_file_error("threads = x\n", ":1: ", "'x'");
+        expect_file_error("\n\n\nthreads = 0\n", ":4: ", "1 to 1024");
+        expect_file_error("config = /etc/passwd\n", ":1: ", "command line");
+        expect_file_error("= 3\n", ":1: ", "unknown setting ''");
+        expect_file_error("pool-size = 12Q\n", ":1: ", "12Q");
+}
+
+static void test_file_is_bounded(void **state) {
+        enum settings_action action;
+        struct settings s;
+        struct err e;
+
+        assert_int_equal(
+                load(&s, &e, &action, "--model", "m", "--config", "/nonexistent", NULL), -ERR_SYS);
+        assert_int_equal(
+                load(&s, &e, &action, "--model", "m", "--config", "/", NULL), -ERR_INVALID);
+        write_file("x");
+        assert_int_equal(truncate(path, SETTINGS_FILE_MAX + 1), 0);
+        assert_int_equal(load(&s, &e, &action, "--model", "m", "--config", path, NULL), -ERR_LIMIT);
+        assert_int_equal(truncate(path, 100), 0);
+        assert_int_equal(
+                load(&s, &e, &action, "--model", "m", "--config", path, NULL), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "NUL"));
+}
+
+static void test_flag_errors(void **state) {
+        enum settings_action action;
+        struct settings s;
+        struct err e;
+
+        assert_int_equal(load(&s, &e, &action, NULL), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "--model"));
+        assert_int_equal(load(&s, &e, &action, "--modle", "m", NULL), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "--modle"));
+        assert_int_equal(load(&s, &e, &action, "--model", NULL), -ERR_INVALID);
+        assert_int_equal(load(&s, &e, &action, "model", NULL), -ERR_INVALID);
+        assert_int_equal(load(&s, &e, &action, "--model", "m", "--threads=0", NULL), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "command line: threads"));
+        assert_int_equal(
+                load(&s, &e, &action, "--model", "m", "--output-low=2M", NULL), -ERR_INVALID);
+}
+
+static void test_help_and_version(void **state) {
+        struct buf out = BUF_NULL;
+        enum settings_action action;
+        struct settings s;
+        struct err e;
+
+        assert_int_equal(load(&s, &e, &action, "--help", NULL), 0);
+        assert_int_equal(action, SETTINGS_HELP);
+        settings_deinit(&s);
+        assert_int_equal(load(&s, &e, &action, "--version", NULL), 0);
+        assert_int_equal(action, SETTINGS_VERSION);
+        settings_deinit(&s);
+        assert_int_equal(settings_print_help(&out), 0);
+        for (size_t i = 0; i < settings_n; i++) {
+                char flag[64];
+
+                snprintf(flag, sizeof(flag), "--%s ", settings_table[i].name);
+                assert_non_null(strstr((char *)out.data, flag));
+        }
+        for (char *line = (char *)out.data, *next; (next = strchr(line, '\n')); line = next + 1)
+                assert_true(next - line < 80);
+        buf_deinit(&out);
+}
+
+static void test_reload(void **state) {
+        char *argv[] = {(char *)(uintptr_t) "confabd", (char *)(uintptr_t) "--model",
+                (char *)(uintptr_t) "m", (char *)(uintptr_t) "--config", path,
+                (char *)(uintptr_t) "--max-connections=5", NULL};
+        struct settings s = SETTINGS_NULL;
+        enum settings_action action;
+        const char *ignored;
+        struct err e;
+
+        write_file("max-user-connections = 3\n");
+        assert_int_equal(settings_load(&s, 6, argv, &action, &e), 0);
+        write_file("max-user-connections = 4\nmax-connections = 77\n");
+        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), 0);
+        assert_null(ignored);
+        assert_int_equal(s.max_user_connections, 4);
+        assert_int_equal(s.max_connections, 5); /* flags win */
+        write_file("threads = 4\nmax-user-connections = 6\n");
+        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), 0);
+        assert_string_equal(ignored, "threads");
+        assert_int_equal(s.threads, 0);
+        assert_int_equal(s.max_user_connections, 6);
+        write_file("max-user-connections = 7\nbroken\n");
+        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), -ERR_INVALID);
+        assert_int_equal(s.max_user_connections, 6);
+        settings_deinit(&s);
+}
+
+/* The part of a man page between its markers is what the table makes of itself. */
+static void check_man(const char *page, bool flags) {
+        char file[512], *text = NULL, *begin, *end;
+        struct buf want = BUF_NULL;
+        struct err e;
+
+        snprintf(file, sizeof(file), "%s/docs/%s", TEST_SOURCE_ROOT, page);
+        assert_int_equal(file_read_all(file, 1 << 20, &text, NULL, &e), 0);
+        assert_int_equal(settings_print_man(&want, flags), 0);
+        begin = strstr(text, ".\\\" settings-begin\n");
+        end = strstr(text, ".\\\" settings-end\n");
+        assert_true(begin && end && begin < end);
+        begin = strchr(begin, '\n') + 1;
+        *end = 0;
+        if (strcmp(begin, (char *)want.data) != 0) {
+                print_error("%s: the list of settings is not the table's. It should be:\n%s", page,
+                        (char *)want.data);
+                fail();
+        }
+        free(text);
+        buf_deinit(&want);
+}
+
+static void test_man_pages(void **state) {
+        check_man("confabd.8", true);
+        check_man("confabd.conf.5", false);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_defaults),
+                cmocka_unit_test(test_table_is_sound),
+                cmocka_unit_test(test_values),
+                cmocka_unit_test(test_bad_values),
+                cmocka_unit_test(test_file),
+                cmocka_unit_test(test_file_errors),
+                cmocka_unit_test(test_file_is_bounded),
+                cmocka_unit_test(test_flag_errors),
+                cmocka_unit_test(test_help_and_version),
+                cmocka_unit_test(test_reload),
+                cmocka_unit_test(test_man_pages),
+        };
+        int r, fd;
+
+        strcpy(path, "/tmp/confabd-conf-XXXXXX");
+        fd = mkstemp(path);
+        if (fd < 0)
+                return 1;
+        close(fd);
+        r = cmocka_run_group_tests(tests, NULL, NULL);
+        unlink(path);
+        return r;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention over blocks: the same bits from every instruction set, batch, chunk and number of
+ * threads, and near the softmax of the textbook. */
+#include "kern-util.h"
+#include "quant/quant.h"
+
+#define N_KEYS_MAX 150
+
+struct shape {
+        enum kern_kv_type type;
+        uint32_t block_tokens, n_kv_head, n_head, hd_k, hd_v, window;
+        float softcap;
+};
+
+static const struct shape shapes[] = {
+        {KERN_KV_F16, 32, 2, 8, 64, 64, 0, 0},
+        {KERN_KV_F32, 32, 2, 2, 16, 16, 0, 0},
+        {KERN_KV_F16, 64, 1, 7, 80, 48, 0, 0},
+        {KERN_KV_F32, 96, 3, 9, 24, 40, 0, 5},
+        {KERN_KV_F16, 32, 2, 4, 128, 128, 40, 0},
+        {KERN_KV_F16, 32, 1, 20, 33, 17, 33, 30},
+        {KERN_KV_F32, 32, 4, 4, 8, 1, 1, 0},
+        {KERN_KV_F16, 32, 2, 5, 20, 70, 64, 0},
+        {KERN_KV_F16, 128, 1, 1, 256, 256, 0, 50},
+};
+#define N_SHAPES 9
+
+/* Two sequences with their memory, and what was written there. */
+struct memory {
+        const struct shape *s;
+        struct kern_attn a;
+        size_t n_keys;
+        void *blocks[2][8];
+        float *k[2], *v[2], *q[2]; /* [n_keys][heads * dim] */
+};
+
+static void fill(struct kern *kern, struct memory *m, int seq, size_t from, size_t to) {
+        struct kern_attn_row rows[N_KEYS_MAX];
+        size_t ldk = m->s->n_kv_head * m->s->hd_k, ldv = m->s->n_kv_head * m->s->hd_v;
+
+        for (size_t t = from; t < to; t++)
+                rows[t - from] = (struct kern_attn_row){m->blocks[seq], (uint32_t)t};
+        kern_kv_write(kern, &m->a.layout, m->a.k_offset, m->a.v_offset, rows, to - from,
+                m->k[seq] + from * ldk, ldk, m->v[seq] + from * ldv, ldv);
+}
+
+static void memory_init(struct memory *m, const struct shape *s, size_t n_keys, uint64_t seed) {
+        size_t block_size;
+
+        *m = (struct memory){.s = s, .n_keys = n_keys};
+        m->a = (struct kern_attn){
+                .layout = {s->type, s->block_tokens, s->n_kv_head, s->hd_k, s->hd_v},
+                .n_head = s->n_head,
+                .scale = 0.3f,
+                .softcap = s->softcap,
+                .window = s->window,
+        };
+        m->a.k_offset = 64;
+        m->a.v_offset = 64 + kern_kv_k_size(&m->a.layout);
+        block_size = m->a.v_offset + kern_kv_v_size(&m->a.layout);
+        for (int i = 0; i < 2; i++) {
+                m->k[i] = test_floats(&seed, n_keys * s->n_kv_head * s->hd_k, 2);
+                m->v[i] = test_floats(&seed, n_keys * s->n_kv_head * s->hd_v, 2);
+                m->q[i] = test_floats(&seed, n_keys * s->n_head * s->hd_k, 2);
+                for (size_t b = 0; b * s->block_tokens < n_keys; b++) {
+                        m->blocks[i][b] = test_alloc64(block_size);
+                        memset(m->blocks[i][b], 0xff, block_size); /* NaN where never written */
+                }
+        }
+}
+
+static void memory_deinit(struct memory *m) {
+        for (int i = 0; i < 2; i++) {
+                free(m->k[i]);
+                free(m->v[i]);
+                free(m->q[i]);
+                for (int b = 0; b < 8; b++)
+                        free(m->blocks[i][b]);
+        }
+}
+
+/* Tokens [from, to) of one sequence; result [n][n_head * hd_v]. */
+static float *attend(struct kern *kern, struct memory *m, int seq, size_t from, size_t to) {
+        size_t ldq = m->s->n_head * m->s->hd_k, ldo = m->s->n_head * m->s->hd_v;
+        struct kern_attn_row rows[N_KEYS_MAX];
+        float *out = test_alloc((to - from) * ldo * sizeof(*out));
+
+        for (size_t t = from; t < to; t++)
+                rows[t - from] = (struct kern_attn_row){m->blocks[seq], (uint32_t)t};
+        memset(out, 0xff, (to - from) * ldo * sizeof(*out));
+        kern_attention(kern, &m->a, rows, to - from, m->q[seq] + from * ldq, ldq, out, ldo);
+        return out;
+}
+
+static double rounded(const struct shape *s, float x) {
+        return (double)(s->type == KERN_KV_F16 ? quant_f16_to_f32(quant_f32_to_f16(x)) : x);
+}
+
+static void naive(const struct memory *m, int seq, size_t t, size_t h, double *out) {
+        const struct shape *s = m->s;
+        size_t g = h * s->n_kv_head / s->n_head;
+        const float *q = m->q[seq] + (t * s->n_head + h) * s->hd_k;
+        double p[N_KEYS_MAX], max = -1e300, sum = 0;
+        size_t first = s->window && t >= s->window ? t - s->window + 1 : 0;
+
+        for (size_t j = first; j <= t; j++) {
+                const float *k = m->k[seq] + (j * s->n_kv_head + g) * s->hd_k;
+
+                p[j] = 0;
+                for (size_t d = 0; d < s->hd_k; d++)
+                        p[j] += (double)q[d] * rounded(s, k[d]);
+                p[j] *= (double)m->a.scale;
+                if (s->softcap != 0)
+                        p[j] = (double)s->softcap * tanh(p[j] / (double)s->softcap);
+                max = p[j] > max ? p[j] : max;
+        }
+        for (size_t j = first; j <= t; j++)
+                sum += p[j] = exp(p[j] - max);
+        for (size_t d = 0; d < s->hd_v; d++)
+                out[d] = 0;
+        for (size_t j = first; j <= t; j++)
+                for (size_t d = 0; d < s->hd_v; d++)
+                        out[d] += p[j] / sum *
+                                  rounded(s, m->v[seq][(j * s->n_kv_head + g) * s->hd_v + d]);
+}
+
+static const size_t counts[] = {1, 2, 31, 32, 33, 64, 65, 100, 129};
+
+static void test_reference(void **state) {
+        struct kern *k = test_kern(KERN_GENERIC, 1);
+        double want[256];
+
+        for (size_t i = 0; i < N_SHAPES; i++)
+                for (size_t c = 0; c < 9; c++) {
+                        const struct shape *s = &shapes[i];
+                        struct memory m;
+                        float *out;
+
+                        memory_init(&m, s, counts[c], i * 10 + c);
+                        fill(k, &m, 0, 0, m.n_keys);
+                        out = attend(k, &m, 0, 0, m.n_keys);
+                        for (size_t t = 0; t < m.n_keys; t += t % 31 ? 1 : 5)
+                                for (size_t h = 0; h < s->n_head; h++) {
+                                        const float *o = out + (t * s->n_head + h) * s->hd_v;
+
+                                        naive(&m, 0, t, h, want);
+                                        for (size_t d = 0; d < s->hd_v; d++)
+                                                assert_true(fabs(want[d] - (double)o[d]) < 3e-5);
+                                }
+                        free(out);
+                        memory_deinit(&m);
+                }
+        kern_free(k);
+}
+
+static void test_isa_and_threads(void **state) {
+        for (size_t i = 0; i < N_SHAPES; i++)
+                for (size_t c = 0; c < 9; c++) {
+                        const struct shape *s = &shapes[i];
+                        size_t n = counts[c] * s->n_head * s->hd_v;
+                        float *want = NULL;
+
+                        for (unsigned l = 0; l < 9; l++) {
+                                struct kern *k = test_kern((enum kern_isa)(l % 3), l / 3 + 1);
+                                struct memory m;
+                                float *out;
+
+                                if (!k)
+                                        continue;
+                                memory_init(&m, s, counts[c], i * 10 + c);
+                                fill(k, &m, 0, 0, m.n_keys);
+                                out = attend(k, &m, 0, 0, m.n_keys);
+                                if (want && !test_same(want, out, n))
+                                        fail_msg("%s, shape %zu, %zu keys, %u threads",
+                                                kern_isa_name(kern_isa(k)), i, counts[c],
+                                                l / 3 + 1);
+                                if (!want)
+                                        want = out;
+                                else
+                                        free(out);
+                                memory_deinit(&m);
+                                kern_free(k);
+                        }
+                        free(want);
+                }
+}
+
+/* Written and attended in chunks of any size, as when the prompt came in pieces. */
+static void test_chunks(void **state) {
+        static const size_t chunks[] = {1, 3, 8, 32, 50};
+
+        for (unsigned l = 0; l < 3; l++)
+                for (size_t i = 0; i < N_SHAPES; i++) {
+                        struct kern *k = test_kern((enum kern_isa)l, 2);
+                        size_t ldo = shapes[i].n_head * shapes[i].hd_v;
+                        struct memory m, part;
+                        float *all;
+
+                        if (!k)
+                                continue;
+                        memory_init(&m, &shapes[i], 100, i);
+                        fill(k, &m, 1, 0, 100);
+                        all = attend(k, &m, 1, 0, 100);
+                        for (size_t c = 0; c < 5; c++) {
+                                memory_init(&part, &shapes[i], 100, i);
+                                for (size_t t = 0; t < 100; t += chunks[c]) {
+                                        size_t end = t + chunks[c] < 100 ? t + chunks[c] : 100;
+                                        float *out;
+
+                                        fill(k, &part, 1, t, end);
+                                        out = attend(k, &part, 1, t, end);
+                                        assert_true(test_same(all + t * ldo, out, (end - t) * ldo));
+                                        free(out);
+                                }
+                                memory_deinit(&part);
+                        }
+                        free(all);
+                        memory_deinit(&m);
+                        kern_free(k);
+                }
+}
+
+/* Rows of two sequences mixed in one call. */
+static void test_mixed_batch(void **state) {
+        struct kern *k = test_kern(kern_cpu_isa(), 2);
+        const struct shape *s = &shapes[0];
+        size_t ldq = s->n_head * s->hd_k, ldo = s->n_head * s->hd_v;
+        float *alone[2], *q = test_alloc(200 * ldq * sizeof(float));
+        float *out = test_alloc(200 * ldo * sizeof(float));
+        struct kern_attn_row rows[200];
+        struct memory m;
+        uint64_t rs = 5;
+
+        memory_init(&m, s, 100, 77);
+        for (int i = 0; i < 2; i++) {
+                fill(k, &m, i, 0, 100);
+                alone[i] = attend(k, &m, i, 0, 100);
+        }
+        for (size_t t = 0; t < 200; t++) {
+                int seq = test_random(&rs) % 3 == 0;
+                uint32_t pos = test_random(&rs) % 100;
+
+                rows[t] = (struct kern_attn_row){m.blocks[seq], pos};
+                memcpy(q + t * ldq, m.q[seq] + pos * ldq, ldq * sizeof(float));
+        }
+        kern_attention(k, &m.a, rows, 200, q, ldq, out, ldo);
+        for (size_t t = 0; t < 200; t++)
+                assert_true(test_same(alone[rows[t].blocks == m.blocks[1]] + rows[t].pos * ldo,
+                        out + t * ldo, ldo));
+        kern_attention(k, &m.a, rows, 0, q, ldq, out, ldo);
+        free(alone[0]);
+        free(alone[1]);
+        free(q);
+        free(out);
+        memory_deinit(&m);
+        kern_free(k);
+}
+
+/* The layout is a contract with lib/seq and lib/spill. */
+static void test_layout(void **state) {
+        for (unsigned l = 0; l < 3; l++)
+                for (size_t i = 0; i < N_SHAPES; i++) {
+                        struct kern *k = test_kern((enum kern_isa)l, 2);
+                        const struct shape *s = &shapes[i];
+                        struct memory m;
+
+                        if (!k)
+                                continue;
+                        memory_init(&m, s, N_KEYS_MAX, i);
+                        fill(k, &m, 0, 0, N_KEYS_MAX);
+                        for (size_t t = 0; t < N_KEYS_MAX; t++)
+                                for (size_t h = 0; h < s->n_kv_head; h++) {
+                                        size_t bt = s->block_tokens, at = t % bt;
+                                        const uint8_t *b = m.blocks[0][t / bt];
+                                        size_t es = s->type == KERN_KV_F16 ? 2 : 4, d = t % s->hd_k;
+                                        float x = m.k[0][(t * s->n_kv_head + h) * s->hd_k + d];
+                                        uint16_t half = quant_f32_to_f16(x);
+                                        const void *want = es == 2 ? (void *)&half : (void *)&x;
+
+                                        assert_memory_equal(
+                                                b + m.a.k_offset +
+                                                        ((h * s->hd_k + d) * bt + at) * es,
+                                                want, es);
+                                        d = t % s->hd_v;
+                                        x = m.v[0][(t * s->n_kv_head + h) * s->hd_v + d];
+                                        half = quant_f32_to_f16(x);
+                                        assert_memory_equal(
+                                                b + m.a.v_offset +
+                                                        ((h * bt + at) * s->hd_v + d) * es,
+                                                want, es);
+                                }
+                        memory_deinit(&m);
+                        kern_free(k);
+                }
+}
+
+/* NaN, infinities and huge values in queries, keys and values. */
+static void test_wild(void **state) {
+        static const float wild[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-45f, -0.0f, 70000};
+        struct kern *ks[3];
+        uint64_t rs = 3;
+
+        for (unsigned l = 0; l < 3; l++)
+                ks[l] = test_kern((enum kern_isa)l, 1);
+        for (size_t i = 0; i < N_SHAPES; i++)
+                for (int round = 0; round < 6; round++) {
+                        size_t n = 70 * shapes[i].n_head * shapes[i].hd_v;
+                        struct memory m;
+                        float *want = NULL;
+
+                        memory_init(&m, &shapes[i], 70, i);
+                        for (int c = 0; c < 12; c++) {
+                                float *at = c % 3 == 0 ? m.q[0] : c % 3 == 1 ? m.k[0] : m.v[0];
+
+                                at[test_random(&rs) % 70] = wild[test_random(&rs) % 8];
+                        }
+                        for (unsigned l = 0; l < 3; l++) {
+                                float *out;
+
+                                if (!ks[l])
+                                        continue;
+                                fill(ks[l], &m, 0, 0, 70);
+                                out = attend(ks[l], &m, 0, 0, 70);
+                                if (want)
+                                        assert_true(test_same(want, out, n));
+                                else
+                                        want = test_alloc(n * sizeof(*want));
+                                memcpy(want, out, n * sizeof(*want));
+                                free(out);
+                        }
+                        free(want);
+                        memory_deinit(&m);
+                }
+        for (unsigned l = 0; l < 3; l++)
+                kern_free(ks[l]);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_reference),
+                cmocka_unit_test(test_isa_and_threads),
+                cmocka_unit_test(test_chunks),
+                cmocka_unit_test(test_mixed_batch),
+                cmocka_unit_test(test_layout),
+                cmocka_unit_test(test_wild),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* A register in its own folder, and short ways to fill it. */
+#include "base/err.h"
+#include "store/store.h"
+#include "util/test.h"
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct fixture {
+        char dir[64], path[96];
+        struct store *s;
+        struct err e;
+};
+
+static inline void fixture_open(struct fixture *f) {
+        int r = store_open(&f->s, f->path, &f->e);
+
+        if (r < 0)
+                print_error("%s\n", f->e.msg);
+        assert_int_equal(r, 0);
+}
+
+static inline void fixture_reopen(struct fixture *f) {
+        f->s = store_free(f->s);
+        fixture_open(f);
+}
+
+static inline int fixture_setup_closed(void **state) {
+        struct fixture *f = calloc(1, sizeof(*f));
+
+        assert_non_null(f);
+        strcpy(f->dir, "/tmp/confab-store-XXXXXX");
+        assert_non_null(mkdtemp(f->dir));
+        snprintf(f->path, sizeof(f->path), "%s/register.db", f->dir);
+        *state = f;
+        return 0;
+}
+
+static inline int fixture_setup(void **state) {
+        fixture_setup_closed(state);
+        fixture_open(*state);
+        return 0;
+}
+
+static inline int fixture_teardown(void **state) {
+        static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+        struct fixture *f = *state;
+        char path[128];
+
+        store_free(f->s);
+        for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+                snprintf(path, sizeof(path), "%s%s", f->path, suffixes[i]);
+                unlink(path);
+        }
+        rmdir(f->dir);
+        free(f);
+        return 0;
+}
+
+#define store_test(f) cmocka_unit_test_setup_teardown(f, fixture_setup, fixture_teardown)
+#define store_test_closed(f)                                                                       \
+        cmocka_unit_test_setup_teardown(f, fixture_setup_closed, fixture_teardown)
+
+/* SQL past the store, as a damaged disk or a curious administrator would. */
+static inline void fixture_sql(struct fixture *f, const char *sql) {
+        char *msg = NULL;
+        sqlite3 *db;
+
+        assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+        sqlite3_busy_timeout(db, 5000);
+        if (sqlite3_exec(db, sql, NULL, NULL, &msg) != SQLITE_OK)
+                fail_msg("%s: %s", sql, msg);
+        sqlite3_close(db);
+}
+
+static inline int64_t fixture_count(struct fixture *f, const char *sql) {
+        sqlite3_stmt *st;
+        sqlite3 *db;
+        int64_t v;
+
+        assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+        v = sqlite3_column_int64(st, 0);
+        sqlite3_finalize(st);
+        sqlite3_close(db);
+        return v;
+}
+
+static inline uint64_t fixture_conv(struct fixture *f, uint32_t uid, const char *name) {
+        struct store_conv c = {.uid = uid};
+
+        snprintf(c.name, sizeof(c.name), "%s", name);
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
+        return c.id;
+}
+
+/* Token @pos of every conversation here: any function of the position will do. */
+static inline int32_t fixture_token(uint32_t pos) {
+        return (int32_t)((pos * 2654435761u) >> 1);
+}
+
+/* One turn of @n tokens at the end. */
+static inline int fixture_append(
+        struct store *s, uint64_t id, uint32_t role, uint32_t n, const char *text, struct err *e) {
+        struct store_conv c;
+        struct store_turn t;
+        int32_t *tokens;
+        uint64_t revision;
+        int r = store_conv_get(s, STORE_UID_ANY, id, NULL, &c, e);
+
+        if (r < 0)
+                return r;
+        tokens = calloc(n + 1, sizeof(*tokens));
+        if (!tokens)
+                return -ERR_NOMEM;
+        for (uint32_t i = 0; i < n; i++)
+                tokens[i] = fixture_token(c.n_tokens + i);
+        t = (struct store_turn){.role = role,
+                .start = c.n_tokens,
+                .end = c.n_tokens + n,
+                .finish = role == 2,
+                .text = text,
+                .text_size = strlen(text)};
+        r = store_append(s, id, &t, 1, tokens, n, &revision, e);
+        free(tokens);
+        if (r == 0)
+                assert_int_equal(revision, c.revision + 1);
+        return r;
+}
+
+static inline void fixture_say(struct fixture *f, uint64_t id, uint32_t n, const char *text) {
+        assert_int_equal(fixture_append(f->s, id, 1, n, text, &f->e), 0);
+}
+
+/* All turns and tokens of @id are readable, and the tokens are what fixture_say() wrote. */
+static inline void fixture_verify(
+        struct store *s, uint64_t id, uint32_t n_turns, uint32_t n_tokens) {
+        struct store_turns ts = {};
+        struct store_conv c;
+        struct err e = {};
+        int32_t *tokens = calloc(n_tokens + 1, sizeof(*tokens));
+
+        assert_non_null(tokens);
+        assert_int_equal(store_conv_get(s, STORE_UID_ANY, id, NULL, &c, &e), 0);
+        assert_int_equal(c.n_turns, n_turns);
+        assert_int_equal(c.n_tokens, n_tokens);
+        assert_int_equal(store_tokens(s, id, tokens, n_tokens, &e), 0);
+        for (uint32_t i = 0; i < n_tokens; i++)
+                assert_int_equal(tokens[i], fixture_token(i));
+        assert_int_equal(store_turns(s, id, true, &ts, &e), 0);
+        assert_int_equal(ts.n, n_turns);
+        store_turns_deinit(&ts);
+        free(tokens);
+}
+
+/* Let blocks [from, to) of class 0 lie in new records of file @key; ids go to @ids[index]. */
+static inline void fixture_link(struct fixture *f, uint64_t id, uint64_t key, uint32_t from,
+        uint32_t to, uint64_t *ids, size_t want_gone) {
+        struct store_record links[64] = {};
+        struct fingerprint model = {11, 12};
+        struct store_gone gone = {};
+
+        for (uint32_t i = from; i < to; i++)
+                links[i - from] = (struct store_record){.file_key = key,
+                        .offset = 4096 * (uint64_t)i,
+                        .stored_size = 4096,
+                        .raw_size = 8192,
+                        .index = i,
+                        .n_tokens = 32,
+                        .token_hash = UINT64_MAX - i};
+        assert_int_equal(store_link(f->s, id, &model, links, to - from, &gone, &f->e), 0);
+        assert_int_equal(gone.n, want_gone);
+        for (uint32_t i = from; i < to; i++) {
+                assert_int_not_equal(links[i - from].id, 0);
+                if (ids)
+                        ids[i] = links[i - from].id;
+        }
+        store_gone_deinit(&gone);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "store-fixture.h"
+#include <math.h>
+
+static void test_create_fills_in(void **state) {
+        struct fixture *f = *state;
+        struct store_turn turns[] = {
+                {.role = 0, .start = 0, .end = 2, .text = "Be brief", .text_size = 8}};
+        struct store_conv c = {.uid = 1000,
+                                  .name = "work",
+                                  .model = {1, UINT64_MAX},
+                                  .vocab = ~0ull},
+                          got;
+        int32_t tokens[] = {5, 6}, back[2];
+
+        assert_int_equal(store_conv_create(f->s, &c, turns, 1, tokens, 2, &f->e), 0);
+        assert_int_equal(c.id, 1);
+        assert_int_equal(c.revision, 1);
+        assert_int_equal(c.n_tokens, 2);
+        assert_int_equal(c.n_turns, 1);
+        assert_true(c.created_usec > 0 && c.updated_usec == c.created_usec);
+        assert_int_equal(store_conv_get(f->s, 1000, c.id, NULL, &got, &f->e), 0);
+        assert_string_equal(got.name, "work");
+        assert_true(got.vocab == ~0ull && fingerprint_equal(&got.model, &c.model));
+        assert_int_equal(got.sampling.has, 0);
+        assert_int_equal(got.created_usec, c.created_usec);
+        assert_int_equal(store_tokens(f->s, c.id, back, 2, &f->e), 0);
+        assert_memory_equal(back, tokens, sizeof(tokens));
+}
+
+static void test_names(void **state) {
+        struct fixture *f = *state;
+        struct store_conv c = {.uid = 1, .name = "a"}, before = c;
+
+        assert_int_equal(fixture_conv(f, 1, "a"), 1);
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_EXISTS);
+        assert_memory_equal(&c, &before, sizeof(c));
+        /* Another uid, another case and a name like a pattern are other names. */
+        fixture_conv(f, 2, "a");
+        fixture_conv(f, 1, "A");
+        fixture_conv(f, 1, "%");
+        /* An invented name avoids those that are taken. */
+        fixture_conv(f, 1, "chat-6");
+        c = (struct store_conv){.uid = 1};
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
+        assert_int_equal(c.id, 6);
+        assert_string_equal(c.name, "chat-6-2");
+        c = (struct store_conv){.uid = 1};
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
+        assert_string_equal(c.name, "chat-7");
+}
+
+static void test_bad_names(void **state) {
+        struct fixture *f = *state;
+        struct store_conv c = {.uid = 1, .name = "\xff"};
+
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_INVALID);
+        memset(c.name, 'a', sizeof(c.name)); /* without NUL */
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_INVALID);
+        c = (struct store_conv){.uid = STORE_UID_ANY, .name = "a"};
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_INVALID);
+        c = (struct store_conv){.uid = 1};
+        memset(c.name, 'a', STORE_NAME_MAX);
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, 1, 0, c.name, &c, &f->e), 0);
+}
+
+static void test_get_is_by_owner(void **state) {
+        struct fixture *f = *state;
+        uint64_t a = fixture_conv(f, 1, "a"), b = fixture_conv(f, 2, "b");
+        struct store_conv c = {};
+
+        assert_int_equal(store_conv_get(f->s, 1, a, NULL, &c, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, 1, b, NULL, &c, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_get(f->s, 1, 0, "b", &c, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_get(f->s, 2, 0, "b", &c, &f->e), 0);
+        assert_int_equal(c.id, b);
+        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, b, NULL, &c, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, 0, "a", &c, &f->e), 0);
+        assert_int_equal(c.id, a);
+        fixture_conv(f, 3, "a");
+        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, 0, "a", &c, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_get(f->s, 1, 99, NULL, &c, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_get(f->s, 1, UINT64_MAX, NULL, &c, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_get(f->s, 1, 0, NULL, &c, &f->e), -ERR_NOT_FOUND);
+}
+
+static void test_list_and_count(void **state) {
+        struct fixture *f = *state;
+        struct store_conv out[10];
+        uint64_t count;
+        size_t n;
+
+        for (uint32_t i = 0; i < 9; i++)
+                fixture_conv(f, i % 3, "");
+        assert_int_equal(store_conv_list(f->s, 1, 0, out, 10, &n, &f->e), 0);
+        assert_int_equal(n, 3);
+        assert_int_equal(out[0].id, 2);
+        assert_int_equal(out[2].id, 8);
+        assert_int_equal(store_conv_list(f->s, 1, 2, out, 1, &n, &f->e), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(out[0].id, 5);
+        assert_int_equal(store_conv_list(f->s, STORE_UID_ANY, 4, out, 10, &n, &f->e), 0);
+        assert_int_equal(n, 5);
+        assert_int_equal(store_conv_list(f->s, 1, UINT64_MAX, out, 10, &n, &f->e), 0);
+        assert_int_equal(n, 0);
+        assert_int_equal(store_conv_list(f->s, 1, 0, out, 0, &n, &f->e), 0);
+        assert_int_equal(n, 0);
+        assert_int_equal(store_conv_count(f->s, 2, &count, &f->e), 0);
+        assert_int_equal(count, 3);
+        assert_int_equal(store_conv_count(f->s, STORE_UID_ANY, &count, &f->e), 0);
+        assert_int_equal(count, 9);
+        assert_int_equal(store_conv_count(f->s, 77, &count, &f->e), 0);
+        assert_int_equal(count, 0);
+}
+
+static void check_same(const struct sampling *a, const struct sampling *b) {
+        assert_int_equal(a->has, b->has);
+        assert_memory_equal(&a->temperature, &b->temperature, 6 * sizeof(float));
+        assert_int_equal(a->top_k, b->top_k);
+        assert_int_equal(a->penalty_last_n, b->penalty_last_n);
+        assert_true(a->seed == b->seed);
+        assert_int_equal(a->n_biases, b->n_biases);
+        assert_memory_equal(a->biases, b->biases, a->n_biases * sizeof(a->biases[0]));
+}
+
+static void test_sampling_round_trips(void **state) {
+        struct fixture *f = *state;
+        struct store_conv c = {.uid = 1,
+                                  .name = "a",
+                                  .sampling = {.has = 0x3ff,
+                                          .temperature = 0.1f,
+                                          .top_p = 1e-45f, /* the smallest there is */
+                                          .min_p = -1.0f / 3.0f,
+                                          .repetition_penalty = 3.4028235e38f,
+                                          .presence_penalty = -INFINITY,
+                                          .frequency_penalty = 1.0f,
+                                          .top_k = UINT32_MAX,
+                                          .penalty_last_n = 64,
+                                          .seed = UINT64_MAX - 1,
+                                          .n_biases = SAMPLING_MAX_BIASES}},
+                          got;
+        struct sampling half = {.has = SAMPLING_TOP_K | SAMPLING_BIASES, .top_k = 3};
+
+        for (uint32_t i = 0; i < SAMPLING_MAX_BIASES; i++)
+                c.sampling.biases[i] = (struct sampling_bias){
+                        (int32_t)i * -77777, i ? (float)i / 3.0f : -INFINITY};
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
+        fixture_reopen(f);
+        assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
+        check_same(&got.sampling, &c.sampling);
+        assert_int_equal(store_conv_update(f->s, c.id, NULL, &half, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
+        check_same(&got.sampling, &half);
+}
+
+/* The one float that SQLite changes: it keeps -0 as 0. No sampling rule tells them apart. */
+static void test_negative_zero_is_zero(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 1, "a");
+        struct sampling in = {.has = SAMPLING_MIN_P, .min_p = -0.0f};
+        struct store_conv got;
+
+        assert_int_equal(store_conv_update(f->s, id, NULL, &in, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, 1, id, NULL, &got, &f->e), 0);
+        assert_int_equal(got.sampling.has, SAMPLING_MIN_P);
+        assert_true(got.sampling.min_p == 0.0f);
+}
+
+static void test_sampling_is_checked(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 1, "a");
+        struct sampling bad = {.has = SAMPLING_TEMPERATURE, .temperature = NAN};
+
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, &f->e), -ERR_INVALID);
+        bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = SAMPLING_MAX_BIASES + 1};
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, &f->e), -ERR_INVALID);
+        bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = 1, .biases = {{1, NAN}}};
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, &f->e), -ERR_INVALID);
+}
+
+static void test_update_name(void **state) {
+        struct fixture *f = *state;
+        uint64_t a = fixture_conv(f, 1, "a");
+        struct store_conv c;
+
+        fixture_conv(f, 1, "b");
+        fixture_conv(f, 2, "c");
+        assert_int_equal(store_conv_update(f->s, a, "b", NULL, &f->e), -ERR_EXISTS);
+        assert_int_equal(store_conv_update(f->s, a, "", NULL, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_update(f->s, a, "a", NULL, &f->e), 0);
+        assert_int_equal(store_conv_update(f->s, a, "c", NULL, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, 1, 0, "c", &c, &f->e), 0);
+        assert_int_equal(c.id, a);
+        assert_int_equal(c.revision, 1);
+        assert_int_equal(store_conv_get(f->s, 1, 0, "a", &c, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_update(f->s, 99, "z", NULL, &f->e), -ERR_NOT_FOUND);
+}
+
+static void test_fork_copies(void **state) {
+        struct fixture *f = *state;
+        uint64_t a = fixture_conv(f, 1, "a");
+        struct store_conv child = {.name = "b"}, unnamed = {};
+
+        fixture_say(f, a, 10, "one");
+        fixture_say(f, a, 20, "two");
+        fixture_say(f, a, 30, "three");
+        assert_int_equal(store_conv_fork(f->s, a, 2, &child, &f->e), 0);
+        assert_int_equal(child.uid, 1);
+        assert_int_equal(child.parent, a);
+        assert_int_equal(child.fork_pos, 30);
+        assert_int_equal(child.revision, 1);
+        fixture_verify(f->s, child.id, 2, 30);
+        fixture_verify(f->s, a, 3, 60);
+        assert_int_equal(store_conv_fork(f->s, a, 0, &unnamed, &f->e), 0);
+        assert_string_equal(unnamed.name, "chat-3");
+        fixture_verify(f->s, unnamed.id, 0, 0);
+        fixture_say(f, child.id, 5, "other");
+        fixture_verify(f->s, child.id, 3, 35);
+        fixture_verify(f->s, a, 3, 60);
+}
+
+static void test_fork_refuses(void **state) {
+        struct fixture *f = *state;
+        uint64_t a = fixture_conv(f, 1, "a");
+        struct store_conv child = {.name = "a"};
+
+        assert_int_equal(store_conv_fork(f->s, a, 0, &child, &f->e), -ERR_EXISTS);
+        strcpy(child.name, "b");
+        assert_int_equal(store_conv_fork(f->s, a, 1, &child, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_fork(f->s, 9, 0, &child, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(child.id, 0);
+}
+
+static void test_delete(void **state) {
+        struct fixture *f = *state;
+        uint64_t a = fixture_conv(f, 1, "a"), b;
+        struct store_conv child = {.name = "b"}, c;
+        struct store_gone gone = {};
+
+        fixture_say(f, a, 10, "a secret sentence");
+        assert_int_equal(store_conv_fork(f->s, a, 0, &child, &f->e), 0);
+        assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
+        assert_int_equal(gone.n, 0);
+        assert_int_equal(store_conv_get(f->s, 1, a, NULL, &c, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM turn"), 0);
+        assert_int_equal(store_conv_get(f->s, 1, child.id, NULL, &c, &f->e), 0);
+        assert_int_equal(c.parent, a);
+        /* Ids are not used again, not even after a restart. */
+        assert_int_equal(store_conv_delete(f->s, child.id, &gone, &f->e), 0);
+        fixture_reopen(f);
+        b = fixture_conv(f, 1, "a");
+        assert_true(b > child.id);
+}
+
+static void expect_corrupt(struct fixture *f, uint64_t id, const char *sql) {
+        struct store_conv c, list[4];
+        struct store_gone gone = {};
+        uint64_t revision;
+        size_t n = 99;
+
+        fixture_sql(f, "BEGIN; CREATE TABLE saved AS SELECT * FROM conversation; COMMIT");
+        fixture_sql(f, sql);
+        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, id, NULL, &c, &f->e), -ERR_CORRUPT);
+        assert_int_equal(store_conv_list(f->s, STORE_UID_ANY, 0, list, 4, &n, &f->e), -ERR_CORRUPT);
+        assert_int_equal(n, 99);
+        assert_int_equal(store_append(f->s, id, NULL, 0, NULL, 0, &revision, &f->e), -ERR_CORRUPT);
+        assert_int_equal(store_rewind(f->s, id, 0, 32, &revision, &gone, &f->e), -ERR_CORRUPT);
+        fixture_sql(f, "BEGIN; DELETE FROM conversation; INSERT INTO conversation SELECT * FROM "
+                       "saved; DROP TABLE saved; COMMIT");
+        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, id, NULL, &c, &f->e), 0);
+}
+
+static void test_damaged_rows(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 1, "a");
+
+        expect_corrupt(f, id, "UPDATE conversation SET uid = -1");
+        expect_corrupt(f, id, "UPDATE conversation SET name = ''");
+        expect_corrupt(f, id, "UPDATE conversation SET name = CAST(x'ff' AS TEXT)");
+        expect_corrupt(f, id, "UPDATE conversation SET name = CAST(x'610062' AS TEXT)");
+        expect_corrupt(f, id, "UPDATE conversation SET name = hex(zeroblob(65))");
+        expect_corrupt(f, id, "UPDATE conversation SET n_tokens = 4294967296");
+        expect_corrupt(f, id, "UPDATE conversation SET n_turns = -1");
+        expect_corrupt(f, id, "UPDATE conversation SET revision = 0");
+        expect_corrupt(f, id, "UPDATE conversation SET temperature = 1e300");
+        expect_corrupt(f, id, "UPDATE conversation SET temperature = 0.1");
+        expect_corrupt(f, id, "UPDATE conversation SET top_k = -1");
+        expect_corrupt(f, id, "UPDATE conversation SET logit_bias = x'00'");
+        expect_corrupt(f, id, "UPDATE conversation SET logit_bias = zeroblob(1000000)");
+        expect_corrupt(f, id, "UPDATE conversation SET logit_bias = x'010000000000c07f'");
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                store_test(test_create_fills_in),
+                store_test(test_names),
+                store_test(test_bad_names),
+                store_test(test_get_is_by_owner),
+                store_test(test_list_and_count),
+                store_test(test_sampling_round_trips),
+                store_test(test_negative_zero_is_zero),
+                store_test(test_sampling_is_checked),
+                store_test(test_update_name),
+                store_test(test_fork_copies),
+                store_test(test_fork_refuses),
+                store_test(test_delete),
+                store_test(test_damaged_rows),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

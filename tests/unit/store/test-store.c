@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "store-fixture.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static void write_file(const char *path, const void *data, size_t n) {
+        FILE *f = fopen(path, "w");
+
+        assert_non_null(f);
+        assert_int_equal(fwrite(data, 1, n, f), n);
+        fclose(f);
+}
+
+static void test_open_makes_private_file(void **state) {
+        struct fixture *f = *state;
+        struct stat st;
+        mode_t old = umask(0);
+
+        fixture_open(f);
+        fixture_conv(f, 1, "a");
+        umask(old);
+        assert_int_equal(stat(f->path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+        strcat(f->path, "-wal");
+        assert_int_equal(stat(f->path, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+        f->path[strlen(f->path) - 4] = 0;
+}
+
+static void test_reopen_keeps(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 1, "a");
+
+        fixture_say(f, id, 40, "hello");
+        fixture_reopen(f);
+        fixture_verify(f->s, id, 1, 40);
+        fixture_say(f, id, 2, "again");
+        fixture_reopen(f);
+        fixture_verify(f->s, id, 2, 42);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 1);
+}
+
+static void test_wal_and_durable(void **state) {
+        struct fixture *f = *state;
+        char wal[128];
+
+        snprintf(wal, sizeof(wal), "%s-wal", f->path);
+        fixture_conv(f, 1, "a");
+        assert_int_equal(access(wal, F_OK), 0);
+}
+
+static void test_empty_file_is_migrated(void **state) {
+        struct fixture *f = *state;
+
+        write_file(f->path, "", 0);
+        fixture_open(f);
+        fixture_conv(f, 1, "a");
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 1);
+}
+
+/* A database of version 0: SQLite's header, but nothing of ours yet, as a crash before the first
+ * migration's commit leaves it. */
+static void test_version_zero_is_migrated(void **state) {
+        struct fixture *f = *state;
+
+        fixture_sql(f, "CREATE TABLE t (x); DROP TABLE t;");
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 0);
+        fixture_open(f);
+        fixture_verify(f->s, fixture_conv(f, 1, "a"), 0, 0);
+}
+
+static void expect_open(struct fixture *f, int want, const char *part) {
+        struct store *s = (void *)f;
+
+        assert_int_equal(store_open(&s, f->path, &f->e), want);
+        assert_ptr_equal(s, f);
+        assert_int_equal(f->e.code, -want);
+        if (!strstr(f->e.msg, part))
+                fail_msg("'%s' does not say '%s'", f->e.msg, part);
+}
+
+static void test_garbage_is_refused(void **state) {
+        struct fixture *f = *state;
+        char data[8192];
+
+        memset(data, 'x', sizeof(data));
+        write_file(f->path, data, sizeof(data));
+        expect_open(f, -ERR_CORRUPT, f->path);
+}
+
+static void test_foreign_database_is_refused(void **state) {
+        struct fixture *f = *state;
+
+        fixture_sql(f, "CREATE TABLE t (x);");
+        expect_open(f, -ERR_CORRUPT, "not a register");
+        fixture_sql(f, "PRAGMA user_version = 1;");
+        expect_open(f, -ERR_CORRUPT, "not a register");
+        /* Looking at it did not change it. */
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM sqlite_schema"), 1);
+}
+
+static void test_newer_version_is_refused(void **state) {
+        struct fixture *f = *state;
+
+        fixture_open(f);
+        f->s = store_free(f->s);
+        fixture_sql(f, "PRAGMA user_version = 99;");
+        expect_open(f, -ERR_UNSUPPORTED, "schema version 99");
+        fixture_sql(f, "PRAGMA user_version = -3;");
+        expect_open(f, -ERR_CORRUPT, "not a register");
+}
+
+static void test_missing_folder(void **state) {
+        struct fixture *f = *state;
+        struct store *s = NULL;
+
+        assert_int_equal(store_open(&s, "/nonexistent/register.db", &f->e), -ERR_SYS);
+        assert_null(s);
+        assert_int_equal(store_open(&s, f->dir, &f->e), -ERR_SYS);
+        assert_null(s);
+}
+
+static void test_missing_table(void **state) {
+        struct fixture *f = *state;
+        struct store_gone gone = {};
+
+        fixture_open(f);
+        f->s = store_free(f->s);
+        fixture_sql(f, "DROP TABLE link; DROP TABLE record;");
+        fixture_open(f);
+        assert_int_equal(store_records(f->s, &gone, &f->e), -ERR_CORRUPT);
+        assert_null(gone.records);
+}
+
+/* Flip bytes all over the file: every call either works or says that the register is damaged. */
+static void test_bit_flips(void **state) {
+        struct fixture *f = *state;
+        uint8_t *good;
+        struct stat st;
+        int fd;
+
+        fixture_open(f);
+        for (int i = 0; i < 4; i++) {
+                uint64_t id = fixture_conv(f, (uint32_t)i, "some name");
+
+                fixture_say(f, id, 300, "what was said");
+                fixture_link(f, id, 7, 0, 9, NULL, 0);
+        }
+        f->s = store_free(f->s);
+        fd = open(f->path, O_RDONLY);
+        assert_true(fd >= 0);
+        assert_int_equal(fstat(fd, &st), 0);
+        good = malloc((size_t)st.st_size);
+        assert_non_null(good);
+        assert_int_equal(read(fd, good, (size_t)st.st_size), st.st_size);
+        close(fd);
+        for (size_t at = 3; at < (size_t)st.st_size; at += 97) {
+                uint8_t flip = (uint8_t)(1u << (at % 8));
+                struct store *s = NULL;
+                struct err e = {};
+                int r;
+
+                good[at] ^= flip;
+                write_file(f->path, good, (size_t)st.st_size);
+                good[at] ^= flip;
+                r = store_open(&s, f->path, &e);
+                if (r == 0) {
+                        struct store_conv convs[8];
+                        size_t n = 0;
+
+                        r = store_conv_list(s, STORE_UID_ANY, 0, convs, 8, &n, &e);
+                        for (size_t i = 0; i < n; i++) {
+                                struct store_gone links = {};
+                                struct store_turns ts = {};
+                                int32_t tokens[512];
+
+                                if (convs[i].n_tokens <= 512)
+                                        (void)store_tokens(
+                                                s, convs[i].id, tokens, convs[i].n_tokens, &e);
+                                (void)store_turns(s, convs[i].id, true, &ts, &e);
+                                (void)store_links(s, convs[i].id, &links, &e);
+                                store_turns_deinit(&ts);
+                                store_gone_deinit(&links);
+                                (void)store_conv_delete(s, convs[i].id, &links, &e);
+                                store_gone_deinit(&links);
+                        }
+                }
+                store_free(s);
+        }
+        free(good);
+}
+
+static void test_transcript_reads_in_the_shell(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 1, "a");
+
+        fixture_say(f, id, 3, "Hello, ünïcode");
+        assert_int_equal(fixture_append(f->s, id, 2, 2, "Hi", &f->e), 0);
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM transcript WHERE "
+                                          "(conversation, turn, role, text, n_tokens) IN "
+                                          "(('a', 0, 'user', 'Hello, ünïcode', 3),"
+                                          " ('a', 1, 'assistant', 'Hi', 2))"),
+                2);
+        assert_int_equal(
+                fixture_count(f, "SELECT finish = 'stop' FROM transcript WHERE turn = 1"), 1);
+        assert_int_equal(fixture_count(f, "SELECT at LIKE '20__-__-__ __:%' FROM transcript"), 1);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                store_test_closed(test_open_makes_private_file),
+                store_test(test_reopen_keeps),
+                store_test(test_wal_and_durable),
+                store_test_closed(test_empty_file_is_migrated),
+                store_test_closed(test_version_zero_is_migrated),
+                store_test_closed(test_garbage_is_refused),
+                store_test_closed(test_foreign_database_is_refused),
+                store_test_closed(test_newer_version_is_refused),
+                store_test_closed(test_missing_folder),
+                store_test_closed(test_missing_table),
+                store_test_closed(test_bit_flips),
+                store_test(test_transcript_reads_in_the_shell),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

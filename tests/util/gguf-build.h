@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Writes GGUF v3 files for tests. Nothing is checked, so that broken files can be written too.
+ * Out of memory ends the test program.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gguf_build;
+
+struct gguf_build *gguf_build_new(void);
+struct gguf_build *gguf_build_free(struct gguf_build *b);
+
+void gguf_build_u32(struct gguf_build *b, const char *key, uint32_t v);
+void gguf_build_f32(struct gguf_build *b, const char *key, float v);
+void gguf_build_bool(struct gguf_build *b, const char *key, bool v);
+void gguf_build_str(struct gguf_build *b, const char *key, const char *v);
+void gguf_build_u32_array(struct gguf_build *b, const char *key, const uint32_t *v, size_t n);
+void gguf_build_i32_array(struct gguf_build *b, const char *key, const int32_t *v, size_t n);
+void gguf_build_f32_array(struct gguf_build *b, const char *key, const float *v, size_t n);
+void gguf_build_str_array(struct gguf_build *b, const char *key, const char *const *v, size_t n);
+/* Takes @data (malloc'ed, @size bytes). */
+void gguf_build_tensor(struct gguf_build *b, const char *name, uint32_t type, uint32_t n_dims,
+        const uint64_t *ne, void *data, size_t size);
+
+/* The whole file, to be freed. */
+uint8_t *gguf_build_bytes(const struct gguf_build *b, size_t *ret_size);
+/* 0, or -1 with errno. */
+int gguf_build_write(const struct gguf_build *b, const char *path);

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash disable=SC2034
+# What tools/check and tools/quickstart share. To be sourced by bash with `set -euo pipefail`.
+
+# What it takes to build confab, and to run its tests, on Debian 12.
+CONFAB_BUILD_PACKAGES=(
+        gcc libc6-dev meson ninja-build pkg-config python3 libevent-dev libprotobuf-c-dev
+        protobuf-c-compiler liblz4-dev libsystemd-dev libsqlite3-dev libpcre2-dev)
+CONFAB_TEST_PACKAGES=(libcmocka-dev clang clang-format libclang-rt-14-dev sqlite3 git)
+
+confab_say() {
+        printf '%s\n' "$*"
+}
+
+confab_die() {
+        printf '%s: %s\n' "${0##*/}" "$*" >&2
+        exit 1
+}
+
+# confab_progress WHAT LOG COMMAND...: runs the command with its output in LOG. A terminal sees the
+# time and the log's last line; others a line per minute. On failure the log's end is shown, and
+# the command's status returned.
+confab_progress() {
+        local what=$1 log=$2 pid status=0 started=$SECONDS last_said=$SECONDS line
+        shift 2
+        mkdir -p "$(dirname "$log")"
+        "$@" >>"$log" 2>&1 </dev/null &
+        pid=$!
+        while kill -0 "$pid" 2>/dev/null; do
+                if [ -t 1 ]; then
+                        line=$(tail -c 400 "$log" | tr '\r' '\n' | tr -cd '\n[:print:]' | tail -n 1)
+                        printf '\r\033[K%s ... %d s  %.*s' "$what" $((SECONDS - started)) \
+                                $((${COLUMNS:-80} > 60 ? ${COLUMNS:-80} - 50 : 10)) "$line"
+                elif [ $((SECONDS - last_said)) -ge 60 ]; then
+                        confab_say "$what ... $((SECONDS - started)) s"
+                        last_said=$SECONDS
+                fi
+                sleep 0.2
+        done
+        wait "$pid" || status=$?
+        [ ! -t 1 ] || printf '\r\033[K'
+        if [ "$status" -eq 0 ]; then
+                confab_say "$what: done in $((SECONDS - started)) s"
+        else
+                confab_say "$what: FAILED after $((SECONDS - started)) s, see $log"
+        fi
+        return "$status"
+}
+
+# Names of the given packages that are not installed.
+confab_missing_packages() {
+        local package
+        for package in "$@"; do
+                [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+                        printf '%s\n' "$package"
+        done
+}
+
+# confab_install_packages PACKAGE...: installs what is missing, as root or with sudo. Nothing is
+# asked of apt when all are there.
+confab_install_packages() {
+        local missing=() log=${CONFAB_LOG_FOLDER:-build}/packages.log sudo=()
+        if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+                confab_say "not a Debian system: taking for granted what corresponds to: $*"
+                return 0
+        fi
+        mapfile -t missing < <(confab_missing_packages "$@")
+        [ "${#missing[@]}" -gt 0 ] || return 0
+        if [ "$(id -u)" -ne 0 ]; then
+                command -v sudo >/dev/null ||
+                        confab_die "run as root, or install sudo, or these packages: ${missing[*]}"
+                sudo -v || confab_die "these packages are missing: ${missing[*]}"
+                sudo=(sudo)
+        fi
+        confab_say "packages to install: ${missing[*]}"
+        local apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y
+                -o Dpkg::Use-Pty=0 -o APT::Color=0)
+        # an old list may do: only the installation has to succeed
+        confab_progress "package lists" "$log" "${apt[@]}" update || tail -n 5 "$log"
+        if ! confab_progress "installing ${#missing[@]} packages" "$log" \
+                "${apt[@]}" install --no-install-recommends "${missing[@]}"; then
+                tail -n 20 "$log"
+                confab_die "the packages could not be installed"
+        fi
+}
