@@ -95,8 +95,12 @@ static void page_event(void *userdata, const struct confab_event *event) {
                 const struct confab_conversation *c = &event->conversations->items[i];
 
                 if (c->id <= p->last) { /* or paging might never end */
-                        cli_complain(p->cli, "the daemon's list is out of order");
-                        p->status = CLI_FAILED;
+                        struct confab_error e = {
+                                .code = CONFAB_PROTOCOL,
+                                .message = "the daemon's list is out of order",
+                        };
+
+                        p->status = cli_fail(p->cli, &e);
                         return;
                 }
                 p->last = c->id;

@@ -28,7 +28,7 @@ const struct cli_option cli_sampling_options[] = {
         {"seed", "N", CLI_UINT, .max_uint = UINT64_MAX, .help = "same seed, same text"},
         {"logit-bias", "ID=B", CLI_BIAS, .repeat = true,
                 .help = "add B to token ID's logit; -inf forbids it"},
-        {NULL},
+        {.name = NULL},
 };
 
 const struct cli_option cli_generate_options[] = {
@@ -39,7 +39,7 @@ const struct cli_option cli_generate_options[] = {
                 .help = "log-probabilities, N alternatives each (shown with --json)"},
         {"ignore-eos", NULL, CLI_FLAG, .help = "let end-of-generation tokens not end it"},
         {"background", NULL, CLI_FLAG, .help = "give way to interactive requests"},
-        {NULL},
+        {.name = NULL},
 };
 
 /* ---- options ---- */

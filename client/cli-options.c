@@ -11,7 +11,7 @@ const struct cli_option cli_global_options[] = {
         {"json", NULL, CLI_FLAG, .help = "print JSON"},
         {"help", NULL, CLI_FLAG, .help = "show help"},
         {"version", NULL, CLI_FLAG, .help = "show the version"},
-        {NULL},
+        {.name = NULL},
 };
 
 /* ---- values ---- */

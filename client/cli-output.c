@@ -126,7 +126,8 @@ int cli_flush(struct cli *cli) {
 
 /* ---- standard error ---- */
 
-static void complain(struct cli *cli, const char *fmt, va_list ap) {
+__attribute__((format(printf, 2, 0))) static void complain(
+        struct cli *cli, const char *fmt, va_list ap) {
         struct buf safe = BUF_NULL;
         char *s = NULL;
         int n = vasprintf(&s, fmt, ap);

@@ -246,7 +246,7 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"system", "TEXT", CLI_STRING, .help = "system message, if the conversation is new"},
-        {NULL},
+        {.name = NULL},
 };
 
 const struct cli_command cmd_chat = {

@@ -23,7 +23,7 @@ static int run(struct cli *cli) {
 static const struct cli_option options[] = {
         {"at", "TURN", CLI_UINT, .max_uint = UINT32_MAX,
                 .help = "keep the turns before number TURN, as 'show' counts them"},
-        {NULL},
+        {.name = NULL},
 };
 
 const struct cli_command cmd_fork = {

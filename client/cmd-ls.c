@@ -142,7 +142,7 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"all", NULL, CLI_FLAG, .help = "of all users (root and the admin group)"},
-        {NULL},
+        {.name = NULL},
 };
 
 const struct cli_command cmd_ls = {

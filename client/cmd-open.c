@@ -24,7 +24,7 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"system", "TEXT", CLI_STRING, .help = "system message, the first turn"},
-        {NULL},
+        {.name = NULL},
 };
 
 const struct cli_command cmd_open = {

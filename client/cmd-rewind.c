@@ -23,7 +23,7 @@ static int run(struct cli *cli) {
 static const struct cli_option options[] = {
         {"turns", "N", CLI_UINT, .max_uint = UINT32_MAX,
                 .help = "how many turns to drop from the end (a message and its reply are two)"},
-        {NULL},
+        {.name = NULL},
 };
 
 const struct cli_command cmd_rewind = {

@@ -45,7 +45,7 @@ static const struct cli_option options[] = {
         {"expect-revision", "N", CLI_UINT, .max_uint = UINT64_MAX,
                 .help = "fail if the conversation is not at revision N"},
         {"detach", NULL, CLI_FLAG, .help = "leave once accepted; the reply goes on by itself"},
-        {NULL},
+        {.name = NULL},
 };
 
 const struct cli_command cmd_say = {

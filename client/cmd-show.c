@@ -49,7 +49,7 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"tokens", NULL, CLI_FLAG, .help = "its tokens as well"},
-        {NULL},
+        {.name = NULL},
 };
 
 const struct cli_command cmd_show = {

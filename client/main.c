@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The confab command: find the verb and run it. */
 #include "client/cli-commands.h"
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 
@@ -23,6 +24,20 @@ const struct cli_command *const cli_commands[] = {
         NULL,
 };
 
+/* Where a standard stream is closed, the socket would take its number, and be read or written as
+ * it.
+ */
+static int open_standard_streams(void) {
+        int fd;
+
+        do
+                fd = open("/dev/null", O_RDWR);
+        while (fd >= 0 && fd <= STDERR_FILENO);
+        if (fd >= 0)
+                close(fd);
+        return fd;
+}
+
 static int run(struct cli *cli, int argc, char **argv) {
         int status = cli_parse(cli, argc, argv);
 
@@ -41,6 +56,8 @@ int main(int argc, char **argv) {
         struct cli cli = {.out_tty = isatty(STDOUT_FILENO), .err_tty = isatty(STDERR_FILENO)};
         int status, flushed;
 
+        if (open_standard_streams() < 0)
+                return CLI_FAILED;
         setlocale(LC_CTYPE, "");  /* widths of characters; numbers keep their point */
         signal(SIGPIPE, SIG_IGN); /* write() says it as well */
         status = run(&cli, argc, argv);

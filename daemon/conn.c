@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/conn.h"
 #include "base/util.h"
+#include "daemon/loop.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <string.h>
@@ -218,9 +219,9 @@ int conn_init(struct conn *c, struct event_base *base, int fd, uint32_t max_fram
                 .limits = limits,
                 .ledger = ledger,
         };
-        c->read_event = event_new(base, fd, EV_READ | EV_PERSIST, on_read, c);
-        c->write_event = event_new(base, fd, EV_WRITE, on_write, c);
-        c->close_event = event_new(base, -1, 0, on_close, c);
+        c->read_event = loop_event_new(base, fd, EV_READ | EV_PERSIST, on_read, c);
+        c->write_event = loop_event_new(base, fd, EV_WRITE, on_write, c);
+        c->close_event = loop_event_new(base, -1, 0, on_close, c);
         if (!c->read_event || !c->write_event || !c->close_event ||
                 event_add(c->read_event, NULL) < 0) {
                 conn_deinit(c);
@@ -233,8 +234,7 @@ void conn_deinit(struct conn *c) {
         struct event **events[] = {&c->read_event, &c->write_event, &c->close_event};
 
         for (size_t i = 0; i < ARRAY_SIZE(events); i++)
-                if (*events[i])
-                        event_free(*events[i]);
+                loop_event_free(*events[i]);
         proto_decoder_deinit(&c->in);
         buf_deinit(&c->out);
         if (c->charged)

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/util.h"
 #include "daemon/log.h"
+#include "daemon/loop.h"
 #include "daemon/methods.h"
 #include "daemon/notify.h"
 #include "daemon/peer.h"
@@ -208,10 +209,9 @@ static int start_status(struct daemon *d, struct err *e) {
 
         if (!notify_wanted())
                 return 0;
-        d->status_timer = event_new(d->base, -1, EV_PERSIST, on_status, d);
+        d->status_timer = loop_event_new(d->base, -1, EV_PERSIST, on_status, d);
         if (!d->status_timer || event_add(d->status_timer, &t) < 0)
                 return err_set(e, ERR_NOMEM, "no memory for a timer");
-        start_probe(d);
         return 0;
 }
 
@@ -326,13 +326,14 @@ static int make_events(struct daemon *d, struct err *e) {
         static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
         for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
-                d->signal_events[i] = evsignal_new(d->base, signals[i], on_signal, d);
+                d->signal_events[i] =
+                        loop_event_new(d->base, signals[i], EV_SIGNAL | EV_PERSIST, on_signal, d);
                 if (!d->signal_events[i] || event_add(d->signal_events[i], NULL) < 0)
                         return err_set(e, ERR_NOMEM, "no memory for signals");
         }
-        d->stop_timer = event_new(d->base, -1, 0, on_stop_timer, d);
+        d->stop_timer = loop_event_new(d->base, -1, 0, on_stop_timer, d);
         d->engine_event =
-                event_new(d->base, engine_fd(d->engine), EV_READ | EV_PERSIST, on_engine, d);
+                loop_event_new(d->base, engine_fd(d->engine), EV_READ | EV_PERSIST, on_engine, d);
         if (!d->stop_timer || !d->engine_event || event_add(d->engine_event, NULL) < 0)
                 return err_set(e, ERR_NOMEM, "no memory for events");
         return 0;
@@ -384,6 +385,8 @@ int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *c
                 return r;
         d->state = DAEMON_RUNNING;
         notify_ready();
+        if (d->status_timer)
+                start_probe(d);
         *ret = TAKE_PTR(d);
         return 0;
 }
@@ -423,14 +426,10 @@ struct daemon *daemon_free(struct daemon *d) {
         }
         listeners_close(&d->listeners);
         for (size_t i = 0; i < ARRAY_SIZE(d->signal_events); i++)
-                if (d->signal_events[i])
-                        event_free(d->signal_events[i]);
-        if (d->engine_event)
-                event_free(d->engine_event);
-        if (d->stop_timer)
-                event_free(d->stop_timer);
-        if (d->status_timer)
-                event_free(d->status_timer);
+                loop_event_free(d->signal_events[i]);
+        loop_event_free(d->engine_event);
+        loop_event_free(d->stop_timer);
+        loop_event_free(d->status_timer);
         engine_free(d->engine);
         if (d->base)
                 event_base_free(d->base);

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "daemon/log.h"
+#include "daemon/loop.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
@@ -197,11 +198,12 @@ int listeners_start(struct listeners *l, struct event_base *base,
         void (*accepted)(void *arg, int fd), void *arg, struct err *e) {
         l->accepted = accepted;
         l->arg = arg;
-        l->pause = event_new(base, -1, 0, on_pause_over, l);
+        l->pause = loop_event_new(base, -1, 0, on_pause_over, l);
         if (!l->pause)
                 return err_set(e, ERR_NOMEM, "no memory to listen");
         for (unsigned i = 0; i < l->n; i++) {
-                l->events[i] = event_new(base, l->fds[i], EV_READ | EV_PERSIST, on_connection, l);
+                l->events[i] =
+                        loop_event_new(base, l->fds[i], EV_READ | EV_PERSIST, on_connection, l);
                 if (!l->events[i] || event_add(l->events[i], NULL) < 0)
                         return err_set(e, ERR_NOMEM, "no memory to listen");
         }
@@ -212,12 +214,10 @@ void listeners_close(struct listeners *l) {
         struct stat st;
 
         for (unsigned i = 0; i < l->n; i++) {
-                if (l->events[i])
-                        event_free(l->events[i]);
+                loop_event_free(l->events[i]);
                 close(l->fds[i]);
         }
-        if (l->pause)
-                event_free(l->pause);
+        loop_event_free(l->pause);
         if (l->path && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
                 unlink(l->path);
         free(l->path);

@@ -2,6 +2,7 @@
 #include "daemon/peer.h"
 #include "base/util.h"
 #include "daemon/log.h"
+#include "daemon/loop.h"
 #include "daemon/methods.h"
 #include <errno.h>
 #include <event2/event.h>
@@ -123,7 +124,7 @@ static int start_hello_timer(struct peer *p, struct err *e) {
         struct timeval t = {
                 .tv_sec = (time_t)(usec / 1000000), .tv_usec = (suseconds_t)(usec % 1000000)};
 
-        p->hello_timer = event_new(p->daemon->base, -1, 0, on_hello_timeout, p);
+        p->hello_timer = loop_event_new(p->daemon->base, -1, 0, on_hello_timeout, p);
         if (!p->hello_timer || event_add(p->hello_timer, &t) < 0)
                 return err_set(e, ERR_NOMEM, "no memory for a connection");
         return 0;
@@ -209,8 +210,7 @@ struct peer *peer_free(struct peer *p) {
         }
         if (p->counted)
                 daemon_discount_user(d, p->uid);
-        if (p->hello_timer)
-                event_free(p->hello_timer);
+        loop_event_free(p->hello_timer);
         conn_deinit(&p->conn);
         list_unlink(&p->link);
         d->n_peers--;

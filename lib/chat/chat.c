@@ -299,7 +299,7 @@ static const char *chat_before(
         size_t n;
 
         if (state == CHAT_OPEN_SYSTEM && role == CHAT_USER)
-                return "";
+                return ""; /* the block is open already */
         text = tok_text(c->tok, tok_bos(c->tok), &n);
         if (bos && n > 0 && strncmp(before, text, n) == 0)
                 before += n;
@@ -314,9 +314,14 @@ static int chat_append_templated(const struct chat *c, enum chat_state state, en
         size_t n_before;
         int r;
 
+        if (state == CHAT_OPEN_SYSTEM && c->family->system != CHAT_SYSTEM_IN_USER)
+                state = CHAT_CLOSED;
         r = parts_close(&p, c, state, e);
         if (r < 0)
                 return r;
+        if (state == CHAT_OPEN_SYSTEM && role != CHAT_USER)
+                parts_add(
+                        &p, c->message[CHAT_USER].after, strlen(c->message[CHAT_USER].after), true);
         if (c->trim)
                 chat_trim(&text, &n);
         before = chat_before(c, state, role, p.bos);

@@ -16,6 +16,7 @@
 /* Elements written per task. */
 #define WRITE_GRAIN 8192
 #define WRITE_CHUNK 128
+#define CACHE_LINE 64
 
 static size_t element_size(const struct kern_kv_layout *l) {
         return l->type == KERN_KV_F16 ? 2 : 4;
@@ -151,13 +152,45 @@ static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, un
         }
 }
 
+/* Keys and values of one group on their way from memory, while another is computed. K and V of a
+ * group are short pieces, which the hardware does not guess. */
+static void prefetch_group(const struct kern_kv_layout *l, const uint8_t *k, const uint8_t *v) {
+        size_t es = element_size(l), stride = l->block_tokens * es;
+
+        for (size_t d = 0; d < l->head_dim_k; d++)
+                for (size_t b = 0; b < KERN_ATTN_GROUP * es; b += CACHE_LINE)
+                        __builtin_prefetch(k + d * stride + b);
+        for (size_t b = 0; b < KERN_ATTN_GROUP * l->head_dim_v * es; b += CACHE_LINE)
+                __builtin_prefetch(v + b);
+}
+
 static bool sees(const struct tile *t, unsigned i, uint32_t start) {
         return t->first[i] < start + KERN_ATTN_GROUP && t->last[i] >= start;
 }
 
+/* Where the keys and values of the group from @start on begin. */
+static const uint8_t *k_group(
+        const struct attn_job *j, void *const *blocks, size_t kv_head, uint32_t start) {
+        const struct kern_kv_layout *l = &j->a->layout;
+        const uint8_t *block = blocks[start / l->block_tokens];
+
+        return block + j->a->k_offset +
+               (kv_head * l->head_dim_k * l->block_tokens + start % l->block_tokens) *
+                       element_size(l);
+}
+
+static const uint8_t *v_group(
+        const struct attn_job *j, void *const *blocks, size_t kv_head, uint32_t start) {
+        const struct kern_kv_layout *l = &j->a->layout;
+        const uint8_t *block = blocks[start / l->block_tokens];
+
+        return block + j->a->v_offset +
+               (kv_head * l->block_tokens + start % l->block_tokens) * l->head_dim_v *
+                       element_size(l);
+}
+
 static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, size_t kv_head) {
         const struct kern_kv_layout *l = &j->a->layout;
-        size_t es = element_size(l);
         uint32_t first = UINT32_MAX, last = 0;
 
         for (unsigned i = 0; i < t->n; i++) {
@@ -168,13 +201,12 @@ static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, 
         }
         for (uint32_t g = first / KERN_ATTN_GROUP; g <= last / KERN_ATTN_GROUP; g++) {
                 uint32_t start = g * KERN_ATTN_GROUP;
-                size_t at = start % l->block_tokens;
-                const uint8_t *block = blocks[start / l->block_tokens];
-                const uint8_t *k = block + j->a->k_offset +
-                                   (kv_head * l->head_dim_k * l->block_tokens + at) * es;
-                const uint8_t *v = block + j->a->v_offset +
-                                   (kv_head * l->block_tokens + at) * l->head_dim_v * es;
+                const uint8_t *k = k_group(j, blocks, kv_head, start);
+                const uint8_t *v = v_group(j, blocks, kv_head, start);
 
+                if (g < last / KERN_ATTN_GROUP)
+                        prefetch_group(l, k_group(j, blocks, kv_head, start + KERN_ATTN_GROUP),
+                                v_group(j, blocks, kv_head, start + KERN_ATTN_GROUP));
                 for (unsigned i = 0, end; i < t->n; i = end) {
                         for (end = i; end < t->n && sees(t, end, start);)
                                 end++;

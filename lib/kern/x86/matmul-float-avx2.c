@@ -85,28 +85,42 @@ KERN_INLINE void tile(enum quant_type type, unsigned n_rows, unsigned n_tokens,
                         y[t * ldy + r] = tree16(acc[t][r][0], acc[t][r][1]);
 }
 
+/* Tokens whose activations stay in the second cache while all rows pass by. */
+static size_t tokens_per_pass(size_t n_in) {
+        size_t n = 256 * 1024 / (n_in * sizeof(float) + 1);
+
+        return n < 2 * N_TOKENS ? 2 * N_TOKENS : n - n % N_TOKENS;
+}
+
+KERN_INLINE void rows_by_tokens(enum quant_type type, const uint8_t *const *w, size_t rows_to_store,
+        size_t n_in, const float *x, size_t ldx, size_t n_tokens, float *y, size_t ldy) {
+        for (; n_tokens >= N_TOKENS; n_tokens -= N_TOKENS, x += N_TOKENS * ldx, y += N_TOKENS * ldy)
+                tile(type, 2, N_TOKENS, w, x, ldx, n_in, y, ldy, rows_to_store);
+        for (; n_tokens > 0; n_tokens--, x += ldx, y += ldy)
+                tile(type, 2, 1, w, x, ldx, n_in, y, ldy, rows_to_store);
+}
+
 KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const struct kern_act *a,
         size_t row0, size_t row1, float *y, size_t ldy) {
-        size_t n_rows = a->n_tokens < N_TOKENS ? 4 : 2, n = w->n_in, ldx = a->ldx;
+        size_t n_rows = a->n_tokens < N_TOKENS ? 4 : 2, pass = tokens_per_pass(w->n_in);
 
-        for (size_t o = row0; o < row1; o += n_rows) {
-                const uint8_t *p[N_ROWS];
-                size_t t = 0;
+        for (size_t t = 0; t < a->n_tokens; t += pass)
+                for (size_t o = row0; o < row1; o += n_rows) {
+                        size_t n = a->n_tokens - t < pass ? a->n_tokens - t : pass;
+                        const float *x = a->x + t * a->ldx;
+                        float *yo = y + t * ldy + o;
+                        const uint8_t *p[N_ROWS];
 
-                for (size_t r = 0; r < n_rows; r++)
-                        p[r] = (const uint8_t *)w->data +
-                               (o + r < row1 ? o + r : row1 - 1) * w->row_size;
-                if (n_rows == 4) {
-                        for (; t < a->n_tokens; t++)
-                                tile(type, 4, 1, p, a->x + t * ldx, ldx, n, y + t * ldy + o, ldy,
-                                        row1 - o);
-                        continue;
+                        for (size_t r = 0; r < n_rows; r++)
+                                p[r] = (const uint8_t *)w->data +
+                                       (o + r < row1 ? o + r : row1 - 1) * w->row_size;
+                        if (n_rows == 2)
+                                rows_by_tokens(type, p, row1 - o, w->n_in, x, a->ldx, n, yo, ldy);
+                        else
+                                for (size_t i = 0; i < n; i++)
+                                        tile(type, 4, 1, p, x + i * a->ldx, a->ldx, w->n_in,
+                                                yo + i * ldy, ldy, row1 - o);
                 }
-                for (; t + 3 <= a->n_tokens; t += 3)
-                        tile(type, 2, 3, p, a->x + t * ldx, ldx, n, y + t * ldy + o, ldy, row1 - o);
-                for (; t < a->n_tokens; t++)
-                        tile(type, 2, 1, p, a->x + t * ldx, ldx, n, y + t * ldy + o, ldy, row1 - o);
-        }
 }
 
 static void matmul_f32(const struct kern_mat *w, const struct kern_act *a, size_t row0, size_t row1,

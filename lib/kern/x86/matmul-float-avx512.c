@@ -83,34 +83,40 @@ KERN_INLINE void tile(enum quant_type type, unsigned n_tokens, const uint8_t *co
                 y + t * ldy, rows, tree16x4(acc[t][0], acc[t][1], acc[t][2], acc[t][3]));
 }
 
+/* Tokens whose activations stay in the second cache while all rows pass by. */
+static size_t tokens_per_pass(size_t n_in) {
+        size_t n = 512 * 1024 / (n_in * sizeof(float) + 1);
+
+        return n < 12 ? 12 : n - n % 6;
+}
+
+KERN_INLINE void rows_by_tokens(enum quant_type type, const uint8_t *const *w, __mmask8 rows,
+        size_t n_in, const float *x, size_t ldx, size_t n_tokens, float *y, size_t ldy) {
+        for (; n_tokens >= 6; n_tokens -= 6, x += 6 * ldx, y += 6 * ldy)
+                tile(type, 6, w, x, ldx, n_in, y, ldy, rows);
+        for (; n_tokens >= 3; n_tokens -= 3, x += 3 * ldx, y += 3 * ldy)
+                tile(type, 3, w, x, ldx, n_in, y, ldy, rows);
+        for (; n_tokens > 0; n_tokens--, x += ldx, y += ldy)
+                tile(type, 1, w, x, ldx, n_in, y, ldy, rows);
+}
+
 KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const struct kern_act *a,
         size_t row0, size_t row1, float *y, size_t ldy) {
-        size_t n = w->n_in, ldx = a->ldx, left;
+        size_t pass = tokens_per_pass(w->n_in);
 
-        for (size_t o = row0; o < row1; o += N_ROWS) {
-                __mmask8 rows = row1 - o < N_ROWS ? (__mmask8)((1u << (row1 - o)) - 1) : 0xf;
-                const uint8_t *p[N_ROWS];
-                const float *x = a->x;
-                float *yo = y + o;
+        for (size_t t = 0; t < a->n_tokens; t += pass)
+                for (size_t o = row0; o < row1; o += N_ROWS) {
+                        __mmask8 rows =
+                                row1 - o < N_ROWS ? (__mmask8)((1u << (row1 - o)) - 1) : 0xf;
+                        const uint8_t *p[N_ROWS];
 
-                for (size_t r = 0; r < N_ROWS; r++)
-                        p[r] = (const uint8_t *)w->data +
-                               (o + r < row1 ? o + r : row1 - 1) * w->row_size;
-                for (left = a->n_tokens; left >= 6; left -= 6, x += 6 * ldx, yo += 6 * ldy)
-                        tile(type, 6, p, x, ldx, n, yo, ldy, rows);
-                if (left >= 4) {
-                        tile(type, 4, p, x, ldx, n, yo, ldy, rows);
-                        left -= 4;
-                        x += 4 * ldx;
-                        yo += 4 * ldy;
+                        for (size_t r = 0; r < N_ROWS; r++)
+                                p[r] = (const uint8_t *)w->data +
+                                       (o + r < row1 ? o + r : row1 - 1) * w->row_size;
+                        rows_by_tokens(type, p, rows, w->n_in, a->x + t * a->ldx, a->ldx,
+                                a->n_tokens - t < pass ? a->n_tokens - t : pass, y + t * ldy + o,
+                                ldy);
                 }
-                if (left == 3)
-                        tile(type, 3, p, x, ldx, n, yo, ldy, rows);
-                else if (left == 2)
-                        tile(type, 2, p, x, ldx, n, yo, ldy, rows);
-                else if (left == 1)
-                        tile(type, 1, p, x, ldx, n, yo, ldy, rows);
-        }
 }
 
 static void matmul_f32(const struct kern_mat *w, const struct kern_act *a, size_t row0, size_t row1,

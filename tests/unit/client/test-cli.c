@@ -636,11 +636,14 @@ static void test_ls(void **state) {
         send_list(&f);
         finish(&f, 0, NULL, NULL);
         assert_memory_equal(f.text, "{\"conversations\":[{\"id\":1,\"name\":\"c1\",", 38);
-        START(&f, "ls"); /* a list that would never end */
+        START(&f, "ls", "--json"); /* a list that would never end */
         greet(&f);
         send_page(&f, expect(&f, REQ(LIST)), list_ids, list_parents, 2, true);
         send_page(&f, expect(&f, REQ(LIST)), list_ids, list_parents, 2, true);
-        finish(&f, 1, "", "out of order");
+        finish(&f, 1,
+                "{\"event\":\"error\",\"code\":\"protocol\",\"message\":"
+                "\"the daemon's list is out of order\",\"retry\":false}\n",
+                "out of order");
         teardown(&f);
 }
 

@@ -22,8 +22,8 @@ static void test_rules(void **state) {
         assert_tokens(v.tok, "xx", true, "x|x");
         /* The longest text first, each from the left. */
         assert_tokens(v.tok, "<u><u><u>", false, "<u><u>|<u>");
-        assert_tokens(v.tok, "<|im_start|><|im_end|><|im_", true,
-                "<|im_start|>|<|im_end|>|<|||i|m|_");
+        assert_tokens(
+                v.tok, "<|im_start|><|im_end|><|im_", true, "<|im_start|>|<|im_end|>|<|||i|m|_");
         vocab_build_deinit(&v);
 }
 
@@ -32,8 +32,8 @@ struct naive {
         int32_t id[64]; /* per byte: the token that begins here; -1 text, -2 inside a token */
 };
 
-static void naive_partition(const struct vocab_build *v, const char *text, size_t n,
-        struct naive *ret) {
+static void naive_partition(
+        const struct vocab_build *v, const char *text, size_t n, struct naive *ret) {
         for (size_t i = 0; i < n; i++)
                 ret->id[i] = -1;
         for (size_t size = n; size > 0; size--)

@@ -168,8 +168,8 @@ static void test_vocabularies(void **state) {
                 struct err e;
 
                 if (!path) {
-                        print_message("SKIP: reference/vocab/%s.gguf is not there\n",
-                                vocabularies[i]);
+                        print_message(
+                                "SKIP: reference/vocab/%s.gguf is not there\n", vocabularies[i]);
                         continue;
                 }
                 if (gguf_open(&g, path, &e) < 0 || tok_new(&t, g, &e) < 0)

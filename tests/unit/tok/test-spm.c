@@ -26,7 +26,7 @@ static void test_merging(void **state) {
         assert_string_equal(tok_model_name(v.tok), "llama");
         assert_string_equal(tok_pre_name(v.tok), "");
         assert_tokens(v.tok, "", false, "");
-        assert_tokens(v.tok, "abc", false, "abc"); /* bc joins first, then a and bc */
+        assert_tokens(v.tok, "abc", false, "abc");  /* bc joins first, then a and bc */
         assert_tokens(v.tok, "aaa", false, "aa|a"); /* the leftmost of equals */
         assert_tokens(v.tok, "bab", false, "b|ab");
         assert_tokens(v.tok, " a a", false, S "a|" S "a");
@@ -113,8 +113,7 @@ static size_t naive_encode(const struct vocab_build *v, const char *text, size_t
                 }
                 if (best == SIZE_MAX)
                         break;
-                memmove(start + best + 1, start + best + 2,
-                        (n_parts - best - 1) * sizeof(*start));
+                memmove(start + best + 1, start + best + 2, (n_parts - best - 1) * sizeof(*start));
                 n_parts--;
         }
         for (size_t i = 0; i < n_parts; i++)
@@ -140,8 +139,8 @@ static void test_random_merges(void **state) {
                         for (unsigned k = 0; k < n; k++)
                                 text[k] = "abc"[test_random(&x) % 3];
                         if (find_joined(&v, text, n) < 0)
-                                vocab_build_add(&v, text, V_NORMAL,
-                                        (float)(test_random(&x) % 9) - 4.0f);
+                                vocab_build_add(
+                                        &v, text, V_NORMAL, (float)(test_random(&x) % 9) - 4.0f);
                 }
                 load(&v);
                 for (unsigned k = 0; k < 40; k++) {

@@ -66,7 +66,8 @@ static void test_arrays(void **state) {
         gguf_build_f32_array(v.file, "tokenizer.ggml.scores", scores, 2);
         load(&v);
         assert_int_equal(tok_n_vocab(v.tok), 2);
-        assert_tokens(v.tok, "ab", false, "a|a|b"); /* the space has no token: unk, which is 0 */
+        /* The bytes of the space have no token: unk, which is 0. */
+        assert_tokens(v.tok, "ab", false, "a|a|a|a|b");
         vocab_build_deinit(&v);
 }
 

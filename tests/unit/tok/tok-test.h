@@ -19,8 +19,8 @@ static inline void load(struct vocab_build *v) {
 }
 
 /* Tokens of one text that begins a conversation, without bos. */
-static inline void encode(const struct tok *t, const void *text, size_t n, bool parse_special,
-        struct tok_ids *ids) {
+static inline void encode(
+        const struct tok *t, const void *text, size_t n, bool parse_special, struct tok_ids *ids) {
         const struct tok_fragment f = {text, n, parse_special};
         struct err e = {0};
 

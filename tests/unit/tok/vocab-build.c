@@ -83,13 +83,13 @@ int vocab_build_load(struct vocab_build *v, struct err *e) {
         int r;
 
         if (v->n > 0) {
-                gguf_build_str_array(v->file, "tokenizer.ggml.tokens",
-                        (const char *const *)v->text, v->n);
+                gguf_build_str_array(
+                        v->file, "tokenizer.ggml.tokens", (const char *const *)v->text, v->n);
                 gguf_build_i32_array(v->file, "tokenizer.ggml.token_type", v->type, v->n);
                 gguf_build_f32_array(v->file, "tokenizer.ggml.scores", v->score, v->n);
         }
-        gguf_build_str_array(v->file, "tokenizer.ggml.merges", (const char *const *)v->merge,
-                v->n_merges);
+        gguf_build_str_array(
+                v->file, "tokenizer.ggml.merges", (const char *const *)v->merge, v->n_merges);
         v->bytes = need(gguf_build_bytes(v->file, &size));
         r = gguf_parse(&v->gguf, v->bytes, size, e);
         if (r < 0)

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The real confabd in its own folder, and a blocking client with one call per verb.
+ *
+ *     struct harness h;
+ *     struct client *c;
+ *     struct reply r;
+ *     uint64_t id;
+ *
+ *     if (harness_init(&h) != 0)
+ *             return 77;                           no model: said aloud already
+ *     harness_start(&h, (const char *[]){"--pool-size=4M", NULL});
+ *     c = harness_client(&h);
+ *     assert_int_equal(client_open(c, "a", NULL, &id), 0);
+ *     assert_int_equal(client_say(c, &(struct say){.conv = id, .raw = "Hello", .max_tokens = 8},
+ * &r), 0); reply_deinit(&r); client_free(c); harness_stop(&h); harness_deinit(&h);
+ *
+ * 1. Readiness, status and end are waited for by events (NOTIFY_SOCKET, waitpid), never by time.
+ * 2. What must not fail in any test (starting, a clean exit, no words of a sanitizer) fails the
+ *    cmocka test by itself. What a test may want to fail (every client_*) returns 0, or -1 with
+ *    c->error set.
+ * 3. The folder stays over harness_stop() or harness_kill() and harness_start(): a restart.
+ */
+#include "wire.h"
+#include <sys/types.h>
+
+struct harness {
+        char dir[64], socket[96], state[96], log[96];
+        char model[512];
+        pid_t pid;     /* 0: not running */
+        int notify_fd; /* where the daemon says READY=1 */
+        int listen_fd; /* passed to it (socket activation), or -1; owned by the test */
+};
+
+/* The model that tests run on: CONFAB_TEST_MODEL, else the bundled one; NULL if it is not there. */
+const char *harness_model(void);
+/* The daemon's program: CONFABD, else the one beside this build. */
+const char *harness_program(void);
+
+/* Make a folder. 0, or 1 with words on standard error when there is no model: skip then. */
+int harness_init(struct harness *h);
+/* @flags end with NULL, may be NULL; --model, --socket and --state are given already (later ones
+ * win). Returns when it is ready. */
+void harness_start(struct harness *h, const char *const *flags);
+/* As harness_start(), for a daemon that is to fail: its exit status. */
+int harness_start_failing(struct harness *h, const char *const *flags);
+/* SIGTERM; must end with status 0. */
+void harness_stop(struct harness *h);
+/* SIGKILL, at whatever it is doing. */
+void harness_kill(struct harness *h);
+/* Send a signal; wait for the end with harness_wait(): its exit status, or 128 + signal. */
+void harness_signal(struct harness *h, int sig);
+int harness_wait(struct harness *h);
+/* Wait until the daemon has told its service manager something that has @part in it. */
+void harness_wait_notify(struct harness *h, const char *part);
+/* All that the daemon has logged (owned, to be freed). */
+char *harness_read_log(struct harness *h);
+/* Kills what runs and removes the folder. */
+void harness_deinit(struct harness *h);
+
+/* ---- a client ---- */
+
+struct client_error {
+        char code[32], message[256];
+        bool retry;
+};
+
+struct client {
+        struct wire w;
+        struct client_error error; /* of the last call that returned -1 */
+};
+
+/* Connected, Hello said. Fails the test if that fails. */
+struct client *harness_client(struct harness *h);
+/* The same for any path, and NULL if it fails. */
+struct client *client_connect(const char *path);
+struct client *client_free(struct client *c);
+
+struct conv {
+        uint64_t id, parent, revision, ram_bytes, disk_bytes;
+        char name[160];
+        uint32_t uid, fork_pos, n_tokens, n_turns;
+        int residency; /* Confab__V1__Residency */
+        bool busy, generating;
+        int32_t *tokens; /* [n_token_list], with client_get(): owned */
+        size_t n_token_list;
+        char **texts; /* [n_turn_list], NUL-terminated: owned */
+        int *roles, *finishes;
+        size_t n_turn_list;
+};
+void conv_deinit(struct conv *v);
+
+/* What to say. Zero means unset, but for max_tokens: 0 is 16, and NO_TOKENS none. */
+#define NO_TOKENS UINT32_MAX
+struct say {
+        uint64_t conv;
+        const char *name;    /* if conv is 0 */
+        const char *message; /* one of these; none of them: generate from what is there */
+        const char *raw;
+        const int32_t *tokens;
+        size_t n_tokens;
+        uint32_t max_tokens;
+        float temperature; /* 0: greedy, said so */
+        uint64_t seed;     /* 0: unset */
+        uint32_t logprobs; /* alternatives per token; log-probabilities come always */
+        const char *stop;
+        uint64_t expect_revision; /* 0: none */
+        bool keep_eos;            /* else ignore_eos is set, so that lengths are known */
+        bool detach, background;
+};
+
+struct reply {
+        struct buf text;    /* NUL-terminated */
+        int32_t *tokens;    /* [n] */
+        uint32_t *logprobs; /* [n], the bits of the floats */
+        struct buf top;     /* token and bits of every alternative, in order: for memcmp */
+        size_t n;
+        bool accepted, done;
+        struct {
+                uint64_t revision;
+                uint32_t n_prompt, n_ram, n_disk, n_computed;
+        } acc;
+        unsigned n_progress;
+        int finish; /* Confab__V1__FinishReason */
+        uint64_t revision, seed;
+        uint32_t n_prompt, n_generated, n_ram, n_disk, n_computed;
+};
+void reply_deinit(struct reply *r);
+/* Same tokens, bits of log-probabilities and alternatives. */
+bool reply_equal(const struct reply *a, const struct reply *b);
+
+/* The whole Continue. On -1 @ret has what came before the error, and must be freed as well. */
+int client_say(struct client *c, const struct say *s, struct reply *ret);
+/* In parts: send it; take one event into @ret: 1 more is to come, 0 done, -1 error. */
+uint64_t client_say_begin(struct client *c, const struct say *s);
+int client_say_next(struct client *c, uint64_t request, struct reply *ret);
+
+int client_open(struct client *c, const char *name, const char *system, uint64_t *ret_id);
+/* @at_turn -1: all turns. @ret may be NULL. */
+int client_fork(struct client *c, uint64_t id, const char *name, int at_turn, struct conv *ret);
+int client_rewind(struct client *c, uint64_t id, uint32_t drop_turns, struct conv *ret);
+int client_close(struct client *c, uint64_t id);
+int client_get(struct client *c, uint64_t id, bool turns, bool tokens, struct conv *ret);
+int client_get_name(struct client *c, const char *name, struct conv *ret);
+/* Up to @max of them into @out, @after_id first. */
+int client_list(struct client *c, uint64_t after_id, bool all_users, struct conv *out, size_t max,
+        size_t *ret_n);
+int client_rename(struct client *c, uint64_t id, const char *name);
+int client_warm(struct client *c, uint64_t id, struct conv *ret);
+int client_evict(struct client *c, uint64_t id, struct conv *ret);
+int client_cancel(struct client *c, uint64_t request, uint64_t conv);
+int client_tokenize(struct client *c, const char *text, int32_t **ret, size_t *ret_n);
+/* The model's fingerprint (hex). */
+int client_fingerprint(struct client *c, char ret[64]);
+
+struct stats {
+        struct {
+                char name[64];
+                uint64_t value;
+        } * items;
+        size_t n;
+};
+int client_stats(struct client *c, struct stats *ret);
+/* The figure, failing the test if there is none of that name. */
+uint64_t stats_get(const struct stats *s, const char *name);
+void stats_deinit(struct stats *s);
+/* One figure now. */
+uint64_t client_stat(struct client *c, const char *name);

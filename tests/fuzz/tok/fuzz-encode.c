@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any text through small byte-complete vocabularies: the tokens' bytes are the text again, and the
+ * stream prints the text where it is well-formed. The first byte chooses the vocabulary.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/utf8.h"
+#include "unit/tok/vocab-build.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const char *const pres[] = {NULL, "gpt-2", "llama-bpe", "qwen2", "tekken", "deepseek-llm",
+        "deepseek-v3", "tiny_aya", "superbpe", "kimi-k2", "jais-2", "exaone-moe", "chameleon",
+        "default", "youtu", "bloom"};
+#define N_VOCABS (sizeof(pres) / sizeof(pres[0]))
+
+static struct vocab_build vocabs[N_VOCABS];
+
+static void check(bool ok) {
+        if (!ok)
+                abort();
+}
+
+static void fill(struct vocab_build *v) {
+        static const char *const words[] = {"a", "b", "c", "ab", "bc", "abc", "aa", "aaa", "aaaa",
+                "\xc3\xa9", "</", "s>", "in", "ing"};
+
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+                vocab_build_add(v, words[i], V_NORMAL, -(float)i);
+        vocab_build_merge(v, "a a");
+        vocab_build_merge(v, "aa a");
+        vocab_build_merge(v, "b c");
+        vocab_build_merge(v, "i n");
+        vocab_build_merge(v, "in g");
+        vocab_build_merge(v, "s >");
+        vocab_build_merge(v, "< /");
+        vocab_build_merge(v, "</ s>");
+        vocab_build_add(v, "<|im_end|>", V_CONTROL, 0);
+}
+
+static const struct tok *vocab(size_t i) {
+        struct vocab_build *v = &vocabs[i];
+
+        if (v->tok)
+                return v->tok;
+        if (pres[i]) {
+                vocab_build_init(v, "gpt2");
+                gguf_build_str(v->file, "tokenizer.ggml.pre", pres[i]);
+                vocab_build_bpe_bytes(v);
+                vocab_build_add(v, "</s>", V_CONTROL, 0);
+                /* Not for SPM: text after these would begin with a space of its own. */
+                vocab_build_add(v, "<u>", V_USER_DEFINED, 0);
+                vocab_build_add(v, "  ", V_USER_DEFINED, 0);
+        } else {
+                vocab_build_init(v, "llama");
+                vocab_build_spm_bytes(v);
+                vocab_build_add(v, "\xe2\x96\x81", V_NORMAL, 0);
+                vocab_build_add(v,
+                        "\xe2\x96\x81"
+                        "a",
+                        V_NORMAL, -1);
+        }
+        fill(v);
+        check(vocab_build_load(v, NULL) == 0);
+        return v->tok;
+}
+
+/* SPM prints U+2581 as a space. */
+static size_t expected(const uint8_t *data, size_t size, bool spm, uint8_t *out) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < size; n++)
+                if (spm && size - i >= 3 && memcmp(data + i, "\xe2\x96\x81", 3) == 0) {
+                        out[n] = ' ';
+                        i += 3;
+                } else
+                        out[n] = data[i++];
+        return n;
+}
+
+static void check_text(const struct tok *t, const uint8_t *data, size_t size, bool spm) {
+        struct tok_fragment f = {(const char *)data, size, false};
+        struct tok_ids ids = TOK_IDS_NULL;
+        struct buf bytes = BUF_NULL, text = BUF_NULL;
+        struct tok_stream s;
+        uint8_t *want = malloc(size + 1);
+        size_t n;
+
+        check(want && tok_encode(t, &f, 1, true, true, 0, &ids, NULL) == 0);
+        tok_stream_init(&s, t, true, false);
+        for (size_t i = 0; i < ids.n; i++) {
+                char piece[64];
+
+                check(!tok_is_control(t, ids.ids[i]) || (i == 0 && ids.ids[i] == tok_bos(t)));
+                n = tok_piece(t, ids.ids[i], false, piece, sizeof(piece));
+                check(n <= sizeof(piece) && buf_append(&bytes, piece, n) == 0);
+                n = text.size;
+                check(tok_stream_push(&s, t, ids.ids[i], &text) == 0);
+                check(utf8_valid(text.data + n, text.size - n));
+        }
+        check(tok_stream_finish(&s, &text) == 0);
+        n = expected(data, size, spm, want);
+        if (spm && bytes.size > n)
+                buf_consume(&bytes, 1); /* the space in front */
+        check(bytes.size == n && (n == 0 || memcmp(bytes.data, want, n) == 0));
+        if (utf8_valid(data, size) && !(spm && n > 0 && bytes.data[0] == ' '))
+                check(text.size == n && (n == 0 || memcmp(text.data, want, n) == 0));
+        buf_deinit(&bytes);
+        buf_deinit(&text);
+        tok_ids_deinit(&ids);
+        free(want);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        struct tok_ids ids = TOK_IDS_NULL;
+        struct tok_fragment f = {.parse_special = true};
+        size_t kind;
+
+        if (size == 0)
+                return 0;
+        kind = data[0] % N_VOCABS;
+        check_text(vocab(kind), data + 1, size - 1, !pres[kind]);
+        f.text = (const char *)data + 1;
+        f.size = size - 1;
+        check(tok_encode(vocab(kind), &f, 1, false, false, 0, &ids, NULL) == 0);
+        tok_ids_deinit(&ids);
+        return 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Renders a conversation for compare-reference.py. Standard input: fields that end with NUL: the
+ * template, then role and text of each message. Output: the family, NUL, and the text of the tokens
+ * of all messages and of the invitation to reply.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "chat/chat.h"
+#include "unit/tok/vocab-build.h"
+
+static char *next_field(char **p, char *end) {
+        char *field = *p, *nul = memchr(field, 0, (size_t)(end - field));
+
+        if (!nul)
+                return NULL;
+        *p = nul + 1;
+        return field;
+}
+
+static int render(const struct chat *c, char *p, char *end, struct tok_ids *ids, struct err *e) {
+        enum chat_state state = CHAT_EMPTY;
+        char *name, *text;
+
+        while ((name = next_field(&p, end)) && (text = next_field(&p, end))) {
+                enum chat_role role;
+                int r;
+
+                if (chat_role_parse(name, &role))
+                        return err_set(e, ERR_INVALID, "unknown role");
+                r = chat_append_message(c, state, role, text, strlen(text), 0, ids, e);
+                if (r < 0)
+                        return r;
+                state = chat_state_after(c, role);
+        }
+        return chat_append_reply_start(c, 0, ids, e);
+}
+
+int main(void) {
+        static char input[1 << 20];
+        size_t n = fread(input, 1, sizeof(input), stdin);
+        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
+        _cleanup_(chat_freep) struct chat *c = NULL;
+        struct vocab_build v;
+        struct err e = {0};
+        char *p = input, *text;
+
+        vocab_build_init(&v, "gpt2");
+        gguf_build_bool(v.file, "tokenizer.ggml.add_bos_token", true);
+        vocab_build_bpe_bytes(&v);
+        gguf_build_u32(v.file, "tokenizer.ggml.bos_token_id",
+                (uint32_t)vocab_build_add(&v, "<s>", V_CONTROL, 0));
+        gguf_build_u32(v.file, "tokenizer.ggml.eos_token_id",
+                (uint32_t)vocab_build_add(&v, "</s>", V_CONTROL, 0));
+        text = next_field(&p, input + n);
+        if (!text || vocab_build_load(&v, &e) < 0 ||
+                chat_new(&c, v.tok, text, strlen(text), &e) < 0 ||
+                render(c, p, input + n, &ids, &e) < 0) {
+                fprintf(stderr, "%s\n", e.msg);
+                return 1;
+        }
+        printf("%s%c", chat_family(c), 0);
+        for (size_t i = 1; i < ids.n; i++) { /* without the first bos */
+                char piece[64];
+                size_t size = tok_piece(v.tok, ids.ids[i], true, piece, sizeof(piece));
+
+                fwrite(piece, 1, size, stdout);
+        }
+        vocab_build_deinit(&v);
+        return 0;
+}
