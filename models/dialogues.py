@@ -2,12 +2,16 @@
 """Written dialogues for the bundled model: a generator, deterministic by seed.
 
 A dialogue is a list of (role, text, learn) triples; `learn` says whether the
-trainer takes loss on that message.  People tell the assistant facts about their
-life, talk of other things, and ask for the facts much later.  Three rules make
+trainer takes loss on that message, and may be the beginning of the text after
+which the reply is decided: the token there weighs more.  People tell the assistant facts about their
+life, talk of other things, and ask for the facts much later.  Four rules make
 a very small model good at it:
 
 * the assistant says each fact back in one fixed wording ("your cat's name is
   Tom"), so recalling is finding the newest sentence of that wording;
+* an answer begins with that wording whether or not the fact was told, and only then
+  ends with the value or with "I don't know"; deciding first and saying it afterwards
+  was not learned in the same time;
 * a reply follows from what was said, with little free choice, so that the loss
   is spent on remembering and not on guessing which greeting is meant;
 * values come from long lists and from generated syllables, so that a name has
@@ -52,6 +56,9 @@ ADD_ASKS = ["What is {x} + {y}?", "What is {x} plus {y}?", "{x} + {y}", "{x}+{y}
             "What's {x} plus {y}?", "Add {x} and {y}.", "How much is {x} plus {y}?",
             "What is the sum of {x} and {y}?", "Can you add {x} and {y}?", "How much is {x} + {y}?",
             "Please add {x} and {y}.", "Calculate {x} + {y}."]
+
+
+NOT_TOLD = "... I don't know, you haven't told me."
 
 
 class Dialogue:
@@ -201,9 +208,13 @@ class Dialogue:
         """The answer to the question ASKED, which says the fact as it was said before."""
         return capital(self.answer_plain(fact, asked))
 
-    def answer_plain(self, fact, asked):
+    def answer_plain(self, fact, asked, rest="."):
         said = self.spelled(fact, fact.say, asked)
-        return said.replace("{v}", yours(self.known[fact.ident][0])) + "."
+        return said.replace("{v}", yours(self.known[fact.ident][0])) + rest
+
+    def before_value(self, fact, asked):
+        """The beginning of any answer to a question for the fact, known or not."""
+        return capital(self.spelled(fact, fact.say, asked).split(" {v}")[0])
 
     def ask(self, fact=None):
         rng = self.rng
@@ -215,11 +226,12 @@ class Dialogue:
             right = self.known[fact.ident][0]
             value = right if rng.random() < 0.5 else self.new_value(fact)
             text = self.styled(self.fact_text(fact, rng.choice(fact.check), value))
-            reply = ("Yes, " if value == right else "No, ") + self.answer_plain(fact, text)
+            rest = ", so yes." if value == right else ", so no."
+            reply = capital(self.answer_plain(fact, text, rest))
         else:
             text = self.styled(rng.choice(fact.ask))
             reply = self.answer(fact, text)
-        self.turn(text, reply)
+        self.turn(text, reply, self.before_value(fact, text))
         return fact
 
     def tell_and_ask(self):
@@ -267,18 +279,18 @@ class Dialogue:
         self.turn(text, "You told me that %s" % self.answer_plain(fact, fact.who))
 
     def ask_unknown(self, near=True):
-        """Asks for something never told; mostly of a sort of which another was told."""
+        """Asks for something never told; often of a sort of which another was told."""
         rng = self.rng
         kinds = {ident.split("-")[0] for ident in self.known}
         for _ in range(20):
             fact = self.pick()
             if fact.ident in self.known or british(fact.what) in self.whats():
                 continue
-            if near and kinds and fact.ident.split("-")[0] not in kinds and rng.random() < 0.7:
+            if near and kinds and fact.ident.split("-")[0] not in kinds and rng.random() < 0.4:
                 continue
             text = self.styled(rng.choice(fact.ask))
-            self.turn(text, "I don't know, you haven't told me %s."
-                      % self.spelled(fact, fact.what, text))
+            begin = self.before_value(fact, text)
+            self.turn(text, begin + NOT_TOLD, begin)
             return fact
         return None
 
@@ -424,9 +436,9 @@ class Dialogue:
             self.correct_short()
         elif draw < 0.335:
             self.ask_about_me()
-        elif draw < 0.60:
+        elif draw < 0.555:
             self.ask()
-        elif draw < 0.72:
+        elif draw < 0.76:
             self.ask_unknown()
         else:
             self.filler()
@@ -513,7 +525,7 @@ def eval_dialogue(rng, sort, distance=20):
             else:
                 dialogue.filler()
         text = dialogue.styled(rng.choice(fact.ask))
-        reply = "I don't know, you haven't told me %s." % dialogue.spelled(fact, fact.what, text)
+        reply = dialogue.before_value(fact, text) + NOT_TOLD
         if sort != "unknown":
             reply = dialogue.answer(fact, text)
         dialogue.turn(text, reply)

@@ -2,7 +2,8 @@
 """The facts a person may tell: how they tell them, ask for them, and hear them said back.
 
 A fact's `say` is the one wording in which the assistant repeats it, in the acknowledgement and in
-the answer, so that recalling is finding the newest sentence of that wording.
+the answer, so that recalling is finding the newest sentence of that wording.  All that names the
+fact stands before the value: by the time the value is due, the reply itself says what to look for.
 """
 
 from vocabulary import (COUNTED, DAYS, MEETINGS, NUMBERED, OBJECTS, PETS, RELATIVES, THINGS,
@@ -135,7 +136,7 @@ def make_facts(rng, values):
               "I turned {v} last week."],
              ["How old am I?", "What is my age?", "Do you know how old I am?",
               "Do you remember my age?"],
-             "you are {v} years old", "how old you are",
+             "your age is {v}", "your age",
              ["Actually, I am {v} years old, not {o}.", "Sorry, I am {v} years old."],
              ["Am I {v} years old?"]),
         noun_fact("birthday", "date", "birthday",
@@ -183,13 +184,13 @@ def make_facts(rng, values):
             "petcolour-" + pet, "colour", ["My %s is {v}." % pet, "I have %s, it is {v}." % a(pet)],
             ["What colour is my %s?" % pet, "Which colour does my %s have?" % pet,
              "Do you remember what colour my %s is?" % pet],
-            "your %s is {v}" % pet, "what colour your %s is" % pet,
+            "the colour of your %s is {v}" % pet, "the colour of your %s" % pet,
             ["Actually, my %s is {v}, not {o}." % pet], ["Is my %s {v}?" % pet]))
     for pet in PETS[:8]:
         facts.append(Fact(
             "petage-" + pet, "age", ["My %s is {v} years old." % pet, "My %s turned {v}." % pet],
             ["How old is my %s?" % pet, "Do you know how old my %s is?" % pet],
-            "your %s is {v} years old" % pet, "how old your %s is" % pet,
+            "your %s's age is {v}" % pet, "your %s's age" % pet,
             ["Actually, my %s is {v} years old, not {o}." % pet]))
     for pet in PETS[:6]:
         facts.append(Fact(
@@ -206,7 +207,7 @@ def make_facts(rng, values):
             ["I have {v} %s." % things, "By the way, I have {v} %s." % things],
             ["How many %s do I have?" % things, "Do you know how many %s I have?" % things,
              "Do you remember how many %s I have?" % things],
-            "you have {v} %s" % things, "how many %s you have" % things,
+            "the number of your %s is {v}" % things, "the number of your %s" % things,
             ["Actually, I have {v} %s, not {o}." % things, "Sorry, I have {v} %s." % things],
             ["Do I have {v} %s?" % things]))
     for thing in MEETINGS:
@@ -248,7 +249,7 @@ def make_facts(rng, values):
             "relage-" + who, "age",
             ["My %s is {v} years old." % who, "My %s turned {v}." % who],
             ["How old is my %s?" % who, "Do you know how old my %s is?" % who],
-            "your %s is {v} years old" % who, "how old your %s is" % who,
+            "your %s's age is {v}" % who, "your %s's age" % who,
             ["Actually, my %s is {v} years old, not {o}." % who]))
     for key, kind in [("colour", "colour"), ("color", "colour"), ("food", "food"),
                       ("fruit", "fruit"),
@@ -277,7 +278,7 @@ def make_facts(rng, values):
             ["What colour is my %s?" % thing, "Which colour is my %s?" % thing,
              "What color is my %s?" % thing, "Do you remember the colour of my %s?" % thing,
              "What is the colour of my %s?" % thing],
-            "your %s is {v}" % thing, "what colour your %s is" % thing,
+            "the colour of your %s is {v}" % thing, "the colour of your %s" % thing,
             ["Actually, my %s is {v}, not {o}." % thing, "Sorry, my %s is {v}." % thing,
              "My %s isn't {o}, it's {v}." % thing], ["Is my %s {v}?" % thing]))
     for thing in THINGS:

@@ -20,6 +20,7 @@ import dialogues
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 SPACE = "\u2581"
+DECISION_WEIGHT = 4
 
 
 class Spm:
@@ -89,13 +90,20 @@ class Chat:
         return self.header(role) + self.text(text) + [self.end] + self.newline
 
     def dialogue(self, messages):
-        """Tokens of the messages, and for each whether the trainer takes loss on predicting it."""
+        """Tokens of the messages, and for each the weight of its loss.
+
+        Where a message names its beginning, the token after that weighs more: there the reply
+        turns to the value or to not knowing.
+        """
         tokens, learn = [], []
         for role, text, wanted in messages:
             head = self.header(role)
             body = self.text(text) + [self.end]
             tokens += head + body + self.newline
-            learn += [0] * len(head) + [int(wanted)] * len(body) + [0] * len(self.newline)
+            weights = [int(bool(wanted))] * len(body)
+            if isinstance(wanted, str):
+                weights[len(self.text(wanted))] = DECISION_WEIGHT
+            learn += [0] * len(head) + weights + [0] * len(self.newline)
         return tokens, learn
 
 

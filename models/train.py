@@ -81,11 +81,11 @@ def turns(rng, progress):
         return rng.randrange(3, 14)
     if progress < 0.30:
         return rng.randrange(4, 28)
-    if rng.random() < 0.15:
-        return rng.randrange(2, 8)
+    if rng.random() < 0.30:
+        return rng.randrange(2, 10)
     if progress > 0.6 and rng.random() < 0.12:
         return rng.randrange(44, 56)
-    return rng.randrange(10, 44)
+    return rng.randrange(10, 40)
 
 
 class Data:
@@ -119,7 +119,7 @@ class Data:
             self.fill(progress)
         batch, length = self.ready.pop()
         tokens = torch.zeros(len(batch), length, dtype=torch.long)
-        rows, targets = [], []
+        rows, targets, weights = [], [], []
         n_tokens = 0
         for i, (ids, learn) in enumerate(batch):
             n_tokens += len(ids)
@@ -128,7 +128,9 @@ class Data:
                 if learn[j]:
                     rows.append(i * length + j - 1)
                     targets.append(ids[j])
-        return tokens, torch.tensor(rows), torch.tensor(targets), n_tokens
+                    weights.append(learn[j])
+        weights = torch.tensor(weights, dtype=torch.float32)
+        return tokens, torch.tensor(rows), torch.tensor(targets), weights / weights.sum(), n_tokens
 
 
 class Quick:
@@ -150,7 +152,7 @@ class Quick:
             right = 0
             for case in cases:
                 tokens, learn = self.chat.dialogue(dialogues.case_messages(case))
-                last = len(learn) - 1 - learn[::-1].index(1)
+                last = max(i for i, weight in enumerate(learn) if weight)
                 first = last
                 while learn[first - 1]:
                     first -= 1
@@ -233,8 +235,7 @@ def main():
         if done >= 1:
             break
         progress = args.start_at + done * (1 - args.start_at)
-        tokens, rows, targets, n_tokens = data.next(progress)
-        weights = torch.full((len(rows),), 1.0 / len(rows))
+        tokens, rows, targets, weights, n_tokens = data.next(progress)
         tokens, rows, targets, weights = (t.to(args.device) for t in (tokens, rows, targets,
                                                                       weights))
         model.zero_grad(set_to_none=True)

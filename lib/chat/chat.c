@@ -247,7 +247,7 @@ static int parts_encode(const struct chat *c, const struct chat_parts *p, size_t
                 from = 1;
         if (max > 0 && ids.n - from > max)
                 return err_set(e, ERR_LIMIT, "the message has more tokens than the limit allows");
-        return tok_ids_append(out, ids.ids + from, ids.n - from, e);
+        return ids.n > from ? tok_ids_append(out, ids.ids + from, ids.n - from, e) : 0;
 }
 
 /* Close what is open. */

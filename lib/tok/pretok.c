@@ -16,6 +16,9 @@
  *   @thousands  (?=(\d{3})+(?!\d))        cuts only: before every third digit from the right
  *
  * The limits on memory and steps are for what was overlooked: -ERR_LIMIT then.
+ *
+ * PCRE2's interpreter is used, not its compiler: some megabytes per second are far more than a
+ * model reads, and the process needs no memory that is writable and executable.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -39,8 +42,8 @@ struct tok_pretok {
         } rules[TOK_PRETOK_MAX_RULES];
 };
 
-/* Backtracking in one attempt is at most a few steps per byte of the longest text. */
-#define RULE_MATCH_LIMIT UINT32_MAX
+/* One attempt takes at most a few steps per byte of a run. */
+#define RULE_MATCH_LIMIT 500000000u
 #define RULE_HEAP_LIMIT_KIB (64u * 1024)
 
 static void *rule_malloc(size_t n, void *unused) {

@@ -27,7 +27,7 @@ struct tok_work;
 #define TOK_MAX_MERGES (1u << 24)
 #define TOK_MAX_TEXT_SIZE 65535u   /* bytes of one token */
 #define TOK_MAX_SPECIAL_SIZE 1024u /* bytes of a token that is searched for in the input */
-#define TOK_MAX_INPUT (1u << 30)   /* bytes of one fragment */
+#define TOK_MAX_INPUT (1u << 26)   /* bytes of one fragment */
 
 enum tok_type {
         TOK_UNDEFINED,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -39,7 +40,7 @@ const char *harness_program(void) {
 int harness_init(struct harness *h) {
         const char *model = harness_model();
 
-        *h = (struct harness){.notify_fd = -1, .listen_fd = -1};
+        *h = (struct harness){.pid_fd = -1, .notify_fd = -1, .listen_fd = -1};
         if (!model) {
                 fprintf(stderr, "SKIP: no model: build models/confab-small.q8_0.gguf or set "
                                 "CONFAB_TEST_MODEL\n");
@@ -118,6 +119,8 @@ static void spawn(struct harness *h, const char *const *flags) {
         if (h->pid == 0)
                 exec_daemon(h, notify, flags, log_fd);
         close(log_fd);
+        h->pid_fd = pidfd_open(h->pid, 0);
+        assert_true(h->pid_fd >= 0);
 }
 
 char *harness_read_log(struct harness *h) {
@@ -135,48 +138,48 @@ static void print_log(struct harness *h) {
         free(text);
 }
 
-static bool ended(struct harness *h, int *ret_status) {
+enum happened { HAPPENED_WORD, HAPPENED_END, HAPPENED_NOTHING };
+
+/* Wait for the daemon's next word to its service manager, or for its end. */
+static enum happened wait_any(struct harness *h, char *word, size_t size, int *ret_status) {
+        struct pollfd p[] = {
+                {.fd = h->notify_fd, .events = POLLIN}, {.fd = h->pid_fd, .events = POLLIN}};
         int status;
-        pid_t r = waitpid(h->pid, &status, WNOHANG);
-
-        if (r != h->pid)
-                return false;
-        *ret_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-        h->pid = 0;
-        return true;
-}
-
-/* One datagram of the daemon, or false after @msec. */
-static bool read_notify(struct harness *h, char *data, size_t size, int msec) {
-        struct pollfd p = {.fd = h->notify_fd, .events = POLLIN};
         ssize_t n;
 
-        if (poll(&p, 1, msec) <= 0)
-                return false;
-        n = recv(h->notify_fd, data, size - 1, 0);
-        if (n < 0)
-                return false;
-        data[n] = 0;
-        return true;
+        if (poll(p, 2, READY_MSEC) <= 0)
+                return HAPPENED_NOTHING;
+        if (p[0].revents) {
+                n = recv(h->notify_fd, word, size - 1, 0);
+                word[n < 0 ? 0 : n] = 0;
+                return HAPPENED_WORD;
+        }
+        assert_int_equal(waitpid(h->pid, &status, 0), h->pid);
+        *ret_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        close(h->pid_fd);
+        h->pid_fd = -1;
+        h->pid = 0;
+        return HAPPENED_END;
 }
 
 /* True when the daemon said @part; false when it ended instead. */
 static bool wait_notify(struct harness *h, const char *part, int *ret_status) {
-        char data[4096];
+        char word[4096];
 
-        for (unsigned waited = 0; waited < READY_MSEC;) {
-                if (read_notify(h, data, sizeof(data), 20)) {
-                        if (strstr(data, part))
+        for (;;) {
+                switch (wait_any(h, word, sizeof(word), ret_status)) {
+                case HAPPENED_WORD:
+                        if (strstr(word, part))
                                 return true;
-                        continue;
-                }
-                if (ended(h, ret_status))
+                        break;
+                case HAPPENED_END:
                         return false;
-                waited += 20;
+                case HAPPENED_NOTHING:
+                        print_log(h);
+                        fail_msg("the daemon did not say %s", part);
+                        return false;
+                }
         }
-        print_log(h);
-        fail_msg("the daemon did not say %s", part);
-        return false;
 }
 
 void harness_wait_notify(struct harness *h, const char *part) {
@@ -228,20 +231,22 @@ void harness_signal(struct harness *h, int sig) {
 }
 
 int harness_wait(struct harness *h) {
-        char data[4096];
-        int status;
+        char word[4096];
+        int status = -1;
 
-        for (unsigned waited = 0; waited < READY_MSEC; waited += 20) {
-                if (ended(h, &status)) {
+        for (;;) {
+                switch (wait_any(h, word, sizeof(word), &status)) {
+                case HAPPENED_WORD:
+                        break;
+                case HAPPENED_END:
                         check_log(h);
                         return status;
+                case HAPPENED_NOTHING:
+                        print_log(h);
+                        fail_msg("the daemon does not end");
+                        return -1;
                 }
-                while (read_notify(h, data, sizeof(data), 20))
-                        ;
         }
-        print_log(h);
-        fail_msg("the daemon does not end");
-        return -1;
 }
 
 void harness_stop(struct harness *h) {
@@ -284,9 +289,11 @@ void harness_deinit(struct harness *h) {
                 waitpid(h->pid, NULL, 0);
                 h->pid = 0;
         }
+        if (h->pid_fd >= 0)
+                close(h->pid_fd);
         if (h->notify_fd >= 0)
                 close(h->notify_fd);
         if (h->dir[0])
                 remove_tree(h->dir);
-        *h = (struct harness){.notify_fd = -1, .listen_fd = -1};
+        *h = (struct harness){.pid_fd = -1, .notify_fd = -1, .listen_fd = -1};
 }

@@ -29,6 +29,7 @@ struct harness {
         char dir[64], socket[96], state[96], log[96];
         char model[512];
         pid_t pid;     /* 0: not running */
+        int pid_fd;    /* readable when it has ended */
         int notify_fd; /* where the daemon says READY=1 */
         int listen_fd; /* passed to it (socket activation), or -1; owned by the test */
 };

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """headers.py ROOT BUILD: every header compiles alone, and included twice.
 
-The flags are those of a source file of the same folder, from compile_commands.json.
+The flags are those of the source files of the same folder, from compile_commands.json; one of them
+has to do.
 """
 import json
 import os
@@ -19,7 +20,7 @@ report = table.Report()
 
 
 def commands():
-    """Folder below root: working folder, compiler and flags of one of its sources."""
+    """Folder below root: the (working folder, compiler, flags) that its sources are compiled with."""
     found = {}
     with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as f:
         entries = json.load(f)
@@ -29,32 +30,35 @@ def commands():
         args = entry.get('arguments') or shlex.split(entry['command'])
         while os.path.basename(args[0]) in ('ccache', 'sccache'):
             args = args[1:]
-        flags = [a for a in args[1:] if a.startswith(('-I', '-isystem', '-D', '-f', '-m', '-std', '-W', '-pthread'))
-                 and not a.startswith('-fsanitize')]
-        found.setdefault(folder, (entry['directory'], args[0], flags))
-    return found
+        flags = tuple(a for a in args[1:]
+                      if a.startswith(('-I', '-isystem', '-D', '-f', '-m', '-std', '-W', '-pthread'))
+                      and not a.startswith(('-fsanitize', '-fdiagnostics-color')))
+        found.setdefault(folder, {})[(entry['directory'], args[0], flags)] = True
+    return {folder: list(ways) for folder, ways in found.items()}
 
 
-def flags_for(header, known):
+def ways_for(header, known):
     folder = os.path.dirname(header)
     while folder not in known and folder:
         folder = os.path.dirname(folder)
     if folder in known:
         return known[folder]
     inside = [f for f in sorted(known) if f.startswith(os.path.dirname(header))]
-    return known[inside[0]] if inside else None
+    return known[inside[0]] if inside else []
 
 
 def compile_header(header, known):
-    command = flags_for(header, known)
-    if not command:
-        return None  # a folder that this build leaves out
-    cwd, compiler, flags = command
-    path = os.path.join(os.path.realpath(root), header)
-    args = [compiler, *flags, '-Werror', '-fsyntax-only', '-x', 'c', '-']
-    result = subprocess.run(args, cwd=cwd, input=f'#include "{path}"\n#include "{path}"\n', text=True,
-                            capture_output=True, check=False)
-    return result.stderr if result.returncode else ''
+    """What is wrong, '' if nothing; None for a header of a folder that this build leaves out."""
+    path, errors = os.path.join(os.path.realpath(root), header), None
+    # several ways: the sources of one folder may be for different instruction sets
+    for cwd, compiler, flags in ways_for(header, known):
+        args = [compiler, *flags, '-Werror', '-fsyntax-only', '-x', 'c', '-']
+        result = subprocess.run(args, cwd=cwd, input=f'#include "{path}"\n#include "{path}"\n', text=True,
+                                capture_output=True, check=False)
+        if result.returncode == 0:
+            return ''
+        errors = errors or result.stderr
+    return errors
 
 
 known_commands = commands()

@@ -17,82 +17,91 @@ const char *erig_model(void) {
         return access(path, R_OK) == 0 ? path : NULL;
 }
 
-static void start(struct erig *r) {
+void erig_need_model(void) {
+        if (!erig_model()) {
+                print_message("SKIP: models/confab-small.q8_0.gguf is not there\n");
+                skip();
+        }
+}
+
+struct engine_options erig_options(uint64_t pool_size) {
+        struct engine_options o = ENGINE_OPTIONS_DEFAULT;
+
+        o.pool_size = pool_size;
+        o.n_threads = 1;
+        o.disk_floor = 0;
+        return o;
+}
+
+uint64_t erig_pool(uint32_t n) {
+        static uint64_t slot;
+        struct erig r;
+        uint64_t blocks;
+
+        if (slot == 0) {
+                struct engine_options o = erig_options(256 << 20);
+
+                erig_open(&r, &o);
+                slot = (erig_stat(&r, "block_bytes") + 4095) & ~(uint64_t)4095;
+                erig_close(&r);
+        }
+        blocks = n * slot;
+        /* The shares for requests and bookkeeping: a sixteenth each, at least 256 KiB. */
+        return blocks + (512 << 10) <= 4 << 20 ? blocks + (512 << 10) : blocks / 7 * 8 + slot / 2;
+}
+
+void erig_start(struct erig *r) {
         struct err e;
 
+        r->stopped = false;
         if (engine_open(&r->en, &r->o, &e) < 0)
                 fail_msg("engine_open: %s", e.msg);
 }
 
 void erig_open(struct erig *r, const struct engine_options *o) {
-        *r = (struct erig){.o = *o, .next = 1};
+        *r = (struct erig){.o = *o, .next = 1, .silence_msec = 60000};
         strcpy(r->dir, "/tmp/confab-test-XXXXXX");
         assert_non_null(mkdtemp(r->dir));
-        r->o.model_path = erig_model();
+        if (!r->o.model_path)
+                r->o.model_path = erig_model();
         r->o.state_dir = r->dir;
-        start(r);
+        erig_start(r);
 }
 
-static struct engine_event *next_event(struct erig *r) {
-        for (;;) {
-                struct engine_event *ev = engine_next_event(r->en);
-                struct pollfd p = {.fd = engine_fd(r->en), .events = POLLIN};
+void answer_reset(struct answer *a) {
+        free(a->history);
+        memset(a, 0, sizeof(*a));
+}
 
-                if (ev)
-                        return ev;
-                if (poll(&p, 1, 60000) != 1)
-                        fail_msg("the engine is silent for a minute");
+static void take_delta(struct answer *a, const struct engine_event *ev) {
+        size_t n = strlen(a->text);
+
+        assert_true(n + ev->delta.text_size < sizeof(a->text));
+        strcpy(a->text + n, ev->delta.text);
+        a->n_deltas++;
+        if (ev->delta.has_token) {
+                assert_true(a->n_tokens < sizeof(a->tokens) / sizeof(a->tokens[0]));
+                a->tokens[a->n_tokens] = ev->delta.token;
+                a->logprobs[a->n_tokens++] = ev->delta.logprob;
         }
-}
-
-static void stop(struct erig *r, bool clean) {
-        if (clean) {
-                bool stopped = false;
-
-                engine_stop(r->en);
-                while (!stopped) {
-                        struct engine_event *ev = next_event(r);
-
-                        stopped = ev->kind == ENGINE_STOPPED;
-                        engine_event_free(ev);
-                }
-        }
-        r->en = engine_free(r->en);
-}
-
-void erig_restart(struct erig *r, bool clean) {
-        stop(r, clean);
-        start(r);
-}
-
-void erig_close(struct erig *r) {
-        char cmd[128];
-
-        stop(r, false);
-        snprintf(cmd, sizeof(cmd), "rm -rf '%s'", r->dir);
-        assert_int_equal(system(cmd), 0);
 }
 
 static void take_event(struct answer *a, struct engine_event *ev) {
+        assert_false(a->final); /* one final event, and nothing after it */
         switch (ev->kind) {
         case ENGINE_ERROR:
                 a->err = ev->err;
                 break;
         case ENGINE_ACCEPTED:
+                assert_false(a->accepted);
+                a->accepted = true;
                 a->n_prompt = ev->accepted.n_prompt;
                 a->n_ram = ev->accepted.n_ram;
                 a->n_disk = ev->accepted.n_disk;
                 a->n_computed = ev->accepted.n_computed;
                 break;
         case ENGINE_DELTA:
-                assert_true(strlen(a->text) + ev->delta.text_size < sizeof(a->text));
-                strcat(a->text, ev->delta.text);
-                a->n_deltas++;
-                if (ev->delta.has_token) {
-                        assert_true(a->n_tokens < 4096);
-                        a->tokens[a->n_tokens] = ev->delta.token;
-                        a->logprobs[a->n_tokens++] = ev->delta.logprob;
-                }
+                take_delta(a, ev);
                 break;
         case ENGINE_DONE:
                 a->finish = ev->done.finish;
@@ -104,39 +113,92 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->conv.name = NULL;
                 a->conv.turns = NULL;
                 a->conv.tokens = NULL;
+                a->history = TAKE_PTR(ev->conv.tokens);
                 break;
         default:
                 break;
         }
+        a->final = ev->final;
         if (ev->final)
                 a->kind = ev->kind;
 }
 
+/* Hand the event to whom it belongs. */
+static void dispatch(struct erig *r, struct engine_event *ev) {
+        if (ev->kind == ENGINE_LOG) {
+                r->n_logs++;
+                snprintf(r->log, sizeof(r->log), "%s", ev->err.msg);
+                snprintf(r->logs + strlen(r->logs), sizeof(r->logs) - strlen(r->logs), "%s\n",
+                        ev->err.msg);
+        }
+        if (ev->kind == ENGINE_STOPPED)
+                r->stopped = true;
+        for (size_t i = 0; i < r->n_open; i++)
+                if (r->open[i].handle == ev->handle) {
+                        take_event(r->open[i].a, ev);
+                        if (ev->final)
+                                r->open[i] = r->open[--r->n_open];
+                        break;
+                }
+        engine_event_free(ev);
+}
+
+void erig_step(struct erig *r) {
+        struct pollfd p = {.fd = engine_fd(r->en), .events = POLLIN};
+        struct engine_event *ev;
+
+        while (!(ev = engine_next_event(r->en)))
+                if (poll(&p, 1, r->silence_msec) != 1)
+                        fail_msg("the engine is silent");
+        dispatch(r, ev);
+}
+
+void erig_stop(struct erig *r, bool clean) {
+        if (clean) {
+                engine_stop(r->en);
+                while (!r->stopped)
+                        erig_step(r);
+                assert_int_equal(r->n_open, 0);
+        }
+        r->en = engine_free(r->en);
+        r->n_open = 0;
+}
+
+void erig_restart(struct erig *r, bool clean) {
+        erig_stop(r, clean);
+        erig_start(r);
+}
+
+void erig_close(struct erig *r) {
+        char cmd[128];
+
+        erig_stop(r, false);
+        snprintf(cmd, sizeof(cmd), "rm -rf '%s'", r->dir);
+        assert_int_equal(system(cmd), 0);
+}
+
+void erig_send(struct erig *r, struct engine_request *q, struct answer *a) {
+        answer_reset(a);
+        q->handle = r->next++;
+        assert_true(r->n_open < sizeof(r->open) / sizeof(r->open[0]));
+        if (engine_submit(r->en, q, &a->err) < 0) {
+                a->final = a->refused = true;
+                a->kind = ENGINE_ERROR;
+                return;
+        }
+        r->open[r->n_open++] = (struct erig_open){q->handle, a};
+}
+
+void erig_wait(struct erig *r, struct answer *a) {
+        while (!a->final)
+                erig_step(r);
+}
+
 void erig_do_all(struct erig *r, struct engine_request *q, struct answer *a, size_t n) {
-        size_t left = n;
-        uint64_t first = r->next;
-        struct err e;
-
-        for (size_t i = 0; i < n; i++) {
-                memset(&a[i], 0, sizeof(a[i]));
-                q[i].handle = r->next++;
-                if (engine_submit(r->en, &q[i], &e) < 0) {
-                        a[i].kind = ENGINE_ERROR;
-                        a[i].err = e;
-                        left--;
-                }
-        }
-        while (left > 0) {
-                struct engine_event *ev = next_event(r);
-
-                if (ev->handle >= first) {
-                        take_event(&a[ev->handle - first], ev);
-                        left -= ev->final;
-                } else if (ev->kind == ENGINE_LOG) {
-                        print_message("engine: %s\n", ev->err.msg);
-                }
-                engine_event_free(ev);
-        }
+        for (size_t i = 0; i < n; i++)
+                erig_send(r, &q[i], &a[i]);
+        for (size_t i = 0; i < n; i++)
+                erig_wait(r, &a[i]);
 }
 
 enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct answer *a) {
@@ -146,33 +208,56 @@ enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct 
         assert_non_null(own);
         erig_do_all(r, q, own, 1);
         kind = own->kind;
-        if (!a)
+        if (!a) {
+                answer_reset(own);
                 free(own);
+        }
         return kind;
 }
 
 uint64_t erig_stat(struct erig *r, const char *name) {
         struct engine_request q = {.verb = ENGINE_STATS, .handle = r->next++};
+        struct pollfd p = {.fd = engine_fd(r->en), .events = POLLIN};
         uint64_t value = 0;
         bool found = false, done = false;
 
         assert_int_equal(engine_submit(r->en, &q, NULL), 0);
         while (!done) {
-                struct engine_event *ev = next_event(r);
+                struct engine_event *ev = engine_next_event(r->en);
 
-                if (ev->handle == q.handle) {
-                        assert_int_equal(ev->kind, ENGINE_STATS_RESULT);
-                        for (size_t i = 0; i < ev->stats.n; i++)
-                                if (strcmp(ev->stats.stats[i].name, name) == 0) {
-                                        value = ev->stats.stats[i].value;
-                                        found = true;
-                                }
-                        done = true;
+                if (!ev) {
+                        assert_int_equal(poll(&p, 1, r->silence_msec), 1);
+                        continue;
                 }
+                if (ev->handle != q.handle) {
+                        dispatch(r, ev);
+                        continue;
+                }
+                assert_int_equal(ev->kind, ENGINE_STATS_RESULT);
+                for (size_t i = 0; i < ev->stats.n; i++)
+                        if (strcmp(ev->stats.stats[i].name, name) == 0) {
+                                value = ev->stats.stats[i].value;
+                                found = true;
+                        }
+                done = true;
                 engine_event_free(ev);
         }
         assert_true(found);
         return value;
+}
+
+void erig_check_budget(struct erig *r) {
+        assert_true(erig_stat(r, "ledger_used") <= r->o.pool_size);
+        assert_true(erig_stat(r, "ledger_peak") <= r->o.pool_size);
+}
+
+void erig_check_empty(struct erig *r) {
+        assert_int_equal(erig_stat(r, "conversations_loaded"), 0);
+        assert_int_equal(erig_stat(r, "pool_blocks"), 0);
+        assert_int_equal(erig_stat(r, "spill_records"), 0);
+        assert_int_equal(erig_stat(r, "spill_disk_bytes"), 0);
+        assert_int_equal(erig_stat(r, "spill_files"), 0);
+        assert_int_equal(erig_stat(r, "ledger_meta_used"), 0);
 }
 
 uint64_t erig_new(struct erig *r, const char *name, const char *system) {
@@ -184,6 +269,7 @@ uint64_t erig_new(struct erig *r, const char *name, const char *system) {
         if (erig_do(r, &q, a) != ENGINE_CONV)
                 fail_msg("open: %s", a->err.msg);
         id = a->conv.id;
+        answer_reset(a);
         free(a);
         return id;
 }
@@ -213,4 +299,11 @@ enum engine_event_kind erig_simple(
         struct engine_request q = {.verb = verb, .conv_id = conv, .at_turn = ENGINE_UNSET};
 
         return erig_do(r, &q, a);
+}
+
+void answer_same(const struct answer *a, const struct answer *b) {
+        assert_int_equal(a->n_tokens, b->n_tokens);
+        assert_memory_equal(a->tokens, b->tokens, a->n_tokens * sizeof(a->tokens[0]));
+        assert_memory_equal(a->logprobs, b->logprobs, a->n_tokens * sizeof(a->logprobs[0]));
+        assert_string_equal(a->text, b->text);
 }

@@ -1,46 +1,79 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Drives an engine the way the daemon does, one request after another, for tests. */
+/* Drives an engine the way the daemon does, for tests: one request after another, or many. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "engine/engine.h"
 
+/* What one request led to. Large: not on the stack. */
+struct answer {
+        bool final;                  /* it has ended */
+        bool refused;                /* by engine_submit(); err tells why */
+        enum engine_event_kind kind; /* of the final event */
+        struct err err;
+        struct engine_conv conv; /* CONV; turns and tokens are not kept */
+        uint32_t n_prompt, n_ram, n_disk, n_computed, n_generated;
+        bool accepted;
+        enum engine_finish finish;
+        uint64_t revision;
+        char text[16384];
+        size_t n_tokens;
+        int32_t tokens[2048];
+        float logprobs[2048];
+        size_t n_deltas;
+        int32_t *history; /* GET with want_tokens: [conv.n_tokens], owned, see answer_reset() */
+};
+void answer_reset(struct answer *a);
+
 struct erig {
         struct engine *en;
         struct engine_options o;
         char dir[64]; /* its state folder, removed by erig_close() */
         uint64_t next;
-};
-
-/* What one request led to. */
-struct answer {
-        enum engine_event_kind kind; /* of the final event */
-        struct err err;
-        struct engine_conv conv; /* CONV; turns and tokens are not kept */
-        uint32_t n_prompt, n_ram, n_disk, n_computed, n_generated;
-        enum engine_finish finish;
-        uint64_t revision;
-        char text[65536];
-        size_t n_tokens;
-        int32_t tokens[4096];
-        float logprobs[4096];
-        size_t n_deltas;
+        int silence_msec; /* how long the engine may say nothing before a wait fails */
+        bool stopped;     /* ENGINE_STOPPED came */
+        unsigned n_logs;
+        char log[512];   /* the last one */
+        char logs[4096]; /* all, cut to fit */
+        struct erig_open {
+                uint64_t handle;
+                struct answer *a;
+        } open[64]; /* requests in flight */
+        size_t n_open;
 };
 
 /* The bundled model's path, or NULL (skip aloud). */
 const char *erig_model(void);
+/* Skips the test if there is no model. */
+void erig_need_model(void);
+/* One thread, no floor. */
+struct engine_options erig_options(uint64_t pool_size);
+/* A pool size that has just @n blocks. */
+uint64_t erig_pool(uint32_t n);
 void erig_open(struct erig *r, const struct engine_options *o);
-/* Stop as a clean shutdown does (@clean), or as kill -9; then start again on the same folder. */
+/* Stop as a clean shutdown does (@clean), or as kill -9. Events that come meanwhile are taken. */
+void erig_stop(struct erig *r, bool clean);
+void erig_start(struct erig *r);
+/* Stop and start on the same folder. */
 void erig_restart(struct erig *r, bool clean);
 void erig_close(struct erig *r);
 
+/* Send; the answer fills while events are taken and must stay where it is until it is final. */
+void erig_send(struct erig *r, struct engine_request *q, struct answer *a);
+/* Take one event, waiting for it. */
+void erig_step(struct erig *r);
+void erig_wait(struct erig *r, struct answer *a);
 /* Send and collect until the final event. @a may be NULL. Returns the final event's kind. */
 enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct answer *a);
 /* Several at the same time. */
 void erig_do_all(struct erig *r, struct engine_request *q, struct answer *a, size_t n);
 uint64_t erig_stat(struct erig *r, const char *name);
+/* The ledger is within its budget, and always was. */
+void erig_check_budget(struct erig *r);
+/* Nothing is left of the memory of conversations: to be called after the last was closed. */
+void erig_check_empty(struct erig *r);
 
 uint64_t erig_new(struct erig *r, const char *name, const char *system);
 /* Greedy, with log-probabilities. */
@@ -49,3 +82,5 @@ void erig_say(
         struct erig *r, uint64_t conv, const char *text, uint32_t max_tokens, struct answer *a);
 enum engine_event_kind erig_simple(
         struct erig *r, enum engine_verb verb, uint64_t conv, struct answer *a);
+/* Same tokens, log-probabilities and text. */
+void answer_same(const struct answer *a, const struct answer *b);

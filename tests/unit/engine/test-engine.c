@@ -13,35 +13,12 @@
 
 static struct answer A, B; /* large: not on the stack */
 
-static struct engine_options options(uint64_t pool) {
-        struct engine_options o = ENGINE_OPTIONS_DEFAULT;
-
-        o.pool_size = pool;
-        o.n_threads = 1;
-        o.disk_floor = 0;
-        return o;
-}
-
-static void need_model(void) {
-        if (!erig_model()) {
-                print_message("SKIP: models/confab-small.q8_0.gguf is not there\n");
-                skip();
-        }
-}
-
-static void assert_same(const struct answer *a, const struct answer *b) {
-        assert_int_equal(a->n_tokens, b->n_tokens);
-        assert_memory_equal(a->tokens, b->tokens, a->n_tokens * sizeof(a->tokens[0]));
-        assert_memory_equal(a->logprobs, b->logprobs, a->n_tokens * sizeof(a->logprobs[0]));
-        assert_string_equal(a->text, b->text);
-}
-
 static void test_say(void **state) {
-        struct engine_options o = options(64 << 20);
+        struct engine_options o = erig_options(64 << 20);
         struct erig r;
         uint64_t c;
 
-        need_model();
+        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "first", "You are a helpful assistant.");
         erig_say(&r, c, "Hello, my name is Ada.", 24, &A);
@@ -69,10 +46,10 @@ static void test_evict_and_restart(void **state) {
                 "I like the colour green.", "What is my cat called?",
                 "And which colour do I like?"};
         static struct answer first[4];
-        struct engine_options o = options(64 << 20);
+        struct engine_options o = erig_options(64 << 20);
         struct erig r;
 
-        need_model();
+        erig_need_model();
         for (int life = 0; life < 4; life++) {
                 uint64_t c;
 
@@ -82,7 +59,7 @@ static void test_evict_and_restart(void **state) {
                         erig_say(&r, c, texts[i], 20, life == 0 ? &first[i] : &A);
                         if (life == 0)
                                 continue;
-                        assert_same(&first[i], &A);
+                        answer_same(&first[i], &A);
                         if (i > 0 && life < 3)
                                 assert_int_equal(A.n_disk, first[i].n_ram);
                         if (life == 1) {
@@ -104,12 +81,12 @@ static void test_evict_and_restart(void **state) {
 
 /* A fork says what the original says; both go their own ways; eviction of one leaves the other. */
 static void test_fork(void **state) {
-        struct engine_options o = options(64 << 20);
+        struct engine_options o = erig_options(64 << 20);
         struct engine_request q = {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET};
         struct erig r;
         uint64_t c, d;
 
-        need_model();
+        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "trunk", NULL);
         erig_say(&r, c, "My dog is called Rex and I live in Rome.", 20, &A);
@@ -121,14 +98,14 @@ static void test_fork(void **state) {
         assert_int_equal(A.conv.residency, ENGINE_RESIDENT);
         erig_say(&r, c, "What is my dog called?", 20, &A);
         erig_say(&r, d, "What is my dog called?", 20, &B);
-        assert_same(&A, &B);
+        answer_same(&A, &B);
         assert_int_equal(B.n_ram, A.n_ram);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, NULL), ENGINE_CONV);
         assert_int_equal(erig_stat(&r, "pool_blocks"), 0);
         erig_say(&r, c, "Where do I live?", 20, &A);
         erig_say(&r, d, "Where do I live?", 20, &B);
-        assert_same(&A, &B);
+        answer_same(&A, &B);
         assert_true(A.n_disk > 0 && B.n_disk + B.n_ram == A.n_disk + A.n_ram);
         assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
         erig_say(&r, d, "Thank you.", 10, &B);
@@ -137,12 +114,12 @@ static void test_fork(void **state) {
 }
 
 static void test_rewind(void **state) {
-        struct engine_options o = options(64 << 20);
+        struct engine_options o = erig_options(64 << 20);
         struct engine_request q = {.verb = ENGINE_REWIND, .at_turn = ENGINE_UNSET, .drop_turns = 2};
         struct erig r;
         uint64_t c;
 
-        need_model();
+        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, "I am Ben.", 20, &A);
@@ -154,7 +131,7 @@ static void test_rewind(void **state) {
                 assert_int_equal(erig_do(&r, &q, &B), ENGINE_CONV);
                 assert_int_equal(B.conv.n_turns, 2);
                 erig_say(&r, c, "How are you today? Tell me something nice.", 40, &B);
-                assert_same(&A, &B);
+                answer_same(&A, &B);
                 q.conv_id = c;
                 assert_int_equal(erig_do(&r, &q, &B), ENGINE_CONV);
         }
@@ -165,7 +142,7 @@ static void test_rewind(void **state) {
         struct engine_request again = erig_say_request(c, "", 20);
         again.input = ENGINE_INPUT_NONE;
         assert_int_equal(erig_do(&r, &again, &B), ENGINE_DONE);
-        assert_same(&A, &B);
+        answer_same(&A, &B);
         erig_close(&r);
 }
 
@@ -181,9 +158,10 @@ static void test_small_pool(void **state) {
         static struct answer wide[N][ROUNDS];
         char text[128];
 
-        need_model();
+        erig_need_model();
         for (int small = 0; small < 2; small++) {
-                struct engine_options o = options(small ? (uint64_t)3 << 20 : (uint64_t)256 << 20);
+                struct engine_options o =
+                        erig_options(small ? (uint64_t)3 << 20 : (uint64_t)256 << 20);
                 struct erig r;
                 uint64_t c[N];
 
@@ -195,7 +173,7 @@ static void test_small_pool(void **state) {
                                 say_text(text, sizeof(text), i, k);
                                 erig_say(&r, c[i], text, 24, small ? &A : &wide[i][k]);
                                 if (small)
-                                        assert_same(&A, &wide[i][k]);
+                                        answer_same(&A, &wide[i][k]);
                                 assert_true(erig_stat(&r, "ledger_used") <= o.pool_size);
                                 assert_true(erig_stat(&r, "ledger_peak") <= o.pool_size);
                         }
@@ -212,9 +190,10 @@ static void test_together(void **state) {
         struct engine_request q[N];
         char texts[N][128];
 
-        need_model();
+        erig_need_model();
         for (int all = 0; all < 2; all++) {
-                struct engine_options o = options(all ? (uint64_t)3 << 20 : (uint64_t)256 << 20);
+                struct engine_options o =
+                        erig_options(all ? (uint64_t)3 << 20 : (uint64_t)256 << 20);
                 struct erig r;
 
                 o.batch_tokens = all ? 48 : 256;
@@ -232,7 +211,7 @@ static void test_together(void **state) {
                         erig_do_all(&r, q, together, N);
                         for (int i = 0; i < N; i++) {
                                 assert_int_equal(together[i].kind, ENGINE_DONE);
-                                assert_same(&alone[i], &together[i]);
+                                answer_same(&alone[i], &together[i]);
                         }
                         assert_true(erig_stat(&r, "ledger_peak") <= o.pool_size);
                 }
@@ -241,13 +220,13 @@ static void test_together(void **state) {
 }
 
 static void test_errors(void **state) {
-        struct engine_options o = options(64 << 20);
+        struct engine_options o = erig_options(64 << 20);
         struct engine_request q[2];
         struct answer *two = calloc(2, sizeof(*two));
         struct erig r;
         uint64_t c;
 
-        need_model();
+        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "x", NULL);
         q[0] = (struct engine_request){.verb = ENGINE_OPEN, .name = "x"};
@@ -288,13 +267,13 @@ static void test_errors(void **state) {
 }
 
 static void test_stops_and_limits(void **state) {
-        struct engine_options o = options(64 << 20);
+        struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
         struct erig r;
         uint64_t c;
         char *cut;
 
-        need_model();
+        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, "Tell me about your day, please.", 30, &A);
@@ -322,7 +301,7 @@ static void test_stops_and_limits(void **state) {
         q = erig_say_request(c, "", 30);
         q.input = ENGINE_INPUT_NONE;
         assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
-        assert_same(&A, &B);
+        answer_same(&A, &B);
         erig_close(&r);
 }
 

@@ -131,7 +131,8 @@ static void test_random_streams(void **state) {
 
                         buf_append_str(&bytes, texts[id - 256]);
                         assert_int_equal(tok_stream_push(&s, v.tok, id, &all), 0);
-                        assert_true(utf8_valid(all.data + from, all.size - from));
+                        assert_true(
+                                all.size == from || utf8_valid(all.data + from, all.size - from));
                         assert_true(s.n_held <= 3);
                 }
                 assert_int_equal(tok_stream_finish(&s, &all), 0);

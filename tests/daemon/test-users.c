@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* Who sees what: peers of two uids (needs root), and sockets that are passed in. */
+#include "fixture.h"
+#include <errno.h>
+#include <grp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define OTHER_UID 54321
+#define ADMIN_GID 54322
+
+/* What a child with another uid finds; its exit status is the number of the first thing wrong. */
+static int other_user(const char *path, uint64_t foreign) {
+        struct client *c = client_connect(path);
+        struct conv list[8], v = {};
+        struct reply r = {};
+        size_t n = 99;
+
+        if (!c)
+                return 1;
+        if (client_get(c, foreign, true, true, &v) == 0 || strcmp(c->error.code, "not_found") != 0)
+                return 2;
+        if (client_get_name(c, "secret", &v) == 0 || strcmp(c->error.code, "not_found") != 0)
+                return 3;
+        if (client_say(c, &(struct say){.conv = foreign, .raw = "x"}, &r) == 0 ||
+                strcmp(c->error.code, "not_found") != 0)
+                return 4;
+        if (client_fork(c, foreign, "mine", -1, &v) == 0 || client_close(c, foreign) == 0 ||
+                client_rename(c, foreign, "mine") == 0 || client_evict(c, foreign, &v) == 0 ||
+                client_warm(c, foreign, &v) == 0 || client_cancel(c, 0, foreign) == 0 ||
+                client_rewind(c, foreign, 1, &v) == 0)
+                return 5;
+        if (client_list(c, 0, false, list, 8, &n) < 0 || n != 0)
+                return 6;
+        if (client_list(c, 0, true, list, 8, &n) == 0 || strcmp(c->error.code, "permission") != 0)
+                return 7;
+        /* The same name is free for this user. */
+        if (client_open(c, "secret", NULL, &v.id) < 0)
+                return 8;
+        if (client_list(c, 0, false, list, 8, &n) < 0 || n != 1 || list[0].uid != OTHER_UID)
+                return 9;
+        reply_deinit(&r);
+        client_free(c);
+        return 0;
+}
+
+static int admin_member(const char *path, uint64_t foreign) {
+        struct client *c = client_connect(path);
+        struct conv list[8], v = {};
+        size_t n = 0;
+
+        if (!c)
+                return 1;
+        if (client_list(c, 0, true, list, 8, &n) < 0 || n != 2)
+                return 2;
+        /* Metadata of others, not what they said. */
+        if (client_get(c, foreign, true, true, &v) == 0 && v.n_turn_list)
+                return 3;
+        client_free(c);
+        return 0;
+}
+
+static int run_as(
+        uid_t uid, gid_t gid, int (*f)(const char *, uint64_t), const char *path, uint64_t id) {
+        int status;
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                if (setgroups(0, NULL) < 0 || setgid(gid) < 0 || setuid(uid) < 0)
+                        _exit(100);
+                _exit(f(path, id));
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        return WEXITSTATUS(status);
+}
+
+static void test_two_users(void **state) {
+        struct harness *h = *state;
+        struct conv v = {}, list[8];
+        struct reply r;
+        struct client *c;
+        uint64_t id;
+        size_t n;
+
+        if (geteuid() != 0) {
+                print_message("SKIP: needs root to be two users\n");
+                skip();
+        }
+        harness_start(h, FLAGS("--socket-mode=0666"));
+        c = harness_client(h);
+        assert_int_equal(client_open(c, "secret", NULL, &id), 0);
+        assert_int_equal(client_say(c, &(struct say){.conv = id, .raw = "hush"}, &r), 0);
+        reply_deinit(&r);
+        assert_int_equal(run_as(OTHER_UID, OTHER_UID, other_user, h->socket, id), 0);
+        /* Nothing of root's changed; root sees both in a list, and its own by name. */
+        assert_int_equal(client_get_name(c, "secret", &v), 0);
+        assert_int_equal(v.id, id);
+        assert_int_equal(v.n_turns, 2);
+        assert_int_equal(client_list(c, 0, false, list, 8, &n), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(client_list(c, 0, true, list, 8, &n), 0);
+        assert_int_equal(n, 2);
+        client_free(c);
+        harness_stop(h);
+}
+
+static void test_admin_group(void **state) {
+        struct harness *h = *state;
+        struct group *g = getgrnam("adm");
+        struct client *c;
+        struct reply r;
+        uint64_t id;
+
+        if (geteuid() != 0 || !g) {
+                print_message("SKIP: needs root and a group adm\n");
+                skip();
+        }
+        harness_start(h, FLAGS("--socket-mode=0666", "--admin-group=adm"));
+        c = harness_client(h);
+        assert_int_equal(client_open(c, "secret", NULL, &id), 0);
+        assert_int_equal(client_say(c, &(struct say){.conv = id, .raw = "hush"}, &r), 0);
+        reply_deinit(&r);
+        assert_int_equal(run_as(OTHER_UID, OTHER_UID, other_user, h->socket, id), 0);
+        assert_int_equal(run_as(OTHER_UID + 1, g->gr_gid, admin_member, h->socket, id), 0);
+        client_free(c);
+        harness_stop(h);
+}
+
+static int cannot_connect(const char *path, uint64_t id) {
+        struct wire w;
+
+        return wire_connect(&w, path, wire_poll, NULL) == -EACCES ? 0 : 1;
+}
+
+static void test_private_by_default(void **state) {
+        struct harness *h = *state;
+        struct stat st;
+
+        harness_start(h, NULL);
+        assert_int_equal(stat(h->socket, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0600);
+        assert_int_equal(stat(h->state, &st), 0);
+        assert_int_equal(st.st_mode & 0777, 0700);
+        if (geteuid() == 0)
+                assert_int_equal(run_as(OTHER_UID, OTHER_UID, cannot_connect, h->socket, 0), 0);
+        harness_stop(h);
+}
+
+static void test_socket_activation(void **state) {
+        struct harness *h = *state;
+        struct sockaddr_un a = {.sun_family = AF_UNIX};
+        struct client *c;
+        struct wire early;
+        char path[160];
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/activated", h->dir);
+        memcpy(a.sun_path, path, strlen(path) + 1);
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+        assert_int_equal(listen(fd, 8), 0);
+        /* Who connects before there is a daemon waits for it. */
+        assert_int_equal(wire_connect(&early, path, wire_poll, NULL), 0);
+        h->listen_fd = fd;
+        harness_start(h, NULL);
+        assert_true(wire_hello(&early));
+        wire_close(&early);
+        assert_int_equal(access(h->socket, F_OK), -1);
+        c = client_connect(path);
+        assert_non_null(c);
+        assert_int_equal(client_open(c, "a", NULL, NULL), 0);
+        client_free(c);
+        harness_stop(h);
+        /* The manager's socket stays, for the next one. */
+        assert_int_equal(access(path, F_OK), 0);
+        harness_start(h, NULL);
+        c = client_connect(path);
+        assert_non_null(c);
+        client_free(c);
+        harness_stop(h);
+        close(fd);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                daemon_test(test_two_users),
+                daemon_test(test_admin_group),
+                daemon_test(test_private_by_default),
+                daemon_test(test_socket_activation),
+        };
+
+        return DAEMON_TESTS_MAIN(tests);
+}

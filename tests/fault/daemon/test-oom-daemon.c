@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every allocation of the daemon (not those inside libevent) fails once while it starts, takes
+ * clients, generates, lists, reloads and lets them go. It may refuse to start, answer with an error
+ * or close a connection; it may not crash, leak, or stop serving the next client.
+ */
+#include "../../unit/daemon/daemon-fixture.h"
+#include "fault/fault.h"
+
+static bool step_only(struct wire *w) {
+        struct fixture *f = w->arg;
+        static unsigned n;
+
+        daemon_step(f->d);
+        return ++n % 200 != 0;
+}
+
+/* Takes events until one is for @id and final, or the connection ends. */
+static bool drain(struct wire *w, uint64_t id) {
+        for (;;) {
+                struct proto_message *m = wire_event(w);
+                bool over;
+
+                if (!m)
+                        return false;
+                over = m->event->request == id &&
+                       m->event->kind_case != CONFAB__V1__EVENT__KIND_DELTA;
+                proto_message_free(m);
+                if (over)
+                        return true;
+        }
+}
+
+static uint64_t send_verb(struct wire *w, int verb) {
+        Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
+        REQUEST(list, LIST, List, list, m1);
+        REQUEST(get, GET, Get, get, m2);
+        REQUEST(tokenize, TOKENIZE, Tokenize, tokenize, m3);
+
+        ref.has_id = true;
+        ref.id = 7;
+        m2.conversation = &ref;
+        return wire_send(w, verb == 0 ? &list : verb == 1 ? &get : &tokenize);
+}
+
+static void answer_all(void) {
+        static struct engine_conv convs[2] = {
+                {.id = 1, .sampling = {.has = 0x3ff, .n_biases = 2}}, {.id = 2}};
+        static struct engine_logprob top[2];
+
+        for (size_t i = 0; i < fake.n; i++) {
+                uint64_t h = fake.requests[i].r.handle;
+
+                if (fake.requests[i].over)
+                        continue;
+                switch (fake.requests[i].r.verb) {
+                case ENGINE_CONTINUE:
+                        fake_emit(&(struct engine_event){.handle = h,
+                                .kind = ENGINE_DELTA,
+                                .delta = {.has_token = true, .n_top = 2, .top = top}});
+                        fake_emit_done(h);
+                        break;
+                case ENGINE_LIST:
+                        fake_emit(&(struct engine_event){.handle = h,
+                                .kind = ENGINE_CONVS,
+                                .final = true,
+                                .convs = {.convs = convs, .n = 2}});
+                        break;
+                case ENGINE_GET:
+                        fake_emit(&(struct engine_event){
+                                .handle = h, .kind = ENGINE_CONV, .final = true, .conv = convs[0]});
+                        break;
+                default:
+                        fake_emit_error(h, ERR_STATE, "so it is");
+                }
+        }
+}
+
+/* One session of a client; whatever goes wrong ends it. The harness's own allocations are spared
+ * by disarming around them only where they would hide the daemon's: they may fail as well. */
+static void session(struct fixture *f) {
+        struct wire w;
+        uint64_t id;
+
+        if (wire_connect(&w, f->socket, step_only, f) < 0)
+                return;
+        if (wire_hello(&w)) {
+                id = fixture_send_continue(&w, "Hi", false);
+                for (int verb = 0; id && verb < 3; verb++)
+                        send_verb(&w, verb);
+                fixture_steps(f, 5);
+                answer_all();
+                if (id)
+                        drain(&w, id);
+        }
+        wire_close(&w);
+        fixture_steps(f, 5);
+}
+
+static bool history(void **state, long n) {
+        struct fixture *f;
+        bool hit;
+
+        fixture_setup_closed(state);
+        f = *state;
+        fault_alloc_at(n);
+        if (daemon_new(&f->d, &f->settings, 0, NULL, &f->e) < 0) {
+                assert_true(fault_alloc_hit());
+                assert_true(f->e.code == ERR_NOMEM);
+                assert_null(f->d);
+        } else {
+                session(f);
+                hit = fault_alloc_hit();
+                fault_alloc_at(-1);
+                /* The next client is served. */
+                fixture_wait_peers(f, 0);
+                session(f);
+                fixture_wait_peers(f, 0);
+                assert_int_equal(ledger_used(&f->d->io), 0);
+                if (!hit)
+                        return false;
+        }
+        return true;
+}
+
+static void test_each_allocation(void **state) {
+        for (long n = 0;; n++) {
+                void *own = NULL;
+                bool hit = history(&own, n);
+
+                fault_alloc_at(-1);
+                fixture_teardown(&own);
+                if (!hit) {
+                        assert_true(n > 30);
+                        return;
+                }
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_each_allocation),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

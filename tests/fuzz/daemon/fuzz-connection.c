@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Any bytes on a connection: the daemon over the fake engine, which answers every verb at once. The
+ * input follows a proper Hello if its first byte is odd. The daemon must be able to serve the next
+ * client, and owe no memory.
+ */
+#include "../../unit/daemon/fake-engine.h"
+#include "daemon/daemon.h"
+#include "daemon/log.h"
+#include "daemon/peer.h"
+#include "proto/proto.h"
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const uint8_t hello[] = {6, 0x08, 1, 0x12, 2, 0x08, 1};
+
+#define CHECK(x)                                                                                   \
+        do {                                                                                       \
+                if (!(x)) {                                                                        \
+                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                    \
+                        abort();                                                                   \
+                }                                                                                  \
+        } while (0)
+
+static struct daemon *make_daemon(void) {
+        static char model[] = "none.gguf", dir[64] = "/tmp/confab-fuzz-XXXXXX";
+        static struct settings settings;
+        char *argv[] = {proto_borrow("confabd"), proto_borrow("--model"), model, NULL};
+        enum settings_action action;
+        struct daemon *d = NULL;
+        char path[96];
+        struct err e;
+
+        log_init(LOG_CRIT);
+        CHECK(mkdtemp(dir));
+        snprintf(path, sizeof(path), "%s/s", dir);
+        CHECK(settings_load(&settings, 3, argv, &action, &e) == 0);
+        CHECK(settings_set(&settings, "socket", path, &e) == 0);
+        settings.log_level = LOG_CRIT;
+        settings.max_frame = 65536;
+        CHECK(daemon_new(&d, &settings, 0, NULL, &e) == 0);
+        /* Nobody connects through the file system. */
+        unlink(path);
+        rmdir(dir);
+        return d;
+}
+
+/* Run until nothing more happens: the peer is gone, or has nothing left to do. */
+static void settle(struct daemon *d, int fd) {
+        uint8_t sink[4096];
+
+        for (unsigned i = 0, quiet = 0; i < 10000 && quiet < 3; i++) {
+                ssize_t n;
+
+                daemon_step(d);
+                n = recv(fd, sink, sizeof(sink), MSG_DONTWAIT);
+                quiet = n > 0 ? 0 : quiet + 1;
+        }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        static struct daemon *d;
+        int fds[2];
+
+        if (!d)
+                d = make_daemon();
+        for (enum engine_verb v = 0; v < ENGINE_N_VERBS; v++)
+                fake_answer(v, true);
+        CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+        peer_accept(d, fds[1]);
+        if (size && (data[0] & 1))
+                CHECK(send(fds[0], hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello));
+        for (size_t at = MIN(size, (size_t)1); at < size;) {
+                ssize_t n = send(fds[0], data + at, size - at, MSG_NOSIGNAL);
+
+                if (n <= 0)
+                        break;
+                at += (size_t)n;
+                settle(d, fds[0]);
+        }
+        settle(d, fds[0]);
+        close(fds[0]);
+        for (unsigned i = 0; d->n_peers; i++) {
+                CHECK(i < 1000);
+                daemon_step(d);
+        }
+        CHECK(ledger_used(&d->io) == 0);
+        fake_reset();
+        return 0;
+}

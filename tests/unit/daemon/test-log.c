@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/log.h"
+#include "util/test.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int saved, pipe_fd;
+
+static void capture(void) {
+        int fds[2];
+
+        fflush(stderr);
+        assert_int_equal(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
+        saved = dup(STDERR_FILENO);
+        dup2(fds[1], STDERR_FILENO);
+        close(fds[1]);
+        pipe_fd = fds[0];
+}
+
+static const char *captured(void) {
+        static char text[65536];
+        ssize_t n;
+
+        dup2(saved, STDERR_FILENO);
+        close(saved);
+        n = read(pipe_fd, text, sizeof(text) - 1);
+        text[n < 0 ? 0 : n] = 0;
+        close(pipe_fd);
+        return text;
+}
+
+static void test_levels(void **state) {
+        struct err e;
+
+        capture();
+        log_init(LOG_NOTICE);
+        LOG(LOG_INFO, "not this");
+        LOG(LOG_NOTICE, "but %s", "this");
+        err_set(&e, ERR_FORMAT, "the reason");
+        LOG_ERROR(LOG_ERR, &e, "what failed");
+        assert_string_equal(
+                captured(), "confabd: notice: but this\nconfabd: error: what failed: the reason\n");
+}
+
+/* What a peer names cannot forge a line. */
+static void test_one_message_is_one_line(void **state) {
+        capture();
+        log_init(LOG_INFO);
+        LOG(LOG_INFO, "name '%s'", "a\nconfabd: error: all is lost\r\x1b[2J");
+        assert_string_equal(
+                captured(), "confabd: info: name 'a confabd: error: all is lost  [2J'\n");
+}
+
+static void test_long_message_is_cut(void **state) {
+        char text[5000];
+        size_t n;
+
+        memset(text, 'x', sizeof(text) - 1);
+        text[sizeof(text) - 1] = 0;
+        capture();
+        log_init(LOG_INFO);
+        LOG(LOG_INFO, "%s", text);
+        n = strlen(captured());
+        assert_in_range(n, 500, 1100);
+}
+
+static void test_peers_cannot_flood(void **state) {
+        const char *text;
+        unsigned lines = 0;
+
+        capture();
+        log_init(LOG_INFO);
+        for (unsigned i = 0; i < 10000; i++)
+                LOG_PEER(LOG_NOTICE, NULL, "again");
+        text = captured();
+        for (; (text = strchr(text, '\n')); text++)
+                lines++;
+        assert_in_range(lines, 1, 2 * LOG_BURST);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_levels),
+                cmocka_unit_test(test_one_message_is_one_line),
+                cmocka_unit_test(test_long_message_is_cut),
+                cmocka_unit_test(test_peers_cannot_flood),
+        };
+
+        unsetenv("JOURNAL_STREAM");
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits and endings: what cannot fit is refused with figures, what waits gets its turn, what is
+ * cancelled or stopped ends once and leaves the conversation as the register has it.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rig.h"
+#include "util/test.h"
+
+static struct answer A, B, C, many[32];
+
+/* @n words, never twice the same text for another @salt. */
+static const char *words(unsigned n, unsigned salt) {
+        static const char *const list[] = {"green", "house", "river", "seven", "bird", "night",
+                "apple", "stone", "winter", "music"};
+        static char text[32][8192];
+        static unsigned next;
+        char *p = text[next++ % 32];
+        size_t at = 0;
+
+        for (unsigned i = 0; i < n && at < 8100; i++)
+                at += (size_t)sprintf(p + at, "%s%s", i ? " " : "", list[(i * 7 + salt) % 10]);
+        return p;
+}
+
+static struct engine_request say_long(uint64_t conv, const char *text, uint32_t max_tokens) {
+        struct engine_request q = erig_say_request(conv, text, max_tokens);
+
+        q.ignore_eos = true;
+        return q;
+}
+
+/* Says in a conversation of its own, undisturbed. */
+static void reference(struct engine_request q, struct answer *ret) {
+        struct engine_options o = erig_options(256 << 20);
+        struct erig r;
+
+        erig_open(&r, &o);
+        q.conv_id = erig_new(&r, NULL, NULL);
+        assert_int_equal(erig_do(&r, &q, ret), ENGINE_DONE);
+        erig_close(&r);
+}
+
+static void test_too_small(void **state) {
+        struct engine_options o = erig_options(0);
+        struct engine_request q;
+        struct engine *en = NULL;
+        struct err e;
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        o.pool_size = erig_pool(5);
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        q = erig_say_request(c, words(400, 1), 8);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_LIMIT);
+        assert_non_null(strpbrk(A.err.msg, "0123456789"));
+        /* The conversation is as it was. */
+        erig_say(&r, c, words(3, 1), 8, &A);
+        reference(erig_say_request(0, words(3, 1), 8), &B);
+        answer_same(&A, &B);
+        erig_close(&r);
+
+        o.pool_size = 1000;
+        o.model_path = erig_model();
+        o.state_dir = "/tmp/confab-test-never-made";
+        assert_int_equal(engine_open(&en, &o, &e), -ERR_LIMIT);
+        assert_null(en);
+        assert_non_null(strstr(e.msg, "1000"));
+}
+
+static void test_quotas(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q[4];
+        struct erig r;
+        uint64_t c[4];
+
+        erig_need_model();
+        o.max_queued = 3;
+        o.max_requests_per_uid = 2;
+        erig_open(&r, &o);
+        for (int i = 0; i < 4; i++) {
+                q[i] = (struct engine_request){.verb = ENGINE_OPEN, .uid = i == 3 ? 9 : 8};
+                erig_do(&r, &q[i], &many[i]);
+                c[i] = many[i].conv.id;
+        }
+        for (int i = 0; i < 4; i++) {
+                q[i] = say_long(c[i], "Hello there.", 40);
+                q[i].uid = i == 3 ? 9 : 8;
+                erig_send(&r, &q[i], &many[i]);
+                assert_int_equal(many[i].refused, i == 2);
+        }
+        assert_int_equal(many[2].err.code, ERR_LIMIT);
+        q[2].uid = 10;
+        erig_send(&r, &q[2], &A);
+        assert_true(A.refused);
+        assert_int_equal(A.err.code, ERR_LIMIT);
+        for (int i = 0; i < 4; i++)
+                erig_wait(&r, &many[i]);
+        q[2].uid = 8;
+        assert_int_equal(erig_do(&r, &q[2], &A), ENGINE_DONE);
+        erig_close(&r);
+}
+
+/* Opened and forked at the same time: never one more than the quota. */
+static void test_conversation_quota(void **state) {
+        enum { N = 24 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q[N];
+        struct erig r;
+
+        erig_need_model();
+        o.max_conversations_per_uid = 7;
+        for (int round = 0; round < 4; round++) {
+                uint64_t first;
+                int n = 0;
+
+                erig_open(&r, &o);
+                first = erig_new(&r, NULL, NULL);
+                for (int i = 0; i < N; i++)
+                        q[i] = (struct engine_request){.verb = i % 2 ? ENGINE_OPEN : ENGINE_FORK,
+                                .conv_id = first,
+                                .at_turn = ENGINE_UNSET};
+                erig_do_all(&r, q, many, N);
+                for (int i = 0; i < N; i++)
+                        if (many[i].kind == ENGINE_CONV)
+                                n++;
+                        else
+                                assert_int_equal(many[i].err.code, ERR_LIMIT);
+                assert_int_equal(n, 6);
+                erig_close(&r);
+        }
+}
+
+/* Requests wait in a queue while the memory of their conversations fills the pool. */
+static void test_queue_in_tiny_pool(void **state) {
+        enum { N = 10 };
+        struct engine_options o = erig_options(0);
+        struct engine_request q[2 * N];
+        struct erig r;
+        uint64_t c[N];
+
+        erig_need_model();
+        o.pool_size = erig_pool(7);
+        o.max_active = 3;
+        o.batch_tokens = 24;
+        o.n_threads = 2;
+        erig_open(&r, &o);
+        for (unsigned i = 0; i < N; i++) {
+                c[i] = erig_new(&r, NULL, NULL);
+                erig_say(&r, c[i], words(4, i), 6, &A);
+        }
+        for (unsigned i = 0; i < N; i++) {
+                q[i] = erig_say_request(c[i], words(30, i), 30);
+                q[N + i] = (struct engine_request){
+                        .verb = ENGINE_FORK, .conv_id = c[i], .at_turn = ENGINE_UNSET};
+        }
+        erig_do_all(&r, q, many, 2 * N);
+        for (unsigned i = 0; i < 2 * N; i++) {
+                assert_int_equal(many[i].kind, i < N ? ENGINE_DONE : ENGINE_CONV);
+                if (i >= N)
+                        assert_int_equal(
+                                erig_simple(&r, ENGINE_CLOSE, many[i].conv.id, &A), ENGINE_EMPTY);
+        }
+        erig_check_budget(&r);
+        for (unsigned i = 0; i < N; i++)
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c[i], &A), ENGINE_EMPTY);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
+/* Peers that don't read must not be noticed by others: neither their places nor their memory are
+ * withheld from those who wait. */
+static void paused_case(uint32_t max_active, uint64_t pool) {
+        struct engine_options o = erig_options(pool);
+        struct engine_request q = say_long(0, "Tell me a long story.", 60), other;
+        struct erig r;
+        uint64_t c, d;
+
+        o.max_active = max_active;
+        reference(q, &C);
+        erig_open(&r, &o);
+        r.silence_msec = 20000;
+        c = erig_new(&r, NULL, NULL);
+        d = erig_new(&r, NULL, NULL);
+        q.conv_id = c;
+        erig_send(&r, &q, &A);
+        while (A.n_tokens < 5)
+                erig_step(&r);
+        engine_pause(r.en, q.handle, true);
+        other = say_long(d, "Hello.", 70);
+        assert_int_equal(erig_do(&r, &other, &B), ENGINE_DONE);
+        other = say_long(d, "Hello again.", 10);
+        assert_int_equal(erig_do(&r, &other, &B), ENGINE_DONE);
+        assert_false(A.final);
+        engine_pause(r.en, q.handle, false);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        answer_same(&A, &C);
+        erig_check_budget(&r);
+        erig_close(&r);
+}
+
+static void test_paused_slot(void **state) {
+        erig_need_model();
+        paused_case(1, 64 << 20);
+}
+
+static void test_paused_memory(void **state) {
+        erig_need_model();
+        paused_case(8, erig_pool(6));
+}
+
+/* What was said up to a cancel is kept; the conversation goes on as if that had been all. */
+static void check_partial(struct erig *r, uint64_t conv, const struct answer *cut) {
+        struct engine_request q = {.verb = ENGINE_GET, .conv_id = conv, .want_tokens = true};
+        size_t n;
+
+        assert_int_equal(cut->kind, ENGINE_DONE);
+        assert_int_equal(cut->finish, ENGINE_FINISH_CANCELLED);
+        assert_true(cut->n_tokens > 0 && cut->n_tokens == cut->n_generated);
+        assert_int_equal(erig_do(r, &q, &B), ENGINE_CONV);
+        n = B.conv.n_tokens;
+        assert_int_equal(B.conv.revision, cut->revision);
+        assert_true(n > cut->n_tokens);
+        assert_memory_equal(
+                B.history + n - cut->n_tokens, cut->tokens, cut->n_tokens * sizeof(cut->tokens[0]));
+        assert_false(B.conv.busy);
+        erig_say(r, conv, "And now?", 6, &B);
+}
+
+static void test_cancel_paused(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q, other;
+        struct erig r;
+        uint64_t c, d;
+
+        erig_need_model();
+        for (int parked = 0; parked < 2; parked++) {
+                o.max_active = parked ? 1 : 4;
+                erig_open(&r, &o);
+                r.silence_msec = 20000;
+                c = erig_new(&r, NULL, NULL);
+                d = erig_new(&r, NULL, NULL);
+                q = say_long(c, "Tell me a long story.", 500);
+                erig_send(&r, &q, &A);
+                while (A.n_tokens < 5)
+                        erig_step(&r);
+                engine_pause(r.en, q.handle, true);
+                other = say_long(d, "Hello.", 10);
+                assert_int_equal(erig_do(&r, &other, &B), ENGINE_DONE);
+                engine_cancel(r.en, q.handle);
+                erig_wait(&r, &A);
+                check_partial(&r, c, &A);
+                erig_close(&r);
+        }
+}
+
+static void test_cancel_phases(void **state) {
+        struct engine_options o = erig_options(0);
+        struct engine_request q[3];
+        struct erig r;
+        uint64_t c[3];
+
+        erig_need_model();
+        o.pool_size = erig_pool(40);
+        o.max_active = 1;
+        o.batch_tokens = 2;
+        erig_open(&r, &o);
+        for (int i = 0; i < 3; i++)
+                c[i] = erig_new(&r, NULL, NULL);
+        q[0] = say_long(c[0], "One.", 400);
+        q[1] = say_long(c[1], "Two.", 400);
+        q[2] = (struct engine_request){.verb = ENGINE_CANCEL, .conv_id = c[0]};
+        erig_send(&r, &q[0], &many[0]);
+        erig_send(&r, &q[1], &many[1]);
+        while (many[0].n_tokens < 3)
+                erig_step(&r);
+        /* In the queue: nothing was changed. */
+        engine_cancel(r.en, q[1].handle);
+        erig_wait(&r, &many[1]);
+        assert_int_equal(many[1].err.code, ERR_CANCELLED);
+        assert_false(many[0].final);
+        /* While it decodes, through the conversation. */
+        assert_int_equal(erig_do(&r, &q[2], &many[2]), ENGINE_EMPTY);
+        erig_wait(&r, &many[0]);
+        check_partial(&r, c[0], &many[0]);
+        /* In the middle of a prompt. */
+        q[1] = say_long(c[1], words(200, 3), 4);
+        erig_send(&r, &q[1], &many[1]);
+        while (!many[1].accepted)
+                erig_step(&r);
+        engine_cancel(r.en, q[1].handle);
+        erig_wait(&r, &many[1]);
+        assert_int_equal(many[1].kind, ENGINE_ERROR);
+        assert_int_equal(many[1].err.code, ERR_CANCELLED);
+        q[1] = (struct engine_request){.verb = ENGINE_GET, .conv_id = c[1]};
+        assert_int_equal(erig_do(&r, &q[1], &B), ENGINE_CONV);
+        assert_int_equal(B.conv.n_tokens, 0);
+        assert_int_equal(B.conv.revision, 1);
+        /* Before it was even looked at. */
+        q[1] = say_long(c[1], "Two.", 4);
+        erig_send(&r, &q[1], &many[1]);
+        engine_cancel(r.en, q[1].handle);
+        erig_wait(&r, &many[1]);
+        assert_int_equal(many[1].err.code, ERR_CANCELLED);
+        q[1] = say_long(c[1], "Two.", 4);
+        assert_int_equal(erig_do(&r, &q[1], &B), ENGINE_DONE);
+        reference(say_long(0, "Two.", 4), &A);
+        answer_same(&A, &B);
+        erig_close(&r);
+}
+
+static void test_stop_while_busy(void **state) {
+        enum { N = 6 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q[N];
+        struct erig r;
+        uint64_t c[N];
+
+        erig_need_model();
+        o.max_active = 3;
+        for (int life = 0; life < 2; life++) {
+                erig_open(&r, &o);
+                for (int i = 0; i < N; i++) {
+                        c[i] = erig_new(&r, NULL, NULL);
+                        q[i] = say_long(c[i], words(5, (unsigned)i), 600);
+                        if (i == 5)
+                                q[i].background = true;
+                        erig_send(&r, &q[i], &many[i]);
+                }
+                while (many[0].n_tokens < 4 || many[1].n_tokens < 2 || many[2].n_tokens < 2)
+                        erig_step(&r);
+                engine_pause(r.en, q[1].handle, true);
+                if (life == 0) {
+                        erig_stop(&r, true);
+                        for (int i = 0; i < N; i++) {
+                                assert_true(many[i].final);
+                                if (i == 1 || many[i].n_tokens > 0) {
+                                        assert_int_equal(many[i].kind, ENGINE_DONE);
+                                        assert_int_equal(many[i].finish, ENGINE_FINISH_CANCELLED);
+                                } else {
+                                        assert_int_equal(many[i].err.code, ERR_SHUTDOWN);
+                                }
+                        }
+                        erig_start(&r);
+                        for (int i = 0; i < 3; i++)
+                                check_partial(&r, c[i], &many[i]);
+                } else {
+                        erig_restart(&r, false);
+                }
+                for (int i = 0; i < N; i++)
+                        erig_say(&r, c[i], "Hello?", 4, &A);
+                erig_close(&r);
+        }
+}
+
+static void test_refuse_while_stopping(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = {.verb = ENGINE_OPEN};
+        struct erig r;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        engine_stop(r.en);
+        erig_send(&r, &q, &A);
+        assert_true(A.refused);
+        assert_int_equal(A.err.code, ERR_SHUTDOWN);
+        while (!r.stopped)
+                erig_step(&r);
+        erig_close(&r);
+}
+
+/* Nobody reads events: the engine stops producing, and can still be cancelled and freed. */
+static void test_backlog(void **state) {
+        enum { N = 8 };
+        struct engine_options o = erig_options(256 << 20);
+        struct engine_request q[N];
+        struct erig r;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        for (int i = 0; i < N; i++) {
+                q[i] = say_long(erig_new(&r, NULL, NULL), words(5, (unsigned)i), 600);
+                q[i].n_logprobs = 1000;
+        }
+        for (int i = 0; i < N; i++)
+                erig_send(&r, &q[i], &many[i]);
+        while (engine_heartbeat(r.en) < 300)
+                poll(NULL, 0, 1);
+        for (int i = 0; i < N; i++)
+                engine_cancel(r.en, q[i].handle);
+        for (int i = 0; i < N; i++)
+                erig_wait(&r, &many[i]);
+        for (int i = 0; i < N; i++)
+                assert_true(
+                        many[i].kind == ENGINE_ERROR || many[i].finish == ENGINE_FINISH_CANCELLED);
+        for (int i = 0; i < N; i++)
+                erig_send(&r, &q[i], &many[i]);
+        for (uint64_t from = engine_heartbeat(r.en); engine_heartbeat(r.en) < from + 300;)
+                poll(NULL, 0, 1);
+        erig_close(&r);
+}
+
+/* With fewer tokens per step than requests, each gets its turn. */
+static void test_narrow_batch(void **state) {
+        enum { N = 5 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q[N];
+        struct erig r;
+
+        erig_need_model();
+        for (uint32_t width = 1; width < 4; width++) {
+                o.batch_tokens = width;
+                erig_open(&r, &o);
+                for (int i = 0; i < N; i++) {
+                        q[i] = say_long(erig_new(&r, NULL, NULL), words(3, (unsigned)i), 60);
+                        erig_send(&r, &q[i], &many[i]);
+                }
+                for (;;) {
+                        bool all = true;
+
+                        erig_step(&r);
+                        for (int i = 0; i < N; i++)
+                                all = all && many[i].n_tokens > 0;
+                        if (all)
+                                break;
+                        for (int i = 0; i < N; i++)
+                                assert_false(many[i].final);
+                }
+                for (int i = 0; i < N; i++)
+                        erig_wait(&r, &many[i]);
+                for (int i = 0; i < N; i++) {
+                        q[i].conv_id = 0;
+                        reference(q[i], &A);
+                        answer_same(&A, &many[i]);
+                }
+                erig_close(&r);
+        }
+}
+
+/* Requests that find the conversation not loaded, all at once, while some of them change it: none
+ * may trip over another. */
+static void test_load_races(void **state) {
+        enum { N = 6 };
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        for (int i = 0; i < 30; i++)
+                erig_say(&r, c, words(20, (unsigned)i), 1, &A);
+        for (int round = 0; round < 25; round++) {
+                struct engine_request q[N] = {
+                        {.verb = ENGINE_REWIND, .at_turn = ENGINE_UNSET, .drop_turns = 1},
+                        {.verb = ENGINE_GET, .want_tokens = true, .want_turns = true},
+                        {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET},
+                        {.verb = ENGINE_UPDATE},
+                        {.verb = ENGINE_EVICT},
+                        {.verb = ENGINE_GET, .want_tokens = true, .want_turns = true},
+                };
+
+                erig_restart(&r, round % 2);
+                for (int i = 0; i < N; i++)
+                        q[i].conv_id = c;
+                erig_do_all(&r, q, many, N);
+                for (int i = 0; i < N; i++)
+                        if (many[i].kind == ENGINE_ERROR && many[i].err.code != ERR_BUSY)
+                                fail_msg("round %d, request %d: %s", round, i, many[i].err.msg);
+                if (many[2].kind == ENGINE_CONV)
+                        assert_int_equal(
+                                erig_simple(&r, ENGINE_CLOSE, many[2].conv.id, &A), ENGINE_EMPTY);
+        }
+        erig_close(&r);
+}
+
+static void test_bad_requests(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        /* A size without text, an unknown kind of input, a uid that stands for all. */
+        q = (struct engine_request){.verb = ENGINE_TOKENIZE, .text_size = 100000};
+        erig_do(&r, &q, &A);
+        assert_int_equal(A.err.code, ERR_INVALID);
+        q = erig_say_request(c, "x", 1);
+        q.input = (enum engine_input)77;
+        erig_do(&r, &q, &A);
+        assert_int_equal(A.err.code, ERR_INVALID);
+        q = (struct engine_request){.verb = ENGINE_GET, .conv_id = c, .uid = UINT32_MAX};
+        erig_do(&r, &q, &A);
+        assert_int_equal(A.err.code, ERR_INVALID);
+        q = (struct engine_request){.verb = ENGINE_CONTINUE,
+                .conv_id = c,
+                .input = ENGINE_INPUT_TOKENS,
+                .tokens = (const int32_t[]){1, 2, 99999999},
+                .n_tokens = 3,
+                .max_tokens = 1};
+        erig_do(&r, &q, &A);
+        assert_int_equal(A.err.code, ERR_INVALID);
+        q = erig_say_request(c, "", 0);
+        q.input = ENGINE_INPUT_NONE;
+        erig_do(&r, &q, &A);
+        assert_int_equal(A.err.code, ERR_INVALID);
+        erig_simple(&r, ENGINE_CLOSE, c, &A);
+        erig_check_empty(&r);
+        assert_int_equal(erig_stat(&r, "requests_active"), 0);
+        erig_close(&r);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_too_small),
+                cmocka_unit_test(test_quotas),
+                cmocka_unit_test(test_conversation_quota),
+                cmocka_unit_test(test_queue_in_tiny_pool),
+                cmocka_unit_test(test_paused_slot),
+                cmocka_unit_test(test_paused_memory),
+                cmocka_unit_test(test_cancel_paused),
+                cmocka_unit_test(test_cancel_phases),
+                cmocka_unit_test(test_stop_while_busy),
+                cmocka_unit_test(test_refuse_while_stopping),
+                cmocka_unit_test(test_narrow_batch),
+                cmocka_unit_test(test_load_races),
+                cmocka_unit_test(test_bad_requests),
+                cmocka_unit_test(test_backlog),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
