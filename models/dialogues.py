@@ -3,8 +3,9 @@
 
 A dialogue is a list of (role, text, learn) triples; `learn` says whether the
 trainer takes loss on that message, and may be the beginning of the text after
-which the reply is decided: the token there weighs more.  People tell the assistant facts about their
-life, talk of other things, and ask for the facts much later.  Four rules make
+which the reply is decided: the token there weighs more.  People tell the
+assistant facts about their life, talk of other things, and ask for the facts
+much later.  Four rules make
 a very small model good at it:
 
 * the assistant says each fact back in one fixed wording ("your cat's name is

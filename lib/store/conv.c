@@ -282,7 +282,7 @@ static int check_new(const struct store_conv *c, struct err *e) {
 
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv made = *c;
         int r;
@@ -355,7 +355,7 @@ static int shape_child(struct store *s, const struct store_conv *parent, uint32_
 
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns, struct store_conv *child,
         struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv from, made = *child;
         int r;
@@ -420,7 +420,7 @@ static int get_by_name(
 
 int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
         struct store_conv *ret, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         struct store_conv c;
         int r;
 
@@ -438,7 +438,7 @@ int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
 
 int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
         size_t max, size_t *ret_n, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         bool any = uid == STORE_UID_ANY;
         _query_ q = {};
         size_t n = 0;
@@ -467,7 +467,7 @@ int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_
 }
 
 int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         bool any = uid == STORE_UID_ANY;
         _query_ q = {};
         uint64_t n;
@@ -525,7 +525,7 @@ static int set_sampling(
 
 int store_conv_update(struct store *s, uint64_t id, const char *name,
         const struct sampling *sampling, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
         int r;
@@ -558,7 +558,7 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
 }
 
 int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         _query_ q = {};

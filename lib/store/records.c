@@ -366,7 +366,7 @@ static int set_model(struct store *s, uint64_t id, const struct fingerprint *mod
 
 int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
         struct store_record *links, size_t n, struct store_gone *gone, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         _cleanup_(ids_deinit) struct ids replaced = {};
@@ -406,7 +406,7 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
 
 int store_unlink_from(
         struct store *s, uint64_t id, uint32_t from_index, struct store_gone *gone, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         struct store_conv c;
@@ -430,7 +430,7 @@ int store_unlink_from(
 }
 
 int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         struct store_conv c;
         _query_ q = {};
         int r;
@@ -446,7 +446,7 @@ int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err
 }
 
 int store_records(struct store *s, struct store_gone *ret, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _query_ q = {};
         int r = query_begin(&q, s, STMT_RECORD_LIST, e);
 

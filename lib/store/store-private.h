@@ -5,7 +5,7 @@
  *
  * The pattern of every call:
  *
- *     _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+ *     STORE_LOCK(s);                                      until the scope's end
  *     _cleanup_(txn_endp) struct store *txn = NULL;      calls that write: BEGIN IMMEDIATE
  *     r = txn_begin(s, &txn, e);
  *     ... queries ...
@@ -73,6 +73,10 @@ static inline void store_unlockp(struct store **s) {
         if (*s)
                 pthread_mutex_unlock(&(*s)->mutex);
 }
+
+#define STORE_LOCK(s)                                                                              \
+        _cleanup_(store_unlockp) struct store *store_locked __attribute__((__unused__)) =          \
+                store_lock(s)
 
 /* Turn SQLite's result into ours; @what begins the sentence. */
 int store_fail(struct store *s, int rc, const char *what, struct err *e);

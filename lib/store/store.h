@@ -5,7 +5,8 @@
  * conversations, turns, tokens, and where the blocks of their memory lie in spill files.
  *
  * 1. Every call that changes something is one transaction: it happened whole when the call returned
- * 0, and not at all otherwise, also after kill -9 or power loss.
+ * 0, and not at all otherwise, also after kill -9 or power loss. (One that failed because the disk
+ * failed in the middle of its commit can come back whole if the power goes right then.)
  * 2. Tokens of a conversation are the concatenation of its turns' tokens; turns are [start, end)
  * without gaps from 0.
  * 3. A conversation is reached by (uid, id) or (uid, name) and by nothing similar (I6).
@@ -34,7 +35,7 @@ struct store_conv {
         uint64_t id; /* from 1, never used again */
         uint32_t uid;
         char name[STORE_NAME_MAX + 1];
-        uint64_t parent; /* 0: none */
+        uint64_t parent; /* 0: none; stays when the parent is deleted */
         uint32_t fork_pos;
         uint64_t revision; /* from 1 */
         uint32_t n_tokens, n_turns;
@@ -83,7 +84,7 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns, struct store_conv *child,
         struct err *e);
 /* By id, or by name when id is 0. uid STORE_UID_ANY: whoever owns it (administrators).
- * -ERR_NOT_FOUND. */
+ * -ERR_NOT_FOUND; -ERR_INVALID if several users have one of that name. */
 int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
         struct store_conv *ret, struct err *e);
 /* Up to @max conversations of @uid (or STORE_UID_ANY) with id > @after, rising. *ret_n of them. */
@@ -111,8 +112,8 @@ int store_append(struct store *s, uint64_t id, const struct store_turn *turns, s
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, uint32_t block_tokens,
         uint64_t *ret_revision, struct store_gone *gone, struct err *e);
 
-/* All tokens / all turns (owned array; texts belong to the array and are freed with
- * store_turns_free). */
+/* All tokens (@n must be the conversation's n_tokens) / all turns (owned array; texts belong to the
+ * array and are freed with store_turns_free). */
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e);
 struct store_turns {
         struct store_turn *turns;

@@ -133,7 +133,7 @@ int turns_extent(struct store *s, uint64_t id, uint32_t n_turns, uint32_t *ret, 
 
 int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
         const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
         int r;
@@ -171,7 +171,7 @@ static int cut_turns(struct store *s, uint64_t id, uint32_t n_turns, struct err 
 
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, uint32_t block_tokens,
         uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         struct store_conv c;
@@ -221,7 +221,7 @@ static void check_place(struct query *q, uint32_t n, uint32_t expected, uint32_t
 }
 
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         struct store_conv c;
         _query_ q = {};
         uint32_t pos = 0;
@@ -328,7 +328,7 @@ static int push_turn(struct store_turns *ts, size_t *capacity, const struct stor
 
 int store_turns(
         struct store *s, uint64_t id, bool with_text, struct store_turns *ret, struct err *e) {
-        _cleanup_(store_unlockp) struct store *locked = store_lock(s);
+        STORE_LOCK(s);
         _cleanup_(store_turns_deinit) struct store_turns got = {};
         struct store_conv c;
         size_t capacity = 0;

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Damage: spill files that are cut, flipped, gone, exchanged or of other arithmetic; a register or
+ * a state folder that cannot be used; a full disk. Memory is only a cache (I1): a reply never
+ * changes, a log tells, nobody else notices.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rig.h"
+#include "util/test.h"
+
+enum damage { CUT, EMPTY, FLIP_HEADER, FLIP_PAYLOAD, FLIP_LAST, ZERO, EXCHANGE, GONE, A_FOLDER, N };
+
+static const char *const damage_names[N] = {"cut in half", "empty", "bit in the first header",
+        "bit in a payload", "bit in the last record", "zeros", "exchanged with another", "gone",
+        "a folder"};
+static struct answer A, B, expected[3], other[2];
+
+static const char LONG_TEXT[] =
+        "This is a rather long story about a green house near a river, where seven birds live and "
+        "sing at night. In winter there is snow on the stones, and Ada walks there with her dog. "
+        "She likes music and apples, and in the evening she reads old letters from her friends.";
+
+static const char *spill_path(const struct erig *r, uint64_t conv) {
+        static char path[2][256];
+        static unsigned which;
+
+        which = !which;
+        snprintf(path[which], sizeof(path[which]), "%s/spill/%016llx.kv", r->dir,
+                (unsigned long long)conv);
+        return path[which];
+}
+
+static void flip(int fd, off_t at) {
+        uint8_t byte;
+
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte ^= 0x10;
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+}
+
+static void do_damage(const struct erig *r, uint64_t conv, uint64_t another, enum damage d) {
+        const char *path = spill_path(r, conv);
+        static const uint8_t zeros[1 << 16];
+        struct stat st;
+        char cmd[1024];
+        int fd = open(path, O_RDWR);
+
+        assert_true(fd >= 0);
+        assert_int_equal(fstat(fd, &st), 0);
+        switch (d) {
+        case CUT:
+                assert_int_equal(ftruncate(fd, st.st_size / 2), 0);
+                break;
+        case EMPTY:
+                assert_int_equal(ftruncate(fd, 0), 0);
+                break;
+        case FLIP_HEADER:
+                flip(fd, 9);
+                break;
+        case FLIP_PAYLOAD:
+                flip(fd, 3000);
+                break;
+        case FLIP_LAST:
+                flip(fd, st.st_size - 4096 + 40);
+                flip(fd, st.st_size - 8192 + 40);
+                break;
+        case ZERO:
+                for (off_t at = 0; at < st.st_size; at += (off_t)sizeof(zeros))
+                        assert_true(pwrite(fd, zeros, sizeof(zeros), at) > 0);
+                break;
+        case EXCHANGE:
+                snprintf(cmd, sizeof(cmd), "cat '%s' > '%s'", spill_path(r, another), path);
+                assert_int_equal(system(cmd), 0);
+                break;
+        case GONE:
+                assert_int_equal(unlink(path), 0);
+                break;
+        case A_FOLDER:
+                assert_int_equal(unlink(path), 0);
+                assert_int_equal(mkdir(path, 0700), 0);
+                break;
+        case N:
+                break;
+        }
+        close(fd);
+}
+
+static void answers(struct engine_options o) {
+        struct erig r;
+        uint64_t c;
+
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 12, &expected[0]);
+        erig_say(&r, c, "What does Ada like?", 12, &expected[1]);
+        erig_say(&r, c, "And where?", 12, &expected[2]);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, "My name is Ben. I live in a small town near the sea.", 12, &other[0]);
+        erig_say(&r, c, "What is my name?", 12, &other[1]);
+        erig_close(&r);
+}
+
+static void damage_case(enum damage d, bool restart) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c, o_conv;
+
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        o_conv = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 12, &A);
+        answer_same(&A, &expected[0]);
+        erig_say(&r, o_conv, "My name is Ben. I live in a small town near the sea.", 12, &A);
+        if (restart) {
+                erig_stop(&r, true);
+                do_damage(&r, c, o_conv, d);
+                erig_start(&r);
+        } else {
+                erig_simple(&r, ENGINE_EVICT, c, &A);
+                erig_simple(&r, ENGINE_EVICT, o_conv, &A);
+                do_damage(&r, c, o_conv, d);
+        }
+        erig_say(&r, c, "What does Ada like?", 12, &A);
+        answer_same(&A, &expected[1]);
+        /* A file that is open lives on without its name. */
+        if (restart || (d != GONE && d != A_FOLDER)) {
+                if (r.n_logs == 0 || !strstr(r.logs, "spill file"))
+                        fail_msg("%s: no log tells of it ('%s')", damage_names[d], r.logs);
+                assert_true(A.n_computed > 0);
+        }
+        assert_true(r.n_logs < 8);
+        erig_say(&r, o_conv, "What is my name?", 12, &B);
+        answer_same(&B, &other[1]);
+        assert_true(B.n_disk > 0);
+        /* The spill file can be used anew. */
+        erig_simple(&r, ENGINE_EVICT, c, &B);
+        erig_say(&r, c, "And where?", 12, &A);
+        answer_same(&A, &expected[2]);
+        if (d != A_FOLDER)
+                assert_true(A.n_disk > 0);
+        erig_simple(&r, ENGINE_CLOSE, c, &A);
+        erig_simple(&r, ENGINE_CLOSE, o_conv, &A);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
+static void test_damage(void **state) {
+        erig_need_model();
+        answers(erig_options(64 << 20));
+        for (int d = 0; d < N; d++)
+                for (int restart = 0; restart < 2; restart++) {
+                        print_message("%s%s\n", damage_names[d], restart ? ", found at start" : "");
+                        damage_case((enum damage)d, restart);
+                }
+}
+
+/* The parent's file is damaged under a fork: both go on. */
+static void test_damage_under_fork(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET};
+        struct erig r;
+        uint64_t c, d;
+
+        erig_need_model();
+        answers(o);
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 12, &A);
+        q.conv_id = c;
+        erig_do(&r, &q, &A);
+        d = A.conv.id;
+        erig_simple(&r, ENGINE_EVICT, c, &A);
+        erig_simple(&r, ENGINE_EVICT, d, &A);
+        do_damage(&r, c, c, FLIP_PAYLOAD);
+        erig_say(&r, d, "What does Ada like?", 12, &A);
+        answer_same(&A, &expected[1]);
+        erig_say(&r, c, "What does Ada like?", 12, &A);
+        answer_same(&A, &expected[1]);
+        erig_simple(&r, ENGINE_EVICT, c, &A);
+        erig_simple(&r, ENGINE_EVICT, d, &A);
+        erig_simple(&r, ENGINE_CLOSE, c, &A);
+        erig_say(&r, d, "And where?", 12, &A);
+        answer_same(&A, &expected[2]);
+        assert_true(A.n_disk > 0);
+        erig_simple(&r, ENGINE_CLOSE, d, &A);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
+/* What the conversation's tokens alone give: its last @n tokens, generated after the others. */
+static void replay(struct engine_options o, const struct answer *got, uint32_t n) {
+        struct engine_request q = {.verb = ENGINE_CONTINUE,
+                .input = ENGINE_INPUT_TOKENS,
+                .tokens = got->history,
+                .n_tokens = got->conv.n_tokens - n,
+                .max_tokens = n,
+                .want_logprobs = true,
+                .sampling = {.has = SAMPLING_TEMPERATURE | SAMPLING_SEED, .seed = 1}};
+        struct erig r;
+
+        erig_open(&r, &o);
+        q.conv_id = erig_new(&r, NULL, NULL);
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        erig_close(&r);
+}
+
+static void say_and_replay(struct erig *r, uint64_t c, const char *text) {
+        struct engine_request get = {.verb = ENGINE_GET, .conv_id = c, .want_tokens = true};
+        static struct answer got;
+
+        erig_say(r, c, text, 10, &A);
+        assert_int_equal(erig_do(r, &get, &got), ENGINE_CONV);
+        replay(r->o, &got, (uint32_t)A.n_tokens);
+        assert_int_equal(A.n_tokens, B.n_tokens);
+        assert_memory_equal(A.tokens, B.tokens, A.n_tokens * sizeof(A.tokens[0]));
+        assert_memory_equal(A.logprobs, B.logprobs, A.n_tokens * sizeof(A.logprobs[0]));
+}
+
+/* The same folder under other arithmetic, and back: each life has its own bits, as if it had read
+ * the tokens only (I6). */
+static void test_other_fingerprint(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c, d;
+
+        erig_need_model();
+        for (int first = 0; first < 2; first++) {
+                o.kv_f32 = first;
+                erig_open(&r, &o);
+                c = erig_new(&r, NULL, NULL);
+                d = erig_new(&r, NULL, NULL);
+                say_and_replay(&r, c, LONG_TEXT);
+                say_and_replay(&r, d, LONG_TEXT);
+                for (int life = 0; life < 3; life++) {
+                        erig_stop(&r, true);
+                        r.o.kv_f32 = !r.o.kv_f32;
+                        erig_start(&r);
+                        say_and_replay(&r, c, "What does Ada like?");
+                        /* None of the other's memory was taken. */
+                        assert_int_equal(A.n_ram + A.n_disk, 0);
+                        if (life == 1)
+                                say_and_replay(&r, d, "And then?");
+                }
+                assert_true(r.n_logs < 8);
+                erig_simple(&r, ENGINE_CLOSE, c, &A);
+                erig_simple(&r, ENGINE_CLOSE, d, &A);
+                erig_check_empty(&r);
+                erig_close(&r);
+        }
+}
+
+static void put(const char *path, const char *text) {
+        FILE *f = fopen(path, "w");
+
+        assert_non_null(f);
+        assert_true(fputs(text, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+}
+
+static void expect_refusal(struct erig *r, int code, const char *what) {
+        struct engine *en = NULL;
+        struct err e = {0};
+        int k = engine_open(&en, &r->o, &e);
+
+        if (k >= 0) {
+                engine_free(en);
+                fail_msg("%s: opened all the same", what);
+        }
+        print_message("%s: %s\n", what, e.msg);
+        assert_null(en);
+        if (code)
+                assert_int_equal(k, -code);
+        assert_int_equal(e.code, -k);
+        if (!strstr(e.msg, "confab-test"))
+                fail_msg("%s: the message does not name the place: %s", what, e.msg);
+}
+
+static void test_state_folder(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        char path[512], aside[512], cmd[2048];
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 4, &A);
+        erig_simple(&r, ENGINE_EVICT, c, &A);
+        expect_refusal(&r, ERR_BUSY, "in use");
+        erig_stop(&r, true);
+
+        /* Each damage is undone, and the conversation is there. */
+        snprintf(path, sizeof(path), "%s/register.db", r.dir);
+        snprintf(aside, sizeof(aside), "%s/aside", r.dir);
+        assert_int_equal(rename(path, aside), 0);
+        put(path, "this is not a database, although it has a good many bytes: "
+                  "this is not a database, although it has a good many bytes");
+        expect_refusal(&r, 0, "garbage register");
+        assert_int_equal(unlink(path), 0);
+        expect_refusal(&r, 0, "no register beside spill files");
+        snprintf(cmd, sizeof(cmd), "head -c 5000 '%s' > '%s'", aside, path);
+        assert_int_equal(system(cmd), 0);
+        expect_refusal(&r, 0, "half a register");
+        assert_int_equal(rename(aside, path), 0);
+
+        snprintf(cmd, sizeof(cmd), "mv '%s/spill' '%s/aside'; touch '%s/spill'", r.dir, r.dir,
+                r.dir);
+        assert_int_equal(system(cmd), 0);
+        expect_refusal(&r, 0, "the spill folder is a file");
+        snprintf(cmd, sizeof(cmd), "rm '%s/spill'; mv '%s/aside' '%s/spill'", r.dir, r.dir, r.dir);
+        assert_int_equal(system(cmd), 0);
+
+        r.o.state_dir = "/dev/null/confab-test";
+        expect_refusal(&r, 0, "a folder below a file");
+        r.o.state_dir = "/proc/confab-test";
+        expect_refusal(&r, 0, "a file system without writing");
+        if (geteuid() != 0) {
+                r.o.state_dir = r.dir;
+                assert_int_equal(chmod(r.dir, 0500), 0);
+                expect_refusal(&r, 0, "read-only folder");
+                assert_int_equal(chmod(r.dir, 0), 0);
+                expect_refusal(&r, 0, "folder without permission");
+                assert_int_equal(chmod(r.dir, 0700), 0);
+        }
+        r.o.state_dir = r.dir;
+        erig_start(&r);
+        assert_int_equal(erig_simple(&r, ENGINE_GET, c, &A), ENGINE_CONV);
+        erig_say(&r, c, "Hello?", 4, &A);
+        assert_true(A.n_disk > 0);
+        erig_close(&r);
+}
+
+/* A spill file that cannot be looked into does not keep the engine from starting. */
+static void test_odd_spill_files(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        char path[512];
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        answers(o);
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 12, &A);
+        erig_stop(&r, true);
+        snprintf(path, sizeof(path), "%s/spill/00000000000000aa.kv", r.dir);
+        put(path, "not ours");
+        snprintf(path, sizeof(path), "%s/spill/notes.txt", r.dir);
+        put(path, "not ours");
+        erig_start(&r);
+        assert_int_equal(access(path, F_OK), 0);
+        erig_say(&r, c, "What does Ada like?", 12, &A);
+        answer_same(&A, &expected[1]);
+        assert_true(A.n_disk > 0);
+        erig_close(&r);
+}
+
+static void test_disk_limit(void **state) {
+        enum { N_CONVS = 5 };
+        static const uint64_t limits[] = {4096, 150000, 400000};
+        struct engine_options o = erig_options(0);
+        struct erig r;
+        uint64_t c[N_CONVS];
+
+        erig_need_model();
+        answers(erig_options(64 << 20));
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+                o.pool_size = erig_pool(9);
+                o.disk_limit = limits[i];
+                erig_open(&r, &o);
+                for (int k = 0; k < N_CONVS; k++) {
+                        c[k] = erig_new(&r, NULL, NULL);
+                        erig_say(&r, c[k], LONG_TEXT, 12, &A);
+                        answer_same(&A, &expected[0]);
+                        assert_true(erig_stat(&r, "spill_disk_bytes") <= limits[i]);
+                }
+                for (int k = 0; k < N_CONVS; k++) {
+                        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c[k], &A), ENGINE_CONV);
+                        /* What is nowhere is not called spilled. */
+                        if (A.conv.disk_size == 0)
+                                assert_int_equal(A.conv.residency, ENGINE_COLD);
+                        erig_say(&r, c[k], "What does Ada like?", 12, &A);
+                        answer_same(&A, &expected[1]);
+                }
+                assert_true(erig_stat(&r, "spill_refused") > 0);
+                assert_true(erig_stat(&r, "spill_disk_bytes") <= limits[i]);
+                erig_restart(&r, true);
+                for (int k = 0; k < N_CONVS; k++) {
+                        erig_say(&r, c[k], "And where?", 12, &A);
+                        answer_same(&A, &expected[2]);
+                        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c[k], &A), ENGINE_EMPTY);
+                }
+                erig_check_empty(&r);
+                erig_close(&r);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_damage),
+                cmocka_unit_test(test_damage_under_fork),
+                cmocka_unit_test(test_other_fingerprint),
+                cmocka_unit_test(test_state_folder),
+                cmocka_unit_test(test_odd_spill_files),
+                cmocka_unit_test(test_disk_limit),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
