@@ -190,14 +190,14 @@ void conv_unuse(struct engine *en, struct conv *c) {
                 conv_unload(en, c);
 }
 
-enum chat_state conv_chat_state(const struct conv *c) {
+enum chat_state conv_chat_state(const struct engine *en, const struct conv *c) {
         const struct conv_turn *last;
 
         if (c->n_turns == 0)
                 return CHAT_EMPTY;
         last = &c->turns[c->n_turns - 1];
         if (last->role != CHAT_ASSISTANT || last->finish == ENGINE_FINISH_NONE)
-                return CHAT_CLOSED;
+                return chat_state_after(en->chat, last->role);
         return last->finish == ENGINE_FINISH_STOP ? CHAT_ENDED_REPLY : CHAT_OPEN_REPLY;
 }
 

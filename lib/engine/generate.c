@@ -74,7 +74,7 @@ static int make_input(struct engine *en, struct ereq *rq, struct err *e) {
         switch (rq->r.input) {
         case ENGINE_INPUT_MESSAGE:
                 g->input_turn.role = (enum chat_role)rq->r.role;
-                r = chat_append_message(en->chat, conv_chat_state(c), g->input_turn.role,
+                r = chat_append_message(en->chat, conv_chat_state(en, c), g->input_turn.role,
                         rq->r.text, rq->r.text_size, max, &rq->input, e);
                 g->input_turn.end = c->n_tokens + (uint32_t)rq->input.n;
                 if (r == 0 && reply)
@@ -93,9 +93,12 @@ static int make_input(struct engine *en, struct ereq *rq, struct err *e) {
                                 last ? "nothing to do: no input and max_tokens 0"
                                      : "the conversation is empty: nothing to continue");
                 g->input_turn.end = c->n_tokens;
+                if (conv_chat_state(en, c) == CHAT_OPEN_SYSTEM)
+                        return err_set(e, ERR_INVALID,
+                                "only a system message was said: nothing to reply to");
                 if (last->role == CHAT_RAW)
                         g->reply_turn.role = CHAT_RAW;
-                else if (conv_chat_state(c) == CHAT_CLOSED)
+                else if (conv_chat_state(en, c) == CHAT_CLOSED)
                         r = chat_append_reply_start(en->chat, max + 64, &rq->input, e);
                 break;
         }
@@ -226,8 +229,10 @@ void generate_start(struct engine *en, struct ereq *rq) {
         c->n_all = g->n_prompt;
         g->reply_turn.start = g->input_turn.end;
         g->has_reply_turn = g->max_new > 0;
-        /* A reply that begins a raw text continues it; nothing is stripped from its first piece. */
-        tok_stream_init(&g->stream, en->tok, false, false);
+        /* Behind a special token a text starts anew: SPM's own space before its first word isn't
+         * the reply's. */
+        tok_stream_init(&g->stream, en->tok,
+                g->n_prompt > 0 && tok_is_special(en->tok, c->tokens[g->n_prompt - 1]), false);
         sched_queue(en, rq);
 }
 
@@ -389,6 +394,18 @@ void generate_restored(struct engine *en, struct ereq *rq) {
         }
 }
 
+/* The token's text behind the held one. NUL is a character that strings can't have: it becomes
+ * U+FFFD. */
+static int push_text(struct engine *en, struct gen *g, int32_t token) {
+        _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        int r = tok_stream_push(&g->stream, en->tok, token, &text);
+
+        for (size_t i = 0; r == 0 && i < text.size; i++)
+                r = text.data[i] ? buf_append(&g->held, &text.data[i], 1)
+                                 : buf_append_str(&g->held, "\xef\xbf\xbd");
+        return r;
+}
+
 /* Take one more token from @logits. */
 static void generate_token(struct engine *en, struct ereq *rq, const float *logits) {
         struct conv *c = rq->conv;
@@ -407,7 +424,7 @@ static void generate_token(struct engine *en, struct ereq *rq, const float *logi
                 generate_finish(en, rq, ENGINE_FINISH_STOP);
                 return;
         }
-        r = tok_stream_push(&g->stream, en->tok, token, &g->held);
+        r = push_text(en, g, token);
         if (r < 0)
                 goto nomem;
         cut = find_stop(rq, &g->stop);

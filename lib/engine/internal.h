@@ -186,7 +186,6 @@ struct engine {
         uint64_t vocab_hash;
         int32_t *eog; /* end-of-generation tokens */
         size_t n_eog;
-        char *info_name;
         char tokenizer_name[96];
         int lock_fd;
 
@@ -279,7 +278,7 @@ void conv_drop_recs(struct engine *en, struct conv *c, size_t from);
 /* Take it out of / put it back into the idle list. */
 void conv_use(struct engine *en, struct conv *c);
 void conv_unuse(struct engine *en, struct conv *c);
-enum chat_state conv_chat_state(const struct conv *c);
+enum chat_state conv_chat_state(const struct engine *en, const struct conv *c);
 void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_conv *out);
 /* Hash of the first tokens up to the end of block @index (or of @n_tokens inside it), chained. */
 uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t index,

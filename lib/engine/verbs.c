@@ -420,6 +420,11 @@ static void tokenize(struct engine *en, struct ereq *rq) {
         verb_finish(en, rq, n);
 }
 
+/* The protocol's strings are UTF-8; names in model files and paths need not be. */
+static const char *clean(const char *s) {
+        return utf8_valid(s, strlen(s)) ? s : "(not UTF-8)";
+}
+
 static void model_information(struct engine *en, struct ereq *rq) {
         struct event_node *n = event_new(rq->r.handle, ENGINE_INFO, true);
         const struct model_info *i = &en->info;
@@ -430,9 +435,9 @@ static void model_information(struct engine *en, struct ereq *rq) {
                 verb_fail(en, rq, &e);
                 return;
         }
-        n->ev.info = (struct engine_model_info){.name = i->name,
+        n->ev.info = (struct engine_model_info){.name = clean(i->name),
                 .arch = i->arch,
-                .path = en->model_path,
+                .path = clean(en->model_path),
                 .chat_family = chat_family(en->chat),
                 .tokenizer = en->tokenizer_name,
                 .isa = kern_isa_name(kern_isa(en->kern)),

@@ -130,6 +130,12 @@ static inline bool store_id_possible(uint64_t id) {
         return id >= 1 && id <= INT64_MAX;
 }
 
+/* Sampling settings, ten columns. @blob [SAMPLING_BLOB_SIZE] must live as long as the query. */
+#define SAMPLING_BLOB_SIZE (SAMPLING_MAX_BIASES * 8)
+int sampling_check(const struct sampling *s, struct err *e);
+void sampling_bind(struct query *q, const struct sampling *s, uint8_t *blob);
+void sampling_read(struct query *q, int col, struct sampling *ret);
+
 /* Shared between the files; the lock is held. */
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
 int conv_set_extent(struct store *s, const struct store_conv *c, struct err *e);
