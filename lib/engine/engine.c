@@ -32,6 +32,7 @@
 #include "base/hash.h"
 #include "engine/internal.h"
 
+#define MAX_SHARE ((size_t)256 << 20)
 #define MIN_SHARE ((size_t)256 << 10)
 #define MIN_BLOCKS 4
 #define IDLE_NSEC 1000000000L
@@ -221,7 +222,7 @@ static int scan_vocabulary(struct engine *en, struct err *e) {
  */
 static int open_memory(struct engine *en, struct err *e) {
         uint64_t budget = en->o.pool_size ? en->o.pool_size : budget_auto(en->info.weights_size);
-        size_t share = MAX((size_t)(budget / 16), MIN_SHARE);
+        size_t share = MIN(MAX((size_t)(budget / 16), MIN_SHARE), MAX_SHARE);
         uint32_t max_tokens = MAX(en->o.batch_tokens, en->o.max_active);
         int r;
 
