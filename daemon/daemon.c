@@ -82,7 +82,7 @@ int daemon_submit(struct daemon *d, struct peer *p, uint64_t id, bool detach,
         *r = (struct request){.handle = ++d->next_handle,
                 .id = id,
                 .verb = er->verb,
-                .limit = er->limit,
+                .conv_id = er->conv_id,
                 .detach = detach};
         list_init(&r->link);
         n = map_add_u64(d->requests, r->handle, r, e);
@@ -109,10 +109,12 @@ int daemon_submit(struct daemon *d, struct peer *p, uint64_t id, bool detach,
 static void enter_flushing(struct daemon *d) {
         struct timeval t = timeval_of(FLUSH_USEC);
         struct list *it, *tmp;
+        struct err e;
 
         d->state = DAEMON_FLUSHING;
+        err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
         list_for_each_safe (it, tmp, &d->peers) {
-                conn_linger(&list_entry(it, struct peer, link)->conn);
+                methods_refuse(list_entry(it, struct peer, link), &e);
         }
         event_add(d->stop_timer, &t);
 }
@@ -138,6 +140,18 @@ static void handle_probe(struct daemon *d, const struct engine_event *ev) {
                 (unsigned long long)find_stat(ev, "requests_active"), d->n_peers);
 }
 
+/* What went wrong on our side and not in the request is for the journal too. */
+static void log_failure(const struct request *r, const struct err *e) {
+        struct log_about about = {.uid = -1, .err = e};
+
+        if (e->code != ERR_SYS && e->code != ERR_CORRUPT && e->code != ERR_NOMEM)
+                return;
+        if (r->peer)
+                peer_about(r->peer, e, &about);
+        about.conversation = r->conv_id;
+        LOG_PEER(LOG_ERR, &about, "request failed");
+}
+
 static void handle_event(struct daemon *d, const struct engine_event *ev) {
         struct request *r;
 
@@ -155,6 +169,8 @@ static void handle_event(struct daemon *d, const struct engine_event *ev) {
         r = map_get_u64(d->requests, ev->handle);
         if (!r)
                 return;
+        if (ev->kind == ENGINE_ERROR)
+                log_failure(r, &ev->err);
         if (r->handle == d->probe)
                 handle_probe(d, ev);
         else if (r->peer)

@@ -42,7 +42,7 @@ struct request {
         struct peer *peer; /* NULL: gone, or never was (the daemon's own) */
         struct list link;  /* in the peer's list */
         enum engine_verb verb;
-        uint32_t limit; /* list: how many were asked for */
+        uint64_t conv_id; /* as the peer named it, or 0 */
         bool detach, paused;
 };
 

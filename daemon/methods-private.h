@@ -18,5 +18,5 @@ int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, 
 void methods_send_error(struct peer *p, uint64_t id, const struct err *e);
 void methods_send_empty(struct peer *p, uint64_t id);
 /* Send @ev, with request set to @id. A message that is too long for the peer becomes an error if
- * @final, else it is left out. */
+ * @final, else it ends the connection. */
 void methods_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final);

@@ -47,8 +47,12 @@ void methods_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final
         if (r == 0)
                 return;
         if (r == -ERR_LIMIT && ev->kind_case != CONFAB__V1__EVENT__KIND_ERROR) {
-                if (final)
+                if (final) {
                         methods_send_error(p, id, &e);
+                } else {
+                        /* A stream with a gap would look whole: it ends instead. */
+                        methods_refuse(p, &e);
+                }
                 return;
         }
         /* Without memory for the answer the peer would wait for it for ever. */

@@ -10,7 +10,7 @@
 void methods_handle(struct peer *p, const uint8_t *data, size_t n);
 /* The peer broke the protocol: tell it, and end the connection. */
 void methods_protocol_error(struct peer *p, uint64_t id, const struct err *e);
-/* The peer is not taken (limits): tell it, and end the connection. */
+/* The connection cannot go on (limits, stopping): tell the peer, and end it. */
 void methods_refuse(struct peer *p, const struct err *e);
 /* One event of the engine for @r, whose peer is there. */
 void methods_send_event(struct request *r, const struct engine_event *ev);

@@ -59,6 +59,7 @@ ADD_ASKS = ["What is {x} + {y}?", "What is {x} plus {y}?", "{x} + {y}", "{x}+{y}
             "Please add {x} and {y}.", "Calculate {x} + {y}."]
 
 
+QUIZ_SHARE = 0.6
 NOT_TOLD = "... I don't know, you haven't told me."
 
 
@@ -448,15 +449,53 @@ class Dialogue:
         return sum(role == "user" for role, _, _ in self.messages)
 
 
+def quiz_dialogue(rng, n_turns):
+    """First much is told among other talk, then nearly all turns are questions for it.
+
+    No other dialogue holds so many questions whose answer is far back.
+    """
+    dialogue = Dialogue(rng)
+    while dialogue.n_turns() < n_turns * 0.55:
+        draw = rng.random()
+        if draw < 0.50:
+            dialogue.tell()
+        elif draw < 0.55:
+            dialogue.tell_two()
+        elif draw < 0.65:
+            dialogue.correct()
+        else:
+            dialogue.filler()
+    left = []
+    while dialogue.n_turns() < n_turns:
+        draw = rng.random()
+        if draw < 0.62:
+            if not left:
+                left = sorted(dialogue.known)
+                rng.shuffle(left)
+            dialogue.ask(dialogue.known[left.pop()][1] if left else None)
+        elif draw < 0.95:
+            dialogue.ask_unknown()
+        else:
+            dialogue.filler()
+    return dialogue.messages
+
+
 def training_dialogue(rng, n_turns):
     """A dialogue of about N_TURNS exchanges; the oldest facts are asked for at the end.
 
-    Some short ones are nothing but repeating, which teaches copying soonest.
+    Some short ones are nothing but repeating, which teaches copying soonest, or sums.
     """
+    if n_turns >= 10 and rng.random() < QUIZ_SHARE:
+        return quiz_dialogue(rng, n_turns)
     dialogue = Dialogue(rng)
-    if n_turns < 7 and rng.random() < 0.2:
+    drill = rng.random()
+    if n_turns < 7 and drill < 0.2:
         for _ in range(n_turns):
             dialogue.repeat()
+        return dialogue.messages
+    if n_turns < 10 and drill > 0.6:
+        for _ in range(n_turns):
+            dialogue.add() if rng.random() < 0.8 else dialogue.filler()
         return dialogue.messages
     if rng.random() < 0.3:
         dialogue.turn(dialogue.styled(rng.choice(TALK[0][0])), TALK[0][1])

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Makes the bundled model from nothing: tokenizer, training, export, evaluation of the checkpoint.
-# Usage: models/make.sh WORK-FOLDER [MINUTES]; MINUTES of training on one core, 87 if not given.
+# Usage: models/make.sh WORK-FOLDER [MINUTES]; MINUTES of training on one core, 100 if not given.
 # Needs Debian's python3-torch, python3-sentencepiece and a C compiler.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=$1
-minutes=${2:-87}
+minutes=${2:-100}
 python=${PYTHON:-/usr/bin/python3}
 mkdir -p "$work"
 
@@ -17,7 +17,7 @@ GLIBC_TUNABLES="$GLIBC_TUNABLES:glibc.malloc.top_pad=268435456"
 
 "$python" "$here/tokenizer.py" --out "$work/tokenizer.model"
 "$python" "$here/train.py" --tokenizer "$work/tokenizer.model" --out "$work/checkpoint.pt" \
-    --minutes "$minutes" --batch 4096 --quick 30 --quick-every 400
+    --minutes "$minutes" --quick 30 --quick-every 400
 for type in q8_0 q4_0; do
     "$python" "$here/export.py" "$work/checkpoint.pt" --tokenizer "$work/tokenizer.model" \
         --type "$type" --out "$work/confab-small.$type.gguf"

@@ -23,13 +23,14 @@ CONFIG = {"vocab": 1536, "dim": 256, "layers": 5, "heads": 4, "kv_heads": 2, "ff
 def build_kernels():
     """The compiled kernels, or None where they cannot be had."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "train_kernels.c")
-    target = os.path.join(tempfile.mkdtemp(prefix="confab-kernels-"), "kernels.so")
-    try:
-        subprocess.run(["cc", "-O3", "-march=native", "-ffast-math", "-fPIC", "-shared",
-                        "-o", target, source, "-lm"], check=True)
-        lib = ctypes.CDLL(target)
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    with tempfile.TemporaryDirectory(prefix="confab-kernels-") as folder:
+        target = os.path.join(folder, "kernels.so")
+        try:
+            subprocess.run(["cc", "-O3", "-march=native", "-ffast-math", "-fPIC", "-shared",
+                            "-o", target, source, "-lm"], check=True)
+            lib = ctypes.CDLL(target)
+        except (OSError, subprocess.CalledProcessError):
+            return None
     lib.cross_entropy.restype = ctypes.c_float
     return lib
 

@@ -69,16 +69,29 @@ void conv_drop_recs(struct engine *en, struct conv *c, size_t from) {
         }
 }
 
-int conv_add_turn(struct conv *c, const struct conv_turn *t, struct err *e) {
-        if (c->n_turns == c->turns_capacity) {
-                uint32_t n = MAX(c->turns_capacity * 2, 16u);
-                struct conv_turn *p = realloc(c->turns, n * sizeof(*p));
+static int grow_turns(struct engine *en, struct conv *c, struct err *e) {
+        uint32_t n = MAX(c->turns_capacity * 2, 16u);
+        size_t more = (size_t)(n - c->turns_capacity) * sizeof(*c->turns);
+        struct conv_turn *p;
 
-                if (!p)
-                        return err_set(e, ERR_NOMEM, "no memory for a conversation's turns");
-                c->turns = p;
-                c->turns_capacity = n;
+        if (residency_charge(en, more) != 0)
+                return err_set(e, ERR_LIMIT, "the memory budget has no room for %u turns", n);
+        p = realloc(c->turns, n * sizeof(*p));
+        if (!p) {
+                ledger_release(&en->meta_ledger, more);
+                return err_set(e, ERR_NOMEM, "no memory for a conversation's turns");
         }
+        c->turns = p;
+        c->turns_capacity = n;
+        c->charged += more;
+        return 0;
+}
+
+int conv_add_turn(struct engine *en, struct conv *c, const struct conv_turn *t, struct err *e) {
+        int r = c->n_turns == c->turns_capacity ? grow_turns(en, c, e) : 0;
+
+        if (r < 0)
+                return r;
         c->turns[c->n_turns++] = *t;
         return 0;
 }
@@ -95,6 +108,14 @@ static void conv_free(struct engine *en, struct conv *c) {
         free(c);
 }
 
+/* What a block of tokens may cost beside its memory: an entry in the table of records, the record
+ * itself, and two in the sequence's tables (which may be twice as large as need be). */
+static size_t blocks_cost(const struct engine *en, uint32_t n_tokens) {
+        size_t n = ((size_t)n_tokens + en->info.block_tokens - 1) / en->info.block_tokens;
+
+        return n * (2 * sizeof(struct rec *) + sizeof(struct rec) + 4 * sizeof(void *));
+}
+
 int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct err *e) {
         uint32_t capacity;
         size_t more;
@@ -102,10 +123,9 @@ int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct er
 
         if (n <= c->capacity)
                 return 0;
-        capacity = MAX(n, MIN(c->capacity * 2, en->info.context));
-        /* The records' pointers grow with the tokens and are charged with them. */
-        more = (size_t)(capacity - c->capacity) * sizeof(int32_t) +
-               (capacity - c->capacity) / en->info.block_tokens * sizeof(struct rec *);
+        capacity = MAX(n, (uint32_t)MIN((uint64_t)c->capacity * 2, (uint64_t)en->info.context));
+        more = (size_t)(capacity - c->capacity) * sizeof(int32_t) + blocks_cost(en, capacity) -
+               blocks_cost(en, c->capacity);
         if (residency_charge(en, more) != 0)
                 return err_set(e, ERR_LIMIT, "the memory budget has no room for %u tokens", n);
         p = realloc(c->tokens, (size_t)capacity * sizeof(*p));
@@ -117,6 +137,14 @@ int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct er
         c->capacity = capacity;
         c->charged += more;
         return 0;
+}
+
+/* A register that somebody edited must not make the model read beside its tables. */
+static bool tokens_are_known(const int32_t *tokens, uint32_t n, uint32_t n_vocab) {
+        for (uint32_t i = 0; i < n; i++)
+                if (tokens[i] < 0 || (uint32_t)tokens[i] >= n_vocab)
+                        return false;
+        return true;
 }
 
 int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
@@ -134,7 +162,9 @@ int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
         c->id = sc->id;
         c->uid = sc->uid;
         c->revision = sc->revision;
-        c->foreign_vocab = sc->n_tokens > 0 && sc->vocab != en->vocab_hash;
+        /* Also if it is empty still: the register would go on saying that its tokens are others. */
+        c->foreign_vocab = sc->vocab != en->vocab_hash ||
+                           !tokens_are_known(tokens, sc->n_tokens, en->info.n_vocab);
         c->sampling = sc->sampling;
         c->charged = sizeof(*c);
         list_init(&c->lru);
@@ -147,7 +177,7 @@ int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
                 struct conv_turn ct = {
                         (enum chat_role)t->role, t->start, t->end, (enum engine_finish)t->finish};
 
-                r = conv_add_turn(c, &ct, e);
+                r = conv_add_turn(en, c, &ct, e);
         }
         if (r == 0)
                 r = map_add_u64(en->convs, c->id, c, e);
@@ -211,9 +241,10 @@ void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_
         for (size_t i = 0; i < c->n_recs; i++)
                 if (c->recs[i])
                         out->disk_size += c->recs[i]->r.stored_size;
+        /* The last token of a reply is computed with what follows it. */
         if (n == 0)
                 out->residency = ENGINE_COLD;
-        else if (n_ram == n)
+        else if (n_ram == n && seq_n_tokens(c->seq) + 1 >= c->n_tokens)
                 out->residency = ENGINE_RESIDENT;
         else
                 out->residency = n_ram == 0 ? ENGINE_SPILLED : ENGINE_PARTIAL;

@@ -14,6 +14,7 @@
  * counted in n_requests from the first to the last. The thread ends when it was asked to stop and
  * no request, no job and (unless abandoned) no memory that is not on disk is left.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -32,30 +33,12 @@
 #include "base/hash.h"
 #include "engine/internal.h"
 
-#define MAX_SHARE ((size_t)256 << 20)
 #define MIN_SHARE ((size_t)256 << 10)
+#define MAX_SHARE ((size_t)256 << 20)
 #define MIN_BLOCKS 4
-#define IDLE_NSEC 1000000000L
-#define BACKLOG_NSEC 10000000L
+#define IDLE_SEC 1 /* between heartbeats of an engine without work */
 
 /* --- the engine thread --- */
-
-void engine_wake(struct engine *en) {
-        pthread_mutex_lock(&en->lock);
-        en->signalled = true;
-        pthread_cond_signal(&en->wake);
-        pthread_mutex_unlock(&en->lock);
-}
-
-static void move_all(struct list *to, struct list *from) {
-        list_init(to);
-        while (!list_empty(from)) {
-                struct list *l = from->next;
-
-                list_unlink(l);
-                list_append(to, l);
-        }
-}
 
 /* Sleep until something happens, unless a step may go on. */
 static void wait_for_work(struct engine *en, bool sleep, struct list *inbox, struct list *done) {
@@ -64,31 +47,22 @@ static void wait_for_work(struct engine *en, bool sleep, struct list *inbox, str
         pthread_mutex_lock(&en->lock);
         if (sleep && !en->signalled) {
                 clock_gettime(CLOCK_MONOTONIC, &until);
-                until.tv_nsec += en->n_events > 0 && en->n_active > 0 ? BACKLOG_NSEC : IDLE_NSEC;
-                until.tv_sec += until.tv_nsec / 1000000000L;
-                until.tv_nsec %= 1000000000L;
+                until.tv_sec += IDLE_SEC;
                 pthread_cond_timedwait(&en->wake, &en->lock, &until);
         }
         en->signalled = false;
-        move_all(inbox, &en->inbox);
-        move_all(done, &en->io_done);
+        list_move_all(inbox, &en->inbox);
+        list_move_all(done, &en->io_done);
         en->stopping = en->stop_asked;
         pthread_mutex_unlock(&en->lock);
 }
 
-/* While stopping: nothing new, what generates ends with what it has. */
+/* While stopping: what waits or generates ends with what it has. */
 static void stop_requests(struct engine *en) {
-        struct list queued, *it;
-        struct err e;
+        struct list *it;
 
-        err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
-        move_all(&queued, &en->queue);
-        while (!list_empty(&queued)) {
-                struct ereq *rq = list_entry(queued.next, struct ereq, link);
-
-                list_unlink(&rq->link);
-                verb_fail(en, rq, &e);
-        }
+        list_for_each (it, &en->queue)
+                atomic_store(&list_entry(it, struct ereq, link)->cancel, true);
         list_for_each (it, &en->active)
                 atomic_store(&list_entry(it, struct ereq, link)->cancel, true);
 }
@@ -113,13 +87,6 @@ static bool stop_spill(struct engine *en) {
                 if (room == ROOM_LATER)
                         return false;
         }
-}
-
-static void send_stopped(struct engine *en) {
-        struct event_node *n = event_new(0, ENGINE_STOPPED, false);
-
-        if (n)
-                event_send(en, n);
 }
 
 static void *engine_main(void *arg) {
@@ -155,7 +122,7 @@ static void *engine_main(void *arg) {
                         break;
                 sleep = !en->again;
         }
-        send_stopped(en);
+        event_send(en, TAKE_PTR(en->stopped));
         return NULL;
 }
 
@@ -260,10 +227,57 @@ static int lock_state(struct engine *en, struct err *e) {
         en->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (en->lock_fd < 0)
                 return err_set(e, ERR_SYS, "cannot open '%s'", path);
-        if (flock(en->lock_fd, LOCK_EX | LOCK_NB) < 0)
-                return err_set(e, ERR_BUSY, "the state folder '%s' is in use by another daemon",
-                        en->state_dir);
-        return 0;
+        if (flock(en->lock_fd, LOCK_EX | LOCK_NB) == 0)
+                return 0;
+        if (errno != EWOULDBLOCK)
+                return err_set(e, ERR_SYS, "cannot lock '%s'", path);
+        return err_set(
+                e, ERR_BUSY, "the state folder '%s' is in use by another daemon", en->state_dir);
+}
+
+/* Spill files beside a missing register: the conversations were here, and an empty register in
+ * their place would be taken for a new beginning. */
+static int check_register(const char *path, const char *spill_dir, struct err *e) {
+        struct dirent *d;
+        DIR *dir;
+        int r = 0;
+
+        if (access(path, F_OK) == 0 || errno != ENOENT)
+                return 0;
+        dir = opendir(spill_dir);
+        if (!dir)
+                return 0; /* a new folder; anything else is told by spill_open() */
+        while (r == 0 && (d = readdir(dir))) {
+                size_t n = strlen(d->d_name);
+
+                if (n > 3 && strcmp(d->d_name + n - 3, ".kv") == 0)
+                        r = err_set(e, ERR_STATE,
+                                "there are spill files, but the register '%s' is missing: put it "
+                                "back, or remove the folder '%s' to begin anew",
+                                path, spill_dir);
+        }
+        closedir(dir);
+        return r;
+}
+
+/* A record that isn't where it should be fails again when its conversation is restored, and is
+ * forgotten there. One line tells of all. */
+static void adopt_records(struct engine *en, const struct store_gone *records) {
+        struct err why, first;
+        size_t n_bad = 0;
+
+        for (size_t i = 0; i < records->n; i++) {
+                const struct store_record *s = &records->records[i];
+                struct spill_ref ref = {s->file_key, s->offset, s->stored_size, s->raw_size};
+
+                if (spill_adopt(en->spill, &ref, &why) < 0 && n_bad++ == 0)
+                        first = why;
+        }
+        if (n_bad == 0)
+                return;
+        err_set(&why, first.code, "%zu of %zu spill records cannot be used, the first: %s", n_bad,
+                records->n, first.msg);
+        event_log(en, LOG_WARNING, &why);
 }
 
 /* Register and spill files must agree: adopt what the register knows, sweep the rest. */
@@ -274,37 +288,34 @@ static int open_state(struct engine *en, struct err *e) {
                 .min_free_size = en->o.disk_floor,
                 .codec = SPILL_CODEC_LZ4};
         struct store_gone records = {0};
-        char path[4096];
+        char path[4096], spill_dir[4096];
+        struct err why;
         int r;
 
         snprintf(path, sizeof(path), "%s/register.db", en->state_dir);
-        r = store_open(&en->store, path, e);
+        snprintf(spill_dir, sizeof(spill_dir), "%s/spill", en->state_dir);
+        r = check_register(path, spill_dir, e);
+        if (r == 0)
+                r = store_open(&en->store, path, e);
+        if (r == 0)
+                r = spill_open(&en->spill, spill_dir, &so, e);
+        if (r == 0)
+                r = store_records(en->store, &records, e);
         if (r < 0)
                 return r;
-        snprintf(path, sizeof(path), "%s/spill", en->state_dir);
-        r = spill_open(&en->spill, path, &so, e);
-        if (r < 0)
-                return r;
-        r = store_records(en->store, &records, e);
-        if (r < 0)
-                return r;
-        for (size_t i = 0; i < records.n; i++) {
-                const struct store_record *s = &records.records[i];
-                struct spill_ref ref = {s->file_key, s->offset, s->stored_size, s->raw_size};
-                struct err why;
-
-                /* A record that isn't where it should be fails again when its conversation is
-                 * restored, and is forgotten there. */
-                if (spill_adopt(en->spill, &ref, &why) < 0)
-                        event_log(en, LOG_WARNING, &why);
-        }
+        adopt_records(en, &records);
         store_gone_deinit(&records);
-        return spill_sweep(en->spill, NULL, e);
+        /* A file that can't be swept only takes up space: no reason not to start (I1). */
+        if (spill_sweep(en->spill, NULL, &why) < 0)
+                event_log(en, LOG_WARNING, &why);
+        return 0;
 }
 
 static int open_parts(struct engine *en, struct err *e) {
-        int r = map_new(&en->convs, e);
+        int r = lock_state(en, e);
 
+        if (r == 0)
+                r = map_new(&en->convs, e);
         if (r == 0)
                 r = map_new(&en->recs, e);
         if (r == 0)
@@ -317,8 +328,6 @@ static int open_parts(struct engine *en, struct err *e) {
                 r = scan_vocabulary(en, e);
         if (r == 0)
                 r = open_memory(en, e);
-        if (r == 0)
-                r = lock_state(en, e);
         if (r == 0)
                 r = open_state(en, e);
         if (r == 0)
@@ -339,8 +348,10 @@ static void init_shared(struct engine *en) {
         pthread_cond_init(&en->wake, &attr);
         pthread_mutex_init(&en->io_lock, NULL);
         pthread_cond_init(&en->io_wake, NULL);
+        pthread_mutex_init(&en->create_lock, NULL);
         pthread_condattr_destroy(&attr);
         list_init(&en->idle);
+        list_init(&en->loading);
         list_init(&en->queue);
         list_init(&en->active);
         list_init(&en->inbox);
@@ -380,9 +391,10 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         en->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         en->model_path = strdup(o->model_path);
         en->state_dir = strdup(o->state_dir);
+        en->stopped = event_new(0, ENGINE_STOPPED, false);
         if (en->event_fd < 0)
                 r = err_set(e, ERR_SYS, "cannot make an eventfd");
-        else if (!en->model_path || !en->state_dir)
+        else if (!en->model_path || !en->state_dir || !en->stopped)
                 r = err_set(e, ERR_NOMEM, "no memory for the engine");
         /* Signals are the loop thread's business. */
         sigfillset(&all);
@@ -435,6 +447,8 @@ struct engine *engine_free(struct engine *en) {
         free_convs(en);
         while ((ev = engine_next_event(en)))
                 engine_event_free(ev);
+        if (en->stopped)
+                engine_event_free(&en->stopped->ev);
         map_free(en->convs);
         map_free(en->recs);
         map_free(en->by_handle);
@@ -462,188 +476,11 @@ struct engine *engine_free(struct engine *en) {
         pthread_cond_destroy(&en->wake);
         pthread_mutex_destroy(&en->io_lock);
         pthread_cond_destroy(&en->io_wake);
+        pthread_mutex_destroy(&en->create_lock);
         free(en);
         return NULL;
 }
 
 uint64_t engine_heartbeat(struct engine *en) {
         return atomic_load(&en->heartbeat);
-}
-
-/* --- submitting (loop thread) --- */
-
-static int copy_str(const char **p, struct err *e) {
-        if (!*p)
-                return 0;
-        *p = strdup(*p);
-        return *p ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
-}
-
-static int copy_bytes(const void **p, size_t n, struct err *e) {
-        char *q = malloc(n + 1);
-
-        if (!q) {
-                *p = NULL;
-                return err_set(e, ERR_NOMEM, "no memory for a request");
-        }
-        if (n > 0)
-                memcpy(q, *p, n);
-        q[n] = '\0';
-        *p = q;
-        return 0;
-}
-
-/* Replace every borrowed pointer by an owned copy. All are replaced or NULL afterwards, also on
- * failure. */
-static int copy_request(struct engine_request *r, struct err *e) {
-        const void *tokens = r->tokens;
-        int a = 0, b;
-
-        b = copy_str(&r->conv_name, e);
-        a = b < 0 ? b : a;
-        b = copy_str(&r->name, e);
-        a = b < 0 ? b : a;
-        b = copy_str(&r->system, e);
-        a = b < 0 ? b : a;
-        b = copy_bytes(&r->text, r->text ? r->text_size : 0, e);
-        a = b < 0 ? b : a;
-        b = copy_bytes(&tokens, r->tokens ? r->n_tokens * sizeof(*r->tokens) : 0, e);
-        r->tokens = tokens;
-        a = b < 0 ? b : a;
-        for (size_t i = 0; i < r->n_stops; i++) {
-                b = copy_str(&r->stops[i], e);
-                a = b < 0 ? b : a;
-        }
-        return a;
-}
-
-static size_t request_size(const struct engine_request *r) {
-        size_t n = sizeof(struct ereq) + sizeof(struct event_node);
-
-        n += r->conv_name ? strlen(r->conv_name) : 0;
-        n += r->name ? strlen(r->name) : 0;
-        n += r->system ? strlen(r->system) * (1 + sizeof(int32_t)) : 0;
-        /* Text becomes at most one token per byte. */
-        n += r->text_size * (1 + sizeof(int32_t)) + r->n_tokens * 2 * sizeof(int32_t);
-        for (size_t i = 0; i < r->n_stops; i++)
-                n += strlen(r->stops[i]);
-        return n;
-}
-
-static int check_request(const struct engine_request *r, struct err *e) {
-        if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)
-                return err_set(e, ERR_INVALID, "a request needs a handle and a verb");
-        if (r->n_stops > ENGINE_MAX_STOPS)
-                return err_set(e, ERR_INVALID, "at most %d stop strings", ENGINE_MAX_STOPS);
-        if (r->n_logprobs > ENGINE_MAX_LOGPROBS)
-                return err_set(e, ERR_INVALID, "at most %d log-probabilities per token",
-                        ENGINE_MAX_LOGPROBS);
-        if (r->sampling.n_biases > SAMPLING_MAX_BIASES)
-                return err_set(e, ERR_INVALID, "at most %d logit biases", SAMPLING_MAX_BIASES);
-        if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
-                return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
-        return 0;
-}
-
-/* Under the lock: quotas, then enter the tables. */
-static int enter(struct engine *en, struct ereq *rq, struct err *e) {
-        struct usage *u;
-        int r;
-
-        if (en->stop_asked)
-                return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
-        if (en->n_requests >= en->o.max_queued)
-                return err_set(e, ERR_LIMIT, "%u requests are in flight already", en->o.max_queued);
-        u = map_get_u64(en->usage, rq->r.uid);
-        if (!u) {
-                u = calloc(1, sizeof(*u));
-                if (!u || map_add_u64(en->usage, rq->r.uid, u, e) < 0) {
-                        free(u);
-                        return err_set(e, ERR_NOMEM, "no memory for a request");
-                }
-                u->uid = rq->r.uid;
-                u->served = atomic_load(&en->served_floor);
-        }
-        if (u->n_requests >= en->o.max_requests_per_uid)
-                return err_set(e, ERR_LIMIT, "user %u has %u requests in flight, the limit", u->uid,
-                        u->n_requests);
-        r = map_add_u64(en->by_handle, rq->r.handle, rq, e);
-        if (r == 0) {
-                rq->usage = u;
-                u->n_requests++;
-                en->n_requests++;
-                list_append(&en->requests, &rq->all);
-                list_append(&en->inbox, &rq->link);
-                en->signalled = true;
-                pthread_cond_signal(&en->wake);
-                return 0;
-        }
-        if (u->n_requests == 0) {
-                map_remove_u64(en->usage, u->uid);
-                free(u);
-        }
-        return r > 0 ? err_set(e, ERR_INVALID, "a request with this handle is in flight") : r;
-}
-
-int engine_submit(struct engine *en, const struct engine_request *r, struct err *e) {
-        struct ereq *rq = NULL;
-        size_t size = 0;
-        int k = check_request(r, e);
-
-        if (k < 0)
-                return k;
-        size = request_size(r);
-        if (ledger_reserve(&en->req_ledger, size) != 0)
-                return err_set(e, ERR_LIMIT,
-                        "the memory budget has no room for a request of %zu bytes", size);
-        rq = calloc(1, sizeof(*rq));
-        if (!rq) {
-                ledger_release(&en->req_ledger, size);
-                return err_set(e, ERR_NOMEM, "no memory for a request");
-        }
-        rq->r = *r;
-        rq->charged = size;
-        rq->t_submitted = clock_monotonic_usec();
-        list_init(&rq->link);
-        list_init(&rq->all);
-        k = copy_request(&rq->r, e);
-        rq->error = event_new(r->handle, ENGINE_ERROR, true);
-        if (k == 0 && !rq->error)
-                k = err_set(e, ERR_NOMEM, "no memory for a request");
-        if (k == 0) {
-                pthread_mutex_lock(&en->lock);
-                k = enter(en, rq, e);
-                pthread_mutex_unlock(&en->lock);
-        }
-        if (k < 0) {
-                ledger_release(&en->req_ledger, size);
-                ereq_free(rq);
-        }
-        return k;
-}
-
-void engine_cancel(struct engine *en, uint64_t handle) {
-        struct ereq *rq;
-
-        pthread_mutex_lock(&en->lock);
-        rq = map_get_u64(en->by_handle, handle);
-        if (rq) {
-                atomic_store(&rq->cancel, true);
-                en->signalled = true;
-                pthread_cond_signal(&en->wake);
-        }
-        pthread_mutex_unlock(&en->lock);
-}
-
-void engine_pause(struct engine *en, uint64_t handle, bool pause) {
-        struct ereq *rq;
-
-        pthread_mutex_lock(&en->lock);
-        rq = map_get_u64(en->by_handle, handle);
-        if (rq) {
-                atomic_store(&rq->paused, pause);
-                en->signalled = true;
-                pthread_cond_signal(&en->wake);
-        }
-        pthread_mutex_unlock(&en->lock);
 }

@@ -6,6 +6,9 @@
 
 #include "engine/internal.h"
 
+#define MAX_BACKLOG 8192
+#define MAX_BACKLOG_SIZE ((size_t)16 << 20)
+
 struct event_node *event_new(uint64_t handle, enum engine_event_kind kind, bool final) {
         struct event_node *n = calloc(1, sizeof(*n));
 
@@ -18,19 +21,51 @@ struct event_node *event_new(uint64_t handle, enum engine_event_kind kind, bool 
         return n;
 }
 
+/* What a client can make large. */
+static size_t event_size(const struct engine_event *ev) {
+        size_t n = sizeof(struct event_node);
+
+        if (ev->kind == ENGINE_DELTA)
+                n += ev->delta.text_size + ev->delta.n_top * sizeof(*ev->delta.top);
+        else if (ev->kind == ENGINE_TOKENS)
+                n += ev->tokens.n * (sizeof(*ev->tokens.ids) + sizeof(*ev->tokens.pieces));
+        else if (ev->kind == ENGINE_CONV && ev->conv.tokens)
+                n += ev->conv.n_tokens * sizeof(*ev->conv.tokens);
+        return n;
+}
+
 void event_send(struct engine *en, struct event_node *n) {
         uint64_t one = 1;
         bool first;
 
+        n->size = event_size(&n->ev);
         pthread_mutex_lock(&en->lock);
         first = list_empty(&en->events);
         list_append(&en->events, &n->link);
         en->n_events++;
+        en->events_size += n->size;
         /* Written under the lock: the reader clears the eventfd under it, too. */
         if (first && write(en->event_fd, &one, sizeof(one)) < 0) {
                 /* The counter can't overflow, and the descriptor is ours: nothing to handle. */
         }
         pthread_mutex_unlock(&en->lock);
+}
+
+bool event_backlog(struct engine *en) {
+        bool backlog;
+
+        pthread_mutex_lock(&en->lock);
+        backlog = en->n_events > MAX_BACKLOG || en->events_size > MAX_BACKLOG_SIZE;
+        en->backlogged = backlog;
+        pthread_mutex_unlock(&en->lock);
+        return backlog;
+}
+
+void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t token) {
+        out->token = token;
+        out->text_size =
+                (uint8_t)MIN(tok_piece(en->tok, token, true, (char *)out->text, sizeof(out->text)),
+                        sizeof(out->text));
 }
 
 void event_log(struct engine *en, int level, const struct err *e) {
@@ -119,6 +154,13 @@ struct engine_event *engine_next_event(struct engine *en) {
                 n = list_entry(en->events.next, struct event_node, link);
                 list_unlink(&n->link);
                 en->n_events--;
+                en->events_size -= n->size;
+        }
+        if (en->backlogged && en->n_events <= MAX_BACKLOG / 2 &&
+                en->events_size <= MAX_BACKLOG_SIZE / 2) {
+                en->backlogged = false;
+                en->signalled = true;
+                pthread_cond_signal(&en->wake);
         }
         if (list_empty(&en->events) && read(en->event_fd, &drop, sizeof(drop)) < 0) {
                 /* EAGAIN: it was not set. */

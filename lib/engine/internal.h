@@ -3,9 +3,11 @@
 /*
  * The inside of the engine. See engine.c for who owns what.
  *
- * Files: engine.c (threads, submit, events), event.c (building and freeing events), io.c (workers),
- * conv.c (loaded conversations), residency.c (evict, restore, room), verbs.c (requests that are not
- * generation), generate.c (Continue and Warm, from input to Done), sched.c (admission, batches).
+ * Files: engine.c (threads, opening, closing), submit.c (what the loop thread calls), event.c
+ * (building and freeing events), io.c (workers), conv.c (loaded conversations), residency.c (evict,
+ * room), restore.c, verbs.c (the way of a request), verb-conv.c and verb-query.c (verbs that are
+ * not generation), prompt.c (Continue: from input to the queue), generate.c (from the queue to
+ * Done), sched.c (admission, batches), stats.c, budget.c.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -80,7 +82,7 @@ struct job {
 enum phase {
         PHASE_NEW,
         PHASE_IO,      /* a job of its own is under way */
-        PHASE_PARKED,  /* waits for its conversation's I/O */
+        PHASE_PARKED,  /* waits for its conversation's I/O, or for who loads it */
         PHASE_QUEUED,  /* waits for admission */
         PHASE_RESTORE, /* active: needs blocks, then reads them */
         PHASE_READING, /* active: the restore job is under way */
@@ -128,16 +130,18 @@ struct list_row {
 };
 
 struct ereq {
-        struct list link;        /* inbox, queue, active, or a conversation's waiters */
-        struct list all;         /* engine.requests */
-        struct job job;          /* at most one at a time */
+        struct list link; /* inbox, loading, queue, active, a conversation's waiters or followers */
+        struct list all;  /* engine.requests */
+        struct job job;   /* at most one at a time */
         struct engine_request r; /* strings are owned copies */
         atomic_bool cancel, paused;
         enum phase phase;
         struct conv *conv;
         size_t charged; /* in engine.req_ledger */
         struct usage *usage;
-        struct event_node *error; /* its final event should it fail */
+        struct event_node *error;  /* its final event should it fail */
+        struct event_node *answer; /* made by a job */
+        struct list followers;     /* requests that wait until this one has loaded a conversation */
         uint64_t t_submitted;
         uint64_t order;
         /* filled by jobs */
@@ -199,11 +203,12 @@ struct engine {
          */
         struct ledger ledger, req_ledger, meta_ledger;
         struct seq_pool *pool;
-        size_t slot_size; /* what a block costs in the ledger */
-        struct map *convs; /* id → conv */
-        struct map *recs;  /* record id → rec */
-        struct list idle;  /* conversations nobody uses, least recently used first */
-        struct list queue; /* requests waiting for admission */
+        size_t slot_size;    /* what a block costs in the ledger */
+        struct map *convs;   /* id → conv */
+        struct map *recs;    /* record id → rec */
+        struct list idle;    /* conversations nobody uses, least recently used first */
+        struct list loading; /* requests whose job loads a conversation */
+        struct list queue;   /* requests waiting for admission */
         struct list active;
         size_t n_active, active_blocks;
         size_t n_jobs;      /* under way, of any kind */
@@ -213,7 +218,9 @@ struct engine {
         struct ereq **batch_rows; /* request per output row */
         uint64_t next_order;
         bool stopping;
-        bool again; /* something changed that may let a step go on: don't sleep */
+        bool again;                 /* something changed that may let a step go on: don't sleep */
+        bool spill_refused;         /* the last write failed: that was told */
+        struct event_node *stopped; /* the last event, made in time */
 
         /* under lock */
         pthread_mutex_t lock;
@@ -225,7 +232,8 @@ struct engine {
         size_t n_requests;
         bool stop_asked, abandon, signalled;
         struct list events; /* outgoing */
-        size_t n_events;
+        size_t n_events, events_size;
+        bool backlogged; /* the engine thread waits until fewer are left */
         int event_fd;
 
         /* I/O workers */
@@ -233,6 +241,7 @@ struct engine {
         pthread_cond_t io_wake;
         struct list io_queue;
         bool io_quit;
+        pthread_mutex_t create_lock; /* counting a user's conversations, then adding one */
         pthread_t workers[4];
         size_t n_workers;
 
@@ -241,22 +250,35 @@ struct engine {
                 served_floor; /* least `served` of the uids at work: where a new one begins */
 };
 
-/* --- engine.c --- */
-void engine_wake(struct engine *en);
-
 /* --- event.c --- */
 struct event_node {
         struct engine_event ev; /* first: engine_event_free() casts back */
         struct list link;
+        size_t size; /* bytes, once sent */
 };
 /* A blank event for a request; NULL without memory. */
 struct event_node *event_new(uint64_t handle, enum engine_event_kind kind, bool final);
 /* Hand it to the loop thread. */
 void event_send(struct engine *en, struct event_node *n);
+/* More events wait than the loop thread should ever leave lying: produce no more. */
+bool event_backlog(struct engine *en);
+/* The token's text, cut to fit. */
+void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t token);
 void event_log(struct engine *en, int level, const struct err *e);
 /* Copy of a register row as an event's conversation; residency is added by conv_fill_residency().
  */
 int event_conv(struct engine_conv *out, const struct store_conv *sc);
+
+/* Everything from @from to @to, which need not be initialised. */
+static inline void list_move_all(struct list *to, struct list *from) {
+        list_init(to);
+        while (!list_empty(from)) {
+                struct list *l = from->next;
+
+                list_unlink(l);
+                list_append(to, l);
+        }
+}
 
 /* --- io.c --- */
 int io_start(struct engine *en, struct err *e);
@@ -270,7 +292,7 @@ int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
         const int32_t *tokens, const struct store_turns *turns, struct err *e);
 /* Takes everything back, out of all tables. The conversation must not be in use. */
 void conv_unload(struct engine *en, struct conv *c);
-int conv_add_turn(struct conv *c, const struct conv_turn *t, struct err *e);
+int conv_add_turn(struct engine *en, struct conv *c, const struct conv_turn *t, struct err *e);
 /* Room for @n tokens in all; charged to the ledger (room is made by unloading idle ones). */
 int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct err *e);
 int conv_set_rec(struct engine *en, struct conv *c, size_t index, struct rec *rec, struct err *e);
@@ -297,16 +319,19 @@ enum room {
         ROOM_NEVER  /* nothing can be evicted and nothing is under way */
 };
 enum room residency_make_room(struct engine *en);
-/* Room for @n bytes of bookkeeping: unloads idle conversations where needed. 0 or 1. */
-int residency_charge(struct engine *en, size_t n);
-/* PHASE_RESTORE: allocate blocks, then start the read. Moves on to PHASE_PREFILL if there is
- * nothing to read. */
-void residency_restore(struct engine *en, struct ereq *rq);
-void residency_restore_abandon(struct engine *en, struct ereq *rq);
 /* Blocks that may ever be used at the same time. */
 size_t residency_capacity(struct engine *en);
 /* Give back the space of records that are gone from the register. Any thread. */
 void residency_release(struct engine *en, const struct store_gone *gone);
+/* A job on the conversation is over: requests that were parked for it go on. */
+void residency_io_over(struct engine *en, struct conv *c);
+/* Room for @n bytes of bookkeeping: unloads idle conversations where needed. 0 or 1. */
+int residency_charge(struct engine *en, size_t n);
+/* --- restore.c --- */
+/* PHASE_RESTORE: allocate blocks, then start the read. Moves on to PHASE_PREFILL if there is
+ * nothing to read. */
+void residency_restore(struct engine *en, struct ereq *rq);
+void residency_restore_abandon(struct engine *en, struct ereq *rq);
 
 /* --- verbs.c --- */
 void verb_start(struct engine *en, struct ereq *rq);
@@ -315,16 +340,48 @@ void verb_act(struct engine *en, struct ereq *rq);
 /* End a request with an error or an event; frees it. */
 void verb_fail(struct engine *en, struct ereq *rq, const struct err *e);
 void verb_finish(struct engine *en, struct ereq *rq, struct event_node *n);
+void verb_finish_empty(struct engine *en, struct ereq *rq);
+struct ereq *ereq_free(struct ereq *rq);
+static inline struct ereq *ereq_of(struct job *j) {
+        return container_of(j, struct ereq, job);
+}
+/* Give it a job of its own. */
+void verb_submit(struct engine *en, struct ereq *rq, void (*run)(struct engine *, struct job *),
+        void (*done)(struct engine *, struct job *));
+/* A done() for jobs that leave the answer's row in rq->sc. */
+void verb_row_done(struct engine *en, struct job *j);
+/* Let go of the conversation; what was not committed is cut off. */
+void verb_release_conv(struct engine *en, struct ereq *rq);
+/* The request that is loading the conversation, or NULL. */
+struct ereq *verb_loading(struct engine *en, uint64_t id);
+
+/* --- verb-conv.c --- */
+void verb_open(struct engine *en, struct ereq *rq);
+/* Start the work on rq->conv, or fail before anything was begun. */
+int verb_fork(struct engine *en, struct ereq *rq, struct err *e);
+int verb_rewind(struct engine *en, struct ereq *rq, struct err *e);
+int verb_update(struct engine *en, struct ereq *rq, struct err *e);
+void verb_close(struct engine *en, struct ereq *rq);
+
+/* --- verb-query.c --- */
 /* End with the conversation as the register row in rq->sc says. */
 void verb_finish_conv(struct engine *en, struct ereq *rq);
-struct ereq *ereq_free(struct ereq *rq);
+void verb_get(struct engine *en, struct ereq *rq);
+void verb_list(struct engine *en, struct ereq *rq);
+void verb_tokenize(struct engine *en, struct ereq *rq);
+void verb_model_info(struct engine *en, struct ereq *rq);
 
 /* --- stats.c --- */
 void stats_answer(struct engine *en, struct ereq *rq);
 
-/* --- generate.c --- */
+/* --- prompt.c --- */
 /* Input to tokens, parameters, limits; then queued. Ends the request on error. */
 void generate_start(struct engine *en, struct ereq *rq);
+static inline bool ereq_is_warm(const struct ereq *rq) {
+        return rq->r.verb == ENGINE_WARM;
+}
+
+/* --- generate.c --- */
 /* PHASE_RESTORE is over: decide what must be computed, tell the client. */
 void generate_restored(struct engine *en, struct ereq *rq);
 /* Its share of a step was computed; @logits belong to its last token or are NULL. */
@@ -333,6 +390,9 @@ void generate_advance(struct engine *en, struct ereq *rq, const float *logits);
 void generate_finish(struct engine *en, struct ereq *rq, enum engine_finish finish);
 /* Give up without committing. */
 void generate_abort(struct engine *en, struct ereq *rq, const struct err *e);
+/* Cancelled: keep what was generated; without any, give up for reason @e. Not while a job of the
+ * request's own is under way. */
+void generate_cancel(struct engine *en, struct ereq *rq, const struct err *e);
 /* Free what a gen holds. */
 void gen_deinit(struct gen *g);
 
@@ -343,7 +403,9 @@ uint64_t budget_auto(uint64_t weights_size);
 
 /* --- sched.c --- */
 void sched_queue(struct engine *en, struct ereq *rq);
+/* Out of the queue or of the active ones. */
 void sched_leave(struct engine *en, struct ereq *rq);
+/* End the waiting and active requests that were cancelled. */
 void sched_cancelled(struct engine *en);
 /* One step: admit, restore, compute. True if something was computed. */
 bool sched_step(struct engine *en);

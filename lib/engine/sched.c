@@ -3,19 +3,23 @@
  * Scheduling: continuous batching within a token budget per step.
  *
  * 1. Every step computes one token of each generating request and fills the rest of its budget with
- * prefill, so a long prompt delays the others by one chunk at most.
+ * prefill, so a long prompt delays the others by one chunk at most. A part of the budget is
+ * prefill's if there is any; who got a token goes to the end of the line, so that all get their
+ * turn when the budget is too small for a token of each.
  * 2. Fair between uids by tokens served (the uid that got least goes first), then in order of
  * arrival. Background requests stand back, but age: after some seconds they count as interactive.
  * 3. A request is admitted only if the blocks that it and all active ones may come to need fit the
  * pool together. So an active request never waits for another active one, only for evictions of
  * idle memory. The first in line is not overtaken when it does not fit yet.
+ * 4. A paused request is not admitted, and gives its place back (it is parked: in the queue again,
+ * with its tokens, and its memory may be evicted) when another one could have it. So a peer that
+ * does not read withholds nothing from others.
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "engine/internal.h"
 
-#define MAX_EVENT_BACKLOG 8192
 #define BACKGROUND_PENALTY 4096 /* tokens */
 #define AGING_PER_SECOND 256
 
@@ -28,9 +32,11 @@ void sched_queue(struct engine *en, struct ereq *rq) {
 
 void sched_leave(struct engine *en, struct ereq *rq) {
         list_unlink(&rq->link);
+        en->again = true;
+        if (rq->phase == PHASE_QUEUED)
+                return;
         en->n_active--;
         en->active_blocks -= rq->g.need_blocks;
-        en->again = true;
 }
 
 /* Smaller goes first. */
@@ -51,54 +57,88 @@ static bool goes_before(const struct ereq *a, const struct ereq *b, uint64_t now
         return pa != pb ? pa < pb : a->order < b->order;
 }
 
+static bool is_paused(struct ereq *rq) {
+        return atomic_load(&rq->paused) && !atomic_load(&rq->cancel);
+}
+
+static struct ereq *first_in_line(struct engine *en, uint64_t now) {
+        struct ereq *best = NULL;
+        struct list *it;
+
+        list_for_each (it, &en->queue) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                if (!is_paused(rq) && (!best || goes_before(rq, best, now)))
+                        best = rq;
+        }
+        return best;
+}
+
+static bool fits(struct engine *en, const struct ereq *rq) {
+        return en->n_active < en->o.max_active &&
+               (en->n_active == 0 ||
+                       en->active_blocks + rq->g.need_blocks <= residency_capacity(en));
+}
+
+/* Take the place of one paused request; false if there is none. */
+static bool park_one(struct engine *en) {
+        struct list *it;
+
+        list_for_each (it, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                if (!is_paused(rq) || rq->phase == PHASE_READING)
+                        continue;
+                residency_restore_abandon(en, rq);
+                seq_unreserve(rq->conv->seq);
+                sched_leave(en, rq);
+                rq->phase = PHASE_QUEUED;
+                list_append(&en->queue, &rq->link);
+                return true;
+        }
+        return false;
+}
+
 static void admit(struct engine *en) {
         uint64_t now = clock_monotonic_usec();
+        struct ereq *best;
 
-        while (en->n_active < en->o.max_active && !list_empty(&en->queue)) {
-                struct ereq *best = NULL;
-                struct list *it;
-
-                list_for_each (it, &en->queue) {
-                        struct ereq *rq = list_entry(it, struct ereq, link);
-
-                        if (!best || goes_before(rq, best, now))
-                                best = rq;
+        while ((best = first_in_line(en, now))) {
+                if (!fits(en, best)) {
+                        if (!park_one(en))
+                                return;
+                        continue;
                 }
-                if (en->active_blocks + best->g.need_blocks > residency_capacity(en) &&
-                        en->n_active > 0)
-                        return;
                 list_unlink(&best->link);
                 list_append(&en->active, &best->link);
                 en->n_active++;
                 en->active_blocks += best->g.need_blocks;
                 best->phase = PHASE_RESTORE;
-                best->g.t_admitted = now;
+                if (best->g.t_admitted == 0)
+                        best->g.t_admitted = now;
+        }
+}
+
+static void cancel_all(struct engine *en, struct list *list, const struct err *e) {
+        struct list *it, *tmp;
+
+        list_for_each_safe (it, tmp, list) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                if (atomic_load(&rq->cancel) && rq->phase != PHASE_READING)
+                        generate_cancel(en, rq, e);
         }
 }
 
 void sched_cancelled(struct engine *en) {
-        struct list *it, *tmp;
         struct err e;
 
-        err_set(&e, ERR_CANCELLED, "cancelled before the reply began; nothing was changed");
-        list_for_each_safe (it, tmp, &en->queue) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-
-                if (!atomic_load(&rq->cancel))
-                        continue;
-                list_unlink(&rq->link);
-                verb_fail(en, rq, &e);
-        }
-        list_for_each_safe (it, tmp, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-
-                if (!atomic_load(&rq->cancel))
-                        continue;
-                if (rq->phase == PHASE_DECODE)
-                        generate_finish(en, rq, ENGINE_FINISH_CANCELLED);
-                else if (rq->phase != PHASE_READING)
-                        generate_abort(en, rq, &e);
-        }
+        if (en->stopping)
+                err_set(&e, ERR_SHUTDOWN, "the daemon is stopping; nothing was changed");
+        else
+                err_set(&e, ERR_CANCELLED, "cancelled before the reply began; nothing was changed");
+        cancel_all(en, &en->queue, &e);
+        cancel_all(en, &en->active, &e);
 }
 
 static void restore_all(struct engine *en) {
@@ -159,7 +199,7 @@ static size_t prefill_order(struct engine *en, struct ereq **order) {
                 struct ereq *rq = list_entry(it, struct ereq, link);
                 size_t i;
 
-                if (rq->phase != PHASE_PREFILL || atomic_load(&rq->paused))
+                if (rq->phase != PHASE_PREFILL || is_paused(rq))
                         continue;
                 for (i = n; i > 0 && goes_before(rq, order[i - 1], now); i--)
                         order[i] = order[i - 1];
@@ -169,27 +209,55 @@ static size_t prefill_order(struct engine *en, struct ereq **order) {
         return n;
 }
 
+/* Tokens of a step that decoding may have. */
+static size_t decode_share(const struct engine *en, size_t n_prefill) {
+        size_t all = en->o.batch_tokens;
+
+        if (n_prefill == 0)
+                return all;
+        return all > 1 ? all - MAX(all / 4, (size_t)1) : en->count.steps % 2;
+}
+
 static size_t build_batch(struct engine *en, size_t *n_rows) {
         struct ereq *order[ENGINE_MAX_ACTIVE];
+        size_t n = 0, n_prefill = prefill_order(en, order), share = decode_share(en, n_prefill);
         struct list *it, *tmp;
-        size_t n = 0, n_prefill;
 
         list_for_each_safe (it, tmp, &en->active) {
                 struct ereq *rq = list_entry(it, struct ereq, link);
 
                 rq->g.in_batch = 0;
-                if (rq->phase == PHASE_DECODE && !atomic_load(&rq->paused) &&
-                        n < en->o.batch_tokens)
+                if (rq->phase == PHASE_DECODE && !is_paused(rq) && n < share)
                         add_to_batch(en, rq, 1, &n, n_rows);
         }
-        n_prefill = prefill_order(en, order);
         for (size_t i = 0; i < n_prefill && n < en->o.batch_tokens; i++) {
-                uint32_t left = order[i]->g.n_prompt - seq_n_tokens(order[i]->conv->seq);
+                uint32_t left = order[i]->conv->n_all - seq_n_tokens(order[i]->conv->seq);
 
                 add_to_batch(
                         en, order[i], MIN(left, (uint32_t)(en->o.batch_tokens - n)), &n, n_rows);
         }
         return n;
+}
+
+/* What was computed belongs to the sequences; who had a share goes to the end of the line. */
+static void commit_batch(struct engine *en) {
+        struct list *it, *tmp, served;
+
+        list_init(&served);
+        list_for_each_safe (it, tmp, &en->active) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+
+                if (rq->g.in_batch == 0)
+                        continue;
+                seq_commit(rq->conv->seq, rq->g.in_batch);
+                list_unlink(&rq->link);
+                list_append(&served, &rq->link);
+        }
+        while (!list_empty(&served)) {
+                it = served.next;
+                list_unlink(it);
+                list_append(&en->active, it);
+        }
 }
 
 static void update_floor(struct engine *en) {
@@ -206,15 +274,12 @@ static void update_floor(struct engine *en) {
 }
 
 bool sched_step(struct engine *en) {
-        size_t n, n_rows = 0, row = 0, backlog;
+        size_t n, n_rows = 0;
         struct list *it, *tmp;
 
-        pthread_mutex_lock(&en->lock);
-        backlog = en->n_events;
-        pthread_mutex_unlock(&en->lock);
-        if (backlog > MAX_EVENT_BACKLOG)
-                return false;
         sched_cancelled(en);
+        if (event_backlog(en))
+                return false;
         admit(en);
         restore_all(en);
         n = build_batch(en, &n_rows);
@@ -223,19 +288,14 @@ bool sched_step(struct engine *en) {
         model_forward(en->work, en->batch, n);
         en->count.steps++;
         update_floor(en);
-        list_for_each_safe (it, tmp, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-
-                if (rq->g.in_batch > 0)
-                        seq_commit(rq->conv->seq, rq->g.in_batch);
-        }
+        commit_batch(en);
         list_for_each_safe (it, tmp, &en->active) {
                 struct ereq *rq = list_entry(it, struct ereq, link);
                 const float *logits = NULL;
 
                 if (rq->g.in_batch == 0)
                         continue;
-                for (row = 0; row < n_rows; row++)
+                for (size_t row = 0; row < n_rows; row++)
                         if (en->batch_rows[row] == rq)
                                 logits = model_logits(en->work, row);
                 generate_advance(en, rq, logits);

@@ -110,7 +110,7 @@ static int weights_check_kernel(const struct gguf_tensor *t, const char *name, s
 int weights_stack_opt(struct weights *w, struct weights_stack *ret, int layer, const char *name,
         size_t n_in, size_t n_out, size_t n, struct err *e) {
         struct weights_name full = weights_name(layer, name);
-        const struct gguf_tensor *t;
+        const struct gguf_tensor *t = NULL;
         int r;
 
         r = weights_find(w, &t, full.s, n_in, n_out, n, e);
@@ -149,7 +149,7 @@ int weights_mat(struct weights *w, struct kern_mat *ret, int layer, const char *
 
 int weights_table(struct weights *w, struct kern_mat *ret, const char *name, size_t n_in,
         size_t n_out, struct err *e) {
-        const struct gguf_tensor *t;
+        const struct gguf_tensor *t = NULL;
         int r = weights_missing(name, weights_find(w, &t, name, n_in, n_out, 1, e), e);
 
         if (r == 0)
@@ -160,7 +160,7 @@ int weights_table(struct weights *w, struct kern_mat *ret, const char *name, siz
 int weights_vec_opt(struct weights *w, const float **ret, int layer, const char *name, size_t n,
         struct err *e) {
         struct weights_name full = weights_name(layer, name);
-        const struct gguf_tensor *t;
+        const struct gguf_tensor *t = NULL;
         struct weights_vector *v;
         int r;
 

@@ -117,7 +117,7 @@ static int apply(struct store *s, size_t version, struct err *e) {
 }
 
 int store_migrate(struct store *s, const char *path, struct err *e) {
-        int64_t version, app, tables;
+        int64_t version = 0, app = 0, tables = 0;
         int r;
 
         r = read_number(s, "PRAGMA user_version", &version, e);

@@ -131,19 +131,19 @@ static void test_slow_reader_does_not_stall_others(void **state) {
         assert_int_equal(client_open(quick, "quick", NULL, &other), 0);
         /* Much output per token: 500 alternatives each. Nothing of it is read. */
         request = client_say_begin(
-                c, &(struct say){.conv = id, .raw = "Once", .max_tokens = 1000, .logprobs = 500});
+                c, &(struct say){.conv = id, .raw = "Once", .max_tokens = 200, .logprobs = 500});
         for (unsigned i = 0; i < 5; i++) {
                 assert_int_equal(
                         client_say(quick, &(struct say){.conv = other, .raw = "x"}, &o), 0);
                 reply_deinit(&o);
         }
-        assert_true(client_stat(quick, "io_memory_used") < 4 << 20);
+        assert_true(client_stat(quick, "io_memory_used") < 1 << 20);
         /* All of it is there in the end, in order. */
         while (more > 0)
                 more = client_say_next(c, request, &r);
         assert_int_equal(more, 0);
-        assert_int_equal(r.n, 1000);
-        assert_int_equal(r.top.size, 1000 * 500 * 8);
+        assert_int_equal(r.n, 200);
+        assert_int_equal(r.top.size, 200 * 500 * 8);
         reply_deinit(&r);
         client_free(c);
         client_free(quick);

@@ -193,6 +193,28 @@ static void test_reload(void **state) {
         harness_stop(h);
 }
 
+/* Signs of life and status, idle and at work. */
+static void test_watchdog(void **state) {
+        struct harness *h = *state;
+        struct reply r = {};
+        struct client *c;
+        uint64_t id;
+
+        setenv("WATCHDOG_USEC", "150000", 1);
+        harness_start(h, NULL);
+        unsetenv("WATCHDOG_USEC");
+        harness_wait_notify(h, "STATUS=0 conversations loaded");
+        harness_wait_notify(h, "WATCHDOG=1");
+        c = harness_client(h);
+        assert_int_equal(client_open(c, "a", NULL, &id), 0);
+        begin_long(c, id, &r);
+        harness_wait_notify(h, "WATCHDOG=1");
+        harness_wait_notify(h, "STATUS=1 conversations loaded");
+        reply_deinit(&r);
+        client_free(c);
+        harness_stop(h);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_stop_during_generation),
@@ -201,6 +223,7 @@ int main(void) {
                 daemon_test(test_bad_model),
                 daemon_test(test_garbage_register),
                 daemon_test(test_reload),
+                daemon_test(test_watchdog),
         };
 
         return DAEMON_TESTS_MAIN(tests);

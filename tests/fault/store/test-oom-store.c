@@ -90,26 +90,20 @@ static void expect_state(struct store *s, unsigned done) {
                         s, 1, done == 1 || done == 6 ? 0 : 1, done == 1 || done == 6 ? 0 : 100);
 }
 
-/* One failure somewhere in a history; what it hit is asked for again. */
+/* One failure somewhere in the history; what it hit is asked for again. */
 static bool history(struct fixture *f, long at) {
         struct err e = {};
-        bool hit = false;
+        bool failed = false;
         int r;
 
+        fixture_open(f);
         fault_alloc_at(at);
-        r = store_open(&f->s, f->path, &e);
-        if (r < 0) {
-                expect_nomem(r, &e);
-                hit = true;
-                r = store_open(&f->s, f->path, &e);
-        }
-        assert_int_equal(r, 0);
         for (unsigned i = 0; i < N_STEPS; i++) {
                 r = run_step(f->s, i, &e);
                 if (r < 0) {
                         expect_nomem(r, &e);
-                        assert_false(hit);
-                        hit = true;
+                        assert_false(failed);
+                        failed = true;
                         expect_state(f->s, i);
                         r = run_step(f->s, i, &e);
                 }
@@ -118,21 +112,41 @@ static bool history(struct fixture *f, long at) {
                 assert_int_equal(r, 0);
         }
         /* SQLite survives some failures without telling. */
-        hit = fault_alloc_hit();
+        failed = fault_alloc_hit();
         fault_alloc_at(-1);
         expect_state(f->s, N_STEPS);
-        fixture_reopen(f);
-        expect_state(f->s, N_STEPS);
-        return hit;
+        return failed;
 }
 
-static void test_each_allocation(void **state) {
+/* One failure while a new register is made, or an old one is opened. */
+static bool opening(struct fixture *f, long at) {
+        struct err e = {};
+        int r;
+
+        fault_alloc_at(at);
+        r = store_open(&f->s, f->path, &e);
+        if (r < 0) {
+                expect_nomem(r, &e);
+                assert_null(f->s);
+                r = store_open(&f->s, f->path, &e);
+        }
+        assert_int_equal(r, 0);
+        if (fault_alloc_hit()) {
+                fault_alloc_at(-1);
+                assert_int_equal(run_step(f->s, 0, &e), 0);
+                return true;
+        }
+        fault_alloc_at(-1);
+        return false;
+}
+
+static void each_allocation(bool (*f)(struct fixture *, long)) {
         for (long n = 0;; n++) {
                 void *own = NULL;
                 bool hit;
 
                 fixture_setup_closed(&own);
-                hit = history(own, n);
+                hit = f(own, n);
                 fixture_teardown(&own);
                 if (!hit) {
                         assert_true(n > 100);
@@ -141,11 +155,20 @@ static void test_each_allocation(void **state) {
         }
 }
 
+static void test_history(void **state) {
+        each_allocation(history);
+}
+
+static void test_opening(void **state) {
+        each_allocation(opening);
+}
+
 int main(void) {
         static const sqlite3_mem_methods methods = {
                 m_malloc, m_free, m_realloc, m_size, m_roundup, m_init, m_shutdown, NULL};
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_each_allocation),
+                cmocka_unit_test(test_history),
+                cmocka_unit_test(test_opening),
         };
 
         /* Without its page buffers and lookaside, every allocation is counted on its own. */

@@ -186,6 +186,28 @@ static void test_too_long_for_the_peer(void **state) {
         wire_close(&w);
 }
 
+/* A part of a stream that is too long is not left out in silence. */
+static void test_delta_too_long_for_the_peer(void **state) {
+        struct fixture *f = *state;
+        struct engine_logprob top[200] = {};
+        struct wire w;
+        uint64_t id;
+
+        fixture_connect(f, &w);
+        id = wire_send_hello(&w, 1, 1024);
+        proto_message_free(expect_kind(&w, id, CONFAB__V1__EVENT__KIND_HELLO));
+        fixture_send_continue(&w, "Hi", false);
+        fixture_wait_requests(f, 1);
+        fake_emit(&(struct engine_event){.handle = fake.requests[0].r.handle,
+                .kind = ENGINE_DELTA,
+                .delta = {.has_token = true, .n_top = 200, .top = top}});
+        expect_error(&w, 0, "limit", true);
+        assert_true(wire_wait_eof(&w));
+        fixture_wait_peers(f, 0);
+        assert_true(fake.requests[0].cancelled);
+        wire_close(&w);
+}
+
 /* A list that is too long for one message comes in parts. */
 static void test_list_in_parts(void **state) {
         struct fixture *f = *state;
@@ -302,6 +324,7 @@ int main(void) {
                 daemon_test(test_generation),
                 daemon_test(test_conversation),
                 daemon_test(test_too_long_for_the_peer),
+                daemon_test(test_delta_too_long_for_the_peer),
                 daemon_test(test_list_in_parts),
                 daemon_test(test_info_tokens_stats),
                 daemon_test(test_error_codes),

@@ -149,6 +149,7 @@ static void test_clean_stop(void **state) {
         emit_stopped();
         assert_int_equal(daemon_run(f->d, &f->e), 0);
         proto_message_free(expect_kind(&w, id, CONFAB__V1__EVENT__KIND_DONE));
+        expect_error(&w, 0, "shutdown", true);
         assert_true(wire_wait_eof(&w));
         wire_close(&w);
 }

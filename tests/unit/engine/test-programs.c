@@ -19,7 +19,7 @@
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define N_PROGRAMS 8
 #else
-#define N_PROGRAMS 100
+#define N_PROGRAMS 80
 #endif
 
 enum { N_SLOTS = 6, MAX_OPS = 160, MAX_TOKENS = 16, LONGEST = 200 };
@@ -152,8 +152,8 @@ static enum op_kind random_kind(struct program *p) {
                 [OP_CLOSE] = 3,
                 [OP_EVICT] = 10,
                 [OP_WARM] = 5,
-                [OP_RESTART] = 4,
-                [OP_KILL] = 2};
+                [OP_RESTART] = 2,
+                [OP_KILL] = 1};
         uint64_t sum = 0, at;
 
         for (size_t i = 0; i < N_OPS; i++)

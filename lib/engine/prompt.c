@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The beginning of a Continue or Warm: its input becomes tokens that are appended, once (I1), its
+ * parameters are checked, and what it may come to need is bounded before it waits for admission.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/utf8.h"
+#include "engine/internal.h"
+
+static int input_raw(struct engine *en, struct ereq *rq, size_t max, struct err *e) {
+        bool first = rq->conv->n_tokens == 0;
+        struct tok_fragment f = {.text = rq->r.text, .size = rq->r.text_size};
+        int32_t bos = tok_bos(en->tok);
+        int r;
+
+        if (first && tok_add_bos(en->tok) && bos >= 0) {
+                r = tok_ids_append(&rq->input, &bos, 1, e);
+                if (r < 0)
+                        return r;
+        }
+        return tok_encode(en->tok, &f, 1, false, first, max, &rq->input, e);
+}
+
+static int input_tokens(struct engine *en, struct ereq *rq, struct err *e) {
+        for (size_t i = 0; i < rq->r.n_tokens; i++)
+                if (rq->r.tokens[i] < 0 || (uint32_t)rq->r.tokens[i] >= en->info.n_vocab)
+                        return err_set(e, ERR_INVALID,
+                                "token %d at %zu is not in the vocabulary of %u", rq->r.tokens[i],
+                                i, en->info.n_vocab);
+        return tok_ids_append(&rq->input, rq->r.tokens, rq->r.n_tokens, e);
+}
+
+/* Fills rq->input and the roles of the turns. */
+static int make_input(struct engine *en, struct ereq *rq, struct err *e) {
+        struct conv *c = rq->conv;
+        struct gen *g = &rq->g;
+        /* One more than could fit, so that the context error below can count. */
+        size_t max = (size_t)en->info.context + 1;
+        const struct conv_turn *last = c->n_turns ? &c->turns[c->n_turns - 1] : NULL;
+        bool reply = rq->r.max_tokens != 0;
+        int r = 0;
+
+        g->input_turn.start = c->n_tokens;
+        g->reply_turn.role = CHAT_ASSISTANT;
+        g->has_input_turn = rq->r.input != ENGINE_INPUT_NONE;
+        switch (rq->r.input) {
+        case ENGINE_INPUT_MESSAGE:
+                g->input_turn.role = (enum chat_role)rq->r.role;
+                r = chat_append_message(en->chat, conv_chat_state(en, c), g->input_turn.role,
+                        rq->r.text, rq->r.text_size, max, &rq->input, e);
+                g->input_turn.end = c->n_tokens + (uint32_t)rq->input.n;
+                if (r == 0 && reply)
+                        r = chat_append_reply_start(en->chat, max + 64, &rq->input, e);
+                break;
+        case ENGINE_INPUT_RAW:
+        case ENGINE_INPUT_TOKENS:
+                g->input_turn.role = g->reply_turn.role = CHAT_RAW;
+                r = rq->r.input == ENGINE_INPUT_RAW ? input_raw(en, rq, max, e)
+                                                    : input_tokens(en, rq, e);
+                g->input_turn.end = c->n_tokens + (uint32_t)rq->input.n;
+                break;
+        case ENGINE_INPUT_NONE:
+                if (!last || !reply)
+                        return err_set(e, ERR_INVALID,
+                                last ? "nothing to do: no input and max_tokens 0"
+                                     : "the conversation is empty: nothing to continue");
+                g->input_turn.end = c->n_tokens;
+                if (conv_chat_state(en, c) == CHAT_OPEN_SYSTEM)
+                        return err_set(e, ERR_INVALID,
+                                "only a system message was said: nothing to reply to");
+                if (last->role == CHAT_RAW)
+                        g->reply_turn.role = CHAT_RAW;
+                else if (conv_chat_state(en, c) == CHAT_CLOSED)
+                        r = chat_append_reply_start(en->chat, max + 64, &rq->input, e);
+                break;
+        }
+        if (r == -ERR_LIMIT)
+                return err_set(e, ERR_CONTEXT,
+                        "the conversation has %u tokens, and the input alone more than the context "
+                        "of %u",
+                        c->n_tokens, en->info.context);
+        if (r < 0)
+                return r;
+        if (g->has_input_turn && g->input_turn.end == g->input_turn.start)
+                return err_set(e, ERR_INVALID, "the input is empty");
+        return 0;
+}
+
+/* --- parameters --- */
+
+static void params_of(struct sample_params *p, const struct sampling *s) {
+#define TAKE(bit, field)                                                                           \
+        if (s->has & (bit))                                                                        \
+        p->field = s->field
+        TAKE(SAMPLING_TEMPERATURE, temperature);
+        TAKE(SAMPLING_TOP_K, top_k);
+        TAKE(SAMPLING_TOP_P, top_p);
+        TAKE(SAMPLING_MIN_P, min_p);
+        TAKE(SAMPLING_REPETITION, repetition_penalty);
+        TAKE(SAMPLING_PRESENCE, presence_penalty);
+        TAKE(SAMPLING_FREQUENCY, frequency_penalty);
+        TAKE(SAMPLING_LAST_N, penalty_last_n);
+#undef TAKE
+}
+
+static int make_params(struct engine *en, struct ereq *rq, struct err *e) {
+        struct gen *g = &rq->g;
+        struct sampling s = rq->conv->sampling;
+        const int32_t *suppressed;
+        size_t n_suppressed = tok_suppressed(en->tok, &suppressed), n = 0;
+        size_t n_eog = rq->r.ignore_eos ? en->n_eog : 0;
+
+        sampling_merge(&s, &rq->r.sampling);
+        g->params = SAMPLE_PARAMS_DEFAULT;
+        params_of(&g->params, &s);
+        if (s.has & SAMPLING_SEED)
+                g->seed = s.seed;
+        else if (getrandom(&g->seed, sizeof(g->seed), 0) != sizeof(g->seed))
+                return err_set(e, ERR_SYS, "cannot draw a seed");
+        g->params.seed = g->seed;
+        if (!(s.has & SAMPLING_BIASES))
+                s.n_biases = 0;
+        g->biases = calloc(s.n_biases + n_suppressed + n_eog + 1, sizeof(*g->biases));
+        if (!g->biases)
+                return err_set(e, ERR_NOMEM, "no memory for logit biases");
+        for (uint32_t i = 0; i < s.n_biases; i++)
+                g->biases[n++] = (struct sample_bias){s.biases[i].token, s.biases[i].bias};
+        for (size_t i = 0; i < n_suppressed; i++)
+                g->biases[n++] = (struct sample_bias){suppressed[i], -INFINITY};
+        for (size_t i = 0; i < n_eog; i++)
+                g->biases[n++] = (struct sample_bias){en->eog[i], -INFINITY};
+        g->params.biases = g->biases;
+        g->params.n_biases = n;
+        return sample_params_validate(&g->params, en->info.n_vocab, e);
+}
+
+/* How much may be generated, and does it fit at all? */
+static int make_bounds(struct engine *en, struct ereq *rq, struct err *e) {
+        struct gen *g = &rq->g;
+        uint32_t bt = en->info.block_tokens, wanted;
+        size_t n_prompt = (size_t)rq->conv->n_tokens + rq->input.n;
+        size_t capacity = residency_capacity(en);
+        /* One block for the copy of a shared tail. */
+        size_t room = capacity > 1 ? (capacity - 1) * bt : 0;
+
+        wanted = rq->r.max_tokens == ENGINE_UNSET ? en->o.default_max_tokens : rq->r.max_tokens;
+        if (ereq_is_warm(rq))
+                wanted = 0;
+        if (wanted > 0 && n_prompt == 0)
+                return err_set(e, ERR_INVALID, "there is nothing to continue");
+        if (n_prompt + (wanted > 0) > en->info.context)
+                return err_set(e, ERR_CONTEXT,
+                        "the conversation has %u tokens, the input %zu: together %zu of a context "
+                        "of %u",
+                        rq->conv->n_tokens, rq->input.n, n_prompt, en->info.context);
+        if (n_prompt + (wanted > 0) > room)
+                return err_set(e, ERR_LIMIT,
+                        "%zu tokens need more memory than the whole budget of %zu has", n_prompt,
+                        ledger_budget(&en->ledger));
+        g->n_prompt = (uint32_t)n_prompt;
+        g->max_new = MIN(wanted, en->info.context - g->n_prompt);
+        if (g->max_new > room - n_prompt)
+                g->max_new = (uint32_t)(room - n_prompt);
+        g->context_bound = g->max_new < wanted;
+        g->need_blocks = (n_prompt + g->max_new + bt - 1) / bt + 1;
+        return 0;
+}
+
+static int check_stops(const struct engine_request *r, struct err *e) {
+        for (size_t i = 0; i < r->n_stops; i++)
+                if (!r->stops[i][0] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
+                        return err_set(
+                                e, ERR_INVALID, "stop string %zu is empty or not UTF-8", i + 1);
+        return 0;
+}
+
+void generate_start(struct engine *en, struct ereq *rq) {
+        struct conv *c = rq->conv;
+        struct gen *g = &rq->g;
+        struct err e;
+        int r;
+
+        g->n_input_start = c->n_tokens;
+        if (c->foreign_vocab)
+                r = err_set(&e, ERR_STATE,
+                        "the conversation's tokens belong to another model's vocabulary");
+        else
+                r = ereq_is_warm(rq) ? 0 : make_input(en, rq, &e);
+        if (r == 0)
+                r = check_stops(&rq->r, &e);
+        if (r == 0)
+                r = make_params(en, rq, &e);
+        if (r == 0)
+                r = make_bounds(en, rq, &e);
+        if (r == 0)
+                r = conv_reserve_tokens(en, c, g->n_prompt + g->max_new, &e);
+        if (r < 0) {
+                verb_fail(en, rq, &e);
+                return;
+        }
+        if (rq->input.n > 0)
+                memcpy(c->tokens + c->n_tokens, rq->input.ids, rq->input.n * sizeof(*c->tokens));
+        c->n_all = g->n_prompt;
+        g->reply_turn.start = g->input_turn.end;
+        g->has_reply_turn = g->max_new > 0;
+        /* Behind a special token a text starts anew: SPM's own space before its first word isn't
+         * the reply's. */
+        tok_stream_init(&g->stream, en->tok,
+                g->n_prompt > 0 && tok_is_special(en->tok, c->tokens[g->n_prompt - 1]), false);
+        sched_queue(en, rq);
+}

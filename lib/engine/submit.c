@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the loop thread calls: requests are copied, charged to the ledger and to their user, and
+ * entered in the tables; then they are the engine thread's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/internal.h"
+
+static int copy_str(const char **p, struct err *e) {
+        if (!*p)
+                return 0;
+        *p = strdup(*p);
+        return *p ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
+static int copy_bytes(const void **p, size_t n, struct err *e) {
+        char *q = malloc(n + 1);
+
+        if (!q) {
+                *p = NULL;
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        }
+        if (n > 0)
+                memcpy(q, *p, n);
+        q[n] = '\0';
+        *p = q;
+        return 0;
+}
+
+/* Replace every borrowed pointer by an owned copy. All are replaced or NULL afterwards, also on
+ * failure. */
+static int copy_request(struct engine_request *r, struct err *e) {
+        const void *tokens = r->tokens;
+        int a = 0, b;
+
+        b = copy_str(&r->conv_name, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->name, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->system, e);
+        a = b < 0 ? b : a;
+        b = copy_bytes(&r->text, r->text_size, e);
+        a = b < 0 ? b : a;
+        b = copy_bytes(&tokens, r->n_tokens * sizeof(*r->tokens), e);
+        r->tokens = tokens;
+        a = b < 0 ? b : a;
+        for (size_t i = 0; i < r->n_stops; i++) {
+                b = copy_str(&r->stops[i], e);
+                a = b < 0 ? b : a;
+        }
+        return a;
+}
+
+static size_t request_size(const struct engine_request *r) {
+        size_t n = sizeof(struct ereq) + sizeof(struct event_node);
+
+        n += r->conv_name ? strlen(r->conv_name) : 0;
+        n += r->name ? strlen(r->name) : 0;
+        n += r->system ? strlen(r->system) * (1 + sizeof(int32_t)) : 0;
+        /* Text becomes at most one token per byte. */
+        n += r->text_size * (1 + sizeof(int32_t)) + r->n_tokens * 2 * sizeof(int32_t);
+        for (size_t i = 0; i < r->n_stops; i++)
+                n += strlen(r->stops[i]);
+        return n;
+}
+
+static int check_request(const struct engine_request *r, struct err *e) {
+        /* (uid_t)-1 is nobody, and the register's word for everybody. */
+        if (r->uid == STORE_UID_ANY)
+                return err_set(e, ERR_INVALID, "no user has the number %u", r->uid);
+        if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)
+                return err_set(e, ERR_INVALID, "a request needs a handle and a verb");
+        if (r->n_stops > ENGINE_MAX_STOPS)
+                return err_set(e, ERR_INVALID, "at most %d stop strings", ENGINE_MAX_STOPS);
+        for (size_t i = 0; i < r->n_stops; i++)
+                if (!r->stops[i])
+                        return err_set(e, ERR_INVALID, "stop string %zu is missing", i + 1);
+        if (r->n_logprobs > ENGINE_MAX_LOGPROBS)
+                return err_set(e, ERR_INVALID, "at most %d log-probabilities per token",
+                        ENGINE_MAX_LOGPROBS);
+        if (r->sampling.n_biases > SAMPLING_MAX_BIASES)
+                return err_set(e, ERR_INVALID, "at most %d logit biases", SAMPLING_MAX_BIASES);
+        if ((r->text_size > 0 && !r->text) || (r->n_tokens > 0 && !r->tokens))
+                return err_set(e, ERR_INVALID, "a size without its data");
+        if (r->text_size > SIZE_MAX / 16 || r->n_tokens > SIZE_MAX / 64)
+                return err_set(e, ERR_LIMIT, "impossible size of a request");
+        if (r->input > ENGINE_INPUT_TOKENS)
+                return err_set(e, ERR_INVALID, "unknown kind %d of input", (int)r->input);
+        if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
+                return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
+        return 0;
+}
+
+/* Under the lock: quotas, then enter the tables. */
+static int enter(struct engine *en, struct ereq *rq, struct err *e) {
+        struct usage *u;
+        int r;
+
+        if (en->stop_asked)
+                return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
+        if (en->n_requests >= en->o.max_queued)
+                return err_set(e, ERR_LIMIT, "%u requests are in flight already", en->o.max_queued);
+        u = map_get_u64(en->usage, rq->r.uid);
+        if (!u) {
+                u = calloc(1, sizeof(*u));
+                if (!u || map_add_u64(en->usage, rq->r.uid, u, e) < 0) {
+                        free(u);
+                        return err_set(e, ERR_NOMEM, "no memory for a request");
+                }
+                u->uid = rq->r.uid;
+                u->served = atomic_load(&en->served_floor);
+        }
+        if (u->n_requests >= en->o.max_requests_per_uid)
+                return err_set(e, ERR_LIMIT, "user %u has %u requests in flight, the limit", u->uid,
+                        u->n_requests);
+        r = map_add_u64(en->by_handle, rq->r.handle, rq, e);
+        if (r == 0) {
+                rq->usage = u;
+                u->n_requests++;
+                en->n_requests++;
+                list_append(&en->requests, &rq->all);
+                list_append(&en->inbox, &rq->link);
+                en->signalled = true;
+                pthread_cond_signal(&en->wake);
+                return 0;
+        }
+        if (u->n_requests == 0) {
+                map_remove_u64(en->usage, u->uid);
+                free(u);
+        }
+        return r > 0 ? err_set(e, ERR_INVALID, "a request with this handle is in flight") : r;
+}
+
+int engine_submit(struct engine *en, const struct engine_request *r, struct err *e) {
+        struct ereq *rq = NULL;
+        size_t size = 0;
+        int k = check_request(r, e);
+
+        if (k < 0)
+                return k;
+        size = request_size(r);
+        if (ledger_reserve(&en->req_ledger, size) != 0)
+                return err_set(e, ERR_LIMIT,
+                        "the memory budget has no room for a request of %zu bytes", size);
+        rq = calloc(1, sizeof(*rq));
+        if (!rq) {
+                ledger_release(&en->req_ledger, size);
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        }
+        rq->r = *r;
+        rq->charged = size;
+        rq->t_submitted = clock_monotonic_usec();
+        list_init(&rq->link);
+        list_init(&rq->all);
+        list_init(&rq->followers);
+        k = copy_request(&rq->r, e);
+        rq->error = event_new(r->handle, ENGINE_ERROR, true);
+        if (k == 0 && !rq->error)
+                k = err_set(e, ERR_NOMEM, "no memory for a request");
+        if (k == 0) {
+                pthread_mutex_lock(&en->lock);
+                k = enter(en, rq, e);
+                pthread_mutex_unlock(&en->lock);
+        }
+        if (k < 0) {
+                ledger_release(&en->req_ledger, size);
+                ereq_free(rq);
+        }
+        return k;
+}
+
+void engine_cancel(struct engine *en, uint64_t handle) {
+        struct ereq *rq;
+
+        pthread_mutex_lock(&en->lock);
+        rq = map_get_u64(en->by_handle, handle);
+        if (rq) {
+                atomic_store(&rq->cancel, true);
+                en->signalled = true;
+                pthread_cond_signal(&en->wake);
+        }
+        pthread_mutex_unlock(&en->lock);
+}
+
+void engine_pause(struct engine *en, uint64_t handle, bool pause) {
+        struct ereq *rq;
+
+        pthread_mutex_lock(&en->lock);
+        rq = map_get_u64(en->by_handle, handle);
+        if (rq) {
+                atomic_store(&rq->paused, pause);
+                en->signalled = true;
+                pthread_cond_signal(&en->wake);
+        }
+        pthread_mutex_unlock(&en->lock);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
+ * requests runs on it (open, say, evict, say again with a restore, fork, rewind, warm, get, close).
+ * Each request ends once, well or with an error; afterwards the engine does its work as ever, and
+ * when the conversations are closed nothing is left. Not every n is tried, to be done in seconds.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault/fault.h"
+#include "unit/engine/rig.h"
+#include "util/test.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RUNS 40
+#else
+#define RUNS 300
+#endif
+
+static struct answer A, B, expected;
+
+static const char QUESTION[] = "My name is Ada, and I live in a green house near the river.";
+
+/* Requests that may fail; nothing here allocates but the engine. */
+static void requests(struct erig *r) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .name = "oom", .system = "Be kind."};
+        uint64_t c, d = 0;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        q = erig_say_request(c, QUESTION, 6);
+        q.stops[0] = "no such text";
+        q.n_stops = 1;
+        q.n_logprobs = 2;
+        erig_do(r, &q, &A);
+        q = (struct engine_request){.verb = ENGINE_FORK, .conv_id = c, .at_turn = ENGINE_UNSET};
+        if (erig_do(r, &q, &A) == ENGINE_CONV)
+                d = A.conv.id;
+        erig_simple(r, ENGINE_EVICT, c, &A);
+        if (d)
+                erig_simple(r, ENGINE_EVICT, d, &A);
+        q = erig_say_request(c, "And you?", 4);
+        erig_do(r, &q, &A);
+        if (d)
+                erig_simple(r, ENGINE_WARM, d, &A);
+        q = (struct engine_request){.verb = ENGINE_GET, .conv_id = c, .want_turns = true};
+        erig_do(r, &q, &A);
+        q = (struct engine_request){
+                .verb = ENGINE_TOKENIZE, .text = "a few words", .text_size = 11};
+        erig_do(r, &q, &A);
+        q = (struct engine_request){
+                .verb = ENGINE_REWIND, .conv_id = c, .at_turn = ENGINE_UNSET, .drop_turns = 1};
+        erig_do(r, &q, &A);
+        erig_simple(r, ENGINE_EVICT, c, &A);
+        erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
+/* Close whatever has come to be, up to one that is made for it: ids rise. */
+static void close_all(struct erig *r) {
+        static uint64_t closed; /* of this engine */
+        uint64_t last = erig_new(r, NULL, NULL);
+
+        if (last <= closed)
+                closed = 0;
+        while (closed < last) {
+                erig_simple(r, ENGINE_CLOSE, ++closed, &A);
+                if (A.kind == ENGINE_ERROR && A.err.code != ERR_NOT_FOUND)
+                        fail_msg("close: %s", A.err.msg);
+        }
+        erig_check_empty(r);
+        assert_int_equal(erig_stat(r, "requests_active"), 0);
+        assert_int_equal(erig_stat(r, "requests_queued"), 0);
+}
+
+static void healthy(struct erig *r) {
+        uint64_t c = erig_new(r, NULL, NULL);
+
+        erig_say(r, c, QUESTION, 6, &B);
+        answer_same(&B, &expected);
+        erig_simple(r, ENGINE_EVICT, c, &B);
+        assert_int_equal(B.conv.residency, ENGINE_SPILLED);
+        close_all(r);
+        erig_check_budget(r);
+}
+
+/* How many allocations the requests make, to spread the runs over them. */
+static long count(struct erig *r) {
+        long n = 1;
+
+        for (;; n *= 2) {
+                fault_alloc_at(n);
+                requests(r);
+                if (!fault_alloc_hit())
+                        break;
+                fault_alloc_at(-1);
+                close_all(r);
+        }
+        fault_alloc_at(-1);
+        close_all(r);
+        return n;
+}
+
+static void run_requests(void (*arm)(long n), long runs) {
+        struct engine_options o = erig_options(8 << 20);
+        struct erig r;
+        long end, step;
+
+        erig_open(&r, &o);
+        r.silence_msec = 20000;
+        end = count(&r);
+        step = end / runs > 1 ? end / runs : 1;
+        /* The first ones one by one: most of the engine's own are among them. */
+        for (long n = 0; n < end; n += n < runs / 2 ? 1 : step) {
+                arm(n);
+                requests(&r);
+                fault_alloc_at(-1);
+                healthy(&r);
+        }
+        erig_close(&r);
+}
+
+static void test_requests(void **state) {
+        erig_need_model();
+        run_requests(fault_alloc_at, RUNS);
+}
+
+/* From the n-th on none succeeds. */
+static void test_requests_without_memory(void **state) {
+        erig_need_model();
+        run_requests(fault_alloc_from, RUNS / 3);
+}
+
+static void test_open(void **state) {
+        struct engine_options o = erig_options(8 << 20);
+        struct engine *en = NULL;
+        struct err e;
+        struct erig r;
+        long n, step = 1;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        erig_stop(&r, true);
+        for (n = 0;; n += step) {
+                int k, hit;
+
+                if (n > 40)
+                        step = n / 8;
+                fault_alloc_at(n);
+                k = engine_open(&en, &r.o, &e);
+                hit = fault_alloc_hit();
+                fault_alloc_at(-1);
+                if (k < 0) {
+                        assert_true(hit);
+                        assert_null(en);
+                        assert_int_equal(e.code, -k);
+                        continue;
+                }
+                en = engine_free(en);
+                if (!hit)
+                        break;
+        }
+        erig_start(&r);
+        healthy(&r);
+        erig_close(&r);
+}
+
+static int setup(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+
+        if (!erig_model())
+                return 0;
+        erig_open(&r, &o);
+        erig_say(&r, erig_new(&r, NULL, NULL), QUESTION, 6, &expected);
+        erig_close(&r);
+        return 0;
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_requests),
+                cmocka_unit_test(test_requests_without_memory),
+                cmocka_unit_test(test_open),
+        };
+
+        return cmocka_run_group_tests(tests, setup, NULL);
+}
