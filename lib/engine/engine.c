@@ -122,7 +122,7 @@ static void *engine_main(void *arg) {
                         break;
                 sleep = !en->again;
         }
-        event_send(en, TAKE_PTR(en->stopped));
+        engine_event_send(en, TAKE_PTR(en->stopped));
         return NULL;
 }
 
@@ -277,7 +277,7 @@ static void adopt_records(struct engine *en, const struct store_gone *records) {
                 return;
         err_set(&why, first.code, "%zu of %zu spill records cannot be used, the first: %s", n_bad,
                 records->n, first.msg);
-        event_log(en, LOG_WARNING, &why);
+        engine_event_log(en, LOG_WARNING, &why);
 }
 
 /* Register and spill files must agree: adopt what the register knows, sweep the rest. */
@@ -307,7 +307,7 @@ static int open_state(struct engine *en, struct err *e) {
         store_gone_deinit(&records);
         /* A file that can't be swept only takes up space: no reason not to start (I1). */
         if (spill_sweep(en->spill, NULL, &why) < 0)
-                event_log(en, LOG_WARNING, &why);
+                engine_event_log(en, LOG_WARNING, &why);
         return 0;
 }
 
@@ -391,7 +391,7 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         en->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         en->model_path = strdup(o->model_path);
         en->state_dir = strdup(o->state_dir);
-        en->stopped = event_new(0, ENGINE_STOPPED, false);
+        en->stopped = engine_event_new(0, ENGINE_STOPPED, false);
         if (en->event_fd < 0)
                 r = err_set(e, ERR_SYS, "cannot make an eventfd");
         else if (!en->model_path || !en->state_dir || !en->stopped)

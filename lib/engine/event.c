@@ -9,7 +9,7 @@
 #define MAX_BACKLOG 8192
 #define MAX_BACKLOG_SIZE ((size_t)16 << 20)
 
-struct event_node *event_new(uint64_t handle, enum engine_event_kind kind, bool final) {
+struct event_node *engine_event_new(uint64_t handle, enum engine_event_kind kind, bool final) {
         struct event_node *n = calloc(1, sizeof(*n));
 
         if (!n)
@@ -34,7 +34,7 @@ static size_t event_size(const struct engine_event *ev) {
         return n;
 }
 
-void event_send(struct engine *en, struct event_node *n) {
+void engine_event_send(struct engine *en, struct event_node *n) {
         uint64_t one = 1;
         bool first;
 
@@ -68,17 +68,17 @@ void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t tok
                         sizeof(out->text));
 }
 
-void event_log(struct engine *en, int level, const struct err *e) {
-        struct event_node *n = event_new(0, ENGINE_LOG, false);
+void engine_event_log(struct engine *en, int level, const struct err *e) {
+        struct event_node *n = engine_event_new(0, ENGINE_LOG, false);
 
         if (!n)
                 return; /* a log line is not worth more than memory */
         n->ev.err = *e;
         n->ev.log_level = level;
-        event_send(en, n);
+        engine_event_send(en, n);
 }
 
-int event_conv(struct engine_conv *out, const struct store_conv *sc) {
+int engine_event_conv(struct engine_conv *out, const struct store_conv *sc) {
         char *name = strdup(sc->name);
 
         if (!name)

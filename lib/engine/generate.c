@@ -32,7 +32,7 @@ void gen_deinit(struct gen *g) {
 /* --- events --- */
 
 static void send_accepted(struct engine *en, struct ereq *rq) {
-        struct event_node *n = event_new(rq->r.handle, ENGINE_ACCEPTED, false);
+        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_ACCEPTED, false);
         struct gen *g = &rq->g;
 
         if (!n)
@@ -43,7 +43,7 @@ static void send_accepted(struct engine *en, struct ereq *rq) {
         n->ev.accepted.n_ram = g->n_ram;
         n->ev.accepted.n_disk = g->n_disk;
         n->ev.accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk;
-        event_send(en, n);
+        engine_event_send(en, n);
 }
 
 static void send_progress(struct engine *en, struct ereq *rq) {
@@ -56,12 +56,12 @@ static void send_progress(struct engine *en, struct ereq *rq) {
                 seq_n_tokens(rq->conv->seq) < g->n_ram + g->n_disk)
                 return;
         g->t_last_progress = now;
-        n = event_new(rq->r.handle, ENGINE_PROGRESS, false);
+        n = engine_event_new(rq->r.handle, ENGINE_PROGRESS, false);
         if (!n)
                 return;
         n->ev.progress.total = g->n_prompt - g->n_ram - g->n_disk;
         n->ev.progress.done = seq_n_tokens(rq->conv->seq) - g->n_ram - g->n_disk;
-        event_send(en, n);
+        engine_event_send(en, n);
 }
 
 static int fill_logprobs(struct engine *en, struct ereq *rq, struct engine_event *ev, int32_t token,
@@ -96,7 +96,7 @@ static int send_delta(
                 return 0;
         if (n > 0 && buf_append(&g->text, g->held.data, n) < 0)
                 return -ERR_NOMEM;
-        node = event_new(rq->r.handle, ENGINE_DELTA, false);
+        node = engine_event_new(rq->r.handle, ENGINE_DELTA, false);
         if (!node)
                 return -ERR_NOMEM;
         node->ev.delta.text = malloc(n + 1);
@@ -114,7 +114,7 @@ static int send_delta(
                         goto fail;
         }
         buf_consume(&g->held, n);
-        event_send(en, node);
+        engine_event_send(en, node);
         return 0;
 fail:
         engine_event_free(&node->ev);
@@ -323,7 +323,7 @@ static void commit_run(struct engine *en, struct job *j) {
 
 static struct event_node *done_event(struct ereq *rq) {
         struct gen *g = &rq->g;
-        struct event_node *n = event_new(rq->r.handle, ENGINE_DONE, true);
+        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_DONE, true);
         uint64_t now = clock_monotonic_usec();
 
         if (!n)

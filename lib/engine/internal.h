@@ -141,6 +141,7 @@ struct ereq {
         struct usage *usage;
         struct event_node *error;  /* its final event should it fail */
         struct event_node *answer; /* made by a job */
+        uint64_t loading;          /* the conversation that its job loads */
         struct list followers;     /* requests that wait until this one has loaded a conversation */
         uint64_t t_submitted;
         uint64_t order;
@@ -257,17 +258,17 @@ struct event_node {
         size_t size; /* bytes, once sent */
 };
 /* A blank event for a request; NULL without memory. */
-struct event_node *event_new(uint64_t handle, enum engine_event_kind kind, bool final);
+struct event_node *engine_event_new(uint64_t handle, enum engine_event_kind kind, bool final);
 /* Hand it to the loop thread. */
-void event_send(struct engine *en, struct event_node *n);
+void engine_event_send(struct engine *en, struct event_node *n);
 /* More events wait than the loop thread should ever leave lying: produce no more. */
 bool event_backlog(struct engine *en);
 /* The token's text, cut to fit. */
 void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t token);
-void event_log(struct engine *en, int level, const struct err *e);
+void engine_event_log(struct engine *en, int level, const struct err *e);
 /* Copy of a register row as an event's conversation; residency is added by conv_fill_residency().
  */
-int event_conv(struct engine_conv *out, const struct store_conv *sc);
+int engine_event_conv(struct engine_conv *out, const struct store_conv *sc);
 
 /* Everything from @from to @to, which need not be initialised. */
 static inline void list_move_all(struct list *to, struct list *from) {

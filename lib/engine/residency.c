@@ -161,7 +161,7 @@ static void drop_all(struct engine *en, struct conv *c) {
 static void log_write_failure(struct engine *en, const struct evict_job *ej) {
         if (ej->write_failed) {
                 if (!en->spill_refused || ej->write_err.code != ERR_LIMIT)
-                        event_log(en, LOG_WARNING, &ej->write_err);
+                        engine_event_log(en, LOG_WARNING, &ej->write_err);
                 en->count.spill_failures++;
         }
         en->spill_refused = ej->write_failed && ej->write_err.code == ERR_LIMIT;
@@ -193,7 +193,7 @@ static void evict_done(struct engine *en, struct job *j) {
         struct conv *c = ej->c;
 
         if (j->r < 0)
-                event_log(en, LOG_WARNING, &j->err);
+                engine_event_log(en, LOG_WARNING, &j->err);
         log_write_failure(en, ej);
         for (size_t i = 0; i < ej->n; i++) {
                 struct evict_item *it = &ej->items[i];

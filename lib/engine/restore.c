@@ -31,7 +31,7 @@ static void unlink_done(struct engine *en, struct job *j) {
         struct unlink_job *uj = container_of(j, struct unlink_job, job);
 
         if (j->r < 0 && j->r != -ERR_NOT_FOUND)
-                event_log(en, LOG_WARNING, &j->err);
+                engine_event_log(en, LOG_WARNING, &j->err);
         residency_io_over(en, uj->c);
         free(uj);
 }
@@ -167,7 +167,7 @@ static void restore_done(struct engine *en, struct job *j) {
                         en->count.blocks_restored++;
                         continue;
                 }
-                event_log(en, LOG_WARNING, &j->err);
+                engine_event_log(en, LOG_WARNING, &j->err);
                 en->count.restore_failures++;
                 cut_damaged(en, c, it->index);
                 break;

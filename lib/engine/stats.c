@@ -76,7 +76,7 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
 }
 
 void stats_answer(struct engine *en, struct ereq *rq) {
-        struct event_node *n = event_new(rq->r.handle, ENGINE_STATS_RESULT, true);
+        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_STATS_RESULT, true);
         struct figures f;
         struct err e;
 

@@ -157,7 +157,7 @@ int engine_submit(struct engine *en, const struct engine_request *r, struct err 
         list_init(&rq->all);
         list_init(&rq->followers);
         k = copy_request(&rq->r, e);
-        rq->error = event_new(r->handle, ENGINE_ERROR, true);
+        rq->error = engine_event_new(r->handle, ENGINE_ERROR, true);
         if (k == 0 && !rq->error)
                 k = err_set(e, ERR_NOMEM, "no memory for a request");
         if (k == 0) {

@@ -55,7 +55,7 @@ static int fill_turns(struct ereq *rq, struct engine_conv *out) {
 }
 
 void verb_finish_conv(struct engine *en, struct ereq *rq) {
-        struct event_node *n = event_new(rq->r.handle, ENGINE_CONV, true);
+        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_CONV, true);
         struct err e;
 
         err_set(&e, ERR_NOMEM, "no memory for the answer; the request was carried out");
@@ -63,7 +63,7 @@ void verb_finish_conv(struct engine *en, struct ereq *rq) {
                 verb_fail(en, rq, &e);
                 return;
         }
-        if (event_conv(&n->ev.conv, &rq->sc) < 0 || fill_turns(rq, &n->ev.conv) < 0) {
+        if (engine_event_conv(&n->ev.conv, &rq->sc) < 0 || fill_turns(rq, &n->ev.conv) < 0) {
                 engine_event_free(&n->ev);
                 verb_fail(en, rq, &e);
                 return;
@@ -157,7 +157,7 @@ static void list_done(struct engine *en, struct job *j) {
                 return;
         }
         err_set(&e, ERR_NOMEM, "no memory for a list");
-        n = event_new(rq->r.handle, ENGINE_CONVS, true);
+        n = engine_event_new(rq->r.handle, ENGINE_CONVS, true);
         if (!n) {
                 verb_fail(en, rq, &e);
                 return;
@@ -167,7 +167,7 @@ static void list_done(struct engine *en, struct job *j) {
         for (size_t i = 0; n->ev.convs.convs && i < MIN(rq->n_list, (size_t)rq->r.limit); i++) {
                 struct engine_conv *out = &n->ev.convs.convs[i];
 
-                if (event_conv(out, &rq->list[i].sc) < 0)
+                if (engine_event_conv(out, &rq->list[i].sc) < 0)
                         break;
                 fill_residency(en, &rq->list[i].sc, rq->list[i].disk_size, out);
                 n->ev.convs.n++;
@@ -197,7 +197,7 @@ static void tokenize_run(struct engine *en, struct job *j) {
                 j->r = tok_encode(en->tok, &f, 1, false, true, 0, &rq->input, &j->err);
         if (j->r < 0)
                 return;
-        n = rq->answer = event_new(rq->r.handle, ENGINE_TOKENS, true);
+        n = rq->answer = engine_event_new(rq->r.handle, ENGINE_TOKENS, true);
         if (n) {
                 n->ev.tokens.n = rq->input.n;
                 n->ev.tokens.ids = calloc(rq->input.n + 1, sizeof(int32_t));
@@ -232,7 +232,7 @@ static const char *clean(const char *s) {
 }
 
 void verb_model_info(struct engine *en, struct ereq *rq) {
-        struct event_node *n = event_new(rq->r.handle, ENGINE_INFO, true);
+        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_INFO, true);
         const struct model_info *i = &en->info;
         struct err e;
 

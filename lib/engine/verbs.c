@@ -89,7 +89,7 @@ static void forget(struct engine *en, struct ereq *rq) {
 void verb_finish(struct engine *en, struct ereq *rq, struct event_node *n) {
         /* First let go, then tell: whoever sees the event may ask for the conversation at once. */
         forget(en, rq);
-        event_send(en, n);
+        engine_event_send(en, n);
 }
 
 void verb_fail(struct engine *en, struct ereq *rq, const struct err *e) {
@@ -191,7 +191,7 @@ struct ereq *verb_loading(struct engine *en, uint64_t id) {
         list_for_each (it, &en->loading) {
                 struct ereq *rq = list_entry(it, struct ereq, link);
 
-                if (rq->sc.id == id)
+                if (rq->loading == id)
                         return rq;
         }
         return NULL;
@@ -211,6 +211,7 @@ static void find_conv(struct engine *en, struct ereq *rq) {
                 rq->phase = PHASE_PARKED;
                 list_append(&loader->followers, &rq->link);
         } else {
+                rq->loading = rq->sc.id;
                 list_append(&en->loading, &rq->link);
                 verb_submit(en, rq, load_run, load_done);
         }
@@ -264,7 +265,7 @@ static void resolve_done(struct engine *en, struct job *j) {
 }
 
 void verb_finish_empty(struct engine *en, struct ereq *rq) {
-        struct event_node *n = event_new(rq->r.handle, ENGINE_EMPTY, true);
+        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_EMPTY, true);
         struct err e;
 
         if (n) {

@@ -154,14 +154,13 @@ static void say_text(char *buf, size_t n, int conv, int round) {
 
 /* Many conversations in a pool for a few: same bits as with room for all, never over the budget. */
 static void test_small_pool(void **state) {
-        enum { N = 12, ROUNDS = 3 };
+        enum { N = ERIG_ROUNDS(12, 6), ROUNDS = ERIG_ROUNDS(3, 2) };
         static struct answer wide[N][ROUNDS];
         char text[128];
 
         erig_need_model();
         for (int small = 0; small < 2; small++) {
-                struct engine_options o =
-                        erig_options(small ? (uint64_t)3 << 20 : (uint64_t)256 << 20);
+                struct engine_options o = erig_options(small ? erig_pool(14) : (uint64_t)256 << 20);
                 struct erig r;
                 uint64_t c[N];
 
@@ -185,15 +184,14 @@ static void test_small_pool(void **state) {
 
 /* All at once: the same bits as one after another, in a pool that can't hold them together. */
 static void test_together(void **state) {
-        enum { N = 10 };
+        enum { N = ERIG_ROUNDS(10, 6) };
         static struct answer alone[N], together[N];
         struct engine_request q[N];
         char texts[N][128];
 
         erig_need_model();
         for (int all = 0; all < 2; all++) {
-                struct engine_options o =
-                        erig_options(all ? (uint64_t)3 << 20 : (uint64_t)256 << 20);
+                struct engine_options o = erig_options(all ? erig_pool(14) : (uint64_t)256 << 20);
                 struct erig r;
 
                 o.batch_tokens = all ? 48 : 256;
