@@ -15,8 +15,7 @@
 
 #define MAX_ROW 4096
 
-static inline float from_bf16(uint16_t x)
-{
+static inline float from_bf16(uint16_t x) {
         uint32_t bits = (uint32_t)x << 16;
         float f;
 
@@ -24,8 +23,7 @@ static inline float from_bf16(uint16_t x)
         return f;
 }
 
-static inline uint16_t to_bf16(float f)
-{
+static inline uint16_t to_bf16(float f) {
         uint32_t bits;
 
         memcpy(&bits, &f, sizeof(bits));
@@ -33,9 +31,8 @@ static inline uint16_t to_bf16(float f)
 }
 
 /* y = x / rms(x) * w; rstd is kept for the way back. */
-void rms_forward(const float *x, const float *w, uint16_t *y, float *rstd, int64_t n, int64_t d,
-                 float eps)
-{
+void rms_forward(
+        const float *x, const float *w, uint16_t *y, float *rstd, int64_t n, int64_t d, float eps) {
         for (int64_t i = 0; i < n; i++) {
                 const float *xi = x + i * d;
                 float sum = 0;
@@ -50,8 +47,7 @@ void rms_forward(const float *x, const float *w, uint16_t *y, float *rstd, int64
 }
 
 void rms_backward(const uint16_t *dy, const float *x, const float *w, const float *rstd, float *dx,
-                  float *dw, int64_t n, int64_t d)
-{
+        float *dw, int64_t n, int64_t d) {
         for (int64_t i = 0; i < n; i++) {
                 const float *xi = x + i * d;
                 const uint16_t *g = dy + i * d;
@@ -70,8 +66,7 @@ void rms_backward(const uint16_t *dy, const float *x, const float *w, const floa
 }
 
 /* gu is [n][2f], gate then up; y = silu(gate) * up. */
-void swiglu_forward(const uint16_t *gu, uint16_t *y, int64_t n, int64_t f)
-{
+void swiglu_forward(const uint16_t *gu, uint16_t *y, int64_t n, int64_t f) {
         for (int64_t i = 0; i < n; i++) {
                 const uint16_t *g = gu + i * 2 * f, *u = g + f;
 
@@ -83,8 +78,7 @@ void swiglu_forward(const uint16_t *gu, uint16_t *y, int64_t n, int64_t f)
         }
 }
 
-void swiglu_backward(const uint16_t *dy, const uint16_t *gu, uint16_t *dgu, int64_t n, int64_t f)
-{
+void swiglu_backward(const uint16_t *dy, const uint16_t *gu, uint16_t *dgu, int64_t n, int64_t f) {
         for (int64_t i = 0; i < n; i++) {
                 const uint16_t *g = gu + i * 2 * f, *u = g + f;
                 uint16_t *dg = dgu + i * 2 * f, *du = dg + f;
@@ -101,8 +95,7 @@ void swiglu_backward(const uint16_t *dy, const uint16_t *gu, uint16_t *dgu, int6
 
 /* Rotates the pairs (2i, 2i+1) of one head by the angles of its position. */
 static void rotate(const uint16_t *in, uint16_t *out, const float *c, const float *s, int64_t half,
-                   float sign)
-{
+        float sign) {
         for (int64_t i = 0; i < half; i++) {
                 float a = from_bf16(in[2 * i]), b = from_bf16(in[2 * i + 1]), si = sign * s[i];
 
@@ -113,9 +106,7 @@ static void rotate(const uint16_t *in, uint16_t *out, const float *c, const floa
 
 /* qkv [b][t][h + 2k][hd] -> q [b][h][t][hd], k and v [b][k][t][hd], with rotary positions. */
 void split_forward(const uint16_t *qkv, const float *cosine, const float *sine, uint16_t *q,
-                   uint16_t *k, uint16_t *v, int64_t nb, int64_t nt, int64_t nh, int64_t nk,
-                   int64_t hd)
-{
+        uint16_t *k, uint16_t *v, int64_t nb, int64_t nt, int64_t nh, int64_t nk, int64_t hd) {
         int64_t half = hd / 2;
 
         for (int64_t b = 0; b < nb; b++)
@@ -133,9 +124,8 @@ void split_forward(const uint16_t *qkv, const float *cosine, const float *sine, 
 }
 
 void split_backward(const uint16_t *dq, const float *dk, const float *dv, const float *cosine,
-                    const float *sine, uint16_t *dqkv, int64_t nb, int64_t nt, int64_t nh,
-                    int64_t nk, int64_t hd)
-{
+        const float *sine, uint16_t *dqkv, int64_t nb, int64_t nt, int64_t nh, int64_t nk,
+        int64_t hd) {
         int64_t half = hd / 2;
         uint16_t row[1024];
 
@@ -164,8 +154,7 @@ void split_backward(const uint16_t *dq, const float *dk, const float *dv, const 
 
 /* In place: rows of scores [n][rows][cols]; row r stands at position first + r % chunk. */
 void softmax_forward(uint16_t *scores, int64_t n, int64_t rows, int64_t cols, int64_t first,
-                     int64_t chunk, float scale)
-{
+        int64_t chunk, float scale) {
         float e[MAX_ROW];
 
         for (int64_t i = 0; i < n * rows; i++) {
@@ -191,8 +180,7 @@ void softmax_forward(uint16_t *scores, int64_t n, int64_t rows, int64_t cols, in
 
 /* In place: dp becomes the gradient of the unscaled scores. */
 void softmax_backward(const uint16_t *p, uint16_t *dp, int64_t n, int64_t rows, int64_t cols,
-                      int64_t first, int64_t chunk, float scale)
-{
+        int64_t first, int64_t chunk, float scale) {
         for (int64_t i = 0; i < n * rows; i++) {
                 const uint16_t *pi = p + i * cols;
                 uint16_t *di = dp + i * cols;
@@ -208,9 +196,8 @@ void softmax_backward(const uint16_t *p, uint16_t *dp, int64_t n, int64_t rows, 
 }
 
 /* In place: logits [n][v] become the gradient of the weighted sum of losses, which is returned. */
-float cross_entropy(uint16_t *logits, const int64_t *targets, const float *weights, int64_t n,
-                    int64_t v)
-{
+float cross_entropy(
+        uint16_t *logits, const int64_t *targets, const float *weights, int64_t n, int64_t v) {
         static float e[65536];
         double total = 0;
 

@@ -142,8 +142,9 @@ static int load_model(struct engine *en, struct err *e) {
                                   ? (unsigned)CPU_COUNT(&cpus)
                                   : 1;
         r = gguf_open(&en->gguf, en->model_path, e);
-        if (r == 0)
-                r = kern_new(&en->kern, threads, isa, e);
+        if (r < 0)
+                return r; /* it names the file itself */
+        r = kern_new(&en->kern, threads, isa, e);
         if (r == 0)
                 r = model_open(&en->model, en->gguf, &mo, e);
         if (r == 0)

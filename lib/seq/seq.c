@@ -193,7 +193,7 @@ int seq_reserve(struct seq *s, uint32_t n, struct err *e) {
         if (r < 0)
                 return r;
         /* Behind the end of the table nobody sees what a failure may leave. */
-        r = seq_pool_take(s->pool, s->blocks + s->n_blocks, n_take, e);
+        r = seq_pool_take(s->pool, n_take ? s->blocks + s->n_blocks : NULL, n_take, e);
         if (r)
                 return r;
 
