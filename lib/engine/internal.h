@@ -376,6 +376,8 @@ void verb_model_info(struct engine *en, struct ereq *rq);
 void stats_answer(struct engine *en, struct ereq *rq);
 
 /* --- prompt.c --- */
+/* Settings that are set replace those of @p; seed and biases are the caller's. */
+void prompt_params(struct sample_params *p, const struct sampling *s);
 /* Input to tokens, parameters, limits; then queued. Ends the request on error. */
 void generate_start(struct engine *en, struct ereq *rq);
 static inline bool ereq_is_warm(const struct ereq *rq) {

@@ -93,7 +93,7 @@ static int make_input(struct engine *en, struct ereq *rq, struct err *e) {
 
 /* --- parameters --- */
 
-static void params_of(struct sample_params *p, const struct sampling *s) {
+void prompt_params(struct sample_params *p, const struct sampling *s) {
 #define TAKE(bit, field)                                                                           \
         if (s->has & (bit))                                                                        \
         p->field = s->field
@@ -117,7 +117,7 @@ static int make_params(struct engine *en, struct ereq *rq, struct err *e) {
 
         sampling_merge(&s, &rq->r.sampling);
         g->params = SAMPLE_PARAMS_DEFAULT;
-        params_of(&g->params, &s);
+        prompt_params(&g->params, &s);
         if (s.has & SAMPLING_SEED)
                 g->seed = s.seed;
         else if (getrandom(&g->seed, sizeof(g->seed), 0) != sizeof(g->seed))

@@ -75,18 +75,7 @@ static int check_sampling(struct engine *en, const struct sampling *s, struct er
         struct sample_params p = SAMPLE_PARAMS_DEFAULT;
         struct sample_bias biases[SAMPLING_MAX_BIASES];
 
-#define TAKE(bit, field)                                                                           \
-        if (s->has & (bit))                                                                        \
-        p.field = s->field
-        TAKE(SAMPLING_TEMPERATURE, temperature);
-        TAKE(SAMPLING_TOP_K, top_k);
-        TAKE(SAMPLING_TOP_P, top_p);
-        TAKE(SAMPLING_MIN_P, min_p);
-        TAKE(SAMPLING_REPETITION, repetition_penalty);
-        TAKE(SAMPLING_PRESENCE, presence_penalty);
-        TAKE(SAMPLING_FREQUENCY, frequency_penalty);
-        TAKE(SAMPLING_LAST_N, penalty_last_n);
-#undef TAKE
+        prompt_params(&p, s);
         if (s->has & SAMPLING_BIASES) {
                 for (uint32_t i = 0; i < s->n_biases; i++)
                         biases[i] = (struct sample_bias){s->biases[i].token, s->biases[i].bias};
