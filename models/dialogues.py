@@ -19,7 +19,7 @@ a very small model good at it:
   to be copied and cannot be learned by heart.
 
 Values and pairs of numbers for which held_out() is true never occur in training;
-the evaluation uses only those wherever a kind of fact has enough of them.
+half of the evaluation uses only those wherever a kind of fact has enough of them.
 """
 
 import argparse
@@ -526,15 +526,17 @@ EVAL_KINDS = ("name", "pet", "rel", "fav", "num", "colour", "home", "born", "wor
               "relhome", "spot", "job", "reljob", "secret", "age", "likes", "birthday")
 
 
-def eval_dialogue(rng, sort, distance=20):
+def eval_dialogue(rng, sort, distance=20, unseen=True):
     """One unseen dialogue of SORT 'recall', 'corrected' or 'unknown'.
+
+    Its names, places and words are only such as training never has (UNSEEN), or any (None).
 
     Returns a dict: system text or "", the user's messages, the written replies (for checks that do
     not run a daemon; the last is the right answer), the
     word the last reply has to hold and the words it must not hold.
     """
     while True:
-        dialogue = Dialogue(rng, unseen=True)
+        dialogue = Dialogue(rng, unseen)
         dialogue.style = rng.choice(["plain", "plain", "plain", "lower"])
         facts = [f for f in dialogue.facts if f.ident.split("-")[0] in EVAL_KINDS]
         kind = rng.choice(EVAL_KINDS)
@@ -606,13 +608,21 @@ def case_messages(case):
     return messages
 
 
-def eval_set(seed=20261121, n_recall=200, n_unknown=100, n_sums=200, n_corrected=50):
-    """The evaluation set; the same one for the same numbers and seed."""
+def eval_set(seed=20261121, n_recall=200, n_unknown=100, n_sums=200, n_corrected=50, n_new=200):
+    """The evaluation set; the same one for the same numbers and seed.
+
+    'recall' draws names, places and words from everything, as people do; 'recall of new words'
+    only from what training never has, which is harder.
+    """
     rng = random.Random("eval-%d" % seed)
-    cases = [eval_dialogue(rng, "recall") for _ in range(n_recall)]
-    cases += [eval_dialogue(rng, "unknown") for _ in range(n_unknown)]
-    cases += [eval_sum(rng, i % 2 == 0) for i in range(n_sums)]
-    cases += [eval_dialogue(rng, "corrected") for _ in range(n_corrected)]
+    new = [eval_dialogue(rng, "recall") for _ in range(n_new)]
+    for case in new:
+        case["sort"] = "recall of new words"
+    rest = [eval_dialogue(rng, "unknown") for _ in range(n_unknown)]
+    rest += [eval_sum(rng, i % 2 == 0) for i in range(n_sums)]
+    rest += [eval_dialogue(rng, "corrected") for _ in range(n_corrected)]
+    rng = random.Random("eval-any-%d" % seed)
+    cases = [eval_dialogue(rng, "recall", unseen=None) for _ in range(n_recall)] + new + rest
     return cases
 
 

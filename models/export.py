@@ -252,7 +252,7 @@ def check(path, checkpoint, spm_path, worst):
     """Compares the file's logits with the checkpoint's on an evaluation dialogue."""
     meta, weights = read(path)
     chat = tokenizer.Chat(spm_path)
-    case = dialogues.eval_set(n_recall=1, n_unknown=0, n_sums=0, n_corrected=0)[0]
+    case = dialogues.eval_set(n_recall=1, n_unknown=0, n_sums=0, n_corrected=0, n_new=0)[0]
     tokens, _ = chat.dialogue(dialogues.case_messages(case))
     ours = forward(meta, weights, tokens)
     model = models.Model(checkpoint["config"], fast=False, dtype=torch.float32)

@@ -137,7 +137,8 @@ def syllable_name(rng):
 
 
 class Values:
-    """Draws values of each type; in training never a held-out one, in evaluation only those."""
+    """Draws values of each type: with UNSEEN only held-out ones, with False (training) never one,
+    with None any."""
 
     def __init__(self, rng, unseen=False):
         self.rng = rng
@@ -147,7 +148,7 @@ class Values:
         rng = self.rng
         while True:
             word = syllable_name(rng) if rng.random() < invent else rng.choice(words)
-            if held_out(word) == self.unseen:
+            if self.unseen is None or held_out(word) == self.unseen:
                 return word
 
     def draw(self, kind):
