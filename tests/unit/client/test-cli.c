@@ -431,9 +431,9 @@ static void test_say_interrupt(void **state) {
         m = peer_next(&f.peer);
         assert_int_equal(m->request->verb_case, REQ(CANCEL));
         assert_int_equal(m->request->cancel->request, id);
+        peer_send_empty(&f.peer, m->request->id); /* before Done: the client leaves at that */
         peer_send_delta(&f.peer, id, " far");
         peer_send_done(&f.peer, id, CONFAB__V1__FINISH_REASON__FINISH_CANCELLED);
-        peer_send_empty(&f.peer, m->request->id);
         proto_message_free(m);
         finish(&f, 130, " far\n", NULL);
         buf_deinit(&seen);
