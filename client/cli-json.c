@@ -122,6 +122,8 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_str(j, "residency", confab_residency_name(c->residency));
         put_bool(j, "busy", c->busy);
         put_bool(j, "generating", c->generating);
+        put_u64(j, "n_published", c->n_published);
+        put_bool(j, "private_memory", c->private_memory);
         put_u64(j, "ram_bytes", c->ram_size);
         put_u64(j, "disk_bytes", c->disk_size);
         put_u64(j, "created_usec", c->created_usec);
@@ -144,8 +146,10 @@ static void put_accepted(struct json *j, const struct confab_accepted *a) {
         put_u64(j, "n_prompt", a->n_prompt);
         put_u64(j, "n_ram", a->n_ram);
         put_u64(j, "n_disk", a->n_disk);
+        put_u64(j, "n_shared", a->n_shared);
         put_u64(j, "n_computed", a->n_computed);
         put_u64(j, "differs_at", a->differs_at);
+        put_str(j, "differs_why", confab_differs_name(a->differs_why));
 }
 
 static void put_token(struct json *j, const struct confab_token *t) {
@@ -189,7 +193,10 @@ static void put_done(struct json *j, const struct confab_done *d) {
         put_u64(j, "n_generated", d->n_generated);
         put_u64(j, "n_ram", d->n_ram);
         put_u64(j, "n_disk", d->n_disk);
+        put_u64(j, "n_shared", d->n_shared);
         put_u64(j, "n_computed", d->n_computed);
+        put_u64(j, "differs_at", d->differs_at);
+        put_str(j, "differs_why", confab_differs_name(d->differs_why));
         put_u64(j, "queued_usec", d->queued_usec);
         put_u64(j, "restore_usec", d->restore_usec);
         put_u64(j, "prefill_usec", d->prefill_usec);

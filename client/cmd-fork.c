@@ -8,21 +8,27 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
 
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
-        const struct cli_value *at = cli_get(cli, "at");
+        const struct cli_value *at = cli_get(cli, "at"), *position = cli_get(cli, "at-position");
         int status = cli_ref(cli, cli->args[0], &r);
 
         if (status)
                 return status;
+        if (at && position)
+                return cli_usage(cli, "--at and --at-position exclude each other");
         r.verb = CONFAB_FORK;
         r.name = cli->n_args > 1 ? cli->args[1] : NULL;
         r.has_at_turn = at != NULL;
         r.at_turn = at ? (uint32_t)at->u : 0;
+        r.has_at_position = position != NULL;
+        r.at_position = position ? (uint32_t)position->u : 0;
         return cli_call_conversation(cli, &r, print);
 }
 
 static const struct cli_option options[] = {
-        {"at", "TURN", CLI_UINT, .max_uint = UINT32_MAX,
+        {"at", "TURN", CLI_UINT, .max_uint = UINT32_MAX - 1,
                 .help = "keep the turns before number TURN, as 'show' counts them"},
+        {"at-position", "P", CLI_UINT, .max_uint = UINT32_MAX - 1,
+                .help = "keep the first P tokens: up to a turn's end, or into a reply"},
         {.name = NULL},
 };
 

@@ -27,6 +27,11 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
         if (c->parent)
                 cli_printf(cli, "forked from #%llu at token %u\n", (unsigned long long)c->parent,
                         c->fork_pos);
+        if (c->n_published)
+                cli_printf(cli, "published: all users share the memory of its first %u tokens\n",
+                        c->n_published);
+        if (c->private_memory)
+                cli_printf(cli, "imported from elsewhere: its memory is not shared\n");
         for (size_t i = 0; i < c->n_turn_list; i++)
                 print_turn(cli, i, &c->turns[i]);
         for (size_t i = 0; i < c->n_token_list; i++)
@@ -58,7 +63,8 @@ const struct cli_command cmd_show = {
         .min_args = 1,
         .max_args = 1,
         .summary = "Show a conversation with all of its turns",
-        .help = "The numbers of the turns are what 'fork --at' takes.",
+        .help = "The numbers of the turns are what 'fork --at', 'rewind --to-turn' and 'edit' "
+                "take.",
         .options = {options},
         .run = run,
 };

@@ -80,7 +80,10 @@ enum confab_verb {
         CONFAB_CANCEL,
         CONFAB_TOKENIZE,
         CONFAB_MODEL_INFO,
-        CONFAB_STATS
+        CONFAB_STATS,
+        CONFAB_PUBLISH, /* for root and the daemon's admin group */
+        CONFAB_EXPORT,  /* see confab_export() */
+        CONFAB_IMPORT   /* see confab_import() */
 };
 
 /* Numbers as on the wire. */
@@ -113,10 +116,22 @@ enum confab_input {
         CONFAB_INPUT_TOKENS
 };
 
+/* Why the longest memory that was found for a prompt ends where it does. */
+enum confab_differs {
+        CONFAB_DIFFERS_NONE,    /* not said */
+        CONFAB_DIFFERS_END,     /* all that could be was reused */
+        CONFAB_DIFFERS_NEW,     /* nobody had computed further */
+        CONFAB_DIFFERS_TOKEN,   /* another conversation goes on differently here */
+        CONFAB_DIFFERS_LOST,    /* computed once, and neither in RAM nor on disk any more */
+        CONFAB_DIFFERS_PARTIAL, /* of the last block only a part was kept */
+        CONFAB_DIFFERS_PRIVATE  /* its own is private, and is kept apart from that of others */
+};
+
 /* Stable lower-case names ("resident", "stop", "user"); "unknown" for numbers not listed above. */
 CONFAB_PUBLIC const char *confab_role_name(enum confab_role role);
 CONFAB_PUBLIC const char *confab_residency_name(enum confab_residency residency);
 CONFAB_PUBLIC const char *confab_finish_name(enum confab_finish finish);
+CONFAB_PUBLIC const char *confab_differs_name(enum confab_differs differs);
 
 struct confab_bias {
         int32_t token;
@@ -150,12 +165,12 @@ struct confab_request {
         enum confab_verb verb;
 
         /* Which conversation, for all but open, list, tokenize, model_info, stats: by id, or if
-         * that is 0 by name. */
+         * that is 0 by name. Import makes a new one. */
         uint64_t conversation_id;
         const char *conversation;
 
-        const char *name;                       /* open, fork, update: its (new) name, or NULL */
-        const char *system;                     /* open: system message, or NULL */
+        const char *name;   /* open, fork, update, import: its (new) name, or NULL */
+        const char *system; /* open: system message, or NULL */
         const struct confab_sampling *sampling; /* open, update: defaults; continue; or NULL */
 
         /* continue; tokenize takes text, which has to be UTF-8 */
@@ -177,9 +192,9 @@ struct confab_request {
 
         bool has_expect_revision; /* continue, fork, rewind */
         uint64_t expect_revision;
-        bool has_at_turn; /* fork, rewind: keep turns [0, at_turn) */
+        bool has_at_turn; /* fork, rewind: keep turns [0, at_turn); publish: these */
         uint32_t at_turn;
-        uint32_t drop_turns; /* rewind without at_turn: drop so many from the end */
+        uint32_t drop_turns; /* rewind without at_turn and at_position: drop so many from the end */
 
         bool want_turns, want_tokens; /* get */
         uint64_t after_id;            /* list: a page of conversations with greater ids */
@@ -187,6 +202,15 @@ struct confab_request {
         bool all_users;
         uint64_t cancel_request; /* cancel: a request of this connection, else the conversation's */
         bool special, add_bos;   /* tokenize */
+
+        /* Fork, rewind: keep tokens [0, at_position), which is the end of a turn, or inside a reply
+         * or a raw turn; not together with at_turn. */
+        bool has_at_position;
+        uint32_t at_position;
+        bool off;            /* publish: share it no longer */
+        bool without_memory; /* export: transcript and tokens only */
+        bool has_fd;         /* import: */
+        int fd;              /* a memfd sealed against writing, growing and shrinking; duplicated */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -194,17 +218,19 @@ struct confab_request {
 /* ---- events ---- */
 
 enum confab_event_kind {
-        CONFAB_EVENT_ERROR = 1,     /* final */
-        CONFAB_EVENT_ACCEPTED,      /* continue */
-        CONFAB_EVENT_PROGRESS,      /* continue */
-        CONFAB_EVENT_DELTA,         /* continue */
-        CONFAB_EVENT_DONE,          /* final: continue */
-        CONFAB_EVENT_EMPTY,         /* final: close, cancel */
-        CONFAB_EVENT_CONVERSATION,  /* final: open, fork, rewind, get, update, warm, evict */
+        CONFAB_EVENT_ERROR = 1, /* final */
+        CONFAB_EVENT_ACCEPTED,  /* continue */
+        CONFAB_EVENT_PROGRESS,  /* continue */
+        CONFAB_EVENT_DELTA,     /* continue */
+        CONFAB_EVENT_DONE,      /* final: continue */
+        CONFAB_EVENT_EMPTY,     /* final: close, cancel */
+        /* final: open, fork, rewind, get, update, warm, evict, publish, import */
+        CONFAB_EVENT_CONVERSATION,
         CONFAB_EVENT_CONVERSATIONS, /* final: list */
         CONFAB_EVENT_TOKENS,        /* final: tokenize */
         CONFAB_EVENT_MODEL_INFO,    /* final */
-        CONFAB_EVENT_STATS          /* final */
+        CONFAB_EVENT_STATS,         /* final */
+        CONFAB_EVENT_EXPORTED       /* final */
 };
 
 struct confab_bytes {
@@ -214,10 +240,12 @@ struct confab_bytes {
 struct confab_accepted {
         uint64_t conversation, revision;
         uint32_t n_prompt;   /* tokens of history and input together, of which */
-        uint32_t n_ram;      /* the memory was in RAM, */
+        uint32_t n_ram;      /* its own memory was in RAM, */
         uint32_t n_disk;     /* came back from spill files, */
         uint32_t n_computed; /* had to be computed */
-        uint32_t differs_at; /* position from which nothing could be reused */
+        uint32_t differs_at; /* position from which on nothing could be reused */
+        uint32_t n_shared;   /* another conversation had it in RAM */
+        enum confab_differs differs_why;
 };
 struct confab_progress {
         uint32_t done, total; /* prompt tokens computed */
@@ -246,6 +274,8 @@ struct confab_done {
         uint32_t n_prompt, n_generated, n_ram, n_disk, n_computed;
         uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
         const char *stop; /* the stop string that ended it, or NULL */
+        uint32_t n_shared, differs_at;
+        enum confab_differs differs_why;
 };
 struct confab_turn {
         enum confab_role role;
@@ -271,6 +301,8 @@ struct confab_conversation {
         size_t n_turn_list;
         const int32_t *tokens; /* [n_token_list], get with want_tokens */
         size_t n_token_list;
+        uint32_t n_published; /* tokens of its beginning that all users share; 0: none */
+        bool private_memory;  /* imported from elsewhere: its memory is not shared */
 };
 struct confab_conversations {
         const struct confab_conversation *items;
@@ -298,6 +330,12 @@ struct confab_stats {
         size_t n_stats;
 };
 
+struct confab_exported {
+        int fd;        /* read from its beginning; closed after the callback: dup(2) to keep it */
+        uint64_t size; /* bytes */
+        uint32_t n_memory_tokens; /* whose memory is in it */
+};
+
 struct confab_event {
         uint64_t request;
         enum confab_event_kind kind;
@@ -313,6 +351,7 @@ struct confab_event {
                 const struct confab_tokens *tokens;
                 const struct confab_model_info *model_info;
                 const struct confab_stats *stats;
+                const struct confab_exported *exported;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */
@@ -356,6 +395,20 @@ CONFAB_PUBLIC int confab_wait(struct confab *c, int timeout_msec, struct confab_
 /* Submit @r and process until it has ended. @fn (may be NULL) sees all of its events. An error
  * event makes this -1 with *e its content. Other requests' callbacks are called meanwhile. */
 CONFAB_PUBLIC int confab_call(struct confab *c, const struct confab_request *r, confab_event_fn fn,
+        void *userdata, struct confab_error *e);
+
+/* ---- export and import ---- */
+
+/* Export the conversation that @r names (its verb is ignored) and wait for it: *ret_fd is a file,
+ * owned by the caller (close-on-exec), to be read from its beginning; *ret (may be NULL) tells
+ * more.
+ */
+CONFAB_PUBLIC int confab_export(struct confab *c, const struct confab_request *r, int *ret_fd,
+        struct confab_exported *ret, struct confab_error *e);
+/* Import what @fd has from where it stands to its end, as @name (NULL: the daemon chooses), and
+ * wait for it. A descriptor that is not a memfd sealed against writing, growing and shrinking is
+ * copied into one, wherever its data comes from. @fn (may be NULL) sees the conversation. */
+CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, confab_event_fn fn,
         void *userdata, struct confab_error *e);
 
 #ifdef __cplusplus

@@ -38,6 +38,8 @@ struct confab {
         bool hello_seen, processing, write_closed, over;
         struct proto_decoder in;
         struct buf out;
+        uint64_t n_sent; /* stream position of out.data[0] */
+        struct proto_fds out_fds;
         struct map *pending; /* id to struct pending, owned */
         struct list order;   /* the same, oldest first */
         uint64_t next_id;
@@ -62,6 +64,9 @@ static const enum confab_event_kind results[] = {
         [CONFAB_TOKENIZE] = CONFAB_EVENT_TOKENS,
         [CONFAB_MODEL_INFO] = CONFAB_EVENT_MODEL_INFO,
         [CONFAB_STATS] = CONFAB_EVENT_STATS,
+        [CONFAB_PUBLISH] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_EXPORT] = CONFAB_EVENT_EXPORTED,
+        [CONFAB_IMPORT] = CONFAB_EVENT_CONVERSATION,
 };
 
 static bool kind_fits(enum confab_verb verb, const struct confab_event *event) {
@@ -165,6 +170,7 @@ struct confab *confab_free(struct confab *c) {
                 free(list_entry(it, struct pending, link));
         map_free(c->pending);
         proto_decoder_deinit(&c->in);
+        proto_fds_deinit(&c->out_fds);
         buf_deinit(&c->out);
         free(c->server);
         free(c);
@@ -177,7 +183,8 @@ static void write_some(struct confab *c) {
         size_t sent = 0;
 
         while (!c->write_closed && sent < c->out.size) {
-                ssize_t n = send(c->fd, c->out.data + sent, c->out.size - sent, MSG_NOSIGNAL);
+                ssize_t n = proto_send(c->fd, c->out.data + sent, c->out.size - sent,
+                        c->n_sent + sent, MSG_NOSIGNAL, &c->out_fds);
 
                 if (n >= 0) {
                         sent += (size_t)n;
@@ -191,6 +198,9 @@ static void write_some(struct confab *c) {
                         break;
                 }
         }
+        c->n_sent += c->write_closed ? c->out.size : sent;
+        if (c->write_closed)
+                proto_fds_deinit(&c->out_fds);
         if (c->write_closed || sent == c->out.size)
                 buf_deinit(&c->out);
         else
@@ -237,6 +247,14 @@ static bool see_connection_event(struct confab *c, const Confab__V1__Event *m) {
         return m->request == 0 || c->over;
 }
 
+/* What came with the event's frame becomes part of it. */
+static bool take_descriptor(struct confab *c, struct view *v) {
+        if (v->event.kind != CONFAB_EVENT_EXPORTED)
+                return true;
+        v->exported.fd = proto_decoder_take_fd(&c->in);
+        return v->exported.fd >= 0;
+}
+
 static void see_event(struct confab *c, const Confab__V1__Event *m) {
         struct pending *p;
         struct err err;
@@ -253,6 +271,8 @@ static void see_event(struct confab *c, const Confab__V1__Event *m) {
                 END(c, CONFAB_NO_MEMORY, "%s", err.msg);
         } else if (r == 0 && !kind_fits(p->verb, &v.event)) {
                 END(c, CONFAB_PROTOCOL, "the daemon gave the answer to another question");
+        } else if (r == 0 && !take_descriptor(c, &v)) {
+                END(c, CONFAB_PROTOCOL, "the daemon gave an export without its file descriptor");
         } else if (r == 0) {
                 if (v.event.final) {
                         list_unlink(&p->link);
@@ -262,6 +282,8 @@ static void see_event(struct confab *c, const Confab__V1__Event *m) {
                         p->fn(p->userdata, &v.event);
                 if (v.event.final)
                         free(p);
+                if (v.event.kind == CONFAB_EVENT_EXPORTED)
+                        close(v.exported.fd);
         }
         view_deinit(&v);
 }
@@ -315,12 +337,22 @@ static void see_eof(struct confab *c) {
                 END(c, CONFAB_DISCONNECTED, "the daemon closed the connection");
 }
 
+/* Takes over @fd, which came along (-1: none). */
+static int push(struct confab *c, const uint8_t *data, size_t n, int fd, struct err *e) {
+        int r = proto_decoder_push(&c->in, data, n, e);
+
+        if (fd >= 0 && r < 0)
+                close(fd);
+        return fd < 0 || r < 0 ? r : proto_decoder_push_fd(&c->in, fd, n, e);
+}
+
 static void read_some(struct confab *c) {
         uint8_t chunk[READ_SIZE];
         struct err err;
 
         for (unsigned i = 0; i < READS_PER_CALL && !c->over; i++) {
-                ssize_t n = recv(c->fd, chunk, sizeof(chunk), 0);
+                int fd = -1;
+                ssize_t n = proto_recv(c->fd, chunk, sizeof(chunk), 0, NULL, &fd);
 
                 if (n == 0 || (n < 0 && errno == ECONNRESET)) {
                         see_eof(c);
@@ -338,7 +370,7 @@ static void read_some(struct confab *c) {
                                 strerrordesc_np(errno));
                         return;
                 }
-                if (proto_decoder_push(&c->in, chunk, (size_t)n, &err) < 0) {
+                if (push(c, chunk, (size_t)n, fd, &err) < 0) {
                         END(c, CONFAB_NO_MEMORY, "%s", err.msg);
                         return;
                 }
@@ -382,23 +414,46 @@ const char *confab_get_server(const struct confab *c) {
         return c->server;
 }
 
-int confab_submit(struct confab *c, const struct confab_request *r, confab_event_fn fn,
+/* Queue the frame of @r, and with it a duplicate of its descriptor. */
+static int queue_request(
+        struct confab *c, const struct confab_request *r, uint64_t id, struct err *e) {
+        size_t before = c->out.size;
+        int fd, k;
+
+        k = request_append(&c->out, r, id, c->max_frame, e);
+        if (k < 0 || r->verb != CONFAB_IMPORT)
+                return k;
+        fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+                k = err_set(e, errno == EBADF ? ERR_INVALID : ERR_SYS,
+                        "cannot pass the file descriptor: %s", strerrordesc_np(errno));
+        else
+                k = proto_fds_add(&c->out_fds, fd, c->n_sent + before, c->n_sent + c->out.size, e);
+        if (k < 0)
+                c->out.size = before;
+        return k;
+}
+
+int confab_submit(struct confab *c, const struct confab_request *from, confab_event_fn fn,
         void *userdata, uint64_t *ret_id, struct confab_error *e) {
+        struct confab_request r;
         uint64_t id = c->next_id;
         struct pending *p;
         struct err err;
 
         if (c->over)
                 return error_copy(e, &c->end);
+        if (request_normalise(&r, from, &err) < 0)
+                return error_from_err(e, &err);
         p = calloc(1, sizeof(*p));
         if (!p)
                 return error_set(e, CONFAB_NO_MEMORY, true, "no memory for a request");
-        *p = (struct pending){.id = id, .verb = r->verb, .fn = fn, .userdata = userdata};
+        *p = (struct pending){.id = id, .verb = r.verb, .fn = fn, .userdata = userdata};
         if (map_add_u64(c->pending, id, p, &err) < 0) {
                 free(p);
                 return error_from_err(e, &err);
         }
-        if (request_append(&c->out, r, id, c->max_frame, &err) < 0) {
+        if (queue_request(c, &r, id, &err) < 0) {
                 map_remove_u64(c->pending, id);
                 free(p);
                 return error_from_err(e, &err);

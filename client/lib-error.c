@@ -49,6 +49,13 @@ const char *confab_residency_name(enum confab_residency residency) {
         return name_of(names, ARRAY_SIZE(names), residency);
 }
 
+const char *confab_differs_name(enum confab_differs differs) {
+        static const char *const names[] = {
+                "none", "end", "new", "token", "lost", "partial", "private"};
+
+        return name_of(names, ARRAY_SIZE(names), differs);
+}
+
 const char *confab_finish_name(enum confab_finish finish) {
         static const char *const names[] = {
                 "none", "stop", "stop_string", "length", "context", "cancelled"};

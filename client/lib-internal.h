@@ -6,7 +6,11 @@
 #include "client/confab.h"
 #include "proto/proto.h"
 
-/* Append @r as a frame with @id to @out. Errors as confab_submit(), @out unchanged then. */
+/* *ret is all of @r that this library knows: a caller that was built with an older or newer header
+ * has a shorter or longer struct. -ERR_INVALID, -ERR_UNSUPPORTED. */
+int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e);
+/* Append @r, normalised, as a frame with @id to @out. Errors as confab_submit(), @out unchanged
+ * then. */
 int request_append(struct buf *out, const struct confab_request *r, uint64_t id, uint32_t max_frame,
         struct err *e);
 
@@ -25,11 +29,13 @@ struct view {
                 struct confab_tokens tokens;
                 struct confab_model_info model_info;
                 struct confab_stats stats;
+                struct confab_exported exported;
         };
 };
 
 /* Make v->event of @event, which has to outlive @v: 0, 1 when it is of no kind that a request can
- * get (or a newer one), -ERR_NOMEM. @v is to be deinitialised in every case. */
+ * get (or a newer one), -ERR_NOMEM. The descriptor of an export is not known here (-1). @v is to be
+ * deinitialised in every case. */
 int view_init(struct view *v, const Confab__V1__Event *event, struct err *e);
 void view_deinit(struct view *v);
 

@@ -28,6 +28,9 @@ struct draft {
                 Confab__V1__Tokenize tokenize;
                 Confab__V1__ModelInfo model_info;
                 Confab__V1__Stats stats;
+                Confab__V1__Publish publish;
+                Confab__V1__Export export;
+                Confab__V1__Import import;
         };
 };
 
@@ -210,6 +213,8 @@ static int draft_fork(struct draft *d, struct err *e) {
                 r = put_string(&d->fork.name, d->from->name, "name", e);
         if (d->from->has_at_turn)
                 PUT(d->fork, at_turn, d->from->at_turn);
+        if (d->from->has_at_position)
+                PUT(d->fork, at_position, d->from->at_position);
         if (d->from->has_expect_revision)
                 PUT(d->fork, expect_revision, d->from->expect_revision);
         return r;
@@ -220,6 +225,9 @@ static int draft_rewind(struct draft *d, struct err *e) {
         if (d->from->has_at_turn) {
                 d->rewind.to_case = CONFAB__V1__REWIND__TO_AT_TURN;
                 d->rewind.at_turn = d->from->at_turn;
+        } else if (d->from->has_at_position) {
+                d->rewind.to_case = CONFAB__V1__REWIND__TO_AT_POSITION;
+                d->rewind.at_position = d->from->at_position;
         } else {
                 d->rewind.to_case = CONFAB__V1__REWIND__TO_TURNS;
                 d->rewind.turns = d->from->drop_turns;
@@ -302,6 +310,29 @@ static int draft_stats(struct draft *d, struct err *e) {
         return 0;
 }
 
+static int draft_publish(struct draft *d, struct err *e) {
+        BEGIN(d, publish, publish, PUBLISH);
+        if (d->from->has_at_turn)
+                PUT(d->publish, at_turn, d->from->at_turn);
+        if (d->from->off)
+                PUT(d->publish, off, true);
+        return put_ref(d, &d->publish.conversation, e);
+}
+
+static int draft_export(struct draft *d, struct err *e) {
+        BEGIN(d, export, export, EXPORT);
+        if (d->from->without_memory)
+                PUT(d->export, without_memory, true);
+        return put_ref(d, &d->export.conversation, e);
+}
+
+static int draft_import(struct draft *d, struct err *e) {
+        BEGIN(d, import, import, IMPORT);
+        if (!d->from->has_fd || d->from->fd < 0)
+                return err_set(e, ERR_INVALID, "no file descriptor is given");
+        return put_string(&d->import.name, d->from->name, "name", e);
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -317,10 +348,12 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_TOKENIZE] = draft_tokenize,
         [CONFAB_MODEL_INFO] = draft_model_info,
         [CONFAB_STATS] = draft_stats,
+        [CONFAB_PUBLISH] = draft_publish,
+        [CONFAB_EXPORT] = draft_export,
+        [CONFAB_IMPORT] = draft_import,
 };
 
-/* A caller that was built with an older or newer header has a shorter or longer struct. */
-static int normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {
+int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {
         size_t known = MIN(r->size, sizeof(*ret));
 
         if (r->size < offsetof(struct confab_request, conversation_id))
@@ -336,18 +369,13 @@ static int normalise(struct confab_request *ret, const struct confab_request *r,
 
 int request_append(struct buf *out, const struct confab_request *from, uint64_t id,
         uint32_t max_frame, struct err *e) {
-        struct confab_request request;
-        struct draft d = {.request = CONFAB__V1__REQUEST__INIT};
+        struct draft d = {.from = from, .request = CONFAB__V1__REQUEST__INIT};
         int r;
 
-        r = normalise(&request, from, e);
-        if (r < 0)
-                return r;
-        if ((unsigned)request.verb >= ARRAY_SIZE(drafts) || !drafts[request.verb])
+        if ((unsigned)from->verb >= ARRAY_SIZE(drafts) || !drafts[from->verb])
                 return err_set(e, ERR_INVALID, "unknown verb");
-        d.from = &request;
         PUT(d.request, id, id);
-        r = drafts[request.verb](&d, e);
+        r = drafts[from->verb](&d, e);
         if (r == 0)
                 r = proto_append_frame(out, &d.request.base, max_frame, e);
         free(d.biases);

@@ -57,6 +57,8 @@ static void view_accepted(struct view *v, const Confab__V1__Accepted *m) {
                 .n_disk = m->n_disk,
                 .n_computed = m->n_computed,
                 .differs_at = m->differs_at,
+                .n_shared = m->n_shared,
+                .differs_why = (enum confab_differs)m->differs_why,
         };
         v->event.accepted = &v->accepted;
 }
@@ -122,6 +124,9 @@ static void view_done(struct view *v, const Confab__V1__Done *m) {
                 .prefill_usec = m->prefill_usec,
                 .decode_usec = m->decode_usec,
                 .stop = m->stop,
+                .n_shared = m->n_shared,
+                .differs_at = m->differs_at,
+                .differs_why = (enum confab_differs)m->differs_why,
         };
         v->event.done = &v->done;
 }
@@ -214,6 +219,8 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .updated_usec = m->updated_usec,
                 .tokens = m->token_list,
                 .n_token_list = m->n_token_list,
+                .n_published = m->n_published,
+                .private_memory = m->private_memory,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
         return r < 0 ? r : view_turns(v, ret, m, e);
@@ -337,6 +344,11 @@ int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
         case CONFAB__V1__EVENT__KIND_STATS:
                 view_kind(v, CONFAB_EVENT_STATS, true);
                 return view_stats(v, m->stats, e);
+        case CONFAB__V1__EVENT__KIND_EXPORTED:
+                v->exported = (struct confab_exported){
+                        -1, m->exported->size, m->exported->n_memory_tokens};
+                v->event.exported = &v->exported;
+                return view_kind(v, CONFAB_EVENT_EXPORTED, true);
         default:
                 return 1;
         }

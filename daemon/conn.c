@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/conn.h"
 #include "base/util.h"
+#include "daemon/closer.h"
 #include "daemon/loop.h"
 #include <errno.h>
 #include <event2/event.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define READ_SIZE (64u << 10)
@@ -75,9 +78,10 @@ static void on_read(evutil_socket_t fd, short what, void *arg) {
         struct conn *c = arg;
         uint8_t data[READ_SIZE];
         struct err e = {};
+        int passed = -1, r;
         ssize_t n;
 
-        n = recv(fd, data, sizeof(data), MSG_DONTWAIT);
+        n = proto_recv(fd, data, sizeof(data), MSG_DONTWAIT, closer_close, &passed);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
         if (n <= 0) {
@@ -88,7 +92,12 @@ static void on_read(evutil_socket_t fd, short what, void *arg) {
                 conn_fail(c, &e);
                 return;
         }
-        if (proto_decoder_push(&c->in, data, (size_t)n, &e) < 0) {
+        r = proto_decoder_push(&c->in, data, (size_t)n, &e);
+        if (passed >= 0 && r < 0)
+                closer_close(passed);
+        else if (passed >= 0)
+                r = proto_decoder_push_fd(&c->in, passed, (size_t)n, &e);
+        if (r < 0) {
                 conn_fail(c, &e);
                 return;
         }
@@ -110,8 +119,9 @@ void conn_flush(struct conn *c) {
         struct err e = {};
 
         while (c->state != CONN_DEAD && conn_pending(c)) {
-                ssize_t n = send(c->fd, c->out.data + c->out_at, conn_pending(c),
-                        MSG_NOSIGNAL | MSG_DONTWAIT);
+                size_t n_fds = c->out_fds.n;
+                ssize_t n = proto_send(c->fd, c->out.data + c->out_at, conn_pending(c), c->n_sent,
+                        MSG_NOSIGNAL | MSG_DONTWAIT, &c->out_fds);
 
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -124,6 +134,8 @@ void conn_flush(struct conn *c) {
                         return;
                 }
                 c->out_at += (size_t)n;
+                c->n_sent += (size_t)n;
+                c->n_fds_sent += n_fds - c->out_fds.n;
                 if (c->out_at == c->out.size ||
                         (c->out_at >= COMPACT_SIZE && c->out_at >= conn_pending(c))) {
                         buf_consume(&c->out, c->out_at);
@@ -168,32 +180,65 @@ static void on_close(evutil_socket_t fd, short what, void *arg) {
         c->ops->closed(c, &c->why);
 }
 
-int conn_send(struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, struct err *e) {
+/* Room for what was just queued? Then it is written as soon as the socket takes it. */
+static void after_queueing(struct conn *c) {
         struct err why;
-        int r;
 
-        if (c->state == CONN_DEAD)
-                return 0;
-        r = proto_append_frame(&c->out, message, max_frame, e);
-        if (r < 0)
-                return r;
         charge(c);
         if (c->state == CONN_DEAD)
-                return 0;
+                return;
         if (conn_pending(c) > c->limits->output_limit) {
                 err_set(&why, ERR_LIMIT, "client leaves more than output-limit unread");
                 conn_fail(c, &why);
-                return 0;
+                return;
         }
-        if (event_add(c->write_event, NULL) < 0)
-                return conn_fail(c, &(struct err){.code = ERR_NOMEM, .msg = "no memory"}), 0;
+        if (event_add(c->write_event, NULL) < 0) {
+                conn_fail(c, &(struct err){.code = ERR_NOMEM, .msg = "no memory"});
+                return;
+        }
         if (!c->blocked && conn_pending(c) >= c->limits->output_high) {
                 c->blocked = true;
                 update_reading(c);
                 if (c->state == CONN_OPEN)
                         c->ops->pressure(c, true);
         }
+}
+
+int conn_send(struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, struct err *e) {
+        int r;
+
+        if (c->state == CONN_DEAD)
+                return 0;
+        r = proto_append_frame(&c->out, message, max_frame, e);
+        if (r == 0)
+                after_queueing(c);
+        return r;
+}
+
+int conn_send_fd(struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, int fd,
+        struct err *e) {
+        uint64_t begin = c->n_sent + conn_pending(c);
+        int r = 0;
+
+        if (c->state != CONN_DEAD)
+                r = proto_append_frame(&c->out, message, max_frame, e);
+        if (c->state == CONN_DEAD || r < 0) {
+                close(fd);
+                return r;
+        }
+        /* A message that promises a descriptor must not go without it. */
+        if (proto_fds_add(&c->out_fds, fd, begin, c->n_sent + conn_pending(c), e) < 0)
+                conn_fail(c, e);
+        after_queueing(c);
         return 0;
+}
+
+bool conn_can_send_fd(struct conn *c, size_t n) {
+        int unread = 0;
+
+        if (!conn_pending(c) && ioctl(c->fd, SIOCOUTQ, &unread) == 0 && unread == 0)
+                c->n_fds_sent = 0;
+        return c->out_fds.n + c->n_fds_sent + n <= CONN_FDS_SENT;
 }
 
 void conn_linger(struct conn *c) {
@@ -219,6 +264,7 @@ int conn_init(struct conn *c, struct event_base *base, int fd, uint32_t max_fram
                 .limits = limits,
                 .ledger = ledger,
         };
+        c->in.fds.close = closer_close;
         c->read_event = loop_event_new(base, fd, EV_READ | EV_PERSIST, on_read, c);
         c->write_event = loop_event_new(base, fd, EV_WRITE, on_write, c);
         c->close_event = loop_event_new(base, -1, 0, on_close, c);
@@ -236,10 +282,20 @@ void conn_deinit(struct conn *c) {
         for (size_t i = 0; i < ARRAY_SIZE(events); i++)
                 loop_event_free(*events[i]);
         proto_decoder_deinit(&c->in);
+        proto_fds_deinit(&c->out_fds);
         buf_deinit(&c->out);
         if (c->charged)
                 ledger_release(c->ledger, c->charged);
-        if (c->fd >= 0)
-                close(c->fd);
+        if (c->fd >= 0) {
+                int unread = 0;
+
+                /* The peer hears of it now. What it has sent and nobody has read may carry
+                 * descriptors, which are closed with the socket. */
+                shutdown(c->fd, SHUT_RDWR);
+                if (ioctl(c->fd, SIOCINQ, &unread) < 0 || unread)
+                        closer_close(c->fd);
+                else
+                        close(c->fd);
+        }
         *c = CONN_NULL;
 }

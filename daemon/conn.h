@@ -13,6 +13,9 @@
  * 3. Output past `output_limit` ends the connection. Buffers are charged to the daemon's I/O
  *    ledger, whose refusal ends the connection too.
  * 4. One read takes at most 64 KiB, so that one busy peer delays others by little.
+ * 5. At most PROTO_FDS_MAX file descriptors wait in each direction, more end the connection; at
+ * most CONN_FDS_SENT have been sent and may not have been received (conn_can_send_fd()), as what
+ * the peer does not take is kept by the kernel. None is leaked, whatever happens to the connection.
  *
  * Loop thread only.
  */
@@ -27,7 +30,7 @@ struct event;
 struct event_base;
 
 struct conn_ops {
-        /* One whole frame, borrowed. */
+        /* One whole frame, borrowed; conn_take_fd() has what came with it. */
         void (*frame)(struct conn *c, const uint8_t *data, size_t n);
         /* The stream of frames is broken (malformed or oversized length): say so, and linger. */
         void (*broken)(struct conn *c, const struct err *e);
@@ -51,7 +54,10 @@ struct conn {
         struct proto_decoder in;
         struct buf out; /* [out_at, out.size) waits */
         size_t out_at;
-        size_t charged; /* to the ledger */
+        uint64_t n_sent; /* stream position of out.data[out_at] */
+        struct proto_fds out_fds;
+        size_t n_fds_sent; /* since the peer was last known to have read everything */
+        size_t charged;    /* to the ledger */
         struct err why;
         const struct conn_ops *ops;
         const struct conn_limits *limits;
@@ -69,6 +75,16 @@ void conn_deinit(struct conn *c);
 /* Queue one message. -ERR_LIMIT: longer than @max_frame, nothing was queued. -ERR_NOMEM: likewise.
  * 0 also when the connection is ending and nobody will read it. */
 int conn_send(struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, struct err *e);
+/* The same, with @fd (taken over, also on failure) beside the message. */
+int conn_send_fd(
+        struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, int fd, struct err *e);
+#define CONN_FDS_SENT 8
+/* False while @n more descriptors would be too many for a peer that does not receive them. */
+bool conn_can_send_fd(struct conn *c, size_t n);
+/* In ops->frame(): the descriptor that came with the frame, which is the caller's then, or -1. */
+static inline int conn_take_fd(struct conn *c) {
+        return proto_decoder_take_fd(&c->in);
+}
 /* Write what waits, as far as the socket takes it. */
 void conn_flush(struct conn *c);
 /* Read no more; end when all is written, or after CONN_LINGER_USEC. */

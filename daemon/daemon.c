@@ -69,6 +69,8 @@ void daemon_drop_request(struct daemon *d, struct request *r) {
         }
         if (d->probe == r->handle)
                 d->probe = 0;
+        if (d->memory.question == r->handle)
+                d->memory.question = 0;
         free(r);
 }
 
@@ -136,7 +138,7 @@ static void handle_probe(struct daemon *d, const struct engine_event *ev) {
                 (unsigned long long)find_stat(ev, "conversations_loaded"),
                 (unsigned long long)find_stat(ev, "conversations_resident"),
                 (unsigned long long)find_stat(ev, "ledger_used") >> 20,
-                (unsigned long long)find_stat(ev, "pool_budget") >> 20,
+                (unsigned long long)find_stat(ev, "budget") >> 20,
                 (unsigned long long)find_stat(ev, "requests_active"), d->n_peers);
 }
 
@@ -152,7 +154,7 @@ static void log_failure(const struct request *r, const struct err *e) {
         LOG_PEER(LOG_ERR, &about, "request failed");
 }
 
-static void handle_event(struct daemon *d, const struct engine_event *ev) {
+static void handle_event(struct daemon *d, struct engine_event *ev) {
         struct request *r;
 
         if (ev->kind == ENGINE_LOG) {
@@ -173,6 +175,8 @@ static void handle_event(struct daemon *d, const struct engine_event *ev) {
                 log_failure(r, &ev->err);
         if (r->handle == d->probe)
                 handle_probe(d, ev);
+        else if (r->handle == d->memory.question)
+                memory_answer(d, ev);
         else if (r->peer)
                 methods_send_event(r, ev);
         if (ev->final)
@@ -322,7 +326,7 @@ static int open_engine(struct daemon *d, struct err *e) {
                 .pool_size = s->pool_size,
                 .n_threads = (uint32_t)s->threads,
                 .context = (uint32_t)s->context,
-                .kv_f32 = s->kv_type != 0,
+                .kv_type = (enum engine_kv)s->kv_type,
                 .batch_tokens = (uint32_t)s->batch_tokens,
                 .max_active = (uint32_t)s->max_active,
                 .default_max_tokens = (uint32_t)s->default_max_tokens,
@@ -330,7 +334,11 @@ static int open_engine(struct daemon *d, struct err *e) {
                 .max_requests_per_uid = (uint32_t)s->max_user_requests,
                 .max_queued = (uint32_t)s->max_queued,
                 .disk_limit = s->disk_limit,
+                .disk_limit_per_uid = s->disk_limit_per_user,
+                .disk_writes_per_day = s->disk_writes_per_day,
                 .disk_floor = s->disk_floor,
+                .spill_delay_ms = s->spill_delay ? (uint32_t)(s->spill_delay / 1000) : UINT32_MAX,
+                .spill_codec = UINT32_MAX,
                 .max_isa = (uint32_t)s->max_isa,
         };
 
@@ -381,6 +389,8 @@ static int set_up(struct daemon *d, struct err *e) {
                 r = listeners_start(&d->listeners, d->base, peer_accept, d, e);
         if (r == 0)
                 r = start_status(d, e);
+        if (r == 0)
+                r = memory_start(d, e);
         return r;
 }
 
@@ -446,6 +456,7 @@ struct daemon *daemon_free(struct daemon *d) {
         loop_event_free(d->engine_event);
         loop_event_free(d->stop_timer);
         loop_event_free(d->status_timer);
+        memory_stop(d);
         engine_free(d->engine);
         if (d->base)
                 event_base_free(d->base);

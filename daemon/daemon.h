@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "daemon/conn.h"
 #include "daemon/listener.h"
+#include "daemon/memory.h"
 #include "daemon/settings.h"
 #include "engine/engine.h"
 
@@ -63,6 +64,7 @@ struct daemon {
         bool probe_answered;
         uint64_t heartbeat; /* when the last sign of life was given */
         uint32_t admin_gid; /* UINT32_MAX: none */
+        struct memory memory;
         struct ledger io;
         struct conn_limits limits;
         struct event *engine_event, *signal_events[3], *stop_timer, *status_timer;

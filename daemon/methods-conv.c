@@ -85,8 +85,12 @@ int method_fork(
         const Confab__V1__Fork *m = in->fork;
 
         out->name = some(m->name);
+        if (m->has_at_turn && m->has_at_position)
+                return err_set(e, ERR_INVALID, "fork names at_turn or at_position, not both");
         if (m->has_at_turn)
                 out->at_turn = m->at_turn;
+        if (m->has_at_position)
+                out->at_position = m->at_position;
         out->has_expect_revision = m->has_expect_revision;
         out->expect_revision = m->expect_revision;
         return methods_take_ref(m->conversation, out, e);
@@ -103,11 +107,28 @@ int method_rewind(
         case CONFAB__V1__REWIND__TO_AT_TURN:
                 out->at_turn = m->at_turn;
                 break;
+        case CONFAB__V1__REWIND__TO_AT_POSITION:
+                out->at_position = m->at_position;
+                break;
         default:
-                return err_set(e, ERR_INVALID, "rewind names neither turns nor at_turn");
+                return err_set(
+                        e, ERR_INVALID, "rewind names none of turns, at_turn and at_position");
         }
         out->has_expect_revision = m->has_expect_revision;
         out->expect_revision = m->expect_revision;
+        return methods_take_ref(m->conversation, out, e);
+}
+
+int method_publish(
+        struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
+        const Confab__V1__Publish *m = in->publish;
+
+        if (!p->admin)
+                return err_set(
+                        e, ERR_PERMISSION, "only root and the admin group publish to all users");
+        out->publish = !m->off;
+        if (m->has_at_turn && !m->off)
+                out->at_turn = m->at_turn;
         return methods_take_ref(m->conversation, out, e);
 }
 

@@ -147,6 +147,8 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         SET(m, updated_usec, c->updated_usec);
         SET(m, busy, c->busy);
         SET(m, generating, c->generating);
+        SET(m, n_published, c->n_published);
+        SET(m, private_memory, c->private_memory);
         r = put_sampling(s, &c->sampling, &m->sampling, e);
         if (r == 0)
                 r = put_turns(s, c, m, e);
@@ -260,6 +262,11 @@ static void send_delta(struct request *r, const struct engine_event *in) {
         methods_send(r->peer, r->id, &ev, false);
 }
 
+/* The protocol's numbers have "unspecified" before the engine's. */
+static Confab__V1__Differs differs_of(enum engine_differs why) {
+        return (Confab__V1__Differs)((unsigned)why + 1);
+}
+
 static void send_accepted(struct request *r, const struct engine_event *in) {
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Accepted m = CONFAB__V1__ACCEPTED__INIT;
@@ -269,8 +276,10 @@ static void send_accepted(struct request *r, const struct engine_event *in) {
         SET(&m, n_prompt, in->accepted.n_prompt);
         SET(&m, n_ram, in->accepted.n_ram);
         SET(&m, n_disk, in->accepted.n_disk);
+        SET(&m, n_shared, in->accepted.n_shared);
         SET(&m, n_computed, in->accepted.n_computed);
-        SET(&m, differs_at, in->accepted.n_ram + in->accepted.n_disk);
+        SET(&m, differs_at, in->accepted.differs_at);
+        SET(&m, differs_why, differs_of(in->accepted.differs_why));
         ev.kind_case = CONFAB__V1__EVENT__KIND_ACCEPTED;
         ev.accepted = &m;
         methods_send(r->peer, r->id, &ev, false);
@@ -297,7 +306,10 @@ static void send_done(struct request *r, const struct engine_event *in) {
         SET(&m, n_generated, in->done.n_generated);
         SET(&m, n_ram, in->done.n_ram);
         SET(&m, n_disk, in->done.n_disk);
+        SET(&m, n_shared, in->done.n_shared);
         SET(&m, n_computed, in->done.n_computed);
+        SET(&m, differs_at, in->done.differs_at);
+        SET(&m, differs_why, differs_of(in->done.differs_why));
         SET(&m, queued_usec, in->done.queued_usec);
         SET(&m, restore_usec, in->done.restore_usec);
         SET(&m, prefill_usec, in->done.prefill_usec);
@@ -369,9 +381,13 @@ static void send_info(struct request *r, const struct engine_event *in) {
 static void send_stats(struct request *r, const struct engine_event *in) {
         _cleanup_(scratch_deinit) struct scratch s = {};
         const struct daemon *d = r->peer->daemon;
+        const struct pressure *p = &d->memory.policy;
         const struct engine_stat own[] = {
                 {"connections", d->n_peers},
                 {"io_memory_used", d->io.used},
+                {"budget_ceiling", p->ceiling},
+                {"pressure_events", p->n_events},
+                {"pressure_episodes", p->n_episodes},
         };
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__StatsResult m = CONFAB__V1__STATS_RESULT__INIT;
@@ -401,7 +417,7 @@ static void send_stats(struct request *r, const struct engine_event *in) {
         methods_send(r->peer, r->id, &ev, true);
 }
 
-void methods_send_event(struct request *r, const struct engine_event *ev) {
+void methods_send_event(struct request *r, struct engine_event *ev) {
         switch (ev->kind) {
         case ENGINE_ERROR:
                 methods_send_error(r->peer, r->id, &ev->err);
@@ -435,6 +451,9 @@ void methods_send_event(struct request *r, const struct engine_event *ev) {
                 break;
         case ENGINE_STATS_RESULT:
                 send_stats(r, ev);
+                break;
+        case ENGINE_EXPORTED:
+                methods_send_exported(r, ev);
                 break;
         case ENGINE_LOG:
         case ENGINE_STOPPED:

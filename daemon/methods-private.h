@@ -10,7 +10,7 @@ typedef int method_fn(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e);
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
-        method_model_info, method_stats;
+        method_model_info, method_stats, method_publish, method_export, method_import;
 
 int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, struct err *e);
 int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, struct err *e);
@@ -20,3 +20,6 @@ void methods_send_empty(struct peer *p, uint64_t id);
 /* Send @ev, with request set to @id. A message that is too long for the peer becomes an error if
  * @final, else it ends the connection. */
 void methods_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final);
+
+/* The answer to Export; takes the descriptor out of @ev. */
+void methods_send_exported(struct request *r, struct engine_event *ev);

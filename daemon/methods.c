@@ -13,6 +13,7 @@
 #include "daemon/methods-private.h"
 #include <event2/event.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Room for Error and Hello, whatever they say. */
 #define MIN_MAX_FRAME 1024
@@ -35,6 +36,9 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_TOKENIZE] = {ENGINE_TOKENIZE, method_tokenize},
         [CONFAB__V1__REQUEST__VERB_MODEL_INFO] = {ENGINE_MODEL_INFO, method_model_info},
         [CONFAB__V1__REQUEST__VERB_STATS] = {ENGINE_STATS, method_stats},
+        [CONFAB__V1__REQUEST__VERB_PUBLISH] = {ENGINE_PUBLISH, method_publish},
+        [CONFAB__V1__REQUEST__VERB_EXPORT] = {ENGINE_EXPORT, method_export},
+        [CONFAB__V1__REQUEST__VERB_IMPORT] = {ENGINE_IMPORT, method_import},
 };
 
 void methods_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) {
@@ -156,8 +160,10 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         struct daemon *d = p->daemon;
         struct engine_request r = {
                 .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET,
                 .max_tokens = ENGINE_UNSET,
                 .role = ENGINE_USER,
+                .fd = -1,
                 .uid = p->uid,
                 .admin = p->admin,
         };
@@ -171,10 +177,12 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                         p->n_requests);
         r.verb = methods[in->verb_case].verb;
         n = methods[in->verb_case].fn(p, in, &r, e);
-        if (n != 0)
-                return n;
         detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
-        return daemon_submit(d, p, in->id, detach, &r, e);
+        if (n == 0)
+                n = daemon_submit(d, p, in->id, detach, &r, e);
+        if (r.fd >= 0)
+                close(r.fd); /* the engine has its own, and method_import() has looked at it */
+        return n;
 }
 
 void methods_handle(struct peer *p, const uint8_t *data, size_t n) {

@@ -13,4 +13,4 @@ void methods_protocol_error(struct peer *p, uint64_t id, const struct err *e);
 /* The connection cannot go on (limits, stopping): tell the peer, and end it. */
 void methods_refuse(struct peer *p, const struct err *e);
 /* One event of the engine for @r, whose peer is there. */
-void methods_send_event(struct request *r, const struct engine_event *ev);
+void methods_send_event(struct request *r, struct engine_event *ev);

@@ -4,7 +4,9 @@
 #include "proto/proto.h"
 #include <syslog.h>
 
-static const struct setting_choice kv_types[] = {{"f16", 0}, {"f32", 1}, {NULL, 0}};
+/* Values are those of enum engine_kv. */
+static const struct setting_choice kv_types[] = {{"f16", 0}, {"f32", 1}, {"q8_0", 2}, {NULL, 0}};
+static const struct setting_choice yes_no[] = {{"yes", 1}, {"no", 0}, {NULL, 0}};
 /* Values are lib/kern's numbers, as struct engine_options wants them; "auto" is no cap. */
 static const struct setting_choice isas[] = {
         {"auto", UINT32_MAX}, {"generic", 0}, {"avx2", 1}, {"avx512", 2}, {NULL, 0}};
@@ -29,7 +31,12 @@ const struct setting settings_table[] = {
         {"pool-size", SETTING_SIZE, AT(pool_size), 1ull << 20, 1ull << 50, "auto", .zero = "auto",
                 .metavar = "BYTES",
                 .help = "Budget of RAM for the memory of conversations. What does not fit is "
-                        "spilled to disk."},
+                        "spilled to disk. auto: what the system, or the limit of the cgroup, "
+                        "has to spare, now and later."},
+        {"pressure", SETTING_CHOICE, AT(pressure), .initial = "yes", .choices = yes_no,
+                .metavar = "YES|NO",
+                .help = "Shrink the budget while memory is short, and let it grow back slowly "
+                        "afterwards."},
         {"threads", SETTING_COUNT, AT(threads), 1, 1024, "auto", .zero = "auto", .metavar = "N",
                 .help = "Threads that compute. auto: one for each CPU this process may use."},
         {"context", SETTING_COUNT, AT(context), 16, 1u << 24, "auto", .zero = "auto",
@@ -37,7 +44,8 @@ const struct setting settings_table[] = {
                 .help = "Longest conversation, in tokens. auto: what the model was trained for."},
         {"kv-type", SETTING_CHOICE, AT(kv_type), .initial = "f16", .choices = kv_types,
                 .metavar = "TYPE",
-                .help = "How keys and values are kept. Changing it makes every conversation "
+                .help = "How keys and values are kept: f16, f32 (twice as large, exact), or q8_0 "
+                        "(half as large, rounded more). Changing it makes every conversation "
                         "compute its memory again."},
         {"batch-tokens", SETTING_COUNT, AT(batch_tokens), 1, 65536, "256", .metavar = "N",
                 .help = "Tokens in one step, prompts and generation together."},
@@ -52,8 +60,22 @@ const struct setting settings_table[] = {
                 .help = "Requests of one user in flight."},
         {"max-queued", SETTING_COUNT, AT(max_queued), 1, 65536, "1024", .metavar = "N",
                 .help = "Requests of all users that wait for their turn."},
+        {"spill-delay", SETTING_DURATION, AT(spill_delay), USEC / 1000, 3600 * USEC, "1s",
+                .zero = "never", .metavar = "TIME",
+                .help = "Write the memory of a conversation to disk when it was idle for so long; "
+                        "taking it out of RAM then costs nothing. never: only when it has to go."},
         {"disk-limit", SETTING_SIZE, AT(disk_limit), 1ull << 20, 1ull << 60, "none", .zero = "none",
-                .metavar = "BYTES", .help = "Space that spill files may take."},
+                .metavar = "BYTES",
+                .help = "Space that spill files may take. Beyond it the memory of conversations "
+                        "that were used least recently is forgotten, and computed again when "
+                        "they are."},
+        {"disk-limit-per-user", SETTING_SIZE, AT(disk_limit_per_user), 1ull << 20, 1ull << 60,
+                "none", .zero = "none", .metavar = "BYTES",
+                .help = "Likewise, for the conversations of one user."},
+        {"disk-writes-per-day", SETTING_SIZE, AT(disk_writes_per_day), 1ull << 20, 1ull << 60,
+                "none", .zero = "none", .metavar = "BYTES",
+                .help = "Bytes that are written to spill files within a day (UTC), so that a disk "
+                        "lasts. Beyond it, what leaves RAM is computed again when it is needed."},
         {"disk-floor", SETTING_SIZE, AT(disk_floor), 0, 1ull << 60, "256M", .metavar = "BYTES",
                 .help = "Space that spill files leave free on their file system."},
         {"max-isa", SETTING_CHOICE, AT(max_isa), .initial = "auto", .choices = isas,
@@ -66,7 +88,7 @@ const struct setting settings_table[] = {
                 .help = "Group of the socket."},
         {"admin-group", SETTING_TEXT, AT(admin_group), .metavar = "GROUP",
                 .help = "Group whose members, like root, may list the conversations of all "
-                        "users."},
+                        "users, and publish prefixes to them."},
         {"max-connections", SETTING_COUNT, AT(max_connections), 1, 100000, "1024", .metavar = "N",
                 .help = "Connections at the same time.", .reloadable = true},
         {"max-user-connections", SETTING_COUNT, AT(max_user_connections), 1, 100000, "256",

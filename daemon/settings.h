@@ -26,7 +26,10 @@ struct settings {
         uint64_t pool_size; /* 0: auto */
         uint64_t threads, context, kv_type, batch_tokens, max_active, default_max_tokens;
         uint64_t max_conversations, max_user_requests, max_queued;
-        uint64_t disk_limit, disk_floor;
+        uint64_t spill_delay;                                          /* usec; 0: never */
+        uint64_t disk_limit, disk_limit_per_user, disk_writes_per_day; /* 0: none */
+        uint64_t disk_floor;
+        uint64_t pressure; /* 0 or 1 */
         uint64_t max_isa;
         /* peers */
         uint64_t socket_mode;

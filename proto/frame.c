@@ -48,7 +48,7 @@ int proto_decoder_push(struct proto_decoder *d, const void *data, size_t n, stru
         if (left == 0) {
                 d->in.size = d->at = 0;
                 if (d->in.capacity > DECODER_KEEP)
-                        proto_decoder_deinit(d);
+                        buf_deinit(&d->in);
         } else if (d->at >= left) { /* moving at most as much as was handed out */
                 buf_consume(&d->in, d->at);
                 d->at = 0;
@@ -56,33 +56,59 @@ int proto_decoder_push(struct proto_decoder *d, const void *data, size_t n, stru
         r = buf_append(&d->in, data, n);
         if (r < 0)
                 return err_set(e, -r, "no memory for %zu bytes of input", n);
+        d->n_pushed += n;
         return 0;
+}
+
+int proto_decoder_push_fd(struct proto_decoder *d, int fd, size_t n, struct err *e) {
+        return proto_fds_add(&d->fds, fd, d->n_pushed - n, d->n_pushed, e);
+}
+
+int proto_decoder_take_fd(struct proto_decoder *d) {
+        for (size_t i = 0; i < d->fds.n; i++) {
+                const struct proto_fd *f = &d->fds.items[i];
+
+                if (f->begin <= d->frame && d->frame < f->end && f->end <= d->next)
+                        return proto_fds_take(&d->fds, i);
+        }
+        return -1;
+}
+
+/* Frames before position @at are done with. @open: what follows there is the beginning of one frame
+ * and nothing else, so what came with its later bytes belongs to none. */
+static void drop_fds(struct proto_decoder *d, uint64_t at, bool open) {
+        for (size_t i = d->fds.n; i--;)
+                if (d->fds.items[i].end <= at || (open && d->fds.items[i].begin > at))
+                        proto_fds_drop(&d->fds, i);
 }
 
 int proto_decoder_next(
         struct proto_decoder *d, const uint8_t **ret, size_t *ret_size, struct err *e) {
         size_t left = d->in.size - d->at;
-        uint32_t size;
-        int h;
+        uint64_t begin = d->n_pushed - left;
+        uint32_t size = 0;
+        int h = 0;
 
         if (d->failed)
                 return err_set(e, -d->failed, "the stream of frames has ended in an error");
-        if (left == 0)
-                return 0;
-        h = read_length(d->in.data + d->at, left, &size);
-        if (h == 0)
-                return 0;
+        if (left > 0)
+                h = read_length(d->in.data + d->at, left, &size);
         if (h < 0) {
                 d->failed = err_set(e, ERR_FORMAT, "malformed frame length");
                 return d->failed;
         }
-        if (size > d->max_frame) {
+        if (h > 0 && size > d->max_frame) {
                 d->failed = err_set(e, ERR_LIMIT, "frame of %u bytes, at most %u are taken", size,
                         d->max_frame);
                 return d->failed;
         }
-        if (left - (size_t)h < size)
+        if (h == 0 || left - (size_t)h < size) {
+                drop_fds(d, begin, true);
                 return 0;
+        }
+        drop_fds(d, begin, false);
+        d->frame = begin;
+        d->next = begin + (size_t)h + size;
         *ret = d->in.data + d->at + h;
         *ret_size = size;
         d->at += (size_t)h + size;
@@ -94,6 +120,7 @@ void proto_decoder_deinit(struct proto_decoder *d) {
                 return;
         buf_deinit(&d->in);
         d->at = 0;
+        proto_fds_deinit(&d->fds);
 }
 
 int proto_append_frame(

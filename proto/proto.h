@@ -13,19 +13,63 @@
  *    allocations made for it, also those already freed. This bounds memory and, because
  *    protobuf-c's merging of repeated submessages allocates as it copies, time.
  * 4. Strings of an unpacked message are UTF-8 without NUL bytes.
+ * 5. A file descriptor belongs to the frame with whose first byte it came. Whoever sends one does
+ * so in a call of its own, which carries bytes of no other frame; the kernel then ends a read with
+ *    the bytes of that call, so the frame is the last one that begins within the read. At most one
+ *    descriptor per read is kept. One that belongs to no frame is closed as soon as that is known,
+ *    and one whose frame did not want it before the next frame is handed out.
  *
- * Nothing here does I/O. One owner per object; not shared between threads.
+ * proto_send() and proto_recv() are the only I/O. One owner per object; not shared between threads.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "proto/confab.pb-c.h"
 #include <stdbool.h>
+#include <sys/types.h>
 
 #define PROTO_VERSION 1
 #define PROTO_MAX_REQUEST (4u << 20) /* largest message that a daemon takes, unless configured */
 #define PROTO_MAX_EVENT (16u << 20)  /* largest message that libconfab takes */
 #define PROTO_MAX_HEADER 5           /* bytes of a length */
+
+/* ---- file descriptors ---- */
+
+/* That may wait in one direction of a connection. What came waits only while its frame is not whole
+ * or frames are not taken out. */
+#define PROTO_FDS_MAX 8
+
+struct proto_fd {
+        int fd; /* owned */
+        /* Stream positions [begin, end): out, of its frame; in, of the read that it came with. */
+        uint64_t begin, end;
+};
+struct proto_fds {
+        struct proto_fd items[PROTO_FDS_MAX]; /* [n], in order */
+        size_t n;
+        /* Who closes those that nobody wants; NULL: close(2). Closing what a peer gave may take as
+         * long as it likes (a file system of its own, a socket that lingers). */
+        void (*close)(int fd);
+};
+
+/* Takes over @fd (also on failure): -ERR_LIMIT when PROTO_FDS_MAX wait already. */
+int proto_fds_add(struct proto_fds *q, int fd, uint64_t begin, uint64_t end, struct err *e);
+/* Item @i leaves the queue; its descriptor is the caller's. */
+int proto_fds_take(struct proto_fds *q, size_t i);
+/* Item @i is closed. */
+void proto_fds_drop(struct proto_fds *q, size_t i);
+void proto_fds_deinit(struct proto_fds *q);
+
+/* As recv(2). *ret_fd is a descriptor that came along (owned by the caller, close-on-exec), or -1;
+ * it is set unless the result is negative. Further ones are closed by @close_fd (NULL: close(2)).
+ */
+ssize_t proto_recv(
+        int socket, void *data, size_t n, int flags, void (*close_fd)(int fd), int *ret_fd);
+/* As send(2), of bytes that are at position @at of the stream, and with the first descriptor of
+ * @fds if its frame begins there; it is closed then. Sends less where a frame with one begins or
+ * ends. */
+ssize_t proto_send(
+        int socket, const void *data, size_t n, uint64_t at, int flags, struct proto_fds *fds);
 
 /* ---- frames in ---- */
 
@@ -33,7 +77,10 @@ struct proto_decoder {
         struct buf in; /* [at, in.size) is not handed out yet */
         size_t at;
         uint32_t max_frame;
-        int failed; /* the error that ended the stream, or 0 */
+        int failed;           /* the error that ended the stream, or 0 */
+        uint64_t n_pushed;    /* stream position of in.data[in.size] */
+        uint64_t frame, next; /* stream positions of the frame handed out last */
+        struct proto_fds fds;
 };
 #define PROTO_DECODER_INIT(max) ((struct proto_decoder){.max_frame = (max)})
 
@@ -41,10 +88,15 @@ struct proto_decoder {
  * each push: a push on top of more than one undelivered frame of the greatest length and 64 KiB is
  * -ERR_LIMIT. -ERR_NOMEM. */
 int proto_decoder_push(struct proto_decoder *d, const void *data, size_t n, struct err *e);
+/* A descriptor that came with the @n bytes pushed last. Takes over @fd, also on failure: -ERR_LIMIT
+ * when too many wait. */
+int proto_decoder_push_fd(struct proto_decoder *d, int fd, size_t n, struct err *e);
 /* The next whole message: 1 and *ret borrowed until the next call on @d; 0 when more bytes are
  * needed. -ERR_FORMAT (malformed length), -ERR_LIMIT (longer than max_frame): close. */
 int proto_decoder_next(
         struct proto_decoder *d, const uint8_t **ret, size_t *ret_size, struct err *e);
+/* The descriptor that came with the frame handed out last, which is the caller's then, or -1. */
+int proto_decoder_take_fd(struct proto_decoder *d);
 /* True in the middle of a frame: end of stream here means that the peer broke off. */
 static inline bool proto_decoder_partial(const struct proto_decoder *d) {
         return d->at < d->in.size;

@@ -107,6 +107,10 @@ uint64_t hash64(const void *data, size_t n, uint64_t seed) {
         return hash64_digest(&h);
 }
 
+uint64_t hash64_chain_tokens(const int32_t *tokens, size_t n, uint64_t prev) {
+        return hash64(tokens, n * sizeof(*tokens), prev);
+}
+
 static inline void sip_round(uint64_t v[4]) {
         v[0] += v[1];
         v[2] += v[3];

@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
-#include "engine/internal.h"
+#include "engine/write.h"
 
 struct rec *rec_get(struct engine *en, const struct store_record *r, struct err *e) {
         struct rec *rec = map_get_u64(en->recs, r->id);
@@ -165,10 +166,14 @@ int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
         /* Also if it is empty still: the register would go on saying that its tokens are others. */
         c->foreign_vocab = sc->vocab != en->vocab_hash ||
                            !tokens_are_known(tokens, sc->n_tokens, en->info.n_vocab);
+        c->private_memory = sc->private_memory;
+        c->n_published = sc->n_published;
         c->sampling = sc->sampling;
         c->charged = sizeof(*c);
+        c->link_from = SIZE_MAX;
         list_init(&c->lru);
         list_init(&c->waiters);
+        list_init(&c->dirty);
         r = conv_reserve_tokens(en, c, MAX(sc->n_tokens, 1u), e);
         if (r == 0)
                 r = seq_new(&c->seq, en->pool, e);
@@ -201,7 +206,10 @@ int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
 }
 
 void conv_unload(struct engine *en, struct conv *c) {
+        if (c->writing)
+                c->writing->c = NULL; /* what it wrote is given back */
         list_unlink(&c->lru);
+        list_unlink(&c->dirty);
         map_remove_u64(en->convs, c->id);
         conv_free(en, c);
 }
@@ -210,14 +218,20 @@ void conv_use(struct engine *en, struct conv *c) {
         (void)en;
         c->n_users++;
         list_unlink(&c->lru);
+        list_unlink(&c->dirty);
 }
 
 void conv_unuse(struct engine *en, struct conv *c) {
         if (--c->n_users > 0)
                 return;
         list_append(&en->idle, &c->lru);
-        if (c->stale)
+        if (c->stale && c->n_links == 0) {
                 conv_unload(en, c);
+                return;
+        }
+        c->t_idle = clock_monotonic_usec();
+        if (!c->stale && seq_n_resident(c->seq) > 0)
+                list_append(&en->dirty, &c->dirty);
 }
 
 enum chat_state conv_chat_state(const struct engine *en, const struct conv *c) {
@@ -252,5 +266,5 @@ void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_
 
 uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t index,
         uint32_t n_in_block, uint64_t prev) {
-        return hash64(tokens + (size_t)index * block_tokens, n_in_block * sizeof(*tokens), prev);
+        return hash64_chain_tokens(tokens + (size_t)index * block_tokens, n_in_block, prev);
 }

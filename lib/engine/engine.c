@@ -33,21 +33,23 @@
 #include "base/hash.h"
 #include "engine/internal.h"
 
-#define MIN_SHARE ((size_t)256 << 10)
-#define MAX_SHARE ((size_t)256 << 20)
-#define MIN_BLOCKS 4
 #define IDLE_SEC 1 /* between heartbeats of an engine without work */
 
 /* --- the engine thread --- */
 
-/* Sleep until something happens, unless a step may go on. */
-static void wait_for_work(struct engine *en, bool sleep, struct list *inbox, struct list *done) {
+/* Sleep until something happens, or until @due (clock_monotonic_usec()), unless a step may go on.
+ */
+static void wait_for_work(
+        struct engine *en, bool sleep, uint64_t due, struct list *inbox, struct list *done) {
         struct timespec until;
 
         pthread_mutex_lock(&en->lock);
         if (sleep && !en->signalled) {
                 clock_gettime(CLOCK_MONOTONIC, &until);
                 until.tv_sec += IDLE_SEC;
+                if (due < (uint64_t)until.tv_sec * 1000000 + (uint64_t)until.tv_nsec / 1000)
+                        until = (struct timespec){
+                                (time_t)(due / 1000000), (long)(due % 1000000 * 1000)};
                 pthread_cond_timedwait(&en->wake, &en->lock, &until);
         }
         en->signalled = false;
@@ -65,6 +67,11 @@ static void stop_requests(struct engine *en) {
                 atomic_store(&list_entry(it, struct ereq, link)->cancel, true);
         list_for_each (it, &en->active)
                 atomic_store(&list_entry(it, struct ereq, link)->cancel, true);
+        pthread_mutex_lock(&en->lock);
+        list_for_each (it, &en->requests)
+                if (list_entry(it, struct ereq, all)->transfer)
+                        atomic_store(&list_entry(it, struct ereq, all)->cancel, true);
+        pthread_mutex_unlock(&en->lock);
 }
 
 /* With no request left: write what is dirty. True when all is done. */
@@ -91,12 +98,13 @@ static bool stop_spill(struct engine *en) {
 
 static void *engine_main(void *arg) {
         struct engine *en = arg;
+        uint64_t due = UINT64_MAX;
         bool sleep = false;
 
         for (;;) {
                 struct list inbox, done;
 
-                wait_for_work(en, sleep, &inbox, &done);
+                wait_for_work(en, sleep, due, &inbox, &done);
                 en->again = false;
                 while (!list_empty(&done)) {
                         struct job *j = list_entry(done.next, struct job, link);
@@ -115,8 +123,10 @@ static void *engine_main(void *arg) {
                 }
                 if (en->stopping)
                         stop_requests(en);
+                (void)budget_step(en); /* what it waits for wakes us */
                 if (sched_step(en))
                         en->again = true;
+                due = writebehind_step(en);
                 atomic_fetch_add(&en->heartbeat, 1);
                 if (en->stopping && stop_spill(en))
                         break;
@@ -128,9 +138,23 @@ static void *engine_main(void *arg) {
 
 /* --- opening --- */
 
+/* By enum engine_kv. */
+static const struct {
+        const char *name;
+        enum kern_kv_type type;
+} kv_types[] = {
+        [ENGINE_KV_F16] = {"f16", KERN_KV_F16},
+        [ENGINE_KV_F32] = {"f32", KERN_KV_F32},
+        [ENGINE_KV_Q8_0] = {"q8_0", KERN_KV_Q8_0},
+};
+
+const char *engine_kv_name(const struct engine *en) {
+        return kv_types[en->o.kv_type].name;
+}
+
 static int load_model(struct engine *en, struct err *e) {
         struct model_options mo = {
-                .kv_type = en->o.kv_f32 ? KERN_KV_F32 : KERN_KV_F16, .context = en->o.context};
+                .kv_type = kv_types[en->o.kv_type].type, .context = en->o.context};
         struct gguf_str template = {0};
         enum kern_isa isa = en->o.max_isa < KERN_N_ISA ? (enum kern_isa)en->o.max_isa : KERN_N_ISA;
         cpu_set_t cpus;
@@ -186,25 +210,17 @@ static int scan_vocabulary(struct engine *en, struct err *e) {
         return 0;
 }
 
-/* Divide the budget: shares for requests and bookkeeping are reserved, the pool lives on the rest.
- */
 static int open_memory(struct engine *en, struct err *e) {
-        uint64_t budget = en->o.pool_size ? en->o.pool_size : budget_auto(en->info.weights_size);
-        size_t share = MIN(MAX((size_t)(budget / 16), MIN_SHARE), MAX_SHARE);
         uint32_t max_tokens = MAX(en->o.batch_tokens, en->o.max_active);
         int r;
 
-        en->ledger = (struct ledger)LEDGER_INIT((size_t)budget);
-        en->req_ledger = (struct ledger)LEDGER_INIT(share);
-        en->meta_ledger = (struct ledger)LEDGER_INIT(share);
         r = seq_pool_new(&en->pool, &en->ledger, en->info.block_size, en->info.block_tokens, e);
         if (r < 0)
                 return r;
         en->slot_size = seq_pool_slot_size(en->pool);
-        if (ledger_reserve(&en->ledger, 2 * share) != 0 || residency_capacity(en) < MIN_BLOCKS)
-                return err_set(e, ERR_LIMIT,
-                        "a pool of %llu bytes is too small: this model needs at least %zu",
-                        (unsigned long long)budget, 2 * MIN_SHARE + MIN_BLOCKS * en->slot_size);
+        r = budget_open(en, e);
+        if (r == 0)
+                r = seq_index_new(&en->index, en->pool, &en->index_ledger, e);
         if (r == 0)
                 r = model_work_new(&en->work, en->model, en->kern, max_tokens, en->o.max_active, e);
         if (r == 0)
@@ -269,7 +285,8 @@ static void adopt_records(struct engine *en, const struct store_gone *records) {
 
         for (size_t i = 0; i < records->n; i++) {
                 const struct store_record *s = &records->records[i];
-                struct spill_ref ref = {s->file_key, s->offset, s->stored_size, s->raw_size};
+                struct spill_ref ref = {
+                        s->file_key, s->offset, s->stored_size, s->raw_size, s->uid};
 
                 if (spill_adopt(en->spill, &ref, &why) < 0 && n_bad++ == 0)
                         first = why;
@@ -285,9 +302,12 @@ static void adopt_records(struct engine *en, const struct store_gone *records) {
 static int open_state(struct engine *en, struct err *e) {
         struct spill_options so = {.fingerprint = en->info.fingerprint,
                 .max_raw_size = en->info.block_size,
+                .layout = layout_of(en),
                 .max_disk_size = en->o.disk_limit,
+                .max_disk_size_per_owner = en->o.disk_limit_per_uid,
+                .max_written_per_day = en->o.disk_writes_per_day,
                 .min_free_size = en->o.disk_floor,
-                .codec = SPILL_CODEC_LZ4};
+                .codec = en->o.spill_codec == UINT32_MAX ? SPILL_CODEC_KV : en->o.spill_codec};
         struct store_gone records = {0};
         char path[4096], spill_dir[4096];
         struct err why;
@@ -299,7 +319,11 @@ static int open_state(struct engine *en, struct err *e) {
         if (r == 0)
                 r = store_open(&en->store, path, e);
         if (r == 0)
+                r = write_meters_read(en, &so.written_today, &so.day, e);
+        if (r == 0)
                 r = spill_open(&en->spill, spill_dir, &so, e);
+        if (r == 0)
+                r = budget_set_scratch(en, io_n_workers() * spill_scratch_size(en->spill), e);
         if (r == 0)
                 r = store_records(en->store, &records, e);
         if (r < 0)
@@ -327,6 +351,8 @@ static int open_parts(struct engine *en, struct err *e) {
                 r = load_model(en, e);
         if (r == 0)
                 r = scan_vocabulary(en, e);
+        if (r == 0)
+                r = layout_make(en, e);
         if (r == 0)
                 r = open_memory(en, e);
         if (r == 0)
@@ -359,7 +385,10 @@ static void init_shared(struct engine *en) {
         list_init(&en->io_done);
         list_init(&en->requests);
         list_init(&en->events);
-        list_init(&en->io_queue);
+        for (size_t i = 0; i < N_JOB_KINDS; i++)
+                list_init(&en->io_queues[i]);
+        list_init(&en->dirty);
+        list_init(&en->evict_waiting);
 }
 
 static int check_options(const struct engine_options *o, struct err *e) {
@@ -369,6 +398,8 @@ static int check_options(const struct engine_options *o, struct err *e) {
         if (o->batch_tokens < 1 || o->batch_tokens > 65536)
                 return err_set(
                         e, ERR_INVALID, "batch_tokens %u is not in 1..65536", o->batch_tokens);
+        if (o->kv_type > ENGINE_KV_Q8_0)
+                return err_set(e, ERR_INVALID, "unknown kind %d of memory", (int)o->kv_type);
         if (!o->model_path || !o->state_dir)
                 return err_set(e, ERR_INVALID, "a model file and a state folder are needed");
         if (strlen(o->state_dir) > 3900)
@@ -454,6 +485,7 @@ struct engine *engine_free(struct engine *en) {
         map_free(en->recs);
         map_free(en->by_handle);
         map_free(en->usage);
+        seq_index_free(en->index);
         seq_pool_free(en->pool);
         model_work_free(en->work);
         sample_work_free(en->sampler);
@@ -467,6 +499,9 @@ struct engine *engine_free(struct engine *en) {
         kern_free(en->kern);
         gguf_free(en->gguf);
         free(en->eog);
+        free(en->arrays);
+        free(en->section_ends);
+        free(en->layer_section);
         free(en->model_path);
         free(en->state_dir);
         if (en->lock_fd >= 0)

@@ -24,20 +24,29 @@
 
 struct engine;
 
+/* How sequence memory is kept; part of the fingerprint. */
+enum engine_kv { ENGINE_KV_F16, ENGINE_KV_F32, ENGINE_KV_Q8_0 };
+
 struct engine_options {
         const char *model_path;
         const char *state_dir; /* made 0700 if missing: register.db, spill/ */
         uint64_t pool_size;    /* bytes of the ledger; 0: auto */
         uint32_t n_threads;    /* 0: all CPUs this process may use */
         uint32_t context;      /* 0: the model's */
-        bool kv_f32;           /* else f16 */
+        enum engine_kv kv_type;
         uint32_t batch_tokens; /* tokens per step, prefill chunk included */
         uint32_t max_active;   /* conversations generating at the same time; others queue */
         uint32_t default_max_tokens;
         uint32_t max_conversations_per_uid, max_requests_per_uid, max_queued;
-        uint64_t disk_limit; /* bytes of spill files; 0: no limit */
-        uint64_t disk_floor; /* free bytes left on the file system */
-        uint32_t max_isa;    /* enum kern_isa, tests; default KERN_N_ISA (no cap) */
+        uint64_t disk_limit;          /* bytes of spill files; 0: no limit */
+        uint64_t disk_limit_per_uid;  /* of one user's conversations; 0: no limit */
+        uint64_t disk_writes_per_day; /* bytes; 0: no limit */
+        uint64_t disk_floor;          /* free bytes left on the file system */
+        /* Write the memory of a conversation to disk when it was idle for so long; UINT32_MAX: only
+         * at eviction. */
+        uint32_t spill_delay_ms;
+        uint32_t spill_codec; /* SPILL_CODEC_* numbers; UINT32_MAX: the best */
+        uint32_t max_isa;     /* enum kern_isa, tests; default KERN_N_ISA (no cap) */
 };
 #define ENGINE_OPTIONS_DEFAULT                                                                     \
         ((struct engine_options){.batch_tokens = 256,                                              \
@@ -47,6 +56,8 @@ struct engine_options {
                 .max_requests_per_uid = 64,                                                        \
                 .max_queued = 1024,                                                                \
                 .disk_floor = 256u << 20,                                                          \
+                .spill_delay_ms = 1000,                                                            \
+                .spill_codec = UINT32_MAX,                                                         \
                 .max_isa = UINT32_MAX})
 
 /* Loads the model, opens the register, sweeps the spill folder, starts the threads. A state folder
@@ -60,6 +71,21 @@ void engine_stop(struct engine *en);
  * acknowledged). */
 struct engine *engine_free(struct engine *en);
 DEFINE_CLEANUP(struct engine *, engine_free);
+
+/* Change the budget while running (memory pressure, settings); it comes into force within one step
+ * of the engine thread. Shrinking evicts idle memory at once, least recently used first, and gives
+ * its pages back to the system; the budget goes down as memory does, so that `used <= budget` holds
+ * at each moment (I3). Never below what requests in flight may come to need, nor below what opening
+ * requires: then the smallest possible budget is taken, and it goes down further when those
+ * requests end. Growing is at once. */
+void engine_set_pool_size(struct engine *en, uint64_t bytes);
+/* The budget now in force, which is above the one that was asked for while shrinking. Any thread.
+ */
+uint64_t engine_pool_size(struct engine *en);
+/* What "auto" gives now (budget.c has the formula). Stable against what this engine holds itself:
+ * memory of its pool and weights that are in the page cache are not counted as lost. Reads small
+ * files of /proc and /sys. */
+uint64_t engine_pool_auto(struct engine *en);
 
 enum engine_verb {
         ENGINE_OPEN,
@@ -76,6 +102,10 @@ enum engine_verb {
         ENGINE_TOKENIZE,
         ENGINE_MODEL_INFO,
         ENGINE_STATS,
+        ENGINE_PUBLISH, /* administrators: share a prefix of an own conversation with all users, or
+                           stop that (publish, at_turn) */
+        ENGINE_EXPORT,  /* into an unnamed file: transcript, tokens, memory (docs/spill.md) */
+        ENGINE_IMPORT,  /* a new conversation (name: or the file's, if it is free) */
         ENGINE_N_VERBS
 };
 
@@ -102,6 +132,16 @@ enum engine_residency {
         ENGINE_PARTIAL,
         ENGINE_SPILLED,
         ENGINE_COLD
+};
+
+/* Why the longest memory that was found for a prompt ends where it does. */
+enum engine_differs {
+        ENGINE_DIFFERS_END,     /* all that could be was reused */
+        ENGINE_DIFFERS_NEW,     /* nobody had computed further */
+        ENGINE_DIFFERS_TOKEN,   /* another conversation goes on differently here */
+        ENGINE_DIFFERS_LOST,    /* computed once, but neither in RAM nor on disk any more */
+        ENGINE_DIFFERS_PARTIAL, /* of the last block only a part was kept */
+        ENGINE_DIFFERS_PRIVATE  /* memory that is not shared (imported) */
 };
 
 #define ENGINE_UNSET UINT32_MAX
@@ -138,8 +178,21 @@ struct engine_request {
         uint32_t n_logprobs; /* alternatives; implies want_logprobs */
         bool ignore_eos, background;
 
-        uint32_t at_turn;    /* fork, rewind: keep turns [0, at_turn); ENGINE_UNSET: see below */
-        uint32_t drop_turns; /* rewind, when at_turn is ENGINE_UNSET: drop so many from the end */
+        /* Fork, rewind, publish: keep turns [0, at_turn); ENGINE_UNSET: see below. */
+        uint32_t at_turn;
+        /* Fork, rewind, when at_turn is ENGINE_UNSET: keep tokens [0, at_position), which is at a
+         * turn's end or inside an assistant's reply or a raw turn (elsewhere -ERR_INVALID, which
+         * names the nearest places). What is kept of such a turn has the text of the kept tokens
+         * (whole characters) and is an open one: a Continue without input goes on with it, one with
+         * input ends it first. ENGINE_UNSET: not used. Note that 0 is a position. */
+        uint32_t at_position;
+        uint32_t drop_turns; /* rewind, when both are ENGINE_UNSET: drop so many from the end */
+        bool publish;        /* publish: all turns, or those before at_turn; false: no longer */
+        bool without_memory; /* export: transcript and tokens only */
+        /* Import: what Export made, in a memfd that is sealed against writing, growing and
+         * shrinking (F_SEAL_WRITE, F_SEAL_GROW, F_SEAL_SHRINK: so it can neither change nor block);
+         * else -ERR_INVALID. Duplicated by engine_submit(); its file offset means nothing. */
+        int fd;
         bool want_turns, want_tokens; /* get */
         uint64_t after_id;            /* list */
         uint32_t limit;
@@ -174,6 +227,9 @@ struct engine_conv {
         enum engine_residency residency;
         uint64_t ram_size, disk_size;
         uint64_t created_usec, updated_usec;
+        uint32_t n_published; /* tokens of its beginning that all users share; 0: none */
+        /* Its memory came from elsewhere (import): it is never taken for other conversations. */
+        bool private_memory;
         bool busy;       /* a request holds it */
         bool generating; /* and that request is a Continue */
         struct sampling sampling;
@@ -206,13 +262,14 @@ enum engine_event_kind {
         ENGINE_ACCEPTED, /* continue */
         ENGINE_PROGRESS,
         ENGINE_DELTA,
-        ENGINE_DONE,         /* final, continue */
-        ENGINE_EMPTY,        /* final: close, cancel */
-        ENGINE_CONV,         /* final: open, fork, rewind, get, update, warm, evict */
-        ENGINE_CONVS,        /* final: list */
-        ENGINE_TOKENS,       /* final: tokenize */
-        ENGINE_INFO,         /* final: model_info */
+        ENGINE_DONE,   /* final, continue */
+        ENGINE_EMPTY,  /* final: close, cancel */
+        ENGINE_CONV,   /* final: open, fork, rewind, get, update, warm, evict, publish, import */
+        ENGINE_CONVS,  /* final: list */
+        ENGINE_TOKENS, /* final: tokenize */
+        ENGINE_INFO,   /* final: model_info */
         ENGINE_STATS_RESULT, /* final */
+        ENGINE_EXPORTED,     /* final */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -226,7 +283,11 @@ struct engine_event {
         union {
                 struct {
                         uint64_t conv, revision;
-                        uint32_t n_prompt, n_ram, n_disk, n_computed;
+                        /* n_prompt == n_ram (own, in RAM) + n_disk + n_shared (another
+                         * conversation's, in RAM) + n_computed (to be computed) */
+                        uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed;
+                        uint32_t differs_at; /* token from which on nothing was reused */
+                        enum engine_differs differs_why;
                 } accepted;
                 struct {
                         uint32_t done, total;
@@ -244,7 +305,9 @@ struct engine_event {
                 struct {
                         enum engine_finish finish;
                         uint64_t revision, seed;
-                        uint32_t n_prompt, n_generated, n_ram, n_disk, n_computed;
+                        uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed;
+                        uint32_t differs_at;
+                        enum engine_differs differs_why;
                         uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
                         char *stop; /* or NULL */
                 } done;
@@ -264,6 +327,11 @@ struct engine_event {
                         struct engine_stat *stats;
                         size_t n;
                 } stats;
+                struct {
+                        int fd; /* an unnamed file, read from 0; closed by engine_event_free() */
+                        uint64_t size;
+                        uint32_t n_memory_tokens; /* whose memory is in it */
+                } exported;
         };
 };
 

@@ -94,6 +94,8 @@ int engine_event_conv(struct engine_conv *out, const struct store_conv *sc) {
                 .n_turns = sc->n_turns,
                 .created_usec = sc->created_usec,
                 .updated_usec = sc->updated_usec,
+                .n_published = sc->n_published,
+                .private_memory = sc->private_memory,
                 .sampling = sc->sampling,
         };
         return 0;
@@ -133,6 +135,10 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
                 break;
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);
+                break;
+        case ENGINE_EXPORTED:
+                if (ev->exported.fd >= 0)
+                        close(ev->exported.fd);
                 break;
         default:
                 break;

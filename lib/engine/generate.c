@@ -25,8 +25,9 @@ void gen_deinit(struct gen *g) {
         free(g->biases);
         buf_deinit(&g->held);
         buf_deinit(&g->text);
-        free(g->restore);
-        g->restore = NULL;
+        free(g->hashes);
+        free(g->sources);
+        store_prefix_deinit(&g->found);
 }
 
 /* --- events --- */
@@ -42,7 +43,10 @@ static void send_accepted(struct engine *en, struct ereq *rq) {
         n->ev.accepted.n_prompt = g->n_prompt;
         n->ev.accepted.n_ram = g->n_ram;
         n->ev.accepted.n_disk = g->n_disk;
-        n->ev.accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk;
+        n->ev.accepted.n_shared = g->n_shared;
+        n->ev.accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
+        n->ev.accepted.differs_at = g->differs_at;
+        n->ev.accepted.differs_why = g->differs_why;
         engine_event_send(en, n);
 }
 
@@ -53,14 +57,14 @@ static void send_progress(struct engine *en, struct ereq *rq) {
 
         /* After it was parked it catches up with what its client knows. */
         if (now - g->t_last_progress < PROGRESS_USEC || g->n_generated > 0 ||
-                seq_n_tokens(rq->conv->seq) < g->n_ram + g->n_disk)
+                seq_n_tokens(rq->conv->seq) < g->n_kept)
                 return;
         g->t_last_progress = now;
         n = engine_event_new(rq->r.handle, ENGINE_PROGRESS, false);
         if (!n)
                 return;
-        n->ev.progress.total = g->n_prompt - g->n_ram - g->n_disk;
-        n->ev.progress.done = seq_n_tokens(rq->conv->seq) - g->n_ram - g->n_disk;
+        n->ev.progress.total = g->n_prompt - g->n_kept;
+        n->ev.progress.done = seq_n_tokens(rq->conv->seq) - g->n_kept;
         engine_event_send(en, n);
 }
 
@@ -159,6 +163,20 @@ static size_t partial_stop(const struct ereq *rq) {
 
 /* --- stepping --- */
 
+void generate_count(struct engine *en, struct ereq *rq) {
+        struct gen *g = &rq->g;
+        uint32_t bt = en->info.block_tokens, kept = seq_n_tokens(rq->conv->seq), n[4] = {0};
+
+        for (uint32_t i = 0; i < g->n_blocks && i * bt < kept; i++)
+                n[g->sources[i]] += MIN(bt, kept - i * bt);
+        en->count.reused_ram += n[SOURCE_RAM] - g->n_ram;
+        en->count.reused_disk += n[SOURCE_DISK] - g->n_disk;
+        en->count.reused_shared += n[SOURCE_SHARED] - g->n_shared;
+        g->n_ram = n[SOURCE_RAM];
+        g->n_disk = n[SOURCE_DISK];
+        g->n_shared = n[SOURCE_SHARED];
+}
+
 void generate_restored(struct engine *en, struct ereq *rq) {
         struct conv *c = rq->conv;
         struct gen *g = &rq->g;
@@ -169,11 +187,10 @@ void generate_restored(struct engine *en, struct ereq *rq) {
                 kept = seq_cut(c->seq, c->n_all - 1);
         /* Else it goes on after it had been parked: its client has heard all of this. */
         if (g->t_restored == 0) {
-                g->n_disk = MIN(g->n_disk, kept);
-                g->n_ram = kept - g->n_disk;
-                g->t_restored = clock_monotonic_usec();
-                en->count.reused_ram += g->n_ram;
-                en->count.reused_disk += g->n_disk;
+                generate_count(en, rq);
+                share_explain(en, rq, kept);
+                g->n_kept = kept;
+                g->t_restored = g->t_read ? g->t_read : clock_monotonic_usec();
                 if (!ereq_is_warm(rq))
                         send_accepted(en, rq);
         }
@@ -342,7 +359,10 @@ static struct event_node *done_event(struct ereq *rq) {
         n->ev.done.n_generated = g->n_generated;
         n->ev.done.n_ram = g->n_ram;
         n->ev.done.n_disk = g->n_disk;
-        n->ev.done.n_computed = g->n_prompt - g->n_ram - g->n_disk;
+        n->ev.done.n_shared = g->n_shared;
+        n->ev.done.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
+        n->ev.done.differs_at = g->differs_at;
+        n->ev.done.differs_why = g->differs_why;
         n->ev.done.queued_usec = g->t_admitted - rq->t_submitted;
         n->ev.done.restore_usec = g->t_restored - g->t_admitted;
         n->ev.done.prefill_usec = g->t_prefilled - g->t_restored;

@@ -30,13 +30,18 @@
 
 struct ereq;
 struct event_node;
+struct restore;
+struct transfer;
+struct write_job;
 
 #define ENGINE_MAX_ACTIVE 256
+#define ENGINE_MAX_WORKERS 4
 
 /* A spill record that loaded conversations refer to. Lives in engine.recs by id. */
 struct rec {
         struct store_record r;
         uint32_t n_refs; /* conversations in RAM */
+        bool damaged;    /* it could not be read: good for nothing */
 };
 
 struct conv_turn {
@@ -50,8 +55,10 @@ struct conv {
         uint64_t id;
         uint32_t uid;
         uint64_t revision;
-        bool foreign_vocab; /* its tokens belong to another model's vocabulary */
-        bool stale;         /* no longer what the register says: unload after use */
+        bool foreign_vocab;   /* its tokens belong to another model's vocabulary */
+        bool private_memory;  /* imported and not ours: never shared, forks inherit it */
+        uint32_t n_published; /* tokens of its beginning that all users may share; 0: none */
+        bool stale;           /* no longer what the register says: unload after use */
         struct sampling sampling;
         int32_t *tokens; /* [n_all], the first n_tokens of which are in the register */
         uint32_t n_tokens, n_all, capacity;
@@ -68,11 +75,32 @@ struct conv {
         struct list waiters; /* requests parked until these are done */
         size_t charged;      /* bytes in the ledger */
         struct list lru;     /* in engine.idle, oldest first, while nobody uses it */
+
+        /* Writing it to disk (writebehind.c, evict.c). */
+        struct write_job *writing; /* write-behind of its blocks, or NULL */
+        unsigned n_links;          /* of that: its link transaction is under way (0 or 1) */
+        size_t link_from;          /* recs from this index on may not be linked in the register */
+        struct list dirty;         /* in engine.dirty while idle and perhaps not all on disk */
+        uint64_t t_idle;           /* clock_monotonic_usec() when it became idle */
+
+        /* Sharing (share.c). */
+        bool no_disk_share; /* what another one has on disk turned out to be damaged */
+        size_t n_entered;   /* its first so many blocks are in the prefix index */
+};
+
+/* By what is taken first by the workers, see io.c. Numbers as zeroed jobs want them. */
+enum job_kind {
+        JOB_VERB,    /* requests and commits */
+        JOB_RESTORE, /* before all others */
+        JOB_EVICT,
+        JOB_WRITE_BEHIND,
+        N_JOB_KINDS
 };
 
 /* Work for an I/O worker: run() there, then done() on the engine thread. */
 struct job {
         struct list link;
+        enum job_kind kind;
         void (*run)(struct engine *en, struct job *j);
         void (*done)(struct engine *en, struct job *j);
         int r;
@@ -91,12 +119,8 @@ enum phase {
         PHASE_COMMIT,
 };
 
-struct restore_item {
-        uint32_t index;
-        struct seq_block *block;
-        struct store_record record;
-        int r;
-};
+/* Where the memory of a block came from. */
+enum source { SOURCE_NONE, SOURCE_RAM, SOURCE_SHARED, SOURCE_DISK };
 
 /* What a Continue or Warm is doing. */
 struct gen {
@@ -110,17 +134,34 @@ struct gen {
         struct conv_turn input_turn, reply_turn;
         bool has_input_turn, has_reply_turn;
         uint32_t n_generated;
-        uint32_t n_ram, n_disk;
+        uint32_t n_ram, n_disk, n_shared; /* tokens of the prompt by where they came from */
+        uint32_t n_kept;                  /* all of these when it was accepted */
+        uint32_t differs_at;
+        enum engine_differs differs_why;
         size_t need_blocks;
         struct tok_stream stream;
         struct buf held; /* text that may be the beginning of a stop string */
         struct buf text; /* all that was sent */
         enum engine_finish finish;
         const char *stop; /* the one that ended it */
-        struct restore_item *restore;
-        size_t n_restore, n_allocated;
+        /* restore.c: chained hashes and sources of the prompt's blocks, what others have on disk */
+        uint64_t *hashes; /* [n_blocks] */
+        uint8_t *sources; /* [n_blocks], enum source */
+        size_t n_blocks;
+        struct store_prefix found;
+        bool gathered, searched;
+        struct restore *restore;
+        uint64_t t_read;
         uint32_t in_batch; /* tokens in the present step */
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
+};
+
+/* What Rewind, Fork and Publish keep of a conversation. */
+struct keep {
+        uint32_t n_turns, n_tokens;
+        bool inside;           /* the last kept turn is cut: */
+        struct conv_turn last; /* its new form */
+        struct buf text;       /* of that */
 };
 
 /* A conversation as the register knows it. */
@@ -154,12 +195,14 @@ struct ereq {
         struct list_row *list;
         size_t n_list;
         uint64_t revision;
-        uint32_t keep_turns;
+        struct keep keep;
+        void (*evict_then)(struct engine *en, struct ereq *rq); /* in engine.evict_waiting */
         struct seq *fork_seq;
         struct rec **fork_recs;
-        size_t n_fork_recs;
+        size_t n_fork_recs, fork_link_from;
         struct tok_ids input;
         struct gen g;
+        struct transfer *transfer; /* export, import */
 };
 
 /* Share of one uid. */
@@ -174,6 +217,16 @@ struct counters {
         uint64_t reused_ram, reused_disk;
         uint64_t evictions, restores, blocks_spilled, blocks_restored, restore_failures;
         uint64_t spill_failures, unspilled_drops, requests, forks;
+        uint64_t reused_shared, writebehind_blocks, evict_blocks_written, blocks_linked;
+        uint64_t reclaimed, blocks_lost, restores_skipped, restores_overlapped;
+        uint64_t budget_shrunk, exports, imports;
+};
+
+/* How fast memory comes from disk, and how fast it is computed (restore.c): sums that fade. */
+struct rates {
+        double restored_bytes, restore_usec;
+        double computed_tokens, compute_usec;
+        uint64_t n_restores;
 };
 
 struct engine {
@@ -205,6 +258,8 @@ struct engine {
         struct ledger ledger, req_ledger, meta_ledger;
         struct seq_pool *pool;
         size_t slot_size;    /* what a block costs in the ledger */
+        size_t budget_want;  /* the budget that was asked for last (budget.c) */
+        size_t budget_first; /* at the beginning */
         struct map *convs;   /* id → conv */
         struct map *recs;    /* record id → rec */
         struct list idle;    /* conversations nobody uses, least recently used first */
@@ -212,8 +267,23 @@ struct engine {
         struct list queue;   /* requests waiting for admission */
         struct list active;
         size_t n_active, active_blocks;
-        size_t n_jobs;      /* under way, of any kind */
-        size_t n_evictions; /* under way */
+        size_t n_jobs;             /* under way, of any kind */
+        size_t n_evictions;        /* under way */
+        struct list dirty;         /* idle conversations with blocks to write, longest idle first */
+        struct list evict_waiting; /* requests to evict blocks that are being written */
+        size_t n_writers;          /* jobs under way that write blocks */
+        struct write_job *write_behind; /* the one under way, or NULL */
+        uint64_t t_write;               /* no write-behind before (clock_monotonic_usec()) */
+        struct ledger index_ledger;     /* another share of the ledger: the prefix index */
+        struct seq_index *index;
+        struct rates rates;
+        struct restore *trial; /* whose memory arrives during the present model_forward() */
+        /* How blocks are cut into sections (layout.c). */
+        struct spill_array *arrays;
+        uint64_t *section_ends;
+        uint32_t *layer_section; /* [n_layer] */
+        size_t n_arrays, n_sections;
+        size_t scratch_size; /* reserved in the ledger for the workers */
         struct counters count;
         struct model_token *batch;
         struct ereq **batch_rows; /* request per output row */
@@ -240,12 +310,18 @@ struct engine {
         /* I/O workers */
         pthread_mutex_t io_lock;
         pthread_cond_t io_wake;
-        struct list io_queue;
+        struct list io_queues[N_JOB_KINDS];
+        size_t n_io_writing; /* workers that run JOB_EVICT or JOB_WRITE_BEHIND */
         bool io_quit;
         pthread_mutex_t create_lock; /* counting a user's conversations, then adding one */
-        pthread_t workers[4];
+        pthread_t workers[ENGINE_MAX_WORKERS];
         size_t n_workers;
 
+        uint64_t export_key[4]; /* under create_lock */
+        bool has_export_key;
+
+        atomic_uint_fast64_t export_bytes; /* on disk, of exports being written */
+        atomic_uint_fast64_t budget_asked; /* by engine_set_pool_size() */
         atomic_uint_fast64_t heartbeat;
         atomic_uint_fast64_t
                 served_floor; /* least `served` of the uids at work: where a new one begins */
@@ -281,10 +357,16 @@ static inline void list_move_all(struct list *to, struct list *from) {
         }
 }
 
+/* --- engine.c --- */
+/* How memory is kept ("f16"). */
+const char *engine_kv_name(const struct engine *en);
+
 /* --- io.c --- */
 int io_start(struct engine *en, struct err *e);
 void io_stop(struct engine *en);
 void io_submit(struct engine *en, struct job *j);
+/* How many workers there are going to be. */
+size_t io_n_workers(void);
 
 /* --- conv.c --- */
 struct rec *rec_get(struct engine *en, const struct store_record *r, struct err *e);
@@ -307,10 +389,28 @@ void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_
 uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t index,
         uint32_t n_in_block, uint64_t prev);
 
+/* Does the record hold the memory of just these tokens? */
+static inline bool record_fits(
+        const struct store_record *r, uint32_t index, uint64_t hash, uint32_t n) {
+        return r->index == index && r->n_tokens == n && r->token_hash == hash;
+}
+static inline struct spill_ref record_ref(const struct store_record *r) {
+        return (struct spill_ref){r->file_key, r->offset, r->stored_size, r->raw_size, r->uid};
+}
+static inline struct spill_meta record_meta(const struct store_record *r) {
+        return (struct spill_meta){r->block_class, r->index, r->n_tokens, r->token_hash};
+}
+
 /* --- residency.c --- */
+/* Holes that nothing can fill are no memory: shorten it to what is there or on disk. */
+void residency_trim(struct engine *en, struct conv *c);
+/* Drop all blocks: what has no record is lost. */
+void residency_drop(struct engine *en, struct conv *c);
+/* Requests that were parked for the conversation go on, as far as they may. */
+void residency_resume(struct engine *en, struct conv *c);
 /* Start to write and drop the conversation's blocks. @then (may be NULL) is called on the engine
- * thread when it is done. The conversation may be idle or held by the caller. -ERR_NOMEM if not
- * started. */
+ * thread when it is done. The conversation may be idle or held by @rq. -ERR_NOMEM if not started; 1
+ * (never with a request) if its blocks are being written now: try again when a job has ended. */
 int residency_evict(struct engine *en, struct conv *c,
         void (*then)(struct engine *en, struct ereq *rq), struct ereq *rq, struct err *e);
 /* The pool is full: evict the least recently used conversation. */
@@ -324,15 +424,39 @@ enum room residency_make_room(struct engine *en);
 size_t residency_capacity(struct engine *en);
 /* Give back the space of records that are gone from the register. Any thread. */
 void residency_release(struct engine *en, const struct store_gone *gone);
-/* A job on the conversation is over: requests that were parked for it go on. */
+/* A job of n_io on the conversation is over: requests that were parked for it go on. */
 void residency_io_over(struct engine *en, struct conv *c);
 /* Room for @n bytes of bookkeeping: unloads idle conversations where needed. 0 or 1. */
 int residency_charge(struct engine *en, size_t n);
+/* --- write.c --- */
+/* What was written to disk today, as the register remembers it. */
+int write_meters_read(struct engine *en, uint64_t *written, uint64_t *day, struct err *e);
+
+/* --- evict.c: residency_evict(), residency_make_room() --- */
+/* A job that wrote blocks is over: requests to evict that waited for it try again. */
+void evict_retry(struct engine *en);
+
+/* --- writebehind.c --- */
+/* Start what is due; returns when to call again at the latest (clock_monotonic_usec()). */
+uint64_t writebehind_step(struct engine *en);
+
 /* --- restore.c --- */
 /* PHASE_RESTORE: allocate blocks, then start the read. Moves on to PHASE_PREFILL if there is
  * nothing to read. */
 void residency_restore(struct engine *en, struct ereq *rq);
 void residency_restore_abandon(struct engine *en, struct ereq *rq);
+/* It was cancelled: read no more. It comes back to PHASE_RESTORE. */
+void residency_restore_stop(struct ereq *rq);
+/* So many tokens were computed by prefill. */
+void restore_note_computed(struct engine *en, size_t n_tokens, uint64_t usec);
+/* --- pipeline.c --- */
+/* A step for a request that is alone and whose memory is still arriving. True if it was computed:
+ * the request is in PHASE_PREFILL with g.in_batch set, to be committed. */
+bool restore_compute(struct engine *en, struct ereq *rq, size_t *n_rows);
+
+/* --- layout.c --- */
+int layout_make(struct engine *en, struct err *e);
+struct spill_layout layout_of(const struct engine *en);
 
 /* --- verbs.c --- */
 void verb_start(struct engine *en, struct ereq *rq);
@@ -353,10 +477,25 @@ void verb_submit(struct engine *en, struct ereq *rq, void (*run)(struct engine *
 void verb_row_done(struct engine *en, struct job *j);
 /* Let go of the conversation; what was not committed is cut off. */
 void verb_release_conv(struct engine *en, struct ereq *rq);
+/* On with a request whose conversation is known by id (rq->sc.id): it is loaded if need be. */
+void verb_find_conv(struct engine *en, struct ereq *rq);
 /* The request that is loading the conversation, or NULL. */
 struct ereq *verb_loading(struct engine *en, uint64_t id);
 
+/* --- position.c --- */
+/* What @r keeps of @c. @ret: zeroed; to be freed with keep_deinit(), also on failure. */
+int keep_resolve(struct engine *en, const struct conv *c, const struct engine_request *r,
+        struct keep *ret, struct err *e);
+/* For the register: the last kept turn if it changes, else NULL. Borrows from @k. */
+const struct store_turn *keep_last(const struct keep *k, struct store_turn *out);
+void keep_deinit(struct keep *k);
+
 /* --- verb-conv.c --- */
+/* Checks for new conversations. A name may be NULL or "": the register chooses one. The quota is
+ * checked under create_lock, and then the row is made under the same. */
+int verb_copy_name(char *dst, const char *name, struct err *e);
+int verb_check_quota(struct engine *en, uint32_t uid, struct err *e);
+int verb_check_sampling(struct engine *en, const struct sampling *s, struct err *e);
 void verb_open(struct engine *en, struct ereq *rq);
 /* Start the work on rq->conv, or fail before anything was begun. */
 int verb_fork(struct engine *en, struct ereq *rq, struct err *e);
@@ -371,6 +510,39 @@ void verb_get(struct engine *en, struct ereq *rq);
 void verb_list(struct engine *en, struct ereq *rq);
 void verb_tokenize(struct engine *en, struct ereq *rq);
 void verb_model_info(struct engine *en, struct ereq *rq);
+
+/* --- verb-publish.c --- */
+int verb_publish(struct engine *en, struct ereq *rq, struct err *e);
+
+/* --- transfer.c, export.c, import.c --- */
+struct transfer *transfer_free(struct transfer *x);
+int verb_export(struct engine *en, struct ereq *rq, struct err *e);
+void verb_import(struct engine *en, struct ereq *rq);
+/* The conversation is in the register and loaded: its memory follows. */
+int verb_import_memory(struct engine *en, struct ereq *rq, struct err *e);
+
+/* --- share.c --- */
+/* May its memory be shared at all? */
+bool share_allowed(const struct conv *c);
+/* The longest run of blocks that are the memory of its first tokens, of @n at most. Borrowed. */
+size_t share_find(struct engine *en, const struct conv *c, size_t n, struct seq_block **out);
+/* Full blocks from @from on are new: enter what there is. */
+void share_enter(struct engine *en, struct conv *c, size_t from);
+/* Blocks of the prompt that may come from elsewhere. */
+size_t share_limit(const struct engine *en, const struct ereq *rq);
+/* Take blocks behind the end, all that are in RAM. Returns how many tokens it has more or in
+ * others' blocks now; they are the last ones of the sequence, and marked in g.sources. */
+uint32_t share_adopt(struct engine *en, struct ereq *rq);
+/* May a look at what others have on disk pay? */
+bool share_worth_search(const struct engine *en, const struct ereq *rq);
+/* Fills differs_at and differs_why: there was memory for the first @kept tokens. */
+void share_explain(struct engine *en, struct ereq *rq, uint32_t kept);
+/* The first c->n_published tokens of @c are everyone's: enter what is in RAM of them into the
+ * public scope. Harmless to repeat. */
+void share_publish(struct engine *en, struct conv *c);
+/* They no longer are, or (c->n_published > 0) fewer of them: forget the public entries of the rest.
+ */
+void share_unpublish(struct engine *en, struct conv *c);
 
 /* --- stats.c --- */
 void stats_answer(struct engine *en, struct ereq *rq);
@@ -387,6 +559,8 @@ static inline bool ereq_is_warm(const struct ereq *rq) {
 /* --- generate.c --- */
 /* PHASE_RESTORE is over: decide what must be computed, tell the client. */
 void generate_restored(struct engine *en, struct ereq *rq);
+/* Count anew what of the prompt came from where. */
+void generate_count(struct engine *en, struct ereq *rq);
 /* Its share of a step was computed; @logits belong to its last token or are NULL. */
 void generate_advance(struct engine *en, struct ereq *rq, const float *logits);
 /* End generation with what is there. */
@@ -400,9 +574,22 @@ void generate_cancel(struct engine *en, struct ereq *rq, const struct err *e);
 void gen_deinit(struct gen *g);
 
 /* --- budget.c --- */
-/* Bytes for the ledger when the setting is "auto": what the machine and the cgroup leave beside the
- * weights. */
-uint64_t budget_auto(uint64_t weights_size);
+/* Where the figures come from; tests have their own. NULL: the system's. */
+struct budget_paths {
+        const char *meminfo, *self, *cgroups; /* /proc/meminfo, /proc/self/cgroup, /sys/fs/cgroup */
+};
+uint64_t budget_auto(const struct budget_paths *p, uint64_t weights_size, uint64_t held);
+/* Set up and divide the ledger. The pool comes after it, but its slot size (en->slot_size) before.
+ */
+int budget_open(struct engine *en, struct err *e);
+/* Once, before anything runs: @n bytes of the ledger are the workers' scratch memory for good. */
+int budget_set_scratch(struct engine *en, size_t n, struct err *e);
+/* What is not the pool's. */
+size_t budget_reserved(struct engine *en);
+/* The least budget that has @n_blocks blocks. */
+uint64_t budget_of_blocks(const struct engine *en, size_t n_blocks);
+/* Go on towards the budget that was asked for. True while memory has to be let go first. */
+bool budget_step(struct engine *en);
 
 /* --- sched.c --- */
 void sched_queue(struct engine *en, struct ereq *rq);

@@ -3,25 +3,62 @@
  * I/O workers: threads that own the spill files and the register while a job runs. Jobs come from
  * the engine thread and go back to it; a job touches nothing of the engine but the store, the spill
  * store, the immutable part of struct engine, and what the job itself pins.
+ *
+ * 1. The order is by kind: what a client's first token waits for (restores), what a client's answer
+ * waits for (verbs and commits), evictions, write-behind. Within a kind first come, first served.
+ * 2. One worker at least is never busy with writing blocks, so a read or a commit waits for no
+ * write to end. (There are two workers at least.)
  */
+#include <sched.h>
+
 #include "engine/internal.h"
+
+static const enum job_kind order[N_JOB_KINDS] = {
+        JOB_RESTORE, JOB_VERB, JOB_EVICT, JOB_WRITE_BEHIND};
+
+static bool writes_blocks(const struct job *j) {
+        return j->kind == JOB_EVICT || j->kind == JOB_WRITE_BEHIND;
+}
+
+/* Under io_lock: the job to be done next, taken out, or NULL. */
+static struct job *take(struct engine *en) {
+        for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+                struct list *q = &en->io_queues[order[i]];
+                struct job *j;
+
+                if (list_empty(q))
+                        continue;
+                j = list_entry(q->next, struct job, link);
+                if (writes_blocks(j) && en->n_io_writing + 1 >= en->n_workers)
+                        continue;
+                list_unlink(&j->link);
+                en->n_io_writing += writes_blocks(j);
+                return j;
+        }
+        return NULL;
+}
+
+static bool nothing_queued(const struct engine *en) {
+        for (size_t i = 0; i < N_JOB_KINDS; i++)
+                if (!list_empty(&en->io_queues[i]))
+                        return false;
+        return true;
+}
 
 static void *worker_main(void *arg) {
         struct engine *en = arg;
 
         for (;;) {
+                bool writes;
                 struct job *j;
 
                 pthread_mutex_lock(&en->io_lock);
-                while (list_empty(&en->io_queue) && !en->io_quit)
+                while (!(j = take(en)) && !(en->io_quit && nothing_queued(en)))
                         pthread_cond_wait(&en->io_wake, &en->io_lock);
-                if (list_empty(&en->io_queue)) {
-                        pthread_mutex_unlock(&en->io_lock);
-                        return NULL;
-                }
-                j = list_entry(en->io_queue.next, struct job, link);
-                list_unlink(&j->link);
                 pthread_mutex_unlock(&en->io_lock);
+                if (!j)
+                        return NULL;
+                writes = writes_blocks(j);
 
                 j->run(en, j);
 
@@ -30,16 +67,38 @@ static void *worker_main(void *arg) {
                 en->signalled = true;
                 pthread_cond_signal(&en->wake);
                 pthread_mutex_unlock(&en->lock);
+
+                if (writes) {
+                        pthread_mutex_lock(&en->io_lock);
+                        en->n_io_writing--;
+                        pthread_cond_broadcast(&en->io_wake);
+                        pthread_mutex_unlock(&en->io_lock);
+                }
         }
 }
 
+size_t io_n_workers(void) {
+        cpu_set_t cpus;
+        size_t n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1;
+
+        n = MAX(n, (size_t)2);
+        return MIN(n, (size_t)ENGINE_MAX_WORKERS);
+}
+
 int io_start(struct engine *en, struct err *e) {
-        for (size_t i = 0; i < 2; i++) {
+        size_t n = io_n_workers();
+
+        /* Known to the first worker before the last one runs. */
+        en->n_workers = n;
+        for (size_t i = 0; i < n; i++) {
                 int r = pthread_create(&en->workers[i], NULL, worker_main, en);
 
-                if (r != 0)
+                if (r != 0) {
+                        pthread_mutex_lock(&en->io_lock);
+                        en->n_workers = i;
+                        pthread_mutex_unlock(&en->io_lock);
                         return err_set(e, ERR_NOMEM, "cannot start an I/O worker");
-                en->n_workers++;
+                }
         }
         return 0;
 }
@@ -60,7 +119,7 @@ void io_submit(struct engine *en, struct job *j) {
         list_init(&j->link);
         j->r = 0;
         pthread_mutex_lock(&en->io_lock);
-        list_append(&en->io_queue, &j->link);
+        list_append(&en->io_queues[j->kind], &j->link);
         pthread_cond_signal(&en->io_wake);
         pthread_mutex_unlock(&en->io_lock);
 }

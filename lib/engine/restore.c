@@ -1,13 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Restoring the memory of a conversation before its request computes: see residency.c for what is
- * promised.
+ * Restoring: what a request has to have in RAM before it computes. See residency.c for what is
+ * promised, pipeline.c for the reading itself.
+ *
+ *      PHASE_RESTORE  gather: own blocks in RAM; others' in RAM into holes and behind the end
+ *        ↓            (share.c)
+ *      PHASE_READING  search: has somebody a longer prefix on disk? (only where it is worth it)
+ *        ↓
+ *      PHASE_RESTORE  plan: holes, and what was found behind the end; blocks are allocated,
+ *        ↓            evicting where needed
+ *      PHASE_READING  pipeline.c
+ *        ↓
+ *      restore_finish: attach, tag; enter into the index; generate_restored()
+ *
+ * Never slower than recomputing: running sums tell how fast memory came from disk and how fast it
+ * was computed lately. Where reading is expected to take twice the time of computing (a slow disk,
+ * a fast model) the memory is cut at the first hole instead; its records stay and are taken again
+ * once the blocks are computed. The sums must have seen a good deal first, so small models never
+ * decide. The bits are the same either way (I2).
  */
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 
-#include "engine/internal.h"
+#include "base/clock.h"
+#include "engine/restore.h"
+
+#define RATES_RESTORES 8
+#define RATES_BYTES (64.0 * (1 << 20))
+#define RATES_TOKENS 1024.0
+#define RATES_FADE 0.9
+
+/* --- damage --- */
 
 struct unlink_job {
         struct job job;
@@ -55,8 +79,10 @@ static void cut_damaged(struct engine *en, struct conv *c, uint32_t index) {
         io_submit(en, &uj->job);
 }
 
-/* The same block in RAM through another conversation (a fork), or NULL. */
-static struct seq_block *find_shared(
+/* --- gather --- */
+
+/* A block that the index does not know (a tail, private memory) in RAM through a fork, or NULL. */
+static struct seq_block *find_fork(
         struct engine *en, const struct conv *self, uint32_t index, const struct rec *rec) {
         struct conv *c;
         size_t it = 0;
@@ -75,147 +101,327 @@ static struct seq_block *find_shared(
         return NULL;
 }
 
-/* Does the record hold the memory of just these tokens? */
-static bool record_fits(const struct store_record *r, uint32_t index, uint64_t hash, uint32_t n) {
-        return r->index == index && r->n_tokens == n && r->token_hash == hash;
+static void hash_prompt(struct engine *en, struct ereq *rq) {
+        const struct conv *c = rq->conv;
+        uint32_t bt = en->info.block_tokens;
+        uint64_t hash = 0;
+
+        for (size_t i = 0; i < rq->g.n_blocks; i++) {
+                uint32_t n = MIN(bt, c->n_all - (uint32_t)i * bt);
+
+                hash = conv_token_hash(c->tokens, bt, (uint32_t)i, n, hash);
+                rq->g.hashes[i] = hash;
+        }
 }
 
-/* List the holes and what fills them. */
-static int restore_plan(struct engine *en, struct ereq *rq) {
+/* Fill block @i, a hole, from RAM if it is there: @shared is what the index has of it. False if
+ * nothing can fill it, from disk neither. */
+static bool gather_hole(struct engine *en, struct ereq *rq, uint32_t i, struct seq_block *shared) {
+        struct conv *c = rq->conv;
+        uint32_t bt = en->info.block_tokens, n = MIN(bt, seq_n_tokens(c->seq) - i * bt);
+        const struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
+        uint64_t prev = i > 0 ? rq->g.hashes[i - 1] : 0;
+
+        if (rec && rec->damaged)
+                rec = NULL;
+        if (rec && !record_fits(&rec->r, i, conv_token_hash(c->tokens, bt, i, n, prev), n))
+                rec = NULL;
+        if (!shared && rec && (n < bt || !share_allowed(c)))
+                shared = find_fork(en, c, i, rec);
+        if (shared) {
+                seq_attach(c->seq, i, shared);
+                rq->g.sources[i] = SOURCE_SHARED;
+        }
+        return shared || rec;
+}
+
+static int gather(struct engine *en, struct ereq *rq) {
         struct conv *c = rq->conv;
         struct gen *g = &rq->g;
         uint32_t bt = en->info.block_tokens;
-        size_t n = seq_n_blocks(c->seq);
-        uint64_t hash = 0;
+        size_t own = seq_n_blocks(c->seq), n_shared = 0;
+        _cleanup_(freep) struct seq_block **shared = NULL;
 
-        g->restore = calloc(n ? n : 1, sizeof(*g->restore));
-        if (!g->restore)
+        free(TAKE_PTR(g->sources));
+        g->n_blocks = ((size_t)c->n_all + bt - 1) / bt;
+        g->hashes = calloc(g->n_blocks + 1, sizeof(*g->hashes));
+        g->sources = calloc(g->n_blocks + 1, sizeof(*g->sources));
+        shared = calloc(g->n_blocks + 1, sizeof(struct seq_block *));
+        if (!g->hashes || !g->sources || !shared)
                 return -ERR_NOMEM;
-        for (size_t i = 0; i < n; i++) {
-                uint32_t in_block = MIN(bt, seq_n_tokens(c->seq) - (uint32_t)i * bt);
-                struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
-                struct seq_block *shared;
-
-                hash = conv_token_hash(c->tokens, bt, (uint32_t)i, in_block, hash);
-                if (seq_block_at(c->seq, i))
-                        continue;
-                if (!rec || !record_fits(&rec->r, (uint32_t)i, hash, in_block)) {
+        hash_prompt(en, rq);
+        if (seq_n_resident(c->seq) < own)
+                n_shared = share_find(en, c, seq_n_tokens(c->seq) / bt, shared);
+        for (size_t i = 0; i < own; i++) {
+                if (seq_block_at(c->seq, i)) {
+                        g->sources[i] = SOURCE_RAM;
+                } else if (!gather_hole(en, rq, (uint32_t)i, i < n_shared ? shared[i] : NULL)) {
                         cut_damaged(en, c, (uint32_t)i);
                         break;
                 }
-                shared = find_shared(en, c, (uint32_t)i, rec);
-                if (shared) {
-                        seq_attach(c->seq, i, shared);
-                        continue;
-                }
-                g->restore[g->n_restore++] =
-                        (struct restore_item){.index = (uint32_t)i, .record = rec->r};
         }
+        share_adopt(en, rq);
         return 0;
+}
+
+/* --- search --- */
+
+static void search_run(struct engine *en, struct job *j) {
+        struct ereq *rq = ereq_of(j);
+        struct conv *c = rq->conv; /* held by this request: its tokens stay */
+
+        j->r = store_prefix_find(en->store, c->uid, &en->info.fingerprint, en->vocab_hash,
+                c->tokens, rq->g.hashes, share_limit(en, rq), en->info.block_tokens, &rq->g.found,
+                &j->err);
+}
+
+static void search_done(struct engine *en, struct job *j) {
+        struct ereq *rq = ereq_of(j);
+
+        if (j->r < 0)
+                engine_event_log(en, LOG_WARNING, &j->err);
+        rq->phase = PHASE_RESTORE;
+        en->again = true;
+}
+
+/* --- plan --- */
+
+/* The bookkeeping of so many reads; without room in the budget they are computed instead. */
+static bool restore_charge(struct engine *en, struct restore *rs) {
+        size_t n = sizeof(*rs) + rs->n * (sizeof(*rs->items) + sizeof(*rs->reads)) +
+                   spill_load_size(en->spill, rs->n);
+
+        if (residency_charge(en, n) != 0)
+                return false;
+        rs->charged = n;
+        return true;
+}
+
+static void add_item(struct restore *rs, uint32_t index, uint32_t n_tokens, bool appended,
+        const struct store_record *r) {
+        rs->items[rs->n++] = (struct restore_item){
+                .index = index, .n_tokens = n_tokens, .appended = appended, .record = *r};
+}
+
+/* Is reading so many blocks better than computing them? */
+static bool worth_reading(const struct engine *en, size_t n_blocks) {
+        const struct rates *r = &en->rates;
+        double tokens = (double)n_blocks * en->info.block_tokens;
+        double bytes = (double)n_blocks * (double)en->info.block_size;
+
+        if (r->n_restores < RATES_RESTORES || r->restored_bytes < RATES_BYTES ||
+                r->computed_tokens < RATES_TOKENS)
+                return true;
+        return bytes * r->restore_usec / r->restored_bytes <=
+               2 * tokens * r->compute_usec / r->computed_tokens;
+}
+
+/* A hole; false if its record was taken away since it was looked at. */
+static bool add_own(struct engine *en, struct conv *c, struct restore *rs, uint32_t i) {
+        uint32_t bt = en->info.block_tokens;
+
+        if (i >= c->n_recs || !c->recs[i]) {
+                cut_damaged(en, c, i);
+                return false;
+        }
+        add_item(rs, i, MIN(bt, seq_n_tokens(c->seq) - i * bt), false, &c->recs[i]->r);
+        return true;
+}
+
+/* List what is to be read: holes, and what was found behind the end. */
+static int plan(struct engine *en, struct ereq *rq) {
+        struct conv *c = rq->conv;
+        struct gen *g = &rq->g;
+        uint32_t bt = en->info.block_tokens;
+        size_t own = seq_n_blocks(c->seq), full;
+        struct restore *rs = restore_new(MAX(own, g->found.n));
+        bool room;
+
+        if (!rs)
+                return -ERR_NOMEM;
+        /* A longer prefix of others takes the place of our partial tail. */
+        if (g->found.n * bt > seq_n_tokens(c->seq)) {
+                seq_cut(c->seq, seq_n_tokens(c->seq) / bt * bt);
+                own = seq_n_blocks(c->seq);
+        }
+        for (size_t i = 0; i < own; i++)
+                if (!seq_block_at(c->seq, i) && !add_own(en, c, rs, (uint32_t)i))
+                        break;
+        full = seq_n_tokens(c->seq) / bt;
+        own = seq_n_blocks(c->seq);
+        for (size_t i = full; i < g->found.n && full == own; i++)
+                add_item(rs, (uint32_t)i, bt, true, &g->found.records[i]);
+        room = rs->n == 0 || restore_charge(en, rs);
+        if (rs->n > 0 && (!room || !worth_reading(en, rs->n))) {
+                if (!rs->items[0].appended)
+                        seq_cut(c->seq, rs->items[0].index * bt);
+                rs->n = 0;
+                en->count.restores_skipped++;
+        }
+        rs->rq = rq;
+        g->restore = rs;
+        return 0;
+}
+
+/* --- the end --- */
+
+/* A good block: part of the sequence, with its record. */
+static int take(struct engine *en, struct ereq *rq, struct restore_item *it, bool attached) {
+        struct conv *c = rq->conv;
+        struct rec *rec;
+
+        if (it->appended && !attached && seq_adopt(c->seq, &it->block, 1, NULL) < 0)
+                return -ERR_NOMEM;
+        if (!it->appended && !attached)
+                seq_attach(c->seq, it->index, it->block);
+        seq_block_set_tag(seq_block_at(c->seq, it->index), it->record.id);
+        if (it->index < rq->g.n_blocks)
+                rq->g.sources[it->index] = SOURCE_DISK;
+        en->count.blocks_restored++;
+        if (!it->appended)
+                return 0;
+        /* Known, but not linked yet: write-behind or the eviction will do that. */
+        c->link_from = MIN(c->link_from, (size_t)it->index);
+        rec = rec_get(en, &it->record, NULL);
+        if (rec && conv_set_rec(en, c, it->index, rec, NULL) < 0)
+                rec_put(en, rec);
+        return 0;
+}
+
+static void note_rate(struct engine *en, const struct restore *rs) {
+        struct rates *r = &en->rates;
+
+        r->restored_bytes =
+                r->restored_bytes * RATES_FADE + (double)rs->n * (double)en->info.block_size;
+        r->restore_usec = r->restore_usec * RATES_FADE + (double)(rs->t_end - rs->t_start);
+        r->n_restores++;
+}
+
+void restore_note_computed(struct engine *en, size_t n_tokens, uint64_t usec) {
+        struct rates *r = &en->rates;
+
+        r->computed_tokens = r->computed_tokens * RATES_FADE + (double)n_tokens;
+        r->compute_usec = r->compute_usec * RATES_FADE + (double)usec;
+}
+
+void restore_finish(struct engine *en, struct restore *rs) {
+        struct ereq *rq = rs->rq;
+        struct conv *c = rq->conv;
+        struct rec *rec;
+        bool good = true;
+
+        for (size_t i = 0; i < rs->n && good; i++) {
+                struct restore_item *it = &rs->items[i];
+
+                good = rs->reads[i].r == 0;
+                if (good && take(en, rq, it, rs->attached) < 0)
+                        break;
+                if (good)
+                        continue;
+                engine_event_log(en, LOG_WARNING, &rs->err);
+                en->count.restore_failures++;
+                rec = map_get_u64(en->recs, it->record.id);
+                if (rec)
+                        rec->damaged = true; /* others that link it need not find out */
+                /* What another conversation has is that one's to forget. */
+                if (it->appended)
+                        c->no_disk_share = true;
+                else
+                        cut_damaged(en, c, it->index);
+        }
+        rq->g.t_read = rs->t_end;
+        en->count.restores++;
+        if (good)
+                note_rate(en, rs);
+        c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
+        residency_restore_abandon(en, rq); /* the sequence has references of its own */
+        share_enter(en, c, 0);
+        generate_restored(en, rq);
 }
 
 void residency_restore_abandon(struct engine *en, struct ereq *rq) {
         struct gen *g = &rq->g;
 
-        (void)en;
-        for (size_t i = 0; i < g->n_allocated; i++)
-                seq_block_unref(g->restore[i].block);
-        free(g->restore);
-        g->restore = NULL;
-        g->n_restore = g->n_allocated = 0;
+        if (g->restore)
+                restore_let_go(en, TAKE_PTR(g->restore));
+        free(TAKE_PTR(g->hashes));
+        store_prefix_deinit(&g->found);
+        g->found = (struct store_prefix){
+                .n_common = g->found.n_common, .donor_tokens = g->found.donor_tokens};
+        g->gathered = g->searched = false;
 }
 
-static void restore_run(struct engine *en, struct job *j) {
-        struct ereq *rq = container_of(j, struct ereq, job);
+static int prepare(struct engine *en, struct ereq *rq) {
         struct gen *g = &rq->g;
+        int r;
 
-        for (size_t i = 0; i < g->n_restore; i++) {
-                struct restore_item *it = &g->restore[i];
-                struct spill_ref ref = {it->record.file_key, it->record.offset,
-                        it->record.stored_size, it->record.raw_size};
-                struct spill_meta meta = {it->record.block_class, it->record.index,
-                        it->record.n_tokens, it->record.token_hash};
-
-                it->r = spill_read(en->spill, &ref, &meta, seq_block_data(it->block),
-                        en->info.block_size, &j->err);
-                if (it->r < 0) {
-                        /* What lies behind a damaged block is of no use. */
-                        for (size_t k = i + 1; k < g->n_restore; k++)
-                                g->restore[k].r = it->r;
-                        j->r = it->r;
-                        return;
-                }
+        if (!g->gathered) {
+                r = gather(en, rq);
+                if (r < 0)
+                        return r;
+                g->gathered = true;
         }
+        if (!g->searched && share_worth_search(en, rq)) {
+                g->searched = true;
+                rq->phase = PHASE_READING;
+                rq->job.run = search_run;
+                rq->job.done = search_done;
+                io_submit(en, &rq->job);
+                return 0;
+        }
+        return plan(en, rq);
 }
 
-static void restore_done(struct engine *en, struct job *j) {
-        struct ereq *rq = container_of(j, struct ereq, job);
-        struct conv *c = rq->conv;
-        struct gen *g = &rq->g;
-        uint32_t bt = en->info.block_tokens;
+/* 0; 1: later; -ERR_X. */
+static int allocate(struct engine *en, struct restore *rs, struct err *e) {
+        while (rs->n_allocated < rs->n) {
+                int r = seq_block_new(&rs->items[rs->n_allocated].block, en->pool, e);
+                enum room room;
 
-        for (size_t i = 0; i < g->n_restore; i++) {
-                struct restore_item *it = &g->restore[i];
-
-                if (it->r == 0) {
-                        uint32_t end = MIN((it->index + 1) * bt, seq_n_tokens(c->seq));
-
-                        seq_block_set_tag(it->block, it->record.id);
-                        seq_attach(c->seq, it->index, it->block);
-                        if (g->t_restored == 0)
-                                g->n_disk += end - it->index * bt;
-                        en->count.blocks_restored++;
+                if (r == 0) {
+                        rs->n_allocated++;
                         continue;
                 }
-                engine_event_log(en, LOG_WARNING, &j->err);
-                en->count.restore_failures++;
-                cut_damaged(en, c, it->index);
-                break;
+                if (r < 0)
+                        return r;
+                room = residency_make_room(en);
+                if (room == ROOM_LATER)
+                        return 1;
+                if (room == ROOM_NEVER)
+                        return err_set(e, ERR_LIMIT,
+                                "the memory budget has no room to restore the conversation");
         }
-        en->count.restores++;
-        residency_restore_abandon(en, rq); /* the sequence has references of its own */
-        generate_restored(en, rq);
+        return 0;
 }
 
 void residency_restore(struct engine *en, struct ereq *rq) {
         struct gen *g = &rq->g;
         struct err e;
+        int r = 0;
 
-        if (!g->restore && rq->conv->n_io > 0)
-                return; /* it is being evicted, having been in the queue: after that */
-        if (!g->restore && restore_plan(en, rq) < 0) {
-                err_set(&e, ERR_NOMEM, "no memory to restore a conversation");
+        if (!g->restore) {
+                if (rq->conv->n_io > 0)
+                        return; /* it is being evicted, having been in the queue: after that */
+                r = prepare(en, rq);
+                if (r < 0)
+                        err_set(&e, ERR_NOMEM, "no memory to restore a conversation");
+                else if (!g->restore)
+                        return; /* the search is under way */
+        }
+        if (r == 0)
+                r = allocate(en, g->restore, &e);
+        if (r > 0)
+                return;
+        if (r < 0) {
                 generate_abort(en, rq, &e);
                 return;
         }
-        while (g->n_allocated < g->n_restore) {
-                struct restore_item *it = &g->restore[g->n_allocated];
-                int r = seq_block_new(&it->block, en->pool, &e);
-
-                if (r == 0) {
-                        g->n_allocated++;
-                        continue;
-                }
-                if (r == SEQ_FULL) {
-                        enum room room = residency_make_room(en);
-
-                        if (room == ROOM_NOW)
-                                continue;
-                        if (room == ROOM_LATER)
-                                return;
-                        err_set(&e, ERR_LIMIT,
-                                "the memory budget has no room to restore the conversation");
-                }
-                generate_abort(en, rq, &e);
-                return;
-        }
-        if (g->n_restore == 0) {
+        if (g->restore->n == 0) {
                 residency_restore_abandon(en, rq);
+                share_enter(en, rq->conv, 0);
                 generate_restored(en, rq);
                 return;
         }
         rq->phase = PHASE_READING;
-        rq->job.run = restore_run;
-        rq->job.done = restore_done;
-        io_submit(en, &rq->job);
+        restore_start(en, rq);
 }

@@ -8,20 +8,24 @@
  * turn when the budget is too small for a token of each.
  * 2. Fair between uids by tokens served (the uid that got least goes first), then in order of
  * arrival. Background requests stand back, but age: after some seconds they count as interactive.
- * 3. A request is admitted only if the blocks that it and all active ones may come to need fit the
+ * 3. A prompt that begins like another one's takes over what that one has computed so far
+ * (share.c), and leaves out a step in which it would compute the same block beside it.
+ * 4. A request is admitted only if the blocks that it and all active ones may come to need fit the
  * pool together. So an active request never waits for another active one, only for evictions of
  * idle memory. The first in line is not overtaken when it does not fit yet.
- * 4. A paused request is not admitted, and gives its place back (it is parked: in the queue again,
+ * 5. A paused request is not admitted, and gives its place back (it is parked: in the queue again,
  * with its tokens, and its memory may be evicted) when another one could have it. So a peer that
  * does not read withholds nothing from others.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "engine/internal.h"
 
 #define BACKGROUND_PENALTY 4096 /* tokens */
 #define AGING_PER_SECOND 256
+#define RATE_TOKENS 16 /* steps of fewer tell nothing about the speed of prefill */
 
 void sched_queue(struct engine *en, struct ereq *rq) {
         rq->phase = PHASE_QUEUED;
@@ -125,7 +129,11 @@ static void cancel_all(struct engine *en, struct list *list, const struct err *e
         list_for_each_safe (it, tmp, list) {
                 struct ereq *rq = list_entry(it, struct ereq, link);
 
-                if (atomic_load(&rq->cancel) && rq->phase != PHASE_READING)
+                if (!atomic_load(&rq->cancel))
+                        continue;
+                if (rq->phase == PHASE_READING)
+                        residency_restore_stop(rq); /* it ends when the workers are out of it */
+                else
                         generate_cancel(en, rq, e);
         }
 }
@@ -218,6 +226,47 @@ static size_t decode_share(const struct engine *en, size_t n_prefill) {
         return all > 1 ? all - MAX(all / 4, (size_t)1) : en->count.steps % 2;
 }
 
+/* Is the next block of the prompt being computed in this very step, for a prompt that is the same
+ * so far? @before are those that come before it. */
+static bool computed_beside(
+        const struct engine *en, const struct ereq *rq, struct ereq *const *before, size_t n) {
+        const struct conv *c = rq->conv;
+        size_t bt = en->info.block_tokens, end = (seq_n_tokens(c->seq) / bt + 1) * bt;
+
+        if (rq->g.n_generated > 0 || !share_allowed(c) || end > share_limit(en, rq) * bt)
+                return false;
+        for (size_t i = 0; i < n; i++) {
+                const struct conv *o = before[i]->conv;
+
+                if (o->uid == c->uid && share_allowed(o) && before[i]->g.in_batch > 0 &&
+                        end > seq_n_tokens(o->seq) &&
+                        end <= (size_t)seq_n_tokens(o->seq) + before[i]->g.in_batch &&
+                        memcmp(o->tokens, c->tokens, end * sizeof(*c->tokens)) == 0)
+                        return true;
+        }
+        return false;
+}
+
+/* What the step has left for a prompt. */
+static void add_prefill(
+        struct engine *en, struct ereq **order, size_t i, size_t *n, size_t *n_rows) {
+        struct ereq *rq = order[i];
+        uint32_t left;
+
+        if (rq->g.n_generated == 0 && share_adopt(en, rq) > 0) {
+                generate_count(en, rq);
+                share_explain(en, rq, seq_n_tokens(rq->conv->seq));
+        }
+        if (computed_beside(en, rq, order, i))
+                return;
+        left = rq->conv->n_all - seq_n_tokens(rq->conv->seq);
+        if (left == 0) {
+                generate_finish(en, rq, ENGINE_FINISH_LENGTH); /* nothing was to be generated */
+                return;
+        }
+        add_to_batch(en, rq, MIN(left, (uint32_t)(en->o.batch_tokens - *n)), n, n_rows);
+}
+
 static size_t build_batch(struct engine *en, size_t *n_rows) {
         struct ereq *order[ENGINE_MAX_ACTIVE];
         size_t n = 0, n_prefill = prefill_order(en, order), share = decode_share(en, n_prefill);
@@ -230,18 +279,15 @@ static size_t build_batch(struct engine *en, size_t *n_rows) {
                 if (rq->phase == PHASE_DECODE && !is_paused(rq) && n < share)
                         add_to_batch(en, rq, 1, &n, n_rows);
         }
-        for (size_t i = 0; i < n_prefill && n < en->o.batch_tokens; i++) {
-                uint32_t left = order[i]->conv->n_all - seq_n_tokens(order[i]->conv->seq);
-
-                add_to_batch(
-                        en, order[i], MIN(left, (uint32_t)(en->o.batch_tokens - n)), &n, n_rows);
-        }
+        for (size_t i = 0; i < n_prefill && n < en->o.batch_tokens; i++)
+                add_prefill(en, order, i, &n, n_rows);
         return n;
 }
 
 /* What was computed belongs to the sequences; who had a share goes to the end of the line. */
 static void commit_batch(struct engine *en) {
         struct list *it, *tmp, served;
+        uint32_t start;
 
         list_init(&served);
         list_for_each_safe (it, tmp, &en->active) {
@@ -249,7 +295,9 @@ static void commit_batch(struct engine *en) {
 
                 if (rq->g.in_batch == 0)
                         continue;
+                start = seq_n_tokens(rq->conv->seq);
                 seq_commit(rq->conv->seq, rq->g.in_batch);
+                share_enter(en, rq->conv, start / en->info.block_tokens);
                 list_unlink(&rq->link);
                 list_append(&served, &rq->link);
         }
@@ -273,6 +321,25 @@ static void update_floor(struct engine *en) {
                 atomic_store(&en->served_floor, least);
 }
 
+/* One forward call, as things stand; the number of its tokens. */
+static size_t compute(struct engine *en, size_t *n_rows) {
+        struct ereq *first =
+                list_empty(&en->active) ? NULL : list_entry(en->active.next, struct ereq, link);
+        uint64_t start;
+        size_t n;
+
+        if (en->n_active == 1 && !is_paused(first) && restore_compute(en, first, n_rows))
+                return first->g.in_batch;
+        n = build_batch(en, n_rows);
+        if (n == 0)
+                return 0;
+        start = clock_monotonic_usec();
+        model_forward(en->work, en->batch, n, NULL);
+        if (n >= RATE_TOKENS)
+                restore_note_computed(en, n, clock_monotonic_usec() - start);
+        return n;
+}
+
 bool sched_step(struct engine *en) {
         size_t n, n_rows = 0;
         struct list *it, *tmp;
@@ -282,10 +349,9 @@ bool sched_step(struct engine *en) {
                 return false;
         admit(en);
         restore_all(en);
-        n = build_batch(en, &n_rows);
+        n = compute(en, &n_rows);
         if (n == 0)
                 return false;
-        model_forward(en->work, en->batch, n);
         en->count.steps++;
         update_floor(en);
         commit_batch(en);

@@ -7,6 +7,7 @@
 struct figures {
         struct seq_pool_stats pool;
         struct spill_stats spill;
+        struct seq_index_stats index;
         size_t n_resident, n_queued;
 };
 
@@ -18,6 +19,7 @@ static void gather(struct engine *en, struct figures *f) {
         *f = (struct figures){0};
         seq_pool_stats(en->pool, &f->pool);
         spill_stats(en->spill, &f->spill);
+        seq_index_stats(en->index, &f->index);
         while ((c = map_next(en->convs, &it)))
                 f->n_resident += seq_n_resident(c->seq) > 0;
         list_for_each (l, &en->queue)
@@ -27,11 +29,15 @@ static void gather(struct engine *en, struct figures *f) {
 static size_t fill(struct engine *en, const struct figures *f, struct engine_stat *out) {
         const struct counters *c = &en->count;
         const struct engine_stat all[] = {
-                {"pool_budget", ledger_budget(&en->ledger)},
+                {"budget", ledger_budget(&en->ledger)},
+                {"budget_asked", en->budget_want},
+                {"budget_max", en->budget_first},
+                {"budget_shrunk", c->budget_shrunk},
                 {"ledger_used", ledger_used(&en->ledger)},
                 {"ledger_peak", ledger_peak(&en->ledger)},
                 {"ledger_requests_used", ledger_used(&en->req_ledger)},
                 {"ledger_meta_used", ledger_used(&en->meta_ledger)},
+                {"ledger_index_used", ledger_used(&en->index_ledger)},
                 {"pool_capacity_blocks", residency_capacity(en)},
                 {"pool_blocks", f->pool.n_blocks},
                 {"block_bytes", en->info.block_size},
@@ -50,19 +56,32 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
                 {"tokens_recomputed", c->tokens_recomputed},
                 {"tokens_reused_ram", c->reused_ram},
                 {"tokens_reused_disk", c->reused_disk},
+                {"tokens_reused_shared", c->reused_shared},
+                {"blocks_merged", f->index.n_merged},
+                {"index_entries", f->index.n_entries},
+                {"exports", c->exports},
+                {"imports", c->imports},
                 {"evictions", c->evictions},
                 {"restores", c->restores},
                 {"restore_failures", c->restore_failures},
                 {"blocks_spilled", c->blocks_spilled},
+                {"writebehind_blocks", c->writebehind_blocks},
+                {"evict_blocks_written", c->evict_blocks_written},
+                {"blocks_linked", c->blocks_linked},
+                {"blocks_lost", c->blocks_lost},
+                {"reclaimed_bytes", c->reclaimed},
+                {"restores_skipped", c->restores_skipped},
+                {"restores_overlapped", c->restores_overlapped},
                 {"blocks_restored", c->blocks_restored},
                 {"spill_failures", c->spill_failures},
                 {"unspilled_drops", c->unspilled_drops},
                 {"spill_disk_bytes", f->spill.disk_size},
                 {"spill_files", f->spill.n_files},
                 {"spill_records", f->spill.n_records},
-                {"spill_written_bytes", f->spill.written_size},
-                {"spill_read_bytes", f->spill.read_size},
-                {"spill_punched_bytes", f->spill.punched_size},
+                {"bytes_spill_written", f->spill.written_size},
+                {"bytes_spill_read", f->spill.read_size},
+                {"bytes_spill_punched", f->spill.punched_size},
+                {"bytes_spill_today", f->spill.written_today},
                 {"spill_raw_in_bytes", f->spill.raw_in_size},
                 {"spill_raw_out_bytes", f->spill.raw_out_size},
                 {"spill_refused", f->spill.n_refused},

@@ -3,6 +3,7 @@
  * What the loop thread calls: requests are copied, charged to the ledger and to their user, and
  * entered in the tables; then they are the engine thread's.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,12 +31,24 @@ static int copy_bytes(const void **p, size_t n, struct err *e) {
         return 0;
 }
 
+static int copy_fd(struct engine_request *r, struct err *e) {
+        int fd = r->fd;
+
+        r->fd = -1;
+        if (r->verb != ENGINE_IMPORT)
+                return 0;
+        r->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        return r->fd >= 0 ? 0 : err_set(e, ERR_INVALID, "an import needs a file");
+}
+
 /* Replace every borrowed pointer by an owned copy. All are replaced or NULL afterwards, also on
  * failure. */
 static int copy_request(struct engine_request *r, struct err *e) {
         const void *tokens = r->tokens;
         int a = 0, b;
 
+        b = copy_fd(r, e);
+        a = b < 0 ? b : a;
         b = copy_str(&r->conv_name, e);
         a = b < 0 ? b : a;
         b = copy_str(&r->name, e);

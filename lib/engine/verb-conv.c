@@ -30,7 +30,7 @@ static int check_name(const char *name, struct err *e) {
         return 0;
 }
 
-static int copy_name(char *dst, const char *name, struct err *e) {
+int verb_copy_name(char *dst, const char *name, struct err *e) {
         int r;
 
         dst[0] = '\0';
@@ -42,8 +42,7 @@ static int copy_name(char *dst, const char *name, struct err *e) {
         return r;
 }
 
-/* Under create_lock, and then the row is made under the same. */
-static int check_quota(struct engine *en, uint32_t uid, struct err *e) {
+int verb_check_quota(struct engine *en, uint32_t uid, struct err *e) {
         uint64_t n;
         int r = store_conv_count(en->store, uid, &n, e);
 
@@ -64,14 +63,14 @@ static void open_run(struct engine *en, struct job *j) {
                 .created_usec = clock_realtime_usec()};
 
         pthread_mutex_lock(&en->create_lock);
-        j->r = check_quota(en, rq->r.uid, &j->err);
+        j->r = verb_check_quota(en, rq->r.uid, &j->err);
         if (j->r == 0)
                 j->r = store_conv_create(en->store, &rq->sc, &turn, rq->input.n > 0, rq->input.ids,
                         rq->input.n, &j->err);
         pthread_mutex_unlock(&en->create_lock);
 }
 
-static int check_sampling(struct engine *en, const struct sampling *s, struct err *e) {
+int verb_check_sampling(struct engine *en, const struct sampling *s, struct err *e) {
         struct sample_params p = SAMPLE_PARAMS_DEFAULT;
         struct sample_bias biases[SAMPLING_MAX_BIASES];
 
@@ -93,9 +92,9 @@ void verb_open(struct engine *en, struct ereq *rq) {
                 .model = en->info.fingerprint,
                 .vocab = en->vocab_hash,
                 .sampling = rq->r.sampling};
-        r = copy_name(rq->sc.name, rq->r.name, &e);
+        r = verb_copy_name(rq->sc.name, rq->r.name, &e);
         if (r == 0)
-                r = check_sampling(en, &rq->r.sampling, &e);
+                r = verb_check_sampling(en, &rq->r.sampling, &e);
         if (r == 0 && rq->r.system) {
                 r = chat_append_message(en->chat, CHAT_EMPTY, CHAT_SYSTEM, rq->r.system,
                         strlen(rq->r.system), en->info.context, &rq->input, &e);
@@ -110,30 +109,13 @@ void verb_open(struct engine *en, struct ereq *rq) {
                 verb_submit(en, rq, open_run, verb_row_done);
 }
 
-static int turns_kept(
-        const struct conv *c, const struct engine_request *r, uint32_t *ret, struct err *e) {
-        uint32_t keep = c->n_turns;
-
-        if (r->at_turn != ENGINE_UNSET) {
-                if (r->at_turn > c->n_turns)
-                        return err_set(e, ERR_INVALID, "turn %u of %u", r->at_turn, c->n_turns);
-                keep = r->at_turn;
-        } else if (r->verb == ENGINE_REWIND) {
-                if (r->drop_turns > c->n_turns)
-                        return err_set(e, ERR_INVALID, "cannot drop %u turns of %u", r->drop_turns,
-                                c->n_turns);
-                keep = c->n_turns - r->drop_turns;
-        }
-        *ret = keep;
-        return 0;
-}
-
 static void rewind_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
         struct store_gone gone = {0};
+        struct store_turn last;
 
-        j->r = store_rewind(en->store, rq->sc.id, rq->keep_turns, en->info.block_tokens,
-                &rq->revision, &gone, &j->err);
+        j->r = store_rewind(en->store, rq->sc.id, rq->keep.n_turns, keep_last(&rq->keep, &last),
+                en->info.block_tokens, &rq->revision, &gone, &j->err);
         if (j->r < 0)
                 return;
         residency_release(en, &gone);
@@ -151,13 +133,20 @@ static void rewind_done(struct engine *en, struct job *j) {
                 verb_fail(en, rq, &j->err);
                 return;
         }
-        c->n_turns = rq->keep_turns;
+        c->n_turns = rq->keep.n_turns;
+        if (rq->keep.inside)
+                c->turns[c->n_turns - 1] = rq->keep.last;
         c->n_tokens = c->n_all = rq->sc.n_tokens;
         c->revision = rq->revision;
         c->n_known = MIN(c->n_known, c->n_tokens);
+        c->n_entered = MIN(c->n_entered, (size_t)(c->n_tokens / bt));
         if (seq_n_tokens(c->seq) > c->n_tokens)
                 seq_cut(c->seq, c->n_tokens);
         conv_drop_recs(en, c, (c->n_tokens + bt - 1) / bt);
+        if (c->n_published > rq->sc.n_published) {
+                c->n_published = rq->sc.n_published;
+                share_unpublish(en, c);
+        }
         verb_finish_conv(en, rq);
 }
 
@@ -180,21 +169,27 @@ static void close_done(struct engine *en, struct job *j) {
                 return;
         }
         rq->conv->stale = true;
+        if (rq->conv->n_published > 0) {
+                rq->conv->n_published = 0;
+                share_unpublish(en, rq->conv);
+        }
         verb_finish_empty(en, rq);
 }
 
 static void fork_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
         uint64_t parent = rq->sc.id;
+        struct store_turn last;
 
         rq->sc = (struct store_conv){.uid = rq->r.uid};
-        j->r = copy_name(rq->sc.name, rq->r.name, &j->err);
+        j->r = verb_copy_name(rq->sc.name, rq->r.name, &j->err);
         if (j->r < 0)
                 return;
         pthread_mutex_lock(&en->create_lock);
-        j->r = check_quota(en, rq->r.uid, &j->err);
+        j->r = verb_check_quota(en, rq->r.uid, &j->err);
         if (j->r == 0)
-                j->r = store_conv_fork(en->store, parent, rq->keep_turns, &rq->sc, &j->err);
+                j->r = store_conv_fork(en->store, parent, rq->keep.n_turns,
+                        keep_last(&rq->keep, &last), en->info.block_tokens, &rq->sc, &j->err);
         pthread_mutex_unlock(&en->create_lock);
 }
 
@@ -208,9 +203,12 @@ static void fork_adopt(struct engine *en, struct ereq *rq) {
                 conv_new(&c, en, &rq->sc, p->tokens, &none, NULL) < 0)
                 return;
         conv_use(en, c); /* not to be unloaded for the sake of its own turns */
-        for (uint32_t i = 0; i < rq->keep_turns && !c->stale; i++)
-                if (conv_add_turn(en, c, &p->turns[i], NULL) < 0)
+        for (uint32_t i = 0; i < rq->keep.n_turns && !c->stale; i++) {
+                bool cut = rq->keep.inside && i + 1 == rq->keep.n_turns;
+
+                if (conv_add_turn(en, c, cut ? &rq->keep.last : &p->turns[i], NULL) < 0)
                         c->stale = true;
+        }
         if (!c->stale) {
                 seq_free(c->seq);
                 c->seq = TAKE_PTR(rq->fork_seq);
@@ -218,6 +216,7 @@ static void fork_adopt(struct engine *en, struct ereq *rq) {
                 c->recs = TAKE_PTR(rq->fork_recs);
                 c->n_recs = rq->n_fork_recs;
                 rq->n_fork_recs = 0;
+                c->link_from = rq->fork_link_from;
                 c->n_known = MIN(p->n_known, c->n_tokens);
         }
         conv_unuse(en, c);
@@ -240,7 +239,7 @@ static void fork_done(struct engine *en, struct job *j) {
 static int fork_snapshot(struct engine *en, struct ereq *rq, struct err *e) {
         struct conv *p = rq->conv;
         uint32_t bt = en->info.block_tokens;
-        uint32_t pos = rq->keep_turns ? p->turns[rq->keep_turns - 1].end : 0;
+        uint32_t pos = rq->keep.n_tokens;
         size_t n = (pos + bt - 1) / bt;
         int r;
 
@@ -252,6 +251,7 @@ static int fork_snapshot(struct engine *en, struct ereq *rq, struct err *e) {
         if (!rq->fork_recs)
                 return err_set(e, ERR_NOMEM, "no memory to fork");
         rq->n_fork_recs = MIN(n, p->n_recs);
+        rq->fork_link_from = p->link_from;
         for (size_t i = 0; i < rq->n_fork_recs; i++) {
                 rq->fork_recs[i] = p->recs[i];
                 if (rq->fork_recs[i])
@@ -289,7 +289,7 @@ static void update_done(struct engine *en, struct job *j) {
 }
 
 int verb_fork(struct engine *en, struct ereq *rq, struct err *e) {
-        int r = turns_kept(rq->conv, &rq->r, &rq->keep_turns, e);
+        int r = keep_resolve(en, rq->conv, &rq->r, &rq->keep, e);
 
         if (r == 0)
                 r = fork_snapshot(en, rq, e);
@@ -302,7 +302,7 @@ int verb_fork(struct engine *en, struct ereq *rq, struct err *e) {
 }
 
 int verb_rewind(struct engine *en, struct ereq *rq, struct err *e) {
-        int r = turns_kept(rq->conv, &rq->r, &rq->keep_turns, e);
+        int r = keep_resolve(en, rq->conv, &rq->r, &rq->keep, e);
 
         if (r == 0)
                 verb_submit(en, rq, rewind_run, rewind_done);
@@ -314,7 +314,7 @@ void verb_close(struct engine *en, struct ereq *rq) {
 }
 
 int verb_update(struct engine *en, struct ereq *rq, struct err *e) {
-        int r = check_sampling(en, &rq->r.sampling, e);
+        int r = verb_check_sampling(en, &rq->r.sampling, e);
 
         if (r == 0)
                 verb_submit(en, rq, update_run, update_done);

@@ -247,7 +247,7 @@ void verb_model_info(struct engine *en, struct ereq *rq) {
                 .chat_family = chat_family(en->chat),
                 .tokenizer = en->tokenizer_name,
                 .isa = kern_isa_name(kern_isa(en->kern)),
-                .kv_type = en->o.kv_f32 ? "f32" : "f16",
+                .kv_type = engine_kv_name(en),
                 .n_vocab = i->n_vocab,
                 .n_layer = i->n_layer,
                 .n_embd = i->n_embd,

@@ -15,6 +15,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/internal.h"
 
@@ -40,6 +41,10 @@ struct ereq *ereq_free(struct ereq *rq) {
         seq_free(rq->fork_seq);
         free(rq->fork_recs);
         tok_ids_deinit(&rq->input);
+        keep_deinit(&rq->keep);
+        transfer_free(rq->transfer);
+        if (rq->r.fd >= 0)
+                close(rq->r.fd);
         gen_deinit(&rq->g);
         if (rq->error)
                 engine_event_free(&rq->error->ev);
@@ -62,6 +67,7 @@ void verb_release_conv(struct engine *en, struct ereq *rq) {
                 if (seq_n_tokens(c->seq) > c->n_tokens)
                         seq_cut(c->seq, c->n_tokens);
                 c->n_known = MIN(c->n_known, c->n_tokens);
+                c->n_entered = MIN(c->n_entered, (size_t)(c->n_tokens / en->info.block_tokens));
         }
         rq->conv = NULL;
         conv_unuse(en, c);
@@ -199,9 +205,8 @@ struct ereq *verb_loading(struct engine *en, uint64_t id) {
 
 static void load_done(struct engine *en, struct job *j);
 
-/* On with a request whose conversation is known by id: it is loaded, or being loaded by another
- * request, or this request loads it. */
-static void find_conv(struct engine *en, struct ereq *rq) {
+/* It is loaded, or being loaded by another request, or this request loads it. */
+void verb_find_conv(struct engine *en, struct ereq *rq) {
         struct conv *c = map_get_u64(en->convs, rq->sc.id);
         struct ereq *loader = c ? NULL : verb_loading(en, rq->sc.id);
 
@@ -232,6 +237,14 @@ static int load_conv(struct engine *en, struct ereq *rq, struct conv **ret, stru
         return 0;
 }
 
+/* An imported conversation exists: without the memory that was to follow. */
+static void load_failed(struct engine *en, struct ereq *rq, const struct err *e) {
+        if (rq->r.verb == ENGINE_IMPORT)
+                verb_finish_conv(en, rq);
+        else
+                verb_fail(en, rq, e);
+}
+
 static void load_done(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
         struct list followers;
@@ -247,13 +260,13 @@ static void load_done(struct engine *en, struct job *j) {
         store_gone_deinit(&rq->links);
         rq->links = (struct store_gone){0};
         if (j->r < 0)
-                verb_fail(en, rq, &j->err);
+                load_failed(en, rq, &j->err);
         else
                 take_conv(en, rq, c);
         while (!list_empty(&followers)) {
                 rq = list_entry(followers.next, struct ereq, link);
                 list_unlink(&rq->link);
-                find_conv(en, rq);
+                verb_find_conv(en, rq);
         }
 }
 
@@ -261,7 +274,7 @@ static void resolve_done(struct engine *en, struct job *j) {
         if (j->r < 0)
                 verb_fail(en, ereq_of(j), &j->err);
         else
-                find_conv(en, ereq_of(j));
+                verb_find_conv(en, ereq_of(j));
 }
 
 void verb_finish_empty(struct engine *en, struct ereq *rq) {
@@ -307,13 +320,16 @@ static int expect(const struct ereq *rq, struct err *e) {
         return 0;
 }
 
-/* A Continue only appends: forks go together with it. */
+/* A Continue only appends, a Warm or Export changes nothing: forks go together with them. */
+static bool goes_with_forks(enum engine_verb v) {
+        return v == ENGINE_CONTINUE || v == ENGINE_WARM || v == ENGINE_EXPORT;
+}
+
 static int act_fork(struct engine *en, struct ereq *rq, struct err *e) {
         struct conv *c = rq->conv;
         int r = expect(rq, e);
 
-        if (r == 0 && c->busy && c->busy->r.verb != ENGINE_CONTINUE &&
-                c->busy->r.verb != ENGINE_WARM)
+        if (r == 0 && c->busy && !goes_with_forks(c->busy->r.verb))
                 r = err_set(e, ERR_BUSY, "the conversation is being changed by another request");
         return r < 0 ? r : verb_fork(en, rq, e);
 }
@@ -322,8 +338,7 @@ static int act_exclusive(struct engine *en, struct ereq *rq, struct err *e) {
         struct conv *c = rq->conv;
         int r;
 
-        if (c->busy ||
-                (c->n_forks > 0 && rq->r.verb != ENGINE_CONTINUE && rq->r.verb != ENGINE_WARM))
+        if (c->busy || (c->n_forks > 0 && !goes_with_forks(rq->r.verb)))
                 return err_set(e, ERR_BUSY, "another request holds the conversation");
         r = expect(rq, e);
         if (r < 0)
@@ -344,9 +359,21 @@ static int act_exclusive(struct engine *en, struct ereq *rq, struct err *e) {
                 return verb_update(en, rq, e);
         case ENGINE_EVICT:
                 return residency_evict(en, c, evict_then, rq, e);
+        case ENGINE_PUBLISH:
+                return verb_publish(en, rq, e);
+        case ENGINE_EXPORT:
+                return verb_export(en, rq, e);
+        case ENGINE_IMPORT:
+                return verb_import_memory(en, rq, e);
         default:
                 return err_set(e, ERR_INVALID, "unknown verb %d", rq->r.verb);
         }
+}
+
+/* Write-behind counts on the tokens that it has looked at: see writebehind.c. And when a Close is
+ * over, nothing of the conversation is left anywhere. */
+static bool waits_for_writing(const struct conv *c, enum engine_verb v) {
+        return v == ENGINE_CLOSE ? c->writing != NULL : v == ENGINE_REWIND && c->n_links > 0;
 }
 
 void verb_act(struct engine *en, struct ereq *rq) {
@@ -356,7 +383,7 @@ void verb_act(struct engine *en, struct ereq *rq) {
 
         if (c->stale) {
                 err_set(&e, ERR_BUSY, "the conversation is being closed or loaded anew");
-                verb_fail(en, rq, &e);
+                load_failed(en, rq, &e);
                 return;
         }
         if (rq->r.verb == ENGINE_CANCEL) {
@@ -365,17 +392,17 @@ void verb_act(struct engine *en, struct ereq *rq) {
         }
         if (en->stopping) {
                 err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
-                verb_fail(en, rq, &e);
+                load_failed(en, rq, &e);
                 return;
         }
-        if (c->n_io > 0 && !c->busy) {
+        if ((c->n_io > 0 || waits_for_writing(c, rq->r.verb)) && !c->busy) {
                 rq->phase = PHASE_PARKED;
                 list_append(&c->waiters, &rq->link);
                 return;
         }
         r = rq->r.verb == ENGINE_FORK ? act_fork(en, rq, &e) : act_exclusive(en, rq, &e);
         if (r < 0)
-                verb_fail(en, rq, &e);
+                load_failed(en, rq, &e);
 }
 
 void verb_start(struct engine *en, struct ereq *rq) {
@@ -396,6 +423,9 @@ void verb_start(struct engine *en, struct ereq *rq) {
                 break;
         case ENGINE_LIST:
                 verb_list(en, rq);
+                break;
+        case ENGINE_IMPORT:
+                verb_import(en, rq);
                 break;
         case ENGINE_TOKENIZE:
                 verb_tokenize(en, rq);

@@ -18,16 +18,62 @@
 #define WRITE_CHUNK 128
 #define CACHE_LINE 64
 
-static size_t element_size(const struct kern_kv_layout *l) {
-        return l->type == KERN_KV_F16 ? 2 : 4;
+const char *kern_kv_name(enum kern_kv_type type) {
+        static const char *const names[KERN_N_KV] = {
+                [KERN_KV_F16] = "f16", [KERN_KV_F32] = "f32", [KERN_KV_Q8_0] = "q8_0"};
+
+        return (unsigned)type < KERN_N_KV ? names[type] : "unknown";
 }
 
-size_t kern_kv_k_size(const struct kern_kv_layout *l) {
+static size_t element_size(const struct kern_kv_layout *l) {
+        static const uint8_t sizes[KERN_N_KV] = {
+                [KERN_KV_F16] = 2, [KERN_KV_F32] = 4, [KERN_KV_Q8_0] = 1};
+
+        return sizes[l->type];
+}
+
+static size_t with_scales(const struct kern_kv_layout *l, size_t size) {
+        return l->type == KERN_KV_Q8_0 ? size + size / KERN_KV_GROUP * sizeof(uint16_t) : size;
+}
+
+size_t kern_kv_k_scales(const struct kern_kv_layout *l) {
         return (size_t)l->n_kv_head * l->head_dim_k * l->block_tokens * element_size(l);
 }
 
-size_t kern_kv_v_size(const struct kern_kv_layout *l) {
+size_t kern_kv_v_scales(const struct kern_kv_layout *l) {
         return (size_t)l->n_kv_head * l->head_dim_v * l->block_tokens * element_size(l);
+}
+
+size_t kern_kv_k_size(const struct kern_kv_layout *l) {
+        return with_scales(l, kern_kv_k_scales(l));
+}
+
+size_t kern_kv_v_size(const struct kern_kv_layout *l) {
+        return with_scales(l, kern_kv_v_scales(l));
+}
+
+/* Keys and values of a head from a token on, inside a block. */
+static struct kern_attn_kv k_at(const struct kern_kv_layout *l, void *k, size_t head, size_t at) {
+        size_t bt = l->block_tokens, groups = l->head_dim_k / KERN_KV_GROUP;
+        uint8_t *p = k;
+
+        return (struct kern_attn_kv){
+                .x = p + (head * l->head_dim_k * bt + at) * element_size(l),
+                .scales = (uint16_t *)(p + kern_kv_k_scales(l)) + head * groups * bt + at,
+                .stride = bt,
+                .head_dim = l->head_dim_k,
+        };
+}
+
+static struct kern_attn_kv v_at(const struct kern_kv_layout *l, void *v, size_t head, size_t at) {
+        size_t bt = l->block_tokens, groups = l->head_dim_v / KERN_KV_GROUP;
+        uint8_t *p = v;
+
+        return (struct kern_attn_kv){
+                .x = p + (head * bt + at) * l->head_dim_v * element_size(l),
+                .scales = (uint16_t *)(p + kern_kv_v_scales(l)) + (head * bt + at) * groups,
+                .head_dim = l->head_dim_v,
+        };
 }
 
 struct write_job {
@@ -39,40 +85,70 @@ struct write_job {
 };
 
 /* One key: head_dim_k channels, each one token apart. */
-static void write_k(const struct write_job *j, const float *x, uint8_t *dst) {
-        size_t stride = j->l->block_tokens, n = j->l->head_dim_k;
-        uint16_t h[WRITE_CHUNK];
+static void write_k_f32(const float *x, const struct kern_attn_kv *to) {
+        float *f = (float *)to->x;
 
-        if (j->l->type == KERN_KV_F32) {
-                float *f = (float *)dst;
+        for (size_t c = 0; c < to->head_dim; c++)
+                f[c * to->stride] = x[c];
+}
 
-                for (size_t d = 0; d < n; d++)
-                        f[d * stride] = x[d];
-                return;
-        }
-        for (size_t d0 = 0; d0 < n; d0 += WRITE_CHUNK) {
-                size_t m = MIN(n - d0, (size_t)WRITE_CHUNK);
-                uint16_t *to = (uint16_t *)dst + d0 * stride;
+static void write_k_f16(const struct write_job *j, const float *x, const struct kern_attn_kv *to) {
+        uint16_t *f = (uint16_t *)to->x, h[WRITE_CHUNK];
 
-                j->ops->f32_to_f16(x + d0, h, m);
-                for (size_t d = 0; d < m; d++)
-                        to[d * stride] = h[d];
+        for (size_t c = 0; c < to->head_dim; c += WRITE_CHUNK) {
+                size_t n = MIN(to->head_dim - c, (size_t)WRITE_CHUNK);
+
+                j->ops->f32_to_f16(x + c, h, n);
+                for (size_t i = 0; i < n; i++)
+                        f[(c + i) * to->stride] = h[i];
         }
 }
 
-static void write_v(const struct write_job *j, const float *x, uint8_t *dst) {
-        size_t n = j->l->head_dim_v;
+static void write_k_q8_0(const struct write_job *j, const float *x, const struct kern_attn_kv *to) {
+        uint16_t scales[WRITE_CHUNK / KERN_KV_GROUP];
+        int8_t *to_q = (int8_t *)to->x, q[WRITE_CHUNK];
 
-        if (j->l->type == KERN_KV_F32)
-                memcpy(dst, x, n * sizeof(*x));
-        else
-                j->ops->f32_to_f16(x, (uint16_t *)dst, n);
+        for (size_t c = 0; c < to->head_dim; c += WRITE_CHUNK) {
+                size_t n = MIN(to->head_dim - c, (size_t)WRITE_CHUNK), g = c / KERN_KV_GROUP;
+
+                j->ops->kv_round(x + c, q, scales, n);
+                for (size_t i = 0; i < n; i++)
+                        to_q[(c + i) * to->stride] = q[i];
+                for (size_t i = 0; i < n / KERN_KV_GROUP; i++)
+                        to->scales[(g + i) * to->stride] = scales[i];
+        }
+}
+
+static void write_k(const struct write_job *j, const float *x, const struct kern_attn_kv *to) {
+        switch (j->l->type) {
+        case KERN_KV_F32:
+                write_k_f32(x, to);
+                break;
+        case KERN_KV_Q8_0:
+                write_k_q8_0(j, x, to);
+                break;
+        default:
+                write_k_f16(j, x, to);
+        }
+}
+
+static void write_v(const struct write_job *j, const float *x, const struct kern_attn_kv *to) {
+        switch (j->l->type) {
+        case KERN_KV_F32:
+                memcpy(to->x, x, to->head_dim * sizeof(*x));
+                break;
+        case KERN_KV_Q8_0:
+                j->ops->kv_round(x, to->x, to->scales, to->head_dim);
+                break;
+        default:
+                j->ops->f32_to_f16(x, to->x, to->head_dim);
+        }
 }
 
 static void write_task(void *arg, size_t task, unsigned thread) {
         const struct write_job *j = arg;
         const struct kern_kv_layout *l = j->l;
-        size_t es = element_size(l), head = task % l->n_kv_head;
+        size_t head = task % l->n_kv_head;
         size_t t0 = task / l->n_kv_head * j->tokens_per_task;
         size_t t1 = MIN(t0 + j->tokens_per_task, j->n_tokens);
 
@@ -80,13 +156,11 @@ static void write_task(void *arg, size_t task, unsigned thread) {
                 const struct kern_attn_row *row = &j->rows[t];
                 uint8_t *block = row->blocks[row->pos / l->block_tokens];
                 size_t at = row->pos % l->block_tokens;
-                uint8_t *kb =
-                        block + j->k_offset + (head * l->head_dim_k * l->block_tokens + at) * es;
-                uint8_t *vb =
-                        block + j->v_offset + (head * l->block_tokens + at) * l->head_dim_v * es;
+                struct kern_attn_kv k = k_at(l, block + j->k_offset, head, at);
+                struct kern_attn_kv v = v_at(l, block + j->v_offset, head, at);
 
-                write_k(j, j->k + t * j->ldk + head * l->head_dim_k, kb);
-                write_v(j, j->v + t * j->ldv + head * l->head_dim_v, vb);
+                write_k(j, j->k + t * j->ldk + head * l->head_dim_k, &k);
+                write_v(j, j->v + t * j->ldv + head * l->head_dim_v, &v);
         }
 }
 
@@ -128,14 +202,13 @@ struct tile {
 
 /* One group for the queries [i0, i0+n) of the tile, which all see some of it. */
 static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, unsigned n,
-        uint32_t start, const void *k, const void *v) {
-        const struct kern_kv_layout *l = &j->a->layout;
+        uint32_t start, const struct kern_attn_kv *k, const struct kern_attn_kv *v) {
+        enum kern_kv_type type = j->a->layout.type;
         _Alignas(64) float s[KERN_ATTN_TILE][KERN_ATTN_GROUP];
         unsigned j0[KERN_ATTN_TILE], j1[KERN_ATTN_TILE];
         float c[KERN_ATTN_TILE];
 
-        j->ops->attn_scores[l->type](
-                k, l->block_tokens, l->head_dim_k, t->q + i0, n, j->a->scale, s);
+        j->ops->attn_scores[type](k, t->q + i0, n, j->a->scale, s);
         for (unsigned i = 0; i < n; i++) {
                 uint32_t first = t->first[i0 + i], last = t->last[i0 + i];
 
@@ -146,52 +219,53 @@ static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, un
         for (unsigned i = 0, end; i < n; i = end) {
                 for (end = i + 1; end < n && j0[end] == j0[i] && j1[end] == j1[i];)
                         end++;
-                j->ops->attn_values[l->type](v, l->head_dim_v,
-                        (const float(*)[KERN_ATTN_GROUP])(s + i), c + i, t->o + i0 + i, end - i,
-                        j0[i], j1[i]);
+                j->ops->attn_values[type](v, (const float(*)[KERN_ATTN_GROUP])(s + i), c + i,
+                        t->o + i0 + i, end - i, j0[i], j1[i]);
         }
+}
+
+static void prefetch(const void *p, size_t size) {
+        for (size_t b = 0; b < size; b += CACHE_LINE)
+                __builtin_prefetch((const uint8_t *)p + b);
 }
 
 /* Keys and values of one group on their way from memory, while another is computed. K and V of a
  * group are short pieces, which the hardware does not guess. */
-static void prefetch_group(const struct kern_kv_layout *l, const uint8_t *k, const uint8_t *v) {
-        size_t es = element_size(l), stride = l->block_tokens * es;
+static void prefetch_group(const struct kern_kv_layout *l, const struct kern_attn_kv *k,
+        const struct kern_attn_kv *v) {
+        size_t es = element_size(l), row = KERN_ATTN_GROUP * es;
 
-        for (size_t d = 0; d < l->head_dim_k; d++)
-                for (size_t b = 0; b < KERN_ATTN_GROUP * es; b += CACHE_LINE)
-                        __builtin_prefetch(k + d * stride + b);
-        for (size_t b = 0; b < KERN_ATTN_GROUP * l->head_dim_v * es; b += CACHE_LINE)
-                __builtin_prefetch(v + b);
+        if (k->stride == KERN_ATTN_GROUP)
+                prefetch(k->x, k->head_dim * row);
+        else
+                for (size_t c = 0; c < k->head_dim; c++)
+                        prefetch((const uint8_t *)k->x + c * k->stride * es, row);
+        prefetch(v->x, v->head_dim * row);
+        if (l->type != KERN_KV_Q8_0)
+                return;
+        for (size_t g = 0; g < k->head_dim / KERN_KV_GROUP; g++)
+                prefetch(k->scales + g * k->stride, KERN_ATTN_GROUP * sizeof(*k->scales));
+        prefetch(v->scales, v->head_dim / KERN_KV_GROUP * KERN_ATTN_GROUP * sizeof(*v->scales));
 }
 
 static bool sees(const struct tile *t, unsigned i, uint32_t start) {
         return t->first[i] < start + KERN_ATTN_GROUP && t->last[i] >= start;
 }
 
-/* Where the keys and values of the group from @start on begin. */
-static const uint8_t *k_group(
-        const struct attn_job *j, void *const *blocks, size_t kv_head, uint32_t start) {
+/* Where the keys and values of the group from @start on are. */
+static void find_group(const struct attn_job *j, void *const *blocks, size_t kv_head,
+        uint32_t start, struct kern_attn_kv *k, struct kern_attn_kv *v) {
         const struct kern_kv_layout *l = &j->a->layout;
-        const uint8_t *block = blocks[start / l->block_tokens];
+        uint8_t *block = blocks[start / l->block_tokens];
 
-        return block + j->a->k_offset +
-               (kv_head * l->head_dim_k * l->block_tokens + start % l->block_tokens) *
-                       element_size(l);
-}
-
-static const uint8_t *v_group(
-        const struct attn_job *j, void *const *blocks, size_t kv_head, uint32_t start) {
-        const struct kern_kv_layout *l = &j->a->layout;
-        const uint8_t *block = blocks[start / l->block_tokens];
-
-        return block + j->a->v_offset +
-               (kv_head * l->block_tokens + start % l->block_tokens) * l->head_dim_v *
-                       element_size(l);
+        *k = k_at(l, block + j->a->k_offset, kv_head, start % l->block_tokens);
+        *v = v_at(l, block + j->a->v_offset, kv_head, start % l->block_tokens);
 }
 
 static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, size_t kv_head) {
         const struct kern_kv_layout *l = &j->a->layout;
         uint32_t first = UINT32_MAX, last = 0;
+        struct kern_attn_kv k, v, next_k = {0}, next_v = {0};
 
         for (unsigned i = 0; i < t->n; i++) {
                 first = MIN(first, t->first[i]);
@@ -199,22 +273,27 @@ static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, 
                 t->state[i] = (struct kern_softmax_state){.m = -INFINITY};
                 memset(t->o[i], 0, l->head_dim_v * sizeof(float));
         }
-        for (uint32_t g = first / KERN_ATTN_GROUP; g <= last / KERN_ATTN_GROUP; g++) {
-                uint32_t start = g * KERN_ATTN_GROUP;
-                const uint8_t *k = k_group(j, blocks, kv_head, start);
-                const uint8_t *v = v_group(j, blocks, kv_head, start);
+        first -= first % KERN_ATTN_GROUP;
+        find_group(j, blocks, kv_head, first, &k, &v);
+        for (uint32_t start = first;; start += KERN_ATTN_GROUP) {
+                bool more = last - start >= KERN_ATTN_GROUP;
 
-                if (g < last / KERN_ATTN_GROUP)
-                        prefetch_group(l, k_group(j, blocks, kv_head, start + KERN_ATTN_GROUP),
-                                v_group(j, blocks, kv_head, start + KERN_ATTN_GROUP));
+                if (more) {
+                        find_group(j, blocks, kv_head, start + KERN_ATTN_GROUP, &next_k, &next_v);
+                        prefetch_group(l, &next_k, &next_v);
+                }
                 for (unsigned i = 0, end; i < t->n; i = end) {
                         for (end = i; end < t->n && sees(t, end, start);)
                                 end++;
                         if (end > i)
-                                walk_group(j, t, i, end - i, start, k, v);
+                                walk_group(j, t, i, end - i, start, &k, &v);
                         else
                                 end++;
                 }
+                if (!more)
+                        break;
+                k = next_k;
+                v = next_v;
         }
         for (unsigned i = 0; i < t->n; i++) {
                 float scale = 1 / t->state[i].sum;

@@ -39,13 +39,20 @@ static inline const uint8_t *kern_act_unit(const struct kern_act *a, size_t u) {
 typedef void kern_matmul_fn(const struct kern_mat *w, const struct kern_act *a, size_t row0,
         size_t row1, float *y, size_t ldy);
 
-/* n_q queries against the KERN_ATTN_GROUP keys of one group: s[i][j] = scale * (q[i] . k_j).
- * k: channel-major, @stride elements from one channel to the next. */
-typedef void kern_attn_scores_fn(const void *k, size_t stride, size_t head_dim,
-        const float *const *q, unsigned n_q, float scale, float (*s)[KERN_ATTN_GROUP]);
-/* For each query i: o[i] = o[i]*c[i], then p[i][j]*v_j added for j in [j0, j1). v: [32][head_dim].
- */
-typedef void kern_attn_values_fn(const void *v, size_t head_dim, const float (*p)[KERN_ATTN_GROUP],
+/* The keys or values of one group of KERN_ATTN_GROUP tokens and one KV head. Keys: element (c, j)
+ * at [c * stride + j], its scale at [c / KERN_KV_GROUP * stride + j]; values: element (j, c) at
+ * [j * head_dim + c], its scale at [j * (head_dim / KERN_KV_GROUP) + c / KERN_KV_GROUP]. */
+struct kern_attn_kv {
+        void *x;
+        uint16_t *scales; /* f16; only of KERN_KV_Q8_0 */
+        size_t stride;    /* of keys, in elements */
+        size_t head_dim;
+};
+/* n_q queries against the keys of one group: s[i][j] = scale * (q[i] . k_j). */
+typedef void kern_attn_scores_fn(const struct kern_attn_kv *k, const float *const *q, unsigned n_q,
+        float scale, float (*s)[KERN_ATTN_GROUP]);
+/* For each query i: o[i] = o[i]*c[i], then p[i][j]*v_j added for j in [j0, j1). */
+typedef void kern_attn_values_fn(const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP],
         const float *c, float *const *o, unsigned n_q, unsigned j0, unsigned j1);
 
 struct kern_softmax_state {
@@ -70,12 +77,14 @@ struct kern_ops {
         void (*softmax)(float *x, size_t n);
 
         /* Attention, index enum kern_kv_type. */
-        kern_attn_scores_fn *attn_scores[2];
-        kern_attn_values_fn *attn_values[2];
+        kern_attn_scores_fn *attn_scores[KERN_N_KV];
+        kern_attn_values_fn *attn_values[KERN_N_KV];
         /* One group of one query: s becomes p, visible are [j0, j1); returns c. */
         float (*attn_probs)(
                 float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st);
         void (*f32_to_f16)(const float *x, uint16_t *y, size_t n);
+        /* n / KERN_KV_GROUP groups to int8 and scales, as kern.h says of Q8_0. */
+        void (*kv_round)(const float *x, int8_t *q, uint16_t *scales, size_t n);
 };
 
 void kern_generic_matmul(struct kern_ops *ops);

@@ -5,6 +5,7 @@
  * the constants of the exponential. See the contract in kern.h.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -63,6 +64,12 @@ static inline float kern_exp(float x) {
         p = fmaf(p, r, 1);
         p = fmaf(p, r, 1);
         return kern_from_bits(kern_bits(p) + (kern_bits(t) << 23));
+}
+
+/* The scale (an f16) of a group of keys or values; false if all of the group become 0. */
+static inline bool kern_kv_scale(uint16_t d, uint16_t *ret) {
+        *ret = d >= 0x7c00 ? 0x7e00 : d; /* infinity, or NaN */
+        return d > 0 && d < 0x7c00;
 }
 
 static inline float kern_silu_mul1(float gate, float up) {

@@ -49,7 +49,10 @@ struct kern;
 #define KERN_ATTN_GROUP 32
 
 enum kern_isa { KERN_GENERIC, KERN_AVX2, KERN_AVX512, KERN_NEON, KERN_N_ISA };
-enum kern_kv_type { KERN_KV_F16, KERN_KV_F32 };
+/* How keys and values are kept. */
+enum kern_kv_type { KERN_KV_F16, KERN_KV_F32, KERN_KV_Q8_0, KERN_N_KV };
+/* "f16", "f32" or "q8_0". */
+const char *kern_kv_name(enum kern_kv_type type);
 
 /* The best instruction set of this CPU. */
 enum kern_isa kern_cpu_isa(void);
@@ -127,7 +130,20 @@ float kern_exp_f32(float x);
  *   K: [n_kv_head][head_dim_k][block_tokens]  (channel-major: 32 scores at a time)
  *   V: [n_kv_head][block_tokens][head_dim_v]
  * of kv type elements. Offsets in bytes from the block's start.
+ *
+ * Q8_0: the elements are int8, and each group of KERN_KV_GROUP channels of a token has an f16
+ * scale (head sizes are multiples of the group). K and V are each followed by their scales:
+ *   K: [n_kv_head][head_dim_k / KERN_KV_GROUP][block_tokens]
+ *   V: [n_kv_head][block_tokens][head_dim_v / KERN_KV_GROUP]
+ *
+ * Writing a group: amax = greatest |x| (NaN counts as greatest); d = amax / 127 (float division)
+ * rounded to f16, nearest even; D = d widened, id = 1/D; q = clamp(round-to-nearest-even(x*id),
+ * -127, 127). If d is 0 (all are 0, or amax / 127 is not above 2^-25), all q are 0: the group reads
+ * as zeros. If amax is NaN or infinite, or d does not fit f16 (amax from 127 * 65520 on), d is the
+ * NaN 0x7e00 and all q are 0: the group reads as NaN, so that damage shows. Reading: (float)d *
+ * (float)q, which is exact (18 bits), and then the same operations as with the other types.
  */
+#define KERN_KV_GROUP 32
 struct kern_kv_layout {
         enum kern_kv_type type;
         uint32_t block_tokens; /* multiple of KERN_ATTN_GROUP */
@@ -135,6 +151,9 @@ struct kern_kv_layout {
 };
 size_t kern_kv_k_size(const struct kern_kv_layout *l); /* bytes of K of one layer in one block */
 size_t kern_kv_v_size(const struct kern_kv_layout *l);
+/* Bytes before the scales inside K and V; equal to the size if the type has none. */
+size_t kern_kv_k_scales(const struct kern_kv_layout *l);
+size_t kern_kv_v_scales(const struct kern_kv_layout *l);
 
 /* Where one token of the batch lives. */
 struct kern_attn_row {

@@ -133,9 +133,10 @@ static void llama_norm(const struct llama *l, struct model_work *w, const float 
         kern_rmsnorm(w->kern, w->x, n, weight, l->eps, n, w->n, w->norm, n);
 }
 
-static void llama_forward(const struct model *m, struct model_work *w) {
+static int llama_forward(const struct model *m, struct model_work *w) {
         const struct llama *l = m->impl;
         size_t n_embd = l->embedding.table.n_in;
+        int r;
 
         embedding_forward(&l->embedding, w);
         rope_table(&l->rope, w->pos, w->n, w->cos, w->sin);
@@ -145,11 +146,13 @@ static void llama_forward(const struct model *m, struct model_work *w) {
 
                 llama_norm(l, w, y->attn_norm);
                 in = work_input(w->norm, n_embd, w->n, w->act[0]);
-                attn_store(&y->attn, w, &in);
+                r = attn_store(&y->attn, w, &in);
+                if (r)
+                        return r;
                 if (i == l->n_layer - 1 && w->n_out < w->n) {
                         work_keep_outputs(w);
                         if (!w->n)
-                                return;
+                                return 0;
                         in = work_input(w->norm, n_embd, w->n, w->act[0]);
                 }
                 attn_attend(&y->attn, w, &in, w->branch);
@@ -163,6 +166,7 @@ static void llama_forward(const struct model *m, struct model_work *w) {
                 kern_add(w->kern, w->x, w->branch, w->n * n_embd);
         }
         output_forward(&l->output, w);
+        return 0;
 }
 
 const struct arch arch_llama = {

@@ -58,14 +58,54 @@ static int attn_load_separate(struct model *m, struct attn *a, int layer, size_t
         return 0;
 }
 
-/* The layer's keys, then its values, each starting on a cache line. */
-static void attn_book(struct model *m, struct attn *a) {
-        struct work_dims *d = &m->dims;
-        size_t k_size = align_up(kern_kv_k_size(&a->kern.layout), 64);
+/* One of the layer's two arrays, and behind it its scales if the type has them. */
+static int attn_describe(struct model *m, const struct attn *a, bool is_k, struct err *e) {
+        static const enum model_kv_element elements[KERN_N_KV] = {[KERN_KV_F16] = MODEL_KV_F16,
+                [KERN_KV_F32] = MODEL_KV_F32,
+                [KERN_KV_Q8_0] = MODEL_KV_I8};
+        const struct kern_kv_layout *l = &a->kern.layout;
+        struct model_kv_array array = {
+                .layer = a->layer,
+                .element = elements[l->type],
+                .offset = is_k ? a->kern.k_offset : a->kern.v_offset,
+                .n_tiles = l->n_kv_head,
+                .n_channels = is_k ? l->head_dim_k : l->head_dim_v,
+                .n_tokens = l->block_tokens,
+                .channel_major = is_k,
+        };
+        int r;
 
+        r = model_add_kv_array(m, &array, e);
+        if (r < 0 || l->type != KERN_KV_Q8_0)
+                return r;
+        array.element = MODEL_KV_F16;
+        array.offset += is_k ? kern_kv_k_scales(l) : kern_kv_v_scales(l);
+        array.n_channels /= KERN_KV_GROUP;
+        return model_add_kv_array(m, &array, e);
+}
+
+/* The layer's keys, then its values, each starting on a cache line. */
+static int attn_book_memory(struct model *m, struct attn *a, struct err *e) {
+        const struct kern_kv_layout *l = &a->kern.layout;
+        size_t k_size = align_up(kern_kv_k_size(l), 64);
+        int r;
+
+        if (l->type == KERN_KV_Q8_0 &&
+                (l->head_dim_k % KERN_KV_GROUP || l->head_dim_v % KERN_KV_GROUP))
+                return err_set(e, ERR_UNSUPPORTED,
+                        "memory of type q8_0 needs head sizes that are multiples of %d, and this "
+                        "model has keys of %u and values of %u; use f16 or f32",
+                        KERN_KV_GROUP, l->head_dim_k, l->head_dim_v);
         a->kern.k_offset = m->block_size;
         a->kern.v_offset = m->block_size + k_size;
-        m->block_size += k_size + align_up(kern_kv_v_size(&a->kern.layout), 64);
+        m->block_size += k_size + align_up(kern_kv_v_size(l), 64);
+        r = attn_describe(m, a, true, e);
+        return r < 0 ? r : attn_describe(m, a, false, e);
+}
+
+static void attn_book_work(struct model *m, const struct attn *a) {
+        struct work_dims *d = &m->dims;
+
         d->n_q = MAX(d->n_q, a->q.n_out);
         d->n_k = MAX(d->n_k, a->k.n_out);
         d->n_v = MAX(d->n_v, a->v.n_out);
@@ -85,7 +125,7 @@ int attn_load(
         size_t n_k = (size_t)h->n_kv_head[layer] * h->head_dim_k;
         size_t n_v = (size_t)h->n_kv_head[layer] * h->head_dim_v;
         size_t n_attn = (size_t)h->n_head[layer] * h->head_dim_v;
-        struct attn a = {.rope = rope};
+        struct attn a = {.rope = rope, .layer = layer};
         int r;
 
         r = attn_load_fused(m, &a, (int)layer, n_q, n_k, n_v, e);
@@ -109,7 +149,10 @@ int attn_load(
                 .n_head = h->n_head[layer],
                 .scale = h->attn_scale,
         };
-        attn_book(m, &a);
+        r = attn_book_memory(m, &a, e);
+        if (r < 0)
+                return r;
+        attn_book_work(m, &a);
         *ret = a;
         return 0;
 }
@@ -121,12 +164,18 @@ static void attn_rope(
                         a->rope->neox, w->cos, w->sin, w->n);
 }
 
-void attn_store(const struct attn *a, struct model_work *w, struct work_input *in) {
+int attn_store(const struct attn *a, struct model_work *w, struct work_input *in) {
+        int r;
+
         work_matmul(w, in, &a->k, a->k_bias, w->k);
         work_matmul(w, in, &a->v, a->v_bias, w->v);
         attn_rope(a, w, w->k, a->k.n_out, a->kern.layout.n_kv_head);
+        r = work_wait(w, a->layer);
+        if (r)
+                return r;
         kern_kv_write(w->kern, &a->kern.layout, a->kern.k_offset, a->kern.v_offset, w->rows, w->n,
                 w->k, a->k.n_out, w->v, a->v.n_out);
+        return 0;
 }
 
 void attn_attend(const struct attn *a, struct model_work *w, struct work_input *in, float *out) {

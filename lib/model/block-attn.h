@@ -20,12 +20,14 @@ struct attn {
         const float *q_bias, *k_bias, *v_bias, *out_bias; /* NULL: none */
         const struct rope *rope;                          /* NULL: none */
         struct kern_attn kern;                            /* heads, scale, place in the blocks */
+        uint32_t layer;
 };
 
 /* Tensors of @layer; books the layer's room in every sequence block. @rope is borrowed. */
 int attn_load(
         struct model *m, struct attn *ret, uint32_t layer, const struct rope *rope, struct err *e);
-/* Keys and values of all rows of the batch into their sequences. @in: the normed residual. */
-void attn_store(const struct attn *a, struct model_work *w, struct work_input *in);
+/* Keys and values of all rows of the batch into their sequences, after the layer's work_wait(),
+ * whose result it returns. @in: the normed residual. */
+int attn_store(const struct attn *a, struct model_work *w, struct work_input *in);
 /* out [n][n_embd] from the rows of @in, which have been stored. */
 void attn_attend(const struct attn *a, struct model_work *w, struct work_input *in, float *out);

@@ -5,8 +5,8 @@
  * row that an architecture puts into the registry.
  *
  * An architecture composes building blocks (block-*.h). Loading a block checks its tensors, books
- * its share of every sequence block (model.block_size) and widens model.dims, from which the
- * activations are allocated; so a new architecture needs no sizing code of its own.
+ * its share of every sequence block (model.block_size, model.kv_arrays) and widens model.dims, from
+ * which the activations are allocated; so a new architecture needs no sizing code of its own.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,8 +28,8 @@ struct arch {
         const char *name; /* general.architecture */
         /* Fills m->impl, m->dims, m->block_size. On failure m->impl may be half-built. */
         int (*load)(struct model *m, struct err *e);
-        /* From w's batch to w->logits. */
-        void (*forward)(const struct model *m, struct model_work *w);
+        /* From w's batch to w->logits. Not 0: what work_wait() returned. */
+        int (*forward)(const struct model *m, struct model_work *w);
         /* Takes NULL and half-built objects. */
         void (*free)(void *impl);
 };
@@ -54,11 +54,15 @@ struct model {
         enum kern_kv_type kv_type;
         uint32_t context;
         size_t block_size;
+        struct model_kv_array *kv_arrays; /* owned; by rising offset */
+        size_t n_kv_arrays;
         uint64_t n_params, weights_size;
         struct fingerprint fingerprint;
         void *impl; /* the architecture's */
 };
 
+/* Describe the next array of a block; its offset is at or after the end of those before. */
+int model_add_kv_array(struct model *m, const struct model_kv_array *a, struct err *e);
 /* Settle m->context, once the file's context_length is known. */
 void model_limit_context(struct model *m);
 
@@ -79,6 +83,8 @@ struct model_work {
         struct kern *kern;
         uint32_t max_tokens, max_outputs;
         void *memory; /* owned; everything below lies in it */
+
+        const struct model_wait *wait; /* of this forward call, or NULL */
 
         /* The batch. Layers work on the first n rows; see work_keep_outputs(). */
         size_t n, n_out;
@@ -116,6 +122,11 @@ static inline struct work_input work_input(const float *x, size_t n_in, size_t n
 /* y[t][o] = mat * x (+ bias), rows of mat->n_out. */
 void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
         const float *bias, float *y);
+
+/* To be called by each layer, in order, before it touches sequence memory. Not 0: stop. */
+static inline int work_wait(const struct model_work *w, uint32_t layer) {
+        return w->wait ? w->wait->layer(w->wait->arg, layer) : 0;
+}
 
 /*
  * From the last layer's attention on, only rows that want logits matter: move these to the front

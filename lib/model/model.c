@@ -68,6 +68,27 @@ static void model_identify(struct model *m, const struct gguf *g) {
         m->fingerprint.rules = hash64(bytes, sizeof(bytes), 0);
 }
 
+int model_add_kv_array(struct model *m, const struct model_kv_array *a, struct err *e) {
+        struct model_kv_array *grown;
+
+        /* Room doubles; at a power of two it is used up. */
+        if (!(m->n_kv_arrays & (m->n_kv_arrays - 1))) {
+                size_t room = m->n_kv_arrays ? 2 * m->n_kv_arrays : 1;
+
+                grown = reallocarray(m->kv_arrays, room, sizeof(*grown));
+                if (!grown)
+                        return err_set(e, ERR_NOMEM, "no memory for the layout of blocks");
+                m->kv_arrays = grown;
+        }
+        m->kv_arrays[m->n_kv_arrays++] = *a;
+        return 0;
+}
+
+size_t model_kv_arrays(const struct model *m, const struct model_kv_array **ret) {
+        *ret = m->kv_arrays;
+        return m->n_kv_arrays;
+}
+
 void model_limit_context(struct model *m) {
         if (!m->context || m->context > m->hparams.context_train)
                 m->context = m->hparams.context_train;
@@ -108,6 +129,7 @@ struct model *model_free(struct model *m) {
         if (m->arch)
                 m->arch->free(m->impl);
         weights_deinit(&m->weights);
+        free(m->kv_arrays);
         free(m->name);
         free(m);
         return NULL;
@@ -134,6 +156,7 @@ void model_info(const struct model *m, struct model_info *ret) {
                 .weights_size = m->weights_size,
                 .block_tokens = MODEL_BLOCK_TOKENS,
                 .block_size = m->block_size,
+                .kv_type = m->kv_type,
                 .fingerprint = m->fingerprint,
         };
 }

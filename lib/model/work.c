@@ -167,8 +167,12 @@ void work_keep_outputs(struct model_work *w) {
         w->n = w->n_out;
 }
 
-void model_forward(struct model_work *w, const struct model_token *batch, size_t n) {
+int model_forward(struct model_work *w, const struct model_token *batch, size_t n,
+        const struct model_wait *wait) {
+        int r;
+
         assert(n >= 1 && n <= w->max_tokens);
+        w->wait = wait;
         w->n = n;
         w->n_out = 0;
         for (size_t i = 0; i < n; i++) {
@@ -180,7 +184,11 @@ void model_forward(struct model_work *w, const struct model_token *batch, size_t
                         w->output[w->n_out++] = (uint32_t)i;
         }
         assert(w->n_out <= w->max_outputs);
-        w->model->arch->forward(w->model, w);
+        r = w->model->arch->forward(w->model, w);
+        w->wait = NULL;
+        if (r)
+                w->n_out = 0;
+        return r;
 }
 
 const float *model_logits(const struct model_work *w, size_t i) {

@@ -53,9 +53,10 @@ struct seq_pool {
         struct ledger *ledger;
         size_t block_size, slot_size, slab_slots;
         uint32_t block_tokens;
-        struct list open, closed; /* slabs with and without uncharged free slots */
-        struct list unreturned;   /* charged free slots of any slab */
-        size_t n_live, n_free, n_unreturned, n_idle_slabs; /* n_free: uncharged */
+        struct list open, closed;            /* slabs with and without uncharged free slots */
+        struct list unreturned;              /* charged free slots of any slab */
+        size_t n_live, n_free, n_unreturned; /* n_free: uncharged */
+        size_t n_slabs, n_idle_slabs;
         uint64_t n_allocated, n_copied_on_write, n_forks;
 };
 
@@ -107,12 +108,14 @@ static int slab_new(struct seq_pool *p, struct err *e) {
         for (size_t i = 0; i < p->slab_slots; i++) {
                 struct seq_block *b = &slab->blocks[i];
 
+                list_init(&b->entries);
                 b->slab = slab;
                 b->data = (char *)slab->data + i * p->slot_size;
                 list_append(&slab->free_blocks, &b->link);
         }
         slab->n_free = p->slab_slots;
         p->n_free += p->slab_slots;
+        p->n_slabs++;
         p->n_idle_slabs++;
         list_append(&p->open, &slab->link);
         return 0;
@@ -130,6 +133,7 @@ static void slab_free(struct seq_slab *slab) {
                 }
         list_unlink(&slab->link);
         p->n_free -= slab->n_free;
+        p->n_slabs--;
         p->n_idle_slabs--;
         /* Poison must not outlive the mapping: the addresses may be given to someone else. */
         ASAN_UNPOISON_MEMORY_REGION(slab->data, size);
@@ -168,6 +172,9 @@ void seq_pool_stats(const struct seq_pool *p, struct seq_pool_stats *ret) {
         *ret = (struct seq_pool_stats){
                 .n_blocks = p->n_live,
                 .n_free_slots = p->n_free,
+                .charged_size = (p->n_live + p->n_unreturned) * p->slot_size,
+                .unreturned_size = p->n_unreturned * p->slot_size,
+                .mapped_size = p->n_slabs * p->slab_slots * p->slot_size,
                 .n_allocated = p->n_allocated,
                 .n_copied_on_write = p->n_copied_on_write,
                 .n_forks = p->n_forks,
@@ -288,8 +295,10 @@ struct seq_block *seq_block_unref(struct seq_block *b) {
         if (!b)
                 return NULL;
         assert(b->n_refs > 0);
-        if (--b->n_refs == 0)
+        if (--b->n_refs == 0) {
+                seq_index_drop_block(b);
                 slot_give_back(b);
+        }
         return NULL;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the two halves of seq share: pool.c makes blocks, seq.c puts them into tables. */
+/* What the parts of seq share: pool.c makes blocks, seq.c puts them into tables, index.c finds them
+ * by their tokens. */
 #include "base/list.h"
 #include "seq/seq.h"
 
@@ -12,8 +13,9 @@ struct seq_block {
         struct seq_slab *slab;
         void *data;
         uint64_t tag;
-        uint32_t n_refs; /* 0: free */
-        bool charged;    /* the ledger holds this slot's bytes */
+        uint32_t n_refs;     /* 0: free */
+        bool charged;        /* the ledger holds this slot's bytes */
+        struct list entries; /* in prefix indexes (struct entry, index.c) */
 };
 
 /* Take @n fresh blocks (one reference each) into ret[0..n), or none. 0, SEQ_FULL, -ERR_NOMEM. */
@@ -24,3 +26,11 @@ size_t seq_pool_max_blocks(const struct seq_pool *p);
 void seq_pool_copy(struct seq_block *dst, const struct seq_block *src);
 /* Count a fork, for the statistics. */
 void seq_pool_note_fork(struct seq_pool *p);
+
+/* The committed or reserved block @i of the table, NULL for a hole. */
+struct seq_block *seq_slot(const struct seq *s, size_t i);
+/* The table's block @i, which is not a hole, is from now on @b, which holds the same bytes. */
+void seq_replace(struct seq *s, size_t i, struct seq_block *b);
+
+/* Remove every entry of @b: nobody finds it any more. */
+void seq_index_drop_block(struct seq_block *b);

@@ -159,6 +159,18 @@ struct seq_block *seq_block_at(const struct seq *s, size_t i) {
         return s->blocks[i];
 }
 
+struct seq_block *seq_slot(const struct seq *s, size_t i) {
+        assert(i < s->n_blocks);
+        return s->blocks[i];
+}
+
+void seq_replace(struct seq *s, size_t i, struct seq_block *b) {
+        struct seq_block *ours = seq_slot(s, i);
+
+        table_set(s, i, seq_block_ref(b));
+        seq_block_unref(ours);
+}
+
 /* The first write would go into a block that others hold too. */
 static bool must_copy_tail(const struct seq *s, uint32_t n) {
         const struct seq_block *tail;
@@ -206,6 +218,9 @@ int seq_reserve(struct seq *s, uint32_t n, struct err *e) {
                 seq_pool_copy(b, s->blocks[tail]);
                 seq_block_unref(s->blocks[tail]);
                 table_set(s, tail, b);
+        } else if (n > 0 && has_partial_tail(s)) {
+                /* It may have been full before a cut; no one may find it while it is written. */
+                seq_index_drop_block(s->blocks[tail]);
         }
         s->n_blocks += n_fresh;
         s->n_reserved = MAX(s->n_reserved, n);
@@ -270,5 +285,23 @@ int seq_set_holes(struct seq *s, uint32_t n_tokens, struct err *e) {
                 table_set(s, i, NULL);
         s->n_blocks = s->n_holes = n;
         s->n_tokens = n_tokens;
+        return 0;
+}
+
+int seq_adopt(struct seq *s, struct seq_block *const *blocks, size_t n, struct err *e) {
+        int r;
+
+        if (has_partial_tail(s) || s->n_reserved > 0)
+                return err_set(e, ERR_STATE, "the sequence does not end at a block's border");
+        if (n > (UINT32_MAX - s->n_tokens) / s->block_tokens)
+                return err_set(e, ERR_INVALID, "cannot append %zu blocks behind %u tokens", n,
+                        s->n_tokens);
+        r = table_grow(s, s->n_blocks + n, e);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < n; i++)
+                table_set(s, s->n_blocks + i, seq_block_ref(blocks[i]));
+        s->n_blocks += n;
+        s->n_tokens += (uint32_t)n * s->block_tokens;
         return 0;
 }

@@ -47,8 +47,12 @@ size_t seq_pool_block_size(const struct seq_pool *p);
 size_t seq_pool_slot_size(const struct seq_pool *p);
 uint32_t seq_pool_block_tokens(const struct seq_pool *p);
 struct seq_pool_stats {
-        size_t n_blocks;     /* live */
-        size_t n_free_slots; /* mapped, not live, returned to the system and to the ledger */
+        size_t n_blocks;        /* live */
+        size_t n_free_slots;    /* mapped, not live, returned to the system and to the ledger */
+        size_t charged_size;    /* bytes in the ledger: live blocks, and free slots whose pages the
+                                 * system did not take back */
+        size_t unreturned_size; /* of these, the latter */
+        size_t mapped_size;     /* bytes of address space; what is not charged holds no page */
         uint64_t n_allocated, n_copied_on_write, n_forks; /* since start */
 };
 void seq_pool_stats(const struct seq_pool *p, struct seq_pool_stats *ret);
@@ -98,7 +102,8 @@ void seq_unreserve(struct seq *s);
  * a reservation. The kept partial tail counts as changed only when written to. */
 uint32_t seq_cut(struct seq *s, uint32_t pos);
 /* Data pointers per block for the model, [blocks covering committed + reserved], valid until the
- * next reserve, cut, drop or attach on this sequence. No holes allowed. */
+ * next reserve, cut, drop, attach, adopt or seq_index_enter() on this sequence. No holes allowed.
+ */
 void *const *seq_table(const struct seq *s);
 /* Turn the i-th block into a hole (drops the reference, and a reservation). */
 void seq_drop(struct seq *s, size_t i);
@@ -107,3 +112,85 @@ void seq_attach(struct seq *s, size_t i, struct seq_block *b);
 /* An empty sequence becomes one of @n_tokens tokens, all holes: what a spilled conversation looks
  * like before its restore. */
 int seq_set_holes(struct seq *s, uint32_t n_tokens, struct err *e);
+/* Append @n full blocks of the same pool (new references) to a sequence that ends at a block's
+ * border: n_tokens grows by n * block_tokens. Holes below stay holes. 0, -ERR_STATE (a partial tail
+ * or an open reservation), -ERR_INVALID (more than 2^32 - 1 tokens), or -ERR_NOMEM. */
+int seq_adopt(struct seq *s, struct seq_block *const *blocks, size_t n, struct err *e);
+
+/* --- the prefix index: which live block is the memory of which token prefix (index.c) --- */
+
+/*
+ * An entry says: in @scope, the tokens of this block, behind the tokens of its parent's, are held
+ * in RAM by this block. A chain of entries from the root of a scope is found by comparing tokens,
+ * block by block; there are no hashes whose collisions could matter (I6).
+ *
+ * 1. Entries are weak. They hold no reference; the block's last unref removes them, and so does
+ *    seq_reserve() for a tail that is about to be written to (a cut had made the full block
+ *    partial).
+ * 2. What is found is exact: the block returned for a prefix was entered under exactly these
+ *    tokens, and is full and immutable as long as the caller keeps it (takes a reference before it
+ *    does anything else with the pool).
+ * 3. An entry whose parent is gone cannot be found. It stays with its block, costs what it costs,
+ *    and is linked again when its sequence is entered again from the hole on.
+ * 4. Scopes know nothing of each other (I6): a chain never crosses from one into another. The same
+ *    block may have one entry in each of several scopes.
+ * 5. Every byte is charged to the index's ledger before it is allocated (I3): at most
+ *    seq_index_entry_size() for each block and scope. Give it a ledger of its own, cut from the
+ *    budget, where admission reckons in blocks. Without room an entry is not made, nothing else
+ *    breaks.
+ *
+ * Tokens are given from position 0 on. Same thread as the pool, which may be freed before
+ * the index (all blocks, and with them all entries, are gone then).
+ */
+struct seq_index;
+
+#define SEQ_SCOPE_PUBLIC UINT64_MAX
+
+int seq_index_new(struct seq_index **ret, struct seq_pool *p, struct ledger *ledger, struct err *e);
+struct seq_index *seq_index_free(struct seq_index *x);
+DEFINE_CLEANUP(struct seq_index *, seq_index_free);
+/* What one entry costs in the ledger. A scope's first one costs a little more. */
+size_t seq_index_entry_size(const struct seq_index *x);
+struct seq_index_stats {
+        size_t n_entries, n_scopes;
+        size_t n_orphans;   /* of these, entries that cannot be found now (invariant 3) */
+        size_t size;        /* bytes in the ledger */
+        uint64_t n_entered; /* since start: entries made */
+        uint64_t n_matched; /* blocks that seq_index_match() has returned */
+        uint64_t n_merged;  /* blocks let go for an equal one that was entered before */
+        uint64_t n_refused; /* entries not made for want of memory or room */
+};
+void seq_index_stats(const struct seq_index *x, struct seq_index_stats *ret);
+/* The longest run of live blocks from position 0 whose tokens are tokens[0 .. n * block_tokens) in
+ * @scope, n <= @n_blocks: returns n, out[0..n) borrowed (@out may be NULL). O(n) comparisons, each
+ * among the different continuations of a prefix by their order. */
+size_t seq_index_match(struct seq_index *x, uint64_t scope, const int32_t *tokens, size_t n_blocks,
+        struct seq_block **out);
+/* How many tokens, from position 0, of tokens[0..n_tokens) agree with the entries of @scope: whole
+ * matched blocks, and into the continuation that agrees longest. */
+uint32_t seq_index_common(
+        struct seq_index *x, uint64_t scope, const int32_t *tokens, uint32_t n_tokens);
+/*
+ * Enter the full resident blocks [from, to) of @s, up to its first hole, under their @tokens
+ * [seq_n_tokens(s) / block_tokens * block_tokens]. @to beyond the end means the end. What is below
+ * @from should have been entered since it became resident; blocks there that have no entry at all
+ * are entered too. O(blocks looked at); nothing to do where they are entered already.
+ *
+ * Where the same prefix is entered with another block, @s takes that one and lets its own go: same
+ * tokens, same bits, computed twice and from now on stored once. The tag of the entered block stays
+ * unless it is 0: then it takes over that of ours. Entries that our block had in other scopes go
+ * over too if it was its last reference.
+ *
+ * 0, SEQ_FULL (no room in the ledger) or -ERR_NOMEM; then the rest is not entered, which is
+ * harmless. -ERR_STATE if that would have to begin behind a hole; -ERR_INVALID if a block is
+ * entered in @scope with other tokens, which a correct caller will not see.
+ */
+int seq_index_enter(struct seq_index *x, uint64_t scope, struct seq *s, const int32_t *tokens,
+        size_t from, struct err *e);
+/* The same, but not further than to block @to: a prefix of the sequence is published. */
+int seq_index_enter_range(struct seq_index *x, uint64_t scope, struct seq *s, const int32_t *tokens,
+        size_t from, size_t to, struct err *e);
+/* Drop every entry of @scope. After one of several published prefixes was withdrawn: forget the
+ * scope and enter the others again, since a prefix's entries cannot be told apart from those of
+ * another that shares or continues it. Blocks and sequences are untouched. */
+void seq_index_forget(struct seq_index *x, uint64_t scope);

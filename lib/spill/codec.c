@@ -5,27 +5,32 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "spill/codec-kv.h"
 #include "spill/spill.h"
 
 /* Raw is what is left when the others do not fit, so it never does either. */
-static size_t raw_encode(void *dst, size_t max, const void *src, size_t n) {
+static size_t raw_encode(void *dst, size_t max, const void *src, size_t n,
+        const struct spill_array *arrays, size_t n_arrays, void *scratch) {
         return 0;
 }
 
-static int raw_decode(void *dst, size_t dst_size, const void *src, size_t n) {
+static int raw_decode(void *dst, size_t dst_size, const void *src, size_t n,
+        const struct spill_array *arrays, size_t n_arrays, void *scratch) {
         if (n != dst_size)
                 return 1;
         memcpy(dst, src, n);
         return 0;
 }
 
-static size_t lz4_encode(void *dst, size_t max, const void *src, size_t n) {
+static size_t lz4_encode(void *dst, size_t max, const void *src, size_t n,
+        const struct spill_array *arrays, size_t n_arrays, void *scratch) {
         int r = LZ4_compress_default(src, dst, (int)n, (int)max);
 
         return r > 0 ? (size_t)r : 0;
 }
 
-static int lz4_decode(void *dst, size_t dst_size, const void *src, size_t n) {
+static int lz4_decode(void *dst, size_t dst_size, const void *src, size_t n,
+        const struct spill_array *arrays, size_t n_arrays, void *scratch) {
         int r = LZ4_decompress_safe(src, dst, (int)n, (int)dst_size);
 
         return r < 0 || (size_t)r != dst_size;
@@ -34,6 +39,7 @@ static int lz4_decode(void *dst, size_t dst_size, const void *src, size_t n) {
 static const struct spill_codec codecs[] = {
         {SPILL_CODEC_RAW, "raw", raw_encode, raw_decode},
         {SPILL_CODEC_LZ4, "lz4", lz4_encode, lz4_decode},
+        {SPILL_CODEC_KV, "kv", spill_kv_encode, spill_kv_decode},
 };
 
 const struct spill_codec *spill_codec_find(unsigned id) {

@@ -1,18 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Lossless block codecs, one row each. The id is in every record, so rows are only ever added. */
+/*
+ * Lossless block codecs, one row each. The id is in every record, so rows are only ever added.
+ *
+ * A codec works on one section: some bytes of a block and the arrays in it (struct spill_array of
+ * spill.h, with offsets counted from the section's start). The arrays are what a codec may know
+ * about the bytes; they are the same for encoding and decoding, come from the model and are trusted
+ * only in this: rising, without overlap, inside the section (spill_codec_check()). What the bytes
+ * hold is free: every section comes back bit for bit.
+ *
+ * All functions may be called from any thread, with a scratch of its own.
+ */
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+struct spill_array;
 
 struct spill_codec {
         unsigned id; /* SPILL_CODEC_* */
         const char *name;
         /* Encode src[0..n) into at most @max bytes. Returns the size, or 0 if it does not fit.
-         * @max < n <= 1 GiB; src and dst do not overlap. */
-        size_t (*encode)(void *dst, size_t max, const void *src, size_t n);
+         * @max < n <= 1 GiB; nothing overlaps. @arrays are those of this section, their offset
+         * relative to @src; none: plain bytes. @scratch: spill_codec_scratch_size(n) bytes,
+         * 64-aligned, content undefined before and after. */
+        size_t (*encode)(void *dst, size_t max, const void *src, size_t n,
+                const struct spill_array *arrays, size_t n_arrays, void *scratch);
         /* Decode src[0..n), which is not trusted, into exactly @dst_size bytes. 0, or 1 if it is
-         * not an encoding of that many bytes; nothing outside of dst is written. */
-        int (*decode)(void *dst, size_t dst_size, const void *src, size_t n);
+         * not an encoding of that many bytes; nothing outside of dst and scratch is written. The
+         * arrays are those of the encoder. */
+        int (*decode)(void *dst, size_t dst_size, const void *src, size_t n,
+                const struct spill_array *arrays, size_t n_arrays, void *scratch);
 };
 
 /* The row, or NULL. */
 const struct spill_codec *spill_codec_find(unsigned id);
+/* Bytes of scratch for sections of up to @max_section_size bytes, for any codec; multiple of 64. */
+size_t spill_codec_scratch_size(size_t max_section_size);
+/* Whether codecs may be given these arrays for a section of @n bytes. */
+bool spill_codec_check(const struct spill_array *arrays, size_t n_arrays, size_t n);
+/* Tests and benchmarks: use nothing above @isa (0 generic, 1 AVX2, 2 AVX-512), process-wide. The
+ * bytes do not depend on it. Returns the level that is in use from now on. */
+int spill_codec_set_isa(int isa);

@@ -37,7 +37,40 @@ struct spill_file *spill_file_find(struct spill *s, uint64_t key) {
         return map_get_u64(s->files, key);
 }
 
-int spill_file_new(struct spill *s, uint64_t key, struct spill_file **ret, struct err *e) {
+struct spill_owner *spill_owner_find(struct spill *s, uint32_t number) {
+        return map_get_u64(s->owners, number);
+}
+
+static int owner_get(struct spill *s, uint32_t number, struct spill_owner **ret, struct err *e) {
+        struct spill_owner *o = spill_owner_find(s, number);
+        int r;
+
+        if (!o) {
+                o = calloc(1, sizeof(*o));
+                if (!o)
+                        return err_set(e, ERR_NOMEM, "no memory for the owner of a spill file");
+                o->number = number;
+                r = map_add_u64(s->owners, number, o, e);
+                if (r < 0) {
+                        free(o);
+                        return r;
+                }
+        }
+        o->n_files++;
+        *ret = o;
+        return 0;
+}
+
+static void owner_put(struct spill *s, struct spill_owner *o) {
+        if (!o || --o->n_files > 0)
+                return;
+        assert(o->disk_size == 0);
+        map_remove_u64(s->owners, o->number);
+        free(o);
+}
+
+int spill_file_new(
+        struct spill *s, uint64_t key, uint32_t owner, struct spill_file **ret, struct err *e) {
         struct spill_file *f = calloc(1, sizeof(*f));
         int r;
 
@@ -46,8 +79,11 @@ int spill_file_new(struct spill *s, uint64_t key, struct spill_file **ret, struc
         f->key = key;
         f->fd = -1;
         list_init(&f->idle);
-        r = map_add_u64(s->files, key, f, e);
+        r = owner_get(s, owner, &f->owner, e);
+        if (r == 0)
+                r = map_add_u64(s->files, key, f, e);
         if (r < 0) {
+                owner_put(s, f->owner);
                 free(f);
                 return r;
         }
@@ -69,6 +105,8 @@ static void file_close(struct spill *s, struct spill_file *f) {
 
 void spill_file_free(struct spill *s, struct spill_file *f) {
         file_close(s, f);
+        spill_file_discharge(s, f, f->disk_size);
+        owner_put(s, f->owner);
         spill_pages_deinit(&f->pages);
         free(f);
 }
@@ -84,7 +122,8 @@ static bool close_one(struct spill *s) {
 static int file_open(struct spill *s, struct spill_file *f, bool create, struct err *e) {
         _cleanup_(closep) int fd = -1;
         char name[SPILL_NAME_SIZE];
-        int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+        int flags =
+                (s->options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
         struct stat st;
 
         if (create)
@@ -100,11 +139,13 @@ static int file_open(struct spill *s, struct spill_file *f, bool create, struct 
                 return err_set(e, ERR_CORRUPT, "the file is missing");
         if (fd < 0 && (errno == ENOSPC || errno == EDQUOT))
                 return err_set(e, ERR_LIMIT, "cannot create the file: %s", strerror(errno));
+        if (fd < 0 && (errno == ELOOP || errno == EISDIR || errno == ENXIO))
+                return err_set(e, ERR_CORRUPT, "this is not a regular file");
         if (fd < 0 || fstat(fd, &st) < 0)
                 return err_set(e, ERR_SYS, "cannot open the file");
         if (!S_ISREG(st.st_mode))
                 return err_set(e, ERR_CORRUPT, "this is not a regular file");
-        /* Records are read whole; what lies beside them is not wanted. */
+        /* What is read ahead is what load.c asks for, not what lies behind. */
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         f->fd = TAKE_FD(fd);
         f->made = true;
@@ -125,24 +166,42 @@ int spill_file_pin(struct spill *s, struct spill_file *f, bool create, struct er
         return 0;
 }
 
-void spill_file_unpin(struct spill *s, struct spill_file *f) {
+int spill_file_unpin(struct spill *s, struct spill_file *f) {
+        int fd = -1;
+
         assert(f->n_users > 0);
         if (--f->n_users > 0)
-                return;
-        if (f->gone)
-                spill_file_free(s, f);
-        else
+                return -1;
+        if (!f->gone) {
                 list_append(&s->idle, &f->idle);
+                return -1;
+        }
+        fd = TAKE_FD(f->fd);
+        s->n_open--;
+        spill_file_free(s, f);
+        return fd;
+}
+
+void spill_file_let_go(struct spill *s, struct spill_file *f, unsigned n) {
+        int fd = -1;
+
+        pthread_mutex_lock(&s->lock);
+        for (; n > 0; n--)
+                fd = spill_file_unpin(s, f);
+        pthread_mutex_unlock(&s->lock);
+        closep(&fd);
 }
 
 void spill_file_charge(struct spill *s, struct spill_file *f, uint64_t size) {
         f->disk_size += size;
+        f->owner->disk_size += size;
         s->stats.disk_size += size;
 }
 
 void spill_file_discharge(struct spill *s, struct spill_file *f, uint64_t size) {
-        assert(size <= f->disk_size && size <= s->stats.disk_size);
+        assert(size <= f->disk_size && size <= f->owner->disk_size && size <= s->stats.disk_size);
         f->disk_size -= size;
+        f->owner->disk_size -= size;
         s->stats.disk_size -= size;
 }
 
@@ -193,10 +252,12 @@ int spill_io_read(int fd, struct iovec *iov, int n, uint64_t offset, struct err 
         return 0;
 }
 
-int spill_io_write(int fd, struct iovec *iov, int n, uint64_t offset, struct err *e) {
+int spill_io_write(
+        int fd, struct iovec *iov, int n, uint64_t offset, uint64_t *ret_size, struct err *e) {
+        *ret_size = 0;
         iov_skip(&iov, &n, 0);
         while (n > 0) {
-                ssize_t r = pwritev(fd, iov, n, (off_t)offset);
+                ssize_t r = pwritev(fd, iov, n, (off_t)(offset + *ret_size));
 
                 if (r < 0 && errno == EINTR)
                         continue;
@@ -206,7 +267,7 @@ int spill_io_write(int fd, struct iovec *iov, int n, uint64_t offset, struct err
                         return err_set(e, ERR_SYS, "cannot write");
                 if (r == 0)
                         return err_set(e, ERR_LIMIT, "cannot write: the file takes no more");
-                offset += (uint64_t)r;
+                *ret_size += (uint64_t)r;
                 iov_skip(&iov, &n, (size_t)r);
         }
         return 0;

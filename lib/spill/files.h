@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The open store and its files: names, descriptors, accounts. What spill.c builds on; nothing here
- * knows records. Functions are called with s->lock held unless they say otherwise.
+ * The open store, its files and their owners: names, descriptors, accounts. What spill.c builds on;
+ * nothing here knows records. Functions are called with s->lock held unless they say otherwise.
+ *
+ * All bytes of a file are charged to the file, to its owner and to the store together:
+ * disk_size of the store == sum over owners == sum over files, at any moment outside of the lock.
  */
 #include <pthread.h>
 #include <sys/uio.h>
@@ -12,31 +15,49 @@
 #include "spill/spill.h"
 
 struct map;
+struct spill_scratch;
 
 struct spill {
         /* Constant after spill_open(). */
         struct spill_options options;
-        size_t scratch_size;
+        size_t n_sections;          /* of every record, >= 1 */
+        size_t raw_size;            /* of every record; 0: any up to max_raw_size */
+        uint64_t *section_ends;     /* [n_sections]; NULL: one section of any size */
+        struct spill_array *arrays; /* offsets from their section's start */
+        size_t *first_array;        /* [n_sections + 1]: section k has [k] .. [k + 1] - 1 */
+        size_t payload_size;        /* parts of a scratch buffer, shared.h */
+        size_t codec_size;
         int dir_fd; /* holds the lock on the folder */
 
         pthread_mutex_t lock; /* guards all below, and all of struct spill_file but its fd */
         struct map *files;    /* key → struct spill_file */
+        struct map *owners;   /* number → struct spill_owner */
         struct list idle;     /* open files that nobody uses, least recently used first */
         unsigned n_open;
-        uint64_t pending_size; /* part of disk_size that is being written */
-        void *scratch;         /* free list, linked through the first word of each buffer */
+        uint64_t pending_size;          /* part of disk_size that is being written */
+        uint64_t day, day_written_size; /* went to disk on that day */
+        uint64_t day_pending_size;      /* what writes in progress may come to write */
+        struct spill_scratch *scratch;  /* free list */
         bool swept;
-        struct spill_stats stats; /* but n_files */
+        struct spill_stats stats; /* but n_files, n_owners and the day */
+};
+
+struct spill_owner {
+        uint32_t number;
+        size_t n_files;
+        uint64_t disk_size;
 };
 
 struct spill_file {
         uint64_t key;
+        struct spill_owner *owner;
         struct list idle;         /* in spill.idle, or empty */
         int fd;                   /* -1: closed; does not change while n_users > 0 */
         unsigned n_users;         /* calls that use fd outside of the lock */
         unsigned n_pending;       /* writes in progress */
         uint64_t n_records;       /* live */
         uint64_t end;             /* where the next record goes, bytes */
+        uint64_t settled;         /* what lies before was written out and dropped from the cache */
         uint64_t disk_size;       /* this file's part of stats.disk_size */
         bool made;                /* the file on disk is ours (else it is created anew) */
         bool gone;                /* no longer in the map; freed by the last user */
@@ -50,24 +71,34 @@ void spill_file_name(uint64_t key, char ret[SPILL_NAME_SIZE]);
 bool spill_file_parse_name(const char *name, uint64_t *ret_key);
 
 struct spill_file *spill_file_find(struct spill *s, uint64_t key);
-int spill_file_new(struct spill *s, uint64_t key, struct spill_file **ret, struct err *e);
+int spill_file_new(
+        struct spill *s, uint64_t key, uint32_t owner, struct spill_file **ret, struct err *e);
 /* Free a file and close it; it is not in the map any more, or the map goes too. */
 void spill_file_free(struct spill *s, struct spill_file *f);
-/* Have f->fd open until the unpin, which may be called on a file that is gone. */
+/* Have f->fd open until the unpin, which may be called on a file that is gone. -ERR_CORRUPT
+ * (missing, or no regular file), -ERR_LIMIT (a full disk), -ERR_SYS. */
 int spill_file_pin(struct spill *s, struct spill_file *f, bool create, struct err *e);
-void spill_file_unpin(struct spill *s, struct spill_file *f);
+/* Returns a descriptor that the caller closes after unlocking, or -1: closing the last one of an
+ * unlinked file is what gives its space back, and that may take a while. */
+int spill_file_unpin(struct spill *s, struct spill_file *f);
 /* Account for @size more bytes of the file (or less). */
 void spill_file_charge(struct spill *s, struct spill_file *f, uint64_t size);
 void spill_file_discharge(struct spill *s, struct spill_file *f, uint64_t size);
 /* If the file holds nothing and nothing is on its way: unlink it and take it out of the map. True
  * if it went (the pointer is only valid for those who have it pinned). */
 bool spill_file_drop_if_empty(struct spill *s, struct spill_file *f);
+/* The owner, or NULL if nothing of the store is theirs. */
+struct spill_owner *spill_owner_find(struct spill *s, uint32_t number);
 
 /* --- without lock --- */
 
+/* Unpin @n times. */
+void spill_file_let_go(struct spill *s, struct spill_file *f, unsigned n);
 /* All bytes of iov[0..n) (which is used up). 0, -ERR_CORRUPT "ends early", -ERR_SYS. */
 int spill_io_read(int fd, struct iovec *iov, int n, uint64_t offset, struct err *e);
-/* 0, -ERR_LIMIT (disk or quota is full), -ERR_SYS. */
-int spill_io_write(int fd, struct iovec *iov, int n, uint64_t offset, struct err *e);
+/* 0, -ERR_LIMIT (disk or quota is full), -ERR_SYS. *ret_size: bytes that were written, also on
+ * failure. */
+int spill_io_write(
+        int fd, struct iovec *iov, int n, uint64_t offset, uint64_t *ret_size, struct err *e);
 /* Give the space of a range back. True, or false if the file system cannot. */
 bool spill_io_punch(int fd, uint64_t offset, uint64_t size);

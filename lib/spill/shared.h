@@ -11,6 +11,14 @@ struct err;
  * map of a file stays below 64 MiB. */
 #define SPILL_FILE_MAX ((uint64_t)1 << 40)
 
+enum {
+        /* One read joins what lies no further apart, up to about so much: large enough that the
+         * call costs nothing, small enough that what was read is still in the processor's cache
+         * when it is checked and decoded. */
+        SPILL_GAP_MAX = 16 << 10,
+        SPILL_WINDOW_SIZE = 1 << 20,
+};
+
 static inline size_t spill_first_page(const struct spill_ref *ref) {
         return ref->offset / SPILL_ALIGN;
 }
@@ -18,11 +26,30 @@ static inline size_t spill_n_pages(const struct spill_ref *ref) {
         return ref->stored_size / SPILL_ALIGN;
 }
 
-/* A buffer of s->scratch_size bytes, from the free list if there is one. 0 or -ERR_NOMEM. Takes the
- * lock. */
-int spill_scratch_get(struct spill *s, void **ret, struct err *e);
+/* Where section @i of a raw block of @raw_size bytes begins. i <= n_sections */
+static inline uint64_t spill_section_start(const struct spill *s, size_t i, uint64_t raw_size) {
+        if (i == 0)
+                return 0;
+        return s->section_ends ? s->section_ends[i - 1] : raw_size;
+}
+/* The arrays in section @i. */
+static inline const struct spill_array *spill_section_arrays(
+        const struct spill *s, size_t i, size_t *ret_n) {
+        *ret_n = s->first_array ? s->first_array[i + 1] - s->first_array[i] : 0;
+        return *ret_n > 0 ? &s->arrays[s->first_array[i]] : NULL;
+}
+
+/* What one thread works with. The parts lie in one allocation, each 64-aligned. */
+struct spill_scratch {
+        struct spill_scratch *next; /* in the free list */
+        uint8_t *payload;           /* [s->payload_size]: encoded sections */
+        uint8_t *gap;               /* [SPILL_GAP_MAX]: what is read and not wanted */
+        void *codec;                /* [s->codec_size] */
+};
+/* From the free list if there is one. 0 or -ERR_NOMEM. Takes the lock. */
+int spill_scratch_get(struct spill *s, struct spill_scratch **ret, struct err *e);
 /* NULL is fine. Takes the lock. */
-void spill_scratch_put(struct spill *s, void *p);
+void spill_scratch_put(struct spill *s, struct spill_scratch *p);
 
 /* Whether a store can have given this ref: its numbers are in range. */
 bool spill_ref_is_sane(const struct spill *s, const struct spill_ref *ref);
@@ -32,3 +59,21 @@ struct spill_file *spill_find_record(struct spill *s, const struct spill_ref *re
 int spill_not_found(const struct spill_ref *ref, struct err *e);
 /* Put file and offset in front of the message. */
 int spill_wrap(int r, const struct spill_ref *ref, struct err *e);
+
+/* --- layout.c --- */
+
+/* 0 or -ERR_INVALID. */
+int spill_layout_check(const struct spill_layout *l, size_t max_raw_size, struct err *e);
+/* Copy a checked layout, and hand each section its arrays. 0, -ERR_INVALID (arrays that no codec
+ * takes), -ERR_NOMEM; freed by spill_free() in either case. */
+int spill_layout_open(struct spill *s, const struct spill_layout *l, struct err *e);
+/* Set the sizes of the parts of a scratch buffer. */
+void spill_layout_size_scratch(struct spill *s);
+
+/* --- limits.c; lock held --- */
+
+/* Whether @size more bytes of @owner may go to disk. 0, -ERR_LIMIT with *ret_why, -ERR_SYS. */
+int spill_admit(
+        struct spill *s, uint32_t owner, uint64_t size, enum spill_refusal *ret_why, struct err *e);
+/* Begin the day anew if it is another one. */
+void spill_turn_day(struct spill *s);

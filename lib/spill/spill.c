@@ -7,20 +7,55 @@
  * which pages are live records (pages.h), where the next record goes, and how many bytes it
  * accounts for. The register outside keeps the refs.
  *
+ * A record's states, and the functions that change them (write.c, release.c, below):
+ *
+ *              reserve()           place()            finish()
+ *      nothing ───────→ planned ───────→ writing ───────→ unreferenced
+ *         ↑                │ finish()       │ finish()         │ [caller commits the ref]
+ *         │←───────────────┴────────────────┘ on failure       ↓
+ *         │                                                   live ←── spill_adopt() at start
+ *         │       punch, or unlink of the file                 │ [caller commits its removal]
+ *         └──────────────────────────────── released ←─────────┘ spill_release()
+ *
+ *      state         on disk               charged      readable   what a stop leaves
+ *      planned       nothing               worst case   no         nothing
+ *      writing       some of it            real size    no         dead bytes behind the last
+ *                                                                  record, or a hole
+ *      unreferenced  all, maybe unsynced   real size    yes        bytes that no one claims
+ *      live          all, maybe unsynced   real size    yes        the record; after a loss of
+ *                                                                  power perhaps torn or missing
+ *      released      all, or a hole        until given  no         bytes that no one claims, or
+ *                                          back                    nothing
+ *
+ * Unreferenced and live are one to the store: only the register knows the difference. What no one
+ * claims, the sweep at the next start gives back.
+ *
+ * A file's states: absent → (first reserve) known, not made → (first place) made, open ⇄ made,
+ * closed (least recently used, nobody inside) → (last record gone, nothing on its way) unlinked:
+ * out of the map, but alive until its last user has gone → absent. At start a file is known and
+ * made by its first adopted record, or unlinked by the sweep.
+ *
  * 1. A ref is handed out only after all bytes of its record were written; until then its pages are
  *    dead, so nobody can read or release them.
- * 2. disk_size counts every page from before its first write until after it was given back. It
- *    never exceeds max_disk_size: a write is admitted, counted, then begun.
+ * 2. disk_size counts every page from before its first write until after it was given back, and
+ *    equals the sum of what owners and files are charged with. It never exceeds a limit through a
+ *    write, however many are in progress: each is admitted and charged by its largest size before
+ *    it is begun (limits.c).
  * 3. A failed write leaves disk_size, the live pages and the ends of all files as they were. Its
  *    range is cut off the file, or punched if another record was begun behind it meanwhile; if the
- *    file system can do neither, it stays counted.
+ *    file system can do neither, it stays counted. Only what went to disk stays in the day's sum.
  * 4. A file with neither live records nor writes in progress is unlinked at once. Calls that still
  *    use it keep its descriptor; a file of the same key made meanwhile is another file.
  * 5. After the sweep the folder holds no bytes but those of adopted records, as far as the file
- *    system can punch; what it cannot is counted.
- * 6. Reading believes nothing: a record is used only if header and payload checksums, fingerprint,
- *    identity and every length are right. So no write needs an fsync, and neither does punching:
- *    whatever a power loss leaves, the record is found to be whole or found to be bad.
+ *    system can punch; what it cannot is counted. Names that are not ours, and what is no regular
+ *    file, are never touched nor followed.
+ * 6. Reading believes nothing (load.c): a section is used only if header and payload checksums,
+ *    fingerprint, identity and every length are right. So no write needs an fsync, and neither does
+ *    punching: whatever a power loss leaves, the record is found to be whole or found to be bad.
+ * 7. The lock is never held over reading, writing, hashing, encoding, or giving space back (also
+ *    that of an unlinked file: its last descriptor is closed without the lock); it is over opening,
+ *    unlinking and asking for the free space.
+ * 8. A read-only store changes nothing: no folder, no file, no space.
  *
  * What a stop leaves, step by step (the caller's steps in brackets):
  *
@@ -32,16 +67,17 @@
  *      fails (file missing or too short) or reading fails (checksum); the caller forgets the ref.
  *      power loss during release 2: a hole that comes back is dead pages; as above.
  *
- * Page cache (weights are mapped and must stay): what was read is dropped after reading; after a
- * write, the file so far is dropped, which starts the write-out of the new record and frees those
- * before it. All of it is advice and may fail.
+ * Page cache (weights are mapped and must stay): what was read is dropped after reading; of what
+ * was written, write-out is begun at once and all but the last SPILL_UNSETTLED_MAX bytes of a file
+ * are dropped once they reached the disk, the rest by spill_settle(). All of it is advice and may
+ * fail.
  */
 #include "spill/spill.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -62,20 +98,20 @@ static int check_options(const struct spill_options *o, struct err *e) {
                         e, ERR_INVALID, "a spill record cannot hold %zu bytes", o->max_raw_size);
         if (!spill_codec_find(o->codec))
                 return err_set(e, ERR_INVALID, "spill codec %u is not known", o->codec);
-        return 0;
+        return spill_layout_check(&o->layout, o->max_raw_size, e);
 }
 
-static int open_dir(int *ret, const char *dir, struct err *e) {
+static int open_dir(int *ret, const char *dir, bool read_only, struct err *e) {
         _cleanup_(closep) int fd = -1;
         int r;
 
-        r = file_mkdir_p(dir, 0700, e);
+        r = read_only ? 0 : file_mkdir_p(dir, 0700, e);
         if (r < 0)
                 return r;
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return err_set(e, ERR_SYS, "cannot open the spill folder %s", dir);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (flock(fd, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0) {
                 if (errno == EWOULDBLOCK)
                         return err_set(e, ERR_BUSY, "the spill folder %s is in use", dir);
                 return err_set(e, ERR_SYS, "cannot lock the spill folder %s", dir);
@@ -98,13 +134,20 @@ int spill_open(struct spill **ret, const char *dir, const struct spill_options *
         s->options = *o;
         if (s->options.max_open_files == 0)
                 s->options.max_open_files = 64;
-        s->scratch_size = spill_record_stored_size(o->max_raw_size);
         list_init(&s->idle);
         pthread_mutex_init(&s->lock, NULL);
-        r = map_new(&s->files, e);
+        s->day = o->day;
+        /* So that no sum with it overflows. */
+        s->day_written_size = MIN(o->written_today, UINT64_MAX / 2);
+        r = spill_layout_open(s, &o->layout, e);
         if (r < 0)
                 return r;
-        r = open_dir(&s->dir_fd, dir, e);
+        spill_layout_size_scratch(s);
+        r = map_new(&s->files, e);
+        if (r == 0)
+                r = map_new(&s->owners, e);
+        if (r == 0)
+                r = open_dir(&s->dir_fd, dir, o->read_only, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(s);
@@ -120,59 +163,104 @@ struct spill *spill_free(struct spill *s) {
         while (s->files && (f = map_next(s->files, &it)))
                 spill_file_free(s, f);
         map_free(s->files);
-        while (s->scratch) {
-                void *next = *(void **)s->scratch;
-
-                free(s->scratch);
-                s->scratch = next;
-        }
+        map_free(s->owners); /* which went with their files */
+        spill_trim(s);
         closep(&s->dir_fd);
         pthread_mutex_destroy(&s->lock);
+        free(s->section_ends);
+        free(s->first_array);
+        free(s->arrays);
         free(s);
         return NULL;
 }
 
 void spill_stats(struct spill *s, struct spill_stats *ret) {
         pthread_mutex_lock(&s->lock);
+        spill_turn_day(s);
         *ret = s->stats;
         ret->n_files = map_count(s->files);
+        ret->n_owners = map_count(s->owners);
+        ret->day = s->day;
+        ret->written_today = s->day_written_size;
         pthread_mutex_unlock(&s->lock);
 }
 
-/* --- what calls share --- */
+uint64_t spill_owner_size(struct spill *s, uint32_t owner) {
+        const struct spill_owner *o;
+        uint64_t size;
 
-int spill_scratch_get(struct spill *s, void **ret, struct err *e) {
-        void *p;
+        pthread_mutex_lock(&s->lock);
+        o = spill_owner_find(s, owner);
+        size = o ? o->disk_size : 0;
+        pthread_mutex_unlock(&s->lock);
+        return size;
+}
+
+/* --- scratch --- */
+
+enum { SCRATCH_HEAD = 64 };
+_Static_assert(sizeof(struct spill_scratch) <= SCRATCH_HEAD, "the head of a scratch buffer");
+
+size_t spill_scratch_size(struct spill *s) {
+        return SCRATCH_HEAD + s->payload_size + SPILL_GAP_MAX + s->codec_size;
+}
+
+int spill_scratch_get(struct spill *s, struct spill_scratch **ret, struct err *e) {
+        struct spill_scratch *p;
 
         pthread_mutex_lock(&s->lock);
         p = s->scratch;
         if (p)
-                s->scratch = *(void **)p;
+                s->scratch = p->next;
         pthread_mutex_unlock(&s->lock);
-        if (!p)
-                p = malloc(s->scratch_size);
-        if (!p)
-                return err_set(
-                        e, ERR_NOMEM, "no memory for %zu bytes of spill buffer", s->scratch_size);
+        if (!p) {
+                p = aligned_alloc(64, spill_scratch_size(s));
+                if (!p)
+                        return err_set(e, ERR_NOMEM, "no memory for %zu bytes of spill buffer",
+                                spill_scratch_size(s));
+                p->payload = (uint8_t *)p + SCRATCH_HEAD;
+                p->gap = p->payload + s->payload_size;
+                p->codec = p->gap + SPILL_GAP_MAX;
+        }
         *ret = p;
         return 0;
 }
 
-void spill_scratch_put(struct spill *s, void *p) {
+void spill_scratch_put(struct spill *s, struct spill_scratch *p) {
         if (!p)
                 return;
         pthread_mutex_lock(&s->lock);
-        *(void **)p = s->scratch;
+        p->next = s->scratch;
         s->scratch = p;
         pthread_mutex_unlock(&s->lock);
 }
 
+void spill_trim(struct spill *s) {
+        struct spill_scratch *p, *next;
+
+        pthread_mutex_lock(&s->lock);
+        p = s->scratch;
+        s->scratch = NULL;
+        pthread_mutex_unlock(&s->lock);
+        for (; p; p = next) {
+                next = p->next;
+                free(p);
+        }
+}
+
+/* --- what calls share --- */
+
 bool spill_ref_is_sane(const struct spill *s, const struct spill_ref *ref) {
+        /* Who only looks may not know how blocks are divided. */
+        size_t n_sections =
+                s->options.read_only && s->raw_size == 0 ? SPILL_MAX_SECTIONS : s->n_sections;
+
         return ref->offset % SPILL_ALIGN == 0 && ref->stored_size % SPILL_ALIGN == 0 &&
                ref->stored_size > 0 && ref->offset <= SPILL_FILE_MAX &&
                ref->stored_size <= SPILL_FILE_MAX - ref->offset && ref->raw_size > 0 &&
                ref->raw_size <= s->options.max_raw_size &&
-               ref->stored_size <= spill_record_stored_size(ref->raw_size);
+               (s->raw_size == 0 || ref->raw_size == s->raw_size) &&
+               ref->stored_size <= spill_record_stored_size(n_sections, ref->raw_size);
 }
 
 struct spill_file *spill_find_record(struct spill *s, const struct spill_ref *ref) {
@@ -209,6 +297,9 @@ static int adopt(struct spill *s, const struct spill_ref *ref, struct err *e) {
                 return 1;
         if (f && !spill_pages_is_dead(&f->pages, spill_first_page(ref), spill_n_pages(ref)))
                 return err_set(e, ERR_CORRUPT, "overlaps another record");
+        if (f && f->owner->number != ref->owner)
+                return err_set(e, ERR_CORRUPT, "belongs to user %" PRIu32 ", the file to %" PRIu32,
+                        ref->owner, f->owner->number);
         spill_file_name(ref->file_key, name);
         if (fstatat(s->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
                 if (errno == ENOENT)
@@ -222,7 +313,7 @@ static int adopt(struct spill *s, const struct spill_ref *ref, struct err *e) {
                         "a record of %" PRIu64 " bytes is outside of the file's %" PRIu64,
                         ref->stored_size, (uint64_t)st.st_size);
         if (!f) {
-                r = spill_file_new(s, ref->file_key, &f, e);
+                r = spill_file_new(s, ref->file_key, ref->owner, &f, e);
                 if (r < 0)
                         return r;
         }
@@ -236,6 +327,7 @@ static int adopt(struct spill *s, const struct spill_ref *ref, struct err *e) {
         spill_pages_add(&f->pages, spill_first_page(ref), spill_n_pages(ref));
         spill_file_charge(s, f, ref->stored_size);
         f->end = MAX(f->end, ref->offset + ref->stored_size);
+        f->settled = f->end;
         f->n_records++;
         s->stats.n_records++;
         return 0;
@@ -255,92 +347,4 @@ int spill_adopt(struct spill *s, const struct spill_ref *ref, struct err *e) {
                      : adopt(s, ref, e);
         pthread_mutex_unlock(&s->lock);
         return spill_wrap(r, ref, e);
-}
-
-/* Give back what lies between and behind the records of a file. */
-static int sweep_file(struct spill *s, struct spill_file *f, struct err *e) {
-        uint64_t records_size = f->disk_size, stays;
-        size_t at = 0, n;
-        bool punched = true;
-        struct stat st;
-        int r;
-
-        r = spill_file_pin(s, f, false, e);
-        if (r < 0)
-                return r;
-        if (fstat(f->fd, &st) == 0 && (uint64_t)st.st_size > f->end &&
-                ftruncate(f->fd, (off_t)f->end) < 0)
-                punched = false;
-        while (spill_pages_next_gap(&f->pages, &at, f->end / SPILL_ALIGN, &n)) {
-                if (!spill_io_punch(f->fd, at * SPILL_ALIGN, n * SPILL_ALIGN))
-                        punched = false;
-                at += n;
-        }
-        if (!punched && fstat(f->fd, &st) == 0) {
-                stays = (uint64_t)st.st_blocks * 512;
-                if (stays > records_size)
-                        spill_file_charge(s, f, stays - records_size);
-        }
-        spill_file_unpin(s, f);
-        return 0;
-}
-
-/* Remove the files of ours that nobody claimed. */
-static int sweep_dir(struct spill *s, size_t *n_removed, struct err *e) {
-        _cleanup_(closep) int fd = -1;
-        struct dirent *d;
-        DIR *dir;
-        int r = 0;
-
-        /* Not a dup: the position in the folder would be shared. */
-        fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (fd < 0)
-                return err_set(e, ERR_SYS, "cannot open the spill folder");
-        dir = fdopendir(fd);
-        if (!dir)
-                return err_set(e, ERR_SYS, "cannot read the spill folder");
-        TAKE_FD(fd);
-        while (errno = 0, (d = readdir(dir))) {
-                struct stat st;
-                uint64_t key;
-
-                if (!spill_file_parse_name(d->d_name, &key) || spill_file_find(s, key))
-                        continue;
-                if (fstatat(s->dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-                        !S_ISREG(st.st_mode))
-                        continue;
-                if (unlinkat(s->dir_fd, d->d_name, 0) == 0)
-                        ++*n_removed;
-                else if (r == 0)
-                        r = err_set(e, ERR_SYS, "cannot remove the spill file %s", d->d_name);
-        }
-        if (errno != 0 && r == 0)
-                r = err_set(e, ERR_SYS, "cannot read the spill folder");
-        closedir(dir);
-        return r;
-}
-
-int spill_sweep(struct spill *s, size_t *ret_n_removed, struct err *e) {
-        struct spill_file *f;
-        size_t it = 0, n_removed = 0;
-        int r, first = 0;
-
-        pthread_mutex_lock(&s->lock);
-        while ((f = map_next(s->files, &it))) {
-                struct err fe;
-
-                /* A file that cannot be opened now will fail when it is read; go on. */
-                r = sweep_file(s, f, &fe);
-                if (r < 0 && first == 0) {
-                        first = err_wrap(&fe, r, "spill file %016" PRIx64 ".kv", f->key);
-                        if (e)
-                                *e = fe;
-                }
-        }
-        r = sweep_dir(s, &n_removed, first < 0 ? NULL : e);
-        s->swept = true;
-        pthread_mutex_unlock(&s->lock);
-        if (ret_n_removed)
-                *ret_n_removed = n_removed;
-        return first < 0 ? first : r;
 }

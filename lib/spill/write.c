@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Appending records: admitted, counted and placed under the lock, written without it. */
-#include <inttypes.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
+/*
+ * Appending records. A write has these steps, with the lock held only in
+ * those marked with *:
+ *
+ *    * reserve   admitted and charged by its largest size; the file cannot go from here on
+ *      encode    section by section into scratch; what gains too little stays raw, where it is
+ *    * place     charged by its real size, given a place at the end of the file, which is pinned
+ *      write     header, payloads and padding with one call
+ *    * publish   its pages are live now; or, if anything failed, all is taken back
+ *      settle    of what was written some time ago, drop what has reached the disk
+ */
 #include <fcntl.h>
+#include <inttypes.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/hash.h"
@@ -14,172 +23,308 @@
 
 static const uint8_t padding[SPILL_ALIGN];
 
-/* Whether @size more bytes may go to disk. Lock held. */
-static int admit(struct spill *s, uint64_t size, struct err *e) {
-        const struct spill_options *o = &s->options;
-        struct statvfs v;
-        uint64_t avail;
+struct writing {
+        const struct spill_block *block;
+        struct spill_ref ref;
+        struct spill_file *file;
+        bool pinned;
+        uint64_t charged; /* what this write has of disk_size and pending_size */
+        uint64_t day_charged;
+        struct spill_section sections[SPILL_MAX_SECTIONS];
+        const uint8_t *payloads[SPILL_MAX_SECTIONS]; /* in the raw block or in scratch */
+        struct spill_record rec;
+        enum spill_refusal why;
+};
 
-        if (o->max_disk_size > 0 &&
-                (size > o->max_disk_size || s->stats.disk_size > o->max_disk_size - size))
-                return err_set(e, ERR_LIMIT,
-                        "the spill store holds %" PRIu64 " of %" PRIu64
-                        " bytes and cannot take %" PRIu64 " more",
-                        s->stats.disk_size, o->max_disk_size, size);
-        if (o->min_free_size == 0)
-                return 0;
-        if (fstatvfs(s->dir_fd, &v) < 0)
-                return err_set(e, ERR_SYS, "cannot tell the free space of the spill folder");
-        if (__builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &avail))
-                avail = UINT64_MAX;
-        /* Writes in progress may not have taken their space yet. */
-        avail = avail > s->pending_size ? avail - s->pending_size : 0;
-        if (avail < size || avail - size < o->min_free_size)
-                return err_set(e, ERR_LIMIT,
-                        "spilling %" PRIu64 " bytes would leave less than %" PRIu64
-                        " of the %" PRIu64 " bytes free",
-                        size, o->min_free_size, avail);
-        return 0;
-}
+/* --- reserve --- */
 
-/* Admit, count and place a record at the end of its file, which is pinned. Lock held. */
-static int write_begin(
-        struct spill *s, struct spill_ref *ref, struct spill_file **ret, struct err *e) {
-        struct spill_file *f = spill_file_find(s, ref->file_key);
+static int reserve(struct spill *s, struct writing *w, struct err *e) {
+        uint64_t size = spill_stored_max(s, w->block->raw_size);
+        struct spill_file *f;
         int r;
 
-        r = admit(s, ref->stored_size, e);
+        if (!s->swept || s->options.read_only)
+                return err_set(e, ERR_STATE,
+                        s->options.read_only ? "the spill store is open for reading only"
+                                             : "the spill store has not been swept");
+        f = spill_file_find(s, w->block->file_key);
+        if (f && f->owner->number != w->block->owner)
+                return err_set(e, ERR_INVALID,
+                        "spill file %016" PRIx64 ".kv belongs to user %" PRIu32 ", not %" PRIu32,
+                        f->key, f->owner->number, w->block->owner);
+        r = spill_admit(s, w->block->owner, size, &w->why, e);
         if (r < 0)
                 return r;
         if (!f) {
-                r = spill_file_new(s, ref->file_key, &f, e);
+                r = spill_file_new(s, w->block->file_key, w->block->owner, &f, e);
                 if (r < 0)
                         return r;
         }
-        if (ref->stored_size > SPILL_FILE_MAX - f->end)
-                return err_set(e, ERR_LIMIT, "the file cannot grow further");
-        ref->offset = f->end;
-        r = spill_pages_grow(&f->pages, spill_first_page(ref) + spill_n_pages(ref), e);
-        if (r == 0)
-                r = spill_file_pin(s, f, true, e);
-        if (r < 0) {
-                spill_file_drop_if_empty(s, f);
-                return r;
-        }
-        f->end += ref->stored_size;
         f->n_pending++;
-        spill_file_charge(s, f, ref->stored_size);
-        s->pending_size += ref->stored_size;
-        *ret = f;
+        spill_file_charge(s, f, size);
+        s->pending_size += size;
+        s->day_pending_size += size;
+        w->charged = w->day_charged = size;
+        w->file = f;
         return 0;
 }
 
-/* Publish the record, or undo write_begin(). Lock held. */
-static void write_end(struct spill *s, struct spill_file *f, const struct spill_ref *ref, int r) {
-        uint64_t end = ref->offset + ref->stored_size;
+/* --- encode --- */
 
+static void use_raw(struct spill *s, struct writing *w, size_t k) {
+        uint64_t start = spill_section_start(s, k, w->block->raw_size);
+        uint64_t end = spill_section_start(s, k + 1, w->block->raw_size);
+
+        w->payloads[k] = (const uint8_t *)w->block->raw + start;
+        w->sections[k] = (struct spill_section){.codec = SPILL_CODEC_RAW,
+                .raw_size = (uint32_t)(end - start),
+                .stored_size = (uint32_t)(end - start)};
+}
+
+/* Sum of the payloads. */
+static uint64_t payload_size(const struct writing *w) {
+        uint64_t size = 0;
+
+        for (size_t k = 0; k < w->rec.n_sections; k++)
+                size += w->sections[k].stored_size;
+        return size;
+}
+
+static void encode(struct spill *s, struct writing *w, struct spill_scratch *scratch) {
+        const struct spill_codec *codec = spill_codec_find(s->options.codec);
+        size_t used = 0, n = w->rec.n_sections;
+
+        for (size_t k = 0; k < n; k++) {
+                struct spill_section *sec = &w->sections[k];
+                const struct spill_array *arrays;
+                size_t n_arrays, max, size = 0;
+
+                use_raw(s, w, k);
+                max = spill_section_encoded_max(sec->raw_size);
+                arrays = spill_section_arrays(s, k, &n_arrays);
+                if (scratch && max > 0)
+                        size = codec->encode(scratch->payload + used, max, w->payloads[k],
+                                sec->raw_size, arrays, n_arrays, scratch->codec);
+                if (size == 0)
+                        continue;
+                w->payloads[k] = scratch->payload + used;
+                sec->codec = (uint16_t)codec->id;
+                sec->stored_size = (uint32_t)size;
+                used += size;
+        }
+        /* What saves no page is not worth decoding. */
+        if (spill_record_stored_size(n, payload_size(w)) >=
+                spill_record_stored_size(n, w->block->raw_size))
+                for (size_t k = 0; k < n; k++)
+                        use_raw(s, w, k);
+        for (size_t k = 0; k < n; k++)
+                w->sections[k].hash = hash64(w->payloads[k], w->sections[k].stored_size, 0);
+        w->rec.payload_size = payload_size(w);
+        w->ref.stored_size = spill_record_stored_size(n, w->rec.payload_size);
+}
+
+/* --- place, publish --- */
+
+/* Give back what the real size leaves of the reservation. */
+static void settle_charge(struct spill *s, struct writing *w, uint64_t size) {
+        spill_file_discharge(s, w->file, w->charged - size);
+        s->pending_size -= w->charged - size;
+        w->charged = size;
+}
+
+static int place(struct spill *s, struct writing *w, struct err *e) {
+        struct spill_file *f = w->file;
+        int r;
+
+        settle_charge(s, w, w->ref.stored_size);
+        if (w->ref.stored_size > SPILL_FILE_MAX - f->end) {
+                w->why = SPILL_REFUSED_FULL;
+                return err_set(e, ERR_LIMIT, "the file cannot grow further");
+        }
+        w->ref.offset = f->end;
+        r = spill_pages_grow(&f->pages, spill_first_page(&w->ref) + spill_n_pages(&w->ref), e);
+        if (r == 0)
+                r = spill_file_pin(s, f, true, e);
+        if (r == -ERR_LIMIT)
+                w->why = SPILL_REFUSED_FULL;
+        if (r < 0)
+                return r;
+        f->end += w->ref.stored_size;
+        w->pinned = true;
+        return 0;
+}
+
+/* Take the range of a failed write back. True if the file has nothing of it any more. */
+static bool unplace(struct spill_file *f, const struct spill_ref *ref) {
+        if (f->end == ref->offset + ref->stored_size && ftruncate(f->fd, (off_t)ref->offset) == 0) {
+                f->end = ref->offset;
+                return true;
+        }
+        return spill_io_punch(f->fd, ref->offset, ref->stored_size);
+}
+
+static void finish(struct spill *s, struct writing *w, int r, uint64_t written) {
+        struct spill_file *f = w->file;
+
+        s->day_pending_size -= w->day_charged;
+        spill_turn_day(s);
+        s->day_written_size += written;
+        s->pending_size -= w->charged;
         f->n_pending--;
-        s->pending_size -= ref->stored_size;
         if (r == 0) {
-                spill_pages_add(&f->pages, spill_first_page(ref), spill_n_pages(ref));
+                spill_pages_add(&f->pages, spill_first_page(&w->ref), spill_n_pages(&w->ref));
                 f->n_records++;
                 s->stats.n_records++;
                 s->stats.n_writes++;
-                s->stats.written_size += ref->stored_size;
-                s->stats.raw_in_size += ref->raw_size;
+                s->stats.written_size += w->ref.stored_size;
+                s->stats.raw_in_size += w->ref.raw_size;
         } else {
-                if (r == -ERR_LIMIT)
-                        s->stats.n_refused++;
-                if (f->end == end && ftruncate(f->fd, (off_t)ref->offset) == 0) {
-                        f->end = ref->offset;
-                        spill_file_discharge(s, f, ref->stored_size);
-                } else if (spill_io_punch(f->fd, ref->offset, ref->stored_size)) {
-                        spill_file_discharge(s, f, ref->stored_size);
-                }
+                if (!w->pinned || unplace(f, &w->ref))
+                        spill_file_discharge(s, f, w->charged);
                 spill_file_drop_if_empty(s, f);
         }
-        spill_file_unpin(s, f);
 }
 
-static int write_record(struct spill *s, struct spill_ref *ref, struct spill_record *rec,
-        const void *payload, struct err *e) {
-        uint8_t header[SPILL_HEADER_SIZE];
+static int write_record(struct spill *s, struct writing *w, uint64_t *ret_written, struct err *e) {
+        struct iovec iov[SPILL_MAX_SECTIONS + 2];
+        uint8_t header[SPILL_HEADER_MAX];
+        size_t n = w->rec.n_sections;
+        size_t size = spill_header_size(n);
+
+        spill_record_format(&w->rec, header);
+        iov[0] = (struct iovec){header, size};
         /* iovec has no const; pwritev() does not write to memory. */
-        struct iovec iov[3] = {
-                {header, sizeof(header)},
-                {(void *)(uintptr_t)payload, rec->payload_size},
-                {(void *)(uintptr_t)padding, ref->stored_size - sizeof(header) - rec->payload_size},
-        };
-        struct spill_file *f = NULL;
+        for (size_t k = 0; k < n; k++)
+                iov[k + 1] = (struct iovec){
+                        (void *)(uintptr_t)w->payloads[k], w->sections[k].stored_size};
+        iov[n + 1] = (struct iovec){
+                (void *)(uintptr_t)padding, w->ref.stored_size - size - w->rec.payload_size};
+        return spill_io_write(w->file->fd, iov, (int)n + 2, w->ref.offset, ret_written, e);
+}
+
+/* --- settle --- */
+
+/* Start the write-out of the new record; if much is on its way, wait for what was begun long ago
+ * and drop it. Bounds what one file can push out of the page cache. The file is pinned. */
+static void settle_some(struct spill *s, struct spill_file *f, const struct spill_ref *ref) {
+        uint64_t from, to;
+
+        if (s->options.keep_cached)
+                return;
+        (void)sync_file_range(
+                f->fd, (off_t)ref->offset, (off_t)ref->stored_size, SYNC_FILE_RANGE_WRITE);
+        pthread_mutex_lock(&s->lock);
+        from = to = f->settled;
+        if (f->end > from && f->end - from > SPILL_UNSETTLED_MAX)
+                f->settled = to = f->end - SPILL_UNSETTLED_MAX / 2;
+        pthread_mutex_unlock(&s->lock);
+        if (to == from)
+                return;
+        (void)sync_file_range(f->fd, (off_t)from, (off_t)(to - from),
+                SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+        /* From the start: what did not go the last time goes now, and an empty range costs nothing.
+         */
+        (void)posix_fadvise(f->fd, 0, (off_t)to, POSIX_FADV_DONTNEED);
+}
+
+void spill_settle(struct spill *s, uint64_t file_key) {
+        struct spill_file *f;
+
+        if (s->options.keep_cached || s->options.read_only)
+                return;
+        pthread_mutex_lock(&s->lock);
+        f = spill_file_find(s, file_key);
+        /* A file that nobody opened since the start has nothing to settle. */
+        if (f && (f->settled == f->end || spill_file_pin(s, f, false, NULL) < 0))
+                f = NULL;
+        if (f)
+                f->settled = f->end;
+        pthread_mutex_unlock(&s->lock);
+        if (!f)
+                return;
+        (void)sync_file_range(f->fd, 0, 0,
+                SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+        (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
+        spill_file_let_go(s, f, 1);
+}
+
+/* --- all of it --- */
+
+uint64_t spill_stored_max(struct spill *s, size_t raw_size) {
+        return spill_record_stored_size(s->n_sections, raw_size);
+}
+
+static void refuse(struct spill *s, const struct writing *w) {
+        s->stats.n_refused++;
+        s->stats.n_refused_by[w->why]++;
+}
+
+static int write_block(
+        struct spill *s, struct writing *w, struct spill_scratch *scratch, struct err *e) {
+        uint64_t written = 0;
         int r;
 
-        rec->payload_hash = hash64(payload, rec->payload_size, 0);
-        spill_record_format(rec, header);
         pthread_mutex_lock(&s->lock);
-        r = write_begin(s, ref, &f, e);
-        if (r == -ERR_LIMIT)
-                s->stats.n_refused++;
+        r = reserve(s, w, e);
+        if (w->why != SPILL_REFUSED_NOT)
+                refuse(s, w);
         pthread_mutex_unlock(&s->lock);
         if (r < 0)
                 return r;
-        r = spill_io_write(f->fd, iov, ARRAY_SIZE(iov), ref->offset, e);
-        if (r == 0 && !s->options.keep_cached)
-                (void)posix_fadvise(
-                        f->fd, 0, (off_t)(ref->offset + ref->stored_size), POSIX_FADV_DONTNEED);
+        encode(s, w, scratch);
         pthread_mutex_lock(&s->lock);
-        write_end(s, f, ref, r);
+        r = place(s, w, e);
         pthread_mutex_unlock(&s->lock);
-        return spill_wrap(r, ref, e);
+        if (r == 0) {
+                r = write_record(s, w, &written, e);
+                if (r == -ERR_LIMIT)
+                        w->why = SPILL_REFUSED_FULL;
+        }
+        pthread_mutex_lock(&s->lock);
+        finish(s, w, r, written);
+        if (w->why != SPILL_REFUSED_NOT)
+                refuse(s, w);
+        pthread_mutex_unlock(&s->lock);
+        if (r == 0)
+                settle_some(s, w->file, &w->ref);
+        if (w->pinned)
+                spill_file_let_go(s, w->file, 1);
+        return spill_wrap(r, &w->ref, e);
 }
 
-/* Refuse before the work of encoding what cannot fit in any case. */
-static int admit_any(struct spill *s, struct err *e) {
+int spill_write(struct spill *s, const struct spill_block *b, struct spill_ref *ret,
+        enum spill_refusal *ret_why, struct err *e) {
+        struct spill_scratch *scratch = NULL;
+        struct writing w;
         int r;
 
-        pthread_mutex_lock(&s->lock);
-        r = s->swept ? admit(s, SPILL_ALIGN, e)
-                     : err_set(e, ERR_STATE, "the spill store has not been swept");
-        if (r == -ERR_LIMIT)
-                s->stats.n_refused++;
-        pthread_mutex_unlock(&s->lock);
-        return r;
-}
-
-int spill_write(struct spill *s, uint64_t file_key, const struct spill_meta *meta, const void *raw,
-        size_t raw_size, struct spill_ref *ret, struct err *e) {
-        struct spill_record rec = {
-                .fingerprint = s->options.fingerprint,
-                .meta = *meta,
-                .codec = SPILL_CODEC_RAW,
-                .raw_size = raw_size,
-                .payload_size = raw_size,
-        };
-        struct spill_ref ref = {.file_key = file_key, .raw_size = raw_size};
-        void *scratch = NULL;
-        size_t max, n = 0;
-        int r;
-
-        if (raw_size < 1 || raw_size > s->options.max_raw_size)
-                return err_set(e, ERR_INVALID, "cannot spill a block of %zu bytes", raw_size);
-        r = admit_any(s, e);
-        if (r < 0)
-                return r;
-        max = spill_record_encoded_max(raw_size);
-        if (s->options.codec != SPILL_CODEC_RAW && max > 0) {
+        if (ret_why)
+                *ret_why = SPILL_REFUSED_NOT;
+        if (b->raw_size < 1 || b->raw_size > s->options.max_raw_size ||
+                (s->raw_size > 0 && b->raw_size != s->raw_size))
+                return err_set(e, ERR_INVALID, "cannot spill a block of %zu bytes", b->raw_size);
+        w.block = b;
+        w.file = NULL;
+        w.pinned = false;
+        w.why = SPILL_REFUSED_NOT;
+        w.ref = (struct spill_ref){
+                .file_key = b->file_key, .raw_size = b->raw_size, .owner = b->owner};
+        w.rec = (struct spill_record){.fingerprint = s->options.fingerprint,
+                .meta = b->meta,
+                .raw_size = b->raw_size,
+                .n_sections = s->n_sections,
+                .sections = w.sections};
+        if (s->options.codec != SPILL_CODEC_RAW) {
                 r = spill_scratch_get(s, &scratch, e);
                 if (r < 0)
                         return r;
-                n = spill_codec_find(s->options.codec)->encode(scratch, max, raw, raw_size);
         }
-        if (n > 0) {
-                rec.codec = s->options.codec;
-                rec.payload_size = n;
-        }
-        ref.stored_size = spill_record_stored_size(rec.payload_size);
-        r = write_record(s, &ref, &rec, n > 0 ? scratch : raw, e);
+        r = write_block(s, &w, scratch, e);
         spill_scratch_put(s, scratch);
+        if (ret_why)
+                *ret_why = w.why;
         if (r < 0)
                 return r;
-        *ret = ref;
+        *ret = w.ref;
         return 0;
 }

@@ -9,7 +9,7 @@
 /* How often a chosen name may be taken before the daemon gives up to choose one. */
 #define NAME_ATTEMPTS 1000
 
-static int check_name(const char *name, struct err *e) {
+int conv_check_name(const char *name, struct err *e) {
         size_t n = strnlen(name, STORE_NAME_MAX + 1);
 
         if (n > STORE_NAME_MAX)
@@ -37,6 +37,8 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 .model.weights = query_u64(q, 10),
                 .model.rules = query_u64(q, 11),
                 .vocab = query_u64(q, 12),
+                .n_published = query_u32(q, 23),
+                .private_memory = query_number(q, 24, 1),
         };
         name = query_bytes(q, 2, &n);
         if (n == 0 || n > STORE_NAME_MAX || memchr(name, 0, n) || !utf8_valid(name, n))
@@ -47,6 +49,10 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 query_bad(q, 0);
         if (c->revision == 0)
                 query_bad(q, 5);
+        if (c->n_published > c->n_tokens)
+                query_bad(q, 23);
+        if (c->private_memory && c->n_published)
+                query_bad(q, 24);
         sampling_read(q, 13, &c->sampling);
         return query_check(q, e);
 }
@@ -102,7 +108,7 @@ static int next_id(struct store *s, uint64_t *ret, struct err *e) {
 }
 
 /* Fill in id and name for a new row. */
-static int choose_identity(struct store *s, struct store_conv *c, struct err *e) {
+int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e) {
         int r = next_id(s, &c->id, e);
 
         if (r < 0)
@@ -126,7 +132,7 @@ static int choose_identity(struct store *s, struct store_conv *c, struct err *e)
         return err_set(e, ERR_EXISTS, "no free name could be chosen");
 }
 
-static int insert_row(struct store *s, const struct store_conv *c, struct err *e) {
+int conv_insert(struct store *s, const struct store_conv *c, struct err *e) {
         uint8_t blob[SAMPLING_BLOB_SIZE];
         _query_ q = {};
         int r = query_begin(&q, s, STMT_CONV_INSERT, e);
@@ -147,6 +153,8 @@ static int insert_row(struct store *s, const struct store_conv *c, struct err *e
         query_bind_u64(&q, c->model.rules);
         query_bind_u64(&q, c->vocab);
         sampling_bind(&q, &c->sampling, blob);
+        query_bind_i64(&q, c->n_published);
+        query_bind_i64(&q, c->private_memory);
         return query_run(&q, e);
 }
 
@@ -166,7 +174,7 @@ int conv_set_extent(struct store *s, const struct store_conv *c, struct err *e) 
 
 /* What a caller gives for a new conversation. */
 static int check_new(const struct store_conv *c, struct err *e) {
-        int r = check_name(c->name, e);
+        int r = conv_check_name(c->name, e);
 
         if (r < 0)
                 return r;
@@ -174,6 +182,8 @@ static int check_new(const struct store_conv *c, struct err *e) {
                 return err_set(e, ERR_INVALID, "a conversation belongs to one uid");
         if (c->parent > INT64_MAX)
                 return err_set(e, ERR_INVALID, "impossible parent");
+        if (c->created_usec > INT64_MAX)
+                return err_set(e, ERR_INVALID, "impossible time of a conversation");
         return sampling_check(&c->sampling, e);
 }
 
@@ -190,13 +200,15 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         r = txn_begin(s, &txn, e);
         if (r < 0)
                 return r;
-        r = choose_identity(s, &made, e);
+        r = conv_choose_identity(s, &made, e);
         if (r < 0)
                 return r;
         made.revision = 1;
-        made.created_usec = made.updated_usec = clock_realtime_usec();
-        made.n_tokens = made.n_turns = 0;
-        r = insert_row(s, &made, e);
+        made.updated_usec = clock_realtime_usec();
+        if (made.created_usec == 0)
+                made.created_usec = made.updated_usec;
+        made.n_tokens = made.n_turns = made.n_published = 0;
+        r = conv_insert(s, &made, e);
         if (r < 0)
                 return r;
         r = turns_insert(s, &made, turns, n_turns, tokens, n_tokens, e);
@@ -212,77 +224,70 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         return 0;
 }
 
-static int copy_turns(
-        struct store *s, uint64_t from, uint64_t to, uint32_t n_turns, struct err *e) {
+static int set_access(struct store *s, const struct store_conv *c, struct err *e) {
         _query_ q = {};
-        int r = query_begin(&q, s, STMT_TURN_COPY, e);
+        int r = query_begin(&q, s, STMT_CONV_SET_ACCESS, e);
 
         if (r < 0)
                 return r;
-        query_bind_u64(&q, to);
-        query_bind_u64(&q, from);
-        query_bind_i64(&q, n_turns);
+        query_bind_i64(&q, c->n_published);
+        query_bind_i64(&q, c->private_memory);
+        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, c->id);
         return query_run(&q, e);
 }
 
-/* The child's row as it will be, from the parent's. */
-static int shape_child(struct store *s, const struct store_conv *parent, uint32_t n_turns,
-        struct store_conv *child, struct err *e) {
-        struct store_conv made = *parent;
-        int r;
-
-        if (n_turns > parent->n_turns)
-                return err_set(e, ERR_INVALID, "conversation has %u turns, not %u", parent->n_turns,
-                        n_turns);
-        r = turns_extent(s, parent->id, n_turns, &made.n_tokens, e);
-        if (r < 0)
-                return r;
-        memcpy(made.name, child->name, sizeof(made.name));
-        made.parent = parent->id;
-        made.fork_pos = made.n_tokens;
-        made.n_turns = n_turns;
-        made.revision = 1;
-        made.created_usec = made.updated_usec = clock_realtime_usec();
-        r = choose_identity(s, &made, e);
-        if (r < 0)
-                return r;
-        *child = made;
-        return 0;
-}
-
-int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns, struct store_conv *child,
-        struct err *e) {
+int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
-        struct store_conv from, made = *child;
+        struct store_conv c;
         int r;
 
-        r = check_name(child->name, e);
-        if (r < 0)
-                return r;
         r = txn_begin(s, &txn, e);
         if (r < 0)
                 return r;
-        r = conv_read(s, parent, &from, e);
+        r = conv_read(s, id, &c, e);
         if (r < 0)
                 return r;
-        r = shape_child(s, &from, n_turns, &made, e);
+        if (n_tokens > c.n_tokens)
+                return err_set(
+                        e, ERR_INVALID, "conversation has %u tokens, not %u", c.n_tokens, n_tokens);
+        if (n_tokens && c.private_memory)
+                return err_set(
+                        e, ERR_STATE, "imported memory that was not audited cannot be published");
+        c.n_published = n_tokens;
+        r = set_access(s, &c, e);
         if (r < 0)
                 return r;
-        r = insert_row(s, &made, e);
+        return txn_commit(&txn, e);
+}
+
+int store_conv_set_private(struct store *s, uint64_t id, bool is_private, struct err *e) {
+        STORE_LOCK(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        struct store_conv c;
+        int r;
+
+        r = txn_begin(s, &txn, e);
         if (r < 0)
                 return r;
-        r = copy_turns(s, parent, made.id, n_turns, e);
+        r = conv_read(s, id, &c, e);
         if (r < 0)
                 return r;
-        r = links_copy(s, parent, made.id, made.n_tokens, e);
+        if (is_private && c.n_published)
+                return err_set(e, ERR_STATE, "the conversation is published");
+        if (!is_private) {
+                r = links_any_private(s, id, e);
+                if (r > 0)
+                        return err_set(e, ERR_STATE, "the conversation has private memory");
+                if (r < 0)
+                        return r;
+        }
+        c.private_memory = is_private;
+        r = set_access(s, &c, e);
         if (r < 0)
                 return r;
-        r = txn_commit(&txn, e);
-        if (r < 0)
-                return r;
-        *child = made;
-        return 0;
+        return txn_commit(&txn, e);
 }
 
 static int get_by_name(
@@ -428,7 +433,7 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         int r;
 
         if (name) {
-                r = check_name(name, e);
+                r = conv_check_name(name, e);
                 if (r < 0)
                         return r;
                 if (!*name)

@@ -15,8 +15,7 @@ void store_gone_deinit(struct store_gone *g) {
         *g = (struct store_gone){};
 }
 
-/* Room for one more of @size-byte items; capacities are powers of two from 16. */
-static int grow(void **items, size_t n, size_t size) {
+int array_grow(void **items, size_t n, size_t size) {
         void *p;
 
         if (n && (n < 16 || (n & (n - 1))))
@@ -28,37 +27,27 @@ static int grow(void **items, size_t n, size_t size) {
         return 0;
 }
 
-static int push_record(struct store_gone *g, const struct store_record *rec, struct err *e) {
+int gone_push(struct store_gone *g, const struct store_record *rec, struct err *e) {
         void *p = g->records;
 
-        if (grow(&p, g->n, sizeof(*rec)) < 0)
+        if (array_grow(&p, g->n, sizeof(*rec)) < 0)
                 return err_set(e, ERR_NOMEM, "no memory for spill records");
         g->records = p;
         g->records[g->n++] = *rec;
         return 0;
 }
 
-struct ids {
-        uint64_t *v;
-        size_t n;
-};
-
-static void ids_deinit(struct ids *ids) {
-        free(ids->v);
-}
-
-static int push_id(struct ids *ids, uint64_t id, struct err *e) {
+int ids_push(struct ids *ids, uint64_t id, struct err *e) {
         void *p = ids->v;
 
-        if (grow(&p, ids->n, sizeof(*ids->v)) < 0)
+        if (array_grow(&p, ids->n, sizeof(*ids->v)) < 0)
                 return err_set(e, ERR_NOMEM, "no memory for record ids");
         ids->v = p;
         ids->v[ids->n++] = id;
         return 0;
 }
 
-/* The present row of a query over RECORD_COLUMNS. */
-static int read_record(struct query *q, struct store_record *ret, struct err *e) {
+int record_read(struct query *q, struct store_record *ret, struct err *e) {
         struct store_record rec = {
                 .id = query_number(q, 0, INT64_MAX),
                 .file_key = query_u64(q, 1),
@@ -69,6 +58,9 @@ static int read_record(struct query *q, struct store_record *ret, struct err *e)
                 .index = query_u32(q, 6),
                 .n_tokens = query_u32(q, 7),
                 .token_hash = query_u64(q, 8),
+                .uid = query_u32(q, 9),
+                .is_private = query_number(q, 10, 1),
+                .n_valid = sqlite3_column_count(q->st) > 11 ? query_u32(q, 11) : 0,
         };
         int r;
 
@@ -93,16 +85,33 @@ static int read_records(struct query *q, struct store_gone *ret, struct err *e) 
                         return r;
                 if (r == 0)
                         break;
-                r = read_record(q, &rec, e);
+                r = record_read(q, &rec, e);
                 if (r < 0)
                         return r;
-                r = push_record(&got, &rec, e);
+                r = gone_push(&got, &rec, e);
                 if (r < 0)
                         return r;
         }
         *ret = got;
         got = (struct store_gone){};
         return 0;
+}
+
+int ids_read(struct query *q, struct ids *ids, struct err *e) {
+        for (;;) {
+                uint64_t id;
+                int r = query_step(q, e);
+
+                if (r <= 0)
+                        return r;
+                id = query_number(q, 0, INT64_MAX);
+                r = query_check(q, e);
+                if (r < 0)
+                        return r;
+                r = ids_push(ids, id, e);
+                if (r < 0)
+                        return r;
+        }
 }
 
 /* 1 with *ret filled, 0 if there is no such record. */
@@ -119,7 +128,7 @@ static int get_record(struct store *s, uint64_t id, struct store_record *ret, st
         r = query_step(&q, e);
         if (r <= 0)
                 return r;
-        r = read_record(&q, ret, e);
+        r = record_read(&q, ret, e);
         return r < 0 ? r : 1;
 }
 
@@ -150,7 +159,7 @@ static int drop_unreferred(
                         return r;
                 if (r == 0) /* listed twice, and dropped the first time */
                         continue;
-                r = push_record(gone, &rec, e);
+                r = gone_push(gone, &rec, e);
                 if (r < 0)
                         return r;
                 r = run_with_id(s, STMT_RECORD_DELETE, ids->v[i], e);
@@ -179,7 +188,7 @@ static int linked_ids(
                 r = query_check(&q, e);
                 if (r < 0)
                         return r;
-                r = push_id(ids, record, e);
+                r = ids_push(ids, record, e);
                 if (r < 0)
                         return r;
         }
@@ -210,48 +219,43 @@ int links_cut(
         return drop_unreferred(s, &ids, gone, e);
 }
 
-/* Tokens of a block, as far as the links of @id tell: the fullest one. 0 without links. */
-static int block_tokens_of(struct store *s, uint64_t id, uint32_t *ret, struct err *e) {
-        _query_ q = {};
-        uint32_t n;
-        int r = query_begin(&q, s, STMT_LINK_BLOCK_TOKENS, e);
-
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, id);
-        r = query_step(&q, e);
-        if (r < 0)
-                return r;
-        n = r == 0 || query_is_null(&q, 0) ? 0 : query_u32(&q, 0);
-        r = query_check(&q, e);
-        if (r < 0)
-                return r;
-        *ret = n;
-        return 0;
-}
-
 /*
- * A fork's share of its parent's links: blocks that begin before the fork position. How many tokens
- * a block has is not known here, but the fullest linked block tells: wherever there are several,
- * all but the last are full. A lone partial block may make the child refer to a block behind its
- * end; it holds the child's space until the next cut, and is never read, since it begins behind the
- * child's last token.
+ * A fork's share of its parent's links: blocks that begin before the fork position. Of the last one
+ * the child has only the tokens before it.
  */
-int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens, struct err *e) {
+int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens,
+        uint32_t block_tokens, struct err *e) {
         _query_ q = {};
-        uint32_t size;
-        int r;
+        int r = query_begin(&q, s, STMT_LINK_COPY, e);
 
-        r = block_tokens_of(s, from, &size, e);
-        if (r < 0 || size == 0)
-                return r;
-        r = query_begin(&q, s, STMT_LINK_COPY, e);
         if (r < 0)
                 return r;
         query_bind_u64(&q, to);
         query_bind_u64(&q, from);
-        query_bind_u64(&q, ((uint64_t)n_tokens + size - 1) / size);
+        query_bind_i64(&q, n_tokens);
+        query_bind_i64(&q, block_tokens);
         return query_run(&q, e);
+}
+
+int links_shorten(struct store *s, uint64_t id, uint32_t n_tokens, uint32_t block_tokens,
+        struct store_gone *gone, struct err *e) {
+        _query_ q = {};
+        int r;
+
+        r = links_cut(s, id, ((uint64_t)n_tokens + block_tokens - 1) / block_tokens, gone, e);
+        if (r < 0 || n_tokens % block_tokens == 0)
+                return r;
+        r = query_begin(&q, s, STMT_LINK_SHORTEN, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n_tokens);
+        query_bind_i64(&q, block_tokens);
+        return query_run(&q, e);
+}
+
+int links_any_private(struct store *s, uint64_t id, struct err *e) {
+        return run_with_id(s, STMT_LINK_PRIVATE, id, e);
 }
 
 static int insert_record(
@@ -272,6 +276,8 @@ static int insert_record(
         query_bind_i64(&q, rec->index);
         query_bind_i64(&q, rec->n_tokens);
         query_bind_u64(&q, rec->token_hash);
+        query_bind_i64(&q, rec->uid);
+        query_bind_i64(&q, rec->is_private);
         r = query_run(&q, e);
         if (r < 0)
                 return r;
@@ -315,41 +321,57 @@ static int put_link(struct store *s, uint64_t id, const struct store_record *rec
         query_bind_i64(&q, rec->index);
         query_bind_i64(&q, rec->block_class);
         query_bind_u64(&q, record);
+        query_bind_i64(&q, rec->n_tokens);
         return query_run(&q, e);
 }
 
-/* Let one block of @id lie in @rec; the record it lay in goes to @replaced. */
-static int link_one(struct store *s, uint64_t id, const struct store_record *rec,
-        struct ids *replaced, uint64_t *ret_record, struct err *e) {
-        uint64_t record = rec->id, old;
+/* The record that exists already and is to be referred to by @c. */
+static int get_shared(struct store *s, const struct store_conv *c, const struct store_record *rec,
+        struct store_record *ret, struct err *e) {
         struct store_record there;
-        int r;
+        int r = get_record(s, rec->id, &there, e);
 
-        if (record == 0) {
-                r = insert_record(s, rec, &record, e);
-                if (r < 0)
-                        return r;
-        } else {
-                r = get_record(s, record, &there, e);
-                if (r < 0)
-                        return r;
-                if (r == 0)
-                        return err_set(e, ERR_NOT_FOUND, "no spill record %llu",
-                                (unsigned long long)record);
-                if (there.index != rec->index || there.block_class != rec->block_class)
-                        return err_set(e, ERR_INVALID, "spill record %llu is of block %u, not %u",
-                                (unsigned long long)record, there.index, rec->index);
-        }
-        r = present_link(s, id, rec, &old, e);
         if (r < 0)
                 return r;
-        if (old && old != record) {
-                r = push_id(replaced, old, e);
+        if (r == 0)
+                return err_set(
+                        e, ERR_NOT_FOUND, "no spill record %llu", (unsigned long long)rec->id);
+        if (there.index != rec->index || there.block_class != rec->block_class)
+                return err_set(e, ERR_INVALID, "spill record %llu is of block %u, not %u",
+                        (unsigned long long)rec->id, there.index, rec->index);
+        if (there.is_private && !c->private_memory)
+                return err_set(e, ERR_INVALID, "spill record %llu is private",
+                        (unsigned long long)rec->id);
+        *ret = there;
+        return 0;
+}
+
+/* Let one block of @c lie in @rec, which is completed; the record it lay in goes to @replaced. */
+static int link_one(struct store *s, const struct store_conv *c, struct store_record *rec,
+        struct ids *replaced, struct err *e) {
+        uint64_t old;
+        int r;
+
+        if (rec->id == 0) {
+                rec->uid = c->uid;
+                rec->is_private = rec->is_private || c->private_memory;
+                if (rec->is_private && !c->private_memory)
+                        return err_set(e, ERR_INVALID, "private memory of a public conversation");
+                r = insert_record(s, rec, &rec->id, e);
+        } else
+                r = get_shared(s, c, rec, rec, e);
+        if (r < 0)
+                return r;
+        rec->n_valid = rec->n_tokens;
+        r = present_link(s, c->id, rec, &old, e);
+        if (r < 0)
+                return r;
+        if (old && old != rec->id) {
+                r = ids_push(replaced, old, e);
                 if (r < 0)
                         return r;
         }
-        *ret_record = record;
-        return put_link(s, id, rec, record, e);
+        return put_link(s, c->id, rec, rec->id, e);
 }
 
 static int set_model(struct store *s, uint64_t id, const struct fingerprint *model, struct err *e) {
@@ -365,12 +387,13 @@ static int set_model(struct store *s, uint64_t id, const struct fingerprint *mod
 }
 
 int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, struct store_gone *gone, struct err *e) {
+        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
+        struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         _cleanup_(ids_deinit) struct ids replaced = {};
-        _cleanup_(freep) uint64_t *made = NULL;
+        _cleanup_(freep) struct store_record *made = NULL;
         struct store_conv c;
         int r;
 
@@ -384,7 +407,8 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
         if (r < 0)
                 return r;
         for (size_t i = 0; i < n; i++) {
-                r = link_one(s, id, &links[i], &replaced, &made[i], e);
+                made[i] = links[i];
+                r = link_one(s, &c, &made[i], &replaced, e);
                 if (r < 0)
                         return r;
         }
@@ -394,11 +418,14 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
         r = set_model(s, id, model, e);
         if (r < 0)
                 return r;
+        r = meters_set(s, meters, n_meters, e);
+        if (r < 0)
+                return r;
         r = txn_commit(&txn, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < n; i++)
-                links[i].id = made[i];
+                links[i] = made[i];
         *gone = lost;
         lost = (struct store_gone){};
         return 0;

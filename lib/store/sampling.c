@@ -32,10 +32,6 @@ static void put_le32(uint8_t *p, uint32_t v) {
         p[3] = (uint8_t)(v >> 24);
 }
 
-static uint32_t get_le32(const uint8_t *p) {
-        return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 void sampling_bind(struct query *q, const struct sampling *s, uint8_t *blob) {
 #define OPTIONAL(bit, call)                                                                        \
         if (s->has & (bit))                                                                        \
@@ -73,9 +69,9 @@ static void read_biases(struct query *q, int col, struct sampling *s) {
         s->has |= SAMPLING_BIASES;
         s->n_biases = (uint32_t)(n / 8);
         for (uint32_t i = 0; i < s->n_biases; i++) {
-                uint32_t bits = get_le32(p + 8 * i + 4);
+                uint32_t bits = load_le32(p + 8 * i + 4);
 
-                s->biases[i].token = (int32_t)get_le32(p + 8 * i);
+                s->biases[i].token = (int32_t)load_le32(p + 8 * i);
                 memcpy(&s->biases[i].bias, &bits, sizeof(bits));
                 if (isnan(s->biases[i].bias))
                         query_bad(q, col);

@@ -73,6 +73,24 @@ static const char *const migrations[] = {
         "  CAST(t.text AS TEXT) AS text, t.finish AS finish, t.past - t.first AS n_tokens,"
         "  datetime(t.created_usec / 1000000, 'unixepoch') AS at"
         " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;",
+        /* 2: whose a record is, memory that is private or published, numbers that survive. Of links
+         * from before it is not known how much of the record the conversation still has: 0 promises
+         * nothing. */
+        "ALTER TABLE conversation ADD COLUMN n_published INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN private_memory INTEGER NOT NULL DEFAULT 0"
+        " CHECK (private_memory IN (0, 1));"
+        "ALTER TABLE record ADD COLUMN uid INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE record ADD COLUMN private INTEGER NOT NULL DEFAULT 0"
+        " CHECK (private IN (0, 1));"
+        "ALTER TABLE link ADD COLUMN n_valid INTEGER NOT NULL DEFAULT 0;"
+        "UPDATE record SET uid = coalesce((SELECT c.uid FROM link l JOIN conversation c"
+        " ON c.id = l.conversation WHERE l.record = record.id ORDER BY c.id LIMIT 1), 0);"
+        "CREATE INDEX record_prefix ON record (uid, token_hash) WHERE private = 0;"
+        "CREATE INDEX conversation_published ON conversation (n_published) WHERE n_published > 0;"
+        "CREATE TABLE meter ("
+        " name TEXT PRIMARY KEY NOT NULL,"
+        " value INTEGER NOT NULL"
+        ") STRICT, WITHOUT ROWID;",
 };
 
 /* One integer that a PRAGMA or SELECT gives. */
@@ -116,7 +134,8 @@ static int apply(struct store *s, size_t version, struct err *e) {
         return txn_commit(&txn, e);
 }
 
-int store_migrate(struct store *s, const char *path, struct err *e) {
+/* The version of a register of ours. */
+static int read_version(struct store *s, const char *path, size_t *ret, struct err *e) {
         int64_t version = 0, app = 0, tables = 0;
         int r;
 
@@ -137,7 +156,30 @@ int store_migrate(struct store *s, const char *path, struct err *e) {
                 return err_set(e, ERR_UNSUPPORTED,
                         "'%s' has schema version %lld, this confab knows up to %zu", path,
                         (long long)version, ARRAY_SIZE(migrations));
-        for (size_t v = (size_t)version; v < ARRAY_SIZE(migrations); v++) {
+        *ret = (size_t)version;
+        return 0;
+}
+
+int store_expect_version(struct store *s, const char *path, struct err *e) {
+        size_t version;
+        int r = read_version(s, path, &version, e);
+
+        if (r < 0)
+                return r;
+        if (version != ARRAY_SIZE(migrations))
+                return err_set(e, ERR_UNSUPPORTED,
+                        "'%s' has schema version %zu, not %zu: the daemon brings it up to date",
+                        path, version, ARRAY_SIZE(migrations));
+        return 0;
+}
+
+int store_migrate(struct store *s, const char *path, struct err *e) {
+        size_t version;
+        int r = read_version(s, path, &version, e);
+
+        if (r < 0)
+                return r;
+        for (size_t v = version; v < ARRAY_SIZE(migrations); v++) {
                 r = apply(s, v, e);
                 if (r < 0)
                         return err_wrap(e, r, "to schema version %zu", v + 1);

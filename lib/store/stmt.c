@@ -9,10 +9,11 @@
         "id, uid, name, parent, fork_pos, revision, n_tokens, n_turns, created_usec, "             \
         "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
         "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
-        "logit_bias"
+        "logit_bias, n_published, private_memory"
+#define TURN_COLUMNS "n, role, first, past, finish, created_usec"
 #define RECORD_COLUMNS                                                                             \
         "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
-        "r.token_hash"
+        "r.token_hash, r.uid, r.private"
 
 static const char *const stmt_sql[STMT_N] = {
         [STMT_BEGIN] = "BEGIN IMMEDIATE",
@@ -22,7 +23,7 @@ static const char *const stmt_sql[STMT_N] = {
                 "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'conversation'",
         [STMT_CONV_NAME_TAKEN] = "SELECT 1 FROM conversation WHERE uid = ? AND name = ?",
         [STMT_CONV_INSERT] = "INSERT INTO conversation (" CONV_COLUMNS ") "
-                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         [STMT_CONV_BY_ID] = "SELECT " CONV_COLUMNS " FROM conversation WHERE id = ?",
         [STMT_CONV_BY_NAME] =
                 "SELECT " CONV_COLUMNS " FROM conversation WHERE name = ? AND uid = ?",
@@ -40,7 +41,11 @@ static const char *const stmt_sql[STMT_N] = {
                 "penalty_last_n = ?, seed = ?, logit_bias = ?, updated_usec = ? WHERE id = ?",
         [STMT_CONV_SET_MODEL] =
                 "UPDATE conversation SET model_weights = ?, model_rules = ? WHERE id = ?",
-        [STMT_CONV_SET_EXTENT] = "UPDATE conversation SET revision = ?, n_tokens = ?, n_turns = ?, "
+        /* What is not there any more is not published either. */
+        [STMT_CONV_SET_EXTENT] =
+                "UPDATE conversation SET revision = ?1, n_tokens = ?2, n_turns = ?3, "
+                "updated_usec = ?4, n_published = min(n_published, ?2) WHERE id = ?5",
+        [STMT_CONV_SET_ACCESS] = "UPDATE conversation SET n_published = ?, private_memory = ?, "
                                  "updated_usec = ? WHERE id = ?",
         [STMT_CONV_DELETE] = "DELETE FROM conversation WHERE id = ?",
         [STMT_TURN_INSERT] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
@@ -49,33 +54,109 @@ static const char *const stmt_sql[STMT_N] = {
                            "created_usec, text, tokens) SELECT ?, n, role, first, past, finish, "
                            "created_usec, text, tokens FROM turn WHERE conversation = ? AND n < ?",
         [STMT_TURN_CUT] = "DELETE FROM turn WHERE conversation = ? AND n >= ?",
-        [STMT_TURN_LIST] = "SELECT n, role, first, past, finish, created_usec, text FROM turn "
+        [STMT_TURN_LIST] = "SELECT " TURN_COLUMNS ", text FROM turn "
                            "WHERE conversation = ? ORDER BY n",
-        [STMT_TURN_LIST_BARE] = "SELECT n, role, first, past, finish, created_usec, NULL FROM turn "
+        [STMT_TURN_LIST_BARE] = "SELECT " TURN_COLUMNS ", NULL FROM turn "
                                 "WHERE conversation = ? ORDER BY n",
         [STMT_TURN_TOKENS] =
                 "SELECT n, first, past, tokens FROM turn WHERE conversation = ? ORDER BY n",
-        [STMT_TURN_EXTENT] = "SELECT past FROM turn WHERE conversation = ? AND n = ?",
+        [STMT_TURN_GET] = "SELECT role, first, past FROM turn WHERE conversation = ? AND n = ?",
+        /* substr() of an empty blob is NULL. */
+        [STMT_TURN_SHORTEN] =
+                "UPDATE turn SET past = ?1, tokens = coalesce(substr(tokens, 1, 4 * (?1 - first)), "
+                "x''), finish = ?2, created_usec = coalesce(?3, created_usec), text = ?4 "
+                "WHERE conversation = ?5 AND n = ?6",
         [STMT_RECORD_INSERT] = "INSERT INTO record (file_key, start, stored_size, raw_size, class, "
-                               "block, n_tokens, token_hash) VALUES (?,?,?,?,?,?,?,?)",
+                               "block, n_tokens, token_hash, uid, private) "
+                               "VALUES (?,?,?,?,?,?,?,?,?,?)",
         [STMT_RECORD_GET] = "SELECT " RECORD_COLUMNS " FROM record r WHERE r.id = ?",
         [STMT_RECORD_DELETE] = "DELETE FROM record WHERE id = ?",
         [STMT_RECORD_LIST] = "SELECT " RECORD_COLUMNS " FROM record r ORDER BY r.id",
         [STMT_LINK_PUT] =
-                "INSERT OR REPLACE INTO link (conversation, block, class, record) VALUES (?,?,?,?)",
+                "INSERT OR REPLACE INTO link (conversation, block, class, record, n_valid) "
+                "VALUES (?,?,?,?,?)",
         [STMT_LINK_GET] =
                 "SELECT record FROM link WHERE conversation = ? AND block = ? AND class = ?",
-        [STMT_LINK_COPY] = "INSERT INTO link (conversation, block, class, record) "
-                           "SELECT ?, block, class, record FROM link "
-                           "WHERE conversation = ? AND block < ?",
-        [STMT_LINK_BLOCK_TOKENS] = "SELECT max(r.n_tokens) FROM link l JOIN record r "
-                                   "ON r.id = l.record WHERE l.conversation = ?",
+        /* ?3 tokens in blocks of ?4. */
+        [STMT_LINK_COPY] = "INSERT INTO link (conversation, block, class, record, n_valid) "
+                           "SELECT ?1, block, class, record, min(n_valid, ?3 - block * ?4) "
+                           "FROM link WHERE conversation = ?2 AND block < (?3 + ?4 - 1) / ?4",
+        [STMT_LINK_SHORTEN] = "UPDATE link SET n_valid = min(n_valid, ?2 - block * ?3) "
+                              "WHERE conversation = ?1 AND block = ?2 / ?3",
         [STMT_LINK_IDS_FROM] =
                 "SELECT DISTINCT record FROM link WHERE conversation = ? AND block >= ?",
         [STMT_LINK_CUT] = "DELETE FROM link WHERE conversation = ? AND block >= ?",
-        [STMT_LINK_LIST] = "SELECT " RECORD_COLUMNS " FROM link l JOIN record r "
+        [STMT_LINK_LIST] = "SELECT " RECORD_COLUMNS ", l.n_valid FROM link l JOIN record r "
                            "ON r.id = l.record WHERE l.conversation = ? ORDER BY l.block, l.class",
+        [STMT_LINK_RUN] = "SELECT " RECORD_COLUMNS ", l.n_valid FROM link l JOIN record r "
+                          "ON r.id = l.record WHERE l.conversation = ? AND l.class = 0 "
+                          "ORDER BY l.block LIMIT ?",
         [STMT_LINK_REFERS] = "SELECT 1 FROM link WHERE record = ? LIMIT 1",
+        [STMT_LINK_PRIVATE] = "SELECT 1 FROM link l JOIN record r ON r.id = l.record "
+                              "WHERE l.conversation = ? AND r.private LIMIT 1",
+        [STMT_LINK_BETWEEN] = "SELECT 1 FROM link WHERE record = ? AND conversation = ? LIMIT 1",
+        [STMT_LINK_USERS] = "SELECT conversation, block FROM link WHERE record = ?",
+        /* From the tail; whether anybody publishes it, how many refer to it (up to ?2). */
+        [STMT_LINK_TAIL] =
+                "SELECT l.block, r.id, r.stored_size, r.uid, "
+                "EXISTS (SELECT 1 FROM conversation p CROSS JOIN link x ON x.conversation = p.id "
+                "AND x.block = r.block AND x.class = r.class WHERE p.n_published > 0 "
+                "AND p.n_published > r.block * r.n_tokens AND x.record = r.id), "
+                "(SELECT count(*) FROM (SELECT 1 FROM link x WHERE x.record = r.id LIMIT ?2)) "
+                "FROM link l JOIN record r ON r.id = l.record WHERE l.conversation = ?1 "
+                "ORDER BY l.block DESC, l.class DESC",
+        [STMT_PREFIX_HAS] = "SELECT 1 FROM record WHERE uid = ? AND token_hash = ? AND private = 0 "
+                            "AND block = ? AND n_tokens = ? AND class = 0 LIMIT 1",
+        /* CROSS JOIN keeps SQLite from another order than the one that finds nothing fast. */
+        [STMT_PREFIX_DONORS] =
+                "SELECT c.id FROM record r CROSS JOIN link l ON l.record = r.id "
+                "CROSS JOIN conversation c ON c.id = l.conversation "
+                "WHERE r.uid = ?1 AND r.token_hash = ?2 AND r.private = 0 AND r.block = ?3 "
+                "AND r.n_tokens = ?4 AND r.class = 0 AND l.n_valid = ?4 AND c.uid = ?1 "
+                "AND c.private_memory = 0 AND c.model_weights = ?5 AND c.model_rules = ?6 "
+                "AND c.vocab = ?7 LIMIT ?8",
+        [STMT_PREFIX_PUBLIC] =
+                "SELECT c.id FROM conversation c CROSS JOIN link l ON l.conversation = c.id "
+                "AND l.block = 0 AND l.class = 0 CROSS JOIN record r ON r.id = l.record "
+                "WHERE c.n_published > 0 AND c.n_published >= ?2 AND r.token_hash = ?1 "
+                "AND r.private = 0 AND r.n_tokens = ?2 AND l.n_valid = ?2 "
+                "AND c.private_memory = 0 AND c.model_weights = ?3 AND c.model_rules = ?4 "
+                "AND c.vocab = ?5 ORDER BY c.n_published DESC, c.id LIMIT ?6",
+        [STMT_RECLAIM_CONVS] = "SELECT c.id FROM conversation c WHERE c.uid = ?1 AND c.id <> ?2 "
+                               "AND EXISTS (SELECT 1 FROM link WHERE conversation = c.id) "
+                               "ORDER BY c.updated_usec, c.id",
+        [STMT_RECLAIM_CONVS_ANY] = "SELECT c.id FROM conversation c WHERE c.id <> ?1 "
+                                   "AND EXISTS (SELECT 1 FROM link WHERE conversation = c.id) "
+                                   "ORDER BY c.updated_usec, c.id",
+        [STMT_RECLAIM_RECORDS] = "SELECT id FROM record WHERE uid = ? ORDER BY block DESC, id DESC",
+        [STMT_CHECK_FILE] = "PRAGMA integrity_check",
+        [STMT_CHECK_CONVS] = "SELECT id FROM conversation ORDER BY id",
+        [STMT_CHECK_TURNS] = "SELECT " TURN_COLUMNS ", text, tokens "
+                             "FROM turn WHERE conversation = ? ORDER BY n",
+        [STMT_CHECK_BLOCK_TOKENS] =
+                "SELECT max(r.n_tokens) FROM conversation c JOIN link l ON l.conversation = c.id "
+                "JOIN record r ON r.id = l.record WHERE c.model_weights = ? AND c.model_rules = ?",
+        [STMT_CHECK_LINKS] = "SELECT " RECORD_COLUMNS ", l.n_valid, l.block, l.class, l.record "
+                             "FROM link l LEFT JOIN record r ON r.id = l.record "
+                             "WHERE l.conversation = ? ORDER BY l.block, l.class",
+        [STMT_CHECK_RECORDS] = "SELECT " RECORD_COLUMNS ", NOT EXISTS (SELECT 1 FROM link "
+                               "WHERE record = r.id) FROM record r "
+                               "ORDER BY r.file_key, r.start, r.id",
+        [STMT_CHECK_STRAYS] = "SELECT DISTINCT 0, conversation FROM turn WHERE conversation NOT IN "
+                              "(SELECT id FROM conversation) UNION ALL "
+                              "SELECT DISTINCT 1, conversation FROM link WHERE conversation NOT IN "
+                              "(SELECT id FROM conversation)",
+        [STMT_CHECK_COUNTERS] =
+                "SELECT 1 WHERE coalesce((SELECT max(id) FROM conversation), 0) > "
+                "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'conversation'), 0) "
+                "OR coalesce((SELECT max(id) FROM record), 0) > "
+                "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'record'), 0)",
+        [STMT_LIST_HELD] = "SELECT " RECORD_COLUMNS ", l.n_valid, c.id, c.model_weights, "
+                           "c.model_rules FROM record r JOIN link l ON l.record = r.id "
+                           "JOIN conversation c ON c.id = l.conversation "
+                           "ORDER BY r.id, l.n_valid = r.n_tokens DESC, c.id",
+        [STMT_METER_GET] = "SELECT value FROM meter WHERE name = ?",
+        [STMT_METER_SET] = "INSERT OR REPLACE INTO meter (name, value) VALUES (?,?)",
 };
 
 struct store *store_lock(struct store *s) {
@@ -101,6 +182,8 @@ static enum err_code code_of(int rc) {
                 return ERR_BUSY;
         case SQLITE_TOOBIG:
                 return ERR_LIMIT;
+        case SQLITE_INTERRUPT: /* by our own progress handler */
+                return ERR_CANCELLED;
         case SQLITE_FULL:
         case SQLITE_IOERR:
         case SQLITE_CANTOPEN:
@@ -123,8 +206,13 @@ int store_fail(struct store *s, int rc, const char *what, struct err *e) {
         if (code == ERR_SYS) {
                 int sys = s->db ? sqlite3_system_errno(s->db) : 0;
 
+                if (s->commit_errno)
+                        sys = s->commit_errno;
+
                 if ((rc & 0xff) == SQLITE_FULL && sys == 0)
                         sys = ENOSPC;
+                if ((rc & 0xff) == SQLITE_READONLY)
+                        sys = rc == SQLITE_READONLY_DIRECTORY ? EACCES : EROFS;
                 errno = sys ? sys : EIO;
         }
         if (code == ERR_NOMEM)
@@ -199,11 +287,15 @@ int query_step(struct query *q, struct err *e) {
 
         if (q->rc != SQLITE_OK)
                 return store_fail(q->s, q->rc, "binding a value", e);
+        errno = 0;
         rc = sqlite3_step(q->st);
+        q->s->commit_errno = 0;
         if (rc == SQLITE_ROW)
                 return 1;
         if (rc == SQLITE_DONE)
                 return 0;
+        if (q->st == q->s->stmts[STMT_COMMIT])
+                q->s->commit_errno = errno;
         return store_fail(q->s, rc, sqlite3_sql(q->st), e);
 }
 

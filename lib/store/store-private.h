@@ -20,6 +20,7 @@
 #include "store/store.h"
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 
 enum store_stmt {
         STMT_BEGIN,
@@ -39,6 +40,7 @@ enum store_stmt {
         STMT_CONV_SET_SAMPLING,
         STMT_CONV_SET_MODEL,
         STMT_CONV_SET_EXTENT,
+        STMT_CONV_SET_ACCESS,
         STMT_CONV_DELETE,
         STMT_TURN_INSERT,
         STMT_TURN_COPY,
@@ -46,7 +48,8 @@ enum store_stmt {
         STMT_TURN_LIST,
         STMT_TURN_LIST_BARE,
         STMT_TURN_TOKENS,
-        STMT_TURN_EXTENT,
+        STMT_TURN_GET,
+        STMT_TURN_SHORTEN,
         STMT_RECORD_INSERT,
         STMT_RECORD_GET,
         STMT_RECORD_DELETE,
@@ -54,11 +57,33 @@ enum store_stmt {
         STMT_LINK_PUT,
         STMT_LINK_GET,
         STMT_LINK_COPY,
-        STMT_LINK_BLOCK_TOKENS,
+        STMT_LINK_SHORTEN,
         STMT_LINK_IDS_FROM,
         STMT_LINK_CUT,
         STMT_LINK_LIST,
+        STMT_LINK_RUN,
         STMT_LINK_REFERS,
+        STMT_LINK_PRIVATE,
+        STMT_LINK_BETWEEN,
+        STMT_LINK_USERS,
+        STMT_LINK_TAIL,
+        STMT_PREFIX_HAS,
+        STMT_PREFIX_DONORS,
+        STMT_PREFIX_PUBLIC,
+        STMT_RECLAIM_CONVS,
+        STMT_RECLAIM_CONVS_ANY,
+        STMT_RECLAIM_RECORDS,
+        STMT_CHECK_FILE,
+        STMT_CHECK_CONVS,
+        STMT_CHECK_TURNS,
+        STMT_CHECK_BLOCK_TOKENS,
+        STMT_CHECK_LINKS,
+        STMT_CHECK_RECORDS,
+        STMT_CHECK_STRAYS,
+        STMT_CHECK_COUNTERS,
+        STMT_LIST_HELD,
+        STMT_METER_GET,
+        STMT_METER_SET,
         STMT_N
 };
 
@@ -66,6 +91,7 @@ struct store {
         sqlite3 *db;
         pthread_mutex_t mutex;
         sqlite3_stmt *stmts[STMT_N]; /* prepared on first use, owned */
+        int commit_errno; /* of a failed COMMIT, after which SQLite does not look itself */
 };
 
 struct store *store_lock(struct store *s);
@@ -84,6 +110,8 @@ int store_fail(struct store *s, int rc, const char *what, struct err *e);
 int store_exec(struct store *s, const char *sql, const char *what, struct err *e);
 /* Schema version, identity and migrations; schema.c. */
 int store_migrate(struct store *s, const char *path, struct err *e);
+/* -ERR_UNSUPPORTED unless it is a register of just this version. */
+int store_expect_version(struct store *s, const char *path, struct err *e);
 
 int txn_begin(struct store *s, struct store **ret, struct err *e);
 int txn_commit(struct store **txn, struct err *e);
@@ -136,15 +164,57 @@ int sampling_check(const struct sampling *s, struct err *e);
 void sampling_bind(struct query *q, const struct sampling *s, uint8_t *blob);
 void sampling_read(struct query *q, int col, struct sampling *ret);
 
+static inline uint32_t load_le32(const uint8_t *p) {
+        return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* Room for one more of @size-byte items; capacities are powers of two from 16. */
+int array_grow(void **items, size_t n, size_t size);
+
+/* Owned. */
+struct ids {
+        uint64_t *v;
+        size_t n;
+};
+static inline void ids_deinit(struct ids *ids) {
+        free(ids->v);
+}
+int ids_push(struct ids *ids, uint64_t id, struct err *e);
+/* All rows' first column. Those before a failure stay. */
+int ids_read(struct query *q, struct ids *ids, struct err *e);
+int gone_push(struct store_gone *g, const struct store_record *rec, struct err *e);
+
 /* Shared between the files; the lock is held. */
+int conv_check_name(const char *name, struct err *e);
+/* Fill in id and name for a new row. */
+int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e);
+int conv_insert(struct store *s, const struct store_conv *c, struct err *e);
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
 int conv_set_extent(struct store *s, const struct store_conv *c, struct err *e);
 /* Turns and tokens behind what @c has: checked, inserted, @c's counts advanced. */
 int turns_insert(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
-/* Where turn @n_turns of @id would begin: tokens of the first @n_turns turns. */
-int turns_extent(struct store *s, uint64_t id, uint32_t n_turns, uint32_t *ret, struct err *e);
-int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens, struct err *e);
+/* How many tokens the first @n_turns turns of @c have, the last of them as @last (checked; NULL: as
+ * it is). */
+int turns_extent(struct store *s, const struct store_conv *c, uint32_t n_turns,
+        const struct store_turn *last, uint32_t *ret, struct err *e);
+/* Give turn @n the end, finish, text and time of @to, which turns_extent() has checked. */
+int turn_shorten(
+        struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e);
+/* The present row of a query over TURN_COLUMNS and text, which must be turn @expected and begin at
+ * @pos. The text is a copy, to be freed. */
+int turn_read(
+        struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e);
+/* The present row of a query over RECORD_COLUMNS, with n_valid if there is one more. */
+int record_read(struct query *q, struct store_record *ret, struct err *e);
+/* 1 if @id links private records, else 0. */
+int links_any_private(struct store *s, uint64_t id, struct err *e);
+int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens,
+        uint32_t block_tokens, struct err *e);
+/* Only @n_tokens tokens of @id are left. */
+int links_shorten(struct store *s, uint64_t id, uint32_t n_tokens, uint32_t block_tokens,
+        struct store_gone *gone, struct err *e);
+int meters_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);
 /* Remove links of @id from @from_index on; records without further links go to @gone. */
 int links_cut(
         struct store *s, uint64_t id, uint64_t from_index, struct store_gone *gone, struct err *e);

@@ -1,19 +1,82 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening and closing. What the settings below promise:
+ * The register as a whole, and opening and closing it.
  *
- * 1. WAL with synchronous=FULL: COMMIT returns after the log is fsynced, and SQLite fsyncs the
+ * Every call that changes something is one transaction, from BEGIN IMMEDIATE to COMMIT:
+ *
+ *      store_open              one per missing schema version
+ *      store_conv_create       row, turns, tokens (also a whole import)
+ *      store_append            turns and tokens, sums, revision
+ *      store_rewind            cut and shortened turns, sums, links, records, n_published
+ *      store_conv_fork         row, copies of turns, links
+ *      store_conv_update, store_conv_publish, store_conv_set_private, store_meter_set
+ *      store_link              new records, links, records replaced, fingerprint, meters
+ *      store_unlink_from       links, records
+ *      store_conv_delete       row, turns, links, records
+ *      store_reclaim           links of many conversations, records
+ *
+ * A stop before COMMIT has written the log (kill -9, power, a failure that is returned) leaves the
+ * register as it was: SQLite ignores a log without the commit mark. A stop after it leaves the new
+ * state, of which the caller has not heard; callers that ask again see it. In between there is
+ * nothing. What lies outside of the register is ordered around it by the caller (lib/engine):
+ *
+ *      the life of a block on disk                     a stop here leaves
+ *
+ *      not on disk
+ *          | spill_write()                             bytes that nobody refers to: swept at start
+ *          v
+ *      written, unknown
+ *          | store_link() commits                      a record with a link: used after the start
+ *          v                                           (its checksum tells if the bytes were lost)
+ *      recorded: 1 row in record, n >= 1 in link
+ *          |  ^ store_conv_fork(), store_link() with
+ *          |  | its id: n + 1; and n - 1 by the calls below, while n > 1
+ *          |--+
+ *          | n = 0: store_rewind(), _unlink_from(), _conv_delete(), _reclaim(), store_link() of
+ *          | another record for the block, each commits
+ *          v
+ *      gone from the register, in the caller's hands   bytes that nobody refers to: swept at start
+ *          | spill_release()
+ *          v
+ *      not on disk
+ *
+ * So a row never refers to bytes that were given back; bytes without a row cost space until the
+ * next start, never more. Ids are never used again: a ref that outlives its row, in RAM or in a
+ * crashed daemon's hands, cannot come to mean another record.
+ *
+ * Invariants that every transaction keeps, and store_check() proves:
+ *
+ * 1. Turn n of a conversation begins where turn n - 1 ends; the first at 0; each has 4 bytes of
+ * tokens for each of its tokens; n_turns and n_tokens are their sums.
+ * 2. Every link has its conversation and its record; every record has a link.
+ * 3. A link and its record are of one block and class. The record's first n_valid tokens of the
+ * block are the conversation's tokens there, and no more than it has. Where n_valid is all the
+ * record has, its token_hash is the chained hash of the conversation's tokens up to there.
+ * 4. Two records do not overlap in a file.
+ * 5. Private records are linked by conversations of private memory only.
+ * 6. n_published <= n_tokens, and 0 with private memory.
+ * 7. Ids given are not above the counters of sqlite_sequence; a parent's id is below its child's.
+ *
+ * What the settings below promise:
+ *
+ * 8. WAL with synchronous=FULL: COMMIT returns after the log is fsynced, and SQLite fsyncs the
  * folder when it makes the log. A reader (sqlite3 shell) does not block the daemon.
- * 2. If COMMIT itself fails on a dying disk, the call fails and a later call writes over its place
+ * 9. If COMMIT itself fails on a dying disk, the call fails and a later call writes over its place
  * in the log; only a power cut right between the two can still bring it back whole.
- * 3. The file and its companions are 0600: transcripts are private.
- * 4. secure_delete: what a user closes is overwritten in the file, not just unlinked.
+ * 10. While the disk takes no writes (full, read-only, gone), calls that change something fail with
+ * ERR_SYS and its errno, calls that read go on, and when it takes them again all goes on.
+ * 11. The file and its companions are 0600: transcripts are private.
+ * 12. secure_delete: what a user closes is overwritten in the file, not just unlinked.
  */
 #include "base/err.h"
 #include "base/file.h"
 #include "store/store-private.h"
+#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define BUSY_TIMEOUT_MSEC 5000
 
@@ -92,6 +155,90 @@ int store_open(struct store **ret, const char *path, struct err *e) {
         if (r < 0)
                 return err_wrap(e, r, "'%s'", path);
         r = use_wal(s, e);
+        if (r < 0)
+                return err_wrap(e, r, "'%s'", path);
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+/* An URI of @path: what has a meaning in URIs is escaped. */
+static char *file_uri(const char *path, const char *query) {
+        static const char hex[] = "0123456789abcdef";
+        size_t n = strlen(path);
+        char *uri, *p;
+
+        if (n > SIZE_MAX / 8)
+                return NULL;
+        uri = malloc(3 * n + strlen(query) + sizeof("file:"));
+        if (!uri)
+                return NULL;
+        p = stpcpy(uri, "file:");
+        for (size_t i = 0; i < n; i++) {
+                unsigned char c = (unsigned char)path[i];
+
+                if (strchr("/-_.", c) || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                        (c >= 'A' && c <= 'Z')) {
+                        *p++ = (char)c;
+                } else {
+                        *p++ = '%';
+                        *p++ = hex[c >> 4];
+                        *p++ = hex[c & 15];
+                }
+        }
+        stpcpy(p, query);
+        return uri;
+}
+
+/* Is there a log with something in it? Without one the file alone is the register. */
+static int has_log(const char *path, bool *ret, struct err *e) {
+        _cleanup_(freep) char *log = NULL;
+        struct stat st;
+
+        if (asprintf(&log, "%s-wal", path) < 0) {
+                log = NULL;
+                return err_set(e, ERR_NOMEM, "no memory for a path");
+        }
+        if (stat(log, &st) < 0) {
+                if (errno != ENOENT)
+                        return err_set(e, ERR_SYS, "cannot look at '%s'", log);
+                *ret = false;
+        } else
+                *ret = st.st_size > 0;
+        return 0;
+}
+
+int store_open_readonly(struct store **ret, const char *path, struct err *e) {
+        _cleanup_(store_freep) struct store *s = NULL;
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        _cleanup_(freep) char *uri = NULL;
+        bool log = false;
+        int rc, r;
+
+        if (fd < 0)
+                return err_set(e, ERR_SYS, "cannot open the register '%s'", path);
+        r = has_log(path, &log, e);
+        if (r < 0)
+                return r;
+        uri = file_uri(path, log ? "" : "?immutable=1");
+        s = calloc(1, sizeof(*s));
+        if (!uri || !s)
+                return err_set(e, ERR_NOMEM, "no memory for the register");
+        pthread_mutex_init(&s->mutex, NULL);
+        rc = sqlite3_open_v2(uri, &s->db,
+                SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+                        SQLITE_OPEN_EXRESCODE,
+                NULL);
+        /* The log stays what it is: the next daemon puts it back. */
+        if (rc == SQLITE_OK)
+                rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        if (rc != SQLITE_OK) {
+                r = store_fail(s, rc, "opening", e);
+                return err_wrap(e, r, "'%s'", path);
+        }
+        r = configure(s, e);
+        if (r < 0)
+                return err_wrap(e, r, "'%s'", path);
+        r = store_expect_version(s, path, e);
         if (r < 0)
                 return err_wrap(e, r, "'%s'", path);
         *ret = TAKE_PTR(s);

@@ -14,8 +14,12 @@
  * take the last reference away report the records that are gone, whose space the caller then gives
  * back: a crash in between leaves space that nobody refers to, never a reference without data.
  * 5. The file is readable with the sqlite3 shell: texts are TEXT, roles and reasons are words.
+ * 6. Memory reaches another conversation through store_conv_fork() and store_prefix_find() only:
+ * the first within one uid, the second between equal tokens, under one model, within one uid or
+ * below what an administrator published. Private memory goes to forks only.
  *
- * Any thread: calls are serialised inside.
+ * Any thread: calls are serialised inside. The state diagram of a record and what a stop between
+ * any two steps leaves is at the top of store.c.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +46,8 @@ struct store_conv {
         uint64_t created_usec, updated_usec;
         struct fingerprint model; /* that made its memory */
         uint64_t vocab;           /* hash of the vocabulary its tokens belong to */
+        uint32_t n_published; /* tokens from the start whose memory every uid may use; 0: none */
+        bool private_memory;  /* came from outside, unaudited: forks inherit it, nobody else */
         struct sampling sampling;
 };
 
@@ -65,23 +71,38 @@ struct store_record {
         uint32_t index;    /* block index within its sequence */
         uint32_t n_tokens; /* that are valid in it */
         uint64_t token_hash;
+        uint32_t uid;    /* who pays for it: owner of the conversation that was first to write it */
+        bool is_private; /* only for conversations of private memory */
+        /* Of one conversation's link (store_links, store_prefix_find; else 0): as many tokens from
+         * the block's start are this conversation's. Fewer than n_tokens after a rewind or fork
+         * into the block: what comes behind may be another history, even where token_hash agrees.
+         */
+        uint32_t n_valid;
 };
 
 /* Opens or makes the file; runs migrations; -ERR_UNSUPPORTED if it is from a newer confab,
  * -ERR_CORRUPT if SQLite says that it is not a database. The folder exists. */
 int store_open(struct store **ret, const char *path, struct err *e);
+/* For programs that only look while no daemon runs: changes nothing of the content (SQLite may
+ * rebuild the index of a log that a crash left, register-shm). -ERR_SYS if there is no file,
+ * -ERR_UNSUPPORTED for another schema version: migrating is the daemon's. Calls that write fail. */
+int store_open_readonly(struct store **ret, const char *path, struct err *e);
 struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);
 
-/* Insert @c (id, revision = 1, times are filled in) with its first turns and tokens (may be 0).
- * -ERR_EXISTS if the uid has a conversation of that name; an empty name is replaced by "chat-<id>".
- */
+/* Insert @c (id, revision = 1, updated_usec are filled in; created_usec too unless given) with its
+ * first turns and tokens (may be 0; a whole imported transcript: texts of any bytes, turns keep the
+ * times given). @c's sampling, parent, model, vocab and private_memory are taken over; n_published
+ * begins as 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is replaced by
+ * "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
 /* A copy of the first @n_turns turns (and their tokens) of @parent as @child (name given or empty,
- * the rest is filled in), with the parent's records for these tokens linked. -ERR_NOT_FOUND,
- * -ERR_EXISTS. */
-int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns, struct store_conv *child,
+ * the rest is filled in), with the parent's records for these tokens linked. @last: NULL, or what
+ * becomes of turn n_turns - 1 in the copy, see store_rewind(). -ERR_NOT_FOUND, -ERR_EXISTS,
+ * -ERR_INVALID. */
+int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
+        const struct store_turn *last, uint32_t block_tokens, struct store_conv *child,
         struct err *e);
 /* By id, or by name when id is 0. uid STORE_UID_ANY: whoever owns it (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have one of that name. */
@@ -94,6 +115,13 @@ int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e
 /* Name (NULL: unchanged; -ERR_EXISTS) and sampling defaults (NULL: unchanged). */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
         const struct sampling *sampling, struct err *e);
+/* Let every uid use the memory of the first @n_tokens tokens (0: of none). Policy (who may) is the
+ * caller's. The revision stays. -ERR_INVALID if it has fewer tokens, -ERR_STATE for private memory.
+ */
+int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e);
+/* After an audit, or once all foreign memory is gone: false is -ERR_STATE while private records are
+ * linked. */
+int store_conv_set_private(struct store *s, uint64_t id, bool is_private, struct err *e);
 
 /* Records that lost their last reference: an owned array to be freed. */
 struct store_gone {
@@ -108,9 +136,11 @@ int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, str
 int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
         const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct err *e);
 /* Keep the first @n_turns turns; tokens and records behind them go (a record whose block begins
- * before the kept end stays); revision + 1. */
-int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, uint32_t block_tokens,
-        uint64_t *ret_revision, struct store_gone *gone, struct err *e);
+ * before the kept end stays); revision + 1; n_published shrinks with it. @last: NULL, or the new
+ * form of turn n_turns - 1 for an end inside it: start and role are the old turn's, end is not
+ * behind its end, text and finish are new, created_usec 0 keeps the old time. */
+int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
+        uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e);
 
 /* All tokens (@n must be the conversation's n_tokens) / all turns (owned array; texts belong to the
  * array and are freed with store_turns_free). */
@@ -123,12 +153,24 @@ int store_turns(
         struct store *s, uint64_t id, bool with_text, struct store_turns *ret, struct err *e);
 void store_turns_deinit(struct store_turns *t);
 
-/* What eviction writes: for conversation @id, blocks links[i].index now lie in links[i] (a record
- * with id 0 is new: inserted, its id filled in; else it exists already and is only referred to).
+/* A small number that survives, by name (1 to 64 bytes). The later of two calls wins. */
+struct store_meter {
+        const char *name;
+        int64_t value;
+};
+int store_meter_get(
+        struct store *s, const char *name, int64_t *ret /* 0: never set */, struct err *e);
+int store_meter_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);
+
+/* What writing blocks ends with: for conversation @id, blocks links[i].index now lie in links[i] (a
+ * record with id 0 is new: inserted, its id, uid (the conversation's) and is_private (also set if
+ * the conversation's memory is private) filled in; else it exists already and is only referred to:
+ * -ERR_NOT_FOUND if not, -ERR_INVALID if it is private and the conversation's memory is not).
  * Replaced records without further references come back in @gone. Also sets the conversation's
- * model fingerprint. One transaction. */
+ * model fingerprint, and @meters. One transaction. */
 int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, struct store_gone *gone, struct err *e);
+        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
+        struct store_gone *gone, struct err *e);
 /* Forget the links of blocks from @from_index on (a damaged record, another model). */
 int store_unlink_from(
         struct store *s, uint64_t id, uint32_t from_index, struct store_gone *gone, struct err *e);
@@ -136,3 +178,77 @@ int store_unlink_from(
 int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);
 /* Every record that exists, for the sweep at start (owned). */
 int store_records(struct store *s, struct store_gone *ret, struct err *e);
+
+/* Memory of a prefix that some conversation has on disk. */
+struct store_prefix {
+        struct store_record *records; /* [n], owned: blocks 0..n-1 of class 0, all full */
+        size_t n;
+        uint64_t donor; /* 0 if n == 0 */
+        bool is_public; /* @uid has it through a publication only */
+        /* The first so many tokens are equal; the donor, as far as it may be seen, has
+         * donor_tokens. Where both are more, it goes on differently. */
+        uint32_t n_common, donor_tokens;
+};
+void store_prefix_deinit(struct store_prefix *p);
+/* The longest run of full blocks from 0 whose records a conversation of @uid links, or any one up
+ * to its n_published; same model and vocab; never private memory. hashes[i] is
+ * hash64_chain_tokens() of block i; they lead to candidates, whose tokens are then compared with
+ * tokens[0 .. n_blocks * block_tokens) (I6). What @uid does not pay for is found through its
+ * publication. n == 0: none, which costs two index look-ups. The work is limited: in a register
+ * made to mislead it a shorter run, or none, is found. */
+int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *model,
+        uint64_t vocab, const int32_t *tokens, const uint64_t *hashes, size_t n_blocks,
+        uint32_t block_tokens, struct store_prefix *ret, struct err *e);
+
+/* What store_reclaim() took. */
+struct store_cut {
+        uint64_t conv;
+        uint32_t from_index; /* blocks from here on have no record any more */
+};
+struct store_reclaimed {
+        struct store_gone gone; /* their space is the caller's to give back */
+        struct store_cut *cuts; /* [n_cuts], one per conversation */
+        size_t n_cuts;
+        uint64_t bytes; /* stored_size of gone records that count */
+};
+void store_reclaimed_deinit(struct store_reclaimed *r);
+/* Let records go until at least @bytes of stored_size are free, or no more can: of those that @uid
+ * pays for (or STORE_UID_ANY: of all). Least recently updated conversations first, each from its
+ * tail; records of one conversation before any that several share or that are published. Nothing
+ * that @keep_conv (0: none) links. One transaction. Less than asked for is no error. */
+int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_conv,
+        struct store_reclaimed *ret, struct err *e);
+
+/* A record and one conversation that links it: one that has all its tokens, if there is one. */
+struct store_held {
+        struct store_record record; /* n_valid of that conversation */
+        uint64_t conv;
+        struct fingerprint model; /* that conversation's */
+};
+/* All records by rising id (owned, to be freed). Unlike store_records() it leaves out rows that
+ * cannot be and records that nothing links, which store_check() tells of. */
+int store_list_held(struct store *s, struct store_held **ret, size_t *ret_n, struct err *e);
+
+/* Every invariant of the register, for fsck. */
+enum store_finding_kind {
+        STORE_FINDING_FILE,   /* SQLite's own integrity check */
+        STORE_FINDING_CONV,   /* a conversation's row, or its sums */
+        STORE_FINDING_TURN,   /* turns do not join, or a wrong number of tokens */
+        STORE_FINDING_LINK,   /* a link to nothing, or to a record of another block */
+        STORE_FINDING_RECORD, /* a row that cannot be, or that nothing links */
+        STORE_FINDING_PLACE,  /* two records overlap in one file */
+        STORE_FINDING_HASH,   /* a record is of other tokens than its conversation has */
+        STORE_FINDING_ACCESS, /* private or published memory where it must not be */
+};
+struct store_finding {
+        enum store_finding_kind kind;
+        uint64_t conv, record; /* 0: none in particular */
+        const char *text;      /* one sentence, valid during the call */
+};
+struct store_census {
+        uint64_t n_convs, n_turns, n_tokens, n_links, n_records, stored_size, raw_size, n_findings;
+};
+/* Calls @found (any number of times, under the register's lock: no calls back into it) and fills
+ * @ret. Negative only if it could not look. */
+int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
+        struct store_census *ret, struct err *e);

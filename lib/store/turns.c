@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Turns and their tokens. A turn row carries the tokens of [first, past), 4 bytes each, so that
- * appending writes only what is new and a rewind deletes rows.
+ * appending writes only what is new and a rewind deletes rows, but for the last that it keeps,
+ * which it may shorten.
  */
 #include "base/clock.h"
 #include "base/utf8.h"
@@ -15,6 +16,21 @@
 static const char *const role_words[N_ROLES] = {"system", "user", "assistant", "raw"};
 static const char *const finish_words[N_FINISHES] = {
         NULL, "stop", "stop_string", "length", "context", "cancelled"};
+
+/* Number of the word in column @col, or @none for NULL; else bad. */
+static uint32_t read_word(
+        struct query *q, int col, const char *const *words, uint32_t n, uint32_t none) {
+        size_t size;
+        const char *p = query_bytes(q, col, &size);
+
+        if (query_is_null(q, col))
+                return none;
+        for (uint32_t i = 0; i < n; i++)
+                if (words[i] && strlen(words[i]) == size && memcmp(p, words[i], size) == 0)
+                        return i;
+        query_bad(q, col);
+        return none;
+}
 
 static int check_turns(const struct store_conv *c, const struct store_turn *turns, size_t n_turns,
         size_t n_tokens, struct err *e) {
@@ -50,6 +66,22 @@ static void put_tokens(uint8_t *p, const int32_t *tokens, size_t n) {
         }
 }
 
+static void bind_finish(struct query *q, uint32_t finish) {
+        if (finish)
+                query_bind_text(q, finish_words[finish], strlen(finish_words[finish]));
+        else
+                query_bind_null(q);
+}
+
+/* The shell would show a text only up to its first NUL. */
+static void bind_said(struct query *q, const struct store_turn *t) {
+        if (t->text_size &&
+                (memchr(t->text, 0, t->text_size) || !utf8_valid(t->text, t->text_size)))
+                query_bind_blob(q, t->text, t->text_size);
+        else
+                query_bind_text(q, t->text, t->text_size);
+}
+
 static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct store_turn *t,
         const uint8_t *tokens, struct err *e) {
         _query_ q = {};
@@ -62,17 +94,9 @@ static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct st
         query_bind_text(&q, role_words[t->role], strlen(role_words[t->role]));
         query_bind_i64(&q, t->start);
         query_bind_i64(&q, t->end);
-        if (t->finish)
-                query_bind_text(&q, finish_words[t->finish], strlen(finish_words[t->finish]));
-        else
-                query_bind_null(&q);
+        bind_finish(&q, t->finish);
         query_bind_u64(&q, t->created_usec ? t->created_usec : clock_realtime_usec());
-        /* The shell would show a text only up to its first NUL. */
-        if (t->text_size &&
-                (memchr(t->text, 0, t->text_size) || !utf8_valid(t->text, t->text_size)))
-                query_bind_blob(&q, t->text, t->text_size);
-        else
-                query_bind_text(&q, t->text, t->text_size);
+        bind_said(&q, t);
         query_bind_blob(&q, tokens, ((size_t)t->end - t->start) * 4);
         return query_run(&q, e);
 }
@@ -103,32 +127,90 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
         return 0;
 }
 
-int turns_extent(struct store *s, uint64_t id, uint32_t n_turns, uint32_t *ret, struct err *e) {
+/* What is at hand of turn @n. */
+static int get_turn(
+        struct store *s, uint64_t id, uint32_t n, struct store_turn *ret, struct err *e) {
+        struct store_turn t = {};
         _query_ q = {};
-        uint32_t past;
         int r;
 
-        if (n_turns == 0) {
-                *ret = 0;
-                return 0;
-        }
-        r = query_begin(&q, s, STMT_TURN_EXTENT, e);
+        r = query_begin(&q, s, STMT_TURN_GET, e);
         if (r < 0)
                 return r;
         query_bind_u64(&q, id);
-        query_bind_i64(&q, n_turns - 1);
+        query_bind_i64(&q, n);
         r = query_step(&q, e);
         if (r < 0)
                 return r;
         if (r == 0)
-                return err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is missing",
-                        n_turns - 1, (unsigned long long)id);
-        past = query_u32(&q, 0);
+                return err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is missing", n,
+                        (unsigned long long)id);
+        t.role = read_word(&q, 0, role_words, N_ROLES, UINT32_MAX);
+        t.start = query_u32(&q, 1);
+        t.end = query_u32(&q, 2);
+        if (t.role == UINT32_MAX)
+                query_bad(&q, 0);
+        if (t.end < t.start)
+                query_bad(&q, 2);
         r = query_check(&q, e);
         if (r < 0)
                 return r;
-        *ret = past;
+        *ret = t;
         return 0;
+}
+
+int turns_extent(struct store *s, const struct store_conv *c, uint32_t n_turns,
+        const struct store_turn *last, uint32_t *ret, struct err *e) {
+        struct store_turn t = {};
+        int r;
+
+        if (n_turns > c->n_turns)
+                return err_set(
+                        e, ERR_INVALID, "conversation has %u turns, not %u", c->n_turns, n_turns);
+        if (n_turns == 0) {
+                if (last)
+                        return err_set(e, ERR_INVALID, "no turn is kept that could be shortened");
+                *ret = 0;
+                return 0;
+        }
+        r = get_turn(s, c->id, n_turns - 1, &t, e);
+        if (r < 0)
+                return r;
+        if (t.end > c->n_tokens)
+                return err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is too long",
+                        n_turns - 1, (unsigned long long)c->id);
+        if (!last) {
+                *ret = t.end;
+                return 0;
+        }
+        if (last->start != t.start || last->role != t.role || last->end < t.start ||
+                last->end > t.end)
+                return err_set(e, ERR_INVALID, "[%u, %u) does not begin turn %u, [%u, %u)",
+                        last->start, last->end, n_turns - 1, t.start, t.end);
+        if (last->finish >= N_FINISHES || last->created_usec > INT64_MAX)
+                return err_set(e, ERR_INVALID, "unknown finish %u or impossible time of a turn",
+                        last->finish);
+        *ret = last->end;
+        return 0;
+}
+
+int turn_shorten(
+        struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_SHORTEN, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, to->end);
+        bind_finish(&q, to->finish);
+        if (to->created_usec)
+                query_bind_u64(&q, to->created_usec);
+        else
+                query_bind_null(&q);
+        bind_said(&q, to);
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n);
+        return query_run(&q, e);
 }
 
 int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
@@ -169,8 +251,8 @@ static int cut_turns(struct store *s, uint64_t id, uint32_t n_turns, struct err 
         return query_run(&q, e);
 }
 
-int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, uint32_t block_tokens,
-        uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
+int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
+        uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
@@ -185,16 +267,16 @@ int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, uint32_t block_
         r = conv_read(s, id, &c, e);
         if (r < 0)
                 return r;
-        if (n_turns > c.n_turns)
-                return err_set(
-                        e, ERR_INVALID, "conversation has %u turns, not %u", c.n_turns, n_turns);
-        r = turns_extent(s, id, n_turns, &c.n_tokens, e);
+        r = turns_extent(s, &c, n_turns, last, &c.n_tokens, e);
         if (r < 0)
                 return r;
         r = cut_turns(s, id, n_turns, e);
         if (r < 0)
                 return r;
-        r = links_cut(s, id, ((uint64_t)c.n_tokens + block_tokens - 1) / block_tokens, &lost, e);
+        r = last ? turn_shorten(s, id, n_turns - 1, last, e) : 0;
+        if (r < 0)
+                return r;
+        r = links_shorten(s, id, c.n_tokens, block_tokens, &lost, e);
         if (r < 0)
                 return r;
         c.n_turns = n_turns;
@@ -257,10 +339,7 @@ int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct er
                 if (r < 0)
                         return r;
                 for (size_t k = 0; k < size / 4; k++)
-                        out[first + k] =
-                                (int32_t)((uint32_t)p[4 * k] | (uint32_t)p[4 * k + 1] << 8 |
-                                          (uint32_t)p[4 * k + 2] << 16 |
-                                          (uint32_t)p[4 * k + 3] << 24);
+                        out[first + k] = (int32_t)load_le32(p + 4 * k);
                 pos = past;
         }
         if (pos != n)
@@ -268,22 +347,7 @@ int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct er
         return 0;
 }
 
-/* Number of the word in column @col, or @none for NULL; else bad. */
-static uint32_t read_word(
-        struct query *q, int col, const char *const *words, uint32_t n, uint32_t none) {
-        size_t size;
-        const char *p = query_bytes(q, col, &size);
-
-        if (query_is_null(q, col))
-                return none;
-        for (uint32_t i = 0; i < n; i++)
-                if (words[i] && strlen(words[i]) == size && memcmp(p, words[i], size) == 0)
-                        return i;
-        query_bad(q, col);
-        return none;
-}
-
-static int read_turn(
+int turn_read(
         struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e) {
         struct store_turn t = {
                 .role = read_word(q, 1, role_words, N_ROLES, UINT32_MAX),
@@ -351,7 +415,7 @@ int store_turns(
                         return r;
                 if (r == 0)
                         break;
-                r = read_turn(&q, (uint32_t)got.n, pos, &t, e);
+                r = turn_read(&q, (uint32_t)got.n, pos, &t, e);
                 if (r < 0)
                         return r;
                 r = push_turn(&got, &capacity, &t);

@@ -3,9 +3,12 @@
 #include "base/util.h"
 #include "harness.h"
 #include "util/test.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define REQUEST(r, WHICH, Type, field, m)                                                          \
         Confab__V1__Request r = CONFAB__V1__REQUEST__INIT;                                         \
@@ -139,6 +142,8 @@ static void take_conv(const Confab__V1__Conversation *m, struct conv *v) {
                 .residency = (int)m->residency,
                 .busy = m->busy,
                 .generating = m->generating,
+                .private_memory = m->private_memory,
+                .n_published = m->n_published,
         };
         snprintf(v->name, sizeof(v->name), "%s", m->name ? m->name : "");
         if (m->n_turn_list)
@@ -202,6 +207,100 @@ int client_rewind(struct client *c, uint64_t id, uint32_t drop_turns, struct con
         m.to_case = CONFAB__V1__REWIND__TO_TURNS;
         m.turns = drop_turns;
         return call_conv(c, &r, ret);
+}
+
+int client_rewind_to_turn(
+        struct client *c, uint64_t id, uint32_t turn, uint64_t expect_revision, struct conv *ret) {
+        REQUEST(r, REWIND, Rewind, rewind, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
+        m.to_case = CONFAB__V1__REWIND__TO_AT_TURN;
+        m.at_turn = turn;
+        if (expect_revision)
+                SET(m, expect_revision, expect_revision);
+        return call_conv(c, &r, ret);
+}
+
+int client_rewind_to_position(struct client *c, uint64_t id, uint32_t position, struct conv *ret) {
+        REQUEST(r, REWIND, Rewind, rewind, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
+        m.to_case = CONFAB__V1__REWIND__TO_AT_POSITION;
+        m.at_position = position;
+        return call_conv(c, &r, ret);
+}
+
+int client_fork_at_position(
+        struct client *c, uint64_t id, const char *name, uint32_t position, struct conv *ret) {
+        REQUEST(r, FORK, Fork, fork, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
+        m.name = proto_borrow(name);
+        SET(m, at_position, position);
+        return call_conv(c, &r, ret);
+}
+
+int client_publish(struct client *c, uint64_t id, int turns, bool off, struct conv *ret) {
+        REQUEST(r, PUBLISH, Publish, publish, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
+        if (turns >= 0)
+                SET(m, at_turn, (uint32_t)turns);
+        if (off)
+                SET(m, off, true);
+        return call_conv(c, &r, ret);
+}
+
+int client_export(struct client *c, uint64_t id, bool without_memory, int *ret_fd,
+        uint64_t *ret_size, uint32_t *ret_n_memory_tokens) {
+        _cleanup_(proto_message_freep) struct proto_message *m = NULL;
+        REQUEST(r, EXPORT, Export, export, ex);
+        Confab__V1__Ref ref;
+
+        ex.conversation = ref_to(&ref, id, NULL);
+        SET(ex, without_memory, without_memory);
+        m = call(c, &r, CONFAB__V1__EVENT__KIND_EXPORTED);
+        if (!m)
+                return -1;
+        *ret_fd = wire_take_fd(&c->w);
+        if (*ret_fd < 0)
+                return set_error(c, "wrong", "no descriptor came with the export", false);
+        if (ret_size)
+                *ret_size = m->event->exported->size;
+        if (ret_n_memory_tokens)
+                *ret_n_memory_tokens = m->event->exported->n_memory_tokens;
+        return 0;
+}
+
+int client_memfd(const void *data, size_t n) {
+        int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        assert_true(fd >= 0);
+        for (size_t done = 0; done < n;) {
+                ssize_t k = write(fd, (const char *)data + done, n - done);
+
+                assert_true(k > 0);
+                done += (size_t)k;
+        }
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
+        return fd;
+}
+
+int client_import(struct client *c, int fd, const char *name, struct conv *ret) {
+        _cleanup_(proto_message_freep) struct proto_message *m = NULL;
+        REQUEST(r, IMPORT, Import, import, im);
+
+        im.name = proto_borrow(name);
+        m = next(c, fd >= 0 ? wire_send_fds(&c->w, &r, &fd, 1) : wire_send(&c->w, &r));
+        if (m && m->event->kind_case != CONFAB__V1__EVENT__KIND_CONVERSATION)
+                return set_error(c, "wrong", "an event of another kind came", false);
+        if (m && ret)
+                take_conv(m->event->conversation, ret);
+        return m ? 0 : -1;
 }
 
 int client_close(struct client *c, uint64_t id) {
@@ -384,6 +483,9 @@ static void take_done(struct reply *r, const Confab__V1__Done *d) {
         r->n_ram = d->n_ram;
         r->n_disk = d->n_disk;
         r->n_computed = d->n_computed;
+        r->n_shared = d->n_shared;
+        r->differs_at = d->differs_at;
+        r->differs_why = (int)d->differs_why;
 }
 
 int client_say_next(struct client *c, uint64_t request, struct reply *ret) {
@@ -398,7 +500,10 @@ int client_say_next(struct client *c, uint64_t request, struct reply *ret) {
                 ret->acc.n_prompt = m->event->accepted->n_prompt;
                 ret->acc.n_ram = m->event->accepted->n_ram;
                 ret->acc.n_disk = m->event->accepted->n_disk;
+                ret->acc.n_shared = m->event->accepted->n_shared;
                 ret->acc.n_computed = m->event->accepted->n_computed;
+                ret->acc.differs_at = m->event->accepted->differs_at;
+                ret->acc.differs_why = (int)m->event->accepted->differs_why;
                 return 1;
         case CONFAB__V1__EVENT__KIND_PROGRESS:
                 ret->n_progress++;

@@ -87,6 +87,10 @@ static void exec_daemon(
                 argv[n++] = proto_borrow(*flags);
         argv[n] = NULL;
         setenv("NOTIFY_SOCKET", notify, 1);
+        if (strcmp(h->pressure, "-") == 0)
+                unsetenv("MEMORY_PRESSURE_WATCH");
+        else
+                setenv("MEMORY_PRESSURE_WATCH", *h->pressure ? h->pressure : "/dev/null", 1);
         unsetenv("JOURNAL_STREAM");
         dup2(log_fd, STDERR_FILENO);
         if (h->listen_fd >= 0) {

@@ -32,6 +32,9 @@ struct harness {
         int pid_fd;    /* readable when it has ended */
         int notify_fd; /* where the daemon says READY=1 */
         int listen_fd; /* passed to it (socket activation), or -1; owned by the test */
+        /* What it is told to watch for memory pressure; "": nothing, so that a test does not depend
+         * on how the machine is doing; "-": whatever it finds. */
+        char pressure[96];
 };
 
 /* The model that tests run on: CONFAB_TEST_MODEL, else the bundled one; NULL if it is not there. */
@@ -83,7 +86,8 @@ struct conv {
         char name[160];
         uint32_t uid, fork_pos, n_tokens, n_turns;
         int residency; /* Confab__V1__Residency */
-        bool busy, generating;
+        bool busy, generating, private_memory;
+        uint32_t n_published;
         int32_t *tokens; /* [n_token_list], with client_get(): owned */
         size_t n_token_list;
         char **texts; /* [n_turn_list], NUL-terminated: owned */
@@ -120,12 +124,14 @@ struct reply {
         bool accepted, done;
         struct {
                 uint64_t revision;
-                uint32_t n_prompt, n_ram, n_disk, n_computed;
+                uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed, differs_at;
+                int differs_why; /* Confab__V1__Differs */
         } acc;
         unsigned n_progress;
         int finish; /* Confab__V1__FinishReason */
         uint64_t revision, seed;
-        uint32_t n_prompt, n_generated, n_ram, n_disk, n_computed;
+        uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed, differs_at;
+        int differs_why;
 };
 void reply_deinit(struct reply *r);
 /* Same tokens, bits of log-probabilities and alternatives. */
@@ -141,6 +147,21 @@ int client_open(struct client *c, const char *name, const char *system, uint64_t
 /* @at_turn -1: all turns. @ret may be NULL. */
 int client_fork(struct client *c, uint64_t id, const char *name, int at_turn, struct conv *ret);
 int client_rewind(struct client *c, uint64_t id, uint32_t drop_turns, struct conv *ret);
+/* Keep turns [0, turn), or tokens [0, position); @expect_revision 0: any. */
+int client_rewind_to_turn(
+        struct client *c, uint64_t id, uint32_t turn, uint64_t expect_revision, struct conv *ret);
+int client_rewind_to_position(struct client *c, uint64_t id, uint32_t position, struct conv *ret);
+int client_fork_at_position(
+        struct client *c, uint64_t id, const char *name, uint32_t position, struct conv *ret);
+/* @turns -1: all; @off: no longer. */
+int client_publish(struct client *c, uint64_t id, int turns, bool off, struct conv *ret);
+/* *ret_fd is the caller's. */
+int client_export(struct client *c, uint64_t id, bool without_memory, int *ret_fd,
+        uint64_t *ret_size, uint32_t *ret_n_memory_tokens);
+/* A memfd with all seals and these bytes. */
+int client_memfd(const void *data, size_t n);
+/* Passes @fd (-1: none). */
+int client_import(struct client *c, int fd, const char *name, struct conv *ret);
 int client_close(struct client *c, uint64_t id);
 int client_get(struct client *c, uint64_t id, bool turns, bool tokens, struct conv *ret);
 int client_get_name(struct client *c, const char *name, struct conv *ret);

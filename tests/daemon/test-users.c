@@ -6,9 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 
-#define OTHER_UID 54321
 #define ADMIN_GID 54322
 
 /* What a child with another uid finds; its exit status is the number of the first thing wrong. */
@@ -60,22 +58,6 @@ static int admin_member(const char *path, uint64_t foreign) {
                 return 3;
         client_free(c);
         return 0;
-}
-
-static int run_as(
-        uid_t uid, gid_t gid, int (*f)(const char *, uint64_t), const char *path, uint64_t id) {
-        int status;
-        pid_t pid = fork();
-
-        assert_true(pid >= 0);
-        if (pid == 0) {
-                if (setgroups(0, NULL) < 0 || setgid(gid) < 0 || setuid(uid) < 0)
-                        _exit(100);
-                _exit(f(path, id));
-        }
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        assert_true(WIFEXITED(status));
-        return WEXITSTATUS(status);
 }
 
 static void test_two_users(void **state) {

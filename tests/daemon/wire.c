@@ -92,6 +92,49 @@ uint64_t wire_send(struct wire *w, Confab__V1__Request *r) {
         return ok ? r->id : 0;
 }
 
+bool wire_send_bytes_fds(struct wire *w, const void *data, size_t n, const int *fds, size_t n_fds) {
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(WIRE_FDS_MAX * sizeof(int))];
+        } control = {.bytes = {0}};
+        struct iovec iov = {.iov_base = proto_borrow(data), .iov_len = n};
+        struct msghdr m = {.msg_iov = &iov,
+                .msg_iovlen = 1,
+                .msg_control = &control,
+                .msg_controllen = CMSG_SPACE(n_fds * sizeof(int))};
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        ssize_t k;
+
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+        do {
+                k = sendmsg(w->fd, &m, MSG_NOSIGNAL);
+        } while (k < 0 && (errno == EINTR || (errno == EAGAIN && w->idle(w))));
+        if (k <= 0)
+                return false;
+        return wire_send_bytes(w, (const uint8_t *)data + k, n - (size_t)k);
+}
+
+uint64_t wire_send_fds(struct wire *w, Confab__V1__Request *r, const int *fds, size_t n_fds) {
+        struct buf out = BUF_NULL;
+        bool ok;
+
+        if (!r->has_id) {
+                r->has_id = true;
+                r->id = ++w->next_id;
+        }
+        ok = proto_append_frame(&out, &r->base, UINT32_MAX, NULL) == 0 &&
+             wire_send_bytes_fds(w, out.data, out.size, fds, n_fds);
+        buf_deinit(&out);
+        return ok ? r->id : 0;
+}
+
+int wire_take_fd(struct wire *w) {
+        return proto_decoder_take_fd(&w->in);
+}
+
 uint64_t wire_send_hello(struct wire *w, uint32_t version, uint32_t max_frame) {
         Confab__V1__Request r = CONFAB__V1__REQUEST__INIT;
         Confab__V1__Hello h = CONFAB__V1__HELLO__INIT;
@@ -120,7 +163,7 @@ struct proto_message *wire_event_now(struct wire *w) {
         struct err e = {};
         size_t size;
         ssize_t n;
-        int r;
+        int r, fd;
 
         for (;;) {
                 r = proto_decoder_next(&w->in, &frame, &size, &e);
@@ -135,7 +178,8 @@ struct proto_message *wire_event_now(struct wire *w) {
                 }
                 if (w->eof)
                         return NULL;
-                n = recv(w->fd, data, sizeof(data), 0);
+                fd = -1;
+                n = proto_recv(w->fd, data, sizeof(data), 0, NULL, &fd);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && errno == EAGAIN)
@@ -143,6 +187,8 @@ struct proto_message *wire_event_now(struct wire *w) {
                 if (n <= 0)
                         w->eof = true;
                 else if (proto_decoder_push(&w->in, data, (size_t)n, &e) < 0)
+                        return NULL;
+                if (fd >= 0 && proto_decoder_push_fd(&w->in, fd, (size_t)n, &e) < 0)
                         return NULL;
         }
 }

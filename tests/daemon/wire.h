@@ -34,6 +34,13 @@ bool wire_send_bytes(struct wire *w, const void *data, size_t n);
 size_t wire_send_some(struct wire *w, const void *data, size_t n);
 /* Gives @r an id if it has none; returns the id, or 0 when the connection is gone. */
 uint64_t wire_send(struct wire *w, Confab__V1__Request *r);
+/* The same with descriptors beside it (not taken over), in a call of its own. */
+#define WIRE_FDS_MAX 64
+uint64_t wire_send_fds(struct wire *w, Confab__V1__Request *r, const int *fds, size_t n_fds);
+/* Any bytes with descriptors. */
+bool wire_send_bytes_fds(struct wire *w, const void *data, size_t n, const int *fds, size_t n_fds);
+/* The descriptor that came with the last event (the caller's), or -1. */
+int wire_take_fd(struct wire *w);
 /* Hello of this version and frame limit (0: none said). */
 uint64_t wire_send_hello(struct wire *w, uint32_t version, uint32_t max_frame);
 /* Hello, and its answer: true if the daemon agrees. */

@@ -26,7 +26,9 @@ class Tool(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.model = os.path.join(cls.folder.name, "tiny.gguf")
+        cls.wide = os.path.join(cls.folder.name, "wide.gguf")
         subprocess.run([MAKE, cls.model, "tiny", "q8_0"], check=True)
+        subprocess.run([MAKE, cls.wide, "tiny-wide", "q8_0"], check=True)
 
     @classmethod
     def tearDownClass(cls):
@@ -62,6 +64,7 @@ class Tool(unittest.TestCase):
             for bad in "0", "-1", "x", "1x", "99999999999":
                 self.refused(2, option, "logprobs", self.model, "--ids", "1", option, bad)
         self.refused(2, "--kv", "logprobs", self.model, "--ids", "1", "--kv", "f8")
+        self.refused(2, "f32, f16, q8_0", "bench", self.model, "--kv", "banana")
         self.refused(2, "'mmx'", "logprobs", self.model, "--ids", "1", "--isa", "mmx")
         self.refused(2, "-b", "bench", self.model, "-b", "0")
 
@@ -127,11 +130,32 @@ class Tool(unittest.TestCase):
         self.assertEqual(same, {ask("--json")})
         self.assertNotEqual(same, {ask("--kv", "f16")})
 
+    def test_memory_types(self):
+        def ask(kv, *args):
+            return json.loads(self.ok("logprobs", self.wide, "--ids", IDS, "--generate", "6",
+                                      "--kv", kv, *args))
+
+        got = {kv: ask(kv) for kv in ("f32", "f16", "q8_0")}
+        for isa in "generic", "avx2", "avx512":
+            self.assertEqual(ask("q8_0", "--isa", isa, "--threads", "2"), got["q8_0"])
+        # Coarser memory moves the figures a little, and q8_0 more than f16.
+        row = {kv: dict(got[kv]["top10_logprobs"][0]) for kv in got}
+        off = {kv: max(abs(row[kv][t] - p) for t, p in row["f32"].items() if t in row[kv])
+               for kv in ("f16", "q8_0")}
+        self.assertTrue(0 < off["f16"] < off["q8_0"] < 0.1, off)
+        sizes = [json.loads(self.ok("info", self.wide, "--json", "--kv", kv))["memory_per_token"]
+                 for kv in ("f32", "f16", "q8_0")]
+        self.assertEqual(sizes, [2 * 2 * 2 * 32 * 4, 2 * 2 * 2 * 32 * 2, 2 * 2 * 2 * 34])
+        self.refused(1, "q8_0 needs head sizes", "logprobs", self.model, "--ids", "1", "--kv",
+                     "q8_0")
+
     def test_bench(self):
         out = self.ok("bench", self.model, "-p", "40", "-n", "4", "-d", "33", "-b", "3", "-t", "1",
                       "-r", "2")
         self.assertIn("prefill", out)
         self.assertIn("decode", out)
+        self.assertIn("q8_0", self.ok("bench", self.wide, "-p", "40", "-n", "2", "-r", "1", "--kv",
+                                      "q8_0"))
         got = json.loads(self.ok("bench", self.model, "-p", "40", "-n", "0", "-r", "1", "--json"))
         self.assertGreater(got["prefill_tokens_per_second"], 0)
         self.assertEqual(got["decode_tokens_per_second"], 0)

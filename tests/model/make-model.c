@@ -11,12 +11,17 @@
 static const struct {
         const char *name;
         uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab, context;
+        bool tied;
 } shapes[] = {
         {"tiny", 2, 64, 4, 2, 16, 96, 320, 512},
+        {"tiny-wide", 2, 64, 4, 2, 32, 96, 320, 512},
         {"tiny-vocab", 1, 8, 2, 1, 4, 8, 16, 64},
         {"60m", 8, 512, 8, 4, 64, 2048, 32000, 8192},
         {"300m", 12, 1024, 16, 4, 64, 4096, 32000, 8192},
         {"1b", 16, 2048, 32, 8, 64, 8192, 128256, 8192},
+        /* of Llama-3.2-1B and Qwen2.5-0.5B; the latter as a llama, without its biases */
+        {"llama-1b", 16, 2048, 32, 8, 64, 8192, 128256, 131072, true},
+        {"qwen-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 32768, true},
 };
 
 static int usage(void) {
@@ -48,6 +53,7 @@ static int parse_shape(const char *s, struct llama_spec *ret) {
                                 .n_ff = shapes[i].n_ff,
                                 .n_vocab = shapes[i].n_vocab,
                                 .context = shapes[i].context,
+                                .tied = shapes[i].tied,
                                 .seed = 1};
                         return 0;
                 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/util.h"
 #include "quant/quant.h"
 #include "seq/seq.h"
@@ -68,6 +69,13 @@ static size_t variants(struct variant *v) {
         v[n].spec.head_dim = 128;
         v[n].spec.rope_scaling = "linear";
         v[n].spec.rope_factor = 2.0f;
+        n++;
+        v[n] = (struct variant){"memory of q8_0", small(QUANT_Q8_0), KERN_KV_Q8_0};
+        v[n].spec.head_dim = 32;
+        n++;
+        v[n] = (struct variant){"memory of q8_0, wide heads", small(QUANT_F16), KERN_KV_Q8_0};
+        v[n].spec.head_dim = 160;
+        v[n].spec.n_kv_head = 1;
         n++;
         return n;
 }
@@ -176,7 +184,7 @@ static void check_company(struct bench *b) {
                                         .seq = s[q],
                                         .want_logits = q == 1};
                 }
-                model_forward(b->rig.work, batch, n);
+                assert_int_equal(model_forward(b->rig.work, batch, n, NULL), 0);
                 for (uint32_t i = 0; i < step; i++)
                         memcpy(b->got + (done + i) * n_vocab, model_logits(b->rig.work, i), b->row);
                 for (int q = 0; q < 3; q++)
@@ -221,12 +229,134 @@ static void check_few_outputs(struct bench *b) {
         for (uint32_t i = 0; i < N_TOKENS; i++)
                 batch[i] = (struct model_token){
                         .token = b->tokens[i], .pos = i, .seq = s, .want_logits = i % 11 == 3};
-        model_forward(b->rig.work, batch, N_TOKENS);
+        assert_int_equal(model_forward(b->rig.work, batch, N_TOKENS, NULL), 0);
         for (uint32_t i = 0; i < N_TOKENS; i++)
                 if (batch[i].want_logits)
                         assert_memory_equal(
                                 b->want + i * n_vocab, model_logits(b->rig.work, n_out++), b->row);
         seq_free(s);
+}
+
+/* What a hook of check_wait() saw and does. */
+struct waiter {
+        struct bench *b;
+        struct seq *s;
+        uint32_t n_layer, seen, stop_at; /* stop_at n_layer: never */
+        int answer;
+        const struct model_kv_array *arrays;
+        size_t n_arrays;
+        uint8_t *pattern; /* [block_size] of the block under test, before the call */
+};
+
+static uint64_t layer_start(const struct waiter *w, uint32_t layer) {
+        for (size_t i = 0; i < w->n_arrays; i++)
+                if (w->arrays[i].layer == layer)
+                        return w->arrays[i].offset;
+        return w->b->rig.info.block_size;
+}
+
+/* Memory of this layer and of those after it is as it was. */
+static int on_layer(void *arg, uint32_t layer) {
+        struct waiter *w = arg;
+        const uint8_t *block = seq_table(w->s)[0];
+        uint64_t at = layer_start(w, layer);
+
+        assert_int_equal(layer, w->seen++);
+        assert_memory_equal(block + at, w->pattern + at, w->b->rig.info.block_size - at);
+        return layer == w->stop_at ? w->answer : 0;
+}
+
+/* Tokens 5 to 24 of the sequence. */
+static int wait_forward(struct waiter *w, bool some_outputs) {
+        struct model_token batch[20];
+        struct model_wait wait = {on_layer, w};
+
+        for (uint32_t i = 0; i < 20; i++)
+                batch[i] = (struct model_token){.token = w->b->tokens[5 + i],
+                        .pos = 5 + i,
+                        .seq = w->s,
+                        .want_logits = some_outputs && i >= 10};
+        memcpy(w->pattern, seq_table(w->s)[0], w->b->rig.info.block_size);
+        w->seen = 0;
+        return model_forward(w->b->rig.work, batch, 20, &wait);
+}
+
+/* The hook: once per layer, in order, before the layer touches memory; ended calls leave nothing
+ * behind that the next one could feel. */
+static void check_wait(struct bench *b) {
+        struct waiter w = {.b = b, .n_layer = b->rig.info.n_layer, .s = rig_seq(&b->rig)};
+        size_t n_vocab = b->rig.info.n_vocab;
+
+        w.n_arrays = model_kv_arrays(b->rig.model, &w.arrays);
+        w.pattern = malloc(b->rig.info.block_size);
+        assert_non_null(w.pattern);
+        rig_feed(&b->rig, w.s, b->tokens, 5, 5, NULL);
+        assert_int_equal(seq_reserve(w.s, 20, NULL), 0);
+        for (uint32_t stop = 0; stop < w.n_layer; stop++) {
+                w.stop_at = stop;
+                w.answer = stop % 2 ? 1 : -ERR_CANCELLED;
+                assert_int_equal(wait_forward(&w, true), w.answer);
+                assert_int_equal(w.seen, stop + 1);
+        }
+        w.stop_at = w.n_layer;
+        assert_int_equal(wait_forward(&w, false), 0);
+        assert_int_equal(w.seen, w.n_layer);
+        assert_int_equal(wait_forward(&w, true), 0);
+        assert_int_equal(w.seen, w.n_layer);
+        for (uint32_t i = 0; i < 10; i++)
+                memcpy(b->got + (15 + i) * n_vocab, model_logits(b->rig.work, i), b->row);
+        same_rows(b, 15, 25, "after calls that were ended");
+        seq_commit(w.s, 20);
+        rig_feed(&b->rig, w.s, b->tokens + 25, N_TOKENS - 25, 7, b->got + 25 * n_vocab);
+        same_rows(b, 25, N_TOKENS, "behind calls that were ended");
+        seq_free(w.s);
+        free(w.pattern);
+}
+
+/* Memory that arrives only in the hook, layer by layer, is memory that was always there. */
+struct arrival {
+        struct bench *b;
+        struct seq *s;
+        uint8_t *whole; /* [block_size] */
+        const struct model_kv_array *arrays;
+        size_t n_arrays;
+};
+
+static int on_arrival(void *arg, uint32_t layer) {
+        struct arrival *a = arg;
+        uint64_t from = 0, end = a->b->rig.info.block_size;
+
+        for (size_t i = a->n_arrays; i-- > 0;)
+                if (a->arrays[i].layer == layer)
+                        from = a->arrays[i].offset;
+                else if (a->arrays[i].layer == layer + 1)
+                        end = a->arrays[i].offset;
+        memcpy((uint8_t *)seq_table(a->s)[0] + from, a->whole + from, end - from);
+        return 0;
+}
+
+static void check_arrival(struct bench *b) {
+        struct arrival a = {.b = b, .s = rig_seq(&b->rig)};
+        struct model_wait wait = {on_arrival, &a};
+        struct model_token batch[10];
+        size_t size = b->rig.info.block_size, n_vocab = b->rig.info.n_vocab;
+
+        a.n_arrays = model_kv_arrays(b->rig.model, &a.arrays);
+        a.whole = malloc(size);
+        assert_non_null(a.whole);
+        rig_feed(&b->rig, a.s, b->tokens, 32, 32, NULL);
+        memcpy(a.whole, seq_table(a.s)[0], size);
+        memset(seq_table(a.s)[0], 0x7f, size); /* NaN in every type */
+        assert_int_equal(seq_reserve(a.s, 10, NULL), 0);
+        for (uint32_t i = 0; i < 10; i++)
+                batch[i] = (struct model_token){
+                        .token = b->tokens[32 + i], .pos = 32 + i, .seq = a.s, .want_logits = true};
+        assert_int_equal(model_forward(b->rig.work, batch, 10, &wait), 0);
+        for (uint32_t i = 0; i < 10; i++)
+                memcpy(b->got + (32 + i) * n_vocab, model_logits(b->rig.work, i), b->row);
+        same_rows(b, 32, 42, "memory that arrived layer by layer");
+        seq_free(a.s);
+        free(a.whole);
 }
 
 static void test_variant(void **state) {
@@ -239,6 +369,8 @@ static void test_variant(void **state) {
         check_company(&b);
         check_fork_and_cut(&b);
         check_few_outputs(&b);
+        check_wait(&b);
+        check_arrival(&b);
         check_threads_and_isa(&b);
         check_company(&b);
         close_bench(&b);

@@ -76,7 +76,7 @@ void rig_feed(struct rig *r, struct seq *s, const int32_t *tokens, uint32_t n, u
                                 .pos = pos + i,
                                 .seq = s,
                                 .want_logits = logits != NULL};
-                model_forward(r->work, batch, count);
+                assert_int_equal(model_forward(r->work, batch, count, NULL), 0);
                 for (uint32_t i = 0; logits && i < count; i++)
                         memcpy(logits + (from + i) * n_vocab, model_logits(r->work, i),
                                 n_vocab * sizeof(*logits));

@@ -47,17 +47,12 @@ bool cli_number(const char *s, uint32_t min, uint32_t max, uint32_t *ret) {
 }
 
 bool cli_kv_type(const char *s, enum kern_kv_type *ret) {
-        if (!strcmp(s, "f16"))
-                *ret = KERN_KV_F16;
-        else if (!strcmp(s, "f32"))
-                *ret = KERN_KV_F32;
-        else
-                return false;
-        return true;
-}
-
-const char *cli_kv_name(enum kern_kv_type t) {
-        return t == KERN_KV_F32 ? "f32" : "f16";
+        for (int i = 0; i < KERN_N_KV; i++)
+                if (!strcmp(s, kern_kv_name((enum kern_kv_type)i))) {
+                        *ret = (enum kern_kv_type)i;
+                        return true;
+                }
+        return false;
 }
 
 bool cli_isa(const char *s, enum kern_isa *ret) {

@@ -28,7 +28,7 @@ struct cli_verb {
         /* argv[0] is the verb; returns an exit status. */
         int (*run)(const struct cli_verb *v, int argc, char **argv);
 };
-extern const struct cli_verb verb_info, verb_tokenize, verb_logprobs, verb_bench;
+extern const struct cli_verb verb_info, verb_tokenize, verb_logprobs, verb_bench, verb_fsck;
 
 /* "confab-model: FILE: message" (file may be NULL); returns CLI_FAILED. */
 int cli_fail(const char *file, const struct err *e);
@@ -40,7 +40,6 @@ int cli_help(const struct cli_verb *v);
 bool cli_number(const char *s, uint32_t min, uint32_t max, uint32_t *ret);
 bool cli_kv_type(const char *s, enum kern_kv_type *ret);
 bool cli_isa(const char *s, enum kern_isa *ret);
-const char *cli_kv_name(enum kern_kv_type t);
 /* Write the buffer to stdout and flush; returns an exit status. */
 int cli_print(const struct buf *b);
 /* Processors that this process may run on. */

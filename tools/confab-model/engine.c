@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/util.h"
 #include "cli.h"
@@ -28,9 +29,10 @@ int cli_engine_open(struct cli_engine *ret, const char *file, const struct cli_e
 }
 
 int cli_engine_pool(struct cli_engine *en, size_t n_blocks, struct err *e) {
-        size_t budget;
+        /* The pool takes whole pages for each block. */
+        size_t slot = align_up(en->info.block_size, (size_t)sysconf(_SC_PAGESIZE)), budget;
 
-        if (mul_overflow(n_blocks, en->info.block_size, &budget))
+        if (mul_overflow(n_blocks, slot, &budget))
                 return err_set(
                         e, ERR_LIMIT, "%zu blocks of sequence memory are too many", n_blocks);
         en->ledger = LEDGER_INIT(budget);
@@ -66,7 +68,7 @@ int cli_engine_feed(struct cli_engine *en, struct seq *s, const int32_t *tokens,
                                 .pos = pos + i,
                                 .seq = s,
                                 .want_logits = want_last && from + i == n - 1};
-                model_forward(en->work, batch, count);
+                (void)model_forward(en->work, batch, count, NULL); /* cannot fail */
                 seq_commit(s, count);
                 from += count;
         }

@@ -6,11 +6,12 @@
 #include "cli.h"
 
 static const struct cli_verb *const verbs[] = {
-        &verb_info, &verb_tokenize, &verb_logprobs, &verb_bench};
+        &verb_info, &verb_tokenize, &verb_logprobs, &verb_bench, &verb_fsck};
 
 static void print_usage(FILE *f) {
         fputs("Usage: confab-model VERB FILE [OPTIONS]\n"
-              "Looks into a GGUF model file and runs it, without the daemon.\n\n",
+              "Looks into a GGUF model file and runs it, without the daemon; checks a daemon's "
+              "state.\n\n",
                 f);
         for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
                 fprintf(f, "  confab-model %s %s\n", verbs[i]->name, verbs[i]->usage);

@@ -68,7 +68,7 @@ static int decode_step(struct bench_run *b, uint32_t step, struct err *e) {
                         .seq = b->seqs[i],
                         .want_logits = true};
         }
-        model_forward(b->en->work, b->batch, n);
+        (void)model_forward(b->en->work, b->batch, n, NULL); /* cannot fail */
         for (uint32_t i = 0; i < n; i++)
                 seq_commit(b->seqs[i], 1);
         return 0;
@@ -165,7 +165,7 @@ static int put_json(const struct bench *o, const struct cli_engine *en,
         json_key(&j, "isa");
         json_string(&j, kern_isa_name(kern_isa(en->kern)));
         json_key(&j, "kv");
-        json_string(&j, cli_kv_name(o->engine.kv_type));
+        json_string(&j, kern_kv_name(o->engine.kv_type));
         put_json_number(&j, "threads", o->engine.n_threads);
         put_json_number(&j, "prompt", o->n_prompt);
         put_json_number(&j, "generate", o->n_generate);
@@ -186,7 +186,7 @@ static int put_text(const struct bench *o, const struct cli_engine *en,
         int r = buf_printf(out, "%s, %.1f MB of weights, %u threads, %s, kv %s, depth %u\n",
                 *en->info.name ? en->info.name : o->file, (double)en->info.weights_size / 1e6,
                 o->engine.n_threads, kern_isa_name(kern_isa(en->kern)),
-                cli_kv_name(o->engine.kv_type), o->depth);
+                kern_kv_name(o->engine.kv_type), o->depth);
 
         if (r == 0 && o->n_prompt)
                 r = buf_printf(out, "prefill %6u tokens            %10.1f tokens/s (best %.1f)\n",
@@ -258,7 +258,7 @@ static int parse_option(const struct cli_verb *v, struct bench *o, int c) {
         switch (c) {
         case 'K':
                 if (!cli_kv_type(optarg, &o->engine.kv_type))
-                        return cli_usage(v, "--kv %s is neither f32 nor f16", optarg);
+                        return cli_usage(v, "--kv %s is not one of f32, f16, q8_0", optarg);
                 return 0;
         case 'I':
                 if (!cli_isa(optarg, &o->engine.max_isa))
@@ -317,7 +317,7 @@ const struct cli_verb verb_bench = {
                 "  -b, --streams N      conversations decoding side by side (default 1)\n"
                 "  -r, --repetitions N  default 3\n"
                 "  --chunk N            prefill tokens per forward call (default 512)\n"
-                "  --kv f32|f16         type of the keys and values kept (default f16)\n"
+                "  --kv f32|f16|q8_0    type of the keys and values kept (default f16)\n"
                 "  --isa NAME           at most this instruction set: generic, avx2, avx512, neon\n"
                 "  --json               one JSON object\n",
         .run = run,

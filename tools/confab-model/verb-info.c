@@ -229,7 +229,7 @@ static int run(const struct cli_verb *v, int argc, char **argv) {
                         break;
                 case 'K':
                         if (!cli_kv_type(optarg, &kv))
-                                return cli_usage(v, "--kv %s is neither f32 nor f16", optarg);
+                                return cli_usage(v, "--kv %s is not one of f32, f16, q8_0", optarg);
                         break;
                 case 'h':
                         return cli_help(v);
@@ -243,13 +243,14 @@ static int run(const struct cli_verb *v, int argc, char **argv) {
 
 const struct cli_verb verb_info = {
         .name = "info",
-        .usage = "FILE [--tensors] [--kv f32|f16] [--json]",
+        .usage = "FILE [--tensors] [--kv TYPE] [--json]",
         .help = "Prints what the file is: format, vocabulary, shape of the model, memory that a\n"
                 "conversation takes. A file with a vocabulary only is fine; a model that cannot\n"
                 "be loaded is described as far as possible, and the exit status is 1.\n"
                 "\n"
                 "  --tensors     list the tensors too\n"
-                "  --kv f32|f16  memory figures for this type of keys and values (default f16)\n"
+                "  --kv TYPE     memory figures for keys and values of type f32, f16 (default) or "
+                "q8_0\n"
                 "  --json        one JSON object\n",
         .run = run,
 };

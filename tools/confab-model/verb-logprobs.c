@@ -179,7 +179,7 @@ static int parse_option(const struct cli_verb *v, struct logprobs *l, int c) {
                 return 0;
         case 'K':
                 if (!cli_kv_type(optarg, &l->engine.kv_type))
-                        return cli_usage(v, "--kv %s is neither f32 nor f16", optarg);
+                        return cli_usage(v, "--kv %s is not one of f32, f16, q8_0", optarg);
                 return 0;
         case 't':
                 if (!cli_number(optarg, 1, 1024, &n))
@@ -232,7 +232,7 @@ static int run(const struct cli_verb *v, int argc, char **argv) {
 
 const struct cli_verb verb_logprobs = {
         .name = "logprobs",
-        .usage = "FILE --ids 1,2,3 [--generate N] [--top K] [--kv f32|f16] [--threads N] "
+        .usage = "FILE --ids 1,2,3 [--generate N] [--top K] [--kv TYPE] [--threads N] "
                  "[--isa NAME]",
         .help = "Continues the given tokens greedily and prints, as one JSON object, the tokens\n"
                 "and for each the K best natural log-probabilities:\n"
@@ -242,7 +242,8 @@ const struct cli_verb verb_logprobs = {
                 "  --ids LIST       prompt tokens, separated by commas\n"
                 "  --generate N     tokens to generate (default 1); nothing stops earlier\n"
                 "  --top K          log-probabilities per token (default 10), at most all\n"
-                "  --kv f32|f16     type of the keys and values kept (default f32)\n"
+                "  --kv TYPE        type of the keys and values kept: f32, f16, q8_0 (default "
+                "f32)\n"
                 "  -t, --threads N  default: the processors available\n"
                 "  --isa NAME       at most this instruction set: generic, avx2, avx512, neon\n"
                 "  --json           accepted; the output is JSON always\n",

@@ -4,32 +4,54 @@
 #include "kern/kern-math.h"
 #include "quant/quant.h"
 
-static void scores_f32(const void *k, size_t stride, size_t head_dim, const float *const *q,
-        unsigned n_q, float scale, float (*s)[KERN_ATTN_GROUP]) {
-        const float *kf = k;
+KERN_INLINE float k_value(
+        enum kern_kv_type type, const struct kern_attn_kv *k, size_t c, size_t j) {
+        size_t i = c * k->stride + j;
 
+        if (type == KERN_KV_F32)
+                return ((const float *)k->x)[i];
+        if (type == KERN_KV_F16)
+                return quant_f16_to_f32(((const uint16_t *)k->x)[i]);
+        return quant_f16_to_f32(k->scales[c / KERN_KV_GROUP * k->stride + j]) *
+               (float)((const int8_t *)k->x)[i];
+}
+
+KERN_INLINE float v_value(
+        enum kern_kv_type type, const struct kern_attn_kv *v, size_t c, size_t j) {
+        size_t i = j * v->head_dim + c;
+
+        if (type == KERN_KV_F32)
+                return ((const float *)v->x)[i];
+        if (type == KERN_KV_F16)
+                return quant_f16_to_f32(((const uint16_t *)v->x)[i]);
+        return quant_f16_to_f32(v->scales[i / KERN_KV_GROUP]) * (float)((const int8_t *)v->x)[i];
+}
+
+KERN_INLINE void scores(enum kern_kv_type type, const struct kern_attn_kv *k, const float *const *q,
+        unsigned n_q, float scale, float (*s)[KERN_ATTN_GROUP]) {
         for (unsigned i = 0; i < n_q; i++)
                 for (unsigned j = 0; j < KERN_ATTN_GROUP; j++) {
                         float sum = 0;
 
-                        for (size_t d = 0; d < head_dim; d++)
-                                sum = fmaf(q[i][d], kf[d * stride + j], sum);
+                        for (size_t c = 0; c < k->head_dim; c++)
+                                sum = fmaf(q[i][c], k_value(type, k, c, j), sum);
                         s[i][j] = sum * scale;
                 }
 }
 
-static void scores_f16(const void *k, size_t stride, size_t head_dim, const float *const *q,
-        unsigned n_q, float scale, float (*s)[KERN_ATTN_GROUP]) {
-        const uint16_t *kh = k;
+static void scores_f32(const struct kern_attn_kv *k, const float *const *q, unsigned n_q,
+        float scale, float (*s)[KERN_ATTN_GROUP]) {
+        scores(KERN_KV_F32, k, q, n_q, scale, s);
+}
 
-        for (unsigned i = 0; i < n_q; i++)
-                for (unsigned j = 0; j < KERN_ATTN_GROUP; j++) {
-                        float sum = 0;
+static void scores_f16(const struct kern_attn_kv *k, const float *const *q, unsigned n_q,
+        float scale, float (*s)[KERN_ATTN_GROUP]) {
+        scores(KERN_KV_F16, k, q, n_q, scale, s);
+}
 
-                        for (size_t d = 0; d < head_dim; d++)
-                                sum = fmaf(q[i][d], quant_f16_to_f32(kh[d * stride + j]), sum);
-                        s[i][j] = sum * scale;
-                }
+static void scores_q8_0(const struct kern_attn_kv *k, const float *const *q, unsigned n_q,
+        float scale, float (*s)[KERN_ATTN_GROUP]) {
+        scores(KERN_KV_Q8_0, k, q, n_q, scale, s);
 }
 
 static float probs(
@@ -54,38 +76,69 @@ static float probs(
         return c;
 }
 
-static void values_f32(const void *v, size_t head_dim, const float (*p)[KERN_ATTN_GROUP],
-        const float *c, float *const *o, unsigned n_q, unsigned j0, unsigned j1) {
-        const float *vf = v;
-
+KERN_INLINE void values(enum kern_kv_type type, const struct kern_attn_kv *v,
+        const float (*p)[KERN_ATTN_GROUP], const float *c, float *const *o, unsigned n_q,
+        unsigned j0, unsigned j1) {
         for (unsigned i = 0; i < n_q; i++)
-                for (size_t d = 0; d < head_dim; d++) {
+                for (size_t d = 0; d < v->head_dim; d++) {
                         float sum = o[i][d] * c[i];
 
                         for (unsigned j = j0; j < j1; j++)
-                                sum = fmaf(p[i][j], vf[j * head_dim + d], sum);
+                                sum = fmaf(p[i][j], v_value(type, v, d, j), sum);
                         o[i][d] = sum;
                 }
 }
 
-static void values_f16(const void *v, size_t head_dim, const float (*p)[KERN_ATTN_GROUP],
+static void values_f32(const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP],
         const float *c, float *const *o, unsigned n_q, unsigned j0, unsigned j1) {
-        const uint16_t *vh = v;
+        values(KERN_KV_F32, v, p, c, o, n_q, j0, j1);
+}
 
-        for (unsigned i = 0; i < n_q; i++)
-                for (size_t d = 0; d < head_dim; d++) {
-                        float sum = o[i][d] * c[i];
+static void values_f16(const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP],
+        const float *c, float *const *o, unsigned n_q, unsigned j0, unsigned j1) {
+        values(KERN_KV_F16, v, p, c, o, n_q, j0, j1);
+}
 
-                        for (unsigned j = j0; j < j1; j++)
-                                sum = fmaf(p[i][j], quant_f16_to_f32(vh[j * head_dim + d]), sum);
-                        o[i][d] = sum;
-                }
+static void values_q8_0(const struct kern_attn_kv *v, const float (*p)[KERN_ATTN_GROUP],
+        const float *c, float *const *o, unsigned n_q, unsigned j0, unsigned j1) {
+        values(KERN_KV_Q8_0, v, p, c, o, n_q, j0, j1);
+}
+
+static void round_group(const float *x, int8_t *q, uint16_t *scale) {
+        uint32_t amax = 0;
+        float id;
+
+        /* Without their signs floats are ordered like integers, NaN above infinity. */
+        for (int i = 0; i < KERN_KV_GROUP; i++) {
+                uint32_t u = kern_bits(x[i]) & 0x7fffffff;
+
+                amax = u > amax ? u : amax;
+        }
+        if (!kern_kv_scale(quant_f32_to_f16(kern_from_bits(amax) / 127), scale)) {
+                memset(q, 0, KERN_KV_GROUP);
+                return;
+        }
+        id = 1 / quant_f16_to_f32(*scale);
+        for (int i = 0; i < KERN_KV_GROUP; i++) {
+                /* Adding 1.5 * 2^23 rounds to the nearest even integer. */
+                float r = (x[i] * id + KERN_EXP_MAGIC) - KERN_EXP_MAGIC;
+
+                q[i] = (int8_t)(r > 127 ? 127 : r < -127 ? -127 : r);
+        }
+}
+
+static void kv_round(const float *x, int8_t *q, uint16_t *scales, size_t n) {
+        for (size_t i = 0; i < n; i += KERN_KV_GROUP)
+                round_group(x + i, q + i, scales + i / KERN_KV_GROUP);
 }
 
 void kern_generic_attention(struct kern_ops *ops) {
         ops->attn_scores[KERN_KV_F32] = scores_f32;
         ops->attn_scores[KERN_KV_F16] = scores_f16;
+        ops->attn_scores[KERN_KV_Q8_0] = scores_q8_0;
         ops->attn_probs = probs;
         ops->attn_values[KERN_KV_F32] = values_f32;
         ops->attn_values[KERN_KV_F16] = values_f16;
+        ops->attn_values[KERN_KV_Q8_0] = values_q8_0;
+        ops->kv_round = kv_round;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE]]. Prints, for each instruction set,
- * matrix products of each type (GB/s of weights for one token, GMAC/s for many), attention and the
- * vector kernels. Not a test: it passes or fails nothing.
+ * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE [attention]]]. Prints, for each
+ * instruction set, matrix products of each type (GB/s of weights for one token, GMAC/s for many),
+ * attention and the vector kernels. Not a test: it passes or fails nothing.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -152,7 +152,7 @@ static void bench_attention(
         for (size_t i = 0; i < 64; i++)
                 rows[i] = (struct kern_attn_row){blocks, (uint32_t)(n_keys - 64 + i)};
         printf("%-8s attention %s %u/%u heads of %u, %zu keys", kern_isa_name(kern_isa(k)),
-                type == KERN_KV_F16 ? "f16" : "f32", n_head, n_kv, hd, n_keys);
+                kern_kv_name(type), n_head, n_kv, hd, n_keys);
         for (p.n_tokens = 1; p.n_tokens <= 64; p.n_tokens *= 64) {
                 double usec = best_usec(run_attn, &p);
                 double bytes =
@@ -222,6 +222,9 @@ static void bench_vector(struct kern *k) {
 
 int main(int argc, char **argv) {
         static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0};
+        static const struct {
+                uint32_t n_head, n_kv, dim;
+        } heads[] = {{32, 32, 64}, {32, 8, 128}, {32, 8, 64}, {14, 2, 64}};
         unsigned n_threads = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
 
         if (n_threads == 1)
@@ -237,12 +240,14 @@ int main(int argc, char **argv) {
                         return 1;
                 }
                 if (kern_isa(k) == (enum kern_isa)isa) {
-                        for (int t = 0; t < 5; t++)
+                        for (int t = 0; t < 5 && argc < 4; t++)
                                 bench_matmul(k, types[t], 2048, isa ? 8192 : 512);
-                        bench_matmul(k, QUANT_Q8_0, 256, 256);
-                        bench_attention(k, KERN_KV_F16, 32, 32, 64);
-                        bench_attention(k, KERN_KV_F16, 32, 8, 128);
-                        bench_attention(k, KERN_KV_F32, 32, 8, 64);
+                        if (argc < 4)
+                                bench_matmul(k, QUANT_Q8_0, 256, 256);
+                        for (size_t s = 0; s < 4; s++)
+                                for (int t = 0; t < KERN_N_KV; t++)
+                                        bench_attention(k, (enum kern_kv_type)t, heads[s].n_head,
+                                                heads[s].n_kv, heads[s].dim);
                         bench_vector(k);
                 }
                 kern_free(k);

@@ -6,6 +6,11 @@
  */
 #include "../../unit/daemon/daemon-fixture.h"
 #include "fault/fault.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+static int sealed[2];
 
 static bool step_only(struct wire *w) {
         struct fixture *f = w->arg;
@@ -31,16 +36,20 @@ static bool drain(struct wire *w, uint64_t id) {
         }
 }
 
+#define N_VERBS 5
 static uint64_t send_verb(struct wire *w, int verb) {
         Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
         REQUEST(list, LIST, List, list, m1);
         REQUEST(get, GET, Get, get, m2);
         REQUEST(tokenize, TOKENIZE, Tokenize, tokenize, m3);
+        REQUEST(export, EXPORT, Export, export, m4);
+        REQUEST(import, IMPORT, Import, import, m5);
+        Confab__V1__Request *const all[] = {&list, &get, &tokenize, &export, &import};
 
         ref.has_id = true;
         ref.id = 7;
-        m2.conversation = &ref;
-        return wire_send(w, verb == 0 ? &list : verb == 1 ? &get : &tokenize);
+        m2.conversation = m4.conversation = &ref;
+        return verb == 4 ? wire_send_fds(w, &import, sealed, 2) : wire_send(w, all[verb]);
 }
 
 static void answer_all(void) {
@@ -66,6 +75,9 @@ static void answer_all(void) {
                                 .final = true,
                                 .convs = {.convs = convs, .n = 2}});
                         break;
+                case ENGINE_EXPORT:
+                        fake_emit_exported(h, "export");
+                        break;
                 case ENGINE_GET:
                         fake_emit(&(struct engine_event){
                                 .handle = h, .kind = ENGINE_CONV, .final = true, .conv = convs[0]});
@@ -86,7 +98,7 @@ static void session(struct fixture *f) {
                 return;
         if (wire_hello(&w)) {
                 id = fixture_send_continue(&w, "Hi", false);
-                for (int verb = 0; id && verb < 3; verb++)
+                for (int verb = 0; id && verb < N_VERBS; verb++)
                         send_verb(&w, verb);
                 fixture_steps(f, 5);
                 answer_all();
@@ -123,13 +135,31 @@ static bool history(void **state, long n) {
         return true;
 }
 
+static size_t count_fds(void) {
+        DIR *d = opendir("/proc/self/fd");
+        size_t n = 0;
+
+        while (d && readdir(d))
+                n++;
+        closedir(d);
+        return n;
+}
+
 static void test_each_allocation(void **state) {
+        size_t n_fds;
+
+        /* What a peer may give: a memfd as it should be, and something else. */
+        sealed[0] = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(fcntl(sealed[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
+        sealed[1] = memfd_create("test", MFD_CLOEXEC);
+        n_fds = count_fds();
         for (long n = 0;; n++) {
                 void *own = NULL;
                 bool hit = history(&own, n);
 
                 fault_alloc_at(-1);
                 fixture_teardown(&own);
+                assert_int_equal(count_fds(), n_fds);
                 if (!hit) {
                         assert_true(n > 30);
                         return;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
- * requests runs on it (open, say, evict, say again with a restore, fork, rewind, warm, get, close).
- * Each request ends once, well or with an error; afterwards the engine does its work as ever, and
- * when the conversations are closed nothing is left. Not every n is tried, to be done in seconds.
+ * requests runs on it (open, say, evict, say again with a restore, fork, rewind, warm, get,
+ * publish, export, import, close). Each request ends once, well or with an error; afterwards the
+ * engine does its work as ever, and when the conversations are closed nothing is left. Not every n
+ * is tried, to be done in seconds.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "fault/fault.h"
 #include "unit/engine/rig.h"
@@ -21,7 +25,37 @@
 
 static struct answer A, B, expected;
 
+static const char SYSTEM[] =
+        "You are a friendly guide to a town by a river. You know the green house, the seven birds, "
+        "the old bridge and the market, and you answer in one or two short sentences.";
 static const char QUESTION[] = "My name is Ada, and I live in a green house near the river.";
+
+/* Out of the engine, and in again: as it was, and as somebody else's. */
+static void transfer(struct erig *r, uint64_t c) {
+        static uint8_t data[1 << 20];
+        struct engine_request q = {.verb = ENGINE_EXPORT, .conv_id = c};
+        ssize_t n;
+        int fd;
+
+        if (erig_do(r, &q, &A) != ENGINE_EXPORTED)
+                return;
+        n = pread(A.fd, data, sizeof(data), 0);
+        assert_true(n > 0 && (uint64_t)n == A.size);
+        for (int foreign = 0; foreign < 2; foreign++) {
+                q = (struct engine_request){.verb = ENGINE_IMPORT};
+                q.fd = fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+                data[n - 1] ^= (uint8_t)foreign;
+                assert_int_equal(pwrite(fd, data, (size_t)n, 0), n);
+                assert_int_equal(
+                        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
+                if (erig_do(r, &q, &A) == ENGINE_CONV) {
+                        assert_true(foreign || !A.conv.private_memory);
+                        q = erig_say_request(A.conv.id, "And you?", 2);
+                        erig_do(r, &q, &A);
+                }
+                close(fd);
+        }
+}
 
 /* Requests that may fail; nothing here allocates but the engine. */
 static void requests(struct erig *r) {
@@ -36,7 +70,10 @@ static void requests(struct erig *r) {
         q.n_stops = 1;
         q.n_logprobs = 2;
         erig_do(r, &q, &A);
-        q = (struct engine_request){.verb = ENGINE_FORK, .conv_id = c, .at_turn = ENGINE_UNSET};
+        q = (struct engine_request){.verb = ENGINE_FORK,
+                .conv_id = c,
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET};
         if (erig_do(r, &q, &A) == ENGINE_CONV)
                 d = A.conv.id;
         erig_simple(r, ENGINE_EVICT, c, &A);
@@ -51,11 +88,66 @@ static void requests(struct erig *r) {
         q = (struct engine_request){
                 .verb = ENGINE_TOKENIZE, .text = "a few words", .text_size = 11};
         erig_do(r, &q, &A);
-        q = (struct engine_request){
-                .verb = ENGINE_REWIND, .conv_id = c, .at_turn = ENGINE_UNSET, .drop_turns = 1};
+        q = (struct engine_request){.verb = ENGINE_REWIND,
+                .conv_id = c,
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET,
+                .drop_turns = 1};
         erig_do(r, &q, &A);
+        transfer(r, c);
         erig_simple(r, ENGINE_EVICT, c, &A);
+        q = (struct engine_request){.verb = ENGINE_PUBLISH,
+                .conv_id = c,
+                .admin = true,
+                .publish = true,
+                .at_turn = ENGINE_UNSET};
+        if (erig_do(r, &q, &A) == ENGINE_CONV) {
+                q = (struct engine_request){.verb = ENGINE_REWIND,
+                        .conv_id = c,
+                        .at_turn = ENGINE_UNSET,
+                        .at_position = A.conv.n_tokens - 1};
+                erig_do(r, &q, &A);
+        }
         erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
+/* The same for what conversations share: a prompt that another one has in RAM, or on disk, or that
+ * was published, with write-behind at its heels. */
+static void sharing(struct erig *r) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .name = "a", .system = SYSTEM};
+        uint64_t c, d = 0;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        q = (struct engine_request){.verb = ENGINE_PUBLISH,
+                .admin = true,
+                .conv_id = c,
+                .at_turn = ENGINE_UNSET,
+                .publish = true};
+        erig_do(r, &q, &A);
+        q = erig_say_request(c, "Hello.", 3);
+        erig_do(r, &q, &A);
+        q = (struct engine_request){.verb = ENGINE_OPEN, .name = "b", .system = SYSTEM, .uid = 5};
+        if (erig_do(r, &q, &A) == ENGINE_CONV)
+                d = A.conv.id;
+        q = erig_say_request(d, "Good day.", 3);
+        q.uid = 5;
+        if (d)
+                erig_do(r, &q, &A);
+        erig_simple(r, ENGINE_EVICT, c, &A);
+        q = (struct engine_request){.verb = ENGINE_EVICT, .conv_id = d, .uid = 5};
+        if (d)
+                erig_do(r, &q, &A);
+        /* From disk, through another's links. */
+        q = (struct engine_request){.verb = ENGINE_OPEN, .name = "c", .system = SYSTEM};
+        if (erig_do(r, &q, &A) == ENGINE_CONV) {
+                q = erig_say_request(A.conv.id, "And you?", 3);
+                erig_do(r, &q, &A);
+        }
+        q = (struct engine_request){.verb = ENGINE_CLOSE, .conv_id = d, .uid = 5};
+        if (d)
+                erig_do(r, &q, &A);
 }
 
 /* Close whatever has come to be, up to one that is made for it: ids rise. */
@@ -66,7 +158,10 @@ static void close_all(struct erig *r) {
         if (last <= closed)
                 closed = 0;
         while (closed < last) {
-                erig_simple(r, ENGINE_CLOSE, ++closed, &A);
+                struct engine_request q = {.verb = ENGINE_CLOSE, .conv_id = ++closed, .uid = 5};
+
+                if (erig_do(r, &q, &A) == ENGINE_ERROR && A.err.code == ERR_NOT_FOUND)
+                        erig_simple(r, ENGINE_CLOSE, closed, &A);
                 if (A.kind == ENGINE_ERROR && A.err.code != ERR_NOT_FOUND)
                         fail_msg("close: %s", A.err.msg);
         }
@@ -87,12 +182,12 @@ static void healthy(struct erig *r) {
 }
 
 /* How many allocations the requests make, to spread the runs over them. */
-static long count(struct erig *r) {
+static long count(struct erig *r, void (*program)(struct erig *r)) {
         long n = 1;
 
         for (;; n *= 2) {
                 fault_alloc_at(n);
-                requests(r);
+                program(r);
                 if (!fault_alloc_hit())
                         break;
                 fault_alloc_at(-1);
@@ -103,19 +198,21 @@ static long count(struct erig *r) {
         return n;
 }
 
-static void run_requests(void (*arm)(long n), long runs) {
+static void run_requests(
+        void (*program)(struct erig *r), void (*arm)(long n), long runs, uint32_t delay) {
         struct engine_options o = erig_options(8 << 20);
         struct erig r;
         long end, step;
 
+        o.spill_delay_ms = delay;
         erig_open(&r, &o);
         r.silence_msec = 20000;
-        end = count(&r);
+        end = count(&r, program);
         step = end / runs > 1 ? end / runs : 1;
         /* The first ones one by one: most of the engine's own are among them. */
         for (long n = 0; n < end; n += n < runs / 2 ? 1 : step) {
                 arm(n);
-                requests(&r);
+                program(&r);
                 fault_alloc_at(-1);
                 healthy(&r);
         }
@@ -124,13 +221,24 @@ static void run_requests(void (*arm)(long n), long runs) {
 
 static void test_requests(void **state) {
         erig_need_model();
-        run_requests(fault_alloc_at, RUNS);
+        run_requests(requests, fault_alloc_at, RUNS, UINT32_MAX);
+}
+
+static void test_requests_write_behind(void **state) {
+        erig_need_model();
+        run_requests(requests, fault_alloc_at, RUNS / 3, 0);
+}
+
+static void test_sharing(void **state) {
+        erig_need_model();
+        run_requests(sharing, fault_alloc_at, RUNS / 2, 0);
 }
 
 /* From the n-th on none succeeds. */
 static void test_requests_without_memory(void **state) {
         erig_need_model();
-        run_requests(fault_alloc_from, RUNS / 3);
+        run_requests(requests, fault_alloc_from, RUNS / 3, UINT32_MAX);
+        run_requests(sharing, fault_alloc_from, RUNS / 6, 0);
 }
 
 static void test_open(void **state) {
@@ -182,6 +290,8 @@ static int setup(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_requests),
+                cmocka_unit_test(test_requests_write_behind),
+                cmocka_unit_test(test_sharing),
                 cmocka_unit_test(test_requests_without_memory),
                 cmocka_unit_test(test_open),
         };

@@ -169,6 +169,8 @@ static void test_pages_that_stay(void **state) {
         madvise_fails = false;
         seq_pool_stats(w.pool, &st);
         assert_int_equal(st.n_blocks, 0);
+        assert_int_equal(st.charged_size, 3 * BLOCK);
+        assert_int_equal(st.unreturned_size, 3 * BLOCK);
         assert_int_equal(ledger_used(&w.ledger), 3 * BLOCK);
         ledger_set_budget(&w.ledger, 3 * BLOCK);
         assert_int_equal(op_reserve(&w), 0);

@@ -4,8 +4,10 @@
  * finds what is live. */
 #include <errno.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit/spill/store.h"
@@ -13,11 +15,16 @@
 static long fault_at = -1;
 static int fault_errno;
 static const char *fault_hit;
+static bool stop_there; /* the process ends instead */
+enum { STOPPED = 99 };
 static bool full_after_header, dribble;
+static off_t bad_at; /* a byte that cannot be read; 0: none */
 
 static bool fails(const char *name) {
         if (fault_at < 0 || fault_at-- > 0)
                 return false;
+        if (stop_there)
+                _exit(STOPPED);
         fault_hit = name;
         errno = fault_errno;
         return true;
@@ -56,6 +63,14 @@ static uint64_t fake_n_free; /* pages free on the disk; 0: the truth */
 WRAP_FREE(fstatvfs)
 WRAP_FREE(fstatvfs64)
 
+static bool touches(const struct iovec *iov, int n, off_t at, off_t byte) {
+        off_t end = at;
+
+        for (int i = 0; i < n; i++)
+                end += (off_t)iov[i].iov_len;
+        return byte > 0 && at <= byte && byte < end;
+}
+
 #define WRAP_IO(name)                                                                              \
         ssize_t __real_##name(int fd, const struct iovec *iov, int n, off_t at);                   \
         ssize_t __wrap_##name(int fd, const struct iovec *iov, int n, off_t at);                   \
@@ -68,6 +83,10 @@ WRAP_FREE(fstatvfs64)
                 }                                                                                  \
                 if (fails(#name))                                                                  \
                         return -1;                                                                 \
+                if (touches(iov, n, at, bad_at)) {                                                 \
+                        errno = EIO;                                                               \
+                        return -1;                                                                 \
+                }                                                                                  \
                 return full_after_header || dribble ? __real_##name(fd, &few, 1, at)               \
                                                     : __real_##name(fd, iov, n, at);               \
         }
@@ -101,7 +120,7 @@ static void put(struct program *p, uint32_t i) {
         uint64_t before = store_stats(&p->t).disk_size;
 
         fill(raw, BLOCK, i == 1 ? FLOATS : RANDOM, i);
-        p->live[i] = note(p, spill_write(p->t.s, i / 2, &m, raw, BLOCK, &p->ref[i], NULL)) == 0;
+        p->live[i] = note(p, store_write(p->t.s, i / 2, &m, raw, BLOCK, &p->ref[i], NULL)) == 0;
         if (!p->live[i])
                 assert_int_equal(store_stats(&p->t).disk_size, before);
 }
@@ -117,10 +136,40 @@ static int get(struct program *p, uint32_t i) {
         return r;
 }
 
+/* All that is live at once. An error of a joined read is no error where each alone can be read. */
+static int get_all(struct program *p) {
+        static uint8_t dst[N][BLOCK];
+        struct spill_item items[N];
+        struct spill_stats before = store_stats(&p->t);
+        size_t n = 0, n_good = 0;
+        int r;
+
+        for (uint32_t i = 0; i < N; i++)
+                if (p->live[i])
+                        items[n++] = (struct spill_item){
+                                .ref = p->ref[i], .meta = meta_of(i), .dst = dst[i]};
+        r = spill_read_batch(p->t.s, items, n, NULL);
+        for (size_t k = 0; k < n; k++) {
+                uint32_t i = items[k].meta.position;
+
+                if (items[k].r < 0)
+                        continue;
+                n_good++;
+                fill(raw, BLOCK, i == 1 ? FLOATS : RANDOM, i);
+                assert_memory_equal(raw, dst[i], BLOCK);
+        }
+        assert_true(n_good + (r < 0) == n);
+        assert_int_equal(store_stats(&p->t).n_reads, before.n_reads + n_good);
+        return r;
+}
+
 static void drop(struct program *p, uint32_t i) {
-        if (p->live[i])
-                assert_int_equal(spill_release(p->t.s, &p->ref[i], NULL), 0);
+        bool live = p->live[i];
+
+        /* In the order of a caller: the register forgets it first. */
         p->live[i] = false;
+        if (live)
+                assert_int_equal(spill_release(p->t.s, &p->ref[i], NULL), 0);
 }
 
 static void start(struct program *p) {
@@ -159,6 +208,8 @@ static void run(struct program *p) {
         for (uint32_t i = 0; i < 4; i++)
                 if (p->live[i])
                         note(p, get(p, i));
+        note(p, get_all(p));
+        spill_settle(p->t.s, 0);
         drop(p, 0);
         drop(p, 2);
         drop(p, 3);
@@ -174,6 +225,7 @@ static void run(struct program *p) {
 
 static void test_every_call_may_fail(void **state) {
         static const int errors[] = {EIO, ENOSPC, EROFS, EINTR};
+        static const uint64_t ends[] = {20000, BLOCK};
 
         for (size_t k = 0; k < ARRAY_SIZE(errors); k++) {
                 long n;
@@ -185,7 +237,9 @@ static void test_every_call_may_fail(void **state) {
                         store_make(&p.t);
                         p.t.options.max_open_files = 1;
                         p.t.options.min_free_size = 1;
-                        p.t.options.keep_cached = true;
+                        p.t.options.keep_cached = n % 2;
+                        p.t.options.layout =
+                                (struct spill_layout){.section_ends = ends, .n_sections = 2};
                         fault_errno = errors[k];
                         fault_hit = NULL;
                         fault_at = n;
@@ -213,6 +267,53 @@ static void test_every_call_may_fail(void **state) {
         }
 }
 
+/* A process that stops in front of any system call: all that the register knows of is there at the
+ * next start, and after the sweep nothing else. */
+static void test_stop_anywhere(void **state) {
+        struct program *p =
+                mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        bool stopped = true;
+        long n;
+
+        assert_true(p != MAP_FAILED);
+        for (n = 0; stopped; n++) {
+                uint64_t size = 0, on_disk = 0;
+                int status;
+                pid_t pid;
+
+                *p = (struct program){0};
+                store_make(&p->t);
+                p->t.options.min_free_size = 1;
+                pid = fork();
+                assert_true(pid >= 0);
+                if (pid == 0) {
+                        stop_there = true;
+                        fault_at = n;
+                        run(p);
+                        _exit(0);
+                }
+                assert_int_equal(waitpid(pid, &status, 0), pid);
+                assert_true(WIFEXITED(status));
+                stopped = WEXITSTATUS(status) == STOPPED;
+                assert_true(stopped || WEXITSTATUS(status) == 0);
+                p->t.s = NULL;
+                start(p);
+                check(p);
+                for (uint32_t i = 0; i < N; i++)
+                        size += p->live[i] ? p->ref[i].stored_size : 0;
+                for (uint64_t key = 0; key <= N / 2; key++) {
+                        if (store_file_size(&p->t, key) >= 0)
+                                store_sync(&p->t, key);
+                        on_disk += (uint64_t)store_file_blocks(&p->t, key);
+                }
+                assert_int_equal(store_stats(&p->t).disk_size, size);
+                assert_true(on_disk <= size);
+                store_remove(&p->t);
+        }
+        assert_true(n > 30);
+        munmap(p, sizeof(*p));
+}
+
 /* The disk is full in the middle of a record: nothing of it stays. */
 static void test_full_in_the_middle(void **state) {
         struct program p = {0};
@@ -226,10 +327,10 @@ static void test_full_in_the_middle(void **state) {
         full_after_header = true;
         fault_hit = "pwritev";
         fill(raw, BLOCK, RANDOM, 9);
-        assert_int_equal(spill_write(p.t.s, 0, &m, raw, BLOCK, &ref, &e), -ERR_LIMIT);
+        assert_int_equal(store_write(p.t.s, 0, &m, raw, BLOCK, &ref, &e), -ERR_LIMIT);
         assert_non_null(strstr(e.msg, "No space left"));
         assert_int_equal(store_file_size(&p.t, 0), 40960);
-        assert_int_equal(spill_write(p.t.s, 77, &m, raw, BLOCK, &ref, &e), -ERR_LIMIT);
+        assert_int_equal(store_write(p.t.s, 77, &m, raw, BLOCK, &ref, &e), -ERR_LIMIT);
         assert_int_equal(store_file_size(&p.t, 77), -1);
         full_after_header = false;
         fault_hit = NULL;
@@ -263,6 +364,35 @@ static void test_no_holes(void **state) {
         store_remove(&p.t);
 }
 
+/* A bad place on the disk: the record there fails, those that were read with it do not. */
+static void test_bad_place(void **state) {
+        struct program p = {0};
+        static uint8_t dst[4][BLOCK];
+        struct spill_item items[4];
+
+        store_make(&p.t);
+        store_start(&p.t);
+        for (uint32_t i = 0; i < 4; i++) {
+                struct spill_meta m = meta_of(i);
+
+                fill(raw, BLOCK, RANDOM, i);
+                assert_int_equal(store_write(p.t.s, 5, &m, raw, BLOCK, &p.ref[i], NULL), 0);
+                items[i] = (struct spill_item){.ref = p.ref[i], .meta = m, .dst = dst[i]};
+        }
+        bad_at = (off_t)p.ref[2].offset + 30000;
+        assert_int_equal(spill_read_batch(p.t.s, items, 4, NULL), -ERR_SYS);
+        bad_at = 0;
+        for (uint32_t i = 0; i < 4; i++) {
+                assert_int_equal(items[i].r, i == 2 ? -ERR_SYS : 0);
+                fill(raw, BLOCK, RANDOM, i);
+                if (i != 2)
+                        assert_memory_equal(raw, dst[i], BLOCK);
+        }
+        assert_int_equal(store_stats(&p.t).n_corrupt, 0);
+        assert_int_equal(spill_read_batch(p.t.s, items, 4, NULL), 0);
+        store_remove(&p.t);
+}
+
 /* The floor is kept to the page, and what was written is not subtracted twice. */
 static void test_floor(void **state) {
         struct program p = {0};
@@ -275,14 +405,12 @@ static void test_floor(void **state) {
         fake_n_free = 110;
         for (uint32_t i = 0; i < 4; i++)
                 put(&p, i);
-        fake_n_free = 109;
-        fill(raw, BLOCK, RANDOM, 2);
-        assert_int_equal(spill_write(p.t.s, 7, &m, raw, BLOCK, &ref, NULL), -ERR_LIMIT);
         fill(raw, BLOCK, ZERO, 2);
-        assert_int_equal(spill_write(p.t.s, 7, &m, raw, BLOCK, &ref, NULL), 0);
-        fake_n_free = 100;
-        assert_int_equal(spill_write(p.t.s, 7, &m, raw, BLOCK, &ref, NULL), -ERR_LIMIT);
-        assert_int_equal(store_stats(&p.t).n_refused, 2);
+        fake_n_free = 109;
+        assert_int_equal(store_write(p.t.s, 7, &m, raw, BLOCK, &ref, NULL), -ERR_LIMIT);
+        fake_n_free = 110;
+        assert_int_equal(store_write(p.t.s, 7, &m, raw, BLOCK, &ref, NULL), 0);
+        assert_int_equal(store_stats(&p.t).n_refused_by[SPILL_REFUSED_FLOOR], 1);
         fake_n_free = 0;
         store_remove(&p.t);
 }
@@ -304,8 +432,10 @@ static void test_short_transfers(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_call_may_fail),
+                cmocka_unit_test(test_stop_anywhere),
                 cmocka_unit_test(test_full_in_the_middle),
                 cmocka_unit_test(test_no_holes),
+                cmocka_unit_test(test_bad_place),
                 cmocka_unit_test(test_floor),
                 cmocka_unit_test(test_short_transfers),
         };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fault-vfs.h"
 #include "base/list.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -28,6 +29,16 @@ static sqlite3_vfs *real_vfs;
 static struct list undos = LIST_INIT(undos);
 static long left = -1;
 static bool fail_full, fail_sticky, hit;
+static unsigned kinds = FAULT_VFS_CHANGES;
+static int error_number;
+
+void fault_vfs_kinds(unsigned mask) {
+        kinds = mask;
+}
+
+void fault_vfs_errno(int sys) {
+        error_number = sys;
+}
 
 void fault_vfs_arm(long n, bool full, bool sticky) {
         left = n;
@@ -40,14 +51,15 @@ bool fault_vfs_hit(void) {
         return hit;
 }
 
-static bool step(void) {
-        if (left < 0)
+static bool step(unsigned kind) {
+        if (left < 0 || !(kinds & kind))
                 return false;
         if (left > 0) {
                 left--;
                 return false;
         }
         hit = true;
+        errno = fail_full ? ENOSPC : error_number;
         if (!fail_sticky)
                 left = -1;
         return true;
@@ -129,17 +141,20 @@ static int f_close(sqlite3_file *sf) {
 static int f_read(sqlite3_file *sf, void *p, int n, sqlite3_int64 at) {
         struct file *f = (struct file *)sf;
 
+        if (step(FAULT_VFS_READ))
+                return SQLITE_IOERR_READ;
         return f->real->pMethods->xRead(f->real, p, n, at);
 }
 
 static int f_write(sqlite3_file *sf, const void *p, int n, sqlite3_int64 at) {
         struct file *f = (struct file *)sf;
 
-        if (f->durable && step()) {
+        if (f->durable && step(FAULT_VFS_CHANGES)) {
                 /* A full disk takes a part. */
                 if (n > 1)
                         remember(f, at, (size_t)n / 2);
                 f->real->pMethods->xWrite(f->real, p, n / 2, at);
+                errno = fail_full ? ENOSPC : error_number;
                 return fail_full ? SQLITE_FULL : SQLITE_IOERR_WRITE;
         }
         if (f->durable)
@@ -150,7 +165,7 @@ static int f_write(sqlite3_file *sf, const void *p, int n, sqlite3_int64 at) {
 static int f_truncate(sqlite3_file *sf, sqlite3_int64 size) {
         struct file *f = (struct file *)sf;
 
-        if (f->durable && step())
+        if (f->durable && step(FAULT_VFS_CHANGES))
                 return SQLITE_IOERR_TRUNCATE;
         return f->real->pMethods->xTruncate(f->real, size);
 }
@@ -158,29 +173,35 @@ static int f_truncate(sqlite3_file *sf, sqlite3_int64 size) {
 static int f_sync(sqlite3_file *sf, int flags) {
         struct file *f = (struct file *)sf;
 
-        if (f->durable && step())
+        if (f->durable && step(FAULT_VFS_CHANGES))
                 return SQLITE_IOERR_FSYNC;
         forget(f->path);
         /* Nothing here survives a real power cut: the test would only wear out the disk. */
         return SQLITE_OK;
 }
 
-#define PASS(name, params, args)                                                                   \
+/* @kind 0: never fails. */
+#define PASS(name, kind, code, params, args)                                                       \
         static int f_##name params {                                                               \
                 sqlite3_file *real = ((struct file *)sf)->real;                                    \
-                return real->pMethods->args;                                                       \
+                return step(kind) ? (code) : real->pMethods->args;                                 \
         }                                                                                          \
         struct pass_##name
-PASS(size, (sqlite3_file * sf, sqlite3_int64 *ret), xFileSize(real, ret));
-PASS(lock, (sqlite3_file * sf, int l), xLock(real, l));
-PASS(unlock, (sqlite3_file * sf, int l), xUnlock(real, l));
-PASS(reserved, (sqlite3_file * sf, int *ret), xCheckReservedLock(real, ret));
-PASS(control, (sqlite3_file * sf, int op, void *p), xFileControl(real, op, p));
-PASS(sector, (sqlite3_file * sf), xSectorSize(real));
-PASS(shm_map, (sqlite3_file * sf, int pg, int sz, int ext, void volatile **p),
+PASS(size, FAULT_VFS_READ, SQLITE_IOERR_FSTAT, (sqlite3_file * sf, sqlite3_int64 *ret),
+        xFileSize(real, ret));
+PASS(lock, FAULT_VFS_LOCK, SQLITE_IOERR_LOCK, (sqlite3_file * sf, int l), xLock(real, l));
+PASS(unlock, 0, 0, (sqlite3_file * sf, int l), xUnlock(real, l));
+PASS(reserved, FAULT_VFS_LOCK, SQLITE_IOERR_CHECKRESERVEDLOCK, (sqlite3_file * sf, int *ret),
+        xCheckReservedLock(real, ret));
+PASS(control, 0, 0, (sqlite3_file * sf, int op, void *p), xFileControl(real, op, p));
+PASS(sector, 0, 0, (sqlite3_file * sf), xSectorSize(real));
+PASS(shm_map, FAULT_VFS_SHM, SQLITE_IOERR_SHMMAP,
+        (sqlite3_file * sf, int pg, int sz, int ext, void volatile **p),
         xShmMap(real, pg, sz, ext, p));
-PASS(shm_lock, (sqlite3_file * sf, int o, int n, int flags), xShmLock(real, o, n, flags));
-PASS(shm_unmap, (sqlite3_file * sf, int del), xShmUnmap(real, del));
+/* Giving a lock back does not fail. */
+PASS(shm_lock, flags &SQLITE_SHM_LOCK ? FAULT_VFS_SHM : 0, SQLITE_IOERR_SHMLOCK,
+        (sqlite3_file * sf, int o, int n, int flags), xShmLock(real, o, n, flags));
+PASS(shm_unmap, 0, 0, (sqlite3_file * sf, int del), xShmUnmap(real, del));
 
 /* No promises about atomic or ordered writes. */
 static int f_device(sqlite3_file *sf) {
@@ -220,6 +241,8 @@ static int v_open(sqlite3_vfs *v, const char *path, sqlite3_file *sf, int flags,
         *f = (struct file){.real = (sqlite3_file *)(f + 1)};
         f->durable = path &&
                      (flags & (SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_WAL | SQLITE_OPEN_MAIN_JOURNAL));
+        if (step(FAULT_VFS_OPEN))
+                return SQLITE_CANTOPEN;
         rc = real_vfs->xOpen(real_vfs, path, f->real, flags, out_flags);
         if (rc != SQLITE_OK)
                 return rc;
@@ -229,13 +252,15 @@ static int v_open(sqlite3_vfs *v, const char *path, sqlite3_file *sf, int flags,
 }
 
 static int v_delete(sqlite3_vfs *v, const char *path, int sync_dir) {
-        if (step())
+        if (step(FAULT_VFS_CHANGES))
                 return SQLITE_IOERR_DELETE;
         forget(path);
         return real_vfs->xDelete(real_vfs, path, sync_dir);
 }
 
 static int v_access(sqlite3_vfs *v, const char *path, int flags, int *ret) {
+        if (step(FAULT_VFS_OPEN))
+                return SQLITE_IOERR_ACCESS;
         return real_vfs->xAccess(real_vfs, path, flags, ret);
 }
 
@@ -256,7 +281,7 @@ static int v_time(sqlite3_vfs *v, double *ret) {
 }
 
 static int v_error(sqlite3_vfs *v, int n, char *out) {
-        return fail_full && hit ? 28 /* ENOSPC */ : 0;
+        return hit ? fail_full ? ENOSPC : error_number : 0;
 }
 
 int fault_vfs_install(void) {

@@ -3,9 +3,10 @@
 /*
  * A disk that fails, and a power cut, for SQLite: a VFS over the default one.
  *
- * Operations that change a file (write, truncate, sync, delete) are counted. When the armed one is
- * reached it fails, and with @sticky all later ones as well. fault_vfs_power_cut() then undoes what
- * was written since each file's last sync, as if it had never left the page cache: wholly, or for
+ * Operations that change a file (write, truncate, sync, delete), or those of other kinds, are
+ * counted. When the armed one is reached it fails, and with @sticky all later ones as well.
+ * fault_vfs_power_cut() then undoes what was written since each file's last sync, as if it had
+ * never left the page cache: wholly, or for
  * @keep percent of the writes not (the disk had taken some of them, in any order), the first of
  * the undone ones torn in its middle.
  */
@@ -14,6 +15,17 @@
 
 /* Make it SQLite's default. */
 int fault_vfs_install(void);
+/* What is counted and fails; FAULT_VFS_CHANGES unless set. */
+enum {
+        FAULT_VFS_CHANGES = 1,
+        FAULT_VFS_OPEN = 2, /* and looks at paths */
+        FAULT_VFS_LOCK = 4,
+        FAULT_VFS_SHM = 8,
+        FAULT_VFS_READ = 16, /* and sizes */
+};
+void fault_vfs_kinds(unsigned mask);
+/* errno of I/O errors from now on; 0: none is known. */
+void fault_vfs_errno(int sys);
 /* Fail the @n-th operation from now (0: the next) with "disk full" or an I/O error; -1: none. */
 void fault_vfs_arm(long n, bool full, bool sticky);
 bool fault_vfs_hit(void);

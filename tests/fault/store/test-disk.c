@@ -1,18 +1,85 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every write, sync, truncate and delete on the way through a small history fails once, and the
- * power goes at each of them. A call that failed changed nothing; one that succeeded is there.
+ * Every write, sync, truncate, delete, open, lock, shared-memory call and read on the way through a
+ * small history fails once, and the power goes at each that changes something. A call that failed
+ * changed nothing; one that succeeded is there.
  */
 #include "../../unit/store/store-fixture.h"
 #include "fault-vfs.h"
+#include <errno.h>
 
-#define N_STEPS 8
+#define N_STEPS 16
 
-static int run_step(struct store *s, unsigned step, struct err *e) {
-        struct store_conv c = {.uid = 1, .name = "a"}, child = {.name = "b"};
+/* The longest prefix of b's tokens that is on disk. */
+static int find_prefix(struct store *s, struct err *e) {
+        struct fingerprint model = {1, 2};
+        struct store_prefix p = {};
+        uint64_t hashes[8], prev = 0;
+        int32_t tokens[256];
+        int r;
+
+        for (uint32_t i = 0; i < 256; i++)
+                tokens[i] = fixture_token(i);
+        for (int i = 0; i < 8; i++)
+                prev = hashes[i] = hash64_chain_tokens(tokens + 32 * i, 32, prev);
+        r = store_prefix_find(s, 1, &model, 0, tokens, hashes, 8, 32, &p, e);
+        if (r == 0)
+                assert_int_equal(p.n, 8);
+        else
+                assert_null(p.records);
+        store_prefix_deinit(&p);
+        return r;
+}
+
+static int link_blocks(struct store *s, struct err *e) {
+        _cleanup_(store_gone_deinit) struct store_gone gone = {};
+        struct store_meter meters[] = {{"day", 3}, {"written", 5}};
         struct store_record links[40] = {};
         struct fingerprint model = {1, 2};
+        int32_t tokens[32];
+        uint64_t hash = 0;
+
+        for (uint32_t i = 0; i < 40; i++) {
+                for (uint32_t k = 0; k < 32; k++)
+                        tokens[k] = fixture_token(32 * i + k);
+                hash = hash64_chain_tokens(tokens, 32, hash);
+                links[i] = (struct store_record){.index = i,
+                        .offset = 4096 * i,
+                        .stored_size = 4096,
+                        .n_tokens = 32,
+                        .token_hash = hash};
+        }
+        return store_link(s, 1, &model, links, 40, meters, 2, &gone, e);
+}
+
+static int import(struct store *s, struct err *e) {
+        struct store_conv c = {.uid = 1, .name = "c", .created_usec = 5, .private_memory = true};
+        struct store_turn turns[] = {{.end = 4, .text = "s", .text_size = 1, .created_usec = 6},
+                {.role = 1, .start = 4, .end = 1500, .created_usec = 7}};
+        int32_t tokens[1500];
+
+        for (uint32_t i = 0; i < 1500; i++)
+                tokens[i] = fixture_token(i);
+        return store_conv_create(s, &c, turns, 2, tokens, 1500, e);
+}
+
+static int reclaim(struct store *s, struct err *e) {
+        _cleanup_(store_reclaimed_deinit) struct store_reclaimed got = {};
+        int r = store_reclaim(s, 1, 4096 * 10, 0, &got, e);
+
+        if (r == 0) {
+                assert_int_equal(got.bytes, 4096 * 10);
+                assert_int_equal(got.gone.n, 10);
+        } else
+                assert_null(got.gone.records);
+        return r;
+}
+
+static int run_step(struct store *s, unsigned step, struct err *e) {
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
+        struct store_conv c = {.uid = 1, .name = "a"}, child = {.name = "b"};
+        struct store_turn last = {.role = 1, .end = 2000, .text = "lo", .text_size = 2};
+        struct store_meter meter = {"written", 9};
         uint64_t revision;
 
         switch (step) {
@@ -21,19 +88,34 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 1:
                 return fixture_append(s, 1, 1, 3000, "long", e);
         case 2:
-                for (uint32_t i = 0; i < 40; i++)
-                        links[i] = (struct store_record){.index = i, .n_tokens = 32};
-                return store_link(s, 1, &model, links, 40, &gone, e);
+                return link_blocks(s, e);
         case 3:
-                return fixture_append(s, 1, 2, 5, "short", e);
+                return store_conv_publish(s, 1, 1000, e);
         case 4:
-                return store_conv_fork(s, 1, 1, &child, e);
+                return fixture_append(s, 1, 2, 5, "short", e);
         case 5:
-                return store_rewind(s, 1, 0, 32, &revision, &gone, e);
+                return store_conv_fork(s, 1, 1, &last, 32, &child, e);
         case 6:
+                last.end = 100;
+                return store_rewind(s, 1, 1, &last, 32, &revision, &gone, e);
+        case 7:
                 return fixture_append(s, 2, 1, 70, "branch", e);
-        default:
+        case 8:
+                return find_prefix(s, e);
+        case 9:
+                return reclaim(s, e);
+        case 10:
+                return import(s, e);
+        case 11:
+                return store_conv_set_private(s, 3, false, e);
+        case 12:
+                return store_meter_set(s, &meter, 1, e);
+        case 13:
+                return store_unlink_from(s, 2, 5, &gone, e);
+        case 14:
                 return store_conv_delete(s, 1, &gone, e);
+        default:
+                return store_conv_delete(s, 2, &gone, e);
         }
 }
 
@@ -41,23 +123,42 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
 struct extent {
         uint32_t turns, tokens;
         size_t links;
+        uint32_t published;
+        bool private;
 };
 struct state {
-        struct extent a, b;
-        bool has_a, has_b;
+        bool has[3];
         size_t records;
+        int64_t meter;
+        struct extent c[3];
 };
+
+#define A(...) .has[0] = true, .c[0] = {__VA_ARGS__}
+#define B(...) .has[1] = true, .c[1] = {__VA_ARGS__}
+#define C(...) .has[2] = true, .c[2] = {__VA_ARGS__}
 
 static const struct state states[N_STEPS + 1] = {
         {},
-        {.has_a = true},
-        {.has_a = true, .a = {1, 3000, 0}},
-        {.has_a = true, .a = {1, 3000, 40}, .records = 40},
-        {.has_a = true, .a = {2, 3005, 40}, .records = 40},
-        {.has_a = true, .a = {2, 3005, 40}, .has_b = true, .b = {1, 3000, 40}, .records = 40},
-        {.has_a = true, .has_b = true, .b = {1, 3000, 40}, .records = 40},
-        {.has_a = true, .has_b = true, .b = {2, 3070, 40}, .records = 40},
-        {.has_b = true, .b = {2, 3070, 40}, .records = 40},
+        {A(0, 0, 0, 0, false)},
+        {A(1, 3000, 0, 0, false)},
+        {A(1, 3000, 40, 0, false), .records = 40, .meter = 5},
+        {A(1, 3000, 40, 1000, false), .records = 40, .meter = 5},
+        {A(2, 3005, 40, 1000, false), .records = 40, .meter = 5},
+        {A(2, 3005, 40, 1000, false), B(1, 2000, 40, 0, false), .records = 40, .meter = 5},
+        {A(1, 100, 4, 100, false), B(1, 2000, 40, 0, false), .records = 40, .meter = 5},
+        {A(1, 100, 4, 100, false), B(2, 2070, 40, 0, false), .records = 40, .meter = 5},
+        {A(1, 100, 4, 100, false), B(2, 2070, 40, 0, false), .records = 40, .meter = 5},
+        {A(1, 100, 4, 100, false), B(2, 2070, 30, 0, false), .records = 30, .meter = 5},
+        {A(1, 100, 4, 100, false), B(2, 2070, 30, 0, false), C(2, 1500, 0, 0, true), .records = 30,
+                .meter = 5},
+        {A(1, 100, 4, 100, false), B(2, 2070, 30, 0, false), C(2, 1500, 0, 0, false), .records = 30,
+                .meter = 5},
+        {A(1, 100, 4, 100, false), B(2, 2070, 30, 0, false), C(2, 1500, 0, 0, false), .records = 30,
+                .meter = 9},
+        {A(1, 100, 4, 100, false), B(2, 2070, 5, 0, false), C(2, 1500, 0, 0, false), .records = 5,
+                .meter = 9},
+        {B(2, 2070, 5, 0, false), C(2, 1500, 0, 0, false), .records = 5, .meter = 9},
+        {C(2, 1500, 0, 0, false), .meter = 9},
 };
 
 static bool read_extent(struct store *s, uint64_t id, struct extent *ret) {
@@ -72,13 +173,14 @@ static bool read_extent(struct store *s, uint64_t id, struct extent *ret) {
         assert_int_equal(r, 0);
         fixture_verify(s, id, c.n_turns, c.n_tokens);
         assert_int_equal(store_links(s, id, &links, &e), 0);
-        *ret = (struct extent){c.n_turns, c.n_tokens, links.n};
+        *ret = (struct extent){c.n_turns, c.n_tokens, links.n, c.n_published, c.private_memory};
         store_gone_deinit(&links);
         return true;
 }
 
 static bool same_extent(const struct extent *x, const struct extent *y) {
-        return x->turns == y->turns && x->tokens == y->tokens && x->links == y->links;
+        return x->turns == y->turns && x->tokens == y->tokens && x->links == y->links &&
+               x->published == y->published && x->private == y->private;
 }
 
 /* The register holds exactly what it should after @done steps. */
@@ -88,13 +190,16 @@ static bool state_is(struct store *s, unsigned done) {
         struct state is = {};
         struct err e;
 
-        is.has_a = read_extent(s, 1, &is.a);
-        is.has_b = read_extent(s, 2, &is.b);
+        for (int i = 0; i < 3; i++) {
+                is.has[i] = read_extent(s, (uint64_t)i + 1, &is.c[i]);
+                if (is.has[i] != want->has[i] || !same_extent(&is.c[i], &want->c[i]))
+                        return false;
+        }
         assert_int_equal(store_records(s, &all, &e), 0);
         is.records = all.n;
         store_gone_deinit(&all);
-        return is.has_a == want->has_a && is.has_b == want->has_b && is.records == want->records &&
-               same_extent(&is.a, &want->a) && same_extent(&is.b, &want->b);
+        assert_int_equal(store_meter_get(s, "written", &is.meter, &e), 0);
+        return is.records == want->records && is.meter == want->meter;
 }
 
 static void expect_state(struct store *s, unsigned done) {
@@ -145,7 +250,9 @@ static unsigned run_history(const char *path, bool retry) {
         return done;
 }
 
-static void each_operation_fails(struct fixture *f, bool full) {
+/* Each operation of a kind fails once; there are more than @least. */
+static void each_operation_fails(struct fixture *f, unsigned kinds, bool full, long least) {
+        fault_vfs_kinds(kinds);
         for (long n = 0;; n++) {
                 unsigned done;
 
@@ -155,45 +262,86 @@ static void each_operation_fails(struct fixture *f, bool full) {
                 done = run_history(f->path, true);
                 assert_int_equal(done, N_STEPS);
                 if (!fault_vfs_hit()) {
-                        assert_true(n > 30);
+                        assert_true(n > least);
                         break;
                 }
                 fault_vfs_arm(-1, false, false);
                 fixture_open(f);
                 expect_state(f->s, N_STEPS);
+                fixture_expect_sound(f);
                 f->s = store_free(f->s);
         }
         fault_vfs_arm(-1, false, false);
+        fault_vfs_kinds(FAULT_VFS_CHANGES);
         fault_vfs_clear();
 }
 
 static void test_io_errors(void **state) {
-        each_operation_fails(*state, false);
+        each_operation_fails(*state, FAULT_VFS_CHANGES, false, 60);
 }
 
 static void test_disk_full(void **state) {
-        each_operation_fails(*state, true);
+        each_operation_fails(*state, FAULT_VFS_CHANGES, true, 60);
 }
 
-static void test_disk_stays_full(void **state) {
-        struct fixture *f = *state;
+static void test_open_errors(void **state) {
+        each_operation_fails(*state, FAULT_VFS_OPEN, false, 5);
+}
+
+static void test_lock_errors(void **state) {
+        each_operation_fails(*state, FAULT_VFS_LOCK, false, 5);
+}
+
+static void test_shm_errors(void **state) {
+        each_operation_fails(*state, FAULT_VFS_SHM, false, 30);
+}
+
+static void test_read_errors(void **state) {
+        each_operation_fails(*state, FAULT_VFS_READ, false, 30);
+}
+
+/* No write comes through any more: every step that changes something says so, what is there can be
+ * read, and when the disk takes writes again all goes on. */
+static void disk_stays_bad(struct fixture *f, bool full, int sys) {
         struct store_conv c;
 
         fixture_open(f);
-        for (unsigned i = 0; i < 4; i++)
+        for (unsigned i = 0; i < N_STEPS; i++) {
+                fault_vfs_errno(sys);
+                fault_vfs_arm(0, full, true);
+                for (unsigned k = 0; k < 2; k++) {
+                        int r = run_step(f->s, i, &f->e);
+
+                        if (i == 8) {
+                                assert_int_equal(r, 0);
+                                continue;
+                        }
+                        assert_int_equal(r, -ERR_SYS);
+                        assert_int_equal(f->e.sys, sys);
+                        assert_non_null(strstr(f->e.msg, strerror(sys)));
+                        if (states[i].has[0])
+                                assert_int_equal(store_conv_get(f->s, 1, 1, NULL, &c, &f->e), 0);
+                        expect_state(f->s, i);
+                        fixture_expect_sound(f);
+                }
+                fault_vfs_arm(-1, false, false);
                 assert_int_equal(run_step(f->s, i, &f->e), 0);
-        fault_vfs_arm(0, true, true);
-        for (unsigned i = 0; i < 3; i++) {
-                assert_int_equal(run_step(f->s, 4, &f->e), -ERR_SYS);
-                assert_int_equal(f->e.sys, 28);
-                assert_int_equal(store_conv_get(f->s, 1, 1, NULL, &c, &f->e), 0);
-                expect_state(f->s, 4);
+                expect_state(f->s, i + 1);
         }
-        fault_vfs_arm(-1, false, false);
-        for (unsigned i = 4; i < N_STEPS; i++)
-                assert_int_equal(run_step(f->s, i, &f->e), 0);
-        expect_state(f->s, N_STEPS);
+        fault_vfs_errno(0);
         fault_vfs_clear();
+}
+
+static void test_disk_stays_full(void **state) {
+        disk_stays_bad(*state, true, ENOSPC);
+}
+
+static void test_disk_becomes_readonly(void **state) {
+        disk_stays_bad(*state, false, EROFS);
+}
+
+static void test_disk_goes_away(void **state) {
+        disk_stays_bad(*state, false, EIO);
 }
 
 /* The machine stops at each operation; what the last sync had not covered is lost, some or all. */
@@ -213,11 +361,12 @@ static void power_cuts(struct fixture *f, unsigned keep) {
                         break;
                 fixture_open(f);
                 /* What was acknowledged is there. A commit that failed may have come through whole
-                 * (lib/store/store.c, 2), never in part. */
+                 * (lib/store/store.c, 9), never in part. */
                 if (done < N_STEPS && state_is(f->s, done + 1))
                         done++;
                 else
                         expect_state(f->s, done);
+                fixture_expect_sound(f);
                 for (; done < N_STEPS; done++)
                         assert_int_equal(run_step(f->s, done, &f->e), 0);
                 expect_state(f->s, N_STEPS);
@@ -238,7 +387,13 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test_closed(test_io_errors),
                 store_test_closed(test_disk_full),
+                store_test_closed(test_open_errors),
+                store_test_closed(test_lock_errors),
+                store_test_closed(test_shm_errors),
+                store_test_closed(test_read_errors),
                 store_test_closed(test_disk_stays_full),
+                store_test_closed(test_disk_becomes_readonly),
+                store_test_closed(test_disk_goes_away),
                 store_test_closed(test_power_cut_loses_all_unsynced),
                 store_test_closed(test_power_cut_keeps_some),
         };

@@ -3,6 +3,7 @@
 #include "util/test.h"
 #include <errno.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 void peer_init(struct peer *p, int fd) {
         *p = (struct peer){.fd = fd, .in = PROTO_DECODER_INIT(PROTO_MAX_REQUEST)};
@@ -23,7 +24,7 @@ struct proto_message *peer_next(struct peer *p) {
                 struct err e;
                 size_t size;
                 ssize_t n;
-                int r;
+                int r, fd = -1;
 
                 r = proto_decoder_next(&p->in, &data, &size, &e);
                 assert_true(r >= 0);
@@ -32,12 +33,18 @@ struct proto_message *peer_next(struct peer *p) {
                         return m;
                 }
                 do {
-                        n = recv(p->fd, chunk, sizeof(chunk), 0);
+                        n = proto_recv(p->fd, chunk, sizeof(chunk), 0, NULL, &fd);
                 } while (n < 0 && errno == EINTR);
                 if (n <= 0)
                         return NULL;
                 assert_int_equal(proto_decoder_push(&p->in, chunk, (size_t)n, &e), 0);
+                if (fd >= 0)
+                        assert_int_equal(proto_decoder_push_fd(&p->in, fd, (size_t)n, &e), 0);
         }
+}
+
+int peer_take_fd(struct peer *p) {
+        return proto_decoder_take_fd(&p->in);
 }
 
 uint64_t peer_expect(struct peer *p, Confab__V1__Request__VerbCase verb) {
@@ -125,6 +132,54 @@ void peer_send_conversation(struct peer *p, uint64_t id, uint64_t conversation, 
         peer_send(p, &event);
 }
 
+void peer_send_turns(
+        struct peer *p, uint64_t id, uint64_t revision, const Confab__V1__Role *roles, size_t n) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_CONVERSATION);
+        Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT;
+        Confab__V1__Turn turns[8], *pointers[8];
+
+        assert_true(n <= 8);
+        for (size_t i = 0; i < n; i++) {
+                confab__v1__turn__init(&turns[i]);
+                turns[i].has_role = turns[i].has_start = turns[i].has_end = true;
+                turns[i].role = roles[i];
+                turns[i].start = (uint32_t)i * 10;
+                turns[i].end = (uint32_t)i * 10 + 10;
+                pointers[i] = &turns[i];
+        }
+        c.has_id = c.has_revision = true;
+        c.id = 3;
+        c.revision = revision;
+        c.turn_list = pointers;
+        c.n_turn_list = n;
+        event.conversation = &c;
+        peer_send(p, &event);
+}
+
+void peer_send_exported(struct peer *p, uint64_t id, int fd, uint64_t size) {
+        Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_EXPORTED);
+        Confab__V1__Exported exported = CONFAB__V1__EXPORTED__INIT;
+        struct proto_fds fds = {0};
+        struct buf out = BUF_NULL;
+        size_t sent = 0;
+
+        exported.has_size = exported.has_n_memory_tokens = true;
+        exported.size = size;
+        exported.n_memory_tokens = 96;
+        event.exported = &exported;
+        assert_int_equal(proto_append_frame(&out, &event.base, PROTO_MAX_EVENT, NULL), 0);
+        if (fd >= 0)
+                assert_int_equal(proto_fds_add(&fds, dup(fd), 0, out.size, NULL), 0);
+        while (sent < out.size) {
+                ssize_t n = proto_send(
+                        p->fd, out.data + sent, out.size - sent, sent, MSG_NOSIGNAL, &fds);
+
+                assert_true(n > 0);
+                sent += (size_t)n;
+        }
+        buf_deinit(&out);
+}
+
 void peer_send_accepted(struct peer *p, uint64_t id) {
         Confab__V1__Event event = event_for(id, CONFAB__V1__EVENT__KIND_ACCEPTED);
         Confab__V1__Accepted a = CONFAB__V1__ACCEPTED__INIT;
@@ -135,7 +190,10 @@ void peer_send_accepted(struct peer *p, uint64_t id) {
         a.revision = 5;
         a.n_prompt = 130;
         a.n_ram = 96;
-        a.n_disk = 24;
+        a.n_disk = 16;
+        a.has_n_shared = a.has_differs_why = true;
+        a.n_shared = 8;
+        a.differs_why = CONFAB__V1__DIFFERS__DIFFERS_TOKEN;
         a.n_computed = 10;
         a.differs_at = 120;
         event.accepted = &a;

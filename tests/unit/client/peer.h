@@ -8,6 +8,10 @@ struct peer {
         int fd;
         struct proto_decoder in;
 };
+/* The descriptor that came with the last request, or -1. */
+int peer_take_fd(struct peer *p);
+/* An Exported event with @fd (not taken over; -1: without one). */
+void peer_send_exported(struct peer *p, uint64_t id, int fd, uint64_t size);
 
 void peer_init(struct peer *p, int fd);
 void peer_deinit(struct peer *p);
@@ -26,6 +30,9 @@ void peer_send_error(
         struct peer *p, uint64_t id, const char *code, const char *message, bool retry);
 void peer_send_empty(struct peer *p, uint64_t id);
 void peer_send_conversation(struct peer *p, uint64_t id, uint64_t conversation, const char *name);
+/* One with turns of these roles, each of 10 tokens, at @revision. */
+void peer_send_turns(
+        struct peer *p, uint64_t id, uint64_t revision, const Confab__V1__Role *roles, size_t n);
 void peer_send_accepted(struct peer *p, uint64_t id);
 void peer_send_progress(struct peer *p, uint64_t id, uint32_t done, uint32_t total);
 void peer_send_delta(struct peer *p, uint64_t id, const char *text);

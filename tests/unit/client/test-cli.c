@@ -1,142 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The confab program, run as people run it, against a daemon that this test plays. */
-#include "peer.h"
-#include "base/util.h"
-#include "util/test.h"
-#include <errno.h>
-#include <fcntl.h>
+#include "cli-fixture.h"
 #include <poll.h>
 #include <pty.h>
-#include <signal.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-
-static const char *program; /* argv[1] */
-
-/* A socket in a folder of its own, and one run of the program. */
-struct fixture {
-        char dir[64], path[96];
-        int listen_fd, in, out, err; /* our ends */
-        pid_t pid;
-        struct peer peer;
-        char *text; /* standard output so far */
-        size_t text_size;
-};
-
-static void setup(struct fixture *f) {
-        struct sockaddr_un addr = {.sun_family = AF_UNIX};
-
-        *f = (struct fixture){.in = -1, .out = -1, .err = -1, .peer.fd = -1};
-        strcpy(f->dir, "/tmp/confab-test-XXXXXX");
-        assert_non_null(mkdtemp(f->dir));
-        snprintf(f->path, sizeof(f->path), "%s/s", f->dir);
-        strcpy(addr.sun_path, f->path);
-        f->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(bind(f->listen_fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
-        assert_int_equal(listen(f->listen_fd, 5), 0);
-        alarm(60); /* a hang is a failure */
-}
-
-static void teardown(struct fixture *f) {
-        if (f->peer.fd >= 0)
-                peer_deinit(&f->peer);
-        close(f->listen_fd);
-        unlink(f->path);
-        rmdir(f->dir);
-        free(f->text);
-}
-
-static void child(struct fixture *f, const char *const *args, int in, int out, int err) {
-        const char *argv[32] = {program};
-
-        for (size_t i = 0; args[i]; i++)
-                argv[i + 1] = args[i];
-        dup2(in, 0);
-        dup2(out, 1);
-        dup2(err, 2);
-        setenv("CONFAB_SOCKET", f->path, 1);
-        setenv("LC_ALL", "C.UTF-8", 1);
-        execv(program, proto_borrow(argv));
-        _exit(99);
-}
-
-static void start(struct fixture *f, const char *const *args) {
-        int in[2], out[2], err[2];
-
-        assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
-        f->pid = fork();
-        assert_true(f->pid >= 0);
-        if (f->pid == 0)
-                child(f, args, in[0], out[1], err[1]);
-        close(in[0]);
-        close(out[1]);
-        close(err[1]);
-        f->in = in[1];
-        f->out = out[0];
-        f->err = err[0];
-}
-#define START(f, ...) start((f), (const char *const[]){__VA_ARGS__, NULL})
-
-static void give_input(struct fixture *f, const char *text) {
-        assert_int_equal(write(f->in, text, strlen(text)), strlen(text));
-}
-
-static void end_input(struct fixture *f) {
-        close(f->in);
-        f->in = -1;
-}
-
-static void greet(struct fixture *f) {
-        if (f->peer.fd >= 0)
-                peer_deinit(&f->peer);
-        peer_init(&f->peer, accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC));
-        assert_true(f->peer.fd >= 0);
-        peer_hello(&f->peer);
-}
-
-static uint64_t expect(struct fixture *f, Confab__V1__Request__VerbCase verb) {
-        return peer_expect(&f->peer, verb);
-}
-
-static char *read_all(int fd) {
-        struct buf b = BUF_NULL;
-        char chunk[4096];
-        ssize_t n;
-
-        while ((n = read(fd, chunk, sizeof(chunk))) > 0)
-                assert_int_equal(buf_append(&b, chunk, (size_t)n), 0);
-        close(fd);
-        return buf_take(&b, NULL);
-}
-
-/* The program ends with @status, having printed exactly @out, and on standard error something with
- * @err in it, or nothing if NULL. */
-static void finish(struct fixture *f, int status, const char *out, const char *err) {
-        _cleanup_(freep) char *got_err = NULL;
-        int w;
-
-        if (f->in >= 0)
-                end_input(f);
-        free(f->text);
-        f->text = read_all(f->out);
-        got_err = read_all(f->err);
-        assert_int_equal(waitpid(f->pid, &w, 0), f->pid);
-        assert_true(WIFEXITED(w));
-        if (WEXITSTATUS(w) != status)
-                print_message("%s", got_err);
-        assert_int_equal(WEXITSTATUS(w), status);
-        if (out)
-                assert_string_equal(f->text, out);
-        if (!err)
-                assert_string_equal(got_err, "");
-        else
-                assert_non_null(strstr(got_err, err));
-}
-
-#define REQ(name) CONFAB__V1__REQUEST__VERB_##name
 
 /* ---- usage ---- */
 
@@ -166,7 +33,7 @@ static void test_usage(void **state) {
         USAGE(&f, "TOKEN=BIAS", "say", "a", "b", "--logit-bias", "5");
         USAGE(&f, "TOKEN=BIAS", "say", "a", "b", "--logit-bias", "-5=1");
         USAGE(&f, "without a text", "say", "a", "b", "--no-input");
-        USAGE(&f, "--turns is needed", "rewind", "a");
+        USAGE(&f, "one of --turns", "rewind", "a");
         USAGE(&f, "is empty", "show", "");
         USAGE(&f, "no conversation number", "show", "#0");
         USAGE(&f, "no conversation number", "show", "99999999999999999999");
@@ -335,13 +202,15 @@ static void test_say_json(void **state) {
         peer_send_done(&f.peer, id, CONFAB__V1__FINISH_REASON__FINISH_STOP_STRING);
         finish(&f, 0,
                 "{\"event\":\"accepted\",\"conversation\":3,\"revision\":5,\"n_prompt\":130,"
-                "\"n_ram\":96,\"n_disk\":24,\"n_computed\":10,\"differs_at\":120}\n"
+                "\"n_ram\":96,\"n_disk\":16,\"n_shared\":8,\"n_computed\":10,\"differs_at\":120,"
+                "\"differs_why\":\"token\"}\n"
                 "{\"event\":\"progress\",\"done\":1,\"total\":2}\n"
                 "{\"event\":\"delta\",\"text\":\"\\\"\xc3\xa9\\n\",\"tokens\":[{\"token\":5,"
                 "\"logprob\":-0.1,\"top\":[{\"token\":6,\"logprob\":-0.33333334,"
                 "\"text\":\"\xef\xbf\xbd\",\"hex\":\"ff\"}]}]}\n"
                 "{\"event\":\"done\",\"finish\":\"stop_string\",\"revision\":6,\"n_prompt\":0,"
-                "\"n_generated\":7,\"n_ram\":0,\"n_disk\":0,\"n_computed\":0,\"queued_usec\":0,"
+                "\"n_generated\":7,\"n_ram\":0,\"n_disk\":0,\"n_shared\":0,\"n_computed\":0,"
+                "\"differs_at\":0,\"differs_why\":\"none\",\"queued_usec\":0,"
                 "\"restore_usec\":0,\"prefill_usec\":0,\"decode_usec\":0,"
                 "\"seed\":18446744073709551615}\n",
                 NULL);
@@ -534,7 +403,8 @@ static void test_conversations(void **state) {
         CONVERSATION(EVICT,
                 "{\"id\":3,\"name\":\"alice\",\"uid\":0,\"parent\":0,\"fork_pos\":0,"
                 "\"revision\":5,\"n_tokens\":120,\"n_turns\":4,\"residency\":\"spilled\","
-                "\"busy\":false,\"generating\":false,\"ram_bytes\":0,\"disk_bytes\":2202010,"
+                "\"busy\":false,\"generating\":false,\"n_published\":0,\"private_memory\":false,"
+                "\"ram_bytes\":0,\"disk_bytes\":2202010,"
                 "\"created_usec\":0,\"updated_usec\":0,\"sampling\":{}}\n",
                 "evict", "alice", "--json");
 }

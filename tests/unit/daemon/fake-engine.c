@@ -2,13 +2,17 @@
 #include "fake-engine.h"
 #include "base/queue.h"
 #include "base/util.h"
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct engine {
         struct queue *events;
 };
 
 #define MAX_EVENTS 100000
+#define FAKE_AUTO (1ull << 30)
 
 struct fake_engine fake;
 static struct engine *the_engine;
@@ -31,6 +35,9 @@ void fake_answer(enum engine_verb verb, bool at_once) {
 }
 
 void fake_reset(void) {
+        for (size_t i = 0; i < fake.n; i++)
+                if (fake.requests[i].fd >= 0)
+                        close(fake.requests[i].fd);
         free(fake.requests);
         fake = (struct fake_engine){};
         memset(answers, 0, sizeof(answers));
@@ -70,6 +77,8 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
                 return r;
         }
         fake.options = *o;
+        fake.pool_size = o->pool_size ? o->pool_size : FAKE_AUTO;
+        fake.pool_auto = FAKE_AUTO;
         snprintf(fake.model, sizeof(fake.model), "%s", o->model_path);
         snprintf(fake.state_dir, sizeof(fake.state_dir), "%s", o->state_dir);
         *ret = the_engine = en;
@@ -104,7 +113,9 @@ static int remember(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_NOMEM, "no memory for a request");
         fake.requests = q;
         q = &fake.requests[fake.n++];
-        *q = (struct fake_request){.r = *r};
+        *q = (struct fake_request){.r = *r, .fd = -1};
+        if (r->verb == ENGINE_IMPORT)
+                q->fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
         copy_text(q->conv_name, sizeof(q->conv_name), r->conv_name);
         copy_text(q->name, sizeof(q->name), r->name);
         copy_text(q->system, sizeof(q->system), r->system);
@@ -137,6 +148,9 @@ static void answer(const struct engine_request *r) {
         case ENGINE_STATS:
                 ev.kind = ENGINE_STATS_RESULT;
                 break;
+        case ENGINE_EXPORT:
+                fake_emit_exported(r->handle, "export");
+                return;
         case ENGINE_CONTINUE:
                 ev.kind = ENGINE_DONE;
                 break;
@@ -187,6 +201,19 @@ struct engine_event *engine_next_event(struct engine *en) {
         return queue_pop(en->events);
 }
 
+void engine_set_pool_size(struct engine *en, uint64_t bytes) {
+        fake.pool_size = bytes;
+        fake.n_resizes++;
+}
+
+uint64_t engine_pool_size(struct engine *en) {
+        return fake.pool_size;
+}
+
+uint64_t engine_pool_auto(struct engine *en) {
+        return fake.pool_auto;
+}
+
 uint64_t engine_heartbeat(struct engine *en) {
         return fake.heartbeat;
 }
@@ -224,8 +251,11 @@ void fake_emit(const struct engine_event *from) {
         struct fake_request *q = find(from->handle);
 
         /* Under fault injection an event may be lost: the test must not rely on it. */
-        if (!ev)
+        if (!ev) {
+                if (from->kind == ENGINE_EXPORTED)
+                        close(from->exported.fd);
                 return;
+        }
         *ev = *from;
         if (q && ev->final)
                 q->over = true;
@@ -291,6 +321,10 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);
                 break;
+        case ENGINE_EXPORTED:
+                if (ev->exported.fd >= 0)
+                        close(ev->exported.fd);
+                break;
         default:
                 break;
         }
@@ -312,6 +346,27 @@ void fake_emit_error(uint64_t handle, enum err_code code, const char *message) {
 
         err_set(&ev.err, code, "%s", message);
         fake_emit(&ev);
+}
+
+void fake_emit_exported(uint64_t handle, const char *text) {
+        struct engine_event ev = {.handle = handle, .kind = ENGINE_EXPORTED, .final = true};
+        size_t n = strlen(text);
+
+        ev.exported.fd = memfd_create("fake", MFD_CLOEXEC);
+        ev.exported.size = n;
+        ev.exported.n_memory_tokens = 64;
+        if (ev.exported.fd >= 0 && pwrite(ev.exported.fd, text, n, 0) == (ssize_t)n)
+                fake_emit(&ev);
+}
+
+void fake_emit_used(uint64_t handle, uint64_t used) {
+        struct engine_stat stats[] = {{"budget", fake.pool_size}, {"ledger_used", used},
+                {"pool_blocks", used >> 20}, {"block_bytes", 1 << 20}};
+
+        fake_emit(&(struct engine_event){.handle = handle,
+                .kind = ENGINE_STATS_RESULT,
+                .final = true,
+                .stats = {.stats = stats, .n = ARRAY_SIZE(stats)}});
 }
 
 void fake_emit_done(uint64_t handle) {

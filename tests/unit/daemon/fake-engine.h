@@ -11,6 +11,7 @@ struct fake_request {
         char conv_name[160], name[160], system[256], stops[ENGINE_MAX_STOPS][64];
         char text[1024]; /* cut */
         int32_t tokens[64];
+        int fd; /* import: a duplicate, or -1; closed by fake_reset() */
         bool cancelled, paused, over;
         unsigned n_pauses;
 };
@@ -23,6 +24,8 @@ struct fake_engine {
         size_t n;
         bool stopping;
         uint64_t heartbeat;
+        uint64_t pool_size, pool_auto; /* what is in force, and what auto would give */
+        unsigned n_resizes;
 };
 extern struct fake_engine fake;
 
@@ -39,5 +42,9 @@ void fake_emit(const struct engine_event *ev);
 void fake_emit_delta(uint64_t handle, const char *text, int32_t token);
 void fake_emit_error(uint64_t handle, enum err_code code, const char *message);
 void fake_emit_done(uint64_t handle);
+/* An export of @text. */
+void fake_emit_exported(uint64_t handle, const char *text);
+/* Stats with this much in use. */
+void fake_emit_used(uint64_t handle, uint64_t used);
 /* Everything forgotten. */
 void fake_reset(void);

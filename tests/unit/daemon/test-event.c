@@ -26,12 +26,17 @@ static void test_generation(void **state) {
                         .n_prompt = 60,
                         .n_ram = 32,
                         .n_disk = 16,
-                        .n_computed = 12}});
+                        .n_shared = 8,
+                        .n_computed = 4,
+                        .differs_at = 56,
+                        .differs_why = ENGINE_DIFFERS_PRIVATE}});
         m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_ACCEPTED);
         assert_int_equal(m->event->accepted->conversation, 7);
         assert_int_equal(m->event->accepted->n_prompt, 60);
-        assert_int_equal(m->event->accepted->differs_at, 48);
-        assert_int_equal(m->event->accepted->n_computed, 12);
+        assert_int_equal(m->event->accepted->differs_at, 56);
+        assert_int_equal(m->event->accepted->differs_why, CONFAB__V1__DIFFERS__DIFFERS_PRIVATE);
+        assert_int_equal(m->event->accepted->n_shared, 8);
+        assert_int_equal(m->event->accepted->n_computed, 4);
         proto_message_free(m);
         fake_emit(&(struct engine_event){
                 .handle = h, .kind = ENGINE_PROGRESS, .progress = {.done = 5, .total = 12}});

@@ -28,7 +28,7 @@ static void test_options_reach_the_engine(void **state) {
         assert_string_equal(fake.model, "none.gguf");
         assert_string_equal(fake.state_dir, f->dir);
         assert_int_equal(fake.options.pool_size, 123456789);
-        assert_true(fake.options.kv_f32);
+        assert_int_equal(fake.options.kv_type, ENGINE_KV_F32);
         assert_int_equal(fake.options.max_isa, 1);
         assert_int_equal(fake.options.context, 99);
         assert_int_equal(fake.options.max_requests_per_uid, 64);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/internal.h"
 #include "util/shared.h"
 #include "util/test.h"
 
@@ -34,20 +35,14 @@ struct engine_options erig_options(uint64_t pool_size) {
 }
 
 uint64_t erig_pool(uint32_t n) {
-        static uint64_t slot;
+        struct engine_options o = erig_options(256 << 20);
         struct erig r;
-        uint64_t blocks;
+        uint64_t budget;
 
-        if (slot == 0) {
-                struct engine_options o = erig_options(256 << 20);
-
-                erig_open(&r, &o);
-                slot = (erig_stat(&r, "block_bytes") + 4095) & ~(uint64_t)4095;
-                erig_close(&r);
-        }
-        blocks = n * slot;
-        /* The shares for requests and bookkeeping: a sixteenth each, at least 256 KiB. */
-        return blocks + (512 << 10) <= 4 << 20 ? blocks + (512 << 10) : blocks / 7 * 8 + slot / 2;
+        erig_open(&r, &o);
+        budget = budget_of_blocks(r.en, n);
+        erig_close(&r);
+        return budget;
 }
 
 void erig_start(struct erig *r) {
@@ -70,6 +65,11 @@ void erig_open(struct erig *r, const struct engine_options *o) {
 
 void answer_reset(struct answer *a) {
         free(a->history);
+        for (uint32_t i = 0; i < a->n_turns; i++)
+                free(a->turns[i].text);
+        free(a->turns);
+        if (a->fd > 0)
+                close(a->fd);
         memset(a, 0, sizeof(*a));
 }
 
@@ -98,7 +98,11 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->n_prompt = ev->accepted.n_prompt;
                 a->n_ram = ev->accepted.n_ram;
                 a->n_disk = ev->accepted.n_disk;
+                a->n_shared = ev->accepted.n_shared;
                 a->n_computed = ev->accepted.n_computed;
+                a->differs_at = ev->accepted.differs_at;
+                a->differs_why = ev->accepted.differs_why;
+                assert_int_equal(a->n_prompt, a->n_ram + a->n_disk + a->n_shared + a->n_computed);
                 break;
         case ENGINE_DELTA:
                 take_delta(a, ev);
@@ -110,10 +114,18 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 break;
         case ENGINE_CONV:
                 a->conv = ev->conv;
+                snprintf(a->name, sizeof(a->name), "%s", ev->conv.name);
+                a->turns = TAKE_PTR(ev->conv.turns);
+                a->n_turns = a->turns ? ev->conv.n_turns : 0;
                 a->conv.name = NULL;
                 a->conv.turns = NULL;
                 a->conv.tokens = NULL;
                 a->history = TAKE_PTR(ev->conv.tokens);
+                break;
+        case ENGINE_EXPORTED:
+                a->fd = TAKE_FD(ev->exported.fd);
+                a->size = ev->exported.size;
+                a->n_memory = ev->exported.n_memory_tokens;
                 break;
         default:
                 break;
@@ -215,11 +227,24 @@ enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct 
         return kind;
 }
 
-uint64_t erig_stat(struct erig *r, const char *name) {
+static void take_stats(
+        const struct engine_event *ev, const char *const *names, uint64_t *values, size_t n) {
+        assert_int_equal(ev->kind, ENGINE_STATS_RESULT);
+        for (size_t k = 0; k < n; k++) {
+                size_t i = 0;
+
+                while (i < ev->stats.n && strcmp(ev->stats.stats[i].name, names[k]) != 0)
+                        i++;
+                if (i == ev->stats.n)
+                        fail_msg("no figure is called %s", names[k]);
+                values[k] = ev->stats.stats[i].value;
+        }
+}
+
+void erig_stats(struct erig *r, const char *const *names, uint64_t *values, size_t n) {
         struct engine_request q = {.verb = ENGINE_STATS, .handle = r->next++};
         struct pollfd p = {.fd = engine_fd(r->en), .events = POLLIN};
-        uint64_t value = 0;
-        bool found = false, done = false;
+        bool done = false;
 
         assert_int_equal(engine_submit(r->en, &q, NULL), 0);
         while (!done) {
@@ -233,16 +258,16 @@ uint64_t erig_stat(struct erig *r, const char *name) {
                         dispatch(r, ev);
                         continue;
                 }
-                assert_int_equal(ev->kind, ENGINE_STATS_RESULT);
-                for (size_t i = 0; i < ev->stats.n; i++)
-                        if (strcmp(ev->stats.stats[i].name, name) == 0) {
-                                value = ev->stats.stats[i].value;
-                                found = true;
-                        }
+                take_stats(ev, names, values, n);
                 done = true;
                 engine_event_free(ev);
         }
-        assert_true(found);
+}
+
+uint64_t erig_stat(struct erig *r, const char *name) {
+        uint64_t value;
+
+        erig_stats(r, &name, &value, 1);
         return value;
 }
 
@@ -296,7 +321,10 @@ void erig_say(
 
 enum engine_event_kind erig_simple(
         struct erig *r, enum engine_verb verb, uint64_t conv, struct answer *a) {
-        struct engine_request q = {.verb = verb, .conv_id = conv, .at_turn = ENGINE_UNSET};
+        struct engine_request q = {.verb = verb,
+                .conv_id = conv,
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET};
 
         return erig_do(r, &q, a);
 }

@@ -20,8 +20,11 @@ struct answer {
         bool refused;                /* by engine_submit(); err tells why */
         enum engine_event_kind kind; /* of the final event */
         struct err err;
-        struct engine_conv conv; /* CONV; turns and tokens are not kept */
-        uint32_t n_prompt, n_ram, n_disk, n_computed, n_generated;
+        struct engine_conv conv; /* CONV; without name, turns and tokens */
+        char name[ENGINE_NAME_MAX + 1];
+        uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed, n_generated;
+        uint32_t differs_at;
+        enum engine_differs differs_why;
         bool accepted;
         enum engine_finish finish;
         uint64_t revision;
@@ -31,6 +34,11 @@ struct answer {
         float logprobs[2048];
         size_t n_deltas;
         int32_t *history; /* GET with want_tokens: [conv.n_tokens], owned, see answer_reset() */
+        struct engine_turn *turns; /* GET with want_turns: [n_turns], owned too */
+        uint32_t n_turns;
+        int fd; /* EXPORTED: owned, 0 if none */
+        uint64_t size;
+        uint32_t n_memory;
 };
 void answer_reset(struct answer *a);
 
@@ -77,6 +85,8 @@ enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct 
 /* Several at the same time. */
 void erig_do_all(struct erig *r, struct engine_request *q, struct answer *a, size_t n);
 uint64_t erig_stat(struct erig *r, const char *name);
+/* Several, of one moment. */
+void erig_stats(struct erig *r, const char *const *names, uint64_t *values, size_t n);
 /* The ledger is within its budget, and always was. */
 void erig_check_budget(struct erig *r);
 /* Nothing is left of the memory of conversations: to be called after the last was closed. */

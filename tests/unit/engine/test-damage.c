@@ -166,7 +166,8 @@ static void test_damage(void **state) {
 /* The parent's file is damaged under a fork: both go on. */
 static void test_damage_under_fork(void **state) {
         struct engine_options o = erig_options(64 << 20);
-        struct engine_request q = {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET};
+        struct engine_request q = {
+                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
         struct erig r;
         uint64_t c, d;
 
@@ -234,7 +235,7 @@ static void test_other_fingerprint(void **state) {
 
         erig_need_model();
         for (int first = 0; first < 2; first++) {
-                o.kv_f32 = first;
+                o.kv_type = first ? ENGINE_KV_F32 : ENGINE_KV_F16;
                 erig_open(&r, &o);
                 c = erig_new(&r, NULL, NULL);
                 d = erig_new(&r, NULL, NULL);
@@ -242,7 +243,7 @@ static void test_other_fingerprint(void **state) {
                 say_and_replay(&r, d, LONG_TEXT);
                 for (int life = 0; life < 3; life++) {
                         erig_stop(&r, true);
-                        r.o.kv_f32 = !r.o.kv_f32;
+                        r.o.kv_type = r.o.kv_type == ENGINE_KV_F16 ? ENGINE_KV_F32 : ENGINE_KV_F16;
                         erig_start(&r);
                         say_and_replay(&r, c, "What does Ada like?");
                         /* None of the other's memory was taken. */
@@ -482,7 +483,8 @@ static void test_disk_limit(void **state) {
                         erig_say(&r, c[k], "What does Ada like?", 12, &A);
                         answer_same(&A, &expected[1]);
                 }
-                assert_true(erig_stat(&r, "spill_refused") > 0);
+                /* They are alike, and on disk once: that may fit the larger ones. */
+                assert_true(i > 0 || erig_stat(&r, "spill_refused") > 0);
                 assert_true(erig_stat(&r, "spill_disk_bytes") <= limits[i]);
                 erig_restart(&r, true);
                 for (int k = 0; k < N_CONVS; k++) {

@@ -126,7 +126,8 @@ static void test_conversation_quota(void **state) {
                 for (int i = 0; i < N; i++)
                         q[i] = (struct engine_request){.verb = i % 2 ? ENGINE_OPEN : ENGINE_FORK,
                                 .conv_id = first,
-                                .at_turn = ENGINE_UNSET};
+                                .at_turn = ENGINE_UNSET,
+                                .at_position = ENGINE_UNSET};
                 erig_do_all(&r, q, many, N);
                 for (int i = 0; i < N; i++)
                         if (many[i].kind == ENGINE_CONV)
@@ -158,8 +159,10 @@ static void test_queue_in_tiny_pool(void **state) {
         }
         for (unsigned i = 0; i < N; i++) {
                 q[i] = erig_say_request(c[i], words(30, i), 30);
-                q[N + i] = (struct engine_request){
-                        .verb = ENGINE_FORK, .conv_id = c[i], .at_turn = ENGINE_UNSET};
+                q[N + i] = (struct engine_request){.verb = ENGINE_FORK,
+                        .conv_id = c[i],
+                        .at_turn = ENGINE_UNSET,
+                        .at_position = ENGINE_UNSET};
         }
         erig_do_all(&r, q, many, 2 * N);
         for (unsigned i = 0; i < 2 * N; i++) {
@@ -476,9 +479,12 @@ static void test_load_races(void **state) {
                 erig_say(&r, c, words(20, (unsigned)i), 1, &A);
         for (int round = 0; round < ERIG_ROUNDS(25, 4); round++) {
                 struct engine_request q[N] = {
-                        {.verb = ENGINE_REWIND, .at_turn = ENGINE_UNSET, .drop_turns = 1},
+                        {.verb = ENGINE_REWIND,
+                                .at_turn = ENGINE_UNSET,
+                                .at_position = ENGINE_UNSET,
+                                .drop_turns = 1},
                         {.verb = ENGINE_GET, .want_tokens = true, .want_turns = true},
-                        {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET},
+                        {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET},
                         {.verb = ENGINE_UPDATE},
                         {.verb = ENGINE_EVICT},
                         {.verb = ENGINE_GET, .want_tokens = true, .want_turns = true},

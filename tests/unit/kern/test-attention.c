@@ -22,8 +22,12 @@ static const struct shape shapes[] = {
         {KERN_KV_F32, 32, 4, 4, 8, 1, 1, 0},
         {KERN_KV_F16, 32, 2, 5, 20, 70, 64, 0},
         {KERN_KV_F16, 128, 1, 1, 256, 256, 0, 50},
+        {KERN_KV_Q8_0, 32, 2, 8, 64, 64, 0, 0},
+        {KERN_KV_Q8_0, 64, 1, 7, 96, 32, 0, 0},
+        {KERN_KV_Q8_0, 32, 2, 4, 128, 160, 40, 0},
+        {KERN_KV_Q8_0, 96, 3, 60, 32, 224, 0, 5},
 };
-#define N_SHAPES 9
+#define N_SHAPES 13
 
 /* Two sequences with their memory, and what was written there. */
 struct memory {
@@ -92,8 +96,30 @@ static float *attend(struct kern *kern, struct memory *m, int seq, size_t from, 
         return out;
 }
 
-static double rounded(const struct shape *s, float x) {
-        return (double)(s->type == KERN_KV_F16 ? quant_f16_to_f32(quant_f32_to_f16(x)) : x);
+static uint16_t group_scale(const float *x, size_t d) {
+        float amax = 0;
+
+        for (size_t i = d - d % KERN_KV_GROUP, end = i + KERN_KV_GROUP; i < end; i++)
+                amax = fmaxf(amax, fabsf(x[i]));
+        return quant_f32_to_f16(amax / 127);
+}
+
+static int8_t group_value(const float *x, size_t d) {
+        float scale = quant_f16_to_f32(group_scale(x, d));
+
+        return scale != 0 ? (int8_t)rintf(x[d] * (1 / scale)) : 0;
+}
+
+/* Channel @d of the vector @x as memory holds it. */
+static double rounded(const struct shape *s, const float *x, size_t d) {
+        switch (s->type) {
+        case KERN_KV_F16:
+                return (double)quant_f16_to_f32(quant_f32_to_f16(x[d]));
+        case KERN_KV_Q8_0:
+                return (double)quant_f16_to_f32(group_scale(x, d)) * (double)group_value(x, d);
+        default:
+                return (double)x[d];
+        }
 }
 
 static void naive(const struct memory *m, int seq, size_t t, size_t h, double *out) {
@@ -108,7 +134,7 @@ static void naive(const struct memory *m, int seq, size_t t, size_t h, double *o
 
                 p[j] = 0;
                 for (size_t d = 0; d < s->hd_k; d++)
-                        p[j] += (double)q[d] * rounded(s, k[d]);
+                        p[j] += (double)q[d] * rounded(s, k, d);
                 p[j] *= (double)m->a.scale;
                 if (s->softcap != 0)
                         p[j] = (double)s->softcap * tanh(p[j] / (double)s->softcap);
@@ -118,10 +144,12 @@ static void naive(const struct memory *m, int seq, size_t t, size_t h, double *o
                 sum += p[j] = exp(p[j] - max);
         for (size_t d = 0; d < s->hd_v; d++)
                 out[d] = 0;
-        for (size_t j = first; j <= t; j++)
+        for (size_t j = first; j <= t; j++) {
+                const float *v = m->v[seq] + (j * s->n_kv_head + g) * s->hd_v;
+
                 for (size_t d = 0; d < s->hd_v; d++)
-                        out[d] += p[j] / sum *
-                                  rounded(s, m->v[seq][(j * s->n_kv_head + g) * s->hd_v + d]);
+                        out[d] += p[j] / sum * rounded(s, v, d);
+        }
 }
 
 static const size_t counts[] = {1, 2, 32, 33, 65, 100};
@@ -262,39 +290,55 @@ static void test_mixed_batch(void **state) {
         kern_free(k);
 }
 
+/* What memory holds of channel @d of @x: the element, and with Q8_0 the scale. */
+static void expect_at(const struct shape *s, const float *x, size_t d, const uint8_t *elements,
+        size_t at, const uint8_t *scales, size_t scale_at) {
+        uint16_t half = quant_f32_to_f16(x[d]), scale;
+        int8_t byte;
+
+        switch (s->type) {
+        case KERN_KV_F16:
+                assert_memory_equal(elements + 2 * at, &half, 2);
+                break;
+        case KERN_KV_F32:
+                assert_memory_equal(elements + 4 * at, &x[d], 4);
+                break;
+        default:
+                scale = group_scale(x, d);
+                byte = group_value(x, d);
+                assert_memory_equal(elements + at, &byte, 1);
+                assert_memory_equal(scales + 2 * scale_at, &scale, 2);
+        }
+}
+
+static void check_layout(const struct memory *m, size_t t, size_t h) {
+        const struct shape *s = m->s;
+        const struct kern_kv_layout *l = &m->a.layout;
+        size_t bt = s->block_tokens, at = t % bt, row = t * s->n_kv_head + h, d = t % s->hd_k;
+        const uint8_t *b = m->blocks[0][t / bt], *k = b + m->a.k_offset, *v = b + m->a.v_offset;
+        size_t gk = s->hd_k / KERN_KV_GROUP, gv = s->hd_v / KERN_KV_GROUP;
+
+        expect_at(s, m->k[0] + row * s->hd_k, d, k, (h * s->hd_k + d) * bt + at,
+                k + kern_kv_k_scales(l), (h * gk + d / KERN_KV_GROUP) * bt + at);
+        d = t % s->hd_v;
+        expect_at(s, m->v[0] + row * s->hd_v, d, v, (h * bt + at) * s->hd_v + d,
+                v + kern_kv_v_scales(l), (h * bt + at) * gv + d / KERN_KV_GROUP);
+}
+
 /* The layout is a contract with lib/seq and lib/spill. */
 static void test_layout(void **state) {
         for (unsigned l = 0; l < 3; l++)
                 for (size_t i = 0; i < N_SHAPES; i++) {
                         struct kern *k = test_kern((enum kern_isa)l, 2);
-                        const struct shape *s = &shapes[i];
                         struct memory m;
 
                         if (!k)
                                 continue;
-                        memory_init(&m, s, N_KEYS_MAX, i);
+                        memory_init(&m, &shapes[i], N_KEYS_MAX, i);
                         fill(k, &m, 0, 0, N_KEYS_MAX);
                         for (size_t t = 0; t < N_KEYS_MAX; t++)
-                                for (size_t h = 0; h < s->n_kv_head; h++) {
-                                        size_t bt = s->block_tokens, at = t % bt;
-                                        const uint8_t *b = m.blocks[0][t / bt];
-                                        size_t es = s->type == KERN_KV_F16 ? 2 : 4, d = t % s->hd_k;
-                                        float x = m.k[0][(t * s->n_kv_head + h) * s->hd_k + d];
-                                        uint16_t half = quant_f32_to_f16(x);
-                                        const void *want = es == 2 ? (void *)&half : (void *)&x;
-
-                                        assert_memory_equal(
-                                                b + m.a.k_offset +
-                                                        ((h * s->hd_k + d) * bt + at) * es,
-                                                want, es);
-                                        d = t % s->hd_v;
-                                        x = m.v[0][(t * s->n_kv_head + h) * s->hd_v + d];
-                                        half = quant_f32_to_f16(x);
-                                        assert_memory_equal(
-                                                b + m.a.v_offset +
-                                                        ((h * bt + at) * s->hd_v + d) * es,
-                                                want, es);
-                                }
+                                for (size_t h = 0; h < shapes[i].n_kv_head; h++)
+                                        check_layout(&m, t, h);
                         memory_deinit(&m);
                         kern_free(k);
                 }

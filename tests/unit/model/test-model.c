@@ -82,9 +82,68 @@ static void test_info(void **state) {
         assert_int_equal(i.head_dim, 16);
         assert_int_equal(i.context, 256);
         assert_int_equal(i.block_tokens, 32);
+        assert_int_equal(i.kv_type, KERN_KV_F16);
         /* 2 layers x (K + V) x 2 heads x 16 x 32 tokens x 2 bytes */
         assert_int_equal(i.block_size, 2 * 2 * 2 * 16 * 32 * 2);
         assert_true(i.n_params * 4 == i.weights_size);
+        close_opened(&o);
+}
+
+static size_t kv_array_size(const struct model_kv_array *a) {
+        static const size_t sizes[] = {[MODEL_KV_F16] = 2, [MODEL_KV_F32] = 4, [MODEL_KV_I8] = 1};
+
+        return sizes[a->element] * a->n_tiles * a->n_channels * a->n_tokens;
+}
+
+/* The arrays cover a block without gaps here (everything is a multiple of a cache line). */
+static void test_kv_arrays(void **state) {
+        static const enum model_kv_element elements[KERN_N_KV] = {
+                MODEL_KV_F16, MODEL_KV_F32, MODEL_KV_I8};
+
+        for (int kv = 0; kv < KERN_N_KV; kv++) {
+                struct model_options mo = {.kv_type = (enum kern_kv_type)kv};
+                struct llama_spec s = dense();
+                const struct model_kv_array *a;
+                struct model_info info;
+                struct opened o;
+                size_t n, per_layer = kv == KERN_KV_Q8_0 ? 4 : 2;
+                uint64_t offset = 0;
+
+                s.n_layer = 5;
+                s.head_dim = 64;
+                assert_int_equal(open_spec(&o, &s, &mo, NULL), 0);
+                model_info(o.model, &info);
+                assert_int_equal(info.kv_type, kv);
+                n = model_kv_arrays(o.model, &a);
+                assert_int_equal(n, 5 * per_layer);
+                for (size_t i = 0; i < n; i++) {
+                        size_t part = i % per_layer;
+                        bool scales = per_layer == 4 && part % 2;
+
+                        assert_int_equal(a[i].layer, i / per_layer);
+                        assert_int_equal(a[i].offset, offset);
+                        assert_int_equal(a[i].element, scales ? MODEL_KV_F16 : elements[kv]);
+                        assert_int_equal(a[i].n_tiles, 2);
+                        assert_int_equal(a[i].n_channels, scales ? 2 : 64);
+                        assert_int_equal(a[i].n_tokens, 32);
+                        assert_int_equal(a[i].channel_major, part < per_layer / 2);
+                        offset += kv_array_size(&a[i]);
+                }
+                assert_int_equal(offset, info.block_size);
+                close_opened(&o);
+        }
+}
+
+static void test_kv_type_needs_groups(void **state) {
+        struct model_options mo = {.kv_type = KERN_KV_Q8_0};
+        struct llama_spec s = dense(); /* heads of 16 */
+        struct opened o;
+        struct err e;
+
+        assert_int_equal(open_spec(&o, &s, &mo, &e), -ERR_UNSUPPORTED);
+        assert_null(o.model);
+        assert_non_null(strstr(e.msg, "q8_0 needs head sizes that are multiples of 32"));
+        assert_non_null(strstr(e.msg, "keys of 16 and values of 16"));
         close_opened(&o);
 }
 
@@ -123,6 +182,12 @@ static void test_fingerprint(void **state) {
         assert_true(fingerprint_equal(&a, &b));
         b = fingerprint_of(&s, KERN_KV_F32);
         assert_true(a.weights == b.weights && a.rules != b.rules);
+        s.head_dim = 32;
+        a = fingerprint_of(&s, KERN_KV_F16);
+        b = fingerprint_of(&s, KERN_KV_Q8_0);
+        assert_true(a.weights == b.weights && a.rules != b.rules);
+        s.head_dim = 16;
+        a = fingerprint_of(&s, KERN_KV_F16);
         s.seed++;
         b = fingerprint_of(&s, KERN_KV_F16);
         assert_true(a.weights != b.weights && a.rules == b.rules);
@@ -284,6 +349,8 @@ static void test_work(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_info),
+                cmocka_unit_test(test_kv_arrays),
+                cmocka_unit_test(test_kv_type_needs_groups),
                 cmocka_unit_test(test_context_option),
                 cmocka_unit_test(test_fingerprint),
                 cmocka_unit_test(test_damaged_tensors),

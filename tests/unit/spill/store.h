@@ -45,6 +45,14 @@ static inline void store_start(struct store *t) {
         assert_int_equal(spill_sweep(t->s, NULL, NULL), 0);
 }
 
+/* A block of owner 0. */
+static inline int store_write(struct spill *s, uint64_t key, const struct spill_meta *meta,
+        const void *raw, size_t raw_size, struct spill_ref *ret, struct err *e) {
+        struct spill_block b = {.file_key = key, .meta = *meta, .raw = raw, .raw_size = raw_size};
+
+        return spill_write(s, &b, ret, NULL, e);
+}
+
 static inline void store_remove(struct store *t) {
         DIR *d = opendir(t->dir);
         struct dirent *e;

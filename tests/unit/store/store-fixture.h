@@ -2,6 +2,7 @@
 #pragma once
 /* A register in its own folder, and short ways to fill it. */
 #include "base/err.h"
+#include "base/hash.h"
 #include "store/store.h"
 #include "util/test.h"
 #include <sqlite3.h>
@@ -173,7 +174,7 @@ static inline void fixture_link(struct fixture *f, uint64_t id, uint64_t key, ui
                         .index = i,
                         .n_tokens = 32,
                         .token_hash = UINT64_MAX - i};
-        assert_int_equal(store_link(f->s, id, &model, links, to - from, &gone, &f->e), 0);
+        assert_int_equal(store_link(f->s, id, &model, links, to - from, NULL, 0, &gone, &f->e), 0);
         assert_int_equal(gone.n, want_gone);
         for (uint32_t i = from; i < to; i++) {
                 assert_int_not_equal(links[i - from].id, 0);
@@ -181,4 +182,68 @@ static inline void fixture_link(struct fixture *f, uint64_t id, uint64_t key, ui
                         ids[i] = links[i - from].id;
         }
         store_gone_deinit(&gone);
+}
+
+/* A conversation of these tokens, in turns of 50, whose first @n_linked blocks (of 32, the last
+ * perhaps not full) have records with their true hashes. */
+static inline uint64_t fixture_history(struct fixture *f, uint32_t uid, const char *name,
+        const int32_t *tokens, uint32_t n, uint32_t n_linked, bool private_memory) {
+        struct store_conv c = {.uid = uid, .private_memory = private_memory};
+        struct fingerprint model = {11, 12};
+        static uint64_t place;
+        struct store_gone gone = {};
+        struct store_record links[64] = {};
+        struct store_turn turns[64] = {};
+        uint32_t n_turns = 0;
+        uint64_t hash = 0;
+
+        snprintf(c.name, sizeof(c.name), "%s", name);
+        for (uint32_t at = 0; at < n; at += 50, n_turns++)
+                turns[n_turns] = (struct store_turn){
+                        .role = n_turns % 2 ? 2 : 1, .start = at, .end = at + 50 < n ? at + 50 : n};
+        assert_int_equal(store_conv_create(f->s, &c, turns, n_turns, tokens, n, &f->e), 0);
+        for (uint32_t i = 0; i < n_linked; i++) {
+                uint32_t in_block = n - 32 * i < 32 ? n - 32 * i : 32;
+
+                hash = hash64_chain_tokens(tokens + 32 * i, in_block, hash);
+                links[i] = (struct store_record){.file_key = c.id,
+                        .offset = 4096 * place++,
+                        .stored_size = 4096,
+                        .raw_size = 8192,
+                        .index = i,
+                        .n_tokens = in_block,
+                        .token_hash = hash};
+        }
+        assert_int_equal(store_link(f->s, c.id, &model, links, n_linked, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(gone.n, 0);
+        return c.id;
+}
+
+/* @n tokens that only @stream has. */
+static inline void fixture_tokens(int32_t *out, uint32_t n, uint32_t stream) {
+        for (uint32_t i = 0; i < n; i++)
+                out[i] = (int32_t)((i * 2654435761u + stream * 40503u) >> 1);
+}
+
+/* A finding of the check, as counted by kind. */
+struct fixture_findings {
+        unsigned n, of[16];
+        char first[256];
+};
+static inline void fixture_note(void *arg, const struct store_finding *f) {
+        struct fixture_findings *x = arg;
+
+        if (x->n++ == 0)
+                snprintf(x->first, sizeof(x->first), "%s", f->text);
+        assert_true(f->kind < 16 && strlen(f->text) > 0);
+        x->of[f->kind]++;
+}
+static inline void fixture_expect_sound(struct fixture *f) {
+        struct fixture_findings x = {};
+        struct store_census census;
+
+        assert_int_equal(store_check(f->s, fixture_note, &x, &census, &f->e), 0);
+        if (x.n)
+                fail_msg("%u findings, the first: %s", x.n, x.first);
+        assert_int_equal(census.n_findings, 0);
 }

@@ -49,7 +49,7 @@ static void test_link_round_trips(void **state) {
         struct store_gone gone = {}, got = {};
         struct store_conv c;
 
-        assert_int_equal(store_link(f->s, id, &model, links, 3, &gone, &f->e), 0);
+        assert_int_equal(store_link(f->s, id, &model, links, 3, NULL, 0, &gone, &f->e), 0);
         fixture_reopen(f);
         assert_int_equal(store_links(f->s, id, &got, &f->e), 0);
         assert_int_equal(got.n, 3);
@@ -72,14 +72,18 @@ static void test_link_checks(void **state) {
         struct store_record rec = {.offset = UINT64_MAX};
         struct store_gone gone = {};
 
-        assert_int_equal(store_link(f->s, id, &model, &rec, 1, &gone, &f->e), -ERR_INVALID);
+        assert_int_equal(
+                store_link(f->s, id, &model, &rec, 1, NULL, 0, &gone, &f->e), -ERR_INVALID);
         rec = (struct store_record){.id = 42};
-        assert_int_equal(store_link(f->s, id, &model, &rec, 1, &gone, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(
+                store_link(f->s, id, &model, &rec, 1, NULL, 0, &gone, &f->e), -ERR_NOT_FOUND);
         fixture_link(f, id, 1, 0, 1, ids, 0);
         rec = (struct store_record){.id = ids[0], .index = 1};
-        assert_int_equal(store_link(f->s, id, &model, &rec, 1, &gone, &f->e), -ERR_INVALID);
+        assert_int_equal(
+                store_link(f->s, id, &model, &rec, 1, NULL, 0, &gone, &f->e), -ERR_INVALID);
         rec = (struct store_record){};
-        assert_int_equal(store_link(f->s, 99, &model, &rec, 1, &gone, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(
+                store_link(f->s, 99, &model, &rec, 1, NULL, 0, &gone, &f->e), -ERR_NOT_FOUND);
         assert_int_equal(rec.id, 0);
         expect_records(f, 1);
 }
@@ -99,7 +103,7 @@ static void test_replacing_gives_back(void **state) {
         expect_records(f, 5);
         /* Linking what is linked already changes nothing. */
         same.id = ids[0];
-        assert_int_equal(store_link(f->s, a, &model, &same, 1, &gone, &f->e), 0);
+        assert_int_equal(store_link(f->s, a, &model, &same, 1, NULL, 0, &gone, &f->e), 0);
         assert_int_equal(gone.n, 0);
         expect_links(f, a, ids, 5);
         expect_sound(f);
@@ -113,7 +117,7 @@ static void test_replaced_twice_in_one_call(void **state) {
         struct store_gone gone = {};
 
         fixture_link(f, a, 1, 0, 1, ids, 0);
-        assert_int_equal(store_link(f->s, a, &model, twice, 2, &gone, &f->e), 0);
+        assert_int_equal(store_link(f->s, a, &model, twice, 2, NULL, 0, &gone, &f->e), 0);
         assert_int_equal(gone.n, 2);
         assert_int_equal(gone.records[0].id, ids[0]);
         assert_int_equal(gone.records[1].id, twice[0].id);
@@ -131,7 +135,7 @@ static void test_forks_share(void **state) {
         fixture_say(f, a, 70, "x");
         fixture_say(f, a, 70, "y");
         fixture_link(f, a, 1, 0, 5, ids, 0);
-        assert_int_equal(store_conv_fork(f->s, a, 1, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, &child, &f->e), 0);
         expect_links(f, child.id, ids, 3); /* blocks that begin before token 70 */
         expect_records(f, 5);
         assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
@@ -159,7 +163,7 @@ static void test_shared_across_conversations(void **state) {
         fixture_link(f, a, 1, 0, 2, ids, 0);
         shared[0].id = ids[0];
         shared[1].id = ids[1];
-        assert_int_equal(store_link(f->s, b, &model, shared, 2, &gone, &f->e), 0);
+        assert_int_equal(store_link(f->s, b, &model, shared, 2, NULL, 0, &gone, &f->e), 0);
         assert_int_equal(store_unlink_from(f->s, a, 1, &gone, &f->e), 0);
         assert_int_equal(gone.n, 0);
         expect_links(f, a, ids, 1);
@@ -181,12 +185,12 @@ static void test_rewind_gives_back(void **state) {
         fixture_say(f, a, 70, "z");
         fixture_link(f, a, 1, 0, 5, ids, 0);
         /* 65 tokens are kept: block 2 begins before the end and stays. */
-        assert_int_equal(store_rewind(f->s, a, 2, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, a, 2, NULL, 32, &revision, &gone, &f->e), 0);
         assert_int_equal(gone.n, 2);
         store_gone_deinit(&gone);
         expect_links(f, a, ids, 3);
         /* 64 tokens: block 2 begins at the end and goes. */
-        assert_int_equal(store_rewind(f->s, a, 1, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, a, 1, NULL, 32, &revision, &gone, &f->e), 0);
         assert_int_equal(gone.n, 1);
         store_gone_deinit(&gone);
         expect_links(f, a, ids, 2);

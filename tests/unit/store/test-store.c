@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "store-fixture.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static void write_file(const char *path, const void *data, size_t n) {
         FILE *f = fopen(path, "w");
@@ -37,7 +39,7 @@ static void test_reopen_keeps(void **state) {
         fixture_say(f, id, 2, "again");
         fixture_reopen(f);
         fixture_verify(f->s, id, 2, 42);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 1);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 2);
 }
 
 static void test_wal_and_durable(void **state) {
@@ -55,7 +57,7 @@ static void test_empty_file_is_migrated(void **state) {
         write_file(f->path, "", 0);
         fixture_open(f);
         fixture_conv(f, 1, "a");
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 1);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 2);
 }
 
 /* A database of version 0: SQLite's header, but nothing of ours yet, as a crash before the first
@@ -118,6 +120,83 @@ static void test_missing_folder(void **state) {
         assert_null(s);
         assert_int_equal(store_open(&s, f->dir, &f->e), -ERR_SYS);
         assert_null(s);
+}
+
+/* Run @f as somebody without rights, also when the tests are root's. */
+static void as_nobody(struct fixture *x, void (*f)(struct fixture *)) {
+        int status;
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                if (geteuid() == 0 && setresuid(65534, 65534, 65534) < 0)
+                        _exit(1);
+                f(x);
+                _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* The child has no test to fail: it says what is wrong and ends badly. */
+static void refused(struct fixture *f) {
+        struct store *s = NULL;
+        struct err e = {};
+
+        if (store_open(&s, f->path, &e) != -ERR_SYS || s || e.sys != EACCES ||
+                !strstr(e.msg, f->path) || !strstr(e.msg, "Permission denied")) {
+                print_error("'%s' (%d)\n", e.msg, e.sys);
+                _exit(1);
+        }
+}
+
+static void refused_readonly(struct fixture *f) {
+        struct store *s = NULL;
+        struct err e = {};
+
+        refused(f);
+        if (store_open_readonly(&s, f->path, &e) != -ERR_SYS || e.sys != EACCES)
+                _exit(1);
+}
+
+static void can_look(struct fixture *f) {
+        struct store *s = NULL;
+        struct store_conv c = {.uid = 1, .name = "new"}, got;
+        struct err e = {};
+
+        refused(f);
+        if (store_open_readonly(&s, f->path, &e) < 0 ||
+                store_conv_get(s, 1, 0, "a", &got, &e) < 0 ||
+                store_conv_create(s, &c, NULL, 0, NULL, 0, &e) != -ERR_SYS || e.sys != EROFS) {
+                print_error("'%s' (%d)\n", e.msg, e.sys);
+                _exit(1);
+        }
+        store_free(s);
+}
+
+static void test_without_permission(void **state) {
+        struct fixture *f = *state;
+
+        fixture_open(f);
+        fixture_conv(f, 1, "a");
+        f->s = store_free(f->s);
+        /* A file that can be read only, in a folder that can be looked at only. */
+        assert_int_equal(chmod(f->path, 0444), 0);
+        assert_int_equal(chmod(f->dir, 0555), 0);
+        as_nobody(f, can_look);
+        /* One that can be written, but the log beside it cannot be made. */
+        assert_int_equal(chmod(f->path, 0666), 0);
+        as_nobody(f, refused);
+        assert_int_equal(chmod(f->dir, 0), 0);
+        as_nobody(f, refused_readonly);
+        assert_int_equal(chmod(f->dir, 0700), 0);
+        as_nobody(f, refused_readonly);
+        assert_int_equal(chmod(f->path, 0), 0);
+        assert_int_equal(chmod(f->dir, 0555), 0);
+        as_nobody(f, refused_readonly);
+        assert_int_equal(chmod(f->dir, 0700), 0);
+        assert_int_equal(chmod(f->path, 0600), 0);
+        fixture_open(f);
 }
 
 static void test_missing_table(void **state) {
@@ -217,6 +296,7 @@ int main(void) {
                 store_test_closed(test_foreign_database_is_refused),
                 store_test_closed(test_newer_version_is_refused),
                 store_test_closed(test_missing_folder),
+                store_test_closed(test_without_permission),
                 store_test_closed(test_missing_table),
                 store_test_closed(test_bit_flips),
                 store_test(test_transcript_reads_in_the_shell),

@@ -75,20 +75,138 @@ static void test_rewind(void **state) {
         fixture_say(f, id, 10, "one");
         fixture_say(f, id, 20, "two");
         fixture_say(f, id, 30, "three");
-        assert_int_equal(store_rewind(f->s, id, 4, 32, &revision, &gone, &f->e), -ERR_INVALID);
-        assert_int_equal(store_rewind(f->s, id, 2, 0, &revision, &gone, &f->e), -ERR_INVALID);
-        assert_int_equal(store_rewind(f->s, id, 2, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(
+                store_rewind(f->s, id, 4, NULL, 32, &revision, &gone, &f->e), -ERR_INVALID);
+        assert_int_equal(store_rewind(f->s, id, 2, NULL, 0, &revision, &gone, &f->e), -ERR_INVALID);
+        assert_int_equal(store_rewind(f->s, id, 2, NULL, 32, &revision, &gone, &f->e), 0);
         assert_int_equal(revision, 5);
         fixture_verify(f->s, id, 2, 30);
         fixture_say(f, id, 7, "other");
         fixture_verify(f->s, id, 3, 37);
-        assert_int_equal(store_rewind(f->s, id, 0, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 0, NULL, 32, &revision, &gone, &f->e), 0);
         fixture_verify(f->s, id, 0, 0);
         assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
         assert_int_equal(c.revision, revision);
         fixture_say(f, id, 3, "anew");
         fixture_reopen(f);
         fixture_verify(f->s, id, 1, 3);
+}
+
+static void expect_turn(struct fixture *f, uint64_t id, uint32_t n, const struct store_turn *want) {
+        struct store_turns ts = {};
+
+        assert_int_equal(store_turns(f->s, id, true, &ts, &f->e), 0);
+        assert_true(n < ts.n);
+        assert_int_equal(ts.turns[n].role, want->role);
+        assert_int_equal(ts.turns[n].start, want->start);
+        assert_int_equal(ts.turns[n].end, want->end);
+        assert_int_equal(ts.turns[n].finish, want->finish);
+        assert_int_equal(ts.turns[n].created_usec, want->created_usec);
+        assert_int_equal(ts.turns[n].text_size, want->text_size);
+        assert_memory_equal(ts.turns[n].text, want->text, want->text_size);
+        store_turns_deinit(&ts);
+}
+
+/* A rewind, or a fork, to a position inside a turn. */
+static void test_shortened_turn(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 1, "a"), revision = 0, ids[4] = {};
+        struct store_turn reply = {.role = 2,
+                .start = 10,
+                .end = 100,
+                .finish = 1,
+                .text = "a long reply",
+                .text_size = 12,
+                .created_usec = 55};
+        struct store_turn last = {.role = 2, .start = 10, .end = 70, .text = "a", .text_size = 1};
+        struct store_conv child = {.name = "b"}, c;
+        struct store_gone gone = {};
+        int32_t tokens[90];
+
+        fixture_say(f, id, 10, "one");
+        for (uint32_t i = 0; i < 90; i++)
+                tokens[i] = fixture_token(10 + i);
+        assert_int_equal(store_append(f->s, id, &reply, 1, tokens, 90, &revision, &f->e), 0);
+        fixture_say(f, id, 20, "three");
+        fixture_link(f, id, 1, 0, 4, ids, 0);
+        /* In the copy only. */
+        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, &child, &f->e), 0);
+        assert_int_equal(child.fork_pos, 70);
+        assert_int_equal(child.n_tokens, 70);
+        fixture_verify(f->s, child.id, 2, 70);
+        last.created_usec = 55; /* kept */
+        expect_turn(f, child.id, 1, &last);
+        expect_turn(f, id, 1, &reply);
+        assert_int_equal(store_links(f->s, child.id, &gone, &f->e), 0);
+        assert_int_equal(gone.n, 3);
+        assert_int_equal(gone.records[1].n_valid, 32);
+        assert_int_equal(gone.records[2].n_valid, 6);
+        assert_int_equal(gone.records[2].n_tokens, 32);
+        store_gone_deinit(&gone);
+        /* In place. */
+        last.created_usec = 77;
+        last.finish = 5;
+        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(gone.n, 1); /* block 3; of block 2 six tokens are left */
+        store_gone_deinit(&gone);
+        fixture_verify(f->s, id, 2, 70);
+        expect_turn(f, id, 1, &last);
+        assert_int_equal(store_links(f->s, id, &gone, &f->e), 0);
+        assert_int_equal(gone.n, 3);
+        assert_int_equal(gone.records[2].n_valid, 6);
+        store_gone_deinit(&gone);
+        /* It never grows again by itself. */
+        fixture_say(f, id, 40, "on");
+        fixture_verify(f->s, id, 3, 110);
+        assert_int_equal(store_links(f->s, id, &gone, &f->e), 0);
+        assert_int_equal(gone.records[2].n_valid, 6);
+        store_gone_deinit(&gone);
+        /* To nothing, at a block's end, and the whole of it. */
+        last.end = 64;
+        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(gone.n, 0); /* the child has it, too */
+        last.text_size = 0;
+        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, &revision, &gone, &f->e), 0);
+        expect_turn(f, id, 1, &last);
+        last.end = 10;
+        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, &revision, &gone, &f->e), 0);
+        fixture_verify(f->s, id, 2, 10);
+        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, &revision, &gone, &f->e), 0);
+        fixture_verify(f->s, id, 2, 10);
+        assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
+        assert_int_equal(c.revision, revision);
+        fixture_reopen(f);
+        fixture_verify(f->s, id, 2, 10);
+}
+
+static void test_shortened_turn_is_checked(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 1, "a"), revision = 9;
+        struct store_conv child = {.name = "b"};
+        struct store_gone gone = {};
+        const struct store_turn bad[] = {
+                {.role = 1, .start = 10, .end = 31},
+                {.role = 1, .start = 10, .end = 9},
+                {.role = 1, .start = 11, .end = 20},
+                {.role = 2, .start = 10, .end = 20},
+                {.role = 1, .start = 10, .end = 20, .finish = 6},
+                {.role = 1, .start = 10, .end = 20, .created_usec = UINT64_MAX},
+        };
+
+        fixture_say(f, id, 10, "one");
+        fixture_say(f, id, 20, "two");
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                assert_int_equal(store_rewind(f->s, id, 2, &bad[i], 32, &revision, &gone, &f->e),
+                        -ERR_INVALID);
+                assert_int_equal(
+                        store_conv_fork(f->s, id, 2, &bad[i], 32, &child, &f->e), -ERR_INVALID);
+        }
+        assert_int_equal(
+                store_rewind(f->s, id, 0, &bad[0], 32, &revision, &gone, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, 0, &child, &f->e), -ERR_INVALID);
+        assert_int_equal(revision, 9);
+        assert_int_equal(child.id, 0);
+        fixture_verify(f->s, id, 2, 30);
 }
 
 static void test_tokens_want_the_whole(void **state) {
@@ -157,6 +275,8 @@ int main(void) {
                 store_test(test_append_and_read),
                 store_test(test_append_checks),
                 store_test(test_rewind),
+                store_test(test_shortened_turn),
+                store_test(test_shortened_turn_is_checked),
                 store_test(test_tokens_want_the_whole),
                 store_test(test_damaged_turns),
                 store_test(test_large_turn),

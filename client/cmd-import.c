@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+#include <unistd.h>
+
+static void event(void *userdata, const struct confab_event *event) {
+        struct cli *cli = userdata;
+        struct json j;
+
+        if (event->kind != CONFAB_EVENT_CONVERSATION)
+                return;
+        if (!cli->json) {
+                cli_name(cli, event->conversation->name);
+                cli_printf(cli, "\n");
+                return;
+        }
+        json_init(&j, &cli->out);
+        json_object_begin(&j);
+        cli_json_conversation(&j, event->conversation);
+        json_object_end(&j);
+        cli_json_end(cli, &j);
+}
+
+static int run(struct cli *cli) {
+        struct confab_error e;
+        int status;
+
+        if (isatty(STDIN_FILENO))
+                return cli_usage(cli, "what to import is read from standard input: give a file");
+        status = cli_connect(cli);
+        if (status)
+                return status;
+        if (confab_import(cli->confab, STDIN_FILENO, cli->n_args ? cli->args[0] : NULL, event, cli,
+                    &e) < 0)
+                return cli_fail(cli, &e);
+        return 0;
+}
+
+const struct cli_command cmd_import = {
+        .name = "import",
+        .args = "[NAME]",
+        .max_args = 1,
+        .summary = "Make a conversation of an export and print its name",
+        .help = "Reads standard input. Without NAME the daemon chooses one. The file may come from "
+                "anywhere: memory\nthat another daemon exported is used for this conversation and "
+                "its forks only.",
+        .run = run,
+};

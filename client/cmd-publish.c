@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+
+static void print(struct cli *cli, const struct confab_conversation *c) {
+        cli_name(cli, c->name);
+        if (c->n_published)
+                cli_printf(cli, ": all users share the memory of its first %u tokens\n",
+                        c->n_published);
+        else
+                cli_printf(cli, ": not published\n");
+}
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        const struct cli_value *turns = cli_get(cli, "turns");
+        int status = cli_ref(cli, cli->args[0], &r);
+
+        if (status)
+                return status;
+        r.verb = CONFAB_PUBLISH;
+        r.off = cli_get(cli, "off") != NULL;
+        if (r.off && turns)
+                return cli_usage(cli, "--off goes without --turns");
+        r.has_at_turn = turns != NULL;
+        r.at_turn = turns ? (uint32_t)turns->u : 0;
+        return cli_call_conversation(cli, &r, print);
+}
+
+static const struct cli_option options[] = {
+        {"turns", "N", CLI_UINT, .max_uint = UINT32_MAX - 1,
+                .help = "only the first N turns (a system message is one)"},
+        {"off", NULL, CLI_FLAG, .help = "share it no longer"},
+        {.name = NULL},
+};
+
+const struct cli_command cmd_publish = {
+        .name = "publish",
+        .args = "NAME",
+        .min_args = 1,
+        .max_args = 1,
+        .summary = "Share the memory of a beginning with all users",
+        .help = "For root and the admin group. Conversations of any user that begin with the same "
+                "tokens\nneed not compute them. What was published counts as known to everybody: "
+                "how fast a prompt\nis taken in tells whether it begins like that.",
+        .options = {options},
+        .run = run,
+};

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Export: a conversation into an unnamed file, whose descriptor the caller gets.
+ *
+ * 1. The request holds the conversation meanwhile, and pins the blocks and records that it wants,
+ *    so what is written belongs together. Forks go together with it.
+ * 2. Only full blocks are written: a block that is partly used could hold bytes of something else.
+ *    What lies behind them is computed again after the import, at most a block's tokens.
+ * 3. A record that cannot be read ends the memory before it: the file is begun anew without it.
+ *    The transcript is never lost for the sake of memory (I1).
+ * 4. The file has no name and belongs to us, so that it goes with its last descriptor; the caller's
+ *    is read-only. While it grows it counts against the disk limit, and the floor holds for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "engine/transfer.h"
+
+static int open_unnamed(struct engine *en, struct err *e) {
+        char path[4096];
+        /* With O_EXCL nobody can give it a name. */
+        int fd = open(en->state_dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+
+        if (fd >= 0)
+                return fd;
+        /* A file system without the like. */
+        snprintf(path, sizeof(path), "%s/export-XXXXXX", en->state_dir);
+        fd = mkostemp(path, O_CLOEXEC);
+        if (fd < 0)
+                return err_set(e, ERR_SYS, "cannot make a file in '%s'", en->state_dir);
+        unlink(path);
+        return fd;
+}
+
+/* May @n more bytes of the file go to disk? */
+static int check_room(struct engine *en, const struct transfer *x, uint64_t n, struct err *e) {
+        struct spill_stats s;
+        struct statvfs v;
+        uint64_t avail;
+
+        spill_stats(en->spill, &s);
+        if (en->o.disk_limit > 0 && s.disk_size + atomic_load(&en->export_bytes) > en->o.disk_limit)
+                return err_set(e, ERR_LIMIT,
+                        "the disk limit of %" PRIu64 " bytes has no room for an export of %" PRIu64,
+                        en->o.disk_limit, xfer_file_size(&x->h));
+        if (fstatvfs(x->fd, &v) < 0)
+                return err_set(e, ERR_SYS, "cannot tell the free space of the state folder");
+        if (__builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &avail))
+                avail = UINT64_MAX;
+        if (avail < n || avail - n < en->o.disk_floor)
+                return err_set(e, ERR_LIMIT,
+                        "exporting %" PRIu64 " bytes would leave less than %" PRIu64
+                        " of the %" PRIu64 " bytes free",
+                        n, en->o.disk_floor, avail);
+        return 0;
+}
+
+static void count(struct engine *en, struct transfer *x, uint64_t n) {
+        atomic_fetch_sub(&en->export_bytes, x->counted);
+        atomic_fetch_add(&en->export_bytes, n);
+        x->counted = n;
+}
+
+static int write_part(struct transfer *x, const void *data, size_t n, struct err *e) {
+        int r = file_pwrite(x->fd, data, n, x->offset, e);
+
+        if (r == -ERR_SYS && (e->sys == ENOSPC || e->sys == EDQUOT))
+                return err_set(e, ERR_LIMIT, "the disk is full");
+        if (r < 0)
+                return err_wrap(e, r, "cannot write the export file");
+        xfer_sum_update(&x->sum, data, n);
+        x->offset += n;
+        return 0;
+}
+
+static int write_transcript(struct engine *en, struct ereq *rq, struct err *e) {
+        struct transfer *x = rq->transfer;
+        struct xfer_header *h = &x->h;
+        struct store_turns turns = {0};
+        struct buf out = BUF_NULL;
+        uint8_t header[XFER_HEADER_SIZE];
+        int r = store_turns(en->store, rq->sc.id, true, &turns, e);
+
+        if (r < 0)
+                return r;
+        h->n_turns = (uint32_t)turns.n;
+        h->texts_size = 0;
+        for (size_t i = 0; i < turns.n; i++)
+                h->texts_size += turns.turns[i].text_size;
+        if (h->texts_size > XFER_MAX_TEXTS)
+                r = err_set(e, ERR_LIMIT, "texts of %" PRIu64 " bytes are too large for a file",
+                        h->texts_size);
+        /* Once as the register has it, once as the file will: of which only the texts are large. */
+        if (r == 0 && !x->charged)
+                r = transfer_charge(en, rq, (size_t)(xfer_transcript_size(h) + h->texts_size), e);
+        if (r == 0) {
+                x->charged = true;
+                count(en, x, xfer_file_size(h));
+                r = check_room(en, x, xfer_file_size(h), e);
+        }
+        if (r == 0)
+                r = xfer_transcript_format(&out, h, rq->sc.name, turns.turns, rq->conv->tokens, e);
+        xfer_header_format(h, header);
+        if (r == 0)
+                r = write_part(x, header, sizeof(header), e);
+        if (r == 0)
+                r = write_part(x, out.data, out.size, e);
+        buf_deinit(&out);
+        store_turns_deinit(&turns);
+        return r;
+}
+
+/* From the start, with what memory the header says by now. */
+static int begin(struct engine *en, struct ereq *rq, struct err *e) {
+        struct transfer *x = rq->transfer;
+        uint64_t key[4];
+        int r = transfer_key(en, key, e);
+
+        if (r < 0)
+                return r;
+        if (x->fd < 0)
+                x->fd = open_unnamed(en, e);
+        if (x->fd < 0)
+                return -ERR_SYS;
+        if (ftruncate(x->fd, 0) < 0)
+                return err_set(e, ERR_SYS, "cannot begin an export file");
+        x->offset = 0;
+        x->next = 0;
+        xfer_sum_init(&x->sum, key);
+        r = store_conv_get(en->store, rq->r.uid, rq->conv->id, NULL, &rq->sc, e);
+        if (r < 0)
+                return r;
+        x->h.vocab = rq->sc.vocab;
+        x->h.model = x->h.n_blocks > 0 ? en->info.fingerprint : rq->sc.model;
+        x->h.n_tokens = rq->sc.n_tokens;
+        x->h.name_size = (uint32_t)strlen(rq->sc.name);
+        x->h.created_usec = rq->sc.created_usec;
+        x->h.sampling = rq->sc.sampling;
+        if (!(x->h.sampling.has & SAMPLING_BIASES))
+                x->h.sampling.n_biases = 0;
+        x->began = true;
+        return write_transcript(en, rq, e);
+}
+
+/* 0; 1: it cannot be read. */
+static int write_block(struct engine *en, struct ereq *rq, struct err *e) {
+        struct transfer *x = rq->transfer;
+        struct transfer_block *b = &x->blocks[x->next];
+        const void *data = x->buffer;
+        uint64_t hash;
+        uint8_t le[8];
+        int r;
+
+        if (b->block) {
+                data = seq_block_data(b->block);
+        } else {
+                struct spill_ref ref = record_ref(&b->record);
+                struct spill_meta meta = record_meta(&b->record);
+
+                r = spill_read(en->spill, &ref, &meta, x->buffer, en->info.block_size, e);
+                if (r == -ERR_NOMEM)
+                        return r;
+                if (r < 0) {
+                        engine_event_log(en, LOG_WARNING, e);
+                        return 1;
+                }
+        }
+        hash = hash64(data, en->info.block_size, 0);
+        for (size_t i = 0; i < 8; i++)
+                le[i] = (uint8_t)(hash >> (8 * i));
+        r = write_part(x, data, en->info.block_size, e);
+        if (r == 0)
+                r = write_part(x, le, sizeof(le), e);
+        if (r == 0)
+                x->next++;
+        return r;
+}
+
+/* The caller's descriptor: another open file, read-only. */
+static int reopen(int fd, struct err *e) {
+        char path[64];
+        int copy;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        copy = open(path, O_RDONLY | O_CLOEXEC);
+        return copy >= 0 ? copy : err_set(e, ERR_SYS, "cannot open an export file for reading");
+}
+
+static int end(struct transfer *x, struct err *e) {
+        uint8_t trailer[XFER_TRAILER_SIZE];
+        int r, fd;
+
+        xfer_sum_final(&x->sum, trailer);
+        r = file_pwrite(x->fd, trailer, sizeof(trailer), x->offset, e);
+        if (r < 0)
+                return err_wrap(e, r, "cannot write the export file");
+        x->offset += sizeof(trailer);
+        fd = reopen(x->fd, e);
+        if (fd < 0)
+                return fd;
+        close(x->fd);
+        x->fd = fd;
+        x->ended = true;
+        return 0;
+}
+
+static void export_run(struct engine *en, struct job *j) {
+        struct ereq *rq = ereq_of(j);
+        struct transfer *x = rq->transfer;
+        size_t n = 0;
+
+        j->r = transfer_cancelled(rq, &j->err);
+        if (j->r == 0 && !x->began)
+                j->r = begin(en, rq, &j->err);
+        else if (j->r == 0)
+                j->r = check_room(en, x, xfer_file_size(&x->h) - x->offset, &j->err);
+        while (j->r == 0 && x->next < x->h.n_blocks && n < TRANSFER_SLICE) {
+                j->r = write_block(en, rq, &j->err);
+                n += en->info.block_size;
+        }
+        if (j->r == 1) {
+                x->h.n_blocks = x->next;
+                x->began = false;
+                j->r = 0;
+        } else if (j->r == 0 && x->next == x->h.n_blocks) {
+                j->r = end(x, &j->err);
+        }
+}
+
+static void unpin(struct engine *en, struct transfer *x) {
+        for (uint32_t i = 0; i < x->n_pinned; i++) {
+                seq_block_unref(x->blocks[i].block);
+                rec_put(en, x->blocks[i].rec);
+        }
+        x->n_pinned = 0;
+        count(en, x, 0);
+}
+
+static void export_done(struct engine *en, struct job *j) {
+        struct ereq *rq = ereq_of(j);
+        struct transfer *x = rq->transfer;
+        struct event_node *n;
+
+        if (j->r == 0 && !x->ended) {
+                io_submit(en, j);
+                return;
+        }
+        unpin(en, x);
+        if (j->r < 0) {
+                verb_fail(en, rq, &j->err);
+                return;
+        }
+        n = engine_event_new(rq->r.handle, ENGINE_EXPORTED, true);
+        if (!n) {
+                err_set(&j->err, ERR_NOMEM, "no memory for an answer");
+                verb_fail(en, rq, &j->err);
+                return;
+        }
+        en->count.exports++;
+        n->ev.exported.fd = TAKE_FD(x->fd);
+        n->ev.exported.size = x->offset;
+        n->ev.exported.n_memory_tokens = x->h.n_blocks * en->info.block_tokens;
+        verb_finish(en, rq, n);
+}
+
+/* The full blocks from the start that are in RAM, or on disk as a record of just these tokens. */
+static void pin(struct engine *en, const struct conv *c, struct transfer *x) {
+        uint32_t bt = en->info.block_tokens, n = seq_n_tokens(c->seq) / bt, i;
+        uint64_t hash = 0;
+
+        for (i = 0; i < n; i++) {
+                struct seq_block *block = seq_block_at(c->seq, i);
+                struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
+
+                hash = conv_token_hash(c->tokens, bt, i, bt, hash);
+                if (block) {
+                        x->blocks[i].block = seq_block_ref(block);
+                } else if (rec && rec->r.index == i && rec->r.n_tokens == bt &&
+                           rec->r.token_hash == hash) {
+                        rec->n_refs++;
+                        x->blocks[i].rec = rec;
+                        x->blocks[i].record = rec->r;
+                } else {
+                        break;
+                }
+        }
+        x->n_pinned = x->h.n_blocks = i;
+}
+
+int verb_export(struct engine *en, struct ereq *rq, struct err *e) {
+        struct conv *c = rq->conv;
+        struct transfer *x = transfer_new(rq, e);
+        size_t n = seq_n_tokens(c->seq) / en->info.block_tokens;
+        int r;
+
+        if (!x)
+                return -ERR_NOMEM;
+        x->h.block_tokens = en->info.block_tokens;
+        x->h.block_size = en->info.block_size;
+        x->h.is_private = c->private_memory;
+        r = transfer_charge(en, rq, sizeof(*x) + en->info.block_size + n * sizeof(*x->blocks), e);
+        if (r < 0)
+                return r;
+        x->blocks = calloc(n + 1, sizeof(*x->blocks));
+        x->buffer = malloc(en->info.block_size);
+        if (!x->blocks || !x->buffer)
+                return err_set(e, ERR_NOMEM, "no memory for an export");
+        if (!rq->r.without_memory && !c->foreign_vocab)
+                pin(en, c, x);
+        verb_submit(en, rq, export_run, export_done);
+        return 0;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reading of a restore: blocks are split into runs over the I/O workers, each of which reads
+ * its run in large joined reads straight into pool blocks, checks and decodes.
+ *
+ * A request that is alone gets its sections in order, the first layers of all blocks first, and
+ * computes its next tokens while the later ones arrive:
+ *
+ * 1. The blocks are attached to the sequence on trial, for the length of one model_forward(): no
+ * other code of the engine thread runs meanwhile, so nobody else can see, fork, enter or write them
+ * (I5).
+ * 2. A layer touches them only after its section was read and verified in all blocks
+ * (restore_wait_layer()).
+ * 3. If the forward call comes to its end, all layers were waited for, so everything is verified:
+ * the trial becomes final, what was computed is committed.
+ * 4. Else (damage, or somebody wants the engine thread while the disk is slow) the blocks are
+ * detached, nothing is committed, and the request goes on as others do: it waits until all is read,
+ * keeps what is good, and computes the rest.
+ *
+ * With other requests active a restore never makes them wait: it is not tried.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/restore.h"
+
+#define RUN_SIZE ((size_t)1 << 20) /* raw bytes that are worth a worker */
+#define PATIENCE_USEC 200000       /* that the engine thread waits while others want it */
+#define WAIT_USEC 50000
+
+struct restore *restore_new(size_t n) {
+        struct restore *rs = calloc(1, sizeof(*rs));
+        pthread_condattr_t attr;
+
+        if (!rs)
+                return NULL;
+        rs->items = calloc(n + 1, sizeof(*rs->items));
+        rs->reads = calloc(n + 1, sizeof(*rs->reads));
+        if (!rs->items || !rs->reads) {
+                free(rs->items);
+                free(rs->reads);
+                free(rs);
+                return NULL;
+        }
+        pthread_condattr_init(&attr);
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        pthread_mutex_init(&rs->lock, NULL);
+        pthread_cond_init(&rs->cond, &attr);
+        pthread_condattr_destroy(&attr);
+        return rs;
+}
+
+static void restore_free(struct engine *en, struct restore *rs) {
+        ledger_release(&en->meta_ledger, rs->charged);
+        for (size_t i = 0; i < rs->n_allocated; i++)
+                seq_block_unref(rs->items[i].block);
+        pthread_mutex_destroy(&rs->lock);
+        pthread_cond_destroy(&rs->cond);
+        free(rs->items);
+        free(rs->reads);
+        free(rs);
+}
+
+void restore_let_go(struct engine *en, struct restore *rs) {
+        rs->rq = NULL;
+        if (rs->n_jobs == 0) {
+                restore_free(en, rs);
+                return;
+        }
+        pthread_mutex_lock(&rs->lock);
+        rs->stop = true;
+        pthread_mutex_unlock(&rs->lock);
+}
+
+void residency_restore_stop(struct ereq *rq) {
+        struct restore *rs = rq->g.restore;
+
+        if (!rs)
+                return;
+        pthread_mutex_lock(&rs->lock);
+        rs->stop = true;
+        pthread_mutex_unlock(&rs->lock);
+}
+
+/* --- workers --- */
+
+static void wake_engine(struct engine *en) {
+        pthread_mutex_lock(&en->lock);
+        en->signalled = true;
+        pthread_cond_signal(&en->wake);
+        pthread_mutex_unlock(&en->lock);
+}
+
+/* Sections [first, first + n) of a run are there, or @r says why not. False: read no more. */
+static bool arrive(
+        struct engine *en, struct restore *rs, size_t first, size_t n, int r, const struct err *e) {
+        bool go_on, wake = false;
+
+        pthread_mutex_lock(&rs->lock);
+        if (r < 0 && !rs->failed) {
+                rs->failed = true;
+                rs->err = *e;
+        }
+        for (size_t i = first; r == 0 && i < first + n; i++)
+                rs->arrived[i]++;
+        if (r == 0 && first + n == en->n_sections && rs->arrived[en->n_sections - 1] == rs->n_runs)
+                rs->t_end = clock_monotonic_usec();
+        wake = rs->by_sections && first == 0 && n > 0 && rs->arrived[0] == rs->n_runs;
+        go_on = !rs->stop;
+        pthread_cond_broadcast(&rs->cond);
+        pthread_mutex_unlock(&rs->lock);
+        if (wake)
+                wake_engine(en);
+        return go_on;
+}
+
+/* After a failure the items that are not concerned go on: what lies before the damage is kept. */
+static void run_run(struct engine *en, struct job *j) {
+        struct restore_run *run = container_of(j, struct restore_run, job);
+        struct restore *rs = run->rs;
+        struct spill_item *items = rs->reads + run->first;
+        size_t n_sections = en->n_sections, step = rs->by_sections ? 1 : n_sections;
+        _cleanup_(spill_load_freep) struct spill_load *load = NULL;
+        size_t at = 0;
+
+        j->r = spill_load_new(&load, en->spill, items, run->n, &j->err);
+        if (!load)
+                for (size_t i = 0; i < run->n; i++)
+                        items[i].r = j->r;
+        if (!arrive(en, rs, 0, 0, j->r, &j->err) || !load)
+                goto end;
+        while (at < n_sections) {
+                size_t n = MIN(step, n_sections - at);
+                int r = spill_load_read(load, at, n, &j->err);
+
+                at += n;
+                j->r = j->r < 0 ? j->r : r;
+                if (!arrive(en, rs, at - n, n, j->r, &j->err))
+                        break;
+                /* The first ones are waited for; then calls get larger. */
+                step = at > 1 ? step * 2 : step;
+        }
+end:
+        for (size_t i = 0; i < run->n && at < n_sections; i++)
+                if (items[i].r == 0)
+                        items[i].r = -ERR_CANCELLED;
+}
+
+static void run_done(struct engine *en, struct job *j) {
+        struct restore *rs = container_of(j, struct restore_run, job)->rs;
+        struct ereq *rq = rs->rq;
+
+        if (--rs->n_jobs > 0)
+                return;
+        if (rs->t_end == 0)
+                rs->t_end = clock_monotonic_usec();
+        if (!rq) {
+                restore_free(en, rs);
+                return;
+        }
+        if (rs->stop) {
+                /* Cancelled: nothing was attached, and holes stay holes. */
+                residency_restore_abandon(en, rq);
+                rq->phase = PHASE_RESTORE;
+                en->again = true;
+                return;
+        }
+        restore_finish(en, rs);
+}
+
+/* --- engine thread --- */
+
+void restore_start(struct engine *en, struct ereq *rq) {
+        struct restore *rs = rq->g.restore;
+        size_t n = rs->n, n_runs = MIN(n, n * en->info.block_size / RUN_SIZE);
+
+        for (size_t i = 0; i < n; i++)
+                rs->reads[i] = (struct spill_item){.ref = record_ref(&rs->items[i].record),
+                        .meta = record_meta(&rs->items[i].record),
+                        .dst = seq_block_data(rs->items[i].block)};
+        rs->by_sections = en->n_sections > 1 && en->n_active == 1 && list_empty(&en->queue) &&
+                          rq->g.n_generated == 0;
+        n_runs = MIN(n_runs, en->n_workers);
+        rs->n_runs = rs->n_jobs = MAX(n_runs, (size_t)1);
+        rs->t_start = clock_monotonic_usec();
+        for (size_t i = 0; i < rs->n_runs; i++) {
+                struct restore_run *run = &rs->runs[i];
+
+                *run = (struct restore_run){.rs = rs, .first = n * i / rs->n_runs};
+                run->n = n * (i + 1) / rs->n_runs - run->first;
+                run->job.kind = JOB_RESTORE;
+                run->job.run = run_run;
+                run->job.done = run_done;
+        }
+        /* Only now: the first one may be over before the last one is submitted. */
+        for (size_t i = 0, n_all = rs->n_runs; i < n_all; i++)
+                io_submit(en, &rs->runs[i].job);
+}
+
+/* The tokens that it would compute in one step, 0 if it should not be tried (now). */
+static uint32_t trial_size(struct engine *en, struct ereq *rq) {
+        struct restore *rs = rq->g.restore;
+        const struct conv *c = rq->conv;
+        uint32_t end = 0;
+        bool ready;
+
+        if (rq->phase != PHASE_READING || !rs || !rs->by_sections || rs->tried || rs->n_jobs == 0)
+                return 0;
+        pthread_mutex_lock(&rs->lock);
+        ready = rs->arrived[0] == rs->n_runs && !rs->failed && !rs->stop;
+        pthread_mutex_unlock(&rs->lock);
+        for (size_t i = 0; i < rs->n; i++)
+                end = MAX(end, rs->items[i].index * en->info.block_tokens + rs->items[i].n_tokens);
+        end = MAX(end, seq_n_tokens(c->seq));
+        if (!ready || end >= c->n_all)
+                return 0;
+        return (uint32_t)MIN((size_t)(c->n_all - end), (size_t)en->o.batch_tokens);
+}
+
+/* The sequence takes over the references, so that a partial tail is written in place: the worker
+ * brings a layer's section before the model writes into it. */
+static int attach(struct restore *rs) {
+        struct seq *s = rs->rq->conv->seq;
+
+        for (size_t i = 0; i < rs->n; i++) {
+                struct restore_item *it = &rs->items[i];
+
+                if (!it->appended)
+                        seq_attach(s, it->index, it->block);
+                else if (seq_adopt(s, &it->block, 1, NULL) < 0)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < rs->n; i++)
+                seq_block_unref(rs->items[i].block);
+        rs->attached = true;
+        return 0;
+}
+
+/* Also after attach() failed half way. */
+static void detach(struct restore *rs, uint32_t n_tokens) {
+        struct seq *s = rs->rq->conv->seq;
+
+        seq_unreserve(s);
+        for (size_t i = 0; i < rs->n; i++) {
+                struct restore_item *it = &rs->items[i];
+
+                if (rs->attached)
+                        seq_block_ref(it->block);
+                if (!it->appended && seq_block_at(s, it->index))
+                        seq_drop(s, it->index);
+        }
+        if (seq_n_tokens(s) > n_tokens)
+                seq_cut(s, n_tokens);
+        rs->attached = false;
+        rs->tried = true;
+}
+
+static int wait_layer(void *arg, uint32_t layer) {
+        struct engine *en = arg;
+        struct restore *rs = en->trial;
+        uint64_t until = clock_monotonic_usec() + PATIENCE_USEC;
+        size_t section = en->layer_section[layer];
+        struct timespec ts;
+        bool ok;
+
+        pthread_mutex_lock(&rs->lock);
+        while (rs->arrived[section] < rs->n_runs && !rs->failed) {
+                uint64_t now = clock_monotonic_usec();
+
+                if (now > until) {
+                        bool wanted;
+
+                        pthread_mutex_unlock(&rs->lock);
+                        pthread_mutex_lock(&en->lock);
+                        wanted = en->signalled;
+                        pthread_mutex_unlock(&en->lock);
+                        atomic_fetch_add(&en->heartbeat, 1);
+                        pthread_mutex_lock(&rs->lock);
+                        if (wanted)
+                                break;
+                }
+                now += WAIT_USEC;
+                ts = (struct timespec){(time_t)(now / 1000000), (long)(now % 1000000 * 1000)};
+                pthread_cond_timedwait(&rs->cond, &rs->lock, &ts);
+        }
+        ok = rs->arrived[section] == rs->n_runs && !rs->failed;
+        pthread_mutex_unlock(&rs->lock);
+        return ok ? 0 : 1;
+}
+
+bool restore_compute(struct engine *en, struct ereq *rq, size_t *n_rows) {
+        struct restore *rs = rq->g.restore;
+        struct conv *c = rq->conv;
+        struct model_wait wait = {.layer = wait_layer, .arg = en};
+        uint32_t n = trial_size(en, rq), before = seq_n_tokens(c->seq), pos;
+        int r;
+
+        if (n == 0)
+                return false;
+        r = attach(rs);
+        if (r == 0)
+                r = seq_reserve(c->seq, n, NULL);
+        if (r != 0) {
+                detach(rs, before);
+                return false;
+        }
+        pos = seq_n_tokens(c->seq);
+        for (uint32_t i = 0; i < n; i++)
+                en->batch[i] = (struct model_token){.token = c->tokens[pos + i],
+                        .pos = pos + i,
+                        .seq = c->seq,
+                        .want_logits = pos + i + 1 == c->n_all && rq->g.max_new > 0};
+        en->trial = rs;
+        r = model_forward(en->work, en->batch, n, &wait);
+        en->trial = NULL;
+        if (r != 0) {
+                detach(rs, before);
+                return false;
+        }
+        if (en->batch[n - 1].want_logits)
+                en->batch_rows[(*n_rows)++] = rq;
+        en->count.restores_overlapped++;
+        rq->g.in_batch = n;
+        rq->usage->served += n;
+        rs->n_allocated = 0; /* the sequence has them */
+        restore_finish(en, rs);
+        return true;
+}

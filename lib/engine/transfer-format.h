@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * Export files, version 1 (docs/spill.md tells users the same). All integers are little-endian.
+ *
+ *      header       256 bytes, see transfer-format.c
+ *      transcript   name, biases, turns, tokens, texts; then u64 XXH64 of these
+ *      blocks       n_blocks times: the block's raw bytes, then u64 XXH64 of these
+ *      trailer      u64 XXH64 of all before; 16 bytes MAC of all before, this XXH64 included
+ *
+ * 1. The header tells every length, and with them the size of the file, exactly.
+ * 2. Nothing in a file is believed before it was checked: checksums say that it is as it was
+ *    written, and nothing of who wrote it. What a transcript may contain is checked apart.
+ * 3. Only the MAC, under a key that never leaves its state folder, tells that the memory was
+ *    computed by this daemon and belongs to these tokens. Memory without it is foreign.
+ *
+ * The MAC is a chain of SipHash-2-4 over chunks of 64 KiB, twice under independent keys:
+ * m = H(key, m0 | m1 | u64 n | chunk), beginning with m0 = m1 = 0.
+ *
+ * Nothing here knows the engine: bytes in, structs out.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/ids.h"
+#include "base/sampling.h"
+#include "store/store.h"
+
+struct err;
+
+enum {
+        XFER_VERSION = 1,
+        XFER_HEADER_SIZE = 256,
+        XFER_TRAILER_SIZE = 24,
+        XFER_CHUNK_SIZE = 64 << 10,
+        XFER_MAX_TEXTS = 1 << 30, /* bytes of all texts together */
+        XFER_MAX_BLOCK = 1 << 30,
+};
+
+struct xfer_header {
+        bool is_private; /* the memory had come from elsewhere before it was exported */
+        struct fingerprint model;
+        uint64_t vocab;
+        uint32_t n_tokens, n_turns, n_blocks, block_tokens;
+        uint64_t block_size;
+        uint32_t name_size;
+        uint64_t texts_size;
+        uint64_t created_usec;
+        struct sampling sampling; /* its biases are in the transcript */
+};
+/* Sizes that follow from a header whose fields are within their ranges. */
+uint64_t xfer_transcript_size(const struct xfer_header *h);
+uint64_t xfer_file_size(const struct xfer_header *h);
+
+void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZE]);
+/* @data has @n bytes of a file of @file_size. 0, -ERR_FORMAT (no export file, or impossible),
+ * -ERR_UNSUPPORTED (a newer version), -ERR_CORRUPT (checksum, or a truncated file). */
+int xfer_header_parse(
+        const uint8_t *data, size_t n, uint64_t file_size, struct xfer_header *ret, struct err *e);
+
+struct xfer_transcript {
+        char name[STORE_NAME_MAX + 1]; /* any bytes but NUL */
+        struct sampling sampling;      /* with biases */
+        struct store_turn *turns;      /* owned; texts are borrowed from the data */
+        int32_t *tokens;               /* owned */
+};
+void xfer_transcript_deinit(struct xfer_transcript *t);
+/* Append the transcript with its checksum. 0 or -ERR_NOMEM. @h has its sizes. */
+int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
+        const struct store_turn *turns, const int32_t *tokens, struct err *e);
+/* @data: xfer_transcript_size() bytes and the checksum. Checks everything: turns join from 0 to
+ * n_tokens, none is empty, roles and reasons are known, tokens are in a vocabulary of @n_vocab, the
+ * texts' sizes add up. 0, -ERR_CORRUPT, -ERR_FORMAT, -ERR_NOMEM. */
+int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size_t n,
+        uint32_t n_vocab, struct xfer_transcript *ret, struct err *e);
+
+/* Checksum and MAC of a file that passes by in pieces of any size. */
+struct xfer_sum {
+        struct hash64 total;
+        uint64_t key[4], mac[2];
+        size_t n;
+        uint8_t chunk[24 + XFER_CHUNK_SIZE];
+};
+void xfer_sum_init(struct xfer_sum *s, const uint64_t key[4]);
+void xfer_sum_update(struct xfer_sum *s, const void *data, size_t n);
+/* The end: fills the trailer. */
+void xfer_sum_final(struct xfer_sum *s, uint8_t out[XFER_TRAILER_SIZE]);
+/* Compare with a file's trailer (both [XFER_TRAILER_SIZE]). -ERR_CORRUPT if the checksum differs;
+ * *ret_ours: the MAC is this key's. */
+int xfer_trailer_check(const uint8_t *is, const uint8_t *should_be, bool *ret_ours, struct err *e);

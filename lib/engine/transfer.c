@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* What Export and Import have in common: their state, and the key that marks memory as ours. */
+#include "engine/transfer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+struct transfer *transfer_new(struct ereq *rq, struct err *e) {
+        struct transfer *x = calloc(1, sizeof(*x));
+
+        if (!x) {
+                err_set(e, ERR_NOMEM, "no memory for a transfer");
+                return NULL;
+        }
+        x->fd = -1;
+        rq->transfer = x;
+        return x;
+}
+
+struct transfer *transfer_free(struct transfer *x) {
+        if (!x)
+                return NULL;
+        if (x->fd >= 0)
+                close(x->fd);
+        free(x->buffer);
+        free(x->blocks);
+        xfer_transcript_deinit(&x->t);
+        free(x->data);
+        free(x->records);
+        free(x);
+        return NULL;
+}
+
+int transfer_charge(struct engine *en, struct ereq *rq, size_t n, struct err *e) {
+        if (ledger_reserve(&en->req_ledger, n) != 0)
+                return err_set(e, ERR_LIMIT,
+                        "the memory budget has no room for a transfer that needs %zu bytes", n);
+        rq->charged += n;
+        return 0;
+}
+
+/* A file of just 32 bytes that only we can read, never replaced by us: who changes it makes older
+ * export files foreign. */
+static int read_key(const char *path, uint64_t key[4], struct err *e) {
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        struct stat st;
+
+        if (fd < 0 && errno == ENOENT)
+                return 1;
+        if (fd < 0)
+                return err_set(e, ERR_SYS, "cannot open '%s'", path);
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != 4 * sizeof(*key))
+                return err_set(
+                        e, ERR_CORRUPT, "'%s' is not a key: remove it to have a new one", path);
+        return file_pread(fd, key, 4 * sizeof(*key), 0, e);
+}
+
+static int load_key(struct engine *en, struct err *e) {
+        uint64_t key[4];
+        char path[4096];
+        int r;
+
+        snprintf(path, sizeof(path), "%s/export.key", en->state_dir);
+        r = read_key(path, key, e);
+        if (r == 1) {
+                if (getrandom(key, sizeof(key), 0) != sizeof(key))
+                        return err_set(e, ERR_SYS, "cannot draw a key");
+                r = file_replace(path, key, sizeof(key), 0600, e);
+        }
+        if (r < 0)
+                return r;
+        memcpy(en->export_key, key, sizeof(key));
+        en->has_export_key = true;
+        return 0;
+}
+
+int transfer_key(struct engine *en, uint64_t key[4], struct err *e) {
+        int r = 0;
+
+        pthread_mutex_lock(&en->create_lock);
+        if (!en->has_export_key)
+                r = load_key(en, e);
+        if (r == 0)
+                memcpy(key, en->export_key, sizeof(en->export_key));
+        pthread_mutex_unlock(&en->create_lock);
+        return r;
+}

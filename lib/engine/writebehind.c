@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Write-behind: the full blocks of a conversation that has been idle for a while are written in the
+ * background, so that evicting it is only a free. One job at a time, of a few MiB, by the class of
+ * work that workers take last (io.c). A conversation that a request comes for meanwhile is not
+ * held up: its full blocks are immutable and pinned, and the job has copies of the tokens.
+ *
+ *                      idle for spill_delay_ms
+ *      (dirty list) ───────────────────────────→ WRITING ───────→ LINK WAITS ───────→ LINKING ──→
+ * done job 1            Rewind, Close       job 2 hold it
+ *
+ * 1. WRITING touches neither conversation nor register: bytes are appended that nobody knows. The
+ *    conversation may be continued, forked, rewound or unloaded meanwhile.
+ * 2. Before LINKING the engine thread looks whether the conversation is still loaded and its
+ *    committed tokens up to the block's end are those that were written; the other blocks are given
+ *    back. (Tokens are the truth: no generation counter could say it better.)
+ * 3. From that look until the end of the transaction nothing takes tokens of the conversation away
+ *    and it stays loaded: Rewind waits for n_links, Close for the whole job (so that nothing is
+ * left of a conversation that was closed), and LINKING waits for them. All other verbs go on; they
+ *    only append, or copy.
+ * 4. A block is marked (TAG_WRITING) from the beginning of WRITING to the end of LINKING. Who wants
+ *    to evict it waits for that, so it is not written twice.
+ * 5. After a failure the conversation is left alone until it was used again: its eviction tries
+ * once more, and what then cannot be written is dropped. Refused writes stop all write-behind for a
+ *    while (for the daily limit: until tomorrow).
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "base/clock.h"
+#include "engine/write.h"
+
+#define JOB_SIZE ((size_t)4 << 20)     /* raw bytes */
+#define REFUSED_USEC (30 * 1000000ull) /* pause after a refusal */
+#define DAY_USEC (86400 * 1000000ull)
+
+static void link_run(struct engine *en, struct job *j) {
+        struct write_job *wj = container_of(j, struct write_job, job);
+
+        j->r = write_link(en, wj, &j->err);
+}
+
+static void pause_after(struct engine *en, const struct write_job *wj) {
+        uint64_t now = clock_monotonic_usec();
+
+        if (wj->failed && wj->why == SPILL_REFUSED_DAY)
+                en->t_write = now + DAY_USEC - clock_realtime_usec() % DAY_USEC;
+        else if (wj->failed)
+                en->t_write = now + REFUSED_USEC;
+}
+
+static void link_done(struct engine *en, struct job *j) {
+        struct write_job *wj = container_of(j, struct write_job, job);
+        struct conv *c = wj->c;
+
+        if (j->r < 0)
+                engine_event_log(en, LOG_WARNING, &j->err);
+        write_finish(en, wj);
+        for (size_t i = 0; i < wj->n; i++)
+                en->count.writebehind_blocks += wj->items[i].ok && wj->items[i].write;
+        pause_after(en, wj);
+        en->write_behind = NULL;
+        if (c) {
+                c->writing = NULL;
+                c->n_links = 0;
+                if (wj->failed || j->r < 0)
+                        list_unlink(&c->dirty);
+                residency_resume(en, c);
+                /* What wanted to unload it had to wait (invariant 3). */
+                if (c->stale && c->n_users == 0)
+                        conv_unload(en, c);
+        }
+        write_job_free(en, wj);
+        evict_retry(en);
+}
+
+/* Invariant 2. */
+static bool belongs(const struct engine *en, const struct write_job *wj, const struct conv *c,
+        const struct write_item *it) {
+        size_t end = ((size_t)it->index + 1) * en->info.block_tokens;
+
+        return end <= c->n_tokens && memcmp(c->tokens, wj->tokens, end * sizeof(*c->tokens)) == 0;
+}
+
+/* LINK WAITS → LINKING, if nothing stands against it. */
+static void try_link(struct engine *en, struct write_job *wj) {
+        struct conv *c = wj->c;
+
+        wj->waits = c && c->busy &&
+                    (c->busy->r.verb == ENGINE_REWIND || c->busy->r.verb == ENGINE_CLOSE);
+        if (wj->waits)
+                return;
+        if (c && c->stale) {
+                c->writing = NULL;
+                wj->c = c = NULL;
+        }
+        for (size_t i = 0; i < wj->n; i++)
+                wj->items[i].ok = wj->items[i].ok && c && belongs(en, wj, c, &wj->items[i]);
+        if (c)
+                c->n_links = 1;
+        wj->job.kind = JOB_VERB; /* it is short, and a Rewind may wait for it */
+        wj->job.run = link_run;
+        wj->job.done = link_done;
+        io_submit(en, &wj->job);
+}
+
+static void write_run(struct engine *en, struct job *j) {
+        write_blocks(en, container_of(j, struct write_job, job));
+}
+
+static void write_done(struct engine *en, struct job *j) {
+        try_link(en, container_of(j, struct write_job, job));
+}
+
+/* 0: a job is under way; 1: not now; 2: there is nothing to do, or it can't be done. */
+static int start(struct engine *en, struct conv *c) {
+        size_t max = MAX(JOB_SIZE / en->info.block_size, (size_t)1);
+        struct write_job *wj = NULL;
+        int r = write_job_new(&wj, en, c, true, max, NULL);
+
+        if (r == 1)
+                return 1;
+        if (!wj)
+                return 2;
+        wj->job.kind = JOB_WRITE_BEHIND;
+        wj->job.run = write_run;
+        wj->job.done = write_done;
+        c->writing = wj;
+        en->write_behind = wj;
+        en->n_writers++;
+        io_submit(en, &wj->job);
+        return 0;
+}
+
+uint64_t writebehind_step(struct engine *en) {
+        uint64_t now, delay = (uint64_t)en->o.spill_delay_ms * 1000;
+        struct list *it, *tmp;
+
+        if (en->write_behind) {
+                if (en->write_behind->waits)
+                        try_link(en, en->write_behind);
+                return UINT64_MAX;
+        }
+        if (en->stopping || en->o.spill_delay_ms == UINT32_MAX || list_empty(&en->dirty))
+                return UINT64_MAX;
+        now = clock_monotonic_usec();
+        if (now < en->t_write)
+                return en->t_write;
+        list_for_each_safe (it, tmp, &en->dirty) {
+                struct conv *c = list_entry(it, struct conv, dirty);
+
+                if (c->t_idle + delay > now)
+                        return c->t_idle + delay;
+                switch (start(en, c)) {
+                case 0:
+                        return UINT64_MAX;
+                case 2:
+                        list_unlink(&c->dirty);
+                }
+        }
+        return UINT64_MAX;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The codec of key/value memory, SPILL_CODEC_KV: what its files share. codec-kv.c has the format.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "spill/codec/kernels.h"
+
+struct spill_array;
+
+/* The two functions of the codec's row. */
+size_t spill_kv_encode(void *dst, size_t max, const void *src, size_t n,
+        const struct spill_array *arrays, size_t n_arrays, void *scratch);
+int spill_kv_decode(void *dst, size_t dst_size, const void *src, size_t n,
+        const struct spill_array *arrays, size_t n_arrays, void *scratch);
+
+enum {
+        KV_CLASSES = 8, /* tables per kind, at most */
+        KV_TABLES = KV_N_KINDS * KV_CLASSES,
+        KV_PIECE = 4096, /* values that are coded at a time, unless a tile has more */
+        KV_HEADER = 12,
+        KV_STATES_SIZE = 4 * KV_LANES,
+        KV_WORDS_SLACK = 64,          /* bytes before the words that the encoder may overwrite */
+        KV_TABLE_MAX = 192,           /* bytes of a written table, at most */
+        KV_SAMPLE_CHANNELS = 256,     /* that the classes are learnt from, at most ... */
+        KV_SAMPLE_TOKENS = 32,        /* ... and tokens of each */
+        KV_SCRATCH_FIXED = 256 << 10, /* bytes of scratch for tables */
+};
+
+/* counts[..][k] is not all zero. Every symbol that occurs gets a place. */
+void kv_table_from_counts(struct kv_table *t, const uint32_t counts[256][KV_CLASSES], unsigned k);
+/* At most KV_TABLE_MAX bytes; returns how many. */
+size_t kv_table_write(const struct kv_table *t, uint8_t *dst);
+/* Bytes taken, or 0 if this is no table. */
+size_t kv_table_read(struct kv_table *t, const uint8_t *src, size_t n);
+void kv_table_symbols(const struct kv_table *t, struct kv_symbol symbols[256]);
+
+/* An array as the codec sees it. */
+struct kv_view {
+        enum kv_kind kind;
+        size_t offset, size; /* bytes */
+        size_t width;        /* bytes of a value */
+        size_t n_tiles, n_channels, n_tokens;
+        size_t tile;  /* values of a tile */
+        size_t piece; /* tiles that are coded at a time */
+        bool channel_major;
+};
+/* False for plain bytes. */
+bool kv_view(const struct spill_array *a, struct kv_view *ret);
+/* The class of each value of some tiles, from those of their channels. */
+void kv_spread(const struct kv_view *v, size_t n_tiles, const uint8_t *classes, uint8_t *ret);
+
+/* What a section's layout says about the size of its parts. */
+struct kv_plan {
+        size_t n_values, n_channels; /* of coded kinds */
+        size_t n_kept;
+        size_t class_bits;
+};
+struct kv_plan kv_plan(const struct spill_array *arrays, size_t n_arrays, size_t n,
+        const unsigned n_tables[KV_N_KINDS]);
+/* Bits that tell a channel's class. */
+unsigned kv_class_width(unsigned n_tables);
+
+struct kv_encoder {
+        const struct spill_array *arrays;
+        size_t n_arrays;
+        uint8_t *symbols;              /* of all views, in their order */
+        uint8_t *classes;              /* of all channels of all views: table numbers */
+        unsigned n_tables[KV_N_KINDS]; /* 0: the kind is stored as it is */
+        unsigned base[KV_N_KINDS];     /* its first table's number */
+        struct kv_encoder_tables *tables;
+};
+struct kv_encoder_tables {
+        struct kv_table table[KV_TABLES];
+        struct kv_symbol symbols[KV_TABLES][256];
+        uint16_t cost[256][KV_CLASSES] __attribute__((aligned(16)));
+        uint32_t counts[256][KV_CLASSES];
+        uint8_t sample[KV_SAMPLE_CHANNELS][KV_SAMPLE_TOKENS];
+        uint8_t sample_tokens[KV_SAMPLE_CHANNELS], sample_class[KV_SAMPLE_CHANNELS];
+};
+/* Fill classes, tables, n_tables and base of @kind; kinds in rising order. codec-kv-class.c. */
+void kv_classify(struct kv_encoder *e, enum kv_kind kind);

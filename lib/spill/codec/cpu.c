@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* What this CPU can do, and which kernels follow from it. */
+#include <stdatomic.h>
+
+#include "base/util.h"
+#include "spill/codec.h"
+#include "spill/codec/kernels.h"
+
+enum { ISA_GENERIC, ISA_AVX2, ISA_AVX512, N_ISA };
+
+/* Calls run while a test sets it; all levels compute the same. */
+static atomic_int max_isa = N_ISA - 1;
+
+static int cpu_isa(void) {
+#if defined(__x86_64__)
+        __builtin_cpu_init();
+        if (!__builtin_cpu_supports("avx2"))
+                return ISA_GENERIC;
+        if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+                !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+                return ISA_AVX2;
+        return ISA_AVX512;
+#else
+        return ISA_GENERIC;
+#endif
+}
+
+int spill_codec_set_isa(int isa) {
+        atomic_store(&max_isa, MAX(0, MIN(isa, N_ISA - 1)));
+        return kv_kernels_isa();
+}
+
+int kv_kernels_isa(void) {
+        int have = SPILL_HAVE_AVX512 ? ISA_AVX512 : SPILL_HAVE_AVX2 ? ISA_AVX2 : ISA_GENERIC;
+        int cpu = cpu_isa(), max = atomic_load(&max_isa);
+
+        have = MIN(have, cpu);
+        return MIN(have, max);
+}
+
+void kv_kernels_get(struct kv_kernels *ret) {
+        int isa = kv_kernels_isa();
+
+        kv_kernels_generic(ret);
+#if SPILL_HAVE_AVX2
+        if (isa >= ISA_AVX2)
+                kv_kernels_avx2(ret);
+#endif
+#if SPILL_HAVE_AVX512
+        if (isa >= ISA_AVX512)
+                kv_kernels_avx512(ret);
+#endif
+        (void)isa;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernels in plain C: they define what the others compute. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "spill/codec/kernels.h"
+
+static inline uint32_t load_word(const uint8_t *p) {
+        uint16_t w;
+
+        memcpy(&w, p, 2);
+        return w;
+}
+
+/* One value of one lane: look up, take the symbol's share off the state, refill from @word.
+ * Returns the slot's entry. */
+static inline __attribute__((always_inline)) uint32_t step(
+        uint32_t *state, const uint32_t *slots, uint8_t table, uint32_t word, size_t *ret_taken) {
+        uint32_t x = *state, e = slots[(size_t)table << KV_BITS | (x & (KV_SLOTS - 1))], low;
+
+        /* Without a branch: which lane wants a word is as random as the data. */
+        x = (e >> 20) * (x >> KV_BITS) + (e >> 8 & 0xfff);
+        low = 0u - (uint32_t)(x < KV_LOW);
+        *ret_taken = low & 2;
+        *state = x << (low & 16) | (word & low);
+        return e;
+}
+
+static inline __attribute__((always_inline)) void put(
+        const struct kv_piece *p, enum kv_kind kind, size_t i, uint32_t e) {
+        switch (kind) {
+        case KV_F16:
+                p->dst[2 * i] = p->low[i];
+                p->dst[2 * i + 1] = (uint8_t)e;
+                break;
+        case KV_F32:
+                p->dst[4 * i] = p->low[2 * i];
+                p->dst[4 * i + 1] = p->low[2 * i + 1];
+                p->dst[4 * i + 2] = p->mid[i];
+                p->dst[4 * i + 3] = (uint8_t)e;
+                break;
+        default:
+                p->dst[i] = (uint8_t)e;
+        }
+}
+
+static inline __attribute__((always_inline)) size_t decode(
+        struct kv_reader *r, const struct kv_piece *p, enum kv_kind kind) {
+        uint32_t state[KV_LANES], e[KV_LANES];
+        size_t n = 0, pos = r->pos, taken;
+
+        /* The copies are what the compiler knows dst not to overlap. */
+        memcpy(state, r->state, sizeof(state));
+        for (; p->n - n >= KV_LANES; n += KV_LANES) {
+                if (pos > r->limit || r->limit - pos < KV_GROUP_WORDS)
+                        break;
+                for (size_t i = 0; i < KV_LANES; i++) {
+                        e[i] = step(&state[i], r->slots, p->tables[n + i], load_word(r->src + pos),
+                                &taken);
+                        pos += taken;
+                }
+                for (size_t i = 0; i < KV_LANES; i++)
+                        put(p, kind, n + i, e[i]);
+        }
+        memcpy(r->state, state, sizeof(state));
+        r->pos = pos;
+        return n;
+}
+
+static size_t decode_f16(struct kv_reader *r, const struct kv_piece *p) {
+        return decode(r, p, KV_F16);
+}
+
+static size_t decode_f32(struct kv_reader *r, const struct kv_piece *p) {
+        return decode(r, p, KV_F32);
+}
+
+static size_t decode_i8(struct kv_reader *r, const struct kv_piece *p) {
+        return decode(r, p, KV_I8);
+}
+
+void kv_decode_rest(struct kv_reader *r, const struct kv_piece *p, enum kv_kind kind, size_t from) {
+        /* A word from behind the end is 0; that too many were taken is found out at the end. */
+        for (size_t i = from; i < p->n; i++) {
+                bool inside = r->limit >= 2 && r->pos <= r->limit - 2;
+                uint32_t word = inside ? load_word(r->src + r->pos) : 0;
+                size_t taken;
+
+                put(p, kind, i,
+                        step(&r->state[i % KV_LANES], r->slots, p->tables[i], word, &taken));
+                r->pos += taken;
+        }
+}
+
+static inline uint32_t encode_step(
+        uint32_t x, const struct kv_symbol *s, uint8_t *words, size_t *pos) {
+        uint32_t freq = s->info & 0xfff, start = s->info >> 12 & 0xfff, q;
+        uint32_t spill = x >= freq << (31 - KV_BITS);
+        uint16_t word = (uint16_t)x;
+
+        /* In any case; what is not needed is overwritten by the next. */
+        memcpy(words + *pos - 2, &word, 2);
+        *pos -= 2 * spill;
+        x >>= 16 * spill;
+        q = (uint32_t)(((uint64_t)x * s->rcp) >> (31 + (s->info >> 24)));
+        return x + q * (KV_SLOTS - freq) + start;
+}
+
+void kv_encode_rest(struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n) {
+        while (n-- > 0)
+                w->state[n] = encode_step(w->state[n],
+                        &w->symbols[(size_t)tables[n] << 8 | symbols[n]], w->words, &w->pos);
+}
+
+static void encode(struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n) {
+        uint32_t state[KV_LANES];
+        size_t pos = w->pos;
+
+        memcpy(state, w->state, sizeof(state));
+        for (; n > 0; n -= KV_LANES)
+                for (size_t i = KV_LANES; i-- > 0;) {
+                        size_t at = n - KV_LANES + i;
+
+                        state[i] = encode_step(state[i],
+                                &w->symbols[(size_t)tables[at] << 8 | symbols[at]], w->words, &pos);
+                }
+        memcpy(w->state, state, sizeof(state));
+        w->pos = pos;
+}
+
+static void slots(const struct kv_table *t, uint32_t *to) {
+        for (unsigned i = 0; i < t->n; i++) {
+                uint32_t freq = t->freq[i], e = freq << 20 | t->symbol[i];
+
+                /* What goes too far is overwritten by the next. */
+                for (uint32_t j = 0; j < freq; j += 8)
+                        for (uint32_t k = 0; k < 8; k++)
+                                to[j + k] = e + ((j + k) << 8);
+                to += freq;
+        }
+}
+
+void kv_kernels_generic(struct kv_kernels *k) {
+        k->decode[KV_F16] = decode_f16;
+        k->decode[KV_F32] = decode_f32;
+        k->decode[KV_I8] = decode_i8;
+        k->encode = encode;
+        k->slots = slots;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The inner loops of the KV codec (codec-kv.c has the format): one table of functions per
+ * instruction set. Private to lib/spill. They give the same bytes and consume the same words
+ * whatever the input, so that what one machine refuses all refuse.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+        KV_LANES = 64, /* coders side by side; value i of a piece belongs to lane i % 64 */
+        KV_BITS = 11,  /* of a probability */
+        KV_SLOTS = 1 << KV_BITS,
+        KV_LOW = 1 << 15, /* a coder's state is in [KV_LOW, KV_LOW << 16) */
+        KV_SLOTS_SLACK = 16,
+        KV_GROUP_WORDS = 128, /* bytes of words that one value per lane takes at most */
+};
+
+/* The symbols of one class and their probabilities, by rising symbol. */
+struct kv_table {
+        unsigned n; /* 1 .. 256 */
+        uint8_t symbol[256], level[256];
+        uint16_t freq[256]; /* sum KV_SLOTS, each at least 1 */
+};
+
+/* How one value lies in memory, by bytes: f16 = low, symbol; f32 = low, low, mid, symbol. */
+enum kv_kind { KV_F16, KV_F32, KV_I8, KV_N_KINDS };
+
+/* A slot of a decoding table: frequency << 20 | (slot - start of the symbol) << 8 | symbol. */
+struct kv_reader {
+        uint32_t state[KV_LANES];
+        const uint8_t *src;    /* of the section's encoding */
+        size_t pos;            /* of the next word; may run past @limit on damaged input */
+        size_t limit;          /* bytes of src */
+        const uint32_t *slots; /* [table][KV_SLOTS] */
+};
+struct kv_piece {
+        uint8_t *dst;          /* n values */
+        const uint8_t *low;    /* f16: n bytes; f32: 2 * n bytes */
+        const uint8_t *mid;    /* f32: n bytes */
+        const uint8_t *tables; /* n table numbers */
+        size_t n;
+};
+
+/* What the encoder knows of a symbol in a table. */
+struct kv_symbol {
+        uint32_t rcp;  /* ceil(2^(31 + shift) / frequency): division by multiplication */
+        uint32_t info; /* shift << 24 | start << 12 | frequency */
+};
+struct kv_writer {
+        uint32_t state[KV_LANES];
+        uint8_t *words;                  /* buffer with room for 2 bytes per value */
+        size_t pos;                      /* words[pos ..) are written; going down */
+        const struct kv_symbol *symbols; /* [table][256] */
+};
+
+struct kv_kernels {
+        /* Decode whole groups of KV_LANES values from the piece's start while there are surely
+         * enough words; returns how many values were done. */
+        size_t (*decode[KV_N_KINDS])(struct kv_reader *r, const struct kv_piece *p);
+        /* Encode symbols[0..n) backwards, n a multiple of KV_LANES. */
+        void (*encode)(
+                struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n);
+        /* slots[0 .. KV_SLOTS + KV_SLOTS_SLACK) of a table; what is in the slack means nothing. */
+        void (*slots)(const struct kv_table *t, uint32_t *slots);
+};
+
+void kv_kernels_generic(struct kv_kernels *k);
+void kv_kernels_avx2(struct kv_kernels *k);
+void kv_kernels_avx512(struct kv_kernels *k);
+
+/* The rest of a piece from value @from on, with every bound checked. */
+void kv_decode_rest(struct kv_reader *r, const struct kv_piece *p, enum kv_kind kind, size_t from);
+/* The incomplete group at the end of a piece: n < KV_LANES. */
+void kv_encode_rest(struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n);
+
+/* The kernels to use now; codec/cpu.c. */
+void kv_kernels_get(struct kv_kernels *ret);
+int kv_kernels_isa(void); /* as spill_codec_set_isa() */

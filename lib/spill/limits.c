@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits. A write is admitted by its largest possible size before anything is encoded or written,
+ * charged with that size, and settled to the real one once it is known (write.c). So at no moment
+ * can all writes in progress together exceed a limit, however many there are; the price is that
+ * near a limit a block is refused which would have fitted after encoding.
+ *
+ * The limits are looked at in this order, and the first that refuses is the reason told: the day
+ * (no release of records helps against it), the owner's, the total, the floor. A full file system
+ * is only found out by writing.
+ */
+#include <inttypes.h>
+#include <sys/statvfs.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "spill/shared.h"
+
+#define USEC_PER_DAY ((uint64_t)86400 * 1000000)
+
+void spill_turn_day(struct spill *s) {
+        uint64_t now =
+                s->options.realtime_usec ? s->options.realtime_usec() : clock_realtime_usec();
+
+        /* Any other day: a clock that was set back must not stop writing until it is caught up. */
+        if (now / USEC_PER_DAY == s->day)
+                return;
+        s->day = now / USEC_PER_DAY;
+        s->day_written_size = 0;
+}
+
+/* Whether @size more than @used stays below @max (0: no limit). */
+static bool fits(uint64_t max, uint64_t used, uint64_t size) {
+        return max == 0 || (size <= max && used <= max - size);
+}
+
+static int check_floor(struct spill *s, uint64_t size, enum spill_refusal *ret_why, struct err *e) {
+        uint64_t avail, floor = s->options.min_free_size;
+        struct statvfs v;
+
+        if (floor == 0)
+                return 0;
+        if (fstatvfs(s->dir_fd, &v) < 0)
+                return err_set(e, ERR_SYS, "cannot tell the free space of the spill folder");
+        if (__builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &avail))
+                avail = UINT64_MAX;
+        /* Writes in progress may not have taken their space yet. */
+        avail = avail > s->pending_size ? avail - s->pending_size : 0;
+        if (avail >= size && avail - size >= floor)
+                return 0;
+        *ret_why = SPILL_REFUSED_FLOOR;
+        return err_set(e, ERR_LIMIT,
+                "spilling %" PRIu64 " bytes would leave less than %" PRIu64 " of the %" PRIu64
+                " bytes free",
+                size, floor, avail);
+}
+
+int spill_admit(struct spill *s, uint32_t owner, uint64_t size, enum spill_refusal *ret_why,
+        struct err *e) {
+        const struct spill_options *o = &s->options;
+        const struct spill_owner *ow = spill_owner_find(s, owner);
+        uint64_t of_owner = ow ? ow->disk_size : 0;
+
+        spill_turn_day(s);
+        if (!fits(o->max_written_per_day, s->day_written_size + s->day_pending_size, size)) {
+                *ret_why = SPILL_REFUSED_DAY;
+                return err_set(e, ERR_LIMIT,
+                        "the spill store wrote %" PRIu64 " of %" PRIu64
+                        " bytes a day and cannot write %" PRIu64 " more",
+                        s->day_written_size + s->day_pending_size, o->max_written_per_day, size);
+        }
+        if (!fits(o->max_disk_size_per_owner, of_owner, size)) {
+                *ret_why = SPILL_REFUSED_OWNER;
+                return err_set(e, ERR_LIMIT,
+                        "user %" PRIu32 " has %" PRIu64 " of %" PRIu64
+                        " bytes in the spill store and cannot have %" PRIu64 " more",
+                        owner, of_owner, o->max_disk_size_per_owner, size);
+        }
+        if (!fits(o->max_disk_size, s->stats.disk_size, size)) {
+                *ret_why = SPILL_REFUSED_TOTAL;
+                return err_set(e, ERR_LIMIT,
+                        "the spill store holds %" PRIu64 " of %" PRIu64
+                        " bytes and cannot take %" PRIu64 " more",
+                        s->stats.disk_size, o->max_disk_size, size);
+        }
+        return check_floor(s, size, ret_why, e);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is everything in the register as it must be? A finding never ends the search: what cannot be read
+ * is reported and left out of what follows from it.
+ *
+ * Hashes: a record whose tokens are still all those of a conversation (n_valid == n_tokens) has the
+ * chained hash of that conversation's tokens. How many tokens a full block has is not written
+ * anywhere; it is the most that any record of the same model has.
+ */
+#include "base/hash.h"
+#include "base/util.h"
+#include "store/store-private.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct check {
+        struct store *s;
+        void (*found)(void *arg, const struct store_finding *f);
+        void *arg;
+        struct store_census census;
+        struct err err; /* of the step that is going on */
+        struct fingerprint model;
+        uint32_t block_tokens; /* of model; 0: not known */
+};
+
+/* One conversation's tokens, and the hashes of its full blocks. */
+struct history {
+        int32_t *tokens;
+        size_t n_tokens, capacity;
+        uint64_t *hashes;
+        size_t n_hashes;
+        bool sound; /* turns join and have their tokens */
+};
+
+static void history_deinit(struct history *h) {
+        free(h->tokens);
+        free(h->hashes);
+}
+
+__attribute__((format(printf, 5, 6))) static void report(struct check *x,
+        enum store_finding_kind kind, uint64_t conv, uint64_t record, const char *fmt, ...) {
+        struct store_finding f = {.kind = kind, .conv = conv, .record = record};
+        char text[512];
+        va_list ap;
+
+        va_start(ap, fmt);
+        vsnprintf(text, sizeof(text), fmt, ap);
+        va_end(ap);
+        f.text = text;
+        x->census.n_findings++;
+        if (x->found)
+                x->found(x->arg, &f);
+}
+
+/* Damage is a finding; everything else ends the check. */
+static int absorb(
+        struct check *x, int r, enum store_finding_kind kind, uint64_t conv, uint64_t record) {
+        if (r != -ERR_CORRUPT)
+                return r;
+        report(x, kind, conv, record, "%s", x->err.msg);
+        return 0;
+}
+
+static int check_file(struct check *x) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_CHECK_FILE, &x->err);
+
+        if (r < 0)
+                return r;
+        while ((r = query_step(&q, &x->err)) > 0) {
+                size_t n;
+                const char *text = query_bytes(&q, 0, &n);
+
+                if (n != 2 || memcmp(text, "ok", 2) != 0)
+                        report(x, STORE_FINDING_FILE, 0, 0, "%.*s", (int)MIN(n, (size_t)400), text);
+        }
+        return r;
+}
+
+static int push_tokens(struct history *h, const uint8_t *p, size_t n, struct err *e) {
+        if (n > h->capacity - h->n_tokens) {
+                size_t grown = MAX(h->n_tokens + n, 2 * h->capacity);
+                int32_t *t = reallocarray(h->tokens, grown, sizeof(*t));
+
+                if (!t)
+                        return err_set(e, ERR_NOMEM, "no memory for %zu tokens", grown);
+                h->tokens = t;
+                h->capacity = grown;
+        }
+        for (size_t i = 0; i < n; i++)
+                h->tokens[h->n_tokens++] = (int32_t)load_le32(p + 4 * i);
+        return 0;
+}
+
+/* One row of the conversation's turns. 1: the rest makes no sense without it. */
+static int check_turn(
+        struct check *x, struct query *q, uint64_t conv, uint32_t n, struct history *h) {
+        struct store_turn t;
+        const uint8_t *p;
+        size_t size;
+        int r = turn_read(q, n, (uint32_t)h->n_tokens, &t, &x->err);
+
+        if (r == -ERR_CORRUPT) {
+                report(x, STORE_FINDING_TURN, conv, 0, "turn %u: %s", n, x->err.msg);
+                return 1;
+        }
+        if (r < 0)
+                return r;
+        free((void *)(uintptr_t)t.text);
+        p = query_bytes(q, 7, &size);
+        r = query_check(q, &x->err);
+        if (r < 0 && r != -ERR_CORRUPT)
+                return r;
+        if (r < 0 || size != ((size_t)t.end - t.start) * 4) {
+                report(x, STORE_FINDING_TURN, conv, 0,
+                        "turn %u has %zu bytes of tokens, not 4 for each of %u", n, size,
+                        t.end - t.start);
+                return 1;
+        }
+        return push_tokens(h, p, size / 4, &x->err);
+}
+
+static int check_turns(struct check *x, const struct store_conv *c, struct history *h) {
+        _query_ q = {};
+        uint32_t n = 0;
+        int r = query_begin(&q, x->s, STMT_CHECK_TURNS, &x->err);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, c->id);
+        while ((r = query_step(&q, &x->err)) > 0) {
+                r = check_turn(x, &q, c->id, n, h);
+                if (r != 0)
+                        return r < 0 ? r : 0;
+                n++;
+        }
+        if (r < 0)
+                return absorb(x, r, STORE_FINDING_TURN, c->id, 0);
+        x->census.n_turns += n;
+        x->census.n_tokens += h->n_tokens;
+        if (n != c->n_turns || h->n_tokens != c->n_tokens)
+                report(x, STORE_FINDING_CONV, c->id, 0,
+                        "conversation of %u turns and %u tokens has %u and %zu", c->n_turns,
+                        c->n_tokens, n, h->n_tokens);
+        else
+                h->sound = true;
+        return 0;
+}
+
+/* Tokens of a full block of @c's model. */
+static int find_block_tokens(struct check *x, const struct store_conv *c) {
+        _query_ q = {};
+        int r;
+
+        if (x->block_tokens && fingerprint_equal(&x->model, &c->model))
+                return 0;
+        x->block_tokens = 0;
+        x->model = c->model;
+        r = query_begin(&q, x->s, STMT_CHECK_BLOCK_TOKENS, &x->err);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, c->model.weights);
+        query_bind_u64(&q, c->model.rules);
+        r = query_step(&q, &x->err);
+        if (r <= 0)
+                return r;
+        if (!query_is_null(&q, 0))
+                x->block_tokens = query_u32(&q, 0);
+        return 0;
+}
+
+static int hash_blocks(struct check *x, struct history *h) {
+        uint64_t prev = 0;
+
+        if (x->block_tokens == 0)
+                return 0;
+        h->hashes = calloc(h->n_tokens / x->block_tokens + 1, sizeof(*h->hashes));
+        if (!h->hashes)
+                return err_set(&x->err, ERR_NOMEM, "no memory for hashes");
+        for (; h->n_hashes < h->n_tokens / x->block_tokens; h->n_hashes++)
+                prev = h->hashes[h->n_hashes] = hash64_chain_tokens(
+                        h->tokens + h->n_hashes * x->block_tokens, x->block_tokens, prev);
+        return 0;
+}
+
+static void check_hash(
+        struct check *x, uint64_t conv, const struct store_record *rec, const struct history *h) {
+        uint64_t start = (uint64_t)rec->index * x->block_tokens, hash;
+
+        if (start + rec->n_valid > h->n_tokens) {
+                report(x, STORE_FINDING_LINK, conv, rec->id,
+                        "block %u has memory of more tokens than the conversation has", rec->index);
+                return;
+        }
+        /* Of a cut one only the whole could be hashed. Nothing is promised of an empty one. */
+        if (rec->n_valid != rec->n_tokens || rec->n_valid == 0)
+                return;
+        if (rec->index > h->n_hashes)
+                return;
+        hash = hash64_chain_tokens(
+                h->tokens + start, rec->n_tokens, rec->index ? h->hashes[rec->index - 1] : 0);
+        if (hash != rec->token_hash)
+                report(x, STORE_FINDING_HASH, conv, rec->id,
+                        "record of block %u is of other tokens than the conversation has",
+                        rec->index);
+}
+
+static int check_link(
+        struct check *x, struct query *q, const struct store_conv *c, const struct history *h) {
+        uint32_t block = query_u32(q, 12), block_class = query_u32(q, 13);
+        uint64_t record = query_number(q, 14, INT64_MAX);
+        struct store_record rec;
+        int r;
+
+        x->census.n_links++;
+        if (query_is_null(q, 0)) {
+                report(x, STORE_FINDING_LINK, c->id, record,
+                        "block %u refers to record %llu, which does not exist", block,
+                        (unsigned long long)record);
+                return 0;
+        }
+        r = record_read(q, &rec, &x->err);
+        if (r < 0)
+                return absorb(x, r, STORE_FINDING_LINK, c->id, record);
+        if (rec.index != block || rec.block_class != block_class)
+                report(x, STORE_FINDING_LINK, c->id, rec.id,
+                        "block %u, class %u refers to a record of block %u, class %u", block,
+                        block_class, rec.index, rec.block_class);
+        else if (rec.n_valid > rec.n_tokens)
+                report(x, STORE_FINDING_LINK, c->id, rec.id,
+                        "block %u: %u tokens valid in a record of %u", block, rec.n_valid,
+                        rec.n_tokens);
+        else if (h->sound && x->block_tokens)
+                check_hash(x, c->id, &rec, h);
+        if (rec.is_private && !c->private_memory)
+                report(x, STORE_FINDING_ACCESS, c->id, rec.id,
+                        "private memory of block %u in a conversation that may share it", block);
+        return 0;
+}
+
+static int check_links(struct check *x, const struct store_conv *c, const struct history *h) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_CHECK_LINKS, &x->err);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, c->id);
+        while ((r = query_step(&q, &x->err)) > 0) {
+                r = check_link(x, &q, c, h);
+                if (r < 0)
+                        return r;
+                q.bad = NULL;
+        }
+        return absorb(x, r, STORE_FINDING_LINK, c->id, 0);
+}
+
+static int check_conv(struct check *x, uint64_t id) {
+        _cleanup_(history_deinit) struct history h = {};
+        struct store_conv c;
+        int r = conv_read(x->s, id, &c, &x->err);
+
+        x->census.n_convs++;
+        if (r == -ERR_NOT_FOUND) /* listed, but with an id that cannot be */
+                r = -ERR_CORRUPT;
+        if (r < 0)
+                return absorb(x, r, STORE_FINDING_CONV, id, 0);
+        if (c.parent >= id)
+                report(x, STORE_FINDING_CONV, id, 0, "forked from %llu, which came later",
+                        (unsigned long long)c.parent);
+        r = check_turns(x, &c, &h);
+        if (r < 0)
+                return r;
+        r = find_block_tokens(x, &c);
+        if (r < 0)
+                return absorb(x, r, STORE_FINDING_LINK, id, 0);
+        if (h.sound) {
+                r = hash_blocks(x, &h);
+                if (r < 0)
+                        return r;
+        }
+        return check_links(x, &c, &h);
+}
+
+static int check_convs(struct check *x) {
+        _cleanup_(ids_deinit) struct ids ids = {};
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_CHECK_CONVS, &x->err);
+
+        if (r < 0)
+                return r;
+        r = ids_read(&q, &ids, &x->err);
+        query_end(&q);
+        /* Those that could be listed are looked at anyway. */
+        r = absorb(x, r, STORE_FINDING_CONV, 0, 0);
+        if (r < 0)
+                return r;
+        for (size_t i = 0; i < ids.n; i++) {
+                r = check_conv(x, ids.v[i]);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int check_records(struct check *x) {
+        struct store_record last = {};
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_CHECK_RECORDS, &x->err);
+
+        if (r < 0)
+                return r;
+        while ((r = query_step(&q, &x->err)) > 0) {
+                struct store_record rec;
+
+                x->census.n_records++;
+                r = record_read(&q, &rec, &x->err);
+                if (r == -ERR_CORRUPT) {
+                        q.bad = NULL;
+                        report(x, STORE_FINDING_RECORD, 0, query_u64(&q, 0), "%s", x->err.msg);
+                        q.bad = NULL;
+                        continue;
+                }
+                if (r < 0)
+                        return r;
+                x->census.stored_size += rec.stored_size;
+                x->census.raw_size += rec.raw_size;
+                if (rec.n_valid) /* the column behind the record's: nothing refers to it */
+                        report(x, STORE_FINDING_RECORD, 0, rec.id,
+                                "no conversation refers to the record");
+                if (last.id && last.file_key == rec.file_key &&
+                        last.offset + last.stored_size > rec.offset)
+                        report(x, STORE_FINDING_PLACE, 0, rec.id,
+                                "overlaps with record %llu in one file",
+                                (unsigned long long)last.id);
+                /* Of two that overlap, the one that ends later can reach the next. */
+                if (last.file_key != rec.file_key ||
+                        last.offset + last.stored_size < rec.offset + rec.stored_size)
+                        last = rec;
+        }
+        return absorb(x, r, STORE_FINDING_RECORD, 0, 0);
+}
+
+/* Rows whose conversation is not there. */
+static int check_strays(struct check *x) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_CHECK_STRAYS, &x->err);
+
+        if (r < 0)
+                return r;
+        while ((r = query_step(&q, &x->err)) > 0) {
+                bool link = query_number(&q, 0, 1);
+                uint64_t conv = query_u64(&q, 1);
+
+                q.bad = NULL;
+                report(x, link ? STORE_FINDING_LINK : STORE_FINDING_TURN, conv, 0,
+                        "%s of a conversation that does not exist", link ? "links" : "turns");
+        }
+        return absorb(x, r, STORE_FINDING_FILE, 0, 0);
+}
+
+/* Ids are never used again: the counters are not behind. */
+static int check_counters(struct check *x) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_CHECK_COUNTERS, &x->err);
+
+        if (r < 0)
+                return r;
+        r = query_step(&q, &x->err);
+        if (r > 0)
+                report(x, STORE_FINDING_FILE, 0, 0, "a counter of ids is behind the ids given");
+        return r < 0 ? absorb(x, r, STORE_FINDING_FILE, 0, 0) : 0;
+}
+
+int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
+        struct store_census *ret, struct err *e) {
+        static int (*const steps[])(struct check *) = {
+                check_file, check_convs, check_records, check_strays, check_counters};
+        STORE_LOCK(s);
+        struct check x = {.s = s, .found = found, .arg = arg};
+
+        for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+                int r = steps[i](&x);
+
+                r = absorb(&x, r, STORE_FINDING_FILE, 0, 0);
+                if (r < 0) {
+                        if (e)
+                                *e = x.err;
+                        return r;
+                }
+        }
+        *ret = x.census;
+        return 0;
+}
+
+int store_list_held(struct store *s, struct store_held **ret, size_t *ret_n, struct err *e) {
+        STORE_LOCK(s);
+        _cleanup_(freep) struct store_held *got = NULL;
+        _query_ q = {};
+        size_t n = 0;
+        int r = query_begin(&q, s, STMT_LIST_HELD, e);
+
+        if (r < 0)
+                return r;
+        while ((r = query_step(&q, e)) > 0) {
+                struct store_held h = {.conv = query_number(&q, 12, INT64_MAX),
+                        .model.weights = query_u64(&q, 13),
+                        .model.rules = query_u64(&q, 14)};
+                void *p = got;
+
+                r = record_read(&q, &h.record, e);
+                q.bad = NULL;
+                if (r == -ERR_CORRUPT)
+                        continue;
+                if (r < 0)
+                        return r;
+                if (n && got[n - 1].record.id == h.record.id)
+                        continue;
+                if (array_grow(&p, n, sizeof(*got)) < 0)
+                        return err_set(e, ERR_NOMEM, "no memory for spill records");
+                got = p;
+                got[n++] = h;
+        }
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(got);
+        *ret_n = n;
+        return 0;
+}

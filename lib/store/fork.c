@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Forks. A child's turns are copies: tokens are 4 bytes each, and a copy stays readable, deletable
+ * and checkable on its own. Its memory is the parent's: links to the same records.
+ */
+#include "base/clock.h"
+#include "store/store-private.h"
+#include <string.h>
+
+static int copy_turns(
+        struct store *s, uint64_t from, uint64_t to, uint32_t n_turns, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_COPY, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, to);
+        query_bind_u64(&q, from);
+        query_bind_i64(&q, n_turns);
+        return query_run(&q, e);
+}
+
+/* The child's row as it will be, from the parent's. */
+static int shape_child(struct store *s, const struct store_conv *parent, uint32_t n_turns,
+        uint32_t n_tokens, struct store_conv *child, struct err *e) {
+        struct store_conv made = *parent;
+        int r;
+
+        memcpy(made.name, child->name, sizeof(made.name));
+        made.parent = parent->id;
+        made.fork_pos = made.n_tokens = n_tokens;
+        made.n_turns = n_turns;
+        made.n_published = 0;
+        made.revision = 1;
+        made.created_usec = made.updated_usec = clock_realtime_usec();
+        r = conv_choose_identity(s, &made, e);
+        if (r < 0)
+                return r;
+        *child = made;
+        return 0;
+}
+
+int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
+        const struct store_turn *last, uint32_t block_tokens, struct store_conv *child,
+        struct err *e) {
+        STORE_LOCK(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        struct store_conv from, made = *child;
+        uint32_t n_tokens;
+        int r;
+
+        if (block_tokens == 0)
+                return err_set(e, ERR_INVALID, "blocks have tokens");
+        r = conv_check_name(child->name, e);
+        if (r < 0)
+                return r;
+        r = txn_begin(s, &txn, e);
+        if (r < 0)
+                return r;
+        r = conv_read(s, parent, &from, e);
+        if (r < 0)
+                return r;
+        r = turns_extent(s, &from, n_turns, last, &n_tokens, e);
+        if (r < 0)
+                return r;
+        r = shape_child(s, &from, n_turns, n_tokens, &made, e);
+        if (r < 0)
+                return r;
+        r = conv_insert(s, &made, e);
+        if (r < 0)
+                return r;
+        r = copy_turns(s, parent, made.id, n_turns, e);
+        if (r < 0)
+                return r;
+        r = last ? turn_shorten(s, made.id, n_turns - 1, last, e) : 0;
+        if (r < 0)
+                return r;
+        r = links_copy(s, parent, made.id, n_tokens, block_tokens, e);
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        *child = made;
+        return 0;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which conversation has the memory of a prefix on disk?
+ *
+ * A conversation with records for blocks 0..k has one for each of them, so the search walks up the
+ * chained hashes while some shareable record of the uid has them (the first miss, usually the
+ * first look-up, ends it), then down again, asking for conversations behind the deepest one. Of
+ * published conversations there are few: those that begin with the same block are all looked at.
+ * From where they end the walk goes on, for own conversations that have continued them. Only
+ * records that the uid itself pays for are looked up: how long the search takes tells nothing about
+ * others'.
+ *
+ * 1. A hash only proposes. A donor's tokens are read and compared with the wanted ones; a run ends
+ * where they differ (I6).
+ * 2. Its links must be whole: without a gap from block 0, full, of the hash wanted, not private,
+ * and valid for as many tokens as they have. (A conversation that was rewound into a block and went
+ * on with tokens of the same hash would otherwise offer the memory of its former tokens.)
+ * 3. Beyond what @uid owns, only blocks that lie wholly below n_published.
+ * 4. The work is bounded by MAX_DONORS comparisons and MAX_STEPS steps of SQLite's machine,
+ * whatever is in the register.
+ */
+#include "base/util.h"
+#include "store/store-private.h"
+#include <string.h>
+
+#define MAX_DONORS 16
+#define MAX_STEPS 4000000 /* some 100 ms */
+#define STEPS_PER_CALL 10000
+
+struct search {
+        struct store *s;
+        uint32_t uid;
+        const struct fingerprint *model;
+        uint64_t vocab;
+        const int32_t *tokens;  /* [n_blocks * block_tokens] */
+        const uint64_t *hashes; /* [n_blocks] */
+        size_t n_blocks;
+        uint32_t block_tokens;
+        struct store_prefix best;
+        uint64_t tried[MAX_DONORS];
+        size_t n_tried;
+};
+
+void store_prefix_deinit(struct store_prefix *p) {
+        if (!p)
+                return;
+        free(p->records);
+        *p = (struct store_prefix){};
+}
+
+static void search_deinit(struct search *x) {
+        store_prefix_deinit(&x->best);
+}
+
+/* One turn's tokens against the wanted ones from @pos on; how many are equal. */
+static size_t compare_tokens(const struct search *x, size_t pos, const uint8_t *p, size_t n) {
+        size_t end = x->n_blocks * x->block_tokens, i;
+
+        for (i = 0; i < n && pos + i < end; i++)
+                if (x->tokens[pos + i] != (int32_t)load_le32(p + 4 * i))
+                        break;
+        return i;
+}
+
+/* How many tokens from the start @id has in common with the wanted ones. */
+static int common_tokens(struct search *x, uint64_t id, size_t *ret, struct err *e) {
+        size_t end = x->n_blocks * x->block_tokens, pos = 0;
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_TURN_TOKENS, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        while (pos < end) {
+                uint32_t first, past;
+                const uint8_t *p;
+                size_t size, n;
+
+                r = query_step(&q, e);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        break;
+                first = query_u32(&q, 1);
+                past = query_u32(&q, 2);
+                p = query_bytes(&q, 3, &size);
+                if (first != pos || past < first)
+                        query_bad(&q, 1);
+                else if (size != ((size_t)past - first) * 4)
+                        query_bad(&q, 3);
+                r = query_check(&q, e);
+                if (r < 0)
+                        return r;
+                n = compare_tokens(x, pos, p, size / 4);
+                pos += n;
+                if (n < size / 4)
+                        break;
+        }
+        *ret = pos;
+        return 0;
+}
+
+static bool record_offers(const struct search *x, const struct store_record *rec, size_t i) {
+        return rec->index == i && rec->n_tokens == x->block_tokens &&
+               rec->n_valid == x->block_tokens && rec->token_hash == x->hashes[i] &&
+               !rec->is_private;
+}
+
+/* The records of @id for blocks 0.. as far as they are what is wanted, at most @max. */
+static int read_run(
+        struct search *x, uint64_t id, size_t max, struct store_gone *run, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_LINK_RUN, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_u64(&q, max);
+        while (run->n < max) {
+                struct store_record rec;
+
+                r = query_step(&q, e);
+                if (r <= 0)
+                        return r;
+                r = record_read(&q, &rec, e);
+                if (r < 0)
+                        return r;
+                if (!record_offers(x, &rec, run->n))
+                        return 0;
+                r = gone_push(run, &rec, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* Look at one conversation; keep what it has if that is the longest run so far. */
+static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *e) {
+        _cleanup_(store_gone_deinit) struct store_gone run = {};
+        struct store_conv c;
+        size_t common, seen;
+        int r;
+
+        for (size_t i = 0; i < x->n_tried; i++)
+                if (x->tried[i] == id)
+                        return 0;
+        if (x->n_tried == MAX_DONORS)
+                return 0;
+        x->tried[x->n_tried++] = id;
+        r = conv_read(x->s, id, &c, e);
+        if (r < 0)
+                return r;
+        is_public = is_public && c.uid != x->uid;
+        seen = is_public ? c.n_published : c.n_tokens;
+        r = common_tokens(x, id, &common, e);
+        if (r < 0)
+                return r;
+        common = MIN(common, seen);
+        if (common / x->block_tokens <= x->best.n)
+                return 0;
+        r = read_run(x, id, common / x->block_tokens, &run, e);
+        if (r < 0)
+                return r;
+        if (run.n <= x->best.n)
+                return 0;
+        free(x->best.records);
+        x->best = (struct store_prefix){.records = TAKE_PTR(run.records),
+                .n = run.n,
+                .donor = id,
+                .is_public = is_public,
+                .n_common = (uint32_t)common,
+                .donor_tokens = (uint32_t)seen};
+        return 0;
+}
+
+/* 1 if the uid has a shareable record that may be of block @i, else 0. */
+static int has_block(struct search *x, size_t i, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_PREFIX_HAS, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, x->uid);
+        query_bind_u64(&q, x->hashes[i]);
+        query_bind_u64(&q, i);
+        query_bind_i64(&q, x->block_tokens);
+        return query_step(&q, e);
+}
+
+static int collect_ids(struct query *q, uint64_t *ids, size_t *n, struct err *e) {
+        int r;
+
+        for (*n = 0; *n < MAX_DONORS; ++*n) {
+                r = query_step(q, e);
+                if (r <= 0)
+                        return r;
+                ids[*n] = query_number(q, 0, INT64_MAX);
+                r = query_check(q, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static void bind_model(struct search *x, struct query *q) {
+        query_bind_u64(q, x->model->weights);
+        query_bind_u64(q, x->model->rules);
+        query_bind_u64(q, x->vocab);
+        query_bind_i64(q, MAX_DONORS);
+}
+
+/* Conversations of the uid that link a record of block @i. */
+static int own_donors(struct search *x, size_t i, uint64_t *ids, size_t *n, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_PREFIX_DONORS, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, x->uid);
+        query_bind_u64(&q, x->hashes[i]);
+        query_bind_u64(&q, i);
+        query_bind_i64(&q, x->block_tokens);
+        bind_model(x, &q);
+        return collect_ids(&q, ids, n, e);
+}
+
+static int public_donors(struct search *x, uint64_t *ids, size_t *n, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_PREFIX_PUBLIC, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, x->hashes[0]);
+        query_bind_i64(&q, x->block_tokens);
+        bind_model(x, &q);
+        return collect_ids(&q, ids, n, e);
+}
+
+/* Own conversations that have more than the first @from blocks. */
+static int search_own(struct search *x, size_t from, struct err *e) {
+        uint64_t ids[MAX_DONORS];
+        size_t depth, n;
+        int r = 0;
+
+        for (depth = from; depth < x->n_blocks; depth++) {
+                r = has_block(x, depth, e);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        break;
+        }
+        for (; depth > MAX(from, x->best.n) && x->n_tried < MAX_DONORS; depth--) {
+                r = own_donors(x, depth - 1, ids, &n, e);
+                if (r < 0)
+                        return r;
+                for (size_t i = 0; i < n && x->best.n < depth; i++) {
+                        r = try_donor(x, ids[i], false, e);
+                        if (r < 0)
+                                return r;
+                }
+        }
+        return 0;
+}
+
+static int search_public(struct search *x, struct err *e) {
+        uint64_t ids[MAX_DONORS];
+        size_t n;
+        int r = public_donors(x, ids, &n, e);
+
+        if (r < 0)
+                return r;
+        /* Own ones that turned out to be useless shall not use up the published ones' turns. */
+        x->n_tried = 0;
+        for (size_t i = 0; i < n && x->best.n < x->n_blocks; i++) {
+                r = try_donor(x, ids[i], true, e);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int count_steps(void *arg) {
+        unsigned *left = arg;
+
+        return *left == 0 || --*left == 0;
+}
+
+int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *model,
+        uint64_t vocab, const int32_t *tokens, const uint64_t *hashes, size_t n_blocks,
+        uint32_t block_tokens, struct store_prefix *ret, struct err *e) {
+        STORE_LOCK(s);
+        _cleanup_(search_deinit) struct search x = {.s = s,
+                .uid = uid,
+                .model = model,
+                .vocab = vocab,
+                .tokens = tokens,
+                .hashes = hashes,
+                .n_blocks = n_blocks,
+                .block_tokens = block_tokens};
+        unsigned left = MAX_STEPS / STEPS_PER_CALL;
+        int r = 0;
+
+        if (block_tokens == 0 || n_blocks > UINT32_MAX / block_tokens || uid == STORE_UID_ANY)
+                return err_set(e, ERR_INVALID, "impossible prefix");
+        if (n_blocks) {
+                sqlite3_progress_handler(s->db, STEPS_PER_CALL, count_steps, &left);
+                r = search_own(&x, 0, e);
+                if (r == 0 && x.best.n < n_blocks)
+                        r = search_public(&x, e);
+                /* Somebody may have gone on from a published one. */
+                if (r == 0 && x.best.n < n_blocks && x.best.is_public)
+                        r = search_own(&x, x.best.n, e);
+                sqlite3_progress_handler(s->db, 0, NULL, NULL);
+        }
+        /* Too much to look through: what was found until then is as good. */
+        if (r < 0 && r != -ERR_CANCELLED)
+                return r;
+        *ret = x.best;
+        x.best = (struct store_prefix){};
+        return 0;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the engine's memory costs, through engine.h as the daemon uses it.
+ *
+ * long: one conversation is computed up to the greatest length, its turns ending at every length
+ * asked for, so that the time to compute a prefix is a sum. Then, for each length, a fork that ends
+ * there is evicted and brought back, again and again: by Warm, and by a Continue of one token whose
+ * first token is waited for; with the spill files in the page cache, and dropped from it. Beside
+ * it, plain reads of an uncompressed file of the same size. Then forks, durable and all.
+ *
+ * share: many conversations that begin alike, and what they take in RAM and on disk.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "bench.h"
+#include "drive.h"
+
+#define MAX_LENGTHS 16
+#define MAX_REPEAT 64
+
+static void name_of(char *ret, size_t size, const char *what, uint32_t n) {
+        snprintf(ret, size, "%s.%u", what, n);
+}
+
+static void put_n(const char *what, uint32_t n, const double *values, size_t n_values) {
+        char name[64];
+
+        name_of(name, sizeof(name), what, n);
+        bench_put(name, values, n_values);
+}
+
+static void put_n1(const char *what, uint32_t n, double value) {
+        put_n(what, n, &value, 1);
+}
+
+/* --- long --- */
+
+struct long_bench {
+        struct drive d;
+        char spill[4096], plain[4096];
+        uint32_t n_vocab, repeat;
+        uint32_t lengths[MAX_LENGTHS], forks[MAX_LENGTHS], ends[2 * MAX_LENGTHS];
+        size_t n_lengths, n_forks, n_ends;
+        uint64_t conv; /* the conversation with all turns */
+        double block_size, block_tokens;
+};
+
+static int compare_u32(const void *a, const void *b) {
+        uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+        return (x > y) - (x < y);
+}
+
+static void merge_ends(struct long_bench *b) {
+        size_t n = 0;
+
+        memcpy(b->ends, b->lengths, b->n_lengths * sizeof(*b->ends));
+        memcpy(b->ends + b->n_lengths, b->forks, b->n_forks * sizeof(*b->ends));
+        b->n_ends = b->n_lengths + b->n_forks;
+        qsort(b->ends, b->n_ends, sizeof(*b->ends), compare_u32);
+        for (size_t i = 0; i < b->n_ends; i++)
+                if (b->ends[i] > 0 && (n == 0 || b->ends[n - 1] != b->ends[i]))
+                        b->ends[n++] = b->ends[i];
+        b->n_ends = n;
+}
+
+/* The turn that ends at @n tokens is the last of so many. */
+static uint32_t turns_until(const struct long_bench *b, uint32_t n) {
+        for (size_t i = 0; i < b->n_ends; i++)
+                if (b->ends[i] == n)
+                        return (uint32_t)i + 1;
+        bench_die("no turn ends at %u", n);
+}
+
+static void compute(struct long_bench *b) {
+        uint32_t at = 0;
+        double total = 0;
+        uint64_t seed = 7;
+
+        b->conv = drive_new(&b->d);
+        for (size_t i = 0; i < b->n_ends; i++) {
+                uint32_t n = b->ends[i] - at;
+                _cleanup_(freep) int32_t *tokens = bench_alloc(n * sizeof(*tokens));
+                struct drive_answer a;
+
+                for (uint32_t t = 0; t < n; t++)
+                        tokens[t] = (int32_t)(259 + bench_random(&seed) % (b->n_vocab - 259));
+                drive_tokens(&b->d, b->conv, tokens, n, 0, &a);
+                if (a.n_computed != n)
+                        bench_die("%u of %u tokens were computed", a.n_computed, n);
+                total += a.ended - a.sent;
+                at = b->ends[i];
+                put_n1("recompute", at, total);
+                bench_note("computed %u tokens: %.2f s", at, total);
+        }
+}
+
+/* Nothing of the two conversations is in RAM afterwards. */
+static void evict(struct long_bench *b, uint64_t conv) {
+        double left;
+
+        drive_simple(&b->d, ENGINE_EVICT, b->conv, NULL);
+        if (conv)
+                drive_simple(&b->d, ENGINE_EVICT, conv, NULL);
+        left = drive_stat(&b->d, "pool_blocks");
+        if (left > 0)
+                bench_note("%g blocks stay in RAM", left);
+}
+
+enum where { IN_CACHE, ON_DISK, N_WHERE };
+static const char *const where_names[N_WHERE] = {"cache", "disk"};
+
+static void set_cache(const char *dir, enum where w) {
+        if (w == IN_CACHE)
+                bench_cache_fill(dir);
+        else
+                bench_cache_drop(dir);
+}
+
+static double warm_once(struct long_bench *b, uint64_t conv, enum where w, double *share) {
+        struct drive_answer a;
+
+        evict(b, conv);
+        set_cache(b->spill, w);
+        *share = bench_cache_share(b->spill);
+        drive_simple(&b->d, ENGINE_WARM, conv, &a);
+        return a.ended - a.sent;
+}
+
+/* Time to the first token of a reply; a fork gives it, so that the next time is like this one. */
+static double first_once(struct long_bench *b, uint64_t conv, bool in_ram, enum where w) {
+        uint64_t fork = drive_fork(&b->d, conv, ENGINE_UNSET, NULL);
+        struct drive_answer a;
+        int32_t token = 300;
+
+        if (in_ram) {
+                drive_simple(&b->d, ENGINE_WARM, fork, NULL);
+        } else {
+                drive_simple(&b->d, ENGINE_EVICT, fork, NULL);
+                evict(b, conv);
+                set_cache(b->spill, w);
+        }
+        drive_tokens(&b->d, fork, &token, 1, 1, &a);
+        drive_simple(&b->d, ENGINE_CLOSE, fork, NULL);
+        if (a.first == 0)
+                bench_die("no token came");
+        return a.first - a.sent;
+}
+
+/* A file of @size bytes that nothing can compress. */
+static void make_plain(const char *dir, double size) {
+        _cleanup_(freep) uint64_t *chunk = bench_alloc(1 << 20);
+        char path[4200];
+        uint64_t seed = 3;
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/plain", dir);
+        if (mkdir(dir, 0700) < 0 && access(dir, W_OK) < 0)
+                bench_die("cannot make %s", dir);
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        for (size_t i = 0; i < (1 << 20) / sizeof(*chunk); i++)
+                chunk[i] = bench_random(&seed);
+        for (double at = 0; at < size; at += 1 << 20) {
+                chunk[0] = (uint64_t)at;
+                if (write(fd, chunk, 1 << 20) != 1 << 20)
+                        bench_die("cannot write %s", path);
+        }
+        close(fd);
+}
+
+static double read_plain(const char *dir, void *buf, enum where w) {
+        char path[4200];
+        double t0;
+        size_t at = 0;
+        ssize_t n;
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/plain", dir);
+        set_cache(dir, w);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        t0 = bench_now();
+        while ((n = pread(fd, (uint8_t *)buf + at, 1 << 20, (off_t)at)) > 0)
+                at += (size_t)n;
+        t0 = bench_now() - t0;
+        close(fd);
+        return t0;
+}
+
+static void restore_length(struct long_bench *b, uint32_t length) {
+        uint64_t conv = drive_fork(&b->d, b->conv, turns_until(b, length), NULL);
+        double raw =
+                (double)((length + (uint32_t)b->block_tokens - 1) / (uint32_t)b->block_tokens) *
+                b->block_size;
+        _cleanup_(freep) void *buf = bench_alloc((size_t)raw + (1 << 20));
+        double warm[MAX_REPEAT], first[MAX_REPEAT], plain[MAX_REPEAT], share[MAX_REPEAT];
+        char name[32];
+
+        put_n1("raw", length, raw);
+        make_plain(b->plain, raw);
+        for (int w = 0; w < N_WHERE; w++) {
+                for (uint32_t i = 0; i < b->repeat; i++) {
+                        warm[i] = warm_once(b, conv, (enum where)w, &share[i]);
+                        first[i] = first_once(b, conv, false, (enum where)w);
+                        plain[i] = read_plain(b->plain, buf, (enum where)w);
+                }
+                snprintf(name, sizeof(name), "warm.%s", where_names[w]);
+                put_n(name, length, warm, b->repeat);
+                snprintf(name, sizeof(name), "first.%s", where_names[w]);
+                put_n(name, length, first, b->repeat);
+                snprintf(name, sizeof(name), "plain.%s", where_names[w]);
+                put_n(name, length, plain, b->repeat);
+                snprintf(name, sizeof(name), "cached.%s", where_names[w]);
+                put_n(name, length, share, b->repeat);
+        }
+        for (uint32_t i = 0; i < b->repeat; i++)
+                first[i] = first_once(b, conv, true, IN_CACHE);
+        put_n("first.ram", length, first, b->repeat);
+        drive_simple(&b->d, ENGINE_CLOSE, conv, NULL);
+        bench_note("restored %u tokens", length);
+}
+
+/* The whole verb, with its durable transaction. */
+static void fork_length(struct long_bench *b, uint32_t length) {
+        uint32_t turns = turns_until(b, length);
+        double seconds[MAX_REPEAT], bytes[MAX_REPEAT];
+
+        drive_simple(&b->d, ENGINE_WARM, b->conv, NULL);
+        for (uint32_t i = 0; i < b->repeat; i++) {
+                double before = drive_stat(&b->d, "ledger_used");
+                double meta = drive_stat(&b->d, "ledger_meta_used");
+                struct drive_answer a;
+                uint64_t fork = drive_fork(&b->d, b->conv, turns, &a);
+
+                seconds[i] = a.ended - a.sent;
+                bytes[i] = drive_stat(&b->d, "ledger_used") - before +
+                           drive_stat(&b->d, "ledger_meta_used") - meta;
+                drive_simple(&b->d, ENGINE_CLOSE, fork, NULL);
+        }
+        put_n("verb_fork", length, seconds, b->repeat);
+        put_n("verb_fork_bytes", length, bytes, b->repeat);
+}
+
+/* MODEL STATE THREADS POOL REPEAT LENGTHS FORKS */
+static int run_long(char **argv) {
+        struct engine_options o = ENGINE_OPTIONS_DEFAULT;
+        struct long_bench b = {0};
+
+        o.model_path = argv[0];
+        o.state_dir = argv[1];
+        o.n_threads = (uint32_t)bench_number(argv[2]);
+        o.pool_size = bench_number(argv[3]);
+        o.disk_floor = 0;
+        b.repeat = (uint32_t)bench_number(argv[4]);
+        if (b.repeat < 1 || b.repeat > MAX_REPEAT)
+                bench_die("1 to %d repetitions", MAX_REPEAT);
+        b.n_lengths = bench_numbers(argv[5], b.lengths, MAX_LENGTHS);
+        b.n_forks = bench_numbers(argv[6], b.forks, MAX_LENGTHS);
+        merge_ends(&b);
+        snprintf(b.spill, sizeof(b.spill), "%s/spill", argv[1]);
+        snprintf(b.plain, sizeof(b.plain), "%s.plain", argv[1]);
+        drive_open(&b.d, &o);
+        b.n_vocab = drive_n_vocab(&b.d);
+        b.block_size = drive_stat(&b.d, "block_bytes");
+        b.block_tokens = drive_stat(&b.d, "block_tokens");
+        compute(&b);
+        for (size_t i = 0; i < b.n_forks; i++)
+                fork_length(&b, b.forks[i]);
+        evict(&b, 0);
+        bench_put1("stored", drive_stat(&b.d, "spill_disk_bytes"));
+        bench_put1("stored_raw", drive_stat(&b.d, "spill_records") * b.block_size);
+        for (size_t i = 0; i < b.n_lengths; i++)
+                restore_length(&b, b.lengths[i]);
+        drive_close(&b.d);
+        return 0;
+}
+
+/* --- share --- */
+
+/* @n tokens of what the model itself would write. */
+static int32_t *write_text(struct drive *d, uint32_t n, uint64_t seed) {
+        struct engine_request q = {.verb = ENGINE_CONTINUE,
+                .conv_id = drive_new(d),
+                .input = ENGINE_INPUT_TOKENS,
+                .tokens = (const int32_t[]){1},
+                .n_tokens = 1,
+                .max_tokens = n - 1,
+                .ignore_eos = true,
+                .sampling = {.has = SAMPLING_TEMPERATURE | SAMPLING_SEED,
+                        .temperature = 1,
+                        .seed = seed}};
+        struct engine_request get = {.verb = ENGINE_GET, .conv_id = q.conv_id, .want_tokens = true};
+        struct drive_answer a;
+
+        drive_do(d, &q, NULL);
+        drive_do(d, &get, &a);
+        if (a.n_tokens < n || !a.tokens)
+                bench_die("the model wrote %u tokens, not %u", a.n_tokens, n);
+        drive_simple(d, ENGINE_CLOSE, q.conv_id, NULL);
+        return a.tokens;
+}
+
+#define N_TEXTS 8
+
+/* MODEL STATE THREADS POOL N PREFIX OWN */
+static int run_share(char **argv) {
+        struct engine_options o = ENGINE_OPTIONS_DEFAULT;
+        uint32_t n = (uint32_t)bench_number(argv[4]), prefix = (uint32_t)bench_number(argv[5]);
+        uint32_t own = (uint32_t)bench_number(argv[6]), length = 2 * own;
+        double computed = 0, shared = 0, n_blocks, t0;
+        _cleanup_(freep) uint64_t *convs = calloc(n, sizeof(*convs));
+        _cleanup_(freep) int32_t *tokens = calloc(prefix + own, sizeof(*tokens));
+        int32_t *texts[N_TEXTS], *beginning;
+        struct drive d;
+        uint64_t seed = 1;
+
+        if (!convs || !tokens)
+                bench_die("no memory");
+        o.model_path = argv[0];
+        o.state_dir = argv[1];
+        o.n_threads = (uint32_t)bench_number(argv[2]);
+        o.pool_size = bench_number(argv[3]);
+        o.disk_floor = 0;
+        drive_open(&d, &o);
+        beginning = write_text(&d, prefix, 100);
+        for (uint64_t i = 0; i < N_TEXTS; i++)
+                texts[i] = write_text(&d, length, i);
+        memcpy(tokens, beginning, prefix * sizeof(*tokens));
+        free(beginning);
+
+        t0 = bench_now();
+        for (uint32_t i = 0; i < n; i++) {
+                struct drive_answer a;
+
+                memcpy(tokens + prefix, texts[i % N_TEXTS] + bench_random(&seed) % (length - own),
+                        own * sizeof(*tokens));
+                tokens[prefix] = (int32_t)(259 + i % 1024); /* no two alike */
+                tokens[prefix + 1] = (int32_t)(259 + i / 1024);
+                convs[i] = drive_new(&d);
+                drive_tokens(&d, convs[i], tokens, prefix + own, 0, &a);
+                computed += a.n_computed;
+                shared += a.n_shared;
+        }
+        for (size_t i = 0; i < N_TEXTS; i++)
+                free(texts[i]);
+        bench_put1("share.seconds", bench_now() - t0);
+        bench_put1("share.computed", computed / n);
+        bench_put1("share.shared", shared / n);
+        n_blocks = drive_stat(&d, "pool_blocks");
+        bench_put1("share.blocks", n_blocks / n);
+        bench_put1("share.ram", drive_stat(&d, "ledger_used") / n);
+        bench_put1("share.meta", drive_stat(&d, "ledger_meta_used") / n);
+        bench_put1("share.block", drive_stat(&d, "block_bytes"));
+        bench_put1("share.block_tokens", drive_stat(&d, "block_tokens"));
+        for (uint32_t i = 0; i < n; i++)
+                drive_simple(&d, ENGINE_EVICT, convs[i], NULL);
+        bench_put1("share.disk", drive_stat(&d, "spill_disk_bytes") / n);
+        bench_put1("share.records", drive_stat(&d, "spill_records") / n);
+        drive_close(&d);
+        bench_put1("share.register", bench_disk_size(argv[1]) / n);
+        return 0;
+}
+
+int main(int argc, char **argv) {
+        if (argc == 9 && !strcmp(argv[1], "long"))
+                return run_long(argv + 2);
+        if (argc == 9 && !strcmp(argv[1], "share"))
+                return run_share(argv + 2);
+        fputs("usage: bench-engine long MODEL STATE THREADS POOL REPEAT LENGTHS FORKS\n"
+              "       bench-engine share MODEL STATE THREADS POOL N PREFIX OWN\n",
+                stderr);
+        return 2;
+}

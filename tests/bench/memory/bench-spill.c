@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench-spill MODEL real|random N_TOKENS REPEAT DIR: one worker's speed in bytes of raw memory per
+ * second, on memory that a model has really computed: of text that it wrote itself (real: for
+ * trained weights), or of random tokens. Beside the spill store: memcpy, pread of an uncompressed
+ * file, and LZ4 alone. Each with the files in the page cache, and dropped from it.
+ *
+ * What does not wait for the disk is timed by the processor time of this thread, so that others on
+ * the machine disturb less; what does, by the clock.
+ */
+#include <fcntl.h>
+#include <lz4.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/ledger.h"
+#include "base/util.h"
+#include "bench.h"
+#include "gguf/gguf.h"
+#include "model/model.h"
+#include "seq/seq.h"
+#include "spill/spill.h"
+
+#define N_STREAMS 32
+#define CHUNK 64
+#define MAX_REPEAT 64
+#define MIN_SECTION (128 << 10)
+#define BATCH 64 /* records of a load: what a worker of the engine takes at a time */
+
+/* --- memory --- */
+
+struct memory {
+        struct gguf *gguf;
+        struct model *model;
+        struct kern *kern;
+        struct model_work *work;
+        struct model_info info;
+        struct ledger ledger;
+        struct seq_pool *pool;
+        struct seq *streams[N_STREAMS];
+        void **blocks; /* [n_blocks] full ones, borrowed */
+        size_t n_blocks;
+};
+
+static void open_memory(struct memory *m, const char *path, uint32_t per_stream) {
+        struct model_options mo = {.kv_type = KERN_KV_F16};
+        size_t n_blocks;
+        struct err e;
+
+        bench_check(gguf_open(&m->gguf, path, &e), &e, path);
+        bench_check(model_open(&m->model, m->gguf, &mo, &e), &e, path);
+        bench_check(kern_new(&m->kern, 2, KERN_N_ISA, &e), &e, "threads");
+        bench_check(model_work_new(&m->work, m->model, m->kern, N_STREAMS * CHUNK, N_STREAMS, &e),
+                &e, "activations");
+        model_info(m->model, &m->info);
+        n_blocks = (size_t)N_STREAMS * (per_stream / m->info.block_tokens + 1);
+        m->ledger = LEDGER_INIT(n_blocks * align_up(m->info.block_size, 1 << 16));
+        bench_check(
+                seq_pool_new(&m->pool, &m->ledger, m->info.block_size, m->info.block_tokens, &e),
+                &e, "pool");
+        m->blocks = calloc(n_blocks, sizeof(*m->blocks));
+        if (!m->blocks)
+                bench_die("no memory");
+        for (size_t i = 0; i < N_STREAMS; i++)
+                bench_check(seq_new(&m->streams[i], m->pool, &e), &e, "sequence");
+}
+
+/* One draw from the softmax. */
+static int32_t draw(const float *logits, uint32_t n, uint64_t *seed) {
+        double max = (double)logits[0], sum = 0, at;
+
+        for (uint32_t i = 0; i < n; i++)
+                max = MAX(max, (double)logits[i]);
+        for (uint32_t i = 0; i < n; i++)
+                sum += exp((double)logits[i] - max);
+        at = (double)(bench_random(seed) >> 11) * 0x1p-53 * sum;
+        for (uint32_t i = 0; i < n; i++) {
+                at -= exp((double)logits[i] - max);
+                if (at < 0)
+                        return (int32_t)i;
+        }
+        return (int32_t)n - 1;
+}
+
+/* All streams at once, @chunk tokens of each per call. */
+static void compute(struct memory *m, bool real, uint32_t per_stream) {
+        struct model_token batch[N_STREAMS * CHUNK];
+        int32_t next[N_STREAMS];
+        uint32_t chunk = real ? 1 : CHUNK;
+        uint64_t seed = 17;
+
+        for (size_t i = 0; i < N_STREAMS; i++)
+                next[i] = 1;
+        for (uint32_t at = 0; at < per_stream; at += chunk) {
+                size_t n = 0;
+
+                for (size_t i = 0; i < N_STREAMS; i++) {
+                        if (seq_reserve(m->streams[i], chunk, NULL) != 0)
+                                bench_die("no room for tokens");
+                        for (uint32_t t = 0; t < chunk; t++)
+                                batch[n++] = (struct model_token){
+                                        .token = real ? next[i]
+                                                      : (int32_t)(bench_random(&seed) %
+                                                                  m->info.n_vocab),
+                                        .pos = at + t,
+                                        .seq = m->streams[i],
+                                        .want_logits = real};
+                }
+                (void)model_forward(m->work, batch, n, NULL); /* cannot fail */
+                for (size_t i = 0; i < N_STREAMS; i++) {
+                        seq_commit(m->streams[i], chunk);
+                        if (real)
+                                next[i] = draw(model_logits(m->work, i), m->info.n_vocab, &seed);
+                }
+        }
+        for (size_t i = 0; i < N_STREAMS; i++)
+                for (size_t b = 0; b < per_stream / m->info.block_tokens; b++)
+                        m->blocks[m->n_blocks++] = seq_block_data(seq_block_at(m->streams[i], b));
+}
+
+static void close_memory(struct memory *m) {
+        for (size_t i = 0; i < N_STREAMS; i++)
+                seq_free(m->streams[i]);
+        free(m->blocks);
+        seq_pool_free(m->pool);
+        model_work_free(m->work);
+        kern_free(m->kern);
+        model_free(m->model);
+        gguf_free(m->gguf);
+}
+
+/* --- figures --- */
+
+struct figures {
+        const struct memory *m;
+        const char *dir;
+        size_t repeat;
+        double raw;  /* bytes */
+        uint8_t *to; /* [n_blocks * block_size] touched */
+};
+
+static uint8_t *to_block(const struct figures *f, size_t i) {
+        return f->to + i * f->m->info.block_size;
+}
+
+/* Bytes per second of each repetition. */
+static void put_speed(const struct figures *f, const char *name, double *seconds) {
+        for (size_t i = 0; i < f->repeat; i++)
+                seconds[i] = f->raw / seconds[i];
+        bench_put(name, seconds, f->repeat);
+}
+
+static void bench_memcpy(const struct figures *f) {
+        double seconds[MAX_REPEAT];
+
+        for (size_t r = 0; r < f->repeat; r++) {
+                double t0 = bench_thread_time();
+
+                for (size_t i = 0; i < f->m->n_blocks; i++)
+                        memcpy(to_block(f, i), f->m->blocks[i], f->m->info.block_size);
+                seconds[r] = bench_thread_time() - t0;
+        }
+        put_speed(f, "memcpy", seconds);
+}
+
+static void bench_lz4(const struct figures *f) {
+        size_t size = f->m->info.block_size, max = (size_t)LZ4_compressBound((int)size), total = 0;
+        _cleanup_(freep) char *packed = bench_alloc(max * f->m->n_blocks);
+        _cleanup_(freep) int *sizes = bench_alloc(f->m->n_blocks * sizeof(*sizes));
+        double in[MAX_REPEAT], out[MAX_REPEAT];
+
+        for (size_t r = 0; r < f->repeat; r++) {
+                double t0 = bench_thread_time(), t1;
+
+                for (size_t i = 0; i < f->m->n_blocks; i++)
+                        sizes[i] = LZ4_compress_default(
+                                f->m->blocks[i], packed + i * max, (int)size, (int)max);
+                t1 = bench_thread_time();
+                for (size_t i = 0; i < f->m->n_blocks; i++)
+                        if (LZ4_decompress_safe(packed + i * max, (char *)to_block(f, i), sizes[i],
+                                    (int)size) != (int)size)
+                                bench_die("LZ4 does not give back what it got");
+                out[r] = bench_thread_time() - t1;
+                in[r] = t1 - t0;
+        }
+        for (size_t i = 0; i < f->m->n_blocks; i++)
+                total += (size_t)sizes[i];
+        put_speed(f, "lz4.compress", in);
+        put_speed(f, "lz4.decompress", out);
+        bench_put1("lz4.ratio", f->raw / (double)total);
+}
+
+/* An uncompressed file: what it costs to have no store at all. */
+static void bench_plain(const struct figures *f) {
+        double cache[MAX_REPEAT], disk[MAX_REPEAT], out[MAX_REPEAT], *seconds[] = {cache, disk};
+        size_t size = f->m->info.block_size;
+        char dir[4200], path[4300];
+
+        snprintf(dir, sizeof(dir), "%s/plain", f->dir);
+        snprintf(path, sizeof(path), "%s/blocks", dir);
+        if (mkdir(dir, 0700) < 0)
+                bench_die("cannot make %s", dir);
+        for (size_t r = 0; r < f->repeat; r++) {
+                int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+                double t0 = bench_thread_time();
+
+                for (size_t i = 0; i < f->m->n_blocks; i++)
+                        if (pwrite(fd, f->m->blocks[i], size, (off_t)(i * size)) != (ssize_t)size)
+                                bench_die("cannot write %s", path);
+                out[r] = bench_thread_time() - t0;
+                for (int w = 0; w < 2; w++) {
+                        if (w == 0)
+                                bench_cache_fill(dir);
+                        else
+                                bench_cache_drop(dir);
+                        t0 = w == 0 ? bench_thread_time() : bench_now();
+                        for (size_t i = 0; i < f->m->n_blocks; i++)
+                                if (pread(fd, to_block(f, i), size, (off_t)(i * size)) !=
+                                        (ssize_t)size)
+                                        bench_die("cannot read %s", path);
+                        seconds[w][r] = (w == 0 ? bench_thread_time() : bench_now()) - t0;
+                }
+                close(fd);
+        }
+        put_speed(f, "pwrite.cache", out);
+        put_speed(f, "pread.cache", cache);
+        put_speed(f, "pread.disk", disk);
+        unlink(path);
+        rmdir(dir);
+}
+
+/* Groups of whole layers, as the engine makes them. */
+struct layout {
+        struct spill_array *arrays;
+        uint64_t ends[SPILL_MAX_SECTIONS];
+        struct spill_layout l;
+};
+
+static void make_layout(const struct memory *m, struct layout *ret) {
+        static const enum spill_element elements[] = {
+                [MODEL_KV_F16] = SPILL_F16, [MODEL_KV_F32] = SPILL_F32, [MODEL_KV_I8] = SPILL_I8};
+        const struct model_kv_array *a;
+        size_t n = model_kv_arrays(m->model, &a), n_sections = 0;
+        uint64_t start = 0;
+
+        ret->arrays = bench_alloc(n * sizeof(*ret->arrays));
+        for (size_t i = 0; i < n; i++) {
+                if (i > 0 && a[i].layer != a[i - 1].layer && a[i].offset - start >= MIN_SECTION &&
+                        m->info.block_size - a[i].offset >= MIN_SECTION &&
+                        n_sections + 1 < SPILL_MAX_SECTIONS)
+                        start = ret->ends[n_sections++] = a[i].offset;
+                ret->arrays[i] = (struct spill_array){.element = elements[a[i].element],
+                        .section = (uint32_t)n_sections,
+                        .offset = a[i].offset,
+                        .n_tiles = a[i].n_tiles,
+                        .n_channels = a[i].n_channels,
+                        .n_tokens = a[i].n_tokens,
+                        .channel_major = a[i].channel_major};
+        }
+        ret->ends[n_sections++] = m->info.block_size;
+        ret->l = (struct spill_layout){
+                .arrays = ret->arrays, .n_arrays = n, .section_ends = ret->ends, n_sections};
+}
+
+static struct spill_meta meta_of(const struct memory *m, size_t i) {
+        return (struct spill_meta){.position = (uint32_t)i,
+                .n_tokens = m->info.block_tokens,
+                .token_hash = i * 0x9e3779b97f4a7c15u};
+}
+
+static void write_all(
+        const struct figures *f, struct spill *s, struct spill_ref *refs, uint64_t key) {
+        struct err e;
+
+        for (size_t i = 0; i < f->m->n_blocks; i++) {
+                struct spill_block b = {.file_key = key,
+                        .meta = meta_of(f->m, i),
+                        .raw = f->m->blocks[i],
+                        .raw_size = f->m->info.block_size};
+
+                bench_check(spill_write(s, &b, &refs[i], NULL, &e), &e, "spill_write");
+        }
+}
+
+static void read_all(const struct figures *f, struct spill *s, const struct spill_ref *refs) {
+        struct spill_item items[BATCH];
+        struct err e;
+
+        for (size_t i = 0; i < f->m->n_blocks; i += BATCH) {
+                size_t n = MIN(f->m->n_blocks - i, (size_t)BATCH);
+
+                for (size_t j = 0; j < n; j++)
+                        items[j] = (struct spill_item){.ref = refs[i + j],
+                                .meta = meta_of(f->m, i + j),
+                                .dst = to_block(f, i + j)};
+                bench_check(spill_read_batch(s, items, n, &e), &e, "spill_read_batch");
+        }
+}
+
+static void check_all(const struct figures *f) {
+        for (size_t i = 0; i < f->m->n_blocks; i++)
+                if (memcmp(to_block(f, i), f->m->blocks[i], f->m->info.block_size) != 0)
+                        bench_die("block %zu came back different", i);
+}
+
+static void put_codec(const struct figures *f, const char *codec, const char *what, double *v) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "spill.%s.%s", codec, what);
+        put_speed(f, name, v);
+}
+
+static void bench_codec(const struct figures *f, unsigned codec, const char *codec_name) {
+        double out[MAX_REPEAT], settle[MAX_REPEAT], cache[MAX_REPEAT], disk[MAX_REPEAT];
+        _cleanup_(freep) struct spill_ref *refs = bench_alloc(f->m->n_blocks * sizeof(*refs));
+        struct spill_options o = {.fingerprint = f->m->info.fingerprint,
+                .max_raw_size = f->m->info.block_size,
+                .codec = codec};
+        struct layout layout;
+        struct spill *s = NULL;
+        char dir[4200], name[64];
+        double stored = 0;
+        struct err e;
+
+        make_layout(f->m, &layout);
+        o.layout = layout.l;
+        snprintf(dir, sizeof(dir), "%s/%s", f->dir, codec_name);
+        bench_check(spill_open(&s, dir, &o, &e), &e, "spill_open");
+        bench_check(spill_sweep(s, NULL, &e), &e, "spill_sweep");
+        for (size_t r = 0; r < f->repeat; r++) {
+                double t0 = bench_now(), work = bench_thread_time();
+
+                write_all(f, s, refs, r + 1);
+                out[r] = bench_thread_time() - work;
+                spill_settle(s, r + 1);
+                settle[r] = bench_now() - t0;
+                bench_cache_fill(dir);
+                memset(f->to, 0, (size_t)f->raw);
+                work = bench_thread_time();
+                read_all(f, s, refs);
+                cache[r] = bench_thread_time() - work;
+                check_all(f);
+                bench_cache_drop(dir);
+                t0 = bench_now();
+                read_all(f, s, refs);
+                disk[r] = bench_now() - t0;
+                stored = 0;
+                for (size_t i = 0; i < f->m->n_blocks; i++) {
+                        stored += (double)refs[i].stored_size;
+                        bench_check(spill_release(s, &refs[i], &e), &e, "spill_release");
+                }
+        }
+        put_codec(f, codec_name, "write", out);
+        put_codec(f, codec_name, "settled", settle);
+        put_codec(f, codec_name, "cache", cache);
+        put_codec(f, codec_name, "disk", disk);
+        snprintf(name, sizeof(name), "spill.%s.ratio", codec_name);
+        bench_put1(name, f->raw / stored);
+        spill_free(s);
+        free(layout.arrays);
+        rmdir(dir);
+}
+
+int main(int argc, char **argv) {
+        struct memory m = {0};
+        struct figures f = {.m = &m};
+        uint32_t per_stream;
+        bool real;
+
+        if (argc != 6) {
+                fputs("usage: bench-spill MODEL real|random N_TOKENS REPEAT DIR\n", stderr);
+                return 2;
+        }
+        real = !strcmp(argv[2], "real");
+        per_stream = (uint32_t)align_up(bench_number(argv[3]) / N_STREAMS, CHUNK);
+        f.repeat = bench_number(argv[4]);
+        f.dir = argv[5];
+        if (f.repeat < 1 || f.repeat > MAX_REPEAT)
+                bench_die("1 to %d repetitions", MAX_REPEAT);
+        if (mkdir(f.dir, 0700) < 0 && access(f.dir, W_OK) < 0)
+                bench_die("cannot make %s", f.dir);
+        open_memory(&m, argv[1], per_stream);
+        compute(&m, real, per_stream);
+        f.raw = (double)m.n_blocks * (double)m.info.block_size;
+        f.to = bench_alloc((size_t)f.raw);
+        bench_put1("raw", f.raw);
+        bench_memcpy(&f);
+        bench_plain(&f);
+        bench_lz4(&f);
+        bench_codec(&f, SPILL_CODEC_RAW, "raw");
+        bench_codec(&f, SPILL_CODEC_LZ4, "lz4");
+        bench_codec(&f, SPILL_CODEC_KV, "kv");
+        free(f.to);
+        close_memory(&m);
+        rmdir(f.dir);
+        return 0;
+}

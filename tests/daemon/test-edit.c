@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/* Taking back: to turns, to positions, to say something else or to get another reply. What comes
+ * out is what a conversation gives that never had what was taken back, bit for bit. */
+#include "fixture.h"
+
+enum { N_REPLY = 20 };
+
+static void say_text(
+        struct client *c, uint64_t id, const char *text, uint64_t seed, struct reply *r) {
+        struct say s = {.conv = id, .message = text, .max_tokens = N_REPLY, .logprobs = 2};
+
+        if (seed) {
+                s.seed = seed;
+                s.temperature = 1;
+        }
+        if (client_say(c, &s, r) != 0)
+                fail_msg("%s", c->error.message);
+}
+
+static uint64_t open_talk(struct client *c, const char *name, const char *const *texts) {
+        struct reply r;
+        uint64_t id;
+
+        assert_int_equal(client_open(c, name, "You are brief.", &id), 0);
+        for (; *texts; texts++) {
+                say_text(c, id, *texts, 0, &r);
+                reply_deinit(&r);
+        }
+        return id;
+}
+
+static void test_regenerate(void **state) {
+        struct harness *h = *state;
+        struct reply first, second, other;
+        struct client *c;
+        struct conv v, fork;
+        uint64_t id;
+
+        harness_start(h, NULL);
+        c = harness_client(h);
+        id = open_talk(c, "a", (const char *const[]){"Hello.", NULL});
+        say_text(c, id, "I have a dog.", 5, &first);
+        assert_int_equal(client_fork(c, id, "kept", -1, &fork), 0);
+        assert_int_equal(client_get(c, id, true, false, &v), 0);
+        assert_int_equal(v.n_turns, 5);
+        for (int round = 0; round < 2; round++) {
+                struct conv w;
+
+                assert_int_equal(client_rewind_to_turn(c, id, 4, v.revision + 1, NULL), -1);
+                assert_string_equal(c->error.code, "conflict");
+                assert_int_equal(client_rewind_to_turn(c, id, 4, 0, &w), 0);
+                assert_int_equal(w.n_turns, 4);
+                conv_deinit(&w);
+                assert_int_equal(client_say(c,
+                                         &(struct say){.conv = id,
+                                                 .max_tokens = N_REPLY,
+                                                 .logprobs = 2,
+                                                 .temperature = 1,
+                                                 .seed = round ? 6 : 5},
+                                         round ? &other : &second),
+                        0);
+        }
+        /* The same seed, the same reply; another one, most likely another. */
+        assert_true(reply_equal(&first, &second));
+        assert_false(reply_equal(&first, &other));
+        conv_deinit(&v);
+        /* The fork has what was taken back. */
+        assert_int_equal(client_get(c, fork.id, true, false, &v), 0);
+        assert_int_equal(v.n_turns, 5);
+        assert_string_equal(v.texts[4], (char *)first.text.data);
+        conv_deinit(&v);
+        conv_deinit(&fork);
+        reply_deinit(&first);
+        reply_deinit(&second);
+        reply_deinit(&other);
+        client_free(c);
+        harness_stop(h);
+}
+
+static void test_edit(void **state) {
+        struct harness *h = *state;
+        struct reply edited, straight;
+        struct client *c;
+        struct conv v;
+        uint64_t id, id2;
+
+        harness_start(h, NULL);
+        c = harness_client(h);
+        id = open_talk(c, "edited",
+                (const char *const[]){
+                        "Hello.", "My cat is called Tom.", "What is it called?", NULL});
+        assert_int_equal(client_rewind_to_turn(c, id, 3, 0, &v), 0);
+        conv_deinit(&v);
+        say_text(c, id, "My dog is called Rex.", 0, &edited);
+        id2 = open_talk(c, "straight", (const char *const[]){"Hello.", NULL});
+        say_text(c, id2, "My dog is called Rex.", 0, &straight);
+        assert_true(reply_equal(&edited, &straight));
+        assert_int_equal(client_get(c, id, true, false, &v), 0);
+        assert_int_equal(v.n_turns, 5);
+        assert_string_equal(v.texts[3], "My dog is called Rex.");
+        conv_deinit(&v);
+        reply_deinit(&edited);
+        reply_deinit(&straight);
+        client_free(c);
+        harness_stop(h);
+}
+
+/* Into a reply, at each of its positions: going on gives the rest of it again. */
+static void test_positions(void **state) {
+        struct harness *h = *state;
+        struct client *c;
+        struct conv v, whole;
+        uint64_t id;
+        struct reply first;
+
+        harness_start(h, NULL);
+        c = harness_client(h);
+        id = open_talk(c, "a", (const char *const[]){"Hello.", NULL});
+        say_text(c, id, "Tell me of cats.", 0, &first);
+        assert_int_equal(first.n, N_REPLY);
+        assert_int_equal(client_get(c, id, true, true, &whole), 0);
+        for (uint32_t cut = 1; cut < N_REPLY; cut += 3) {
+                uint32_t position = whole.n_tokens - cut;
+                struct reply rest;
+                struct conv f;
+                char name[16];
+
+                snprintf(name, sizeof(name), "f%u", cut);
+                if (client_fork_at_position(c, id, name, position, &f) != 0)
+                        fail_msg("position %u: %s", position, c->error.message);
+                assert_int_equal(f.n_tokens, position);
+                assert_int_equal(f.n_turns, whole.n_turns);
+                assert_int_equal(
+                        client_say(c, &(struct say){.conv = f.id, .max_tokens = cut, .logprobs = 2},
+                                &rest),
+                        0);
+                assert_int_equal(rest.n, cut);
+                assert_memory_equal(
+                        rest.tokens, first.tokens + N_REPLY - cut, cut * sizeof(int32_t));
+                assert_memory_equal(
+                        rest.logprobs, first.logprobs + N_REPLY - cut, cut * sizeof(uint32_t));
+                conv_deinit(&f);
+                assert_int_equal(client_get(c, id, false, true, &v), 0);
+                assert_int_equal(v.n_tokens, whole.n_tokens);
+                conv_deinit(&v);
+                reply_deinit(&rest);
+        }
+        /* A rewind as well; what is said next ends what is left of the reply. */
+        assert_int_equal(client_rewind_to_position(c, id, whole.n_tokens - 5, &v), 0);
+        assert_int_equal(v.n_tokens, whole.n_tokens - 5);
+        conv_deinit(&v);
+        reply_deinit(&first);
+        say_text(c, id, "And dogs?", 0, &first);
+        /* Not into what a user said, and not beyond the end. */
+        assert_int_equal(client_rewind_to_position(c, id, 2, NULL), -1);
+        assert_string_equal(c->error.code, "invalid");
+        assert_int_equal(client_rewind_to_position(c, id, 1000000, NULL), -1);
+        assert_string_equal(c->error.code, "invalid");
+        assert_int_equal(client_rewind_to_position(c, id, 0, &v), 0);
+        assert_int_equal(v.n_turns, 0);
+        conv_deinit(&v);
+        conv_deinit(&whole);
+        reply_deinit(&first);
+        client_free(c);
+        harness_stop(h);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                daemon_test(test_regenerate),
+                daemon_test(test_edit),
+                daemon_test(test_positions),
+        };
+
+        return DAEMON_TESTS_MAIN(tests);
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Short of memory: the pool shrinks at once, pages go back to the system, and what was in them
+ * comes from disk when it is needed, the same in every bit. Told by a FIFO, as a service manager
+ * might, and for real: in a cgroup of its own whose limit is under the load of processes that read
+ * a large file over and over (as root; that one also waits until the budget grows back, most of a
+ * minute).
+ */
+#include "fixture.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { N_CONVS = 30, N_TOKENS = 280, N_REPLY = 8, N_READERS = 4 };
+#define POOL "--pool-size=64M"
+#define WAIT_SECONDS 120
+
+static void say_piece(struct client *c, uint64_t id, unsigned seed, size_t n, struct reply *r) {
+        int32_t tokens[N_TOKENS];
+        struct say s = {
+                .conv = id, .tokens = tokens, .n_tokens = n, .max_tokens = N_REPLY, .logprobs = 2};
+        uint32_t x = 2654435761u * (seed + 1);
+
+        for (size_t i = 0; i < n; i++) {
+                x = x * 1664525u + 1013904223u;
+                tokens[i] = 300 + (int32_t)(x >> 16) % 700;
+        }
+        if (client_say(c, &s, r) != 0)
+                fail_msg("%s", c->error.message);
+}
+
+static void fill(struct client *c, uint64_t *ids) {
+        for (unsigned i = 0; i < N_CONVS; i++) {
+                struct reply r;
+
+                assert_int_equal(client_open(c, NULL, NULL, &ids[i]), 0);
+                say_piece(c, ids[i], i, N_TOKENS, &r);
+                reply_deinit(&r);
+        }
+}
+
+/* Every conversation goes on as if nothing had happened. */
+static void go_on(struct client *c, const uint64_t *ids, struct reply *replies) {
+        for (unsigned i = 0; i < N_CONVS; i++)
+                say_piece(c, ids[i], 100 + i, 10, &replies[i]);
+}
+
+static void expect_undisturbed(struct reply *replies) {
+        static struct reply want[N_CONVS];
+        uint64_t ids[N_CONVS];
+        struct harness h;
+        struct client *c;
+
+        assert_int_equal(harness_init(&h), 0);
+        harness_start(&h, FLAGS("--pool-size=1G"));
+        c = harness_client(&h);
+        fill(c, ids);
+        go_on(c, ids, want);
+        for (unsigned i = 0; i < N_CONVS; i++) {
+                assert_true(reply_equal(&want[i], &replies[i]));
+                reply_deinit(&want[i]);
+                reply_deinit(&replies[i]);
+        }
+        client_free(c);
+        harness_stop(&h);
+        harness_deinit(&h);
+}
+
+/* Bytes of a line of /proc/PID/status. */
+static uint64_t process_size(const struct harness *h, const char *name) {
+        unsigned long long kib = 0;
+        char path[64], line[256];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int)h->pid);
+        f = fopen(path, "re");
+        assert_non_null(f);
+        while (fgets(line, sizeof(line), f))
+                if (strncmp(line, name, strlen(name)) == 0 &&
+                        sscanf(line + strlen(name), ": %llu", &kib) == 1)
+                        break;
+        fclose(f);
+        return kib << 10;
+}
+
+/* The figure gets below (or above) @value; each look is an answer of the engine. */
+static void wait_stat(struct client *c, const char *name, uint64_t value, bool below) {
+        time_t end = time(NULL) + WAIT_SECONDS;
+        uint64_t now;
+
+        while ((now = client_stat(c, name)), below ? now >= value : now <= value)
+                if (time(NULL) > end)
+                        fail_msg("%s stays at %llu", name, (unsigned long long)now);
+}
+
+static unsigned count_in_log(struct harness *h, const char *text) {
+        char *log = harness_read_log(h);
+        unsigned n = 0;
+
+        for (const char *at = log; (at = strstr(at, text)); at++)
+                n++;
+        free(log);
+        return n;
+}
+
+static void test_fifo(void **state) {
+        static struct reply replies[N_CONVS];
+        uint64_t ids[N_CONVS], blocks, rss, budget;
+        struct harness *h = *state;
+        struct client *c;
+        int fd;
+
+        snprintf(h->pressure, sizeof(h->pressure), "%s/pressure", h->dir);
+        assert_int_equal(mkfifo(h->pressure, 0600), 0);
+        fd = open(h->pressure, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        assert_true(fd >= 0);
+        harness_start(h, FLAGS(POOL, "--spill-delay=20ms"));
+        c = harness_client(h);
+        fill(c, ids);
+        wait_stat(c, "writebehind_blocks", N_CONVS * (N_TOKENS / 32) - 1, false);
+        blocks = client_stat(c, "pool_blocks");
+        rss = process_size(h, "VmRSS");
+        assert_true(blocks >= N_CONVS * (N_TOKENS / 32));
+        assert_int_equal(write(fd, "x", 1), 1);
+        wait_stat(c, "budget", 64u << 20, true);
+        wait_stat(c, "pool_blocks", blocks * 7 / 8, true);
+        budget = client_stat(c, "budget");
+        assert_true(client_stat(c, "ledger_used") <= budget);
+        print_message("blocks %llu -> %llu, resident %llu -> %llu KiB\n",
+                (unsigned long long)blocks, (unsigned long long)client_stat(c, "pool_blocks"),
+                (unsigned long long)rss >> 10, (unsigned long long)process_size(h, "VmRSS") >> 10);
+        assert_int_equal(client_stat(c, "pressure_events"), 1);
+        assert_int_equal(client_stat(c, "budget_ceiling"), 64u << 20);
+        /* What goes had been written: nothing is written for it now but tails. */
+        assert_int_equal(client_stat(c, "unspilled_drops"), 0);
+        go_on(c, ids, replies);
+        assert_int_equal(client_stat(c, "tokens_recomputed"), 0);
+        assert_true(client_stat(c, "ledger_used") <= client_stat(c, "budget"));
+        assert_int_equal(count_in_log(h, "memory is short"), 1);
+        close(fd);
+        client_free(c);
+        harness_stop(h);
+        expect_undisturbed(replies);
+}
+
+/* Without end: the daemon gets to its least size and goes on serving. */
+static void test_much_pressure(void **state) {
+        static struct reply replies[N_CONVS];
+        struct harness *h = *state;
+        uint64_t ids[N_CONVS];
+        struct client *c;
+        time_t end;
+        int fd;
+
+        snprintf(h->pressure, sizeof(h->pressure), "%s/pressure", h->dir);
+        assert_int_equal(mkfifo(h->pressure, 0600), 0);
+        fd = open(h->pressure, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        harness_start(h, FLAGS(POOL));
+        c = harness_client(h);
+        fill(c, ids);
+        end = time(NULL) + WAIT_SECONDS;
+        while (client_stat(c, "pressure_events") < 200 || client_stat(c, "budget_shrunk") < 3) {
+                assert_true(write(fd, "x", 1) == 1 || errno == EAGAIN);
+                assert_true(time(NULL) < end);
+        }
+        assert_int_equal(client_stat(c, "pressure_episodes"), 1);
+        go_on(c, ids, replies);
+        assert_true(client_stat(c, "ledger_used") <= client_stat(c, "budget"));
+        assert_int_equal(count_in_log(h, "memory is short"), 1);
+        close(fd);
+        client_free(c);
+        harness_stop(h);
+        expect_undisturbed(replies);
+}
+
+/* ---- a cgroup of our own ---- */
+
+/* Where memory is limited and where its pressure is told: the same folder, but for the hybrid
+ * hierarchy. */
+struct cgroup {
+        char limit_dir[128], pressure_dir[128], old_limit_dir[256], old_pressure_dir[256];
+        bool hybrid;
+};
+
+static int put(const char *dir, const char *file, const char *text) {
+        char path[400];
+        int fd, r;
+
+        snprintf(path, sizeof(path), "%s/%s", dir, file);
+        fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0)
+                return -1;
+        r = write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+        close(fd);
+        return r;
+}
+
+static uint64_t get_number(const char *dir, const char *file) {
+        unsigned long long v = 0;
+        char path[400];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/%s", dir, file);
+        f = fopen(path, "re");
+        if (f) {
+                if (fscanf(f, "%llu", &v) != 1)
+                        v = 0;
+                fclose(f);
+        }
+        return v;
+}
+
+/* Our folder in the hierarchy whose line in /proc/self/cgroup has @key between its colons. */
+static bool own_dir(const char *key, const char *root, char *ret, size_t size) {
+        FILE *f = fopen("/proc/self/cgroup", "re");
+        char line[256], wanted[32];
+        bool found = false;
+
+        snprintf(wanted, sizeof(wanted), ":%s:", key);
+        while (f && !found && fgets(line, sizeof(line), f)) {
+                char *at = strstr(line, wanted);
+
+                line[strcspn(line, "\n")] = 0;
+                if (at && (*key || strncmp(line, "0::", 3) == 0)) {
+                        snprintf(ret, size, "%s%s", root, at + strlen(wanted));
+                        found = true;
+                }
+        }
+        if (f)
+                fclose(f);
+        return found;
+}
+
+static int join(const struct cgroup *g, bool back) {
+        int r = put(back ? g->old_limit_dir : g->limit_dir, "cgroup.procs", "0");
+
+        if (g->hybrid)
+                r |= put(back ? g->old_pressure_dir : g->pressure_dir, "cgroup.procs", "0");
+        return r;
+}
+
+static void group_deinit(struct cgroup *g) {
+        for (int i = 0; i < 100 && rmdir(g->limit_dir) < 0 && errno == EBUSY; i++)
+                usleep(10000); /* the kernel is still taking its processes apart */
+        if (g->hybrid)
+                rmdir(g->pressure_dir);
+}
+
+static bool group_init(struct cgroup *g) {
+        const char *v2 = "/sys/fs/cgroup", *mixed = "/sys/fs/cgroup/unified";
+        const char *v1 = "/sys/fs/cgroup/memory";
+
+        *g = (struct cgroup){
+                .hybrid = access("/sys/fs/cgroup/unified/memory.pressure", F_OK) == 0 &&
+                          access("/sys/fs/cgroup/memory/cgroup.procs", F_OK) == 0};
+        if (g->hybrid) {
+                if (!own_dir("memory", v1, g->old_limit_dir, sizeof(g->old_limit_dir)) ||
+                        !own_dir("", mixed, g->old_pressure_dir, sizeof(g->old_pressure_dir)))
+                        return false;
+                snprintf(g->limit_dir, sizeof(g->limit_dir), "%s/confab-test-%d", v1, getpid());
+                snprintf(g->pressure_dir, sizeof(g->pressure_dir), "%s/confab-test-%d", mixed,
+                        getpid());
+        } else {
+                if (!own_dir("", v2, g->old_limit_dir, sizeof(g->old_limit_dir)))
+                        return false;
+                snprintf(g->limit_dir, sizeof(g->limit_dir), "%s/confab-test-%d", v2, getpid());
+                strcpy(g->pressure_dir, g->limit_dir);
+                (void)put(v2, "cgroup.subtree_control", "+memory");
+        }
+        if (mkdir(g->limit_dir, 0755) < 0)
+                return false;
+        if (g->hybrid && mkdir(g->pressure_dir, 0755) < 0) {
+                rmdir(g->limit_dir);
+                return false;
+        }
+        if (access(g->hybrid ? "/sys/fs/cgroup/memory/memory.limit_in_bytes" : "/", F_OK) == 0 &&
+                join(g, false) == 0 && join(g, true) == 0)
+                return true;
+        group_deinit(g);
+        return false;
+}
+
+static int limit(const struct cgroup *g, uint64_t bytes) {
+        char text[32];
+
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)bytes);
+        return put(g->limit_dir, g->hybrid ? "memory.limit_in_bytes" : "memory.max", text);
+}
+
+/* In the group: more of a file than fits, for ever. */
+static pid_t start_reader(const struct cgroup *g, const char *path, size_t size) {
+        static char data[1 << 20];
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid > 0)
+                return pid;
+        if (join(g, false) < 0)
+                _exit(1);
+        for (;;) {
+                int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+                for (size_t at = 0; at < size; at += sizeof(data))
+                        if (pread(fd, data, sizeof(data), (off_t)at) != sizeof(data) &&
+                                pwrite(fd, data, sizeof(data), (off_t)at) < 0)
+                                _exit(2);
+                close(fd);
+        }
+}
+
+static void test_cgroup(void **state) {
+        static struct reply replies[N_CONVS];
+        uint64_t ids[N_CONVS], blocks, least, used;
+        struct harness *h = *state;
+        pid_t readers[N_READERS];
+        struct client *c;
+        struct cgroup g;
+        char path[96];
+
+        if (geteuid() != 0 || !group_init(&g)) {
+                print_message("SKIP: needs root and a cgroup hierarchy that can be written\n");
+                skip();
+        }
+        strcpy(h->pressure, "-");
+        assert_int_equal(join(&g, false), 0);
+        harness_start(h, FLAGS(POOL, "--spill-delay=20ms", "--log-level=debug"));
+        assert_int_equal(join(&g, true), 0);
+        if (!count_in_log(h, "a trigger on /sys/fs/cgroup")) {
+                print_message(
+                        "SKIP: the kernel takes no trigger on the cgroup's memory.pressure\n");
+                harness_stop(h);
+                group_deinit(&g);
+                skip();
+        }
+        c = harness_client(h);
+        fill(c, ids);
+        wait_stat(c, "writebehind_blocks", N_CONVS * (N_TOKENS / 32) - 1, false);
+        blocks = client_stat(c, "pool_blocks");
+        used = get_number(g.limit_dir, g.hybrid ? "memory.usage_in_bytes" : "memory.current");
+        assert_true(used > 0);
+        assert_int_equal(limit(&g, used + (64u << 20)), 0);
+        snprintf(path, sizeof(path), "%s/file", h->dir);
+        for (unsigned i = 0; i < N_READERS; i++)
+                readers[i] = start_reader(&g, path, 4 * (used + (64u << 20)));
+        wait_stat(c, "budget", 64u << 20, true);
+        wait_stat(c, "pool_blocks", blocks * 15 / 16, true);
+        for (unsigned i = 0; i < N_READERS; i++) {
+                kill(readers[i], SIGKILL);
+                assert_int_equal(waitpid(readers[i], NULL, 0), readers[i]);
+        }
+        unlink(path);
+        go_on(c, ids, replies);
+        assert_int_equal(client_stat(c, "tokens_recomputed"), 0);
+        least = client_stat(c, "budget_asked");
+        print_message("budget %llu KiB after %llu events; waiting until it grows\n",
+                (unsigned long long)client_stat(c, "budget") >> 10,
+                (unsigned long long)client_stat(c, "pressure_events"));
+        wait_stat(c, "budget_asked", least, false);
+        assert_int_equal(count_in_log(h, "memory is short"), client_stat(c, "pressure_episodes"));
+        assert_true(count_in_log(h, "not short any more") >= 1);
+        client_free(c);
+        harness_stop(h);
+        group_deinit(&g);
+        expect_undisturbed(replies);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                daemon_test(test_fifo),
+                daemon_test(test_much_pressure),
+                daemon_test(test_cgroup),
+        };
+
+        return DAEMON_TESTS_MAIN(tests);
+}

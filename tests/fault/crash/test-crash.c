@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The process stops, or a call fails, at every place where the engine changes a file, one after
+ * another: while it opens, says, forks, evicts, restores, rewinds, writes behind, closes and stops.
+ * Then it is opened again on the same folder, and:
+ *
+ * I4. Each conversation is as it was after the last operation that was acknowledged, or as it is
+ *     after the one that was under way; nothing between, nothing else.
+ * I1. Each can be continued, and gives the bits of a conversation that was never stopped.
+ * I5. A stop alone damages no block: none fails its checks. (When the power goes, some may; they
+ *     are found out, and computed again.)
+ * And when all are closed, no byte is left behind in spill files, and nothing in the register.
+ *
+ * The program runs itself: one process for each point, see crash-io.h.
+ *
+ * Usage: test-crash [points per kind of stop]        (0: every one)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "crash-io.h"
+#include "unit/engine/rig.h"
+#include "util/test.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define POINTS 12
+#else
+#define POINTS 100
+#endif
+
+enum { N_CONVS = 4, MAX_HISTORY = 1024, N_MORE = 5, MAX_STEPS = 64 };
+
+static const char SYSTEM[] = "You are a helpful assistant who remembers what people tell.";
+static const char LONG[] = "My name is Ada. I have a dog that is called Rex, two cats, and a green "
+                           "house near the river. My sister Eva lives in Rome, and we plan to "
+                           "travel to Oslo in June. Please remember all of that.";
+static const char SHORT[] = "What is the name of my dog?";
+static const int32_t MORE[N_MORE] = {301, 302, 340, 377, 390};
+
+enum act { OPEN, SAY, FORK, FORK_AT, REWIND, EVICT, WARM, CLOSE, RESTART, KILL, IDLE };
+
+struct step {
+        enum act act;
+        int conv, to; /* ids, which rise from 1 */
+        const char *text;
+        uint32_t at;
+};
+
+static const struct step steps[] = {
+        {OPEN, 1, 0, SYSTEM, 0},
+        {SAY, 1, 0, LONG, 0},
+        {IDLE, 0, 0, NULL, 0},
+        {FORK, 1, 2, NULL, 0},
+        {SAY, 2, 0, SHORT, 0},
+        {EVICT, 1, 0, NULL, 0},
+        {EVICT, 2, 0, NULL, 0},
+        {SAY, 1, 0, SHORT, 0},
+        {RESTART, 0, 0, NULL, 0},
+        {WARM, 2, 0, NULL, 0},
+        {SAY, 2, 0, LONG, 0},
+        {IDLE, 0, 0, NULL, 0},
+        {REWIND, 2, 0, NULL, 3},
+        {EVICT, 2, 0, NULL, 0},
+        {FORK_AT, 1, 3, NULL, 3},
+        {SAY, 3, 0, LONG, 0},
+        {KILL, 0, 0, NULL, 0},
+        {SAY, 3, 0, SHORT, 0},
+        {EVICT, 3, 0, NULL, 0},
+        {CLOSE, 1, 0, NULL, 0},
+        {OPEN, 4, 0, SYSTEM, 0},
+        {SAY, 4, 0, LONG, 0},
+        {REWIND, 3, 0, NULL, 1},
+        {SAY, 3, 0, SHORT, 0},
+        {EVICT, 4, 0, NULL, 0},
+        {CLOSE, 4, 0, NULL, 0},
+        {RESTART, 0, 0, NULL, 0},
+};
+enum { N_STEPS = ARRAY_SIZE(steps) };
+
+/* What a conversation is after some step, and how it goes on from there. */
+struct image {
+        bool exists;
+        uint32_t n_turns;
+        size_t n_tokens, n_next;
+        int32_t tokens[MAX_HISTORY];
+        int32_t next[8];
+        float logprobs[8];
+};
+static struct image images[N_STEPS + 1][N_CONVS + 1]; /* after so many steps; [0]: before any */
+
+static struct answer A;
+static const char *self;
+static long n_points = POINTS;
+static uint64_t n_from_disk, n_damaged;
+
+static struct engine_options options(void) {
+        struct engine_options o = erig_options(erig_pool(14));
+
+        o.spill_delay_ms = 0;
+        return o;
+}
+
+/* --- the program --- */
+
+static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
+        struct engine_request q = {
+                .conv_id = (uint64_t)s->conv, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+
+        switch (s->act) {
+        case OPEN:
+                q = (struct engine_request){.verb = ENGINE_OPEN, .system = s->text};
+                break;
+        case SAY:
+                q = erig_say_request((uint64_t)s->conv, s->text, 4);
+                q.ignore_eos = true;
+                break;
+        case FORK:
+        case FORK_AT:
+                q.verb = ENGINE_FORK;
+                q.at_turn = s->act == FORK_AT ? s->at : ENGINE_UNSET;
+                break;
+        case REWIND:
+                q.verb = ENGINE_REWIND;
+                q.at_turn = s->at;
+                break;
+        case EVICT:
+                q.verb = ENGINE_EVICT;
+                break;
+        case WARM:
+                q.verb = ENGINE_WARM;
+                break;
+        case CLOSE:
+                q.verb = ENGINE_CLOSE;
+                break;
+        case RESTART:
+        case KILL:
+                erig_stop(r, s->act == RESTART);
+                return engine_open(&r->en, &r->o, &A.err) < 0 ? ENGINE_ERROR : ENGINE_EMPTY;
+        case IDLE:
+                /* What there is to write in the background is being written; let it get on. */
+                usleep(20000);
+                return ENGINE_EMPTY;
+        }
+        return erig_do(r, &q, &A);
+}
+
+/* In the child: go through the program, telling the parent of each step that was acknowledged. */
+static void acknowledge(int fd) {
+        while (write(fd, "+", 1) < 0 && errno == EINTR)
+                ;
+}
+
+static enum crash_mode child_mode;
+static long child_point;
+static int child_error;
+static const char *child_dir;
+
+static void test_child(void **state) {
+        struct erig r = {.next = 1, .silence_msec = 60000, .o = options()};
+        int ack = 3;
+
+        r.o.state_dir = child_dir;
+        r.o.model_path = erig_model();
+        crash_arm(child_mode, child_point, child_error, (uint64_t)child_point);
+        if (engine_open(&r.en, &r.o, &A.err) < 0) {
+                assert_true(child_mode >= FAULT_ONCE && crash_struck());
+                return;
+        }
+        for (size_t i = 0; i < N_STEPS; i++) {
+                if (do_step(&r, &steps[i]) == ENGINE_ERROR) {
+                        if (!crash_struck())
+                                fail_msg("step %zu: %s", i, A.err.msg);
+                        break;
+                }
+                crash_pause(true);
+                acknowledge(ack);
+                crash_pause(false);
+        }
+        /* It answers still, whatever failed. */
+        if (r.en && child_mode >= FAULT_ONCE) {
+                struct engine_request q = {.verb = ENGINE_LIST, .limit = 10};
+                enum engine_event_kind kind = erig_do(&r, &q, &A);
+
+                assert_true(
+                        kind == ENGINE_CONVS || (child_mode == FAULT_FROM && kind == ENGINE_ERROR));
+        }
+        crash_pause(true);
+        dprintf(ack, "=%ld", crash_count());
+        crash_pause(false);
+        r.en = engine_free(r.en);
+}
+
+/* Run the program in @dir with a stop at @point. Returns the number of acknowledged steps, and the
+ * number of calls that were counted if it came to its end (else -1). */
+static size_t run_child(
+        const char *dir, enum crash_mode mode, long point, int error, long *n_calls) {
+        char args[4][32], text[128] = "";
+        char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "--child",
+                (char *)(uintptr_t)dir, args[0], args[1], args[2], NULL};
+        posix_spawn_file_actions_t fa;
+        int fds[2], status;
+        size_t n = 0, acked = 0;
+        extern char **environ;
+        ssize_t k;
+        pid_t pid;
+
+        snprintf(args[0], sizeof(args[0]), "%d", (int)mode);
+        snprintf(args[1], sizeof(args[1]), "%ld", point);
+        snprintf(args[2], sizeof(args[2]), "%d", error);
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        posix_spawn_file_actions_init(&fa);
+        posix_spawn_file_actions_adddup2(&fa, fds[1], 3);
+        posix_spawn_file_actions_addopen(&fa, 1, "/dev/null", O_WRONLY, 0);
+        assert_int_equal(posix_spawn(&pid, self, &fa, NULL, argv, environ), 0);
+        posix_spawn_file_actions_destroy(&fa);
+        close(fds[1]);
+        while ((k = read(fds[0], text + n, sizeof(text) - 1 - n)) > 0)
+                n += (size_t)k;
+        close(fds[0]);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        while (text[acked] == '+')
+                acked++;
+        *n_calls = text[acked] == '=' ? atol(text + acked + 1) : -1;
+        if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != CRASH_STATUS))
+                fail_msg("mode %d, point %ld: the child ended with status %x after %zu steps",
+                        (int)mode, point, status, acked);
+        if (mode < FAULT_ONCE && WEXITSTATUS(status) != CRASH_STATUS)
+                assert_true(*n_calls >= 0);
+        return acked;
+}
+
+/* --- what is right --- */
+
+static void continue_request(
+        struct engine_request *q, uint64_t conv, const int32_t *tokens, size_t n_tokens) {
+        *q = (struct engine_request){.verb = ENGINE_CONTINUE,
+                .conv_id = conv,
+                .input = ENGINE_INPUT_TOKENS,
+                .tokens = tokens,
+                .n_tokens = n_tokens,
+                .max_tokens = 3,
+                .want_logprobs = true,
+                .ignore_eos = true,
+                .sampling = {.has = SAMPLING_TEMPERATURE | SAMPLING_SEED, .seed = 1}};
+}
+
+/* How a conversation of these tokens goes on in an engine that never forgot anything. */
+static void fill_next(struct erig *straight, struct image *im) {
+        uint64_t id = erig_new(straight, NULL, NULL);
+        int32_t tokens[MAX_HISTORY + N_MORE];
+        struct engine_request q;
+
+        memcpy(tokens, im->tokens, im->n_tokens * sizeof(*tokens));
+        memcpy(tokens + im->n_tokens, MORE, sizeof(MORE));
+        continue_request(&q, id, tokens, im->n_tokens + N_MORE);
+        assert_int_equal(erig_do(straight, &q, &A), ENGINE_DONE);
+        im->n_next = A.n_tokens;
+        assert_int_equal(im->n_next, 3);
+        memcpy(im->next, A.tokens, im->n_next * sizeof(*im->next));
+        memcpy(im->logprobs, A.logprobs, im->n_next * sizeof(*im->logprobs));
+        assert_int_equal(erig_simple(straight, ENGINE_CLOSE, id, NULL), ENGINE_EMPTY);
+}
+
+static void take_image(struct erig *r, int conv, struct image *im) {
+        struct engine_request q = {
+                .verb = ENGINE_GET, .conv_id = (uint64_t)conv, .want_tokens = true};
+
+        im->exists = erig_do(r, &q, &A) == ENGINE_CONV;
+        if (!im->exists) {
+                assert_int_equal(A.err.code, ERR_NOT_FOUND);
+                return;
+        }
+        im->n_turns = A.conv.n_turns;
+        im->n_tokens = A.conv.n_tokens;
+        assert_true(im->n_tokens <= MAX_HISTORY);
+        if (im->n_tokens > 0)
+                memcpy(im->tokens, A.history, im->n_tokens * sizeof(*im->tokens));
+}
+
+static bool same_history(const struct image *a, const struct image *b) {
+        return a->exists == b->exists && a->n_turns == b->n_turns && a->n_tokens == b->n_tokens &&
+               memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0;
+}
+
+static void make_images(void) {
+        struct engine_options o = options(), big = erig_options(256 << 20);
+        struct erig r, straight;
+
+        erig_open(&r, &o);
+        erig_open(&straight, &big);
+        for (size_t i = 0; i < N_STEPS; i++) {
+                if (do_step(&r, &steps[i]) == ENGINE_ERROR)
+                        fail_msg("step %zu: %s", i, A.err.msg);
+                for (int c = 1; c <= N_CONVS; c++) {
+                        struct image *im = &images[i + 1][c];
+
+                        take_image(&r, c, im);
+                        if (im->exists && same_history(im, &images[i][c]))
+                                *im = images[i][c];
+                        else if (im->exists)
+                                fill_next(&straight, im);
+                }
+        }
+        erig_close(&straight);
+        erig_close(&r);
+}
+
+/* --- looking at what a stop left --- */
+
+static void check_conversation(struct erig *r, size_t acked, int c) {
+        static struct image now;
+        const struct image *before = &images[acked][c];
+        const struct image *after = &images[MIN(acked + 1, (size_t)N_STEPS)][c], *is;
+        struct engine_request q;
+
+        memset(&now, 0, sizeof(now));
+        take_image(r, c, &now);
+        is = same_history(&now, before) ? before : after;
+        if (!same_history(&now, is))
+                fail_msg("after %zu steps conversation %d has %u turns, %zu tokens, not %u, %zu or "
+                         "%u, %zu",
+                        acked, c, now.n_turns, now.n_tokens, before->n_turns, before->n_tokens,
+                        after->n_turns, after->n_tokens);
+        if (!is->exists)
+                return;
+        continue_request(&q, (uint64_t)c, MORE, N_MORE);
+        if (erig_do(r, &q, &A) != ENGINE_DONE)
+                fail_msg("conversation %d cannot be continued: %s", c, A.err.msg);
+        n_from_disk += A.n_disk;
+        assert_int_equal(A.n_tokens, is->n_next);
+        assert_memory_equal(A.tokens, is->next, is->n_next * sizeof(*is->next));
+        assert_memory_equal(A.logprobs, is->logprobs, is->n_next * sizeof(*is->logprobs));
+}
+
+static void check_folder(const char *dir, enum crash_mode mode, size_t acked) {
+        struct engine_options o = options();
+        struct erig r = {.next = 1, .silence_msec = 60000, .o = o};
+        uint64_t damaged;
+
+        snprintf(r.dir, sizeof(r.dir), "%s", dir);
+        r.o.state_dir = r.dir;
+        r.o.model_path = erig_model();
+        erig_start(&r);
+        for (int c = 1; c <= N_CONVS; c++)
+                check_conversation(&r, acked, c);
+        damaged = erig_stat(&r, "restore_failures");
+        n_damaged += damaged;
+        if (mode != CRASH_POWER)
+                assert_int_equal(damaged, 0);
+        erig_check_budget(&r);
+        erig_restart(&r, true);
+        for (int c = 1; c <= N_CONVS; c++)
+                erig_simple(&r, ENGINE_CLOSE, (uint64_t)c, NULL);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
+static void stop_at(enum crash_mode mode, long point, int error) {
+        char dir[] = "/tmp/confab-crash-XXXXXX";
+        size_t acked;
+        long n;
+
+        assert_non_null(mkdtemp(dir));
+        acked = run_child(dir, mode, point, error, &n);
+        check_folder(dir, mode, acked);
+}
+
+static long count_calls(void) {
+        char dir[] = "/tmp/confab-crash-XXXXXX", cmd[64];
+        long n;
+
+        assert_non_null(mkdtemp(dir));
+        assert_int_equal(run_child(dir, CRASH_COUNT, -1, 0, &n), N_STEPS);
+        assert_true(n > 0);
+        snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+        assert_int_equal(system(cmd), 0);
+        return n;
+}
+
+static void run_points(enum crash_mode mode, int error, const char *what) {
+        long end, points = 0;
+
+        erig_need_model();
+        if (!images[1][1].exists)
+                make_images();
+        end = count_calls();
+        for (long i = 0; i < (n_points > 0 ? MIN(n_points, end) : end); i++, points++) {
+                long point = n_points > 0 && n_points < end ? i * end / n_points : i;
+
+                stop_at(mode, point, error);
+        }
+        print_message("%s: %ld of %ld points\n", what, points, end);
+}
+
+static void test_stop_before(void **state) {
+        run_points(CRASH_BEFORE, 0, "stopped before the call");
+}
+
+static void test_stop_within(void **state) {
+        run_points(CRASH_TORN, 0, "stopped in the middle of the call");
+}
+
+static void test_power_loss(void **state) {
+        run_points(CRASH_POWER, 0, "power lost");
+}
+
+static void test_eio_once(void **state) {
+        run_points(FAULT_ONCE, EIO, "one input/output error");
+}
+
+static void test_full_from(void **state) {
+        run_points(FAULT_FROM, ENOSPC, "disk full from there");
+}
+
+static void test_read_only_from(void **state) {
+        run_points(FAULT_FROM, EROFS, "read-only from there");
+}
+
+static void test_memory_came_back(void **state) {
+        erig_need_model();
+        print_message("%llu tokens came from disk, %llu records were found damaged\n",
+                (unsigned long long)n_from_disk, (unsigned long long)n_damaged);
+        assert_true(n_from_disk > 0);
+}
+
+int main(int argc, char **argv) {
+        const struct CMUnitTest child[] = {cmocka_unit_test(test_child)};
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_stop_before),
+                cmocka_unit_test(test_stop_within),
+                cmocka_unit_test(test_power_loss),
+                cmocka_unit_test(test_eio_once),
+                cmocka_unit_test(test_full_from),
+                cmocka_unit_test(test_read_only_from),
+                cmocka_unit_test(test_memory_came_back),
+        };
+
+        self = "/proc/self/exe";
+        if (argc == 6 && strcmp(argv[1], "--child") == 0) {
+                child_dir = argv[2];
+                child_mode = (enum crash_mode)atoi(argv[3]);
+                child_point = atol(argv[4]);
+                child_error = atoi(argv[5]);
+                return cmocka_run_group_tests(child, NULL, NULL);
+        }
+        if (argc > 1)
+                n_points = atol(argv[1]);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

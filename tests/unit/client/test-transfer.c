@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors through libconfab, both ways, and none left over. The peer's answers are written
+ * before they are asked for where the call blocks: Hello is request 1, the first of ours 2. */
+#include "base/util.h"
+#include "client/confab.h"
+#include "peer.h"
+#include "util/test.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define FIRST_ID 2
+
+struct fixture {
+        struct confab *c;
+        struct peer peer;
+        size_t n_fds; /* before */
+};
+
+static size_t count_fds(void) {
+        DIR *d = opendir("/proc/self/fd");
+        size_t n = 0;
+
+        assert_non_null(d);
+        while (readdir(d))
+                n++;
+        closedir(d);
+        return n;
+}
+
+static void setup(struct fixture *f) {
+        int sv[2];
+
+        f->n_fds = count_fds();
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
+        peer_init(&f->peer, sv[1]);
+        assert_int_equal(confab_new_from_fd(&f->c, sv[0], NULL), 0);
+        peer_send_hello(&f->peer, 1, PROTO_VERSION, PROTO_MAX_REQUEST);
+        assert_int_equal(confab_process(f->c, NULL), 0);
+        peer_expect(&f->peer, CONFAB__V1__REQUEST__VERB_HELLO);
+}
+
+static void teardown(struct fixture *f) {
+        confab_free(f->c);
+        peer_deinit(&f->peer);
+        assert_int_equal(count_fds(), f->n_fds);
+}
+
+static int make_memfd(const char *text, int seals) {
+        int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        assert_true(fd >= 0);
+        assert_int_equal(pwrite(fd, text, strlen(text), 0), strlen(text));
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+        return fd;
+}
+
+static bool same_file(int a, int b) {
+        struct stat x, y;
+
+        assert_int_equal(fstat(a, &x) | fstat(b, &y), 0);
+        return x.st_ino == y.st_ino && x.st_dev == y.st_dev;
+}
+
+static void expect_text(int fd, const char *text) {
+        char got[64] = "";
+
+        assert_int_equal(pread(fd, got, sizeof(got) - 1, 0), strlen(text));
+        assert_string_equal(got, text);
+}
+
+/* The import that has come: its descriptor, the caller's. */
+static int take_import(struct fixture *f, const char *name) {
+        struct proto_message *m = peer_next(&f->peer);
+        int fd = peer_take_fd(&f->peer);
+
+        assert_non_null(m);
+        assert_int_equal(m->request->verb_case, CONFAB__V1__REQUEST__VERB_IMPORT);
+        if (name)
+                assert_string_equal(m->request->import->name, name);
+        else
+                assert_true(!m->request->import->name || !*m->request->import->name);
+        proto_message_free(m);
+        assert_true(fd >= 0);
+        assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        return fd;
+}
+
+static void see_name(void *userdata, const struct confab_event *event) {
+        if (event->kind == CONFAB_EVENT_CONVERSATION)
+                snprintf(userdata, 32, "%s", event->conversation->name);
+}
+
+static void test_import_sealed(void **state) {
+        int fd = make_memfd("all of it", SEALS), got;
+        struct confab_error e;
+        struct fixture f;
+        char name[32] = "";
+
+        setup(&f);
+        peer_send_conversation(&f.peer, FIRST_ID, 9, "copy");
+        assert_int_equal(confab_import(f.c, fd, "copy", see_name, name, &e), 0);
+        assert_string_equal(name, "copy");
+        got = take_import(&f, "copy");
+        assert_true(same_file(got, fd));
+        close(got);
+        teardown(&f);
+        close(fd);
+}
+
+/* What is no sealed memfd is copied, from where it stands. */
+static void test_import_copies(void **state) {
+        struct confab_error e;
+        int fds[3], got;
+
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        assert_int_equal(write(fds[1], "from a pipe", 11), 11);
+        close(fds[1]);
+        fds[1] = make_memfd("..from a pipe", 0);
+        assert_int_equal(lseek(fds[1], 2, SEEK_SET), 2);
+        fds[2] = make_memfd("..from a pipe", SEALS);
+        assert_int_equal(lseek(fds[2], 2, SEEK_SET), 2);
+        for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+                struct fixture f;
+
+                setup(&f);
+                peer_send_conversation(&f.peer, FIRST_ID, 9, "x");
+                assert_int_equal(confab_import(f.c, fds[i], NULL, NULL, NULL, &e), 0);
+                got = take_import(&f, NULL);
+                assert_int_equal(fcntl(got, F_GET_SEALS) & SEALS, SEALS);
+                expect_text(got, "from a pipe");
+                close(got);
+                teardown(&f);
+                close(fds[i]);
+        }
+}
+
+static void test_import_errors(void **state) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        int fd = make_memfd("x", SEALS), dir = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct confab_error e;
+        struct fixture f;
+
+        setup(&f);
+        r.verb = CONFAB_IMPORT;
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_INVALID);
+        r.has_fd = true;
+        r.fd = 9999;
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_INVALID);
+        r.fd = fd;
+        r.name = "\xff";
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), -1);
+        assert_int_equal(confab_import(f.c, dir, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_SYSTEM);
+        assert_int_equal(confab_get_n_pending(f.c), 0);
+        /* Nothing of these was sent; more than may wait is refused, and what waits goes. */
+        r.name = NULL;
+        for (unsigned i = 0; i < PROTO_FDS_MAX; i++)
+                assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), 0);
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_LIMIT);
+        assert_int_equal(confab_process(f.c, &e), 0);
+        for (unsigned i = 0; i < PROTO_FDS_MAX; i++)
+                close(take_import(&f, NULL));
+        /* The daemon says no. */
+        peer_send_error(&f.peer, FIRST_ID + PROTO_FDS_MAX, "corrupt", "no export", false);
+        assert_int_equal(confab_import(f.c, fd, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, "corrupt");
+        /* Some wait for ever. */
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), 0);
+        teardown(&f);
+        close(fd);
+        close(dir);
+}
+
+static void see_export(void *userdata, const struct confab_event *event) {
+        int *kept = userdata;
+
+        assert_int_equal(event->kind, CONFAB_EVENT_EXPORTED);
+        assert_true(event->final);
+        assert_int_equal(event->exported->size, 6);
+        assert_int_equal(event->exported->n_memory_tokens, 96);
+        expect_text(event->exported->fd, "export");
+        if (kept)
+                *kept = dup(event->exported->fd);
+}
+
+static void test_export(void **state) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        int fd = make_memfd("export", 0), kept = -1;
+        struct confab_exported exported;
+        struct confab_error e;
+        struct fixture f;
+
+        setup(&f);
+        r.conversation = "a";
+        peer_send_exported(&f.peer, FIRST_ID, fd, 6);
+        assert_int_equal(confab_export(f.c, &r, &kept, &exported, &e), 0);
+        assert_int_equal(exported.size, 6);
+        assert_int_equal(exported.n_memory_tokens, 96);
+        assert_true(fcntl(kept, F_GETFD) & FD_CLOEXEC);
+        expect_text(kept, "export");
+        close(kept);
+        peer_expect(&f.peer, CONFAB__V1__REQUEST__VERB_EXPORT);
+        /* In an event loop; two at once, and something else between. */
+        r.verb = CONFAB_EXPORT;
+        assert_int_equal(confab_submit(f.c, &r, see_export, NULL, NULL, &e), 0);
+        assert_int_equal(confab_submit(f.c, &r, see_export, &kept, NULL, &e), 0);
+        peer_send_exported(&f.peer, FIRST_ID + 2, fd, 6);
+        peer_send_empty(&f.peer, 77);
+        peer_send_exported(&f.peer, FIRST_ID + 1, fd, 6);
+        assert_int_equal(confab_process(f.c, &e), 0);
+        while (confab_get_n_pending(f.c))
+                assert_int_equal(confab_wait(f.c, 1000, &e), 0);
+        expect_text(kept, "export");
+        close(kept);
+        /* For nobody: closed. */
+        peer_send_exported(&f.peer, 77, fd, 6);
+        peer_send_error(&f.peer, FIRST_ID + 3, "not_found", "none", false);
+        assert_int_equal(confab_export(f.c, &r, &kept, NULL, &e), -1);
+        assert_string_equal(e.code, "not_found");
+        teardown(&f);
+        close(fd);
+}
+
+static void test_export_without_descriptor(void **state) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct confab_error e;
+        struct fixture f;
+        int fd = -1;
+
+        setup(&f);
+        r.conversation = "a";
+        peer_send_exported(&f.peer, FIRST_ID, -1, 6);
+        assert_int_equal(confab_export(f.c, &r, &fd, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_PROTOCOL);
+        assert_int_equal(fd, -1);
+        assert_int_equal(confab_process(f.c, &e), -1);
+        teardown(&f);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_import_sealed),
+                cmocka_unit_test(test_import_copies),
+                cmocka_unit_test(test_import_errors),
+                cmocka_unit_test(test_export),
+                cmocka_unit_test(test_export_without_descriptor),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Carrying out a program. Requests of a group are sent together and end in any order; then, one by
+ * one, each conversation that was touched is looked at and compared with what it should be (its
+ * mirror), and after a start every conversation is.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/util.h"
+#include "life.h"
+#include "store/store.h"
+
+/* --- what is said --- */
+
+static void make_text(char *text, size_t size, uint32_t t) {
+        static const char *const words[] = {"the", "user", "in", "stone", "a", "seven", "bird",
+                "re", "Ada", "sea", "out", "you"};
+        size_t at = 0;
+
+        for (uint32_t i = 0, n = 1 + t % 7; i < n && at + 8 < size; i++)
+                at += (size_t)snprintf(text + at, size - at, "%s%s", i ? " " : "",
+                        words[(t / (i + 1) + i * 5) % ARRAY_SIZE(words)]);
+}
+
+/* Some are the beginning of others; most are longer than a block or two. */
+static const char *system_prompt(uint32_t t) {
+        static const char *const prompts[] = {NULL,
+                "You are the user of a stone in the sea, and the birds are out there in the south.",
+                "You are the user of a stone in the sea, and the birds are out there in the south. "
+                "Therefore the user is there in the south. The rest is in the sea.",
+                "You are the user of a stone in the sea, and nothing else that anybody has heard "
+                "of",
+                "Short.", "You are the user of a stone in the sea, and the birds are",
+                "Another thing altogether, so long that there are blocks of it that are like none "
+                "of the others, and it ends here."};
+
+        return prompts[t % ARRAY_SIZE(prompts)];
+}
+
+/* Few-shot headers that many conversations begin with, and a bit of their own. */
+static size_t make_tokens(int32_t *tokens, uint32_t t) {
+        static const uint32_t headers[] = {70, 40, 64, 3};
+        uint32_t h = t % ARRAY_SIZE(headers), n = headers[h], own = t / 5;
+
+        for (uint32_t i = 0; i < n; i++)
+                tokens[i] = (int32_t)((h * 31 + i * i * 7) % 280) + 5;
+        for (uint32_t i = 0; i < own; i++)
+                tokens[n + i] = (int32_t)((t * 17 + i * 3) % 280) + 5;
+        return n + own;
+}
+
+static struct sampling sampling_of(const struct op *op) {
+        struct sampling s = {.has = SAMPLING_SEED | SAMPLING_TEMPERATURE,
+                .seed = op->arg[ARG_SEED],
+                .temperature = (float)op->arg[ARG_TEMP] * 0.5f};
+
+        return s;
+}
+
+/* Settings that requests do not bring along. */
+static struct sampling update_of(const struct op *op) {
+        static const float penalties[] = {1.0f, 1.25f, 0.75f};
+        struct sampling s = {.has = SAMPLING_TOP_K | SAMPLING_REPETITION,
+                .top_k = op->arg[ARG_SEED],
+                .repetition_penalty = penalties[op->arg[ARG_TEMP] % 3]};
+
+        return s;
+}
+
+/* --- requests --- */
+
+static void fill_reply_request(struct call *k, const struct op *op) {
+        struct engine_request *q = &k->q;
+
+        q->verb = ENGINE_CONTINUE;
+        q->role = ENGINE_USER;
+        q->want_logprobs = true;
+        q->max_tokens = op->arg[ARG_MAX];
+        q->sampling = sampling_of(op);
+        make_text(k->text, sizeof(k->text), op->arg[ARG_TEXT]);
+        q->text = k->text;
+        q->text_size = strlen(k->text);
+        if (op->arg[ARG_TEXT] % 8 == 7) {
+                q->stops[0] = "e";
+                q->n_stops = 1;
+        }
+        q->input = op->kind == OP_SAY      ? ENGINE_INPUT_MESSAGE
+                   : op->kind == OP_RAW    ? ENGINE_INPUT_RAW
+                   : op->kind == OP_TOKENS ? ENGINE_INPUT_TOKENS
+                                           : ENGINE_INPUT_NONE;
+        if (op->kind == OP_TOKENS) {
+                q->tokens = k->tokens;
+                q->n_tokens = make_tokens(k->tokens, op->arg[ARG_TEXT]);
+        }
+        if (op->kind == OP_AGAIN)
+                q->max_tokens = MAX(q->max_tokens, 1u);
+}
+
+/* Fork, rewind: where to cut. */
+static void fill_keep(struct call *k, const struct op *op, const struct engine_conv *c) {
+        struct engine_request *q = &k->q;
+        uint32_t n_turns = c->n_turns;
+
+        k->n_kept = c->n_tokens;
+        switch ((enum keep_by)op->arg[ARG_WHICH]) {
+        case BY_ALL:
+                return;
+        case BY_POSITION:
+                q->at_position = k->n_kept = op->arg[ARG_K] % (c->n_tokens + 1);
+                return;
+        case BY_TURN:
+                q->at_turn = n_turns = op->arg[ARG_K] % (n_turns + 1);
+                break;
+        default:
+                q->drop_turns = op->arg[ARG_K] % (n_turns + 1);
+                n_turns -= q->drop_turns;
+                break;
+        }
+        k->n_kept = n_turns > 0 ? c->turns[n_turns - 1].end : 0;
+}
+
+/* A copy that may be sent: sealed, and perhaps damaged. */
+static int import_file(struct life *l, const struct file *f, uint32_t damage) {
+        char *data = malloc(f->size + 1);
+        int fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        if (!data || fd < 0 || pread(f->fd, data, f->size, 0) != (ssize_t)f->size)
+                life_fail(l, "import", "cannot copy the file");
+        if (damage > 0 && f->size > 0)
+                data[(f->size * damage / 3 + damage) % f->size] ^= (char)(1 << damage);
+        if (write(fd, data, f->size) != (ssize_t)f->size ||
+                fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) < 0)
+                life_fail(l, "import", "cannot seal the file");
+        free(data);
+        return fd;
+}
+
+static void fill_request(struct life *l, struct call *k, const struct op *op) {
+        static const enum engine_verb verbs[N_OPS] = {[OP_OPEN] = ENGINE_OPEN,
+                [OP_FORK] = ENGINE_FORK,
+                [OP_REWIND] = ENGINE_REWIND,
+                [OP_UPDATE] = ENGINE_UPDATE,
+                [OP_CLOSE] = ENGINE_CLOSE,
+                [OP_EVICT] = ENGINE_EVICT,
+                [OP_WARM] = ENGINE_WARM,
+                [OP_PUBLISH] = ENGINE_PUBLISH,
+                [OP_UNPUBLISH] = ENGINE_PUBLISH,
+                [OP_EXPORT] = ENGINE_EXPORT,
+                [OP_IMPORT] = ENGINE_IMPORT};
+        const struct mirror *m = &l->m[op->arg[ARG_CONV]];
+        struct engine_request *q = &k->q;
+
+        *q = (struct engine_request){.verb = verbs[op->kind],
+                .conv_id = m->id,
+                .uid = m->id ? m->uid : 1000 + op->arg[ARG_UID],
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET,
+                .fd = -1};
+        if (op_generates(op->kind)) {
+                fill_reply_request(k, op);
+                return;
+        }
+        if (op->kind == OP_OPEN || op->kind == OP_FORK || op->kind == OP_IMPORT) {
+                snprintf(k->name, sizeof(k->name), "name %u", ++l->n_names);
+                q->name = k->name;
+        }
+        if (op->kind == OP_OPEN)
+                q->system = system_prompt(op->arg[ARG_TEXT]);
+        if (op->kind == OP_UPDATE)
+                q->sampling = update_of(op);
+        if (op->kind == OP_FORK || op->kind == OP_REWIND)
+                fill_keep(k, op, &m->c);
+        if (op->kind == OP_PUBLISH || op->kind == OP_UNPUBLISH) {
+                q->admin = true;
+                q->publish = op->kind == OP_PUBLISH;
+                if (q->publish && op->arg[ARG_K] > 0)
+                        q->at_turn = op->arg[ARG_K] % (m->c.n_turns + 1);
+        }
+        if (op->kind == OP_EXPORT)
+                q->without_memory = op->arg[ARG_K] == 1;
+        if (op->kind == OP_IMPORT)
+                q->fd = import_file(l, &l->files[op->arg[ARG_FILE]], op->arg[ARG_K]);
+}
+
+/* Is there anything to do? */
+static bool is_possible(const struct life *l, const struct op *op) {
+        const struct mirror *m = &l->m[op->arg[ARG_CONV]];
+
+        if (op->kind == OP_OPEN)
+                return m->id == 0;
+        if (op->kind == OP_IMPORT)
+                return m->id == 0 && l->files[op->arg[ARG_FILE]].fd > 0;
+        if (m->id == 0)
+                return false;
+        if (op_generates(op->kind) && m->c.n_tokens > LONGEST)
+                return false;
+        if (op->kind == OP_AGAIN)
+                return m->c.n_turns > 0;
+        return op->kind != OP_FORK || l->m[op->arg[ARG_TO]].id == 0;
+}
+
+/* --- groups --- */
+
+static bool is_request(enum op_kind k) {
+        return k < OP_POOL;
+}
+
+static bool touches(const struct op *a, const struct op *b) {
+        uint32_t a_to = a->arg[a->kind == OP_FORK ? ARG_TO : ARG_CONV],
+                 b_to = b->arg[b->kind == OP_FORK ? ARG_TO : ARG_CONV];
+
+        return a->arg[ARG_CONV] == b->arg[ARG_CONV] || a->arg[ARG_CONV] == b_to ||
+               a_to == b->arg[ARG_CONV] || a_to == b_to ||
+               (op_has(a->kind, ARG_FILE) && op_has(b->kind, ARG_FILE) &&
+                       a->arg[ARG_FILE] == b->arg[ARG_FILE]);
+}
+
+/* How many operations from @at on are under way together. */
+static size_t group_size(const struct program *p, size_t at) {
+        size_t n = 1;
+
+        if (!is_request(p->ops[at].kind))
+                return 1;
+        for (; at + n < p->n && n < N_SLOTS; n++) {
+                const struct op *op = &p->ops[at + n];
+
+                if (!op->with || !is_request(op->kind))
+                        break;
+                for (size_t i = 0; i < n; i++)
+                        if (touches(&p->ops[at + i], op))
+                                return n;
+        }
+        return n;
+}
+
+static void twist(struct life *l, struct call *k) {
+        enum twist how = (enum twist)k->op->arg[ARG_HOW];
+
+        if (how == PLAIN || !op_has(k->op->kind, ARG_HOW))
+                return;
+        while (!k->a.final && k->a.n_tokens < k->op->arg[ARG_AFTER])
+                life_step(l);
+        if (how == CANCEL)
+                engine_cancel(l->en, k->q.handle);
+        else if (how == PAUSE)
+                engine_pause(l->en, k->q.handle, true);
+}
+
+static bool is_kill(const struct call *k) {
+        return op_has(k->op->kind, ARG_HOW) && k->op->arg[ARG_HOW] == KILL;
+}
+
+static void begin_calls(struct life *l, size_t at, size_t n) {
+        life_begin_group(l);
+        l->n_calls = 0;
+        for (size_t i = 0; i < n; i++) {
+                const struct op *op = &l->p->ops[at + i];
+                struct call *k = &l->calls[l->n_calls];
+
+                l->at = at + i;
+                if (!is_possible(l, op))
+                        continue;
+                memset(k, 0, sizeof(*k));
+                k->op = op;
+                k->index = at + i;
+                fill_request(l, k, op);
+                k->sent = true;
+                l->n_calls++;
+                l->tally->ops++;
+                life_send(l, &k->q, &k->a);
+                if (op->kind == OP_IMPORT)
+                        close(k->q.fd);
+        }
+}
+
+static void start_again(struct life *l, bool clean) {
+        life_stop(l, clean);
+        l->blocks = SAFE_POOL + l->p->opt[OPT_POOL];
+        life_start(l);
+}
+
+static void run_group(struct life *l, size_t at, size_t n) {
+        bool kill = false;
+
+        begin_calls(l, at, n);
+        for (size_t i = 0; i < l->n_calls && !kill; i++) {
+                l->at = l->calls[i].index;
+                twist(l, &l->calls[i]);
+                kill = is_kill(&l->calls[i]);
+        }
+        for (size_t i = 0; i < l->n_calls && !kill; i++) {
+                struct call *k = &l->calls[i];
+
+                l->at = k->index;
+                if (k->op->arg[ARG_HOW] == PAUSE && op_has(k->op->kind, ARG_HOW))
+                        engine_pause(l->en, k->q.handle, false);
+                while (!k->a.final)
+                        life_step(l);
+        }
+        if (kill)
+                start_again(l, false);
+        for (size_t i = 0; i < l->n_calls; i++)
+                if (l->calls[i].a.final)
+                        life_settle(l, &l->calls[i]);
+                else
+                        life_resolve(l, &l->calls[i]);
+        life_check_sharing(l);
+        if (kill)
+                life_verify_all(l);
+        for (size_t i = 0; i < l->n_calls; i++)
+                reply_reset(&l->calls[i].a);
+        l->n_calls = 0;
+}
+
+/* --- what is done to the engine as a whole --- */
+
+static uint32_t pool_blocks(uint32_t k) {
+        return k < 4 ? 4 + 2 * k : SAFE_POOL + k - 4;
+}
+
+static int by_name(const void *a, const void *b) {
+        return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Flip a bit of one of the spill files. */
+static void damage(struct life *l, uint32_t k) {
+        char path[700], *names[256];
+        size_t n = 0;
+        struct dirent *de;
+        struct stat st;
+        uint8_t byte;
+        DIR *d;
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/spill", l->dir);
+        d = opendir(path);
+        while (d && n < ARRAY_SIZE(names) && (de = readdir(d)))
+                if (de->d_name[0] != '.')
+                        names[n++] = strdup(de->d_name);
+        if (d)
+                closedir(d);
+        if (n == 0)
+                return;
+        qsort(names, n, sizeof(names[0]), by_name);
+        snprintf(path, sizeof(path), "%s/spill/%s", l->dir, names[k % n]);
+        for (size_t i = 0; i < n; i++)
+                free(names[i]);
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        if (fd < 0)
+                return;
+        if (fstat(fd, &st) == 0 && st.st_size > 0) {
+                off_t at = (off_t)((uint64_t)k * 7919 % (uint64_t)st.st_size);
+
+                /* Half of them in the beginning of a record. */
+                if (k % 2)
+                        at = at / 4096 * 4096 + k % 200;
+                if (pread(fd, &byte, 1, at) == 1) {
+                        byte ^= (uint8_t)(1 << k % 8);
+                        if (pwrite(fd, &byte, 1, at) == 1)
+                                l->tally->damaged++;
+                }
+        }
+        close(fd);
+}
+
+static void add_figures(struct life *l) {
+        l->tally->evictions += life_stat(l, "evictions", 0);
+        l->tally->restores += life_stat(l, "restores", 0);
+        l->tally->restore_failures += life_stat(l, "restore_failures", 0);
+        l->tally->merged += life_stat(l, "blocks_merged", 0);
+        l->tally->reclaimed += life_stat(l, "reclaimed_bytes", 0);
+        l->tally->write_behind += life_stat(l, "writebehind_blocks", 0);
+}
+
+static void run_single(struct life *l, const struct op *op) {
+        l->tally->ops++;
+        switch (op->kind) {
+        case OP_POOL:
+                l->blocks = pool_blocks(op->arg[ARG_K]);
+                l->most_pool = MAX(l->most_pool, life_pool_size(l, l->blocks));
+                engine_set_pool_size(l->en, life_pool_size(l, l->blocks));
+                break;
+        case OP_IDLE:
+                for (uint32_t i = 0; i < op->arg[ARG_K]; i++)
+                        life_check_budget(l);
+                break;
+        case OP_DAMAGE:
+                damage(l, op->arg[ARG_K]);
+                break;
+        case OP_RESTART:
+                add_figures(l);
+                start_again(l, true);
+                life_verify_all(l);
+                break;
+        case OP_KILL:
+                start_again(l, false);
+                life_verify_all(l);
+                break;
+        default:
+                break;
+        }
+}
+
+/* --- the end --- */
+
+static void found(void *arg, const struct store_finding *f) {
+        struct life *l = arg;
+
+        life_fail(l, "register", "%s", f->text);
+}
+
+/* The register by itself is in order. */
+static void check_register(struct life *l) {
+        struct store_census census;
+        struct store *s = NULL;
+        char path[300];
+        struct err e;
+        size_t n = 0;
+
+        snprintf(path, sizeof(path), "%s/register.db", l->dir);
+        if (store_open_readonly(&s, path, &e) < 0 || store_check(s, found, l, &census, &e) < 0)
+                life_fail(l, "register", "%s", e.msg);
+        for (size_t i = 0; i < N_SLOTS; i++)
+                n += l->m[i].id != 0;
+        if (census.n_convs != n)
+                life_fail(l, "lost", "the register has %llu conversations instead of %zu",
+                        (unsigned long long)census.n_convs, n);
+        store_free(s);
+}
+
+static void say_everywhere(struct life *l) {
+        struct program all = {.n = 0}, *was = (struct program *)(uintptr_t)l->p;
+
+        for (uint32_t i = 0; i < N_SLOTS; i++) {
+                struct op *op = &all.ops[all.n++];
+
+                *op = (struct op){.kind = OP_SAY, .with = true};
+                op->arg[ARG_CONV] = i;
+                op->arg[ARG_MAX] = 2;
+        }
+        l->p = &all;
+        for (size_t i = 0; i < all.n;) {
+                size_t n = MIN(group_size(&all, i), (size_t)4);
+
+                run_group(l, i, n);
+                i += n;
+        }
+        l->p = was;
+}
+
+static void close_all(struct life *l) {
+        static const char *const figures[] = {"conversations_loaded", "pool_blocks",
+                "spill_records", "spill_disk_bytes", "spill_files", "ledger_meta_used"};
+
+        for (size_t i = 0; i < N_SLOTS; i++) {
+                struct mirror *m = &l->m[i];
+                struct engine_request q = {.verb = ENGINE_CLOSE, .uid = m->uid, .conv_id = m->id};
+                const struct reply *a;
+
+                if (m->id == 0)
+                        continue;
+                a = life_ask(l, &q);
+                if (a->kind != ENGINE_EMPTY)
+                        life_fail(l, "error", "close: %s", a->err.msg);
+                mirror_close(m);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(figures); i++) {
+                uint64_t v = 1;
+
+                /* What was being written is given back when the job is over. */
+                for (unsigned k = 0; k < 2000 && v > 0; k++)
+                        v = life_stat(l, figures[i], 0);
+                if (v > 0)
+                        life_fail(l, "leak", "%s is %llu with no conversation left", figures[i],
+                                (unsigned long long)v);
+        }
+}
+
+static void end(struct life *l) {
+        enum ending how = (enum ending)l->p->opt[OPT_END];
+
+        l->at = l->p->n;
+        life_begin_group(l);
+        if (how == END_KILL_SAY_CLOSE) {
+                start_again(l, false);
+                life_verify_all(l);
+                say_everywhere(l);
+                l->at = l->p->n;
+        }
+        if (how == END_CLOSE || how == END_KILL_SAY_CLOSE)
+                close_all(l);
+        life_check_budget(l);
+        add_figures(l);
+        life_stop(l, how == END_STOP || how == END_KILL_SAY_CLOSE);
+        check_register(l);
+}
+
+static struct engine_options options_of(struct life *l) {
+        static const uint32_t delays[N_DELAYS] = {0, 0, 1, 2, 5, 10, 20, UINT32_MAX};
+        const uint32_t *opt = l->p->opt;
+        struct engine_options o = ENGINE_OPTIONS_DEFAULT;
+
+        o.model_path = l->s->model_path;
+        o.state_dir = l->dir;
+        o.disk_floor = 0;
+        o.kv_type = (enum engine_kv)opt[OPT_KV];
+        o.n_threads = 1 + opt[OPT_THREADS];
+        if (opt[OPT_BATCH] > 0)
+                o.batch_tokens = 3 + opt[OPT_BATCH];
+        if (opt[OPT_ACTIVE] > 0)
+                o.max_active = opt[OPT_ACTIVE];
+        o.disk_limit = (uint64_t)opt[OPT_DISK] << 12;
+        o.disk_limit_per_uid = (uint64_t)opt[OPT_DISK_UID] << 12;
+        o.disk_writes_per_day = (uint64_t)opt[OPT_WRITES] << 12;
+        o.spill_delay_ms = delays[opt[OPT_DELAY]];
+        return o;
+}
+
+void life_run(const struct program *p, const struct setting *s, struct tally *tally,
+        void (*failed)(const struct outcome *o) __attribute__((noreturn))) {
+        struct life *l = calloc(1, sizeof(*l));
+
+        if (!l)
+                exit(2);
+        l->p = p;
+        l->s = s;
+        l->tally = tally;
+        l->failed = failed;
+        snprintf(l->dir, sizeof(l->dir), "%s/state", s->dir);
+        life_remove_dir(l->dir);
+        l->o = options_of(l);
+        l->blocks = SAFE_POOL + p->opt[OPT_POOL];
+        l->o.pool_size = life_pool_size(l, l->blocks);
+        life_start(l);
+        for (size_t i = 0; i < p->n;) {
+                size_t n = group_size(p, i);
+
+                l->at = i;
+                if (is_request(p->ops[i].kind))
+                        run_group(l, i, n);
+                else
+                        run_single(l, &p->ops[i]);
+                life_check_budget(l);
+                i += n;
+        }
+        end(l);
+        for (size_t i = 0; i < N_SLOTS; i++)
+                mirror_close(&l->m[i]);
+        for (size_t i = 0; i < N_FILES; i++)
+                file_close(&l->files[i]);
+        past_free(l->past);
+        past_free(l->published);
+        reply_reset(&l->own);
+        life_remove_dir(l->dir);
+        tally->programs++;
+        free(l);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Faults for the suite to find, so that it is known to find any: put between the engine and the
+ * modules below it when the test program is linked (--wrap). The product knows nothing of them.
+ */
+#include "programs.h"
+#include "seq/seq.h"
+#include "store/store.h"
+
+enum plant planted;
+
+void __real_seq_attach(struct seq *s, size_t i, struct seq_block *b);
+void __wrap_seq_attach(struct seq *s, size_t i, struct seq_block *b);
+void __wrap_seq_attach(struct seq *s, size_t i, struct seq_block *b) {
+        if (planted == PLANT_FLIP && i == 1)
+                ((uint8_t *)seq_block_data(b))[100] ^= 0x40;
+        __real_seq_attach(s, i, b);
+}
+
+size_t __real_seq_index_match(struct seq_index *x, uint64_t scope, const int32_t *tokens,
+        size_t n_blocks, struct seq_block **out);
+size_t __wrap_seq_index_match(struct seq_index *x, uint64_t scope, const int32_t *tokens,
+        size_t n_blocks, struct seq_block **out);
+size_t __wrap_seq_index_match(struct seq_index *x, uint64_t scope, const int32_t *tokens,
+        size_t n_blocks, struct seq_block **out) {
+        size_t n = __real_seq_index_match(x, scope, tokens, n_blocks, out);
+
+        for (uint64_t other = 1000; planted == PLANT_FOREIGN && n == 0 && other < 1000 + N_UIDS;
+                other++)
+                n = __real_seq_index_match(x, other, tokens, n_blocks, out);
+        return n;
+}
+
+int __real_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e);
+int __wrap_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e);
+int __wrap_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e) {
+        if (planted == PLANT_FORGET && n_turns == 2 && turns[1].end % 16 == 3) {
+                *ret_revision = 1;
+                return 0;
+        }
+        return __real_store_append(s, id, turns, n_turns, tokens, n_tokens, ret_revision, e);
+}

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "life.h"
+#include "sample/sample.h"
+
+#define FOREIGN_UID(uid) (1000 + ((uid)-1000 + 1) % N_UIDS)
+
+/* --- looking --- */
+
+struct engine_conv *life_get(struct life *l, uint32_t uid, uint64_t id, const char *name) {
+        struct reply *a = life_ask(l, &(struct engine_request){.verb = ENGINE_GET,
+                                              .uid = uid,
+                                              .conv_id = id,
+                                              .conv_name = name,
+                                              .want_turns = true,
+                                              .want_tokens = true});
+
+        if (a->kind == ENGINE_CONV)
+                return &a->event->conv;
+        if (a->err.code != ERR_NOT_FOUND)
+                life_fail(l, "get", "get: %s", a->err.msg);
+        return NULL;
+}
+
+static bool same_turn(const struct engine_turn *a, const struct engine_turn *b) {
+        return a->role == b->role && a->start == b->start && a->end == b->end &&
+               a->finish == b->finish && a->text_size == b->text_size &&
+               (a->text_size == 0 || memcmp(a->text, b->text, a->text_size) == 0);
+}
+
+static bool same_tokens(const int32_t *a, const int32_t *b, uint32_t n) {
+        return n == 0 || memcmp(a, b, n * sizeof(*a)) == 0;
+}
+
+/* The first tokens, and the turns that they are, are the same. */
+static void check_prefix(
+        struct life *l, const struct engine_conv *a, const struct engine_conv *b, uint32_t n) {
+        if (n > a->n_tokens || n > b->n_tokens || !same_tokens(a->tokens, b->tokens, n))
+                life_fail(l, "history", "conversation %llu: the first %u tokens have changed",
+                        (unsigned long long)b->id, n);
+        for (uint32_t i = 0; i < a->n_turns && a->turns[i].end <= n; i++)
+                if (i >= b->n_turns || !same_turn(&a->turns[i], &b->turns[i]))
+                        life_fail(l, "history", "conversation %llu: turn %u has changed",
+                                (unsigned long long)b->id, i);
+}
+
+static void check_same(
+        struct life *l, const struct engine_conv *was, const struct engine_conv *now) {
+        check_prefix(l, was, now, was->n_tokens);
+        if (now->n_tokens != was->n_tokens || now->n_turns != was->n_turns)
+                life_fail(l, "history", "conversation %llu: %u tokens in %u turns became %u in %u",
+                        (unsigned long long)now->id, was->n_tokens, was->n_turns, now->n_tokens,
+                        now->n_turns);
+        if (now->n_published != was->n_published)
+                life_fail(l, "history", "conversation %llu: %u published tokens became %u",
+                        (unsigned long long)now->id, was->n_published, now->n_published);
+}
+
+static struct engine_conv *get_own(struct life *l, const struct mirror *m) {
+        struct engine_conv *c = life_get(l, m->uid, m->id, NULL);
+
+        if (!c)
+                life_fail(l, "lost", "conversation %llu is gone", (unsigned long long)m->id);
+        if (c->uid != m->uid || c->id != m->id)
+                life_fail(l, "foreign", "another conversation came");
+        return c;
+}
+
+void life_verify(struct life *l, struct mirror *m) {
+        check_same(l, &m->c, get_own(l, m));
+        if (life_get(l, FOREIGN_UID(m->uid), m->id, NULL))
+                life_fail(l, "foreign", "uid %u sees conversation %llu of uid %u",
+                        FOREIGN_UID(m->uid), (unsigned long long)m->id, m->uid);
+}
+
+void life_verify_all(struct life *l) {
+        for (uint32_t uid = 1000; uid < 1000 + N_UIDS; uid++) {
+                struct reply *a;
+                size_t n = 0;
+
+                for (size_t i = 0; i < N_SLOTS; i++)
+                        n += l->m[i].id != 0 && l->m[i].uid == uid;
+                a = life_ask(l,
+                        &(struct engine_request){.verb = ENGINE_LIST, .uid = uid, .limit = 1000});
+                if (a->kind != ENGINE_CONVS)
+                        life_fail(l, "list", "list: %s", a->err.msg);
+                if (a->event->convs.n != n)
+                        life_fail(l, "lost", "uid %u has %zu conversations instead of %zu", uid,
+                                a->event->convs.n, n);
+                for (size_t i = 0; i < n; i++)
+                        if (a->event->convs.convs[i].uid != uid)
+                                life_fail(l, "foreign", "uid %u is shown what is not its own", uid);
+        }
+        for (size_t i = 0; i < N_SLOTS; i++)
+                if (l->m[i].id)
+                        life_verify(l, &l->m[i]);
+}
+
+/* --- mirrors --- */
+
+static void *need(void *p) {
+        if (!p) {
+                fprintf(stderr, "no memory\n");
+                exit(2);
+        }
+        return p;
+}
+
+static void conv_clear(struct engine_conv *c) {
+        for (uint32_t i = 0; c->turns && i < c->n_turns; i++)
+                free(c->turns[i].text);
+        free(c->turns);
+        free(c->tokens);
+        free(c->name);
+        *c = (struct engine_conv){0};
+}
+
+void mirror_close(struct mirror *m) {
+        conv_clear(&m->c);
+        ref_seq_free(m->memory);
+        *m = (struct mirror){0};
+}
+
+void file_close(struct file *f) {
+        if (f->fd > 0)
+                close(f->fd);
+        free(f->tokens);
+        *f = (struct file){0};
+}
+
+static void past_add(struct past **list, const struct mirror *m, uint32_t n, bool is_public,
+        const struct call *k);
+
+/* From now on this is what it should be. Takes turns and tokens out of @now. */
+static void adopt(struct life *l, struct mirror *m, struct engine_conv *now, const struct call *k) {
+        conv_clear(&m->c);
+        m->c = *now;
+        now->turns = NULL;
+        now->tokens = NULL;
+        now->name = NULL;
+        if (!m->c.private_memory)
+                past_add(&l->past, m, m->c.n_tokens, false, k);
+}
+
+static void mirror_open(struct life *l, struct mirror *m, uint32_t uid, struct engine_conv *now,
+        struct seq *memory) {
+        m->id = now->id;
+        m->uid = uid;
+        m->memory = memory;
+        if (now->uid != uid)
+                life_fail(l, "foreign", "it belongs to uid %u", now->uid);
+        adopt(l, m, now, NULL);
+}
+
+/* --- generation --- */
+
+static struct sample_params params_of(const struct mirror *m, const struct engine_request *q) {
+        struct sampling s = m->c.sampling;
+        struct sample_params p = SAMPLE_PARAMS_DEFAULT;
+
+        sampling_merge(&s, &q->sampling);
+        if (s.has & SAMPLING_TEMPERATURE)
+                p.temperature = s.temperature;
+        if (s.has & SAMPLING_TOP_K)
+                p.top_k = s.top_k;
+        if (s.has & SAMPLING_REPETITION)
+                p.repetition_penalty = s.repetition_penalty;
+        p.seed = s.seed;
+        return p;
+}
+
+/* The tokens that came, the last of @tokens [n], are those that should have come. */
+static void compare(
+        struct life *l, struct call *k, struct mirror *m, const int32_t *tokens, uint32_t n) {
+        struct reply *a = &k->a;
+        struct sample_params params = params_of(m, &k->q);
+        struct ref_difference d;
+        uint32_t at, i;
+
+        if (n < a->n_tokens || !same_tokens(tokens + n - a->n_tokens, a->tokens, a->n_tokens))
+                life_fail(l, "history", "the tokens that were sent are not those of the register");
+        at = ref_check(l->s->ref, l->o.kv_type, m->memory, tokens, n, a->n_tokens, a->logprobs,
+                &params, &d);
+        l->tally->compared += at;
+        if (at == a->n_tokens)
+                return;
+        i = n - a->n_tokens + at;
+        if (d.is_token)
+                life_fail(l, "token", "slot %u, position %u: token %d instead of %d",
+                        k->op->arg[ARG_CONV], i, a->tokens[at], d.token);
+        life_fail(l, "logprob", "slot %u, position %u: log-probability %.9g instead of %.9g",
+                k->op->arg[ARG_CONV], i, (double)a->logprobs[at], (double)d.logprob);
+}
+
+static void check_sum(struct life *l, const struct mirror *m, const struct counts *c) {
+        if (c->n_ram + c->n_disk + c->n_shared + c->n_computed != c->n_prompt)
+                life_fail(l, "counts", "%u from RAM, %u from disk, %u shared, %u computed of %u",
+                        c->n_ram, c->n_disk, c->n_shared, c->n_computed, c->n_prompt);
+        if (c->n_ram > m->c.n_tokens)
+                life_fail(l, "counts", "%u tokens from its own RAM, but it had %u", c->n_ram,
+                        m->c.n_tokens);
+        if (c->differs_why > ENGINE_DIFFERS_PRIVATE || c->differs_at > c->n_prompt ||
+                c->differs_at < c->n_ram + c->n_disk + c->n_shared)
+                life_fail(l, "counts",
+                        "with %u, %u, %u of %u reused it differs at %u for reason %d", c->n_ram,
+                        c->n_disk, c->n_shared, c->n_prompt, c->differs_at, (int)c->differs_why);
+}
+
+/* Done has the last word: after Accepted a damaged record may be found, or another conversation may
+ * have computed the same. */
+static void check_counts(struct life *l, const struct call *k, const struct mirror *m) {
+        const struct counts *c = &k->a.counts, *d = &k->a.counts_done;
+
+        if (!k->a.accepted || c->n_prompt != d->n_prompt)
+                life_fail(l, "counts", "accepted with %u tokens, done with %u", c->n_prompt,
+                        d->n_prompt);
+        check_sum(l, m, c);
+        check_sum(l, m, d);
+        l->tally->ram += d->n_ram;
+        l->tally->disk += d->n_disk;
+        l->tally->shared += d->n_shared;
+        l->tally->computed += d->n_computed;
+}
+
+static void settle_refused(struct life *l, const struct call *k, const struct mirror *m) {
+        enum err_code code = k->a.err.code;
+        bool fine = (code == ERR_CANCELLED && k->op->arg[ARG_HOW] == CANCEL) ||
+                    (code == ERR_LIMIT && l->group_blocks < SAFE_POOL);
+
+        if (!fine)
+                life_fail(l, "error", "%s", k->a.err.msg);
+        l->tally->refused++;
+        check_same(l, &m->c, get_own(l, m));
+}
+
+static void settle_reply(struct life *l, struct call *k) {
+        struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
+        struct reply *a = &k->a;
+        struct engine_conv *now;
+        const struct engine_turn *last;
+
+        if (a->kind == ENGINE_ERROR) {
+                settle_refused(l, k, m);
+                return;
+        }
+        check_counts(l, k, m);
+        now = get_own(l, m);
+        check_prefix(l, &m->c, now, m->c.n_tokens);
+        if (a->n_generated != a->n_tokens || now->n_tokens != a->counts.n_prompt + a->n_tokens ||
+                now->n_turns <= m->c.n_turns || now->n_turns > m->c.n_turns + 2 ||
+                now->revision != a->revision)
+                life_fail(l, "history",
+                        "%u tokens in %u turns became %u in %u with %u of the prompt and %u "
+                        "generated",
+                        m->c.n_tokens, m->c.n_turns, now->n_tokens, now->n_turns,
+                        a->counts.n_prompt, a->n_generated);
+        if (k->op->kind == OP_TOKENS &&
+                !same_tokens(now->tokens + m->c.n_tokens, k->q.tokens, (uint32_t)k->q.n_tokens))
+                life_fail(l, "history", "not the tokens that were given");
+        last = &now->turns[now->n_turns - 1];
+        if (a->n_tokens > 0 && (last->finish != a->finish || last->text_size != strlen(a->text) ||
+                                       memcmp(last->text, a->text, last->text_size) != 0))
+                life_fail(l, "history", "the reply in the register is not the one that was sent");
+        compare(l, k, m, now->tokens, now->n_tokens);
+        l->tally->replies++;
+        k->n_before = m->c.n_tokens;
+        adopt(l, m, now, k);
+}
+
+/* --- fork and rewind --- */
+
+/* Is a cut at the position refused with good reason? */
+static bool is_no_place(const struct engine_conv *c, uint32_t pos) {
+        for (uint32_t i = 0; i < c->n_turns; i++) {
+                const struct engine_turn *t = &c->turns[i];
+
+                if (pos <= t->start || pos >= t->end)
+                        continue;
+                return !(t->role == ENGINE_RAW ||
+                         (t->role == ENGINE_ASSISTANT && t->finish != ENGINE_FINISH_NONE &&
+                                 pos > t->start + 8));
+        }
+        return false;
+}
+
+static bool settle_kept(
+        struct life *l, struct call *k, const struct mirror *m, const struct engine_conv *now) {
+        if (now->n_tokens != k->n_kept)
+                life_fail(
+                        l, "history", "%u tokens are kept instead of %u", now->n_tokens, k->n_kept);
+        check_prefix(l, &m->c, now, k->n_kept);
+        if (now->n_turns > 0 && now->turns[now->n_turns - 1].end != k->n_kept)
+                life_fail(l, "history", "the last turn does not end where the tokens do");
+        return true;
+}
+
+static bool settle_cut_error(struct life *l, const struct call *k, const struct mirror *m) {
+        if (k->a.kind == ENGINE_CONV)
+                return false;
+        if (k->a.err.code != ERR_INVALID || k->op->arg[ARG_WHICH] != BY_POSITION ||
+                !is_no_place(&m->c, k->n_kept))
+                life_fail(l, "error", "%s", k->a.err.msg);
+        l->tally->refused++;
+        return true;
+}
+
+static void settle_fork(struct life *l, struct call *k) {
+        struct mirror *m = &l->m[k->op->arg[ARG_CONV]], *to = &l->m[k->op->arg[ARG_TO]];
+        struct engine_conv *now;
+
+        if (settle_cut_error(l, k, m))
+                return;
+        now = life_get(l, m->uid, k->a.conv.id, NULL);
+        if (!now)
+                life_fail(l, "lost", "the fork is not there");
+        settle_kept(l, k, m, now);
+        if (now->n_published != 0 || now->private_memory != m->c.private_memory)
+                life_fail(l, "foreign", "the fork is published, or private unlike its parent");
+        mirror_open(l, to, m->uid, now, ref_fork(m->memory, k->n_kept));
+}
+
+static void settle_rewind(struct life *l, struct call *k) {
+        struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
+        struct engine_conv *now;
+
+        if (settle_cut_error(l, k, m))
+                return;
+        now = get_own(l, m);
+        settle_kept(l, k, m, now);
+        if (now->n_published > m->c.n_published || now->n_published > now->n_tokens)
+                life_fail(l, "foreign", "%u tokens are published after a rewind to %u",
+                        now->n_published, now->n_tokens);
+        ref_cut(m->memory, k->n_kept);
+        adopt(l, m, now, NULL);
+}
+
+/* --- the others --- */
+
+static void settle_publish(struct life *l, struct call *k) {
+        struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
+        uint32_t n = k->q.at_turn == ENGINE_UNSET ? m->c.n_turns : k->q.at_turn;
+        struct engine_conv *now;
+
+        if (k->a.kind == ENGINE_ERROR) {
+                if (k->op->kind == OP_UNPUBLISH || (n > 0 && !m->c.private_memory))
+                        life_fail(l, "error", "%s", k->a.err.msg);
+                l->tally->refused++;
+                return;
+        }
+        n = k->op->kind == OP_UNPUBLISH || n == 0 ? 0 : m->c.turns[n - 1].end;
+        now = get_own(l, m);
+        if (now->n_published != n)
+                life_fail(
+                        l, "history", "%u tokens are published instead of %u", now->n_published, n);
+        m->c.n_published = n;
+        check_same(l, &m->c, now);
+}
+
+static void settle_export(struct life *l, struct call *k) {
+        const struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
+        struct file *f = &l->files[k->op->arg[ARG_FILE]];
+        char *data;
+
+        if (k->a.kind != ENGINE_EXPORTED) {
+                /* The file counts as spill. */
+                if (k->a.err.code != ERR_LIMIT || l->o.disk_limit + l->o.disk_limit_per_uid == 0)
+                        life_fail(l, "error", "%s", k->a.err.msg);
+                l->tally->refused++;
+                return;
+        }
+        file_close(f);
+        data = need(malloc(k->a.size + 1));
+        if (pread(k->a.fd, data, k->a.size + 1, 0) != (ssize_t)k->a.size)
+                life_fail(
+                        l, "export", "the file has not %llu bytes", (unsigned long long)k->a.size);
+        f->fd = memfd_create("export", MFD_CLOEXEC);
+        f->size = k->a.size;
+        if (f->fd < 0 || pwrite(f->fd, data, f->size, 0) != (ssize_t)f->size)
+                life_fail(l, "export", "cannot keep %llu bytes", (unsigned long long)f->size);
+        free(data);
+        f->n_tokens = m->c.n_tokens;
+        f->n_turns = m->c.n_turns;
+        f->tokens = need(calloc(f->n_tokens + 1, sizeof(*f->tokens)));
+        if (f->n_tokens > 0)
+                memcpy(f->tokens, m->c.tokens, f->n_tokens * sizeof(*f->tokens));
+}
+
+static void imported(struct life *l, struct call *k, struct engine_conv *now) {
+        const struct file *f = &l->files[k->op->arg[ARG_FILE]];
+        struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
+
+        if (now->n_tokens != f->n_tokens || now->n_turns != f->n_turns ||
+                !same_tokens(now->tokens, f->tokens, f->n_tokens))
+                life_fail(l, "history", "not what was exported");
+        if (now->n_published != 0)
+                life_fail(l, "foreign", "what was imported is published");
+        mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref, l->o.kv_type));
+        l->tally->imported++;
+}
+
+static void settle_import(struct life *l, struct call *k) {
+        struct engine_conv *now;
+
+        if (k->a.kind == ENGINE_ERROR) {
+                if (k->op->arg[ARG_K] == 0) /* not damaged */
+                        life_fail(l, "error", "%s", k->a.err.msg);
+                l->tally->refused++;
+                return;
+        }
+        now = life_get(l, k->q.uid, k->a.conv.id, NULL);
+        if (!now)
+                life_fail(l, "lost", "what was imported is not there");
+        imported(l, k, now);
+}
+
+void life_settle(struct life *l, struct call *k) {
+        struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
+        struct engine_conv *now;
+
+        l->at = k->index;
+        switch (k->op->kind) {
+        case OP_SAY:
+        case OP_RAW:
+        case OP_TOKENS:
+        case OP_AGAIN:
+                settle_reply(l, k);
+                return;
+        case OP_FORK:
+                settle_fork(l, k);
+                return;
+        case OP_REWIND:
+                settle_rewind(l, k);
+                return;
+        case OP_PUBLISH:
+        case OP_UNPUBLISH:
+                settle_publish(l, k);
+                return;
+        case OP_EXPORT:
+                settle_export(l, k);
+                return;
+        case OP_IMPORT:
+                settle_import(l, k);
+                return;
+        default:
+                break;
+        }
+        if (k->a.kind == ENGINE_ERROR) {
+                if (k->op->kind != OP_WARM || k->a.err.code != ERR_LIMIT ||
+                        l->group_blocks >= SAFE_POOL)
+                        life_fail(l, "error", "%s", k->a.err.msg);
+                l->tally->refused++;
+        }
+        if (k->op->kind == OP_OPEN) {
+                now = life_get(l, k->q.uid, k->a.conv.id, NULL);
+                if (!now)
+                        life_fail(l, "lost", "it is not there");
+                mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref, l->o.kv_type));
+        } else if (k->op->kind == OP_CLOSE) {
+                if (life_get(l, m->uid, m->id, NULL))
+                        life_fail(l, "history", "it is still there");
+                mirror_close(m);
+        } else {
+                life_verify(l, m);
+                if (k->op->kind == OP_UPDATE)
+                        sampling_merge(&m->c.sampling, &k->q.sampling);
+        }
+}
+
+/* --- after a kill --- */
+
+/* Open, fork, import: it came into being, or not. */
+static void resolve_new(struct life *l, struct call *k) {
+        struct mirror *m = &l->m[k->op->arg[ARG_CONV]], *to = &l->m[k->op->arg[ARG_TO]];
+        struct engine_conv *now = life_get(l, k->q.uid, 0, k->name);
+
+        if (!now)
+                return;
+        if (k->op->kind == OP_FORK) {
+                settle_kept(l, k, m, now);
+                mirror_open(l, to, m->uid, now, ref_fork(m->memory, k->n_kept));
+        } else if (k->op->kind == OP_IMPORT) {
+                imported(l, k, now);
+        } else {
+                mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref, l->o.kv_type));
+        }
+}
+
+static void resolve_reply(struct life *l, struct call *k, struct mirror *m) {
+        struct engine_conv *now = get_own(l, m);
+
+        check_prefix(l, &m->c, now, m->c.n_tokens);
+        if (now->n_turns > m->c.n_turns + 2)
+                life_fail(l, "history", "%u turns became %u", m->c.n_turns, now->n_turns);
+        if (now->n_turns == m->c.n_turns) {
+                check_same(l, &m->c, now);
+                return;
+        }
+        /* It is there. What was heard of it must be its beginning. */
+        if (k->a.accepted) {
+                if (now->n_tokens < k->a.counts.n_prompt + k->a.n_tokens)
+                        life_fail(l, "history", "more was sent than there is now");
+                compare(l, k, m, now->tokens, k->a.counts.n_prompt + k->a.n_tokens);
+        }
+        adopt(l, m, now, k);
+}
+
+void life_resolve(struct life *l, struct call *k) {
+        struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
+        struct engine_conv *now;
+
+        l->at = k->index;
+        l->tally->resolved++;
+        if (k->op->kind == OP_OPEN || k->op->kind == OP_FORK || k->op->kind == OP_IMPORT) {
+                resolve_new(l, k);
+                return;
+        }
+        if (op_generates(k->op->kind)) {
+                resolve_reply(l, k, m);
+                return;
+        }
+        if (k->op->kind == OP_CLOSE && !life_get(l, m->uid, m->id, NULL)) {
+                mirror_close(m);
+                return;
+        }
+        now = get_own(l, m);
+        if (k->op->kind == OP_REWIND && now->n_tokens != m->c.n_tokens) {
+                settle_kept(l, k, m, now);
+                ref_cut(m->memory, k->n_kept);
+                adopt(l, m, now, NULL);
+                return;
+        }
+        /* A rewind inside the last turn's last token can change its text without its tokens. */
+        if (k->op->kind == OP_PUBLISH || k->op->kind == OP_UNPUBLISH)
+                m->c.n_published = now->n_published;
+        check_same(l, &m->c, now);
+        m->c.sampling = now->sampling;
+}
+
+/* --- sharing --- */
+
+static uint32_t common(const int32_t *a, uint32_t n_a, const int32_t *b, uint32_t n_b) {
+        uint32_t n = 0;
+
+        while (n < n_a && n < n_b && a[n] == b[n])
+                n++;
+        return n;
+}
+
+static uint32_t longest(
+        const struct past *p, uint32_t uid, const struct call *k, const int32_t *tokens) {
+        uint32_t n = k->a.counts.n_prompt, most = 0;
+
+        for (; p; p = p->next)
+                if ((p->is_public || p->uid == uid) && p->call != k)
+                        most = MAX(most, common(tokens, n, p->tokens, p->n));
+        return most;
+}
+
+static void check_one(struct life *l, const struct call *k) {
+        const struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
+        const struct counts *both[] = {&k->a.counts, &k->a.counts_done};
+        uint32_t most = k->n_before;
+
+        most = MAX(most, longest(l->past, m->uid, k, m->c.tokens));
+        most = MAX(most, longest(l->published, m->uid, k, m->c.tokens));
+        for (size_t i = 0; i < ARRAY_SIZE(both); i++) {
+                const struct counts *c = both[i];
+
+                if (MAX(c->n_ram + c->n_disk + c->n_shared, c->differs_at) > most)
+                        life_fail(l, "foreign",
+                                "%u tokens from RAM, %u from disk and %u shared were reused, and "
+                                "it differs at %u, but its user has said only %u of them before",
+                                c->n_ram, c->n_disk, c->n_shared, c->differs_at, most);
+        }
+}
+
+static void past_add(struct past **list, const struct mirror *m, uint32_t n, bool is_public,
+        const struct call *k) {
+        struct past *past = need(malloc(sizeof(*past) + n * sizeof(past->tokens[0])));
+
+        *past = (struct past){
+                .next = *list, .uid = m->uid, .n = n, .is_public = is_public, .call = k};
+        if (n > 0)
+                memcpy(past->tokens, m->c.tokens, n * sizeof(past->tokens[0]));
+        *list = past;
+}
+
+struct past *past_free(struct past *p) {
+        while (p) {
+                struct past *next = p->next;
+
+                free(p);
+                p = next;
+        }
+        return NULL;
+}
+
+static void note_published(struct life *l) {
+        for (size_t i = 0; i < N_SLOTS; i++)
+                if (l->m[i].id && l->m[i].c.n_published > 0)
+                        past_add(&l->published, &l->m[i], l->m[i].c.n_published, true, NULL);
+}
+
+void life_begin_group(struct life *l) {
+        for (struct past *p = l->past; p; p = p->next)
+                p->call = NULL;
+        l->group_blocks = l->blocks;
+        l->published = past_free(l->published);
+        note_published(l);
+}
+
+void life_check_sharing(struct life *l) {
+        /* What was aborted is in no history, but may have served others. */
+        for (size_t i = 0; i < l->n_calls; i++)
+                if (l->calls[i].sent && op_generates(l->calls[i].op->kind) &&
+                        l->calls[i].a.kind != ENGINE_DONE)
+                        return;
+        note_published(l);
+        for (size_t i = 0; i < l->n_calls; i++)
+                if (l->calls[i].sent && op_generates(l->calls[i].op->kind)) {
+                        l->at = l->calls[i].index;
+                        check_one(l, &l->calls[i]);
+                }
+}

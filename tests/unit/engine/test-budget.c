@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The budget: what "auto" makes of the system's figures, and its change under load. Memory goes
+ * back to the system, the ledger holds at each moment, and no bit of any answer changes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "engine/internal.h"
+#include "rig.h"
+#include "util/test.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+/* Freed memory is kept by sanitizers. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
+static struct answer A, B[12], C[12];
+
+/* --- auto --- */
+
+static char dir[64];
+static char meminfo[128], self[128];
+static struct budget_paths paths = {meminfo, self, dir};
+
+static void put(const char *name, const char *text) {
+        char path[256];
+
+        snprintf(path, sizeof(path), "%s/%s", dir, name);
+        assert_int_equal(file_mkdir_p(dir, 0700, NULL), 0);
+        assert_int_equal(file_replace(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void put_number(const char *name, uint64_t n) {
+        char text[32];
+
+        snprintf(text, sizeof(text), "%llu\n", (unsigned long long)n);
+        put(name, text);
+}
+
+static void put_available(uint64_t bytes) {
+        char text[128];
+
+        snprintf(text, sizeof(text),
+                "MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable: %llu kB\n",
+                (unsigned long long)(bytes >> 10));
+        put("meminfo", text);
+}
+
+static void put_level(const char *level, const char *name, uint64_t n) {
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/%s", level, name);
+        put_number(path, n);
+}
+
+static void test_auto(void **state) {
+        char path[128], cmd[128];
+
+        (void)state;
+        snprintf(dir, sizeof(dir), "/tmp/confab-budget-XXXXXX");
+        assert_non_null(mkdtemp(dir));
+        snprintf(meminfo, sizeof(meminfo), "%s/meminfo", dir);
+        snprintf(self, sizeof(self), "%s/self", dir);
+        /* Nothing known: the least. */
+        assert_int_equal(budget_auto(&paths, 0, 0), 64 * MIB);
+        put_available(8000 * MIB);
+        put("self", "1:name=systemd:/x\n0::/a.slice/b.service\n");
+        assert_int_equal(budget_auto(&paths, 0, 0), 6000 * MIB);
+        assert_int_equal(budget_auto(&paths, 4000 * MIB, 0), 3000 * MIB);
+        assert_int_equal(budget_auto(&paths, 9000 * MIB, 0), 64 * MIB);
+        /* What the pool takes is missing there, and added here. */
+        put_available(8000 * MIB - 1000 * MIB);
+        assert_int_equal(budget_auto(&paths, 4000 * MIB, 1000 * MIB), 3000 * MIB);
+        put_available(8000 * MIB);
+        /* A limit of ours. */
+        snprintf(path, sizeof(path), "%s/a.slice/b.service", dir);
+        assert_int_equal(file_mkdir_p(path, 0700, NULL), 0);
+        put("a.slice/b.service/memory.max", "max\n");
+        put("a.slice/b.service/memory.high", "max\n");
+        put_level("a.slice/b.service", "memory.current", 500 * MIB);
+        assert_int_equal(budget_auto(&paths, 0, 0), 6000 * MIB);
+        put_level("a.slice/b.service", "memory.max", 2500 * MIB);
+        assert_int_equal(budget_auto(&paths, 0, 0), 1500 * MIB);
+        put_level("a.slice/b.service", "memory.high", 1300 * MIB);
+        assert_int_equal(budget_auto(&paths, 0, 0), 600 * MIB);
+        /* The page cache in it can go, wherever the weights are at the moment. */
+        snprintf(path, sizeof(path), "anon 1\nfile %llu\ninactive_file %llu\nactive_file %llu\n",
+                (unsigned long long)(400 * MIB), (unsigned long long)(100 * MIB),
+                (unsigned long long)(300 * MIB));
+        put("a.slice/b.service/memory.stat", path);
+        assert_int_equal(budget_auto(&paths, 0, 0), 900 * MIB);
+        assert_int_equal(budget_auto(&paths, 400 * MIB, 0), 600 * MIB);
+        put_level("a.slice/b.service", "memory.current", 100 * MIB); /* they were pushed out */
+        put("a.slice/b.service/memory.stat", "active_file 0\ninactive_file 0\n");
+        assert_int_equal(budget_auto(&paths, 400 * MIB, 0), 600 * MIB);
+        /* A limit above counts as well. */
+        put_level("a.slice", "memory.max", 1000 * MIB);
+        put_level("a.slice", "memory.current", 600 * MIB);
+        assert_int_equal(budget_auto(&paths, 0, 0), 300 * MIB);
+        put_level("a.slice", "memory.current", 2000 * MIB);
+        assert_int_equal(budget_auto(&paths, 0, 0), 64 * MIB);
+        assert_int_equal(budget_auto(&paths, 0, 1000 * MIB), 750 * MIB);
+        snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+        assert_int_equal(system(cmd), 0);
+}
+
+/* --- change --- */
+
+static uint64_t resident_size(void) {
+        unsigned long long all, resident;
+        FILE *f = fopen("/proc/self/statm", "re");
+
+        assert_non_null(f);
+        assert_int_equal(fscanf(f, "%llu %llu", &all, &resident), 2);
+        fclose(f);
+        return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* I3, at one moment. */
+static void check_ledger(struct erig *r) {
+        static const char *const names[] = {"ledger_used", "budget"};
+        uint64_t v[2];
+
+        erig_stats(r, names, v, 2);
+        if (v[0] > v[1])
+                fail_msg("%llu bytes are used of a budget of %llu", (unsigned long long)v[0],
+                        (unsigned long long)v[1]);
+}
+
+/* Wait until the budget is what was asked for. */
+static void settle(struct erig *r, uint64_t bytes) {
+        engine_set_pool_size(r->en, bytes);
+        for (int i = 0; engine_pool_size(r->en) != bytes; i++) {
+                if (i > 1000000)
+                        fail_msg("the budget stays at %llu",
+                                (unsigned long long)engine_pool_size(r->en));
+                check_ledger(r);
+        }
+        check_ledger(r);
+        assert_int_equal(erig_stat(r, "budget"), bytes);
+}
+
+static const char *const texts[] = {"Hello, my name is Ada and I live in Rome, near the river.",
+        "I have a cat called Milo, a dog called Rex and a bird called Kim.",
+        "What is my name, where do I live, and what is my cat called?"};
+
+/* Idle memory goes in the order in which it was used, dirty or clean, and comes back. */
+static void test_shrink_idle(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c[8], slot, before, after, few;
+
+        (void)state;
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        slot = erig_stat(&r, "block_bytes");
+        for (int i = 0; i < 8; i++) {
+                c[i] = erig_new(&r, NULL, NULL);
+                for (int k = 0; k < 3; k++)
+                        erig_say(&r, c[i], texts[(i + k) % 3], 20, k == 2 ? &B[i] : &A);
+        }
+        few = erig_stat(&r, "pool_blocks");
+        assert_true(few >= 16);
+        before = resident_size();
+        settle(&r, budget_of_blocks(r.en, 8));
+        after = resident_size();
+        assert_true(erig_stat(&r, "pool_blocks") <= 8);
+#if !defined(SANITIZED)
+        /* Most of what went was memory of blocks; the workers' buffers are new. */
+        assert_true(before > after);
+        assert_true(before - after > (few - 8) * slot / 2);
+#endif
+        (void)before, (void)after, (void)slot;
+        /* The last one used is the one that stayed. */
+        assert_int_equal(erig_simple(&r, ENGINE_GET, c[0], &A), ENGINE_CONV);
+        assert_int_equal(A.conv.residency, ENGINE_SPILLED);
+        /* In the small budget everything goes on, bit for bit. */
+        for (int i = 0; i < 8; i++) {
+                struct engine_request q = {.verb = ENGINE_REWIND,
+                        .conv_id = c[i],
+                        .at_turn = ENGINE_UNSET,
+                        .at_position = ENGINE_UNSET,
+                        .drop_turns = 2};
+
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                erig_say(&r, c[i], texts[(i + 2) % 3], 20, &A);
+                answer_same(&B[i], &A);
+                check_ledger(&r);
+        }
+        /* Grown again, nothing has to go any more. */
+        settle(&r, 64 << 20);
+        for (int i = 0; i < 8; i++)
+                erig_say(&r, c[i], "Thank you.", 4, &A);
+        before = erig_stat(&r, "evictions");
+        for (int i = 0; i < 8; i++)
+                erig_say(&r, c[i], "Bye.", 4, &A);
+        assert_int_equal(erig_stat(&r, "evictions"), before);
+        assert_true(erig_stat(&r, "ledger_peak") <= 64 << 20);
+        erig_close(&r);
+}
+
+/* Up and down while twelve conversations generate: each says what it says alone. */
+static void test_under_load(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        static struct engine_request q[12];
+        unsigned seed = 3, n_changes = 0;
+        struct erig r;
+        uint64_t least, most = 64 << 20, c[12];
+
+        (void)state;
+        erig_need_model();
+        for (int life = 0; life < 2; life++) {
+                bool done = false;
+
+                erig_open(&r, &o);
+                least = budget_of_blocks(r.en, 14);
+                for (int i = 0; i < 12; i++) {
+                        c[i] = erig_new(&r, NULL, NULL);
+                        erig_say(&r, c[i], texts[i % 3], 16, &A);
+                }
+                for (int i = 0; i < 12; i++)
+                        q[i] = erig_say_request(c[i], texts[(i + 1) % 3], 24 + (uint32_t)i);
+                if (life == 0) {
+                        for (int i = 0; i < 12; i++)
+                                assert_int_equal(erig_do(&r, &q[i], &B[i]), ENGINE_DONE);
+                        erig_close(&r);
+                        continue;
+                }
+                for (int i = 0; i < 12; i++)
+                        erig_send(&r, &q[i], &C[i]);
+                while (!done) {
+                        erig_step(&r);
+                        if (rand_r(&seed) % 4 == 0) {
+                                engine_set_pool_size(
+                                        r.en, least + (uint64_t)rand_r(&seed) % (most - least));
+                                n_changes++;
+                        }
+                        if (rand_r(&seed) % 16 == 0)
+                                check_ledger(&r);
+                        done = true;
+                        for (int i = 0; i < 12; i++)
+                                done = done && C[i].final;
+                }
+                assert_true(n_changes > 10);
+                for (int i = 0; i < 12; i++) {
+                        if (C[i].kind != ENGINE_DONE)
+                                fail_msg("%d: %s", i, C[i].err.msg);
+                        answer_same(&B[i], &C[i]);
+                }
+                assert_true(erig_stat(&r, "ledger_peak") <= most);
+                settle(&r, least);
+                erig_close(&r);
+        }
+}
+
+/* Below what those at work need it does not go, until they have ended. */
+static void test_floor(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c, least;
+
+        (void)state;
+        erig_need_model();
+        erig_open(&r, &o);
+        least = budget_of_blocks(r.en, 4);
+        c = erig_new(&r, NULL, NULL);
+        q = erig_say_request(c, texts[0], 300);
+        q.ignore_eos = true;
+        erig_send(&r, &q, &A);
+        while (A.n_tokens < 3)
+                erig_step(&r);
+        engine_set_pool_size(r.en, 1);
+        while (A.n_tokens < 20)
+                erig_step(&r);
+        assert_true(engine_pool_size(r.en) < 64 << 20);
+        assert_true(engine_pool_size(r.en) > least);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        assert_int_equal(A.n_generated, 300);
+        while (engine_pool_size(r.en) > least)
+                check_ledger(&r);
+        assert_true(erig_stat(&r, "pool_blocks") <= 4);
+        /* What is longer than that has to wait for better times. */
+        q = erig_say_request(c, "Hello", 4);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_LIMIT);
+        engine_set_pool_size(r.en, 64 << 20);
+        erig_say(&r, c, "Hello", 4, &A);
+        assert_int_equal(engine_pool_size(r.en), 64 << 20);
+        assert_true(engine_pool_auto(r.en) >= 64 << 20);
+        erig_close(&r);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_auto),
+                cmocka_unit_test(test_shrink_idle),
+                cmocka_unit_test(test_under_load),
+                cmocka_unit_test(test_floor),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

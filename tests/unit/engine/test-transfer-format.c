@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* The export file's parser by itself: what it writes it reads, what cannot be it refuses. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/file.h"
+#include "engine/transfer-format.h"
+#include "util/test.h"
+
+#define N_VOCAB 100
+
+static const struct store_turn turns[] = {
+        {.role = 0, .start = 0, .end = 3, .text = "Be\0nice", .text_size = 7, .created_usec = 1},
+        {.role = 1, .start = 3, .end = 4, .text = "", .text_size = 0, .created_usec = 2},
+        {.role = 2, .start = 4, .end = 9, .finish = 1, .text = "\xff\xfe", .text_size = 2},
+        {.role = 3, .start = 9, .end = 64, .finish = 5, .text = "x", .text_size = 1},
+};
+static int32_t tokens[64];
+
+static struct xfer_header make(struct buf *out) {
+        struct xfer_header h = {.is_private = true,
+                .model = {0x1122334455667788, 0x99aabbccddeeff00},
+                .vocab = 77,
+                .n_tokens = 64,
+                .n_turns = 4,
+                .n_blocks = 2,
+                .block_tokens = 32,
+                .block_size = 128,
+                .name_size = 4,
+                .texts_size = 10,
+                .created_usec = 123456789,
+                .sampling = {.has = SAMPLING_TEMPERATURE | SAMPLING_SEED | SAMPLING_BIASES,
+                        .temperature = 0.5f,
+                        .seed = 9,
+                        .n_biases = 1,
+                        .biases = {{3, -2.0f}}}};
+        static const uint64_t key[4] = {1, 2, 3, 4};
+        static struct xfer_sum sum;
+        uint8_t header[XFER_HEADER_SIZE], block[128 + 8], trailer[XFER_TRAILER_SIZE];
+
+        for (int i = 0; i < 64; i++)
+                tokens[i] = i + 1;
+        xfer_header_format(&h, header);
+        assert_int_equal(buf_append(out, header, sizeof(header)), 0);
+        assert_int_equal(xfer_transcript_format(out, &h, "name", turns, tokens, NULL), 0);
+        for (int i = 0; i < 2; i++) {
+                memset(block, i + 1, sizeof(block));
+                assert_int_equal(buf_append(out, block, sizeof(block)), 0);
+        }
+        xfer_sum_init(&sum, key);
+        xfer_sum_update(&sum, out->data, out->size);
+        xfer_sum_final(&sum, trailer);
+        assert_int_equal(buf_append(out, trailer, sizeof(trailer)), 0);
+        return h;
+}
+
+static void test_round_trip(void **state) {
+        struct buf file = BUF_NULL;
+        struct xfer_header h = make(&file), got;
+        struct xfer_transcript t;
+        const char *dump = getenv("XFER_DUMP"); /* for the fuzz corpus */
+        size_t n = (size_t)xfer_transcript_size(&h) + 8;
+
+        (void)state;
+        if (dump)
+                assert_int_equal(file_replace(dump, file.data, file.size, 0644, NULL), 0);
+        assert_int_equal(file.size, xfer_file_size(&h));
+        assert_int_equal(xfer_header_parse(file.data, file.size, file.size, &got, NULL), 0);
+        assert_true(got.is_private);
+        assert_true(fingerprint_equal(&got.model, &h.model));
+        assert_int_equal(got.vocab, h.vocab);
+        assert_int_equal(got.created_usec, h.created_usec);
+        assert_int_equal(
+                xfer_transcript_parse(&got, file.data + XFER_HEADER_SIZE, n, N_VOCAB, &t, NULL), 0);
+        assert_string_equal(t.name, "name");
+        assert_memory_equal(&t.sampling, &h.sampling, sizeof(t.sampling));
+        assert_memory_equal(t.tokens, tokens, sizeof(tokens));
+        for (size_t i = 0; i < 4; i++) {
+                assert_int_equal(t.turns[i].role, turns[i].role);
+                assert_int_equal(t.turns[i].end, turns[i].end);
+                assert_int_equal(t.turns[i].finish, turns[i].finish);
+                assert_int_equal(t.turns[i].text_size, turns[i].text_size);
+                assert_memory_equal(t.turns[i].text, turns[i].text, turns[i].text_size);
+        }
+        xfer_transcript_deinit(&t);
+        /* A smaller vocabulary does not know them. */
+        assert_int_equal(xfer_transcript_parse(&got, file.data + XFER_HEADER_SIZE, n, 64, &t, NULL),
+                -ERR_FORMAT);
+        buf_deinit(&file);
+}
+
+static void put(uint8_t *p, uint64_t v, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                p[i] = (uint8_t)(v >> (8 * i));
+}
+
+static int parse(struct buf *file, uint64_t file_size) {
+        struct xfer_header h;
+        struct err e;
+        int r;
+
+        put(file->data + 248, hash64(file->data, 248, 0), 8);
+        r = xfer_header_parse(file->data, file->size, file_size, &h, &e);
+        if (r < 0)
+                assert_true(e.msg[0] != '\0');
+        return r;
+}
+
+/* Lengths that no file has, under a checksum that fits. */
+static void test_hostile_header(void **state) {
+        static const struct {
+                size_t at, n;
+        } fields[] = {{8, 8}, {40, 4}, {44, 4}, {48, 4}, {52, 4}, {56, 8}, {64, 4}, {68, 4},
+                {72, 8}, {80, 8}};
+        static const uint64_t values[] = {0, 1, 2, 0x7fffffff, 0x80000000, 0xffffffff,
+                (uint64_t)1 << 40, INT64_MAX, (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 7};
+        struct buf file = BUF_NULL;
+
+        (void)state;
+        make(&file);
+        assert_int_equal(parse(&file, file.size), 0);
+        for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+                for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+                        uint8_t old[8];
+
+                        memcpy(old, file.data + fields[i].at, 8);
+                        put(file.data + fields[i].at, values[k], fields[i].n);
+                        /* Smaller blocks and another time are possible. */
+                        if (memcmp(old, file.data + fields[i].at, 8) != 0 && fields[i].at != 80 &&
+                                (fields[i].at != 48 || values[k] - 1 >= 32))
+                                assert_true(parse(&file, file.size) < 0);
+                        memcpy(file.data + fields[i].at, old, 8);
+                }
+        put(file.data + 80, UINT64_MAX, 8);
+        assert_int_equal(parse(&file, file.size), -ERR_FORMAT);
+        put(file.data + 80, 1, 8);
+        assert_int_equal(parse(&file, file.size), 0);
+        assert_int_equal(parse(&file, file.size + 1), -ERR_CORRUPT);
+        file.data[6] = 2;
+        assert_int_equal(parse(&file, file.size), -ERR_FORMAT);
+        file.data[6] = 0;
+        file.data[200] = 1;
+        assert_int_equal(parse(&file, file.size), -ERR_FORMAT);
+        file.data[200] = 0;
+        file.data[4] = 2;
+        assert_int_equal(parse(&file, file.size), -ERR_UNSUPPORTED);
+        file.data[4] = 0;
+        assert_int_equal(parse(&file, file.size), -ERR_FORMAT);
+        buf_deinit(&file);
+}
+
+/* Turns that do not join, roles that are none, texts that are too long. */
+static void test_hostile_turns(void **state) {
+        static const struct {
+                size_t turn, at;
+                uint32_t value;
+        } bad[] = {{0, 0, 4}, {0, 4, 1}, {0, 8, 0}, {0, 8, 4}, {0, 12, 1}, {1, 4, 2}, {1, 8, 3},
+                {1, 8, 65}, {2, 12, 6}, {3, 8, 63}, {3, 8, 65}, {3, 16, 2}, {3, 20, 1},
+                {0, 16, 0xffffffff}, {0, 28, 0x80000000}};
+        struct buf file = BUF_NULL;
+        struct xfer_header h = make(&file);
+        struct xfer_transcript t;
+        size_t size = (size_t)xfer_transcript_size(&h);
+        uint8_t *p = file.data + XFER_HEADER_SIZE;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                uint8_t *field = p + 4 + 8 + bad[i].turn * 32 + bad[i].at, old[4];
+
+                memcpy(old, field, 4);
+                put(field, bad[i].value, 4);
+                put(p + size, hash64(p, size, 0), 8);
+                assert_int_equal(
+                        xfer_transcript_parse(&h, p, size + 8, N_VOCAB, &t, NULL), -ERR_FORMAT);
+                memcpy(field, old, 4);
+        }
+        put(p + size, hash64(p, size, 0), 8);
+        assert_int_equal(xfer_transcript_parse(&h, p, size + 7, N_VOCAB, &t, NULL), -ERR_FORMAT);
+        assert_int_equal(xfer_transcript_parse(&h, p, size + 8, N_VOCAB, &t, NULL), 0);
+        xfer_transcript_deinit(&t);
+        p[5] ^= 1;
+        assert_int_equal(xfer_transcript_parse(&h, p, size + 8, N_VOCAB, &t, NULL), -ERR_CORRUPT);
+        buf_deinit(&file);
+}
+
+/* The sums do not depend on how the bytes come, and do on each of them and on the key. */
+static void test_sum(void **state) {
+        static uint8_t data[3 * XFER_CHUNK_SIZE + 17];
+        static const size_t sizes[] = {0, 1, XFER_CHUNK_SIZE - 8, XFER_CHUNK_SIZE - 1,
+                XFER_CHUNK_SIZE, XFER_CHUNK_SIZE + 1, 2 * XFER_CHUNK_SIZE, sizeof(data)};
+        static struct xfer_sum a, b;
+        uint64_t key[4] = {1, 2, 3, 4};
+        uint8_t x[XFER_TRAILER_SIZE], y[XFER_TRAILER_SIZE];
+        bool ours;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(data); i++)
+                data[i] = (uint8_t)(i * 7 + i / 251);
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                xfer_sum_init(&a, key);
+                xfer_sum_update(&a, data, sizes[i]);
+                xfer_sum_final(&a, x);
+                xfer_sum_init(&b, key);
+                for (size_t at = 0, n = 1; at < sizes[i]; at += n, n = n * 3 + 1) {
+                        if (n > sizes[i] - at)
+                                n = sizes[i] - at;
+                        xfer_sum_update(&b, data + at, n);
+                }
+                xfer_sum_final(&b, y);
+                assert_memory_equal(x, y, sizeof(x));
+                assert_int_equal(xfer_trailer_check(x, y, &ours, NULL), 0);
+                assert_true(ours);
+                y[9] ^= 1;
+                assert_int_equal(xfer_trailer_check(x, y, &ours, NULL), 0);
+                assert_false(ours);
+                y[0] ^= 1;
+                assert_int_equal(xfer_trailer_check(x, y, &ours, NULL), -ERR_CORRUPT);
+                for (int k = 0; k < 4; k++) {
+                        key[k] ^= 1;
+                        xfer_sum_init(&b, key);
+                        xfer_sum_update(&b, data, sizes[i]);
+                        xfer_sum_final(&b, y);
+                        key[k] ^= 1;
+                        assert_int_equal(xfer_trailer_check(x, y, &ours, NULL), 0);
+                        assert_false(ours);
+                }
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_round_trip),
+                cmocka_unit_test(test_hostile_header),
+                cmocka_unit_test(test_hostile_turns),
+                cmocka_unit_test(test_sum),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

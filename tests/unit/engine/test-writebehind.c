@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Write-behind and limits of the disk: each full block is written once in its life, whatever
+ * happens to its conversation while it is being written; nobody waits for it; space is found where
+ * it is missed least. Replies are those of an engine that never evicts.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rig.h"
+#include "store/store.h"
+#include "util/test.h"
+
+static struct answer A, B, expected[4];
+
+static const char STORY[] =
+        "This is a rather long story about a green house near a river, where seven birds live and "
+        "sing at night. In winter there is snow on the stones, and Ada walks there with her dog.";
+static const char *const texts[] = {STORY, "What does Ada like?", "And where?",
+        "Tell me more about the birds, the river and the snow in winter, please."};
+
+static void answers(void) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c;
+
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        for (size_t i = 0; i < 4; i++)
+                erig_say(&r, c, texts[i], 12, &expected[i]);
+        erig_close(&r);
+}
+
+static struct engine_options options(void) {
+        struct engine_options o = erig_options(64 << 20);
+
+        o.spill_delay_ms = 0;
+        return o;
+}
+
+static uint32_t full_blocks(struct erig *r, uint64_t c) {
+        assert_int_equal(erig_simple(r, ENGINE_GET, c, &B), ENGINE_CONV);
+        /* The last token of a reply is sampled, not computed. */
+        return (B.conv.n_tokens - 1) / (uint32_t)erig_stat(r, "block_tokens");
+}
+
+/* Asking is what lets time pass; each question is a turn of the engine thread. */
+static void wait_for(struct erig *r, const char *stat, uint64_t value) {
+        for (int i = 0; erig_stat(r, stat) != value; i++)
+                if (i > 200000)
+                        fail_msg("%s is %llu, not %llu", stat,
+                                (unsigned long long)erig_stat(r, stat), (unsigned long long)value);
+}
+
+static void print_finding(void *arg, const struct store_finding *f) {
+        print_message("conversation %llu: %s\n", (unsigned long long)f->conv, f->text);
+}
+
+/* The register and the spill store agree, after a stop. */
+static void check_register(struct erig *r) {
+        struct store_census census;
+        struct store *s = NULL;
+        char path[128];
+
+        erig_stop(r, true);
+        snprintf(path, sizeof(path), "%s/register.db", r->dir);
+        assert_int_equal(store_open_readonly(&s, path, NULL), 0);
+        assert_int_equal(store_check(s, print_finding, NULL, &census, NULL), 0);
+        assert_int_equal(census.n_findings, 0);
+        store_free(s);
+        erig_start(r);
+}
+
+static void test_once(void **state) {
+        struct engine_options o = options();
+        struct engine_request q = {
+                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct erig r;
+        uint64_t c, d, n, evicted;
+
+        erig_need_model();
+        answers();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, texts[0], 12, &A);
+        n = full_blocks(&r, c);
+        assert_true(n >= 2);
+        wait_for(&r, "writebehind_blocks", n);
+        assert_int_equal(erig_stat(&r, "evict_blocks_written"), 0);
+        /* What a turn adds is what is written; the tail waits for the eviction. */
+        erig_say(&r, c, texts[1], 12, &A);
+        answer_same(&A, &expected[1]);
+        n = full_blocks(&r, c);
+        wait_for(&r, "writebehind_blocks", n);
+        /* A fork has nothing of its own to write. */
+        q.conv_id = c;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        d = A.conv.id;
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        evicted = erig_stat(&r, "evict_blocks_written");
+        assert_true(evicted <= 1);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
+        assert_int_equal(erig_stat(&r, "evict_blocks_written"), evicted);
+        assert_int_equal(erig_stat(&r, "writebehind_blocks"), n);
+        /* And what comes back is clean. */
+        erig_say(&r, c, texts[2], 12, &A);
+        answer_same(&A, &expected[2]);
+        assert_true(A.n_disk > 0);
+        erig_say(&r, d, texts[2], 12, &B);
+        answer_same(&B, &expected[2]);
+        n = full_blocks(&r, c);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
+        assert_int_equal(erig_stat(&r, "blocks_lost"), 0);
+        check_register(&r);
+        erig_say(&r, d, texts[3], 12, &A);
+        answer_same(&A, &expected[3]);
+        erig_simple(&r, ENGINE_CLOSE, c, NULL);
+        erig_simple(&r, ENGINE_CLOSE, d, NULL);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
+/* Off: nothing is written before the eviction. */
+static void test_off(void **state) {
+        struct engine_options o = options();
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, texts[0], 12, &A);
+        for (int i = 0; i < 100; i++)
+                assert_int_equal(erig_stat(&r, "bytes_spill_written"), 0);
+        erig_simple(&r, ENGINE_EVICT, c, &A);
+        assert_true(erig_stat(&r, "bytes_spill_written") > 0);
+        erig_close(&r);
+}
+
+/* Requests come at any moment of the writing. Whatever was written for nothing is given back. */
+static void test_races(void **state) {
+        struct engine_options o = options();
+        struct engine_request rewind = {.verb = ENGINE_REWIND,
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET,
+                .drop_turns = 2};
+        struct engine_request fork = {
+                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        answers();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        for (int i = 0; i < ERIG_ROUNDS(40, 8); i++) {
+                erig_say(&r, c, texts[0], 12, &A);
+                answer_same(&A, &expected[0]);
+                /* Let it come to another place each time. */
+                for (int k = 0; k < i % 7; k++)
+                        erig_stat(&r, "steps");
+                switch (i % 5) {
+                case 0:
+                        erig_say(&r, c, texts[1], 12, &A);
+                        answer_same(&A, &expected[1]);
+                        rewind.conv_id = c;
+                        assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
+                        break;
+                case 1:
+                        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+                        break;
+                case 2:
+                        fork.conv_id = c;
+                        assert_int_equal(erig_do(&r, &fork, &A), ENGINE_CONV);
+                        assert_int_equal(erig_simple(&r, ENGINE_EVICT, A.conv.id, &A), ENGINE_CONV);
+                        assert_int_equal(
+                                erig_simple(&r, ENGINE_CLOSE, A.conv.id, &A), ENGINE_EMPTY);
+                        break;
+                case 3:
+                        erig_restart(&r, i % 2);
+                        break;
+                default:
+                        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, &A), ENGINE_EMPTY);
+                        c = erig_new(&r, NULL, NULL);
+                        continue;
+                }
+                rewind.conv_id = c;
+                assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
+                assert_int_equal(A.conv.n_turns, 0);
+                if (i % 10 == 9)
+                        check_register(&r);
+        }
+        check_register(&r);
+        erig_simple(&r, ENGINE_CLOSE, c, NULL);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
+/* A full disk takes the place of what was updated longest ago; nothing is exchanged for ever. */
+static void test_total_limit(void **state) {
+        enum { N = 6 };
+        struct engine_options o = options();
+        struct erig r;
+        uint64_t c[N], written;
+
+        erig_need_model();
+        answers();
+        o.disk_limit = 200000;
+        erig_open(&r, &o);
+        for (int i = 0; i < N; i++) {
+                c[i] = erig_new(&r, NULL, NULL);
+                A.n_shared = 0;
+                erig_say(&r, c[i], texts[i % 2 ? 3 : 0], 12 + (uint32_t)i, &A);
+                erig_simple(&r, ENGINE_EVICT, c[i], &A);
+                assert_true(erig_stat(&r, "spill_disk_bytes") <= o.disk_limit);
+        }
+        for (int i = 0; i < 3; i++) {
+                char text[512];
+
+                snprintf(text, sizeof(text), "%d: %s", i, texts[0]);
+                c[i] = erig_new(&r, NULL, NULL);
+                erig_say(&r, c[i], text, 12, &A);
+                erig_simple(&r, ENGINE_EVICT, c[i], &A);
+        }
+        assert_true(erig_stat(&r, "reclaimed_bytes") > 0);
+        /* The newest is there. */
+        assert_true(A.conv.disk_size > 0);
+        written = erig_stat(&r, "bytes_spill_written");
+        for (int i = 0; i < 200; i++)
+                erig_stat(&r, "steps");
+        assert_int_equal(erig_stat(&r, "bytes_spill_written"), written);
+        check_register(&r);
+        erig_close(&r);
+}
+
+/* Of one user: others have room. */
+static void test_uid_limit(void **state) {
+        struct engine_options o = options();
+        struct engine_request q = {.verb = ENGINE_OPEN, .uid = 7};
+        struct erig r;
+        uint64_t first;
+
+        erig_need_model();
+        answers();
+        o.disk_limit_per_uid = 150000;
+        erig_open(&r, &o);
+        first = erig_new(&r, NULL, NULL);
+        erig_say(&r, first, texts[0], 12, &A);
+        erig_simple(&r, ENGINE_EVICT, first, &A);
+        for (int i = 0; i < 6; i++) {
+                struct engine_request say, evict = {.verb = ENGINE_EVICT, .uid = 7};
+                char text[512];
+
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                evict.conv_id = A.conv.id;
+                snprintf(text, sizeof(text), "%d: %s", i, texts[0]);
+                say = erig_say_request(A.conv.id, text, 4);
+                say.uid = 7;
+                assert_int_equal(erig_do(&r, &say, &A), ENGINE_DONE);
+                assert_int_equal(erig_do(&r, &evict, &A), ENGINE_CONV);
+                assert_true(A.conv.disk_size > 0);
+        }
+        assert_true(erig_stat(&r, "reclaimed_bytes") > 0);
+        erig_say(&r, first, texts[1], 12, &A);
+        answer_same(&A, &expected[1]);
+        assert_true(A.n_disk > 0);
+        check_register(&r);
+        erig_close(&r);
+}
+
+/* After so many bytes it is over for today, also after a restart; nobody else loses anything. */
+static void test_day_limit(void **state) {
+        struct engine_options o = options();
+        struct erig r;
+        uint64_t c, d, today;
+
+        erig_need_model();
+        answers();
+        o.disk_writes_per_day = 400000;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, texts[0], 12, &A);
+        erig_simple(&r, ENGINE_EVICT, c, &A);
+        assert_true(erig_stat(&r, "spill_records") > 0);
+        today = erig_stat(&r, "bytes_spill_today");
+        assert_true(today > 0 && today <= o.disk_writes_per_day);
+        erig_restart(&r, true);
+        assert_int_equal(erig_stat(&r, "bytes_spill_today"), today);
+        for (int i = 0; i < 6; i++) {
+                char text[512];
+
+                snprintf(text, sizeof(text), "%d: %s", i, texts[0]);
+                d = erig_new(&r, NULL, NULL);
+                erig_say(&r, d, text, 4, &A);
+                erig_simple(&r, ENGINE_EVICT, d, &A);
+        }
+        assert_true(erig_stat(&r, "bytes_spill_today") <= o.disk_writes_per_day);
+        assert_int_equal(erig_stat(&r, "reclaimed_bytes"), 0);
+        assert_true(erig_stat(&r, "blocks_lost") > 0);
+        assert_int_equal(A.conv.residency, ENGINE_COLD);
+        erig_say(&r, c, texts[1], 12, &A);
+        answer_same(&A, &expected[1]);
+        check_register(&r);
+        erig_close(&r);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_once),
+                cmocka_unit_test(test_off),
+                cmocka_unit_test(test_races),
+                cmocka_unit_test(test_total_limit),
+                cmocka_unit_test(test_uid_limit),
+                cmocka_unit_test(test_day_limit),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* Every kind of damage is found, also by a register that was opened for reading only. */
+#include "store-fixture.h"
+#include <sys/stat.h>
+
+static void fill(struct fixture *f) {
+        struct store_conv child = {.name = "child"};
+        struct store_turn last = {.role = 2, .start = 50, .end = 70};
+        int32_t a[320];
+        uint64_t id;
+
+        fixture_tokens(a, 320, 1);
+        id = fixture_history(f, 1, "a", a, 310, 10, false);
+        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, &child, &f->e), 0);
+        fixture_tokens(a, 320, 2);
+        fixture_history(f, 2, "b", a, 100, 4, true);
+        fixture_conv(f, 3, "empty");
+}
+
+static void test_sound(void **state) {
+        struct fixture *f = *state;
+        struct fixture_findings x = {};
+        struct store_census census = {};
+
+        fixture_expect_sound(f);
+        fill(f);
+        assert_int_equal(store_check(f->s, fixture_note, &x, &census, &f->e), 0);
+        assert_int_equal(census.n_findings, 0);
+        assert_int_equal(census.n_convs, 4);
+        assert_int_equal(census.n_turns, 7 + 2 + 2);
+        assert_int_equal(census.n_tokens, 310 + 70 + 100);
+        assert_int_equal(census.n_links, 10 + 3 + 4);
+        assert_int_equal(census.n_records, 14);
+        assert_int_equal(census.stored_size, 14 * 4096);
+        assert_int_equal(census.raw_size, 14 * 8192);
+}
+
+/* Damage a filled register; it has findings of @kind. */
+static void expect(enum store_finding_kind kind, const char *sql) {
+        struct fixture_findings x = {};
+        struct store_census census = {};
+        void *state = NULL;
+        struct fixture *f;
+        char all[512];
+
+        fixture_setup(&state);
+        f = state;
+        fill(f);
+        snprintf(all, sizeof(all),
+                "PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF; %s", sql);
+        fixture_sql(f, all);
+        f->s = store_free(f->s);
+        assert_int_equal(store_open_readonly(&f->s, f->path, &f->e), 0);
+        assert_int_equal(store_check(f->s, fixture_note, &x, &census, &f->e), 0);
+        assert_int_equal(census.n_findings, x.n);
+        if (x.of[kind] == 0)
+                fail_msg("%s: %u findings, the first: %s", sql, x.n, x.first);
+        fixture_teardown(&state);
+}
+
+static void test_damage(void **state) {
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET n_tokens = 309 WHERE id = 1");
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET n_turns = 8 WHERE id = 1");
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET name = '' WHERE id = 1");
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET parent = 3 WHERE id = 2");
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET n_published = 311 WHERE id = 1");
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET n_published = 1 WHERE id = 3");
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET id = -5 WHERE id = 4");
+        expect(STORE_FINDING_CONV, "UPDATE conversation SET id = 0 WHERE id = 4");
+        expect(STORE_FINDING_CONV, "DELETE FROM turn WHERE conversation = 1 AND n = 6");
+        expect(STORE_FINDING_TURN, "DELETE FROM turn WHERE conversation = 1 AND n = 2");
+        expect(STORE_FINDING_TURN, "UPDATE turn SET first = 49 WHERE n = 1");
+        expect(STORE_FINDING_TURN, "UPDATE turn SET tokens = x'0011' WHERE n = 1");
+        expect(STORE_FINDING_TURN, "UPDATE turn SET tokens = zeroblob(196) WHERE n = 1");
+        expect(STORE_FINDING_TURN, "UPDATE turn SET role = 'king' WHERE n = 1");
+        expect(STORE_FINDING_TURN, "INSERT INTO turn SELECT 77, n, role, first, past, finish, "
+                                   "created_usec, text, tokens FROM turn WHERE conversation = 1");
+        expect(STORE_FINDING_LINK, "DELETE FROM record WHERE id = 3");
+        expect(STORE_FINDING_LINK, "UPDATE link SET block = 30 WHERE block = 9");
+        expect(STORE_FINDING_LINK, "UPDATE link SET class = 1 WHERE block = 9");
+        expect(STORE_FINDING_LINK, "UPDATE link SET n_valid = 33 WHERE block = 1");
+        expect(STORE_FINDING_LINK, "UPDATE link SET n_valid = 32 WHERE conversation = 2");
+        expect(STORE_FINDING_LINK, "INSERT INTO link VALUES (77, 0, 0, 1, 32)");
+        expect(STORE_FINDING_RECORD, "DELETE FROM link WHERE record = 10");
+        expect(STORE_FINDING_RECORD, "UPDATE record SET start = -1 WHERE id = 10");
+        expect(STORE_FINDING_RECORD, "UPDATE record SET private = 7 WHERE id = 10");
+        expect(STORE_FINDING_PLACE, "UPDATE record SET start = start + 1 WHERE id = 2");
+        expect(STORE_FINDING_PLACE, "UPDATE record SET stored_size = 4096 * 4 WHERE id = 2");
+        expect(STORE_FINDING_HASH, "UPDATE record SET token_hash = token_hash + 1 WHERE id = 10");
+        expect(STORE_FINDING_HASH, "UPDATE turn SET tokens = zeroblob(200) "
+                                   "WHERE conversation = 1 AND n = 3");
+        expect(STORE_FINDING_HASH, "UPDATE record SET n_tokens = 21 WHERE id = 10; "
+                                   "UPDATE link SET n_valid = 21 WHERE record = 10");
+        expect(STORE_FINDING_ACCESS, "UPDATE conversation SET private_memory = 0");
+        expect(STORE_FINDING_ACCESS, "UPDATE record SET private = 1 WHERE id = 1");
+        expect(STORE_FINDING_FILE, "UPDATE sqlite_sequence SET seq = 1");
+        expect(STORE_FINDING_FILE, "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET "
+                                   "sql = replace(sql, 'token_hash', 'start') "
+                                   "WHERE name = 'record_prefix'");
+}
+
+static void test_list_held(void **state) {
+        struct fixture *f = *state;
+        struct store_held *held = NULL;
+        size_t n = 9;
+
+        assert_int_equal(store_list_held(f->s, &held, &n, &f->e), 0);
+        assert_int_equal(n, 0);
+        free(held);
+        fill(f);
+        /* Of record 2 the child has too little to show it, of record 1 all. */
+        fixture_sql(f,
+                "DELETE FROM link WHERE conversation = 1 AND block = 0;"
+                "DELETE FROM link WHERE block = 5; UPDATE record SET start = -1 WHERE id = 8");
+        assert_int_equal(store_list_held(f->s, &held, &n, &f->e), 0);
+        assert_int_equal(n, 12);
+        for (size_t i = 0; i < n; i++) {
+                uint64_t id = held[i].record.id;
+
+                assert_true(id != 6 && id != 8 && (i == 0 || id > held[i - 1].record.id));
+                assert_int_equal(held[i].conv, id == 1 ? 2 : id <= 10 ? 1 : 3);
+                assert_int_equal(held[i].model.weights, 11);
+                assert_int_equal(held[i].record.n_valid, held[i].record.n_tokens);
+        }
+        free(held);
+}
+
+static void test_missing_table(void **state) {
+        expect(STORE_FINDING_FILE, "DROP TABLE link");
+}
+
+static void test_readonly_changes_nothing(void **state) {
+        struct fixture *f = *state;
+        struct store_conv c = {.uid = 1, .name = "new"};
+        struct stat before, after;
+        char wal[128];
+
+        fill(f);
+        f->s = store_free(f->s);
+        assert_int_equal(stat(f->path, &before), 0);
+        assert_int_equal(store_open_readonly(&f->s, f->path, &f->e), 0);
+        fixture_expect_sound(f);
+        assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_SYS);
+        f->s = store_free(f->s);
+        assert_int_equal(stat(f->path, &after), 0);
+        assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof(before.st_mtim));
+        snprintf(wal, sizeof(wal), "%s-wal", f->path);
+        assert_int_not_equal(access(wal, F_OK), 0);
+        snprintf(wal, sizeof(wal), "%s-shm", f->path);
+        assert_int_not_equal(access(wal, F_OK), 0);
+}
+
+static void copy_file(const char *from, const char *to) {
+        char buf[65536];
+        FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+        size_t n;
+
+        assert_true(in && out);
+        while ((n = fread(buf, 1, sizeof(buf), in)) > 0)
+                assert_int_equal(fwrite(buf, 1, n, out), n);
+        fclose(in);
+        assert_int_equal(fclose(out), 0);
+}
+
+/* What a crash leaves in the log is part of the register, and stays where it is. */
+static void test_readonly_sees_the_log(void **state) {
+        struct fixture *f = *state, g = {};
+        struct stat before, after;
+        char from[128], to[128];
+        struct store_conv c;
+
+        fill(f);
+        /* A copy of the files of an open register is what a power cut leaves. */
+        snprintf(g.dir, sizeof(g.dir), "%.40s/?a=b%%20#c", f->dir);
+        assert_int_equal(mkdir(g.dir, 0700), 0);
+        snprintf(g.path, sizeof(g.path), "%s/r.db", g.dir);
+        copy_file(f->path, g.path);
+        snprintf(from, sizeof(from), "%s-wal", f->path);
+        snprintf(to, sizeof(to), "%s-wal", g.path);
+        copy_file(from, to);
+        assert_int_equal(stat(to, &before), 0);
+        assert_true(before.st_size > 0);
+        assert_int_equal(store_open_readonly(&g.s, g.path, &g.e), 0);
+        fixture_expect_sound(&g);
+        assert_int_equal(store_conv_get(g.s, 3, 0, "empty", &c, &g.e), 0);
+        g.s = store_free(g.s);
+        assert_int_equal(stat(to, &after), 0);
+        assert_int_equal(before.st_size, after.st_size);
+        assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof(before.st_mtim));
+        unlink(to);
+        snprintf(to, sizeof(to), "%s-shm", g.path);
+        unlink(to);
+        unlink(g.path);
+        assert_int_equal(rmdir(g.dir), 0);
+}
+
+static void test_readonly_refuses(void **state) {
+        struct fixture *f = *state;
+        struct store *s = NULL;
+
+        f->s = store_free(f->s);
+        assert_int_equal(store_open_readonly(&s, f->dir, &f->e), -ERR_SYS);
+        assert_int_equal(store_open_readonly(&s, "/nonexistent/register.db", &f->e), -ERR_SYS);
+        fixture_sql(f, "PRAGMA user_version = 1");
+        assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_UNSUPPORTED);
+        assert_non_null(strstr(f->e.msg, "schema version 1"));
+        fixture_sql(f, "PRAGMA application_id = 1");
+        assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_CORRUPT);
+        assert_null(s);
+        assert_int_equal(truncate(f->path, 0), 0);
+        assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_UNSUPPORTED);
+        assert_null(s);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                store_test(test_sound),
+                cmocka_unit_test(test_damage),
+                store_test(test_list_held),
+                cmocka_unit_test(test_missing_table),
+                store_test(test_readonly_changes_nothing),
+                store_test(test_readonly_sees_the_log),
+                store_test(test_readonly_refuses),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* Registers of former versions, made with the SQL of their time, become what a new one is. */
+#include "store-fixture.h"
+
+static const char version_1[] =
+        "CREATE TABLE conversation ("
+        " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+        " uid INTEGER NOT NULL,"
+        " name TEXT NOT NULL,"
+        " parent INTEGER NOT NULL,"
+        " fork_pos INTEGER NOT NULL,"
+        " revision INTEGER NOT NULL,"
+        " n_tokens INTEGER NOT NULL,"
+        " n_turns INTEGER NOT NULL,"
+        " created_usec INTEGER NOT NULL,"
+        " updated_usec INTEGER NOT NULL,"
+        " model_weights INTEGER NOT NULL,"
+        " model_rules INTEGER NOT NULL,"
+        " vocab INTEGER NOT NULL,"
+        " temperature REAL, top_k INTEGER, top_p REAL, min_p REAL,"
+        " repetition_penalty REAL, presence_penalty REAL, frequency_penalty REAL,"
+        " penalty_last_n INTEGER, seed INTEGER, logit_bias BLOB,"
+        " UNIQUE (uid, name)"
+        ") STRICT;"
+        "CREATE TABLE turn ("
+        " conversation INTEGER NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,"
+        " n INTEGER NOT NULL,"
+        " role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'raw')),"
+        " first INTEGER NOT NULL,"
+        " past INTEGER NOT NULL,"
+        " finish TEXT CHECK (finish IN ('stop', 'stop_string', 'length', 'context', 'cancelled')),"
+        " created_usec INTEGER NOT NULL,"
+        " text ANY NOT NULL CHECK (typeof(text) IN ('text', 'blob')),"
+        " tokens BLOB NOT NULL,"
+        " PRIMARY KEY (conversation, n)"
+        ") STRICT;"
+        "CREATE TABLE record ("
+        " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+        " file_key INTEGER NOT NULL,"
+        " start INTEGER NOT NULL,"
+        " stored_size INTEGER NOT NULL,"
+        " raw_size INTEGER NOT NULL,"
+        " class INTEGER NOT NULL,"
+        " block INTEGER NOT NULL,"
+        " n_tokens INTEGER NOT NULL,"
+        " token_hash INTEGER NOT NULL"
+        ") STRICT;"
+        "CREATE TABLE link ("
+        " conversation INTEGER NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,"
+        " block INTEGER NOT NULL,"
+        " class INTEGER NOT NULL,"
+        " record INTEGER NOT NULL REFERENCES record (id),"
+        " PRIMARY KEY (conversation, block, class)"
+        ") STRICT, WITHOUT ROWID;"
+        "CREATE INDEX link_record ON link (record);"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid AS uid, c.name AS conversation, t.n AS turn, t.role AS role,"
+        "  CAST(t.text AS TEXT) AS text, t.finish AS finish, t.past - t.first AS n_tokens,"
+        "  datetime(t.created_usec / 1000000, 'unixepoch') AS at"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;";
+
+static void make_version_1(struct fixture *f) {
+        fixture_sql(f, "PRAGMA journal_mode = WAL");
+        fixture_sql(f, version_1);
+        fixture_sql(f, "PRAGMA application_id = 1668179554; PRAGMA user_version = 1;");
+}
+
+static const char content[] =
+        "INSERT INTO conversation (id, uid, name, parent, fork_pos, revision, n_tokens, n_turns,"
+        " created_usec, updated_usec, model_weights, model_rules, vocab, top_k) VALUES"
+        " (3, 1000, 'work', 0, 0, 5, 2, 1, 10, 20, -1, 2, 3, 40),"
+        " (4, 1001, 'work', 3, 2, 1, 2, 1, 11, 21, -1, 2, 3, NULL),"
+        " (5, 1001, 'play', 0, 0, 1, 0, 0, 12, 22, 0, 0, 3, NULL);"
+        "INSERT INTO turn (conversation, n, role, first, past, created_usec, text, tokens) VALUES"
+        " (3, 0, 'user', 0, 2, 10, 'hello', x'0700000008000000'),"
+        " (4, 0, 'user', 0, 2, 10, 'hello', x'0700000008000000');"
+        "INSERT INTO record (id, file_key, start, stored_size, raw_size, class, block, n_tokens,"
+        " token_hash) VALUES (8, 1, 4096, 4096, 9000, 0, 0, 2, -77), (9, 1, 8192, 4096, 9000, 0, 0,"
+        " 2, 5);"
+        "INSERT INTO link (conversation, block, class, record) VALUES (3, 0, 0, 9), (4, 0, 0, 8);";
+
+static void test_content_stays(void **state) {
+        struct fixture *f = *state;
+        struct store_gone links = {}, all = {};
+        struct store_conv c;
+        int32_t tokens[2];
+        int64_t meter = 1;
+
+        make_version_1(f);
+        fixture_sql(f, content);
+        fixture_open(f);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 2);
+        assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
+        assert_int_equal(c.id, 3);
+        assert_int_equal(c.revision, 5);
+        assert_int_equal(c.sampling.top_k, 40);
+        assert_int_equal(c.n_published, 0);
+        assert_false(c.private_memory);
+        assert_true(c.model.weights == UINT64_MAX);
+        assert_int_equal(store_tokens(f->s, 3, tokens, 2, &f->e), 0);
+        assert_int_equal(tokens[1], 8);
+        /* Each record belongs to the uid whose conversation has it. */
+        assert_int_equal(store_records(f->s, &all, &f->e), 0);
+        assert_int_equal(all.n, 2);
+        assert_int_equal(all.records[0].uid, 1001);
+        assert_int_equal(all.records[1].uid, 1000);
+        assert_true(all.records[0].token_hash == (uint64_t)-77);
+        assert_false(all.records[0].is_private);
+        store_gone_deinit(&all);
+        /* Nothing is known of how much of it is still the conversation's. */
+        assert_int_equal(store_links(f->s, 3, &links, &f->e), 0);
+        assert_int_equal(links.n, 1);
+        assert_int_equal(links.records[0].n_valid, 0);
+        store_gone_deinit(&links);
+        assert_int_equal(store_meter_get(f->s, "written", &meter, &f->e), 0);
+        assert_int_equal(meter, 0);
+        fixture_expect_sound(f);
+        assert_int_equal(fixture_conv(f, 1, "new"), 6);
+        fixture_reopen(f);
+        fixture_expect_sound(f);
+}
+
+/* A migrated register has the same tables and indices as a new one. */
+static void test_same_form(void **state) {
+        struct fixture *f = *state;
+        char attach[512];
+
+        make_version_1(f);
+        fixture_open(f);
+        f->s = store_free(f->s);
+        /* A new register beside it. */
+        f->path[strlen(f->path) - 1] = 'c';
+        fixture_open(f);
+        f->s = store_free(f->s);
+        snprintf(attach, sizeof(attach),
+                "ATTACH '%s' AS new; CREATE TEMP TABLE t (x NOT NULL CHECK (x = 0));"
+                "INSERT INTO t SELECT count(*) FROM (SELECT type, name, sql FROM new.sqlite_schema",
+                f->path);
+        f->path[strlen(f->path) - 1] = 'b';
+        strcat(attach, " EXCEPT SELECT type, name, sql FROM main.sqlite_schema);");
+        fixture_sql(f, attach);
+        f->path[strlen(f->path) - 1] = 'c';
+        assert_int_equal(unlink(f->path), 0);
+        f->path[strlen(f->path) - 1] = 'b';
+}
+
+/* The step is one transaction: what stops in it leaves version 1, which the next start takes on. */
+static void test_stopped_migration(void **state) {
+        struct fixture *f = *state;
+        struct store *s = NULL;
+
+        make_version_1(f);
+        fixture_sql(f, content);
+        fixture_sql(f, "CREATE TABLE meter (x)"); /* the last statement fails */
+        assert_int_equal(store_open(&s, f->path, &f->e), -ERR_CORRUPT);
+        assert_non_null(strstr(f->e.msg, "schema version 2"));
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 1);
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM pragma_table_info('record')"), 9);
+        fixture_sql(f, "DROP TABLE meter");
+        fixture_open(f);
+        fixture_expect_sound(f);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                store_test_closed(test_content_stays),
+                store_test_closed(test_same_form),
+                store_test_closed(test_stopped_migration),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
