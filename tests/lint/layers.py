@@ -39,7 +39,7 @@ def check_module_include(path, line, mod, target, header, private_ok):
 def check_system_include(path, line, mod, header):
     for pattern, name, allowed in table.EXTERNAL:
         if re.match(pattern, header):
-            if mod not in allowed:
+            if mod not in allowed or (name == 'instruction sets' and not path.startswith(table.SIMD_FOLDERS)):
                 report.bad(path, line, f'{mod} may not use {name} (<{header}>)')
             return
     if not table.SYSTEM.match(header):

@@ -40,8 +40,11 @@ EXTERNAL = [
     (r'sqlite3', 'libsqlite3', ['store']),
     (r'pcre2', 'libpcre2', ['tok']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),
-    (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern']),
+    (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern', 'spill']),
 ]
+
+# Where code of one instruction set may stand: kernels, one file each, chosen at run time.
+SIMD_FOLDERS = ('lib/kern/', 'lib/spill/codec/')
 
 # Headers of the C library, the kernel and the compiler, for everyone.
 SYSTEM = re.compile(

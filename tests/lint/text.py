@@ -63,8 +63,8 @@ def check_c(path, text):
             report.bad(path, n, 'lib/ prints')
         if top == 'lib' and LIBM.search(line):
             report.bad(path, n, 'libm function whose bits are not defined; see base/dmath.h')
-        if top != 'tools' and not path.startswith('lib/kern/') and ARCHITECTURE.match(line):
-            report.bad(path, n, 'instruction sets are for lib/kern to know')
+        if top != 'tools' and not path.startswith(table.SIMD_FOLDERS) and ARCHITECTURE.match(line):
+            report.bad(path, n, 'instruction sets are for lib/kern and lib/spill/codec to know')
         if re.search(r'\btypedef\s+(struct|union|enum)\b', line):
             report.bad(path, n, 'typedef of a struct')
         if 'getenv' in line:

@@ -282,6 +282,8 @@ static void test_cancel_phases(void **state) {
         q[1] = say_long(c[1], "Two.", 400);
         q[2] = (struct engine_request){.verb = ENGINE_CANCEL, .conv_id = c[0]};
         erig_send(&r, &q[0], &many[0]);
+        while (!many[0].accepted) /* or the other one might be loaded first */
+                erig_step(&r);
         erig_send(&r, &q[1], &many[1]);
         while (many[0].n_tokens < 3)
                 erig_step(&r);
