@@ -1,5 +1,54 @@
 /* SPDX-License-Identifier: MIT */
+/* Figures for people come in groups, by the beginnings of their names; those that belong to none,
+ * because the daemon is newer, come last. For programs there is --json, in the daemon's order. */
 #include "client/cli-commands.h"
+#include <string.h>
+
+#define MAX_PREFIXES 12
+
+static const struct group {
+        const char *title;
+        const char *prefixes[MAX_PREFIXES]; /* the first group that fits counts */
+} groups[] = {
+        {"Budget of RAM", {"budget", "pressure_", "ledger_", "pool_budget"}},
+        {"Blocks", {"pool_", "block_", "blocks_allocated", "blocks_copied", "blocks_merged",
+                           "index_"}},
+        {"Conversations and requests", {"conversations_", "requests", "forks", "exports", "imports",
+                                               "steps", "connections", "io_memory"}},
+        {"Tokens", {"tokens_"}},
+        {"Between RAM and disk", {"evict", "restore", "blocks_", "writebehind_", "spill_failures",
+                                         "unspilled_", "reclaimed_"}},
+        {"Spill files", {"spill_", "bytes_spill_"}},
+        {"Others", {""}},
+};
+
+static size_t group_of(const char *name) {
+        for (size_t g = 0; g < ARRAY_SIZE(groups); g++)
+                for (size_t i = 0; i < MAX_PREFIXES && groups[g].prefixes[i]; i++)
+                        if (strncmp(name, groups[g].prefixes[i], strlen(groups[g].prefixes[i])) ==
+                                0)
+                                return g;
+        return ARRAY_SIZE(groups) - 1;
+}
+
+static void print(struct cli *cli, const struct confab_stats *s) {
+        bool first = true;
+
+        for (size_t g = 0; g < ARRAY_SIZE(groups); g++) {
+                bool titled = false;
+
+                for (size_t i = 0; i < s->n_stats; i++) {
+                        if (group_of(s->stats[i].name) != g)
+                                continue;
+                        if (!titled)
+                                cli_printf(cli, "%s# %s\n", first ? "" : "\n", groups[g].title);
+                        titled = true;
+                        first = false;
+                        cli_name(cli, s->stats[i].name);
+                        cli_printf(cli, " %llu\n", (unsigned long long)s->stats[i].value);
+                }
+        }
+}
 
 static void event(void *userdata, const struct confab_event *ev) {
         struct cli *cli = userdata;
@@ -8,10 +57,7 @@ static void event(void *userdata, const struct confab_event *ev) {
         if (ev->kind != CONFAB_EVENT_STATS)
                 return;
         if (!cli->json) {
-                for (size_t i = 0; i < ev->stats->n_stats; i++) {
-                        cli_name(cli, ev->stats->stats[i].name);
-                        cli_printf(cli, " %llu\n", (unsigned long long)ev->stats->stats[i].value);
-                }
+                print(cli, ev->stats);
                 return;
         }
         json_init(&j, &cli->out);
@@ -35,6 +81,8 @@ const struct cli_command cmd_stats = {
         .name = "stats",
         .args = "",
         .summary = "Show the daemon's figures",
-        .help = "One name and number on each line; the names are listed in docs/protocol.md.",
+        .help = "One name and number on each line, in groups whose titles begin with '#'; the "
+                "names "
+                "are\nlisted in docs/protocol.md.",
         .run = run,
 };

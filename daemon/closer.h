@@ -6,8 +6,8 @@
  * must not (I7), so all but memory files are closed by threads that do nothing else.
  *
  * 1. closer_close() never waits.
- * 2. At most CLOSER_THREADS threads; what they do not get to stays open and waits for them. A peer
- *    that gives such a descriptor with an Import loses its connection for it.
+ * 2. At most CLOSER_THREADS threads; what they do not get to stays open and waits for them, within
+ *    the process's limit of descriptors.
  *
  * Any thread.
  */

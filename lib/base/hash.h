@@ -20,8 +20,9 @@ uint64_t hash64(const void *data, size_t n, uint64_t seed);
 void hash64_init(struct hash64 *h, uint64_t seed);
 void hash64_update(struct hash64 *h, const void *data, size_t n);
 uint64_t hash64_digest(const struct hash64 *h);
-/* Chained hash of a block's tokens: of these @n, after the block whose hash is @prev (0: the first).
- * It names all tokens from the start, so far as hashes do: equal ones are to be compared. */
+/* Chained hash of a block's tokens: of these @n, after the block whose hash is @prev (0: the
+ * first). It names all tokens from the start, so far as hashes do: equal ones are to be compared.
+ */
 uint64_t hash64_chain_tokens(const int32_t *tokens, size_t n, uint64_t prev);
 
 /* SipHash-2-4. */

@@ -144,6 +144,10 @@ static void load_run(struct engine *en, struct job *j) {
                         return;
                 residency_release(en, &gone);
                 store_gone_deinit(&gone);
+                /* What comes in its place is our own. */
+                if (rq->sc.private_memory &&
+                        store_conv_set_private(en->store, id, false, NULL) == 0)
+                        rq->sc.private_memory = false;
         }
         free(rq->tokens);
         rq->tokens = calloc((size_t)rq->sc.n_tokens + 1, sizeof(*rq->tokens));

@@ -201,6 +201,8 @@ static bool reclaim(
         return one > 0;
 }
 
+static int link_ok(struct engine *en, struct write_job *wj, struct err *e);
+
 static void write_one(
         struct engine *en, struct write_job *wj, struct write_item *it, size_t n_left) {
         struct spill_block b = {.file_key = wj->conv_id,
@@ -213,6 +215,9 @@ static void write_one(
         struct err e;
         int r = spill_write(en->spill, &b, &ref, &why, &e);
 
+        /* What is linked by now is not taken to make room. Write-behind may not link yet. */
+        if (r == -ERR_LIMIT && wj->job.kind == JOB_EVICT)
+                (void)link_ok(en, wj, NULL);
         if (r == -ERR_LIMIT && reclaim(en, wj, why, n_left))
                 r = spill_write(en->spill, &b, &ref, &why, &e);
         if (r < 0) {
@@ -323,14 +328,18 @@ int write_link(struct engine *en, struct write_job *wj, struct err *e) {
         int r = link_ok(en, wj, e);
 
         if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) {
-                /* A record that was to be shared went with its last conversation meanwhile. */
-                for (size_t i = 0; i < wj->n; i++)
-                        if (wj->items[i].ok && !wj->items[i].written) {
-                                wj->items[i].write = true;
+                /* A record that was to be shared went with its last conversation meanwhile. Behind
+                 * what can't be written instead nothing is linked. */
+                for (size_t i = 0; i < wj->n; i++) {
+                        bool again = wj->items[i].ok && !wj->items[i].written;
+
+                        if (again || wj->failed)
                                 wj->items[i].ok = false;
-                                if (!wj->failed)
-                                        write_one(en, wj, &wj->items[i], wj->n - i);
+                        if (again && !wj->failed) {
+                                wj->items[i].write = true;
+                                write_one(en, wj, &wj->items[i], wj->n - i);
                         }
+                }
                 r = link_ok(en, wj, e);
         }
         for (size_t i = 0; i < wj->n; i++) {

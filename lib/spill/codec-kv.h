@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* The codec of key/value memory, SPILL_CODEC_KV: what its files share. codec-kv.c has the format.
- */
+/* The codec of key/value memory, SPILL_CODEC_KV: what its files share. The format is described in
+ * codec-kv.c. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

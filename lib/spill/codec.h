@@ -23,7 +23,7 @@ struct spill_codec {
         /* Encode src[0..n) into at most @max bytes. Returns the size, or 0 if it does not fit.
          * @max < n <= 1 GiB; nothing overlaps. @arrays are those of this section, their offset
          * relative to @src; none: plain bytes. @scratch: spill_codec_scratch_size(n) bytes,
-         * 64-aligned, content undefined before and after. */
+         * 64-aligned, content undefined before and after; for decode: of @dst_size. */
         size_t (*encode)(void *dst, size_t max, const void *src, size_t n,
                 const struct spill_array *arrays, size_t n_arrays, void *scratch);
         /* Decode src[0..n), which is not trusted, into exactly @dst_size bytes. 0, or 1 if it is

@@ -146,7 +146,8 @@ static int file_open(struct spill *s, struct spill_file *f, bool create, struct 
         if (!S_ISREG(st.st_mode))
                 return err_set(e, ERR_CORRUPT, "this is not a regular file");
         /* What is read ahead is what load.c asks for, not what lies behind. */
-        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+        if (s->announce)
+                (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         f->fd = TAKE_FD(fd);
         f->made = true;
         s->n_open++;

@@ -27,7 +27,8 @@ struct spill {
         size_t *first_array;        /* [n_sections + 1]: section k has [k] .. [k + 1] - 1 */
         size_t payload_size;        /* parts of a scratch buffer, shared.h */
         size_t codec_size;
-        int dir_fd; /* holds the lock on the folder */
+        bool announce; /* reading ahead is the store's own affair */
+        int dir_fd;    /* holds the lock on the folder */
 
         pthread_mutex_t lock; /* guards all below, and all of struct spill_file but its fd */
         struct map *files;    /* key → struct spill_file */

@@ -19,11 +19,15 @@
  *    there, and verified) or fails as not found; never as damaged.
  * 5. Memory is bounded by what spill_load_size() and spill_scratch_size() say.
  *
- * Read-ahead: the kernel's own is off (POSIX_FADV_RANDOM); instead the ranges of the pieces that
- * come next, up to SPILL_AHEAD_SIZE in front of the window, are announced with POSIX_FADV_WILLNEED:
- * first those of this call, then the same number of sections behind them, which the next call will
- * want. What was read is dropped from the page cache (POSIX_FADV_DONTNEED) window by window, so
- * that a large restore takes up no more of it than that.
+ * Read-ahead: where the kernel's own reaches far (the disk's read_ahead_kb is a window or more) it
+ * is left to the kernel, which sees reads that go forward, allocates large pages and is cheapest.
+ * Elsewhere (128 KiB is usual) the disk would wait for us between two windows. There the kernel's
+ * is switched off (POSIX_FADV_RANDOM), and the ranges of the pieces that come next, up to
+ * SPILL_AHEAD_SIZE in front of the window, are announced with POSIX_FADV_WILLNEED: first those of
+ * this call, then the same number of sections behind them, which the next call will want.
+ *
+ * What was read is dropped from the page cache (POSIX_FADV_DONTNEED) window by window, so that a
+ * large restore takes up no more of it than that.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -147,6 +151,8 @@ static void announce_headers(struct spill_load *l) {
         size_t header = spill_header_size(l->s->n_sections);
         uint64_t ahead = 0;
 
+        if (!l->s->announce)
+                return;
         for (size_t k = 0; k < l->n; k++) {
                 size_t i = l->order[k];
                 const struct spill_ref *ref = &l->items[i].ref;

@@ -81,6 +81,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "base/err.h"
 #include "base/file.h"
@@ -120,6 +121,23 @@ static int open_dir(int *ret, const char *dir, bool read_only, struct err *e) {
         return 0;
 }
 
+/* Whether the kernel's own read-ahead on the disk of the folder is too short to keep it busy, or
+ * cannot be told. */
+static bool reads_short_ahead(int dir_fd) {
+        _cleanup_(closep) int fd = -1;
+        char path[80], text[24] = {0};
+        struct stat st;
+
+        if (fstat(dir_fd, &st) < 0)
+                return true;
+        snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(st.st_dev),
+                minor(st.st_dev));
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+                return true;
+        return strtoul(text, NULL, 10) < SPILL_WINDOW_SIZE / 1024;
+}
+
 int spill_open(struct spill **ret, const char *dir, const struct spill_options *o, struct err *e) {
         _cleanup_(spill_freep) struct spill *s = NULL;
         int r;
@@ -150,6 +168,9 @@ int spill_open(struct spill **ret, const char *dir, const struct spill_options *
                 r = open_dir(&s->dir_fd, dir, o->read_only, e);
         if (r < 0)
                 return r;
+        s->announce = o->read_ahead == SPILL_READ_AHEAD_AUTO
+                              ? reads_short_ahead(s->dir_fd)
+                              : o->read_ahead == SPILL_READ_AHEAD_OWN;
         *ret = TAKE_PTR(s);
         return 0;
 }

@@ -74,6 +74,13 @@ enum spill_refusal {
         SPILL_N_REFUSALS
 };
 
+/* Who has the disk read in advance what a load wants next (load.c). */
+enum spill_read_ahead {
+        SPILL_READ_AHEAD_AUTO, /* the kernel if it is set to read far ahead there, else the store */
+        SPILL_READ_AHEAD_OWN,  /* the store, by announcing ranges */
+        SPILL_READ_AHEAD_KERNEL, /* the kernel, by what it sees */
+};
+
 struct spill_options {
         /* Of the model: goes into each record and is checked on reading. */
         struct fingerprint fingerprint;
@@ -92,6 +99,7 @@ struct spill_options {
         /* Descriptors kept open at most (exceeded while more files are in use); 0: 64. */
         unsigned max_open_files;
         bool keep_cached; /* leave spill data in the page cache (benchmarks, tests) */
+        enum spill_read_ahead read_ahead; /* tests */
         /* Change nothing (fsck): the folder must exist, spill_sweep, spill_write and spill_release
          * answer -ERR_STATE. Others that are read-only may have the folder at the same time.
          * Without a layout, records of any division can be adopted, see spill_inspect(). */

@@ -180,7 +180,8 @@ static void window_add(struct pass *p, uint32_t i, uint32_t k) {
 static void look_ahead(struct pass *p) {
         struct spill_load *l = p->l;
 
-        while (p->ahead_round < 2 && p->ahead_size < p->done_size + SPILL_AHEAD_SIZE) {
+        while (l->s->announce && p->ahead_round < 2 &&
+                p->ahead_size < p->done_size + SPILL_AHEAD_SIZE) {
                 size_t from = p->first + p->ahead_round * p->n;
                 size_t to = MIN(from + p->n, l->s->n_sections);
                 size_t i = l->order[p->ahead_at];

@@ -351,6 +351,8 @@ static void test_cgroup(void **state) {
                 assert_int_equal(waitpid(readers[i], NULL, 0), readers[i]);
         }
         unlink(path);
+        /* Pressure is over for good. */
+        assert_int_equal(limit(&g, 1ull << 40), 0);
         go_on(c, ids, replies);
         assert_int_equal(client_stat(c, "tokens_recomputed"), 0);
         least = client_stat(c, "budget_asked");

@@ -186,8 +186,11 @@ struct proto_message *wire_event_now(struct wire *w) {
                         return NULL;
                 if (n <= 0)
                         w->eof = true;
-                else if (proto_decoder_push(&w->in, data, (size_t)n, &e) < 0)
+                else if (proto_decoder_push(&w->in, data, (size_t)n, &e) < 0) {
+                        if (fd >= 0)
+                                close(fd);
                         return NULL;
+                }
                 if (fd >= 0 && proto_decoder_push_fd(&w->in, fd, (size_t)n, &e) < 0)
                         return NULL;
         }

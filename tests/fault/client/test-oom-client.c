@@ -5,12 +5,18 @@
 #include "fault/fault.h"
 #include "proto/proto.h"
 #include "util/test.h"
+#include <dirent.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#define N_REQUESTS 4
+#define N_REQUESTS 6
 
-static struct buf script; /* what the daemon says */
+static struct buf script;   /* what the daemon says */
+static struct buf exported; /* and with a descriptor */
+static int sealed;
 
 static void say(uint64_t id, Confab__V1__Event__KindCase kind, void *message) {
         Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
@@ -65,6 +71,37 @@ static void write_script(void) {
         tokenize.pieces = &piece;
         tokenize.n_pieces = 1;
         say(5, CONFAB__V1__EVENT__KIND_TOKENIZE, &tokenize);
+        say(7, CONFAB__V1__EVENT__KIND_CONVERSATION, &c);
+        {
+                Confab__V1__Exported ex = CONFAB__V1__EXPORTED__INIT;
+                size_t before = script.size;
+
+                say(6, CONFAB__V1__EVENT__KIND_EXPORTED, &ex);
+                assert_int_equal(
+                        buf_append(&exported, script.data + before, script.size - before), 0);
+                script.size = before;
+        }
+        sealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
+}
+
+static void send_script(int socket) {
+        struct proto_fds fds = {0};
+
+        assert_int_equal(send(socket, script.data, script.size, 0), script.size);
+        assert_int_equal(proto_fds_add(&fds, dup(sealed), 0, exported.size, NULL), 0);
+        assert_int_equal(
+                proto_send(socket, exported.data, exported.size, 0, 0, &fds), exported.size);
+}
+
+static size_t count_fds(void) {
+        DIR *d = opendir("/proc/self/fd");
+        size_t n = 0;
+
+        while (d && readdir(d))
+                n++;
+        closedir(d);
+        return n;
 }
 
 struct count {
@@ -91,6 +128,8 @@ static int submit(
         r.text = "text";
         r.text_size = 4;
         r.sampling = &sampling;
+        r.has_fd = true;
+        r.fd = sealed;
         if (confab_submit(c, &r, see, count, &id, e) < 0) {
                 assert_int_equal(id, 0);
                 return -1;
@@ -101,15 +140,15 @@ static int submit(
 
 /* 0 when all went well, -1 when something was refused; the rest is asserted. */
 static int session(void) {
-        static const enum confab_verb verbs[N_REQUESTS] = {
-                CONFAB_CONTINUE, CONFAB_LIST, CONFAB_STATS, CONFAB_TOKENIZE};
+        static const enum confab_verb verbs[N_REQUESTS] = {CONFAB_CONTINUE, CONFAB_LIST,
+                CONFAB_STATS, CONFAB_TOKENIZE, CONFAB_EXPORT, CONFAB_IMPORT};
         struct count count = {0};
         struct confab_error e = {0};
         struct confab *c = NULL;
         int sv[2], r;
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sv), 0);
-        assert_int_equal(send(sv[1], script.data, script.size, 0), script.size);
+        send_script(sv[1]);
         close(sv[1]);
         r = confab_new_from_fd(&c, sv[0], &e);
         for (size_t i = 0; i < N_REQUESTS && r == 0; i++)
@@ -131,12 +170,16 @@ static int session(void) {
 }
 
 static void test_session(void **state) {
+        size_t n_fds;
+
         write_script();
+        n_fds = count_fds();
         for (long n = 0;; n++) {
                 int r;
 
                 fault_alloc_at(n);
                 r = session();
+                assert_int_equal(count_fds(), n_fds);
                 if (!fault_alloc_hit()) {
                         fault_alloc_at(-1);
                         assert_int_equal(r, 0);
@@ -147,6 +190,8 @@ static void test_session(void **state) {
                 assert_int_equal(r, -1);
         }
         buf_deinit(&script);
+        buf_deinit(&exported);
+        close(sealed);
 }
 
 int main(void) {

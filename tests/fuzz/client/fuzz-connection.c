@@ -2,7 +2,10 @@
 /* A daemon that says anything at all to libconfab, which has one request of every verb in flight:
  * each of them ends exactly once. */
 #include "client/confab.h"
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,6 +43,8 @@ static size_t look(const struct confab_event *ev) {
         } else if (ev->kind == CONFAB_EVENT_TOKENS) {
                 for (size_t i = 0; i < ev->tokens->n_pieces; i++)
                         s += sum(ev->tokens->pieces[i].data, ev->tokens->pieces[i].size);
+        } else if (ev->kind == CONFAB_EVENT_EXPORTED) {
+                s += fcntl(ev->exported->fd, F_GETFD) >= 0;
         } else if (ev->kind == CONFAB_EVENT_STATS) {
                 for (size_t i = 0; i < ev->stats->n_stats; i++)
                         s += sum(ev->stats->stats[i].name, 1);
@@ -58,8 +63,43 @@ static void see(void *userdata, const struct confab_event *event) {
         sink += look(event);
 }
 
+/* The input, with a descriptor wherever a byte says so. */
+static void send_pieces(int socket, const uint8_t *data, size_t size, int memory) {
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int))];
+        } control = {.bytes = {0}};
+
+        for (size_t at = 0, n; at < size; at += n) {
+                char piece[257];
+                struct iovec iov = {.iov_base = piece};
+                struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+                struct cmsghdr *c;
+
+                n = size - at < sizeof(piece) ? size - at : sizeof(piece);
+                for (size_t i = 1; i < n; i++)
+                        if ((data[at + i] & 0x7f) == 0x72) /* of Exported */
+                                n = i;
+                memcpy(piece, data + at, n);
+                iov.iov_len = n;
+                if ((data[at] & 0x7f) != 0) {
+                        m.msg_control = &control;
+                        m.msg_controllen = sizeof(control.bytes);
+                        c = CMSG_FIRSTHDR(&m);
+                        c->cmsg_level = SOL_SOCKET;
+                        c->cmsg_type = SCM_RIGHTS;
+                        c->cmsg_len = CMSG_LEN(sizeof(int));
+                        memcpy(CMSG_DATA(c), &memory, sizeof(int));
+                }
+                /* Too much for the socket, or for what it may carry: a shorter input. */
+                if (sendmsg(socket, &m, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)n)
+                        return;
+        }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        int sv[2], n_final[CONFAB_STATS + 1] = {0};
+        int sv[2], n_final[CONFAB_IMPORT + 1] = {0};
+        static int memory = -1;
         struct confab *c = NULL;
 
         if (size > 100000) /* more than a socket holds */
@@ -68,22 +108,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 abort();
         if (confab_new_from_fd(&c, sv[0], NULL) < 0)
                 abort();
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_STATS; v++) {
+        if (memory < 0)
+                memory = memfd_create("fuzz", MFD_CLOEXEC);
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_IMPORT; v++) {
                 struct confab_request r = CONFAB_REQUEST_INIT;
 
                 r.verb = v;
                 r.conversation = "c";
+                r.has_fd = true;
+                r.fd = memory;
                 if (confab_submit(c, &r, see, &n_final[v], NULL, NULL) < 0)
                         abort();
         }
         /* the greeting, so that the input need not begin with one */
-        if (write(sv[1], "\x06\x08\x01\x12\x02\x08\x01", 7) != 7 ||
-                write(sv[1], data, size) != (ssize_t)size)
+        if (write(sv[1], "\x06\x08\x01\x12\x02\x08\x01", 7) != 7)
                 abort();
+        send_pieces(sv[1], data, size, memory);
         close(sv[1]);
         while (confab_wait(c, 0, NULL) == 0)
                 ;
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_STATS; v++)
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_IMPORT; v++)
                 if (!n_final[v])
                         abort();
         confab_free(c);

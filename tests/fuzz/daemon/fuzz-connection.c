@@ -10,9 +10,13 @@
 #include "daemon/peer.h"
 #include "proto/proto.h"
 #include <event2/event.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -38,6 +42,7 @@ static struct daemon *make_daemon(void) {
         struct err e;
 
         log_init(LOG_CRIT);
+        setenv("MEMORY_PRESSURE_WATCH", "/dev/null", 1);
         CHECK(mkdtemp(dir));
         snprintf(path, sizeof(path), "%s/s", dir);
         CHECK(settings_load(&settings, 3, argv, &action, &e) == 0);
@@ -64,20 +69,60 @@ static void settle(struct daemon *d, int fd) {
         }
 }
 
+static int memory = -1;
+
+/* One frame, if its length is small, else a few bytes. */
+static ssize_t send_piece(int socket, const uint8_t *data, size_t size) {
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int))];
+        } control = {.bytes = {0}};
+        struct iovec iov = {.iov_base = proto_borrow(data),
+                .iov_len = MIN(size, data[0] < 0x80 ? (size_t)data[0] + 1 : (size_t)7)};
+        struct msghdr m = {.msg_iov = &iov,
+                .msg_iovlen = 1,
+                .msg_control = &control,
+                .msg_controllen = sizeof(control.bytes)};
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(c), &memory, sizeof(int));
+        return sendmsg(socket, &m, MSG_NOSIGNAL);
+}
+
+static size_t count_fds(void) {
+        DIR *dir = opendir("/proc/self/fd");
+        size_t n = 0;
+
+        while (dir && readdir(dir))
+                n++;
+        closedir(dir);
+        return n;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static struct daemon *d;
+        static size_t n_fds;
+        static unsigned n_runs;
         int fds[2];
 
-        if (!d)
+        if (!d) {
                 d = make_daemon();
+                memory = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+                CHECK(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0);
+        }
         for (enum engine_verb v = 0; v < ENGINE_N_VERBS; v++)
                 fake_answer(v, true);
         CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
         peer_accept(d, fds[1]);
         if (size && (data[0] & 1))
                 CHECK(send(fds[0], hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello));
+        /* With bit 1 in pieces, each of which has a descriptor with its first byte. */
         for (size_t at = MIN(size, (size_t)1); at < size;) {
-                ssize_t n = send(fds[0], data + at, size - at, MSG_NOSIGNAL);
+                ssize_t n = data[0] & 2 ? send_piece(fds[0], data + at, size - at)
+                                        : send(fds[0], data + at, size - at, MSG_NOSIGNAL);
 
                 if (n <= 0)
                         break;
@@ -92,5 +137,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         CHECK(ledger_used(&d->io) == 0);
         fake_reset();
+        /* The first runs open a few for good; another thread closes what may not be memory. */
+        for (unsigned i = 0; n_runs >= 3 && count_fds() != n_fds; i++) {
+                CHECK(i < 1000000);
+                sched_yield();
+        }
+        if (++n_runs == 3)
+                n_fds = count_fds();
         return 0;
 }

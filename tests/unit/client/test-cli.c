@@ -538,7 +538,10 @@ static void test_figures(void **state) {
         greet(&f);
         event.request = expect(&f, REQ(STATS));
         peer_send(&f.peer, &event);
-        finish(&f, 0, "pool_used 0\nsteps 18446744073709551615\n", NULL);
+        finish(&f, 0,
+                "# Blocks\npool_used 0\n\n# Conversations and requests\nsteps "
+                "18446744073709551615\n",
+                NULL);
         START(&f, "stats", "--json");
         greet(&f);
         event.request = expect(&f, REQ(STATS));

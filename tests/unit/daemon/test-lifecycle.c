@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Starting, sockets, stopping, reloading, and words to the service manager. */
 #include "daemon-fixture.h"
+#include "base/util.h"
 #include <errno.h>
 #include <signal.h>
 #include <event2/event.h>
@@ -18,21 +19,36 @@ static void expect_start_error(struct fixture *f, int want, const char *part) {
 }
 
 static void test_options_reach_the_engine(void **state) {
+        static const struct {
+                const char *name, *value;
+        } words[] = {{"kv-type", "q8_0"}, {"spill-delay", "250ms"}, {"disk-limit", "5G"},
+                {"disk-limit-per-user", "1G"}, {"disk-writes-per-day", "2T"}};
         struct fixture *f = *state;
 
         f->settings.pool_size = 123456789;
-        f->settings.kv_type = 1;
         f->settings.max_isa = 1;
         f->settings.context = 99;
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                assert_int_equal(
+                        settings_set(&f->settings, words[i].name, words[i].value, &f->e), 0);
         fixture_start(f);
         assert_string_equal(fake.model, "none.gguf");
         assert_string_equal(fake.state_dir, f->dir);
         assert_int_equal(fake.options.pool_size, 123456789);
-        assert_int_equal(fake.options.kv_type, ENGINE_KV_F32);
+        assert_int_equal(fake.options.kv_type, ENGINE_KV_Q8_0);
+        assert_int_equal(fake.options.spill_delay_ms, 250);
+        assert_int_equal(fake.options.disk_limit, 5ull << 30);
+        assert_int_equal(fake.options.disk_limit_per_uid, 1ull << 30);
+        assert_int_equal(fake.options.disk_writes_per_day, 2ull << 40);
+        assert_int_equal(fake.options.spill_codec, UINT32_MAX);
         assert_int_equal(fake.options.max_isa, 1);
         assert_int_equal(fake.options.context, 99);
         assert_int_equal(fake.options.max_requests_per_uid, 64);
         assert_int_equal(fake.options.disk_floor, 256 << 20);
+        f->d = daemon_free(f->d);
+        assert_int_equal(settings_set(&f->settings, "spill-delay", "never", &f->e), 0);
+        fixture_start(f);
+        assert_int_equal(fake.options.spill_delay_ms, UINT32_MAX);
 }
 
 static void test_engine_that_does_not_open(void **state) {

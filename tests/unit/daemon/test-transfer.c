@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -222,6 +223,66 @@ static void test_flood(void **state) {
                 close(fds[i]);
 }
 
+/* A TCP connection whose last close waits for the peer to read, as long as it likes. */
+static int make_lingering(int *ret_peer) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        struct linger linger = {.l_onoff = 1, .l_linger = 3600};
+        socklen_t size = sizeof(a);
+        int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        static char data[1 << 16];
+
+        if (l < 0 || bind(l, (struct sockaddr *)&a, size) < 0 || listen(l, 1) < 0 ||
+                getsockname(l, (struct sockaddr *)&a, &size) < 0 ||
+                connect(fd, (struct sockaddr *)&a, size) < 0) {
+                print_message("SKIP: no TCP here\n");
+                skip();
+        }
+        *ret_peer = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+        close(l);
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+        while (send(fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+                ;
+        return fd;
+}
+
+/* Whoever gives a descriptor whose closing takes for ever holds up nobody, and no end of its own
+ * connection either. */
+static void test_closing_waits_elsewhere(void **state) {
+        struct fixture *f = *state;
+        size_t before = count_fds();
+        struct wire w, other;
+        int peers[3], fd;
+        uint64_t id;
+
+        fixture_client(f, &w);
+        fixture_client(f, &other);
+        for (unsigned i = 0; i < ARRAY_SIZE(peers); i++) {
+                fd = make_lingering(&peers[i]);
+                if (i == 2) /* in flight when the connection ends */
+                        f->d->limits.output_high = 0;
+                id = send_import(&w, "a", &fd, 1);
+                if (i < 2) {
+                        close(fd);
+                        expect_error(&w, id, "invalid", false);
+                } else {
+                        close(fd);
+                        wire_close(&w);
+                }
+        }
+        id = fixture_send_stats(&other);
+        fixture_wait_peers(f, 1);
+        fixture_wait_requests(f, 1);
+        fake_emit_used(fake.requests[0].r.handle, 0);
+        proto_message_free(expect_kind(&other, id, CONFAB__V1__EVENT__KIND_STATS));
+        wire_close(&other);
+        fixture_wait_peers(f, 0);
+        /* They may close now. */
+        for (unsigned i = 0; i < ARRAY_SIZE(peers); i++)
+                close(peers[i]);
+        wait_fds(f, before);
+}
+
 static void test_export(void **state) {
         struct fixture *f = *state;
         size_t before = count_fds();
@@ -312,6 +373,7 @@ int main(void) {
                 daemon_test(test_import_refused),
                 daemon_test(test_whose_it_is),
                 daemon_test(test_flood),
+                daemon_test(test_closing_waits_elsewhere),
                 daemon_test(test_export),
                 daemon_test(test_export_unread),
         };

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "engine/internal.h"
 #include "rig.h"
@@ -159,7 +160,7 @@ static const char *const texts[] = {"Hello, my name is Ada and I live in Rome, n
 static void test_shrink_idle(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct erig r;
-        uint64_t c[8], slot, before, after, few;
+        uint64_t c[8], slot, before, after, few, start;
 
         (void)state;
         erig_need_model();
@@ -174,7 +175,11 @@ static void test_shrink_idle(void **state) {
         few = erig_stat(&r, "pool_blocks");
         assert_true(few >= 16);
         before = resident_size();
+        start = clock_monotonic_usec();
         settle(&r, budget_of_blocks(r.en, 8));
+        print_message("%llu blocks written and dropped in %llu us\n",
+                (unsigned long long)few - erig_stat(&r, "pool_blocks"),
+                (unsigned long long)(clock_monotonic_usec() - start));
         after = resident_size();
         assert_true(erig_stat(&r, "pool_blocks") <= 8);
 #if !defined(SANITIZED)

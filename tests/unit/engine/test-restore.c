@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/internal.h"
 #include "quant/quant.h"
 #include "rig.h"
 #include "util/llama-build.h"
@@ -303,6 +304,36 @@ static void test_warm(void **state) {
         erig_close(&r);
 }
 
+/* A disk that is slower than the model: computed again, and the records are good for later. */
+static void test_slow_disk(void **state) {
+        struct engine_options o = options();
+        struct erig r;
+        uint64_t c, written;
+
+        answers();
+        erig_open(&r, &o);
+        c = evicted(&r);
+        written = erig_stat(&r, "blocks_spilled");
+        /* The engine sleeps, and hears of this through the lock of the next request. */
+        r.en->rates = (struct rates){.restored_bytes = 1e9,
+                .restore_usec = 1e12,
+                .computed_tokens = 1e5,
+                .compute_usec = 1e6,
+                .n_restores = 100};
+        say(&r, c, more, N_MORE, &A);
+        answer_same(&A, &expected[1]);
+        assert_int_equal(A.n_computed, A.n_prompt);
+        assert_int_equal(erig_stat(&r, "restores_skipped"), 1);
+        erig_simple(&r, ENGINE_EVICT, c, &A);
+        /* What is behind the former end is new. */
+        assert_true(erig_stat(&r, "blocks_spilled") - written <= 2);
+        assert_int_equal(erig_stat(&r, "blocks_lost"), 0);
+        r.en->rates = (struct rates){0};
+        assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
+        assert_int_equal(erig_stat(&r, "restores"), 1);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_overlap),
@@ -310,6 +341,7 @@ int main(void) {
                 cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_interrupted),
                 cmocka_unit_test(test_warm),
+                cmocka_unit_test(test_slow_disk),
         };
 
         return cmocka_run_group_tests(tests, make_model, remove_model);

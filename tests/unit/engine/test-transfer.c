@@ -288,6 +288,16 @@ static void test_foreign(void **state) {
         g = export(&s, d, true);
         d = import_good(&s, &g, "as text");
         assert_false(D.conv.private_memory);
+        /* When all of it is gone, what is computed instead is as good as any. */
+        s.o.kv_type = ENGINE_KV_F32;
+        erig_restart(&s, true);
+        assert_true(exists(&s, "twice"));
+        d = D.conv.id;
+        assert_true(D.conv.private_memory);
+        erig_say(&s, d, "Where do they live?", 4, &B);
+        assert_int_equal(erig_simple(&s, ENGINE_EVICT, d, &B), ENGINE_CONV);
+        assert_false(B.conv.private_memory);
+        assert_true(B.conv.disk_size > 0);
         /* At home it still is as good as our own. */
         d = import_good(&r, &f, "home");
         assert_false(D.conv.private_memory);
@@ -516,6 +526,13 @@ static void test_refusals(void **state) {
         assert_int_equal(A.err.code, ERR_LIMIT);
         assert_int_equal(erig_do(&r, &p, &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_LIMIT);
+        r.o.disk_floor = 0;
+        r.o.disk_limit = f.size - 1;
+        erig_restart(&r, true);
+        assert_int_equal(erig_do(&r, &p, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_LIMIT);
+        r.o.disk_limit = 0;
+        r.o.disk_floor = UINT64_MAX / 2;
         /* Without room on disk the transcript comes alone. */
         r.o.max_conversations_per_uid = 9;
         erig_restart(&r, true);

@@ -25,7 +25,7 @@ static const struct shape shapes[] = {
         {KERN_KV_Q8_0, 32, 2, 8, 64, 64, 0, 0},
         {KERN_KV_Q8_0, 64, 1, 7, 96, 32, 0, 0},
         {KERN_KV_Q8_0, 32, 2, 4, 128, 160, 40, 0},
-        {KERN_KV_Q8_0, 96, 3, 60, 32, 224, 0, 5},
+        {KERN_KV_Q8_0, 96, 1, 11, 32, 96, 0, 5},
 };
 #define N_SHAPES 13
 
@@ -35,7 +35,8 @@ struct memory {
         struct kern_attn a;
         size_t n_keys;
         void *blocks[2][8];
-        float *k[2], *v[2], *q[2]; /* [n_keys][heads * dim] */
+        float *k[2], *v[2], *q[2];    /* [n_keys][heads * dim] */
+        float *kept_k[2], *kept_v[2]; /* the same, as memory holds it */
 };
 
 static void fill(struct kern *kern, struct memory *m, int seq, size_t from, size_t to) {
@@ -46,6 +47,41 @@ static void fill(struct kern *kern, struct memory *m, int seq, size_t from, size
                 rows[t - from] = (struct kern_attn_row){m->blocks[seq], (uint32_t)t};
         kern_kv_write(kern, &m->a.layout, m->a.k_offset, m->a.v_offset, rows, to - from,
                 m->k[seq] + from * ldk, ldk, m->v[seq] + from * ldv, ldv);
+}
+
+static uint16_t group_scale(const float *x, size_t d) {
+        float amax = 0;
+
+        for (size_t i = d - d % KERN_KV_GROUP, end = i + KERN_KV_GROUP; i < end; i++)
+                amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
+        return quant_f32_to_f16(amax / 127);
+}
+
+static int8_t group_value(const float *x, size_t d) {
+        float scale = quant_f16_to_f32(group_scale(x, d));
+
+        return scale != 0 ? (int8_t)rintf(x[d] * (1 / scale)) : 0;
+}
+
+/* Channel @d of the vector @x as memory holds it; a float holds all of it. */
+static float rounded(const struct shape *s, const float *x, size_t d) {
+        switch (s->type) {
+        case KERN_KV_F16:
+                return quant_f16_to_f32(quant_f32_to_f16(x[d]));
+        case KERN_KV_Q8_0:
+                return quant_f16_to_f32(group_scale(x, d)) * group_value(x, d);
+        default:
+                return x[d];
+        }
+}
+
+static float *kept(const struct shape *s, const float *x, size_t n_vectors, size_t size) {
+        float *p = test_alloc(n_vectors * size * sizeof(*p));
+
+        for (size_t i = 0; i < n_vectors; i++)
+                for (size_t d = 0; d < size; d++)
+                        p[i * size + d] = rounded(s, x + i * size, d);
+        return p;
 }
 
 static void memory_init(struct memory *m, const struct shape *s, size_t n_keys, uint64_t seed) {
@@ -65,6 +101,8 @@ static void memory_init(struct memory *m, const struct shape *s, size_t n_keys, 
         for (int i = 0; i < 2; i++) {
                 m->k[i] = test_floats(&seed, n_keys * s->n_kv_head * s->hd_k, 2);
                 m->v[i] = test_floats(&seed, n_keys * s->n_kv_head * s->hd_v, 2);
+                m->kept_k[i] = kept(s, m->k[i], n_keys * s->n_kv_head, s->hd_k);
+                m->kept_v[i] = kept(s, m->v[i], n_keys * s->n_kv_head, s->hd_v);
                 m->q[i] = test_floats(&seed, n_keys * s->n_head * s->hd_k, 2);
                 for (size_t b = 0; b * s->block_tokens < n_keys; b++) {
                         m->blocks[i][b] = test_alloc64(block_size);
@@ -78,6 +116,8 @@ static void memory_deinit(struct memory *m) {
                 free(m->k[i]);
                 free(m->v[i]);
                 free(m->q[i]);
+                free(m->kept_k[i]);
+                free(m->kept_v[i]);
                 for (int b = 0; b < 8; b++)
                         free(m->blocks[i][b]);
         }
@@ -96,32 +136,6 @@ static float *attend(struct kern *kern, struct memory *m, int seq, size_t from, 
         return out;
 }
 
-static uint16_t group_scale(const float *x, size_t d) {
-        float amax = 0;
-
-        for (size_t i = d - d % KERN_KV_GROUP, end = i + KERN_KV_GROUP; i < end; i++)
-                amax = fmaxf(amax, fabsf(x[i]));
-        return quant_f32_to_f16(amax / 127);
-}
-
-static int8_t group_value(const float *x, size_t d) {
-        float scale = quant_f16_to_f32(group_scale(x, d));
-
-        return scale != 0 ? (int8_t)rintf(x[d] * (1 / scale)) : 0;
-}
-
-/* Channel @d of the vector @x as memory holds it. */
-static double rounded(const struct shape *s, const float *x, size_t d) {
-        switch (s->type) {
-        case KERN_KV_F16:
-                return (double)quant_f16_to_f32(quant_f32_to_f16(x[d]));
-        case KERN_KV_Q8_0:
-                return (double)quant_f16_to_f32(group_scale(x, d)) * (double)group_value(x, d);
-        default:
-                return (double)x[d];
-        }
-}
-
 static void naive(const struct memory *m, int seq, size_t t, size_t h, double *out) {
         const struct shape *s = m->s;
         size_t g = h * s->n_kv_head / s->n_head;
@@ -130,11 +144,11 @@ static void naive(const struct memory *m, int seq, size_t t, size_t h, double *o
         size_t first = s->window && t >= s->window ? t - s->window + 1 : 0;
 
         for (size_t j = first; j <= t; j++) {
-                const float *k = m->k[seq] + (j * s->n_kv_head + g) * s->hd_k;
+                const float *k = m->kept_k[seq] + (j * s->n_kv_head + g) * s->hd_k;
 
                 p[j] = 0;
                 for (size_t d = 0; d < s->hd_k; d++)
-                        p[j] += (double)q[d] * rounded(s, k, d);
+                        p[j] += (double)q[d] * (double)k[d];
                 p[j] *= (double)m->a.scale;
                 if (s->softcap != 0)
                         p[j] = (double)s->softcap * tanh(p[j] / (double)s->softcap);
@@ -145,10 +159,10 @@ static void naive(const struct memory *m, int seq, size_t t, size_t h, double *o
         for (size_t d = 0; d < s->hd_v; d++)
                 out[d] = 0;
         for (size_t j = first; j <= t; j++) {
-                const float *v = m->v[seq] + (j * s->n_kv_head + g) * s->hd_v;
+                const float *v = m->kept_v[seq] + (j * s->n_kv_head + g) * s->hd_v;
 
                 for (size_t d = 0; d < s->hd_v; d++)
-                        out[d] += p[j] / sum * rounded(s, v, d);
+                        out[d] += p[j] / sum * (double)v[d];
         }
 }
 

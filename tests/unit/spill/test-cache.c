@@ -10,7 +10,7 @@ enum { N = 60, RAW = 300000, N_PAGES = N * 74 };
 static uint8_t raw[RAW], back[N][RAW];
 static struct spill_item items[N];
 
-static void start(struct store *t, bool keep_cached) {
+static void start(struct store *t, bool keep_cached, enum spill_read_ahead ahead) {
         store_make(t);
         if (!resident_can_drop(t->dir)) {
                 store_remove(t);
@@ -19,6 +19,7 @@ static void start(struct store *t, bool keep_cached) {
         }
         t->options.max_raw_size = RAW;
         t->options.keep_cached = keep_cached;
+        t->options.read_ahead = ahead;
         store_start(t);
 }
 
@@ -32,12 +33,12 @@ static void write_all(struct store *t) {
         }
 }
 
-static void test_dropped(void **state) {
+static void dropped(enum spill_read_ahead ahead) {
         struct spill_load *l = NULL;
         struct store t;
         size_t n;
 
-        start(&t, false);
+        start(&t, false, ahead);
         write_all(&t);
         /* Bounded without waiting for anyone; a page more where the last write was begun. */
         n = resident_of_file(store_path(&t, 1));
@@ -63,10 +64,18 @@ static void test_dropped(void **state) {
         store_remove(&t);
 }
 
+static void test_dropped(void **state) {
+        dropped(SPILL_READ_AHEAD_OWN);
+}
+
+static void test_dropped_after_the_kernel(void **state) {
+        dropped(SPILL_READ_AHEAD_KERNEL);
+}
+
 static void test_kept(void **state) {
         struct store t;
 
-        start(&t, true);
+        start(&t, true, SPILL_READ_AHEAD_AUTO);
         write_all(&t);
         spill_settle(t.s, 1);
         store_sync(&t, 1);
@@ -79,6 +88,7 @@ static void test_kept(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_dropped),
+                cmocka_unit_test(test_dropped_after_the_kernel),
                 cmocka_unit_test(test_kept),
         };
 

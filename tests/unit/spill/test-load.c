@@ -42,6 +42,7 @@ static int setup(void **state) {
         assert_non_null(w);
         store_make(&w->t);
         w->t.options.max_raw_size = RAW;
+        w->t.options.read_ahead = SPILL_READ_AHEAD_OWN;
         w->t.options.layout = (struct spill_layout){.section_ends = ends, .n_sections = N_SECTIONS};
         store_start(&w->t);
         for (size_t i = 0; i < N; i++) {

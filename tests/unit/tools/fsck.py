@@ -9,6 +9,7 @@ import glob
 import hashlib
 import json
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -217,6 +218,25 @@ class Fsck(unittest.TestCase):
         self.flip(self.state + "/register.db", 4096 * 3 + 1)
         status, out, _ = self.fsck("--model", self.model, "--audit", "9")
         self.assertEqual(status, 1, out)
+
+    def test_register_of_random_damage(self):
+        """Whatever it says, it is read without harm."""
+        self.use("f16")
+        path = self.state + "/register.db"
+        rng = random.Random(1)
+        size, seen = os.path.getsize(path), set()
+        for _ in range(120):
+            at = [rng.randrange(size) for _ in range(rng.choice((1, 1, 4)))]
+            for k in at:
+                self.flip(path, k)
+            status, out, err = self.fsck("--model", self.model, "--audit", "4", "-t", "1")
+            self.assertIn(status, (0, 1, 3), "%s: %s%s" % (at, out, err))
+            self.assertEqual(err == "", status != 3, err)
+            seen.add(status)
+            for k in at:
+                self.flip(path, k)
+        self.assertTrue({0, 1} <= seen)  # free pages mean nothing
+        self.clean()
 
     def test_forged_record(self):
         """Right in every checksum, and not what the model computes."""

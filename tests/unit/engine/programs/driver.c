@@ -219,11 +219,12 @@ void life_check_budget(struct life *l) {
                         (unsigned long long)peak, (unsigned long long)l->most_pool);
 }
 
-uint64_t (*life_pool_sizes)[MOST_BLOCKS];
+uint64_t (*life_pool_sizes)[3][MOST_BLOCKS];
 
 /* The least size that gives so many blocks, found by asking. */
 uint64_t life_pool_size(struct life *l, uint32_t n) {
-        uint64_t *of_kv = life_pool_sizes[l->o.kv_type], low = 0, high = (uint64_t)32 << 20;
+        uint64_t *of_kv = life_pool_sizes[l->p->opt[OPT_MODEL]][l->o.kv_type], low = 0,
+                 high = (uint64_t)64 << 20;
         struct engine *other = l->en;
 
         if (of_kv[n] > 0)

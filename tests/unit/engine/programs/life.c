@@ -127,15 +127,18 @@ static void fill_keep(struct call *k, const struct op *op, const struct engine_c
         k->n_kept = n_turns > 0 ? c->turns[n_turns - 1].end : 0;
 }
 
-/* A copy that may be sent: sealed, and perhaps damaged. */
-static int import_file(struct life *l, const struct file *f, uint32_t damage) {
+/* A copy that may be sent: sealed, and perhaps damaged. Without the right code at its end (a MAC)
+ * it is a file that others have made. */
+static int import_file(struct life *l, const struct file *f, enum file_as as) {
         char *data = malloc(f->size + 1);
         int fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
         if (!data || fd < 0 || pread(f->fd, data, f->size, 0) != (ssize_t)f->size)
                 life_fail(l, "import", "cannot copy the file");
-        if (damage > 0 && f->size > 0)
-                data[(f->size * damage / 3 + damage) % f->size] ^= (char)(1 << damage);
+        if (as == AS_DAMAGED || as == AS_DAMAGED_TOO)
+                data[(f->size / 4 * as + as) % f->size] ^= (char)(1 << as);
+        else if (as == AS_FOREIGN)
+                data[f->size - 1] ^= 1;
         if (write(fd, data, f->size) != (ssize_t)f->size ||
                 fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) < 0)
                 life_fail(l, "import", "cannot seal the file");
@@ -187,7 +190,7 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
         if (op->kind == OP_EXPORT)
                 q->without_memory = op->arg[ARG_K] == 1;
         if (op->kind == OP_IMPORT)
-                q->fd = import_file(l, &l->files[op->arg[ARG_FILE]], op->arg[ARG_K]);
+                q->fd = import_file(l, &l->files[op->arg[ARG_FILE]], (enum file_as)op->arg[ARG_K]);
 }
 
 /* Is there anything to do? */
@@ -272,7 +275,6 @@ static void begin_calls(struct life *l, size_t at, size_t n) {
                 k->op = op;
                 k->index = at + i;
                 fill_request(l, k, op);
-                k->sent = true;
                 l->n_calls++;
                 l->tally->ops++;
                 life_send(l, &k->q, &k->a);
@@ -375,6 +377,7 @@ static void add_figures(struct life *l) {
         l->tally->evictions += life_stat(l, "evictions", 0);
         l->tally->restores += life_stat(l, "restores", 0);
         l->tally->restore_failures += life_stat(l, "restore_failures", 0);
+        l->tally->overlapped += life_stat(l, "restores_overlapped", 0);
         l->tally->merged += life_stat(l, "blocks_merged", 0);
         l->tally->reclaimed += life_stat(l, "reclaimed_bytes", 0);
         l->tally->write_behind += life_stat(l, "writebehind_blocks", 0);
@@ -437,8 +440,10 @@ static void check_register(struct life *l) {
 }
 
 static void say_everywhere(struct life *l) {
-        struct program all = {.n = 0}, *was = (struct program *)(uintptr_t)l->p;
+        struct program all = {.n = 0};
+        const struct program *was = l->p;
 
+        memcpy(all.opt, was->opt, sizeof(all.opt));
         for (uint32_t i = 0; i < N_SLOTS; i++) {
                 struct op *op = &all.ops[all.n++];
 
@@ -508,7 +513,10 @@ static struct engine_options options_of(struct life *l) {
         const uint32_t *opt = l->p->opt;
         struct engine_options o = ENGINE_OPTIONS_DEFAULT;
 
-        o.model_path = l->s->model_path;
+        /* A page of the one is about a block of the other. */
+        unsigned shift = opt[OPT_MODEL] == MODEL_DEEP ? 16 : 12;
+
+        o.model_path = l->s->model_path[opt[OPT_MODEL]];
         o.state_dir = l->dir;
         o.disk_floor = 0;
         o.kv_type = (enum engine_kv)opt[OPT_KV];
@@ -517,9 +525,9 @@ static struct engine_options options_of(struct life *l) {
                 o.batch_tokens = 3 + opt[OPT_BATCH];
         if (opt[OPT_ACTIVE] > 0)
                 o.max_active = opt[OPT_ACTIVE];
-        o.disk_limit = (uint64_t)opt[OPT_DISK] << 12;
-        o.disk_limit_per_uid = (uint64_t)opt[OPT_DISK_UID] << 12;
-        o.disk_writes_per_day = (uint64_t)opt[OPT_WRITES] << 12;
+        o.disk_limit = (uint64_t)opt[OPT_DISK] << shift;
+        o.disk_limit_per_uid = (uint64_t)opt[OPT_DISK_UID] << shift;
+        o.disk_writes_per_day = (uint64_t)opt[OPT_WRITES] << shift;
         o.spill_delay_ms = delays[opt[OPT_DELAY]];
         return o;
 }

@@ -33,7 +33,6 @@ struct call {
         size_t index; /* of the operation */
         struct engine_request q;
         struct reply a;
-        bool sent;
         uint32_t n_kept;   /* fork, rewind: tokens that should be left */
         uint32_t n_before; /* a reply: tokens of the conversation before */
         char text[256], name[24];
@@ -82,6 +81,7 @@ struct life {
         struct mirror m[N_SLOTS];
         struct file files[N_FILES];
         struct past *past, *published;
+        bool aborted[N_UIDS]; /* the user has said something that is in no history */
         struct call calls[N_SLOTS];
         size_t n_calls;
         struct reply own; /* of life_ask() */
@@ -108,8 +108,8 @@ uint64_t life_stat(struct life *l, const char *name, uint64_t missing);
 /* The ledger is within its budget (I3). */
 void life_check_budget(struct life *l);
 enum { MOST_BLOCKS = 64 };
-/* [kind of memory][blocks], what is known of life_pool_size(). Shared by processes. */
-extern uint64_t (*life_pool_sizes)[MOST_BLOCKS];
+/* [model][kind of memory][blocks], what is known of life_pool_size(). Shared by processes. */
+extern uint64_t (*life_pool_sizes)[3][MOST_BLOCKS];
 /* Bytes of a pool that has @n < MOST_BLOCKS blocks. */
 uint64_t life_pool_size(struct life *l, uint32_t n);
 void life_remove_dir(const char *path);

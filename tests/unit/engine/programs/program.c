@@ -44,7 +44,10 @@ static const struct op_type {
         [OP_UNPUBLISH] = {"unpublish", 1, {[ARG_CONV] = N_SLOTS}},
         [OP_EXPORT] = {"export", 2, {[ARG_CONV] = N_SLOTS, [ARG_FILE] = N_FILES, [ARG_K] = 2}},
         [OP_IMPORT] = {"import", 2,
-                {[ARG_CONV] = N_SLOTS, [ARG_UID] = N_UIDS, [ARG_FILE] = N_FILES, [ARG_K] = 3}},
+                {[ARG_CONV] = N_SLOTS,
+                        [ARG_UID] = N_UIDS,
+                        [ARG_FILE] = N_FILES,
+                        [ARG_K] = N_FILE_AS}},
         [OP_POOL] = {"pool", 3, {[ARG_K] = 24}},
         [OP_IDLE] = {"idle", 4, {[ARG_K] = 8}},
         [OP_DAMAGE] = {"damage", 2, {[ARG_K] = 1000}},
@@ -55,7 +58,8 @@ static const struct op_type {
 static const struct {
         const char *name;
         uint32_t limit;
-} options[N_OPTS] = {[OPT_KV] = {"kv", 3},
+} options[N_OPTS] = {[OPT_MODEL] = {"model", N_MODELS},
+        [OPT_KV] = {"kv", 3},
         [OPT_POOL] = {"pool", 12},
         [OPT_THREADS] = {"threads", 2},
         [OPT_BATCH] = {"batch", 40},
@@ -178,14 +182,72 @@ static void add_edit(struct program *p, struct maker *m) {
         say->with = false;
 }
 
-/* From one conversation to another, by way of a file. */
-static void add_transfer(struct program *p, struct maker *m) {
-        uint32_t file = add(p, m, OP_EXPORT)->arg[ARG_FILE];
-        struct op *import = add(p, m, OP_IMPORT);
+static void add_beginning(struct program *p, struct maker *m, uint32_t c, uint32_t uid) {
+        struct op *op = add(p, m, OP_CLOSE);
 
-        import->arg[ARG_FILE] = file;
+        op->arg[ARG_CONV] = c;
+        op = add(p, m, OP_OPEN);
+        op->arg[ARG_CONV] = c;
+        op->arg[ARG_UID] = uid;
+        op->arg[ARG_TEXT] = m->system;
+        op = add(p, m, OP_TOKENS);
+        op->arg[ARG_CONV] = c;
+        op->arg[ARG_TEXT] = m->tokens;
+        op->arg[ARG_HOW] = PLAIN;
+}
+
+/* From one conversation to another, by way of a file; and then its new owner says the same. */
+static void add_transfer(struct program *p, struct maker *m) {
+        uint32_t from = random_slot(m, true), to = random_slot(m, false), file = draw(m, N_FILES);
+        uint32_t uid = draw(m, N_UIDS);
+        bool whole = p->n + 10 <= MAX_OPS && draw(m, 2) == 0;
+        struct op *op;
+
+        if (whole)
+                add_beginning(p, m, from, (uid + 1) % N_UIDS);
+        op = add(p, m, OP_EXPORT);
+        op->arg[ARG_CONV] = from;
+        op->arg[ARG_FILE] = file;
+        if (whole)
+                op->arg[ARG_K] = 0;
+        op = add(p, m, OP_IMPORT);
+        op->arg[ARG_CONV] = to;
+        op->arg[ARG_UID] = uid;
+        op->arg[ARG_FILE] = file;
         if (draw(m, 3) > 0)
-                import->arg[ARG_K] = 0;
+                op->arg[ARG_K] = draw(m, 2) ? AS_IS : AS_FOREIGN;
+        op = add(p, m, OP_SAY);
+        op->arg[ARG_CONV] = to;
+        if (whole)
+                add_beginning(p, m, draw(m, m->n_slots), uid);
+}
+
+/* Something is published and perhaps withdrawn, and then another user says the same. */
+static void add_publication(struct program *p, struct maker *m) {
+        uint32_t uid = draw(m, N_UIDS), c = draw(m, m->n_slots), other = draw(m, m->n_slots);
+
+        if (p->n + 10 > MAX_OPS || c == other)
+                return;
+        add_beginning(p, m, c, uid);
+        add(p, m, OP_PUBLISH)->arg[ARG_CONV] = c;
+        if (draw(m, 2) == 0)
+                add(p, m, OP_FORK)->arg[ARG_CONV] = c;
+        if (draw(m, 2) == 0)
+                add(p, m, OP_EVICT)->arg[ARG_CONV] = c;
+        switch (draw(m, 4)) {
+        case 0:
+                add(p, m, OP_CLOSE)->arg[ARG_CONV] = c;
+                break;
+        case 1:
+                add(p, m, OP_REWIND)->arg[ARG_CONV] = c;
+                break;
+        case 2:
+                add(p, m, OP_UNPUBLISH)->arg[ARG_CONV] = c;
+                break;
+        default:
+                break;
+        }
+        add_beginning(p, m, other, (uid + 1 + draw(m, N_UIDS - 1)) % N_UIDS);
 }
 
 void program_random(struct program *p, uint64_t seed) {
@@ -200,6 +262,8 @@ void program_random(struct program *p, uint64_t seed) {
         m.uid = draw(&m, N_UIDS);
         for (size_t i = 0; i < N_OPTS; i++)
                 p->opt[i] = draw(&m, options[i].limit);
+        if (draw(&m, 8) > 0)
+                p->opt[OPT_MODEL] = MODEL_TINY;
         if (draw(&m, 3) > 0)
                 p->opt[OPT_KV] = 0;
         if (draw(&m, 6) > 0)
@@ -211,13 +275,15 @@ void program_random(struct program *p, uint64_t seed) {
                 p->opt[OPT_DELAY] = 0;
         for (size_t i = 0, n = 2 + draw(&m, MIN(m.n_slots, 9u)); i < n; i++)
                 add(p, &m, OP_OPEN);
-        while (p->n < n_ops) {
+        while (p->n < n_ops && p->n + 12 < MAX_OPS) {
                 uint32_t which = draw(&m, 32);
 
                 if (which < 2)
                         add_edit(p, &m);
                 else if (which < 3)
                         add_transfer(p, &m);
+                else if (which < 4)
+                        add_publication(p, &m);
                 else
                         add(p, &m, random_kind(&m));
         }

@@ -10,7 +10,8 @@
  * settle.c      compares what came of an operation with what should have
  * driver.c      requests and events
  * reference.c   the straight computation: one sequence per conversation, model_forward() on it
- * tiny-model.c  a model that is small enough for thousands of programs
+ * tiny-model.c  models that are small enough for thousands of programs
+ * no-sync.c     commits that do not wait for a disk
  * plant.c       faults for the suite to find
  * shrink.c      from a program that fails to the shortest that does
  * soak.c        command line; each program runs in a child process
@@ -97,6 +98,7 @@ enum arg {
         N_ARGS
 };
 enum keep_by { BY_ALL, BY_TURN, BY_POSITION, BY_DROP, N_KEEP_BY };
+enum file_as { AS_IS, AS_DAMAGED, AS_FOREIGN, AS_DAMAGED_TOO, N_FILE_AS }; /* import, ARG_K */
 enum twist { PLAIN, CANCEL, PAUSE, KILL, N_TWISTS };
 
 struct op {
@@ -106,6 +108,7 @@ struct op {
 };
 
 enum opt {
+        OPT_MODEL,    /* enum tiny_model */
         OPT_KV,       /* enum engine_kv */
         OPT_POOL,     /* blocks more than SAFE_POOL */
         OPT_THREADS,  /* more than one */
@@ -151,7 +154,7 @@ struct tally {
         uint64_t ram, disk, shared, computed;      /* prompt tokens */
         uint64_t restarts, kills, resolved, refused;
         uint64_t evictions, merged, reclaimed, restores, restore_failures, write_behind, damaged,
-                imported;
+                imported, overlapped;
 };
 void tally_add(struct tally *to, const struct tally *t);
 
@@ -164,8 +167,13 @@ struct outcome {
 
 /* --- tiny-model.c --- */
 
+enum tiny_model {
+        MODEL_TINY, /* 16 KiB per block in f16 */
+        MODEL_DEEP, /* blocks large enough to be read in sections, while computing begins */
+        N_MODELS
+};
 /* 0, or -1 with errno. */
-int tiny_model_write(const char *path);
+int tiny_model_write(const char *path, enum tiny_model which);
 
 /* --- reference.c --- */
 
@@ -205,8 +213,8 @@ extern enum plant planted;
 /* --- life.c --- */
 
 struct setting {
-        struct ref *ref;
-        const char *model_path;
+        const char *model_path[N_MODELS];
+        struct ref *ref[N_MODELS];
         const char *dir; /* for state folders, which are made and removed below it */
         bool verbose;
 };

@@ -185,8 +185,8 @@ static void compare(
 
         if (n < a->n_tokens || !same_tokens(tokens + n - a->n_tokens, a->tokens, a->n_tokens))
                 life_fail(l, "history", "the tokens that were sent are not those of the register");
-        at = ref_check(l->s->ref, l->o.kv_type, m->memory, tokens, n, a->n_tokens, a->logprobs,
-                &params, &d);
+        at = ref_check(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type, m->memory, tokens, n,
+                a->n_tokens, a->logprobs, &params, &d);
         l->tally->compared += at;
         if (at == a->n_tokens)
                 return;
@@ -377,8 +377,8 @@ static void settle_export(struct life *l, struct call *k) {
         file_close(f);
         data = need(malloc(k->a.size + 1));
         if (pread(k->a.fd, data, k->a.size + 1, 0) != (ssize_t)k->a.size)
-                life_fail(
-                        l, "export", "the file has not %llu bytes", (unsigned long long)k->a.size);
+                life_fail(l, "export", "the file does not have %llu bytes",
+                        (unsigned long long)k->a.size);
         f->fd = memfd_create("export", MFD_CLOEXEC);
         f->size = k->a.size;
         if (f->fd < 0 || pwrite(f->fd, data, f->size, 0) != (ssize_t)f->size)
@@ -400,7 +400,7 @@ static void imported(struct life *l, struct call *k, struct engine_conv *now) {
                 life_fail(l, "history", "not what was exported");
         if (now->n_published != 0)
                 life_fail(l, "foreign", "what was imported is published");
-        mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref, l->o.kv_type));
+        mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type));
         l->tally->imported++;
 }
 
@@ -408,7 +408,7 @@ static void settle_import(struct life *l, struct call *k) {
         struct engine_conv *now;
 
         if (k->a.kind == ENGINE_ERROR) {
-                if (k->op->arg[ARG_K] == 0) /* not damaged */
+                if (k->op->arg[ARG_K] == AS_IS || k->op->arg[ARG_K] == AS_FOREIGN)
                         life_fail(l, "error", "%s", k->a.err.msg);
                 l->tally->refused++;
                 return;
@@ -460,7 +460,8 @@ void life_settle(struct life *l, struct call *k) {
                 now = life_get(l, k->q.uid, k->a.conv.id, NULL);
                 if (!now)
                         life_fail(l, "lost", "it is not there");
-                mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref, l->o.kv_type));
+                mirror_open(l, m, k->q.uid, now,
+                        ref_seq(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type));
         } else if (k->op->kind == OP_CLOSE) {
                 if (life_get(l, m->uid, m->id, NULL))
                         life_fail(l, "history", "it is still there");
@@ -487,7 +488,8 @@ static void resolve_new(struct life *l, struct call *k) {
         } else if (k->op->kind == OP_IMPORT) {
                 imported(l, k, now);
         } else {
-                mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref, l->o.kv_type));
+                mirror_open(l, m, k->q.uid, now,
+                        ref_seq(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type));
         }
 }
 
@@ -616,15 +618,27 @@ void life_begin_group(struct life *l) {
 }
 
 void life_check_sharing(struct life *l) {
-        /* What was aborted is in no history, but may have served others. */
-        for (size_t i = 0; i < l->n_calls; i++)
-                if (l->calls[i].sent && op_generates(l->calls[i].op->kind) &&
-                        l->calls[i].a.kind != ENGINE_DONE)
-                        return;
+        bool killed[N_UIDS] = {false};
+
+        /* What was cancelled is in no history, but may still serve its user; what was killed could
+         * until then. */
+        for (size_t i = 0; i < l->n_calls; i++) {
+                const struct call *k = &l->calls[i];
+
+                if (!op_generates(k->op->kind) || k->a.kind == ENGINE_DONE)
+                        continue;
+                if (k->a.final && k->a.err.code == ERR_CANCELLED)
+                        l->aborted[k->q.uid - 1000] = true;
+                killed[k->q.uid - 1000] = true;
+        }
         note_published(l);
-        for (size_t i = 0; i < l->n_calls; i++)
-                if (l->calls[i].sent && op_generates(l->calls[i].op->kind)) {
-                        l->at = l->calls[i].index;
-                        check_one(l, &l->calls[i]);
-                }
+        for (size_t i = 0; i < l->n_calls; i++) {
+                const struct call *k = &l->calls[i];
+
+                if (!op_generates(k->op->kind) || k->a.kind != ENGINE_DONE ||
+                        l->aborted[k->q.uid - 1000] || killed[k->q.uid - 1000])
+                        continue;
+                l->at = k->index;
+                check_one(l, k);
+        }
 }

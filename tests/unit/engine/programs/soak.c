@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ static struct {
         unsigned n_jobs, shrink_sec;
         const char *replay;
         bool verbose, self_test;
-        char dir[200], model[256];
+        char dir[200], models[N_MODELS][256];
 } args = {.first = 1, .n_programs = N_PROGRAMS, .n_jobs = 1, .shrink_sec = SHRINK_SEC};
 
 /* What a child tells. */
@@ -96,15 +97,20 @@ static void worker_start(struct worker *w, size_t index, const struct program *p
                 w->running = w->told = false;
                 return;
         }
+        signal(SIGTERM, SIG_DFL);
+        signal(SIGINT, SIG_DFL);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         {
-                struct setting s = {
-                        .model_path = args.model, .dir = w->dir, .verbose = args.verbose};
+                struct setting s = {.dir = w->dir, .verbose = args.verbose};
                 static struct program random;
 
                 close(fds[0]);
                 report_fd = fds[1];
                 planted = plant;
-                s.ref = ref_new(args.model);
+                for (size_t i = 0; i < N_MODELS; i++) {
+                        s.model_path[i] = args.models[i];
+                        s.ref[i] = ref_new(args.models[i]);
+                }
                 if (p)
                         run_here(p, &s);
                 for (uint64_t seed = first; !p && seed < args.first + args.n_programs;
@@ -112,7 +118,8 @@ static void worker_start(struct worker *w, size_t index, const struct program *p
                         program_random(&random, seed);
                         run_here(&random, &s);
                 }
-                ref_free(s.ref);
+                for (size_t i = 0; i < N_MODELS; i++)
+                        ref_free(s.ref[i]);
                 exit(0);
         }
 }
@@ -223,10 +230,11 @@ static void print_tally(const struct tally *t, uint64_t usec) {
         printf("%llu restarts, %llu kills (%llu requests under way), %llu refused, %llu bits "
                "flipped\n",
                 N(t->restarts), N(t->kills), N(t->resolved), N(t->refused), N(t->damaged));
-        printf("%llu evictions, %llu restores (%llu failed), %llu blocks merged, %llu written "
+        printf("%llu evictions, %llu restores (%llu failed, %llu while computing), %llu blocks "
+               "merged, %llu written "
                "behind, %llu bytes reclaimed, %llu imported\n",
-                N(t->evictions), N(t->restores), N(t->restore_failures), N(t->merged),
-                N(t->write_behind), N(t->reclaimed), N(t->imported));
+                N(t->evictions), N(t->restores), N(t->restore_failures), N(t->overlapped),
+                N(t->merged), N(t->write_behind), N(t->reclaimed), N(t->imported));
 #undef N
 }
 
@@ -238,7 +246,8 @@ static int check_reach(const struct tally *t) {
         } reached[] = {{"replies", t->replies}, {"own RAM", t->ram}, {"disk", t->disk},
                 {"shared", t->shared}, {"restarts", t->restarts}, {"kills", t->kills},
                 {"resolved", t->resolved}, {"evictions", t->evictions}, {"restores", t->restores},
-                {"restore failures", t->restore_failures}, {"merged", t->merged},
+                {"restore failures", t->restore_failures},
+                {"restores while computing", t->overlapped}, {"merged", t->merged},
                 {"written behind", t->write_behind}, {"reclaimed", t->reclaimed},
                 {"imported", t->imported}};
         int r = 0;
@@ -249,6 +258,22 @@ static int check_reach(const struct tally *t) {
                         r = 1;
                 }
         return r;
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig) {
+        (void)sig;
+        interrupted = 1;
+}
+
+static void end_others(struct worker *w) {
+        for (size_t i = 0; i < args.n_jobs; i++) {
+                struct outcome o = {0};
+
+                if (w[i].pid)
+                        worker_end(&w[i], true, &o);
+        }
 }
 
 static int run_all(void) {
@@ -268,6 +293,12 @@ static int run_all(void) {
                 for (size_t i = 0; i < args.n_jobs; i++)
                         p[i] = (struct pollfd){.fd = w[i].pid ? w[i].fd : -1, .events = POLLIN};
                 n_ready = poll(p, args.n_jobs, HANG_MSEC);
+                if (interrupted) {
+                        end_others(w);
+                        return 130;
+                }
+                if (n_ready < 0)
+                        continue;
                 for (size_t i = 0; i < args.n_jobs; i++) {
                         static struct program program;
 
@@ -286,6 +317,7 @@ static int run_all(void) {
                         if (!o[i].failed)
                                 continue;
                         r = 1;
+                        end_others(w);
                         program_random(&program, w[i].seed);
                         tell(&program, &o[i], PLANT_NONE);
                         return r;
@@ -439,7 +471,8 @@ static void make_dir(void) {
 
         if (!tmp || !*tmp)
                 tmp = statvfs("/dev/shm", &sv) == 0 &&
-                                      (uint64_t)sv.f_bavail * sv.f_frsize > (uint64_t)256 << 20 &&
+                                      (uint64_t)sv.f_bavail * sv.f_frsize > (uint64_t)args.n_jobs
+                                                                                    << 25 &&
                                       access("/dev/shm", W_OK) == 0
                               ? "/dev/shm"
                               : "/tmp";
@@ -448,10 +481,12 @@ static void make_dir(void) {
                 perror(args.dir);
                 exit(2);
         }
-        snprintf(args.model, sizeof(args.model), "%s/model.gguf", args.dir);
-        if (tiny_model_write(args.model) < 0) {
-                perror(args.model);
-                exit(2);
+        for (size_t i = 0; i < N_MODELS; i++) {
+                snprintf(args.models[i], sizeof(args.models[i]), "%s/model-%zu.gguf", args.dir, i);
+                if (tiny_model_write(args.models[i], (enum tiny_model)i) < 0) {
+                        perror(args.models[i]);
+                        exit(2);
+                }
         }
 }
 
@@ -462,8 +497,10 @@ int main(int argc, char **argv) {
                 fputs("unknown argument (try --help)\n", stderr);
                 return 2;
         }
+        signal(SIGTERM, on_signal);
+        signal(SIGINT, on_signal);
         make_dir();
-        life_pool_sizes = mmap(NULL, sizeof(life_pool_sizes[0]) * 3, PROT_READ | PROT_WRITE,
+        life_pool_sizes = mmap(NULL, sizeof(life_pool_sizes[0]) * N_MODELS, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (life_pool_sizes == MAP_FAILED)
                 return 2;

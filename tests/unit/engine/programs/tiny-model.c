@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Two layers, a few hundred tokens, ChatML: everything the engine needs of a model, and a token in
- * some ten microseconds. */
+/* A few narrow layers, a few hundred tokens, ChatML: everything the engine needs of a model, and a
+ * token in some ten microseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -53,11 +53,12 @@ static void vocabulary(struct gguf_build *b) {
                 "{% endfor %}<|im_start|>assistant\n");
 }
 
-int tiny_model_write(const char *path) {
-        const struct llama_spec spec = {.n_layer = 2,
+int tiny_model_write(const char *path, enum tiny_model which) {
+        const bool deep = which == MODEL_DEEP;
+        const struct llama_spec spec = {.n_layer = deep ? 9 : 2,
                 .n_embd = 32,
-                .n_head = 2,
-                .n_kv_head = 1,
+                .n_head = deep ? 8 : 2,
+                .n_kv_head = deep ? 8 : 1,
                 .head_dim = 32,
                 .n_ff = 64,
                 .n_vocab = N_VOCAB,
@@ -65,7 +66,7 @@ int tiny_model_write(const char *path) {
                 .type = QUANT_Q8_0,
                 .embd_type = QUANT_Q8_0,
                 .omit = "tokenizer.ggml.tokens",
-                .seed = 5};
+                .seed = 5 + which};
         struct gguf_build *b = llama_build(&spec);
         int r;
 
