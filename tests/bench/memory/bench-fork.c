@@ -103,7 +103,7 @@ static void put(const char *what, uint32_t n, const double *values, size_t n_val
         bench_put(name, values, n_values);
 }
 
-static double held(const struct rig *r) {
+static double held(struct rig *r) {
         return (double)ledger_used(&r->ledger) + (double)mallinfo2().uordblks;
 }
 
