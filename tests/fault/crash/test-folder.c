@@ -28,7 +28,7 @@ enum { SKIPPED = 77, N_CONVS = 12 };
 static const char LONG[] = "My name is Ada. I have a dog that is called Rex, two cats, and a green "
                            "house near the river. My sister Eva lives in Rome, and we plan to "
                            "travel to Oslo in June. Please remember all of that.";
-static struct answer A, expected;
+static struct answer A, expected, expectations[N_CONVS + 1];
 static const char *dir; /* of this case, made and removed by the parent */
 
 /* --- in the child --- */
@@ -64,8 +64,13 @@ static void mount_folder(const char *size) {
 }
 
 static struct engine_request say(uint64_t conv) {
-        struct engine_request q = erig_say_request(conv, LONG, 4);
+        static char texts[N_CONVS + 1][512];
+        struct engine_request q;
 
+        /* Each says something else, or they would share one memory. */
+        snprintf(
+                texts[conv], sizeof(texts[conv]), "%llu times: %s", (unsigned long long)conv, LONG);
+        q = erig_say_request(conv, texts[conv], 4);
         q.ignore_eos = true;
         return q;
 }
@@ -76,10 +81,13 @@ static void expect_answer(void) {
         struct erig r;
 
         erig_open(&r, &big);
-        q = say(erig_new(&r, NULL, NULL));
-        assert_int_equal(erig_do(&r, &q, &expected), ENGINE_DONE);
-        q = say(q.conv_id);
-        assert_int_equal(erig_do(&r, &q, &expected), ENGINE_DONE);
+        for (unsigned i = 1; i <= N_CONVS; i++) {
+                q = say(erig_new(&r, NULL, NULL));
+                assert_int_equal(q.conv_id, i);
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+                assert_int_equal(erig_do(&r, &q, &expectations[i]), ENGINE_DONE);
+        }
+        expected = expectations[1];
         erig_close(&r);
 }
 
@@ -134,7 +142,7 @@ static void child_full(void) {
                                 struct engine_request q = say(i);
 
                                 assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
-                                answer_same(&A, &expected);
+                                answer_same(&A, &expectations[i]);
                         }
                         n_turns[i] = 4;
                 }
