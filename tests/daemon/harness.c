@@ -287,12 +287,25 @@ static void remove_tree(const char *path) {
         rmdir(path);
 }
 
-void harness_deinit(struct harness *h) {
-        if (h->pid > 0) {
+void harness_end(struct harness *h) {
+        int status = 0;
+
+        if (h->pid <= 0)
+                return;
+        if (waitpid(h->pid, &status, WNOHANG) == h->pid) {
+                print_log(h);
+                fprintf(stderr, "the daemon ended by itself, with %s %d\n",
+                        WIFSIGNALED(status) ? "signal" : "status",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        } else {
                 kill(h->pid, SIGKILL);
                 waitpid(h->pid, NULL, 0);
-                h->pid = 0;
         }
+        h->pid = 0;
+}
+
+void harness_deinit(struct harness *h) {
+        harness_end(h);
         if (h->pid_fd >= 0)
                 close(h->pid_fd);
         if (h->notify_fd >= 0)

@@ -60,7 +60,9 @@ int harness_wait(struct harness *h);
 void harness_wait_notify(struct harness *h, const char *part);
 /* All that the daemon has logged (owned, to be freed). */
 char *harness_read_log(struct harness *h);
-/* Kills what runs and removes the folder. */
+/* Kills what runs. A daemon that had ended before, by itself, is told about, with its log. */
+void harness_end(struct harness *h);
+/* The same, and removes the folder. */
 void harness_deinit(struct harness *h);
 
 /* ---- a client ---- */
