@@ -38,10 +38,20 @@ static inline uint64_t xxh_round(uint64_t acc, uint64_t lane) {
         return rotl(acc + lane * PRIME_2, 31) * PRIME_1;
 }
 
+/* The four accumulators stay in registers: through memory each round would wait for a store. */
 static const uint8_t *xxh_stripes(uint64_t v[4], const uint8_t *p, size_t n_stripes) {
-        for (; n_stripes; n_stripes--, p += STRIPE)
-                for (int i = 0; i < 4; i++)
-                        v[i] = xxh_round(v[i], load_u64(p + 8 * i));
+        uint64_t a = v[0], b = v[1], c = v[2], d = v[3];
+
+        for (; n_stripes; n_stripes--, p += STRIPE) {
+                a = xxh_round(a, load_u64(p));
+                b = xxh_round(b, load_u64(p + 8));
+                c = xxh_round(c, load_u64(p + 16));
+                d = xxh_round(d, load_u64(p + 24));
+        }
+        v[0] = a;
+        v[1] = b;
+        v[2] = c;
+        v[3] = d;
         return p;
 }
 

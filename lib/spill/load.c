@@ -224,21 +224,19 @@ int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *
         return first.r;
 }
 
-/* Drop from the page cache what is left of items order[from..to), all of one file: everything of
- * it if nobody else reads there. */
+/* Drop from the page cache what is left of items order[from..to), all of one file. If nobody else
+ * reads there, what lies between them goes too: read-ahead brought it, and nobody wants it. */
 static void load_drop(struct spill_load *l, size_t from, size_t to, bool alone) {
         int fd = l->state[l->order[from]].fd;
         uint64_t start, end;
 
-        if (alone) {
-                (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-                return;
-        }
         while (from < to) {
-                start = l->items[l->order[from]].ref.offset;
-                end = start;
-                while (from < to && l->items[l->order[from]].ref.offset == end)
-                        end += l->items[l->order[from++]].ref.stored_size;
+                start = end = l->items[l->order[from]].ref.offset;
+                while (from < to && (alone || l->items[l->order[from]].ref.offset == end)) {
+                        const struct spill_ref *ref = &l->items[l->order[from++]].ref;
+
+                        end = ref->offset + ref->stored_size;
+                }
                 (void)posix_fadvise(fd, (off_t)start, (off_t)(end - start), POSIX_FADV_DONTNEED);
         }
 }

@@ -16,7 +16,7 @@ enum {
          * call costs nothing, small enough that what was read is still in the processor's cache
          * when it is checked and decoded. */
         SPILL_GAP_MAX = 16 << 10,
-        SPILL_WINDOW_SIZE = 1 << 20,
+        SPILL_WINDOW_SIZE = 1 << 18,
 };
 
 static inline size_t spill_first_page(const struct spill_ref *ref) {
