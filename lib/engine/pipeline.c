@@ -3,8 +3,8 @@
  * The reading of a restore: blocks are split into runs over the I/O workers, each of which reads
  * its run in large joined reads straight into pool blocks, checks and decodes.
  *
- * A request that is alone gets its sections in order, the first layers of all blocks first, and
- * computes its next tokens while the later ones arrive:
+ * A request that is alone and has more to compute gets its sections in order, the first layers of
+ * all blocks first, and computes its next tokens while the later ones arrive:
  *
  * 1. The blocks are attached to the sequence on trial, for the length of one model_forward(): no
  * other code of the engine thread runs meanwhile, so nobody else can see, fork, enter or write them
@@ -171,6 +171,16 @@ static void run_done(struct engine *en, struct job *j) {
 
 /* --- engine thread --- */
 
+/* Tokens that the sequence has when all is restored. */
+static uint32_t restored_end(const struct engine *en, const struct ereq *rq) {
+        const struct restore *rs = rq->g.restore;
+        uint32_t end = seq_n_tokens(rq->conv->seq);
+
+        for (size_t i = 0; i < rs->n; i++)
+                end = MAX(end, rs->items[i].index * en->info.block_tokens + rs->items[i].n_tokens);
+        return end;
+}
+
 void restore_start(struct engine *en, struct ereq *rq) {
         struct restore *rs = rq->g.restore;
         size_t n = rs->n, n_runs = MIN(n, n * en->info.block_size / RUN_SIZE);
@@ -180,7 +190,7 @@ void restore_start(struct engine *en, struct ereq *rq) {
                         .meta = record_meta(&rs->items[i].record),
                         .dst = seq_block_data(rs->items[i].block)};
         rs->by_sections = en->n_sections > 1 && en->n_active == 1 && list_empty(&en->queue) &&
-                          rq->g.n_generated == 0;
+                          rq->g.n_generated == 0 && restored_end(en, rq) < rq->conv->n_all;
         n_runs = MIN(n_runs, en->n_workers);
         rs->n_runs = rs->n_jobs = MAX(n_runs, (size_t)1);
         rs->t_start = clock_monotonic_usec();
@@ -202,7 +212,7 @@ void restore_start(struct engine *en, struct ereq *rq) {
 static uint32_t trial_size(struct engine *en, struct ereq *rq) {
         struct restore *rs = rq->g.restore;
         const struct conv *c = rq->conv;
-        uint32_t end = 0;
+        uint32_t end;
         bool ready;
 
         if (rq->phase != PHASE_READING || !rs || !rs->by_sections || rs->tried || rs->n_jobs == 0)
@@ -210,9 +220,7 @@ static uint32_t trial_size(struct engine *en, struct ereq *rq) {
         pthread_mutex_lock(&rs->lock);
         ready = rs->arrived[0] == rs->n_runs && !rs->failed && !rs->stop;
         pthread_mutex_unlock(&rs->lock);
-        for (size_t i = 0; i < rs->n; i++)
-                end = MAX(end, rs->items[i].index * en->info.block_tokens + rs->items[i].n_tokens);
-        end = MAX(end, seq_n_tokens(c->seq));
+        end = restored_end(en, rq);
         if (!ready || end >= c->n_all)
                 return 0;
         return (uint32_t)MIN((size_t)(c->n_all - end), (size_t)en->o.batch_tokens);
