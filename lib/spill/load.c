@@ -6,7 +6,9 @@
  * collected into a window: pieces (one section of one item) that follow one another in one file
  * with at most a small gap, up to a size that the processor's cache holds. A window is read with
  * one call: raw sections straight to where they belong, encoded ones behind each other into
- * scratch, gaps into a bin. Then each piece is checked and decoded for itself.
+ * scratch, gaps into a bin. Then each piece is checked and decoded for itself. Where all sections
+ * are wanted at once, a record that is not larger than a window is one piece together with its
+ * header; else the header is read when its record's turn comes, so that the disk only goes forward.
  *
  * 1. Nothing of a record counts before its header was found right: checksum, fingerprint, identity,
  *    division into sections, and that the sizes make up exactly the ref's. So the place and the
@@ -147,7 +149,7 @@ static void load_pin(struct spill_load *l, struct spill_load_failure *first) {
 
 /* Announce the headers, and of the first sections as much as is good. How long those are stands in
  * the headers: taken to be encoded as well as the whole. */
-static void announce_headers(struct spill_load *l) {
+static void announce(struct spill_load *l) {
         size_t header = spill_header_size(l->s->n_sections);
         uint64_t ahead = 0;
 
@@ -169,55 +171,48 @@ static void announce_headers(struct spill_load *l) {
         }
 }
 
-static int load_header(struct spill_load *l, size_t i, struct err *e) {
+int spill_load_parse(struct spill_load *l, size_t i, const uint8_t *data, struct err *e) {
         const struct spill_item *it = &l->items[i];
         struct spill_load_item *st = &l->state[i];
         struct spill *s = l->s;
-        uint8_t header[SPILL_HEADER_MAX];
-        struct iovec iov = {header, spill_header_size(s->n_sections)};
         struct spill_record rec;
         int r;
 
-        r = spill_io_read(st->fd, &iov, 1, it->ref.offset, e);
-        if (r < 0)
-                return r;
         r = spill_record_parse(
-                header, spill_header_size(s->n_sections), st->sections, s->n_sections, &rec, e);
+                data, spill_header_size(s->n_sections), st->sections, s->n_sections, &rec, e);
         if (r == 0 && rec.n_sections != s->n_sections)
                 r = err_set(e, ERR_CORRUPT, "a record of %zu sections, not %zu", rec.n_sections,
                         s->n_sections);
         if (r == 0)
                 r = spill_record_match(
                         &rec, &s->options.fingerprint, &it->meta, &it->ref, s->section_ends, e);
+        st->is_known = r == 0;
         return r;
+}
+
+int spill_load_header(struct spill_load *l, size_t i, struct err *e) {
+        uint8_t header[SPILL_HEADER_MAX];
+        struct iovec iov = {header, spill_header_size(l->s->n_sections)};
+        int r;
+
+        r = spill_io_read(l->state[i].fd, &iov, 1, l->items[i].ref.offset, e);
+        pthread_mutex_lock(&l->s->lock);
+        l->s->stats.n_preads++;
+        pthread_mutex_unlock(&l->s->lock);
+        return r < 0 ? r : spill_load_parse(l, i, header, e);
 }
 
 int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *items, size_t n,
         struct err *e) {
         struct spill_load *l = NULL;
         struct spill_load_failure first = {0};
-        uint64_t n_preads = 0;
-        struct err why;
         int r;
 
         r = load_alloc(&l, s, items, n, e);
         if (r < 0)
                 return r;
         load_pin(l, &first);
-        announce_headers(l);
-        for (size_t k = 0; k < n; k++) {
-                size_t i = l->order[k];
-
-                if (items[i].r < 0)
-                        continue;
-                n_preads++;
-                r = load_header(l, i, &why);
-                if (r < 0)
-                        spill_load_fail_item(l, i, r, &why, &first);
-        }
-        pthread_mutex_lock(&s->lock);
-        s->stats.n_preads += n_preads;
-        pthread_mutex_unlock(&s->lock);
+        announce(l);
         if (first.r < 0 && e)
                 *e = first.err;
         *ret = l;

@@ -11,6 +11,7 @@ enum { SPILL_AHEAD_SIZE = 8 << 20 };
 struct spill_load_item {
         struct spill_file *file; /* pinned; NULL: the item failed before */
         int fd;
+        bool is_known;                  /* the header was found right; sections are filled */
         uint32_t n_left;                /* sections that were not read */
         struct spill_section *sections; /* [s->n_sections] */
 };
@@ -32,5 +33,9 @@ struct spill_load_failure {
 /* Item @i has failed with @r, which @e says. Takes the lock. */
 void spill_load_fail_item(
         struct spill_load *l, size_t i, int r, struct err *e, struct spill_load_failure *first);
+/* Take over the header at @data, if it is right. 0, -ERR_CORRUPT. */
+int spill_load_parse(struct spill_load *l, size_t i, const uint8_t *data, struct err *e);
+/* Read the header of item @i by itself. 0, -ERR_CORRUPT, -ERR_SYS. Takes the lock. */
+int spill_load_header(struct spill_load *l, size_t i, struct err *e);
 /* Tell the kernel that these bytes will be wanted. */
 void spill_load_announce(int fd, uint64_t offset, uint64_t size);

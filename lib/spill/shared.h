@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "spill/files.h"
+#include "spill/record.h"
 
 struct err;
 
@@ -17,6 +18,8 @@ enum {
          * when it is checked and decoded. */
         SPILL_GAP_MAX = 16 << 10,
         SPILL_WINDOW_SIZE = 1 << 18,
+        /* Read-ahead that keeps a disk busy. */
+        SPILL_READ_AHEAD_MIN = 1 << 20,
 };
 
 static inline size_t spill_first_page(const struct spill_ref *ref) {
@@ -37,6 +40,12 @@ static inline const struct spill_array *spill_section_arrays(
         const struct spill *s, size_t i, size_t *ret_n) {
         *ret_n = s->first_array ? s->first_array[i + 1] - s->first_array[i] : 0;
         return *ret_n > 0 ? &s->arrays[s->first_array[i]] : NULL;
+}
+
+/* Whether all sections of the record lie raw behind the header: anything encoded makes it smaller
+ * (spill_record_parse() sees to it). */
+static inline bool spill_ref_is_raw(const struct spill *s, const struct spill_ref *ref) {
+        return ref->stored_size == spill_record_stored_size(s->n_sections, ref->raw_size);
 }
 
 /* What one thread works with. The parts lie in one allocation, each 64-aligned. */

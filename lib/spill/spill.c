@@ -135,7 +135,7 @@ static bool reads_short_ahead(int dir_fd) {
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
                 return true;
-        return strtoul(text, NULL, 10) < SPILL_WINDOW_SIZE / 1024;
+        return strtoul(text, NULL, 10) < SPILL_READ_AHEAD_MIN / 1024;
 }
 
 int spill_open(struct spill **ret, const char *dir, const struct spill_options *o, struct err *e) {

@@ -207,8 +207,8 @@ int spill_read(struct spill *s, const struct spill_ref *ref, const struct spill_
 /* Many records, as a pipeline: a load is a run of records, of one file or several, that one thread
  * brings in together; several threads may work on a load each.
  *
- *      spill_load_new(&l, s, items, n)      headers are read and checked, read-ahead begins
- *      spill_load_read(l, 0, 2)             sections 0 and 1 of all items are in their dst now
+ *      spill_load_new(&l, s, items, n)      records are found, read-ahead begins
+ *      spill_load_read(l, 0, 2)             sections 0 and 1 of all items are in their dst
  *      spill_load_read(l, 2, n_sections-2)  and the rest
  *      spill_load_free(l)
  *

@@ -2,19 +2,22 @@
 /* Reading sections of a load: windows and read-ahead, as the top of load.c describes them. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "spill/load.h"
 
 enum {
         MAX_PIECES = 128,
-        /* A piece, and the gap in front of it. */
-        MAX_IOV = 2 * MAX_PIECES,
+        /* A piece in up to two parts, and the gap in front of it. */
+        MAX_IOV = 3 * MAX_PIECES,
 };
 
+/* One section of an item, or the record from its header on. */
+#define WHOLE UINT32_MAX
 struct piece {
         uint32_t item, section;
-        uint8_t *data; /* where the payload is read to */
+        uint8_t *data; /* where the payload is read to; of WHOLE the header, and what is encoded */
 };
 
 /* What one call does. */
@@ -50,35 +53,94 @@ static void window_clear(struct pass *p) {
         p->n_pieces = p->n_items = p->n_iov = p->used = 0;
 }
 
-/* Check and decode what was read. */
-static void piece_finish(struct pass *p, const struct piece *pc) {
+/* Where a piece lies in its file. */
+static uint64_t piece_at(const struct spill_load *l, const struct piece *pc) {
+        uint64_t at = l->items[pc->item].ref.offset;
+
+        return pc->section == WHOLE ? at : at + l->state[pc->item].sections[pc->section].offset;
+}
+
+static uint64_t piece_size(const struct spill_load *l, const struct piece *pc) {
+        const struct spill_ref *ref = &l->items[pc->item].ref;
+
+        if (pc->section != WHOLE)
+                return l->state[pc->item].sections[pc->section].stored_size;
+        return spill_ref_is_raw(l->s, ref) ? spill_header_size(l->s->n_sections) + ref->raw_size
+                                           : ref->stored_size;
+}
+
+/* How much of it goes to scratch; the rest goes to dst. */
+static size_t piece_scratch(const struct spill_load *l, uint32_t i, uint32_t k) {
+        const struct spill_ref *ref = &l->items[i].ref;
+        const struct spill_section *sec = &l->state[i].sections[k];
+
+        if (k != WHOLE)
+                return sec->codec == SPILL_CODEC_RAW ? 0 : sec->stored_size;
+        return spill_ref_is_raw(l->s, ref) ? spill_header_size(l->s->n_sections) : ref->stored_size;
+}
+
+/* Check section @k, whose payload is at @data, and bring it into dst. */
+static void section_finish(struct pass *p, uint32_t i, uint32_t k, const uint8_t *data) {
         struct spill_load *l = p->l;
-        struct spill_load_item *st = &l->state[pc->item];
-        struct spill_item *it = &l->items[pc->item];
-        struct spill_section *sec = &st->sections[pc->section];
+        struct spill_load_item *st = &l->state[i];
+        struct spill_item *it = &l->items[i];
+        struct spill_section *sec = &st->sections[k];
+        uint8_t *dst = (uint8_t *)it->dst + spill_section_start(l->s, k, it->ref.raw_size);
         const struct spill_array *arrays;
         size_t n_arrays;
         struct err e;
         int r;
 
-        if (it->r < 0)
-                return;
-        r = spill_section_verify(sec, pc->data, &e);
+        r = spill_section_verify(sec, data, &e);
         if (r == 0 && sec->codec != SPILL_CODEC_RAW) {
-                arrays = spill_section_arrays(l->s, pc->section, &n_arrays);
-                r = spill_section_decode(sec, pc->data,
-                        (uint8_t *)it->dst +
-                                spill_section_start(l->s, pc->section, it->ref.raw_size),
-                        arrays, n_arrays, p->scratch->codec, &e);
+                arrays = spill_section_arrays(l->s, k, &n_arrays);
+                r = spill_section_decode(sec, data, dst, arrays, n_arrays, p->scratch->codec, &e);
         }
         if (r < 0) {
-                err_wrap(&e, r, "section %" PRIu32, pc->section);
-                spill_load_fail_item(l, pc->item, r, &e, &p->first_failure);
+                err_wrap(&e, r, "section %" PRIu32, k);
+                spill_load_fail_item(l, i, r, &e, &p->first_failure);
                 return;
         }
+        if (sec->codec == SPILL_CODEC_RAW && data != dst)
+                memcpy(dst, data, sec->raw_size);
         sec->is_read = true;
         if (--st->n_left == 0)
-                item_done(l, pc->item);
+                item_done(l, i);
+}
+
+/* Check and decode what was read. */
+static void piece_finish(struct pass *p, const struct piece *pc) {
+        struct spill_load *l = p->l;
+        struct spill_item *it = &l->items[pc->item];
+        bool is_raw = spill_ref_is_raw(l->s, &it->ref);
+        struct err e;
+        int r;
+
+        if (it->r < 0)
+                return;
+        if (pc->section != WHOLE) {
+                section_finish(p, pc->item, pc->section, pc->data);
+                return;
+        }
+        r = spill_load_parse(l, pc->item, pc->data, &e);
+        if (r < 0)
+                spill_load_fail_item(l, pc->item, r, &e, &p->first_failure);
+        for (uint32_t k = 0; k < l->s->n_sections && it->r == 0; k++)
+                section_finish(p, pc->item, k,
+                        is_raw ? (uint8_t *)it->dst + spill_section_start(l->s, k, it->ref.raw_size)
+                               : pc->data + l->state[pc->item].sections[k].offset);
+}
+
+/* The buffers that a piece is read to. */
+static void piece_add_iov(struct pass *p, const struct piece *pc) {
+        struct spill_load *l = p->l;
+        uint64_t size = piece_size(l, pc), first = size;
+
+        if (pc->section == WHOLE && spill_ref_is_raw(l->s, &l->items[pc->item].ref))
+                first = spill_header_size(l->s->n_sections);
+        p->iov[p->n_iov++] = (struct iovec){pc->data, first};
+        if (first < size)
+                p->iov[p->n_iov++] = (struct iovec){l->items[pc->item].dst, size - first};
 }
 
 static int window_read(struct pass *p, struct err *e) {
@@ -97,27 +159,52 @@ static int window_read(struct pass *p, struct err *e) {
         return r;
 }
 
-/* Read each piece of a window again, alone. */
+/* Read one piece again, alone, not even with the padding behind it. */
+static void piece_again(struct pass *p, const struct piece *pc) {
+        struct err e;
+        int r;
+
+        p->start = piece_at(p->l, pc);
+        p->end = p->start + piece_size(p->l, pc);
+        p->n_iov = 0;
+        p->n_items = 1;
+        piece_add_iov(p, pc);
+        r = window_read(p, &e);
+        if (r < 0)
+                spill_load_fail_item(p->l, pc->item, r, &e, &p->first_failure);
+        else
+                piece_finish(p, pc);
+}
+
+/* The same for a record whose header was to come with it. */
+static void whole_again(struct pass *p, const struct piece *whole) {
+        struct spill_load *l = p->l;
+        struct spill_item *it = &l->items[whole->item];
+        struct err e;
+        int r;
+
+        r = spill_load_header(l, whole->item, &e);
+        if (r < 0)
+                spill_load_fail_item(l, whole->item, r, &e, &p->first_failure);
+        for (uint32_t k = 0; k < l->s->n_sections && it->r == 0; k++)
+                piece_again(p,
+                        &(struct piece){whole->item, k,
+                                piece_scratch(l, whole->item, k) > 0
+                                        ? whole->data + l->state[whole->item].sections[k].offset
+                                        : (uint8_t *)it->dst +
+                                                  spill_section_start(l->s, k, it->ref.raw_size)});
+}
+
 static void window_split(struct pass *p) {
         for (size_t k = 0; k < p->n_pieces; k++) {
                 const struct piece *pc = &p->pieces[k];
-                struct spill_item *it = &p->l->items[pc->item];
-                struct spill_load_item *st = &p->l->state[pc->item];
-                struct spill_section *sec = &st->sections[pc->section];
-                struct err e;
-                int r;
 
-                if (it->r < 0)
+                if (p->l->items[pc->item].r < 0)
                         continue;
-                p->start = it->ref.offset + sec->offset;
-                p->end = p->start + sec->stored_size;
-                p->iov[0] = (struct iovec){pc->data, sec->stored_size};
-                p->n_iov = p->n_items = 1;
-                r = window_read(p, &e);
-                if (r < 0)
-                        spill_load_fail_item(p->l, pc->item, r, &e, &p->first_failure);
+                if (pc->section == WHOLE)
+                        whole_again(p, pc);
                 else
-                        piece_finish(p, pc);
+                        piece_again(p, pc);
         }
 }
 
@@ -129,13 +216,13 @@ static void window_flush(struct pass *p) {
                 return;
         p->done_size += p->end - p->start;
         r = window_read(p, &e);
-        if (r == 0)
-                for (size_t k = 0; k < p->n_pieces; k++)
-                        piece_finish(p, &p->pieces[k]);
-        else if (p->n_pieces > 1)
+        if (r < 0 && p->n_pieces == 1 && p->pieces[0].section != WHOLE)
+                spill_load_fail_item(p->l, p->pieces[0].item, r, &e, &p->first_failure);
+        else if (r < 0)
                 window_split(p);
         else
-                spill_load_fail_item(p->l, p->pieces[0].item, r, &e, &p->first_failure);
+                for (size_t k = 0; k < p->n_pieces; k++)
+                        piece_finish(p, &p->pieces[k]);
         window_clear(p);
 }
 
@@ -146,32 +233,46 @@ static bool window_takes(const struct pass *p, int fd, uint64_t at, uint64_t siz
                scratch <= p->l->s->payload_size - p->used;
 }
 
+/* Section @k of item @i, or all of it. */
 static void window_add(struct pass *p, uint32_t i, uint32_t k) {
         struct spill_item *it = &p->l->items[i];
-        struct spill_load_item *st = &p->l->state[i];
-        const struct spill_section *sec = &st->sections[k];
-        uint64_t at = it->ref.offset + sec->offset;
-        size_t scratch = sec->codec == SPILL_CODEC_RAW ? 0 : sec->stored_size;
-        struct piece *pc;
+        int fd = p->l->state[i].fd;
+        size_t scratch = piece_scratch(p->l, i, k);
+        struct piece pc = {.item = i, .section = k};
+        uint64_t at = piece_at(p->l, &pc), size = piece_size(p->l, &pc);
 
-        if (p->n_pieces > 0 && !window_takes(p, st->fd, at, sec->stored_size, scratch))
+        if (p->n_pieces > 0 && !window_takes(p, fd, at, size, scratch))
                 window_flush(p);
         if (p->n_pieces == 0) {
-                p->fd = st->fd;
+                p->fd = fd;
                 p->start = p->end = at;
         }
         if (at > p->end)
                 p->iov[p->n_iov++] = (struct iovec){p->scratch->gap, at - p->end};
         if (p->n_pieces == 0 || p->pieces[p->n_pieces - 1].item != i)
                 p->n_items++;
-        pc = &p->pieces[p->n_pieces++];
-        *pc = (struct piece){i, k,
-                scratch > 0
-                        ? p->scratch->payload + p->used
-                        : (uint8_t *)it->dst + spill_section_start(p->l->s, k, it->ref.raw_size)};
+        pc.data = scratch > 0
+                          ? p->scratch->payload + p->used
+                          : (uint8_t *)it->dst + spill_section_start(p->l->s, k, it->ref.raw_size);
+        piece_add_iov(p, &pc);
+        p->pieces[p->n_pieces++] = pc;
         p->used += scratch;
-        p->iov[p->n_iov++] = (struct iovec){pc->data, sec->stored_size};
-        p->end = at + sec->stored_size;
+        p->end = at + size;
+}
+
+/* The header alone, right in front of the sections. What is waiting is read first, so that the file
+ * is read forwards. False: the item has failed. */
+static bool need_header(struct pass *p, uint32_t i) {
+        struct err e;
+        int r;
+
+        if (p->l->items[i].r < 0 || p->l->state[i].is_known)
+                return p->l->items[i].r == 0;
+        window_flush(p);
+        r = spill_load_header(p->l, i, &e);
+        if (r < 0)
+                spill_load_fail_item(p->l, i, r, &e, &p->first_failure);
+        return r == 0;
 }
 
 /* --- read-ahead --- */
@@ -187,7 +288,11 @@ static void look_ahead(struct pass *p) {
                 size_t i = l->order[p->ahead_at];
                 const struct spill_load_item *st = &l->state[i];
 
-                if (from < to && l->items[i].r == 0 && !st->sections[from].is_read) {
+                if (from < to && l->items[i].r == 0 && !st->is_known) {
+                        spill_load_announce(
+                                st->fd, l->items[i].ref.offset, l->items[i].ref.stored_size);
+                        p->ahead_size += l->items[i].ref.stored_size;
+                } else if (from < to && l->items[i].r == 0 && !st->sections[from].is_read) {
                         const struct spill_section *last = &st->sections[to - 1];
                         uint64_t at = st->sections[from].offset;
                         uint64_t size = last->offset + last->stored_size - at;
@@ -224,10 +329,20 @@ int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e)
                         l->items[i].r = l->items[i].r < 0 ? l->items[i].r : r;
                 return r;
         }
+        if (n < l->s->n_sections)
+                for (size_t at = 0; at < l->n; at++)
+                        (void)need_header(&p, l->order[at]);
         for (size_t at = 0; at < l->n; at++) {
                 uint32_t i = l->order[at];
 
                 look_ahead(&p);
+                if (!l->state[i].is_known && l->items[i].r == 0 &&
+                        l->items[i].ref.stored_size <= SPILL_WINDOW_SIZE) {
+                        window_add(&p, i, WHOLE);
+                        continue;
+                }
+                if (!need_header(&p, i))
+                        continue;
                 /* An item may fail in the middle: its sections are in two windows. */
                 for (size_t k = first; k < first + n && l->items[i].r == 0; k++)
                         if (!l->state[i].sections[k].is_read)

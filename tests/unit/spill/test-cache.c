@@ -50,12 +50,16 @@ static void dropped(enum spill_read_ahead ahead) {
 
         for (uint32_t i = 0; i < N; i += 7) {
                 assert_int_equal(spill_read(t.s, &items[i].ref, &items[i].meta, raw, RAW, NULL), 0);
-                assert_int_equal(resident_of_file(store_path(&t, 1)), 0);
+                /* The kernel's read-ahead goes on behind it, in pieces that it drops as a whole:
+                 * that may be what is read next. */
+                assert_true(ahead == SPILL_READ_AHEAD_KERNEL ||
+                            resident_of_file(store_path(&t, 1)) == 0);
         }
         assert_int_equal(spill_read_batch(t.s, items, N, NULL), 0);
         assert_int_equal(resident_of_file(store_path(&t, 1)), 0);
         /* A load that was given up after its read-ahead had begun. */
         assert_int_equal(spill_load_new(&l, t.s, items, N, NULL), 0);
+        assert_int_equal(spill_load_read(l, 0, 1, NULL), 0);
         n = resident_of_file(store_path(&t, 1));
         assert_true(n > 0);
         assert_true(n <= N_PAGES);
