@@ -8,10 +8,11 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "spill/codec.h"
+#include "spill/codec/checksum.h"
 
 enum {
         RECORD_MAGIC = 0x72564b63, /* "cKVr" */
-        RECORD_VERSION = 2,
+        RECORD_VERSION = 3,
         FIXED_SIZE = 64,
         HASH_SIZE = 8,
 };
@@ -204,7 +205,7 @@ int spill_record_match(const struct spill_record *rec, const struct fingerprint 
 }
 
 int spill_section_verify(const struct spill_section *sec, const void *payload, struct err *e) {
-        if (hash64(payload, sec->stored_size, 0) != sec->hash)
+        if (spill_checksum(payload, sec->stored_size) != sec->hash)
                 return err_set(e, ERR_CORRUPT, "the payload checksum does not match");
         return 0;
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The record format, version 2. A record lies at a multiple of 4 KiB and takes whole 4 KiB pages:
+ * The record format, version 3. A record lies at a multiple of 4 KiB and takes whole 4 KiB pages:
  * a header, the payloads of its sections one behind another, zeros. All integers are little-endian.
  *
  *      0  u32 magic "cKVr"             32  u32 tokens valid
- *      4  u16 version (2)              36  u32 zero
+ *      4  u16 version (3)              36  u32 zero
  *      6  u16 sections, n              40  u64 token hash
  *      8  u64 fingerprint: weights     48  u64 raw size, of all sections
  *     16  u64 fingerprint: rules       56  u64 payload size, of all sections
  *     24  u32 class                    64  n × { u32 raw size, u32 payload size, u32 codec,
- *     28  u32 position                           u32 zero, u64 XXH64 of the payload, seed 0 }
+ *     28  u32 position                           u32 zero, u64 XXH3-64 of the payload }
  *                                          zeros to a multiple of 64, less 8
  *                                      -8  u64 XXH64 of the header so far, seed 0
  *
@@ -25,8 +25,9 @@
  *    Only the padding is not; it means nothing.
  * 6. A section can be checked and decoded with the header and its own payload alone.
  *
- * Version 1 (one section, codec and checksum in the header itself) is not read any more: "record
- * version 1 is not known" is one of the ways in which a cache loses something.
+ * Versions 1 (one section, codec and checksum in the header itself) and 2 (XXH64 of the payloads)
+ * are not read any more: "record version 2 is not known" is one of the ways in which a cache loses
+ * something.
  */
 #include <stddef.h>
 #include <stdint.h>

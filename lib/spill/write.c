@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/hash.h"
 #include "base/util.h"
 #include "spill/codec.h"
+#include "spill/codec/checksum.h"
 #include "spill/record.h"
 #include "spill/shared.h"
 
@@ -118,7 +118,7 @@ static void encode(struct spill *s, struct writing *w, struct spill_scratch *scr
                 for (size_t k = 0; k < n; k++)
                         use_raw(s, w, k);
         for (size_t k = 0; k < n; k++)
-                w->sections[k].hash = hash64(w->payloads[k], w->sections[k].stored_size, 0);
+                w->sections[k].hash = spill_checksum(w->payloads[k], w->sections[k].stored_size);
         w->rec.payload_size = payload_size(w);
         w->ref.stored_size = spill_record_stored_size(n, w->rec.payload_size);
 }

@@ -4,6 +4,7 @@
 
 #include "base/util.h"
 #include "spill/codec.h"
+#include "spill/codec/checksum.h"
 #include "spill/codec/kernels.h"
 
 enum { ISA_GENERIC, ISA_AVX2, ISA_AVX512, N_ISA };
@@ -51,4 +52,19 @@ void kv_kernels_get(struct kv_kernels *ret) {
                 kv_kernels_avx512(ret);
 #endif
         (void)isa;
+}
+
+uint64_t spill_checksum(const void *data, size_t n) {
+        int isa = kv_kernels_isa();
+
+#if SPILL_HAVE_AVX512
+        if (isa >= ISA_AVX512)
+                return spill_checksum_avx512(data, n);
+#endif
+#if SPILL_HAVE_AVX2
+        if (isa >= ISA_AVX2)
+                return spill_checksum_avx2(data, n);
+#endif
+        (void)isa;
+        return spill_checksum_generic(data, n);
 }

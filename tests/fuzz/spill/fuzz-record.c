@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "spill/codec.h"
+#include "spill/codec/checksum.h"
 #include "spill/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -57,7 +58,7 @@ static void mend(uint8_t *rec, size_t size, size_t n) {
                 put(sec + 4, stored, 4);
                 put(sec + 8, sec[8], 4);
                 put(sec + 12, 0, 4);
-                put(sec + 16, hash64(rec + at, stored, 0), 8);
+                put(sec + 16, spill_checksum(rec + at, stored), 8);
                 raw_size += raw;
                 at += stored;
         }

@@ -165,7 +165,10 @@ static void test_old_version(void **state) {
         assert_non_null(strstr(e.msg, "record version 1 is not known"));
         rehash(h, SIZE);
         assert_int_equal(parse(h, SIZE, &r, &e), -ERR_CORRUPT);
-        h[4] = 3;
+        h[4] = 2;
+        rehash(h, SIZE);
+        assert_int_equal(parse(h, SIZE, &r, &e), -ERR_CORRUPT);
+        h[4] = 4;
         rehash(h, SIZE);
         assert_int_equal(parse(h, SIZE, &r, &e), -ERR_CORRUPT);
 }
