@@ -174,6 +174,9 @@ static int attach_links(
 
                 if (r->index != i || covered != i * bt || r->n_tokens == 0 || r->n_tokens > bt)
                         break;
+                /* Rewound inside of it, and gone on differently: not its memory from there on. */
+                if (r->n_valid < MIN(r->n_tokens, c->n_tokens - covered))
+                        break;
                 rec = rec_get(en, r, e);
                 if (!rec)
                         return -ERR_NOMEM;

@@ -21,12 +21,14 @@
  *    there, and verified) or fails as not found; never as damaged.
  * 5. Memory is bounded by what spill_load_size() and spill_scratch_size() say.
  *
- * Read-ahead: where the kernel's own reaches far (the disk's read_ahead_kb is a window or more) it
- * is left to the kernel, which sees reads that go forward, allocates large pages and is cheapest.
- * Elsewhere (128 KiB is usual) the disk would wait for us between two windows. There the kernel's
- * is switched off (POSIX_FADV_RANDOM), and the ranges of the pieces that come next, up to
- * SPILL_AHEAD_SIZE in front of the window, are announced with POSIX_FADV_WILLNEED: first those of
- * this call, then the same number of sections behind them, which the next call will want.
+ * Read-ahead. Where whole records are read and the kernel's own reaches far (the disk's
+ * read_ahead_kb is 1 MiB or more) it is left to the kernel, which sees reads that go forward,
+ * allocates large pages and is cheapest. Elsewhere the disk would wait for us between two windows:
+ * 128 KiB are usual, and sections that are wanted one after the other are read in strides. There
+ * the ranges of the pieces that come next, up to SPILL_AHEAD_SIZE in front of the window, are
+ * announced with POSIX_FADV_WILLNEED: first those of this call, then the same number of sections
+ * behind them, which the next call will want. On a disk whose read-ahead is short it is switched
+ * off (POSIX_FADV_RANDOM).
  *
  * What was read is dropped from the page cache (POSIX_FADV_DONTNEED) window by window, so that a
  * large restore takes up no more of it than that.
@@ -149,12 +151,10 @@ static void load_pin(struct spill_load *l, struct spill_load_failure *first) {
 
 /* Announce the headers, and of the first sections as much as is good. How long those are stands in
  * the headers: taken to be encoded as well as the whole. */
-static void announce(struct spill_load *l) {
+void spill_load_announce_first(struct spill_load *l) {
         size_t header = spill_header_size(l->s->n_sections);
         uint64_t ahead = 0;
 
-        if (!l->s->announce)
-                return;
         for (size_t k = 0; k < l->n; k++) {
                 size_t i = l->order[k];
                 const struct spill_ref *ref = &l->items[i].ref;
@@ -212,7 +212,9 @@ int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *
         if (r < 0)
                 return r;
         load_pin(l, &first);
-        announce(l);
+        l->announce = s->announce;
+        if (l->announce)
+                spill_load_announce_first(l);
         if (first.r < 0 && e)
                 *e = first.err;
         *ret = l;

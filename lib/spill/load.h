@@ -22,6 +22,7 @@ struct spill_load {
         struct spill_load_item *state; /* [n] */
         uint32_t *order;               /* [n], of items on disk */
         size_t n;
+        bool announce; /* reading ahead is the load's own affair */
 };
 
 /* The first failure among some items. */
@@ -37,5 +38,7 @@ void spill_load_fail_item(
 int spill_load_parse(struct spill_load *l, size_t i, const uint8_t *data, struct err *e);
 /* Read the header of item @i by itself. 0, -ERR_CORRUPT, -ERR_SYS. Takes the lock. */
 int spill_load_header(struct spill_load *l, size_t i, struct err *e);
+/* Begin the read-ahead: headers, and of the first sections as much as is good. */
+void spill_load_announce_first(struct spill_load *l);
 /* Tell the kernel that these bytes will be wanted. */
 void spill_load_announce(int fd, uint64_t offset, uint64_t size);

@@ -281,7 +281,7 @@ static bool need_header(struct pass *p, uint32_t i) {
 static void look_ahead(struct pass *p) {
         struct spill_load *l = p->l;
 
-        while (l->s->announce && p->ahead_round < 2 &&
+        while (l->announce && p->ahead_round < 2 &&
                 p->ahead_size < p->done_size + SPILL_AHEAD_SIZE) {
                 size_t from = p->first + p->ahead_round * p->n;
                 size_t to = MIN(from + p->n, l->s->n_sections);
@@ -328,6 +328,10 @@ int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e)
                 for (size_t i = 0; i < l->n; i++)
                         l->items[i].r = l->items[i].r < 0 ? l->items[i].r : r;
                 return r;
+        }
+        if (n < l->s->n_sections && !l->announce) {
+                l->announce = true;
+                spill_load_announce_first(l);
         }
         if (n < l->s->n_sections)
                 for (size_t at = 0; at < l->n; at++)
