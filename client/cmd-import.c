@@ -40,8 +40,8 @@ const struct cli_command cmd_import = {
         .args = "[NAME]",
         .max_args = 1,
         .summary = "Make a conversation of an export and print its name",
-        .help = "Reads standard input. Without NAME the daemon chooses one. The file may come from "
-                "anywhere: memory\nthat another daemon exported is used for this conversation and "
-                "its forks only.",
+        .help = "Reads standard input. Without NAME it gets the name that it had, or another if "
+                "that is taken.\nThe file may come from anywhere: memory that another daemon "
+                "exported is used for this\nconversation and its forks only.",
         .run = run,
 };

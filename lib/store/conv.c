@@ -75,6 +75,13 @@ int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *
         return read_row(&q, ret, e);
 }
 
+int conv_begin(
+        struct store *s, struct store **txn, uint64_t id, struct store_conv *ret, struct err *e) {
+        int r = txn_begin(s, txn, e);
+
+        return r < 0 ? r : conv_read(s, id, ret, e);
+}
+
 /* 1 if @uid has a conversation of that name, else 0. */
 static int name_taken(struct store *s, uint32_t uid, const char *name, struct err *e) {
         _query_ q = {};
@@ -243,10 +250,7 @@ int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct e
         struct store_conv c;
         int r;
 
-        r = txn_begin(s, &txn, e);
-        if (r < 0)
-                return r;
-        r = conv_read(s, id, &c, e);
+        r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
         if (n_tokens > c.n_tokens)
@@ -268,10 +272,7 @@ int store_conv_set_private(struct store *s, uint64_t id, bool is_private, struct
         struct store_conv c;
         int r;
 
-        r = txn_begin(s, &txn, e);
-        if (r < 0)
-                return r;
-        r = conv_read(s, id, &c, e);
+        r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
         if (is_private && c.n_published)
@@ -444,10 +445,7 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
                 if (r < 0)
                         return r;
         }
-        r = txn_begin(s, &txn, e);
-        if (r < 0)
-                return r;
-        r = conv_read(s, id, &c, e);
+        r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
         r = name ? set_name(s, &c, name, e) : 0;

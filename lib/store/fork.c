@@ -54,10 +54,7 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         r = conv_check_name(child->name, e);
         if (r < 0)
                 return r;
-        r = txn_begin(s, &txn, e);
-        if (r < 0)
-                return r;
-        r = conv_read(s, parent, &from, e);
+        r = conv_begin(s, &txn, parent, &from, e);
         if (r < 0)
                 return r;
         r = turns_extent(s, &from, n_turns, last, &n_tokens, e);

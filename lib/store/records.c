@@ -400,10 +400,7 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
         made = calloc(MAX(n, (size_t)1), sizeof(*made));
         if (!made)
                 return err_set(e, ERR_NOMEM, "no memory for links");
-        r = txn_begin(s, &txn, e);
-        if (r < 0)
-                return r;
-        r = conv_read(s, id, &c, e);
+        r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
         for (size_t i = 0; i < n; i++) {
@@ -439,10 +436,7 @@ int store_unlink_from(
         struct store_conv c;
         int r;
 
-        r = txn_begin(s, &txn, e);
-        if (r < 0)
-                return r;
-        r = conv_read(s, id, &c, e);
+        r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
         r = links_cut(s, id, from_index, &lost, e);

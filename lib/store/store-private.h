@@ -190,6 +190,10 @@ int conv_check_name(const char *name, struct err *e);
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e);
 int conv_insert(struct store *s, const struct store_conv *c, struct err *e);
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
+/* Begin a transaction on a conversation that is there. After a failure the transaction may be open:
+ * txn_endp() ends it. */
+int conv_begin(
+        struct store *s, struct store **txn, uint64_t id, struct store_conv *ret, struct err *e);
 int conv_set_extent(struct store *s, const struct store_conv *c, struct err *e);
 /* Turns and tokens behind what @c has: checked, inserted, @c's counts advanced. */
 int turns_insert(struct store *s, struct store_conv *c, const struct store_turn *turns,

@@ -220,10 +220,7 @@ int store_append(struct store *s, uint64_t id, const struct store_turn *turns, s
         struct store_conv c;
         int r;
 
-        r = txn_begin(s, &txn, e);
-        if (r < 0)
-                return r;
-        r = conv_read(s, id, &c, e);
+        r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
         r = turns_insert(s, &c, turns, n_turns, tokens, n_tokens, e);
@@ -261,10 +258,7 @@ int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct st
 
         if (block_tokens == 0)
                 return err_set(e, ERR_INVALID, "blocks have tokens");
-        r = txn_begin(s, &txn, e);
-        if (r < 0)
-                return r;
-        r = conv_read(s, id, &c, e);
+        r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
         r = turns_extent(s, &c, n_turns, last, &c.n_tokens, e);

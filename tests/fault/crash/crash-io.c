@@ -243,22 +243,23 @@ ssize_t pwritev64(int fd, const struct iovec *iov, int n, off64_t at) {
         return do_pwritev(fd, iov, n, at);
 }
 
-int fsync(int fd) {
-        enum verdict v = comes("fsync");
-        long r = v == FAIL ? -1 : syscall(SYS_fsync, fd);
+/* Nothing has to reach a disk: the loss of power is played, and waiting would be most of the time
+ * that a test takes. */
+static int do_sync(const char *name, int fd) {
+        enum verdict v = comes(name);
+        long r = v == FAIL || fcntl(fd, F_GETFD) < 0 ? -1 : 0;
 
         if (r == 0)
                 forget(fd);
         return (int)over(v, r);
 }
 
-int fdatasync(int fd) {
-        enum verdict v = comes("fdatasync");
-        long r = v == FAIL ? -1 : syscall(SYS_fdatasync, fd);
+int fsync(int fd) {
+        return do_sync("fsync", fd);
+}
 
-        if (r == 0)
-                forget(fd);
-        return (int)over(v, r);
+int fdatasync(int fd) {
+        return do_sync("fdatasync", fd);
 }
 
 #define PLAIN(name, params, ...)                                                                   \

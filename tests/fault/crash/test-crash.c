@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process stops, or a call fails, at every place where the engine changes a file, one after
- * another: while it opens, says, forks, evicts, restores, rewinds, writes behind, closes and stops.
- * Then it is opened again on the same folder, and:
+ * another: while it opens, says, forks, evicts, restores, rewinds, writes behind, publishes,
+ * exports, imports, closes and stops. Then it is opened again on the same folder, and:
  *
  * I4. Each conversation is as it was after the last operation that was acknowledged, or as it is
- *     after the one that was under way; nothing between, nothing else.
+ *     after the one that was under way; nothing between, nothing else. So an imported one is there
+ *     with all of its tokens, or not at all, and what is published never ends behind the last turn.
  * I1. Each can be continued, and gives the bits of a conversation that was never stopped.
  * I5. A stop alone damages no block: none fails its checks. (When the power goes, some may; they
  *     are found out, and computed again.)
@@ -17,25 +18,30 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/util.h"
 #include "crash-io.h"
 #include "unit/engine/rig.h"
+#include "util/sanitize.h"
 #include "util/test.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if TEST_SANITIZED
 #define POINTS 12
 #else
 #define POINTS 100
 #endif
 
-enum { N_CONVS = 4, MAX_HISTORY = 1024, N_MORE = 5, MAX_STEPS = 64 };
+enum { N_CONVS = 6, IMPORTED = 6, MAX_HISTORY = 1024, N_MORE = 5, MAX_STEPS = 64 };
 
 static const char SYSTEM[] = "You are a helpful assistant who remembers what people tell.";
 static const char LONG[] = "My name is Ada. I have a dog that is called Rex, two cats, and a green "
@@ -44,7 +50,23 @@ static const char LONG[] = "My name is Ada. I have a dog that is called Rex, two
 static const char SHORT[] = "What is the name of my dog?";
 static const int32_t MORE[N_MORE] = {301, 302, 340, 377, 390};
 
-enum act { OPEN, SAY, FORK, FORK_AT, REWIND, EVICT, WARM, CLOSE, RESTART, KILL, IDLE };
+enum act {
+        OPEN,
+        SAY,
+        FORK,
+        FORK_AT,
+        REWIND,
+        EVICT,
+        WARM,
+        PUBLISH,
+        UNPUBLISH,
+        EXPORT,
+        IMPORT, /* the last export */
+        CLOSE,
+        RESTART,
+        KILL,
+        IDLE
+};
 
 struct step {
         enum act act;
@@ -66,6 +88,7 @@ static const struct step steps[] = {
         {WARM, 2, 0, NULL, 0},
         {SAY, 2, 0, LONG, 0},
         {IDLE, 0, 0, NULL, 0},
+        {PUBLISH, 2, 0, NULL, 0},
         {REWIND, 2, 0, NULL, 3},
         {EVICT, 2, 0, NULL, 0},
         {FORK_AT, 1, 3, NULL, 3},
@@ -78,8 +101,20 @@ static const struct step steps[] = {
         {SAY, 4, 0, LONG, 0},
         {REWIND, 3, 0, NULL, 1},
         {SAY, 3, 0, SHORT, 0},
+        {EXPORT, 4, 0, NULL, 0},
+        {IMPORT, 0, 5, NULL, 0},
+        {PUBLISH, 3, 0, NULL, 0},
+        {SAY, 5, 0, SHORT, 0},
         {EVICT, 4, 0, NULL, 0},
+        {EVICT, 5, 0, NULL, 0},
+        {EXPORT, 5, 0, NULL, 0},
         {CLOSE, 4, 0, NULL, 0},
+        {KILL, 0, 0, NULL, 0},
+        {CLOSE, 5, 0, NULL, 0}, /* or its memory would be shared */
+        {IMPORT, 0, IMPORTED, NULL, 0},
+        {UNPUBLISH, 3, 0, NULL, 0},
+        {SAY, IMPORTED, 0, SHORT, 0},
+        {EVICT, IMPORTED, 0, NULL, 0},
         {RESTART, 0, 0, NULL, 0},
 };
 enum { N_STEPS = ARRAY_SIZE(steps) };
@@ -87,7 +122,7 @@ enum { N_STEPS = ARRAY_SIZE(steps) };
 /* What a conversation is after some step, and how it goes on from there. */
 struct image {
         bool exists;
-        uint32_t n_turns;
+        uint32_t n_turns, n_published;
         size_t n_tokens, n_next;
         int32_t tokens[MAX_HISTORY];
         int32_t next[8];
@@ -98,7 +133,7 @@ static struct image images[N_STEPS + 1][N_CONVS + 1]; /* after so many steps; [0
 static struct answer A;
 static const char *self;
 static long n_points = POINTS;
-static uint64_t n_from_disk, n_damaged;
+static uint64_t n_from_disk, n_imported, n_damaged;
 
 static struct engine_options options(void) {
         struct engine_options o = erig_options(erig_pool(14));
@@ -108,6 +143,46 @@ static struct engine_options options(void) {
 }
 
 /* --- the program --- */
+
+static int exported = -1; /* a memfd that may be imported */
+
+/* What the client does with an export. Not the engine's writing: nothing is struck. */
+static void take_export(int fd) {
+        static uint8_t data[1 << 22];
+        struct stat st;
+
+        crash_pause(true);
+        assert_int_equal(fstat(fd, &st), 0);
+        assert_true(st.st_size > 0 && (size_t)st.st_size <= sizeof(data));
+        assert_int_equal(file_pread(fd, data, (size_t)st.st_size, 0, NULL), 0);
+        if (exported >= 0)
+                close(exported);
+        exported = memfd_create("export", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_true(exported >= 0);
+        assert_int_equal(file_pwrite(exported, data, (size_t)st.st_size, 0, NULL), 0);
+        assert_int_equal(
+                fcntl(exported, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
+        crash_pause(false);
+}
+
+static enum engine_event_kind do_export(struct erig *r, struct engine_request *q) {
+        enum engine_event_kind kind;
+
+        q->verb = ENGINE_EXPORT;
+        kind = erig_do(r, q, &A);
+        if (kind == ENGINE_EXPORTED)
+                take_export(A.fd);
+        return kind;
+}
+
+/* What there is to write in the background is being written; let it get on. (It may have failed, or
+ * be over: so not for ever.) */
+static void wait_write_behind(struct erig *r) {
+        uint64_t before = erig_stat(r, "writebehind_blocks");
+
+        for (int i = 0; i < 300 && erig_stat(r, "writebehind_blocks") == before; i++)
+                sched_yield();
+}
 
 static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
         struct engine_request q = {
@@ -136,6 +211,17 @@ static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
         case WARM:
                 q.verb = ENGINE_WARM;
                 break;
+        case PUBLISH:
+        case UNPUBLISH:
+                q.verb = ENGINE_PUBLISH;
+                q.admin = true;
+                q.publish = s->act == PUBLISH;
+                break;
+        case EXPORT:
+                return do_export(r, &q);
+        case IMPORT:
+                q = (struct engine_request){.verb = ENGINE_IMPORT, .fd = exported};
+                break;
         case CLOSE:
                 q.verb = ENGINE_CLOSE;
                 break;
@@ -144,8 +230,7 @@ static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
                 erig_stop(r, s->act == RESTART);
                 return engine_open(&r->en, &r->o, &A.err) < 0 ? ENGINE_ERROR : ENGINE_EMPTY;
         case IDLE:
-                /* What there is to write in the background is being written; let it get on. */
-                usleep(20000);
+                wait_write_behind(r);
                 return ENGINE_EMPTY;
         }
         return erig_do(r, &q, &A);
@@ -279,6 +364,7 @@ static void take_image(struct erig *r, int conv, struct image *im) {
         }
         im->n_turns = A.conv.n_turns;
         im->n_tokens = A.conv.n_tokens;
+        im->n_published = A.conv.n_published;
         assert_true(im->n_tokens <= MAX_HISTORY);
         if (im->n_tokens > 0)
                 memcpy(im->tokens, A.history, im->n_tokens * sizeof(*im->tokens));
@@ -286,6 +372,7 @@ static void take_image(struct erig *r, int conv, struct image *im) {
 
 static bool same_history(const struct image *a, const struct image *b) {
         return a->exists == b->exists && a->n_turns == b->n_turns && a->n_tokens == b->n_tokens &&
+               a->n_published == b->n_published &&
                memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0;
 }
 
@@ -334,6 +421,7 @@ static void check_conversation(struct erig *r, size_t acked, int c) {
         if (erig_do(r, &q, &A) != ENGINE_DONE)
                 fail_msg("conversation %d cannot be continued: %s", c, A.err.msg);
         n_from_disk += A.n_disk;
+        n_imported += c == IMPORTED ? A.n_disk : 0;
         assert_int_equal(A.n_tokens, is->n_next);
         assert_memory_equal(A.tokens, is->next, is->n_next * sizeof(*is->next));
         assert_memory_equal(A.logprobs, is->logprobs, is->n_next * sizeof(*is->logprobs));
@@ -425,9 +513,12 @@ static void test_read_only_from(void **state) {
 
 static void test_memory_came_back(void **state) {
         erig_need_model();
-        print_message("%llu tokens came from disk, %llu records were found damaged\n",
-                (unsigned long long)n_from_disk, (unsigned long long)n_damaged);
+        print_message("%llu tokens came from disk, %llu of them imported, %llu records were found "
+                      "damaged\n",
+                (unsigned long long)n_from_disk, (unsigned long long)n_imported,
+                (unsigned long long)n_damaged);
         assert_true(n_from_disk > 0);
+        assert_true(n_imported > 0);
 }
 
 int main(int argc, char **argv) {

@@ -15,9 +15,10 @@
 
 #include "fault/fault.h"
 #include "unit/engine/rig.h"
+#include "util/sanitize.h"
 #include "util/test.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if TEST_SANITIZED
 #define RUNS 40
 #else
 #define RUNS 300

@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
+#include "util/sanitize.h"
 
 /* Rounds of a test: fewer where everything takes ten times as long. */
-#if defined(__SANITIZE_THREAD__)
+#if TEST_TSAN
 #define ERIG_ROUNDS(many, few) (few)
 #else
 #define ERIG_ROUNDS(many, few) (many)

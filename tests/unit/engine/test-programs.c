@@ -17,9 +17,10 @@
 
 #include "base/util.h"
 #include "rig.h"
+#include "util/sanitize.h"
 #include "util/test.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if TEST_SANITIZED
 #define N_PROGRAMS 8
 #else
 #define N_PROGRAMS 30

@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "life.h"
 
-enum { SILENCE_MSEC = IS_SANITIZED ? 120000 : 30000 };
+enum { SILENCE_MSEC = TEST_SANITIZED ? 120000 : 30000 };
 
 void life_fail(struct life *l, const char *category, const char *fmt, ...) {
         struct outcome o = {.failed = true, .tally = *l->tally};

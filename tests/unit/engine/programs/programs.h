@@ -26,21 +26,11 @@
 #include <stdint.h>
 
 #include "engine/engine.h"
+#include "util/sanitize.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
-
-#if defined(__SANITIZE_THREAD__)
+#if TEST_TSAN
 #define N_PROGRAMS 60
-#elif IS_SANITIZED
+#elif TEST_ASAN
 #define N_PROGRAMS 150
 #else
 #define N_PROGRAMS 2000

@@ -23,8 +23,8 @@
 enum {
         MAX_JOBS = 64,
         TEXT_SIZE = 16384,
-        HANG_MSEC = IS_SANITIZED ? 600000 : 120000,
-        SHRINK_SEC = IS_SANITIZED ? 600 : 120,
+        HANG_MSEC = TEST_SANITIZED ? 600000 : 120000,
+        SHRINK_SEC = TEST_SANITIZED ? 600 : 120,
 };
 
 static struct {

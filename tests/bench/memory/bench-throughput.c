@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-spill MODEL real|random N_TOKENS REPEAT DIR: one worker's speed in bytes of raw memory per
- * second, on memory that a model has really computed: of text that it wrote itself (real: for
+ * bench-throughput MODEL real|random N_TOKENS REPEAT DIR: one worker's speed in bytes of raw memory
+ * per second, on memory that a model has really computed: of text that it wrote itself (real: for
  * trained weights), or of random tokens. Beside the spill store: memcpy, pread of an uncompressed
  * file, and LZ4 alone. Each with the files in the page cache, and dropped from it.
  *
@@ -372,7 +372,7 @@ int main(int argc, char **argv) {
         bool real;
 
         if (argc != 6) {
-                fputs("usage: bench-spill MODEL real|random N_TOKENS REPEAT DIR\n", stderr);
+                fputs("usage: bench-throughput MODEL real|random N_TOKENS REPEAT DIR\n", stderr);
                 return 2;
         }
         real = !strcmp(argv[2], "real");
