@@ -59,10 +59,12 @@ static void on_timer(int fd, short what, void *arg) {
         look(d, now);
         if (pressure_tick(&m->policy, now))
                 apply(d);
-        if (was_pressed && !m->policy.pressed)
+        if (was_pressed && !m->policy.pressed) {
+                engine_set_spare(d->engine, true);
                 LOG(LOG_INFO,
                         "memory is not short any more; the budget of %llu MiB grows back slowly",
                         mib(m->policy.budget));
+        }
         arm(d);
 }
 
@@ -76,9 +78,11 @@ static void press(struct daemon *d, uint64_t used) {
                 apply(d);
                 malloc_trim(0);
         }
-        if (!was_pressed)
+        if (!was_pressed) {
+                engine_set_spare(d->engine, false); /* until on_timer() finds that it is calm */
                 LOG(LOG_NOTICE, "memory is short: the budget shrinks from %llu to %llu MiB",
                         mib(before), mib(m->policy.budget));
+        }
         arm(d);
 }
 
@@ -105,11 +109,15 @@ static uint64_t figure(const struct engine_event *ev, const char *name) {
 /*
  * The budget into which the blocks in use would just fit. The engine reserves shares of the budget
  * for other purposes, whether they are used or not, and they shrink with it: they are no memory
- * that can be given back. UINT64_MAX: not known.
+ * that can be given back. Spare blocks are given back before any other. UINT64_MAX: not known.
  */
 static uint64_t budget_in_use(const struct engine_event *ev) {
         uint64_t budget = figure(ev, "budget"), used = figure(ev, "ledger_used"), blocks;
+        uint64_t n_spare = figure(ev, "pool_spare_blocks"), spare;
 
+        if (used != UINT64_MAX && n_spare != UINT64_MAX &&
+                !mul_overflow(n_spare, figure(ev, "block_bytes"), &spare))
+                used -= MIN(used, spare);
         if (mul_overflow(figure(ev, "pool_blocks"), figure(ev, "block_bytes"), &blocks) ||
                 budget == UINT64_MAX || used == UINT64_MAX || used < blocks ||
                 used - blocks >= budget)

@@ -16,6 +16,19 @@
  *    budget that shrank afterwards. The floor sinks as requests end, and the target with it.
  * 3. Growing is at once: nothing has to happen first.
  *
+ * Spare memory. The pool keeps freed blocks for the next ones (seq/pool.c), because fresh memory is
+ * expensive: an eighth of the budget at most. In a budget of a few GiB that is some conversations
+ * of usual length, so what an eviction frees is what the restore that it made room for takes; and
+ * half of what the mildest shrink under memory pressure gives back, so the process is hardly larger
+ * for it than it would be. Nobody has less:
+ * 4. A block takes spares first, so nothing is evicted for a block while there are any. A budget
+ *    that shrinks gives them back before it looks for anything else. (A share grows only with the
+ *    budget, by less than that does.)
+ * 5. While the budget shrinks, and while memory is said to be short (engine_set_spare()), none are
+ *    kept.
+ * 6. When no block was taken or freed for SPARE_USEC they are given back, a part in each turn of
+ *    the engine thread, so that a request that comes meanwhile waits for a part at most.
+ *
  * Auto: three quarters of
  *
  *      min(MemAvailable, for each cgroup from ours up: limit - (current - file cache))
@@ -32,6 +45,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/internal.h"
 
 #define LEAST_AUTO ((uint64_t)64 << 20)
@@ -40,6 +54,9 @@
 #define MIN_INDEX ((size_t)16 << 10)
 #define INDEX_PER_BLOCK 512 /* bytes: an entry in the user's scope, and perhaps a public one */
 #define MIN_BLOCKS 4
+#define SPARE_DIVISOR 8
+#define SPARE_USEC (10 * 1000000ull)
+#define SPARE_STEP ((size_t)32 << 20)
 
 /* --- auto --- */
 
@@ -272,13 +289,14 @@ bool budget_step(struct engine *en) {
                 en->again = true;
                 return false;
         }
+        seq_pool_set_spare(en->pool, 0);
         resize_shares(en, s);
         for (;;) {
                 used = ledger_used(&en->ledger);
                 ledger_set_budget(&en->ledger, MAX(used, to));
                 if (used <= to)
                         break;
-                if (residency_make_room(en) != ROOM_NOW)
+                if (residency_make_room(en, (used - to - 1) / en->slot_size + 1) != ROOM_NOW)
                         return true;
         }
         spill_trim(en->spill);
@@ -286,12 +304,44 @@ bool budget_step(struct engine *en) {
         return false;
 }
 
-void engine_set_pool_size(struct engine *en, uint64_t bytes) {
-        atomic_store(&en->budget_asked, bytes);
+/* --- spare memory --- */
+
+uint64_t budget_spare(struct engine *en) {
+        bool keep = !en->shrinking && !atomic_load(&en->spare_refused);
+        struct seq_pool_stats st;
+        uint64_t moves, now;
+
+        seq_pool_set_spare(en->pool, keep ? ledger_budget(&en->ledger) / SPARE_DIVISOR : 0);
+        seq_pool_stats(en->pool, &st);
+        if (st.spare_size == 0)
+                return UINT64_MAX;
+        now = clock_monotonic_usec();
+        moves = 2 * st.n_allocated - st.n_blocks; /* taken and freed */
+        if (moves != en->pool_moves) {
+                en->pool_moves = moves;
+                en->t_pool = now;
+        }
+        if (now < en->t_pool + SPARE_USEC)
+                return en->t_pool + SPARE_USEC;
+        seq_pool_trim(en->pool, st.spare_size - MIN(st.spare_size, MAX(SPARE_STEP, en->slot_size)));
+        return now;
+}
+
+static void wake(struct engine *en) {
         pthread_mutex_lock(&en->lock);
         en->signalled = true;
         pthread_cond_signal(&en->wake);
         pthread_mutex_unlock(&en->lock);
+}
+
+void engine_set_spare(struct engine *en, bool keep) {
+        atomic_store(&en->spare_refused, !keep);
+        wake(en);
+}
+
+void engine_set_pool_size(struct engine *en, uint64_t bytes) {
+        atomic_store(&en->budget_asked, bytes);
+        wake(en);
 }
 
 uint64_t engine_pool_size(struct engine *en) {

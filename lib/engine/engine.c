@@ -87,7 +87,7 @@ static bool stop_spill(struct engine *en) {
         if (abandon)
                 return true;
         for (;;) {
-                enum room room = residency_make_room(en);
+                enum room room = residency_make_room(en, SIZE_MAX);
 
                 if (room == ROOM_NEVER)
                         return true;
@@ -123,10 +123,11 @@ static void *engine_main(void *arg) {
                 }
                 if (en->stopping)
                         stop_requests(en);
-                (void)budget_step(en); /* what it waits for wakes us */
+                en->shrinking = budget_step(en); /* what it waits for wakes us */
                 if (sched_step(en))
                         en->again = true;
                 due = writebehind_step(en);
+                due = MIN(due, budget_spare(en));
                 atomic_fetch_add(&en->heartbeat, 1);
                 if (en->stopping && stop_spill(en))
                         break;

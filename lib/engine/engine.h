@@ -79,6 +79,9 @@ DEFINE_CLEANUP(struct engine *, engine_free);
  * requires: then the smallest possible budget is taken, and it goes down further when those
  * requests end. Growing is at once. */
 void engine_set_pool_size(struct engine *en, uint64_t bytes);
+/* Memory is short (@keep false): give back what the pool keeps of freed blocks for the next ones,
+ * and keep none until memory is not short any more (true). Within one step of the engine thread. */
+void engine_set_spare(struct engine *en, bool keep);
 /* The budget now in force, which is above the one that was asked for while shrinking. Any thread.
  */
 uint64_t engine_pool_size(struct engine *en);
@@ -281,6 +284,10 @@ struct engine_event {
         struct err err; /* ERROR, LOG */
         int log_level;  /* LOG: syslog priority */
         union {
+                /* Sent when what was in RAM and on disk is together and computing begins: the
+                 * counts are what is known then. DONE has the last word: of a prompt that another
+                 * one computes as well, blocks may have been taken over meanwhile (n_shared more,
+                 * n_computed fewer, differs_at further on). */
                 struct {
                         uint64_t conv, revision;
                         /* n_prompt == n_ram (own, in RAM) + n_disk + n_shared (another
@@ -305,6 +312,7 @@ struct engine_event {
                 struct {
                         enum engine_finish finish;
                         uint64_t revision, seed;
+                        /* As in accepted, as they turned out. */
                         uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed;
                         uint32_t differs_at;
                         enum engine_differs differs_why;

@@ -260,6 +260,9 @@ struct engine {
         size_t slot_size;    /* what a block costs in the ledger */
         size_t budget_want;  /* the budget that was asked for last (budget.c) */
         size_t budget_first; /* at the beginning */
+        bool shrinking;      /* memory has to be let go before the budget is what was asked for */
+        uint64_t pool_moves; /* blocks taken and freed, and when that was seen to change */
+        uint64_t t_pool;
         struct map *convs;   /* id → conv */
         struct map *recs;    /* record id → rec */
         struct list idle;    /* conversations nobody uses, least recently used first */
@@ -267,8 +270,9 @@ struct engine {
         struct list queue;   /* requests waiting for admission */
         struct list active;
         size_t n_active, active_blocks;
-        size_t n_jobs;             /* under way, of any kind */
-        size_t n_evictions;        /* under way */
+        size_t n_jobs;      /* under way, of any kind */
+        size_t n_evictions; /* under way, and the blocks that they write */
+        size_t evicting_blocks;
         struct list dirty;         /* idle conversations with blocks to write, longest idle first */
         struct list evict_waiting; /* requests to evict blocks that are being written */
         size_t n_writers;          /* jobs under way that write blocks */
@@ -322,6 +326,7 @@ struct engine {
 
         atomic_uint_fast64_t export_bytes; /* on disk, of exports being written */
         atomic_uint_fast64_t budget_asked; /* by engine_set_pool_size() */
+        atomic_bool spare_refused;         /* by engine_set_spare() */
         atomic_uint_fast64_t heartbeat;
         atomic_uint_fast64_t
                 served_floor; /* least `served` of the uids at work: where a new one begins */
@@ -413,13 +418,15 @@ void residency_resume(struct engine *en, struct conv *c);
  * (never with a request) if its blocks are being written now: try again when a job has ended. */
 int residency_evict(struct engine *en, struct conv *c,
         void (*then)(struct engine *en, struct ereq *rq), struct ereq *rq, struct err *e);
-/* The pool is full: evict the least recently used conversation. */
+/* The pool is full: evict the least recently used conversations. */
 enum room {
         ROOM_NOW,   /* something was dropped: try again at once */
-        ROOM_LATER, /* an eviction is under way: try again after the next completion */
+        ROOM_LATER, /* evictions are under way: try again after the next completion */
         ROOM_NEVER  /* nothing can be evicted and nothing is under way */
 };
-enum room residency_make_room(struct engine *en);
+/* @n_blocks: so many are needed, at least 1. Until then several conversations may be written at the
+ * same time. */
+enum room residency_make_room(struct engine *en, size_t n_blocks);
 /* Blocks that may ever be used at the same time. */
 size_t residency_capacity(struct engine *en);
 /* Give back the space of records that are gone from the register. Any thread. */
@@ -590,6 +597,9 @@ size_t budget_reserved(struct engine *en);
 uint64_t budget_of_blocks(const struct engine *en, size_t n_blocks);
 /* Go on towards the budget that was asked for. True while memory has to be let go first. */
 bool budget_step(struct engine *en);
+/* Let the pool keep what it may of freed blocks, and give back what lies idle; returns when to call
+ * again at the latest (clock_monotonic_usec()). */
+uint64_t budget_spare(struct engine *en);
 
 /* --- sched.c --- */
 void sched_queue(struct engine *en, struct ereq *rq);

@@ -21,6 +21,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "engine/restore.h"
@@ -115,6 +117,21 @@ static bool arrive(
         return go_on;
 }
 
+/* Take the memory that sections [first, first + n) go into from the system in one call for each
+ * block, where there is none yet: that costs three fifths of the exceptions for each of its pages.
+ * A kernel that refuses (before 5.14) leaves it to these. */
+static void populate(
+        const struct engine *en, const struct restore_run *run, size_t first, size_t n) {
+        size_t start = first > 0 ? en->section_ends[first - 1] : 0;
+        size_t end = en->section_ends[first + n - 1];
+
+        start -= start % (size_t)sysconf(_SC_PAGESIZE);
+        for (size_t i = run->first; i < run->first + run->n; i++)
+                if (run->rs->items[i].fresh)
+                        (void)madvise((char *)run->rs->reads[i].dst + start, end - start,
+                                MADV_POPULATE_WRITE);
+}
+
 /* After a failure the items that are not concerned go on: what lies before the damage is kept. */
 static void run_run(struct engine *en, struct job *j) {
         struct restore_run *run = container_of(j, struct restore_run, job);
@@ -132,8 +149,10 @@ static void run_run(struct engine *en, struct job *j) {
                 goto end;
         while (at < n_sections) {
                 size_t n = MIN(step, n_sections - at);
-                int r = spill_load_read(load, at, n, &j->err);
+                int r;
 
+                populate(en, run, at, n);
+                r = spill_load_read(load, at, n, &j->err);
                 at += n;
                 j->r = j->r < 0 ? j->r : r;
                 if (!arrive(en, rs, at - n, n, j->r, &j->err))
@@ -185,10 +204,14 @@ void restore_start(struct engine *en, struct ereq *rq) {
         struct restore *rs = rq->g.restore;
         size_t n = rs->n, n_runs = MIN(n, n * en->info.block_size / RUN_SIZE);
 
-        for (size_t i = 0; i < n; i++)
-                rs->reads[i] = (struct spill_item){.ref = record_ref(&rs->items[i].record),
-                        .meta = record_meta(&rs->items[i].record),
-                        .dst = seq_block_data(rs->items[i].block)};
+        for (size_t i = 0; i < n; i++) {
+                struct restore_item *it = &rs->items[i];
+
+                rs->reads[i] = (struct spill_item){.ref = record_ref(&it->record),
+                        .meta = record_meta(&it->record),
+                        .dst = seq_block_data(it->block)};
+                it->fresh = seq_block_is_fresh(it->block);
+        }
         rs->by_sections = en->n_sections > 1 && en->n_active == 1 && list_empty(&en->queue) &&
                           rq->g.n_generated == 0 && restored_end(en, rq) < rq->conv->n_all;
         n_runs = MIN(n_runs, en->n_workers);

@@ -7,7 +7,8 @@ struct restore_item {
         uint32_t index;          /* of the block */
         uint32_t n_tokens;       /* in it */
         bool appended;           /* found through another conversation, lies behind our end */
-        struct seq_block *block; /* fresh; a reference unless restore.attached */
+        bool fresh;              /* its memory is not there yet */
+        struct seq_block *block; /* new; a reference unless restore.attached */
         struct store_record record;
 };
 

@@ -40,6 +40,7 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
                 {"ledger_index_used", ledger_used(&en->index_ledger)},
                 {"pool_capacity_blocks", residency_capacity(en)},
                 {"pool_blocks", f->pool.n_blocks},
+                {"pool_spare_blocks", f->pool.spare_size / en->slot_size},
                 {"block_bytes", en->info.block_size},
                 {"block_tokens", en->info.block_tokens},
                 {"blocks_allocated", f->pool.n_allocated},

@@ -210,8 +210,12 @@ int seq_reserve(struct seq *s, uint32_t n, struct err *e) {
                 return r;
 
         n_fresh = n_take - copy;
-        for (size_t i = 0; i < n_fresh; i++)
-                table_set(s, s->n_blocks + i, s->blocks[s->n_blocks + i]);
+        for (size_t i = 0; i < n_fresh; i++) {
+                struct seq_block *b = s->blocks[s->n_blocks + i];
+
+                seq_pool_clear(b);
+                table_set(s, s->n_blocks + i, b);
+        }
         if (copy) {
                 struct seq_block *b = s->blocks[s->n_blocks + n_fresh];
 

@@ -13,9 +13,13 @@
  * 4. seq_reserve() is all or nothing and may answer SEQ_FULL; after it succeeded, writing the
  * reserved positions and seq_commit() cannot fail.
  * 5. Every block's bytes are reserved in the ledger before they are taken from the system, and the
- *    ledger never exceeds its budget (I3). A block whose last reference goes is returned at once.
+ *    ledger never exceeds its budget (I3). A block whose last reference goes is returned at once,
+ *    or kept as a spare for the next one, charged like a block, as far as seq_pool_set_spare()
+ *    allows.
  * 6. A hole (a block that is not in RAM) is a NULL in the table; seq_n_resident() counts the rest.
  * Only a sequence without holes below its end may be read by the model or reserved for.
+ * 7. A reserved position that was never written is all zeros, or what the same sequence or the one
+ *    that it was forked from had there: no byte of a block comes from one that was freed.
  *
  * All calls on one pool and its sequences come from one thread (the engine's), except that a
  * block's data may be read by another thread while the caller holds a reference and nobody writes
@@ -49,18 +53,29 @@ uint32_t seq_pool_block_tokens(const struct seq_pool *p);
 struct seq_pool_stats {
         size_t n_blocks;        /* live */
         size_t n_free_slots;    /* mapped, not live, returned to the system and to the ledger */
-        size_t charged_size;    /* bytes in the ledger: live blocks, and free slots whose pages the
-                                 * system did not take back */
-        size_t unreturned_size; /* of these, the latter */
+        size_t charged_size;    /* bytes in the ledger: live blocks, spares, and free slots whose
+                                 * pages the system did not take back */
+        size_t spare_size;      /* of these, those that are kept for the next blocks */
+        size_t unreturned_size; /* of these, the last */
         size_t mapped_size;     /* bytes of address space; what is not charged holds no page */
         uint64_t n_allocated, n_copied_on_write, n_forks; /* since start */
 };
 void seq_pool_stats(const struct seq_pool *p, struct seq_pool_stats *ret);
+/* Up to @max_size bytes of freed blocks stay in memory, and in the ledger, for the blocks that are
+ * taken next. 0 at first. What is kept beyond that is given back at once. */
+void seq_pool_set_spare(struct seq_pool *p, size_t max_size);
+/* Give back all but @max_size bytes of what is kept now; the limit stays. */
+void seq_pool_trim(struct seq_pool *p, size_t max_size);
 
 /* --- blocks (for the engine: spilling and restoring) --- */
 
-/* A fresh block with one reference, content undefined. 0, SEQ_FULL, or -ERR_NOMEM. */
+/* A block with one reference. What is in it may be another user's: fill it whole before anyone
+ * reads it or it gets into a sequence. 0, SEQ_FULL, or -ERR_NOMEM. */
 int seq_block_new(struct seq_block **ret, struct seq_pool *p, struct err *e);
+/* Of a block that seq_block_new() has just made: the system gives it its pages when they are
+ * written.
+ */
+bool seq_block_is_fresh(const struct seq_block *b);
 struct seq_block *seq_block_ref(struct seq_block *b);
 /* Returns NULL. NULL is fine. */
 struct seq_block *seq_block_unref(struct seq_block *b);

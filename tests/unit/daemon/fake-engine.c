@@ -206,6 +206,10 @@ void engine_set_pool_size(struct engine *en, uint64_t bytes) {
         fake.n_resizes++;
 }
 
+void engine_set_spare(struct engine *en, bool keep) {
+        fake.spare_refused = !keep;
+}
+
 uint64_t engine_pool_size(struct engine *en) {
         return fake.pool_size;
 }

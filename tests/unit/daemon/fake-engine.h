@@ -25,6 +25,7 @@ struct fake_engine {
         bool stopping;
         uint64_t heartbeat;
         uint64_t pool_size, pool_auto; /* what is in force, and what auto would give */
+        bool spare_refused;
         unsigned n_resizes;
 };
 extern struct fake_engine fake;

@@ -232,6 +232,7 @@ static void test_budget_shrinks(void **state) {
         fixture_steps(f, 10);
         assert_int_equal(fake.n_resizes, 1);
         assert_int_equal(fake.pool_size, 300u << 20);
+        assert_true(fake.spare_refused);
         /* What it says of itself. */
         fixture_client(f, &w);
         id = fixture_send_stats(&w);

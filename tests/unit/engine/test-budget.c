@@ -309,12 +309,198 @@ static void test_floor(void **state) {
         erig_close(&r);
 }
 
+/* --- spare memory --- */
+
+struct blocks {
+        struct engine en; /* nothing in it but a ledger and a pool */
+        struct seq_block *b[64];
+};
+
+static void blocks_open(struct blocks *f, uint64_t budget) {
+        memset(f, 0, sizeof(*f));
+        pthread_mutex_init(&f->en.lock, NULL);
+        pthread_cond_init(&f->en.wake, NULL);
+        list_init(&f->en.idle);
+        list_init(&f->en.queue);
+        f->en.o.pool_size = budget;
+        f->en.info.block_size = f->en.slot_size = MIB;
+        assert_int_equal(seq_pool_new(&f->en.pool, &f->en.ledger, MIB, 32, NULL), 0);
+        assert_int_equal(budget_open(&f->en, NULL), 0);
+        assert_int_equal(budget_spare(&f->en), UINT64_MAX);
+}
+
+static void blocks_close(struct blocks *f) {
+        seq_pool_free(f->en.pool);
+        assert_int_equal(ledger_used(&f->en.ledger), budget_reserved(&f->en));
+        pthread_mutex_destroy(&f->en.lock);
+        pthread_cond_destroy(&f->en.wake);
+}
+
+static void take_and_free(struct blocks *f, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                assert_int_equal(seq_block_new(&f->b[i], f->en.pool, NULL), 0);
+                memset(seq_block_data(f->b[i]), 1, MIB);
+        }
+        for (size_t i = 0; i < n; i++)
+                f->b[i] = seq_block_unref(f->b[i]);
+}
+
+static size_t n_spare(struct blocks *f) {
+        return (ledger_used(&f->en.ledger) - budget_reserved(&f->en)) / MIB;
+}
+
+/* An eighth of the budget stays, for a while; then it goes in parts. */
+static void test_spare_idle(void **state) {
+        struct blocks f;
+        uint64_t now = clock_monotonic_usec(), due;
+
+        (void)state;
+        blocks_open(&f, 320 * MIB);
+        take_and_free(&f, 64);
+        assert_int_equal(n_spare(&f), 40);
+        due = budget_spare(&f.en);
+        assert_true(due > now + 5000000 && due <= clock_monotonic_usec() + 10000000);
+        assert_int_equal(n_spare(&f), 40);
+        /* Ten seconds later, as far as it knows. */
+        f.en.t_pool = now > 11000000 ? now - 11000000 : 0;
+        assert_true(budget_spare(&f.en) <= clock_monotonic_usec());
+        assert_int_equal(n_spare(&f), 8);
+        (void)budget_spare(&f.en);
+        assert_int_equal(n_spare(&f), 0);
+        assert_int_equal(budget_spare(&f.en), UINT64_MAX);
+        /* Whatever moves begins a new time. */
+        take_and_free(&f, 3);
+        assert_true(budget_spare(&f.en) > now + 5000000);
+        f.en.t_pool = 0;
+        take_and_free(&f, 1);
+        (void)budget_spare(&f.en);
+        assert_int_equal(n_spare(&f), 3);
+        blocks_close(&f);
+}
+
+/* While memory is short nothing is kept. */
+static void test_spare_refused(void **state) {
+        struct blocks f;
+
+        (void)state;
+        blocks_open(&f, 320 * MIB);
+        take_and_free(&f, 64);
+        engine_set_spare(&f.en, false);
+        assert_true(f.en.signalled);
+        assert_int_equal(budget_spare(&f.en), UINT64_MAX);
+        assert_int_equal(n_spare(&f), 0);
+        take_and_free(&f, 64);
+        assert_int_equal(n_spare(&f), 0);
+        engine_set_spare(&f.en, true);
+        (void)budget_spare(&f.en);
+        take_and_free(&f, 64);
+        assert_int_equal(n_spare(&f), 40);
+        blocks_close(&f);
+}
+
+/* A conversation whose blocks are dropped when it is closed; how many there were. */
+static uint64_t say_and_close(struct erig *r, const char *text) {
+        uint64_t c = erig_new(r, NULL, NULL), before = erig_stat(r, "pool_blocks");
+        struct engine_request q = erig_say_request(c, text, 150);
+
+        q.ignore_eos = true;
+        assert_int_equal(erig_do(r, &q, &A), ENGINE_DONE);
+        before = erig_stat(r, "pool_blocks") - before;
+        assert_int_equal(erig_simple(r, ENGINE_CLOSE, c, &A), ENGINE_EMPTY);
+        return before;
+}
+
+/* A budget that shrinks takes spares before it evicts anything, and leaves none. */
+static void test_spare_goes_first(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t used, n_closed, evictions;
+        struct erig r;
+
+        (void)state;
+        erig_need_model();
+        erig_open(&r, &o);
+        erig_say(&r, erig_new(&r, NULL, NULL), texts[0], 20, &A);
+        used = erig_stat(&r, "pool_blocks");
+        n_closed = say_and_close(&r, texts[1]);
+        assert_true(n_closed >= 4);
+        assert_int_equal(erig_stat(&r, "pool_blocks"), used);
+        assert_int_equal(erig_stat(&r, "pool_spare_blocks"), n_closed);
+        check_ledger(&r);
+        evictions = erig_stat(&r, "evictions");
+        settle(&r, budget_of_blocks(r.en, MAX(used, (uint64_t)4)));
+        assert_int_equal(erig_stat(&r, "pool_spare_blocks"), 0);
+        assert_int_equal(erig_stat(&r, "pool_blocks"), used);
+        assert_int_equal(erig_stat(&r, "evictions"), evictions);
+        erig_close(&r);
+}
+
+/* The record of a conversation's partial block, whole. */
+static size_t read_tail(struct erig *r, uint64_t conv, uint8_t *out, size_t size) {
+        struct store_gone records = {0};
+        size_t n = 0;
+
+        assert_int_equal(store_links(r->en->store, conv, &records, NULL), 0);
+        for (size_t i = 0; i < records.n; i++) {
+                const struct store_record *s = &records.records[i];
+                struct spill_ref ref = record_ref(s);
+                struct spill_meta meta = record_meta(s);
+
+                if (s->n_tokens == r->en->info.block_tokens)
+                        continue;
+                assert_true(s->raw_size <= size);
+                assert_int_equal(spill_read(r->en->spill, &ref, &meta, out, s->raw_size, NULL), 0);
+                n = s->raw_size;
+        }
+        store_gone_deinit(&records);
+        return n;
+}
+
+/* What is on disk of a partial block does not depend on what was in its memory before, and so
+ * cannot tell of it. */
+static void test_spare_tells_nothing(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        static uint8_t tails[2][1 << 20];
+        size_t sizes[2];
+
+        (void)state;
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        for (int life = 0; life < 2; life++) {
+                uint64_t n_spares, c;
+                struct erig r;
+
+                erig_open(&r, &o);
+                engine_set_spare(r.en, life == 1);
+                (void)say_and_close(&r, texts[1]);
+                n_spares = erig_stat(&r, "pool_spare_blocks");
+                assert_int_equal(n_spares > 0, life == 1);
+                c = erig_new(&r, NULL, NULL);
+                erig_say(&r, c, texts[2], 5, &A);
+                assert_true(life == 0 || erig_stat(&r, "pool_spare_blocks") < n_spares);
+                /* The others put it out. */
+                settle(&r, budget_of_blocks(r.en, 4));
+                for (int i = 0; i < 4; i++)
+                        erig_say(&r, erig_new(&r, NULL, NULL), texts[i % 2], 40, &B[0]);
+                assert_int_equal(erig_simple(&r, ENGINE_GET, c, &A), ENGINE_CONV);
+                assert_int_equal(A.conv.residency, ENGINE_SPILLED);
+                sizes[life] = read_tail(&r, c, tails[life], sizeof(tails[life]));
+                erig_close(&r);
+        }
+        assert_true(sizes[0] > 0);
+        assert_int_equal(sizes[0], sizes[1]);
+        assert_memory_equal(tails[0], tails[1], sizes[0]);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_auto),
                 cmocka_unit_test(test_shrink_idle),
                 cmocka_unit_test(test_under_load),
                 cmocka_unit_test(test_floor),
+                cmocka_unit_test(test_spare_idle),
+                cmocka_unit_test(test_spare_refused),
+                cmocka_unit_test(test_spare_goes_first),
+                cmocka_unit_test(test_spare_tells_nothing),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ struct world {
         struct seq_pool *pool;
         struct model m[N_SEQS];
         struct held held[N_HELD];
-        size_t slot;
+        size_t slot, max_spare;
         uint64_t rng;
         uint32_t next_token;
 };
@@ -143,28 +143,50 @@ static void check(const struct world *w) {
                 n_reserved += !!live[i];
         seq_pool_stats(w->pool, &st);
         assert_int_equal(st.n_blocks, n_reserved);
-        assert_int_equal(ledger_used((struct ledger *)(uintptr_t)&w->ledger), n_reserved * w->slot);
+        assert_true(st.spare_size <= w->max_spare);
+        assert_int_equal(st.charged_size, n_reserved * w->slot + st.spare_size);
+        assert_int_equal(ledger_used((struct ledger *)(uintptr_t)&w->ledger), st.charged_size);
+}
+
+static size_t n_spare(const struct world *w) {
+        struct seq_pool_stats st;
+
+        seq_pool_stats(w->pool, &st);
+        return st.spare_size / w->slot;
+}
+
+/* Nothing of what a freed block has left behind. */
+static void check_empty(const struct model *m, size_t from) {
+        static const uint8_t zeros[BLOCK];
+
+        for (size_t i = from; i < n_blocks(m->n_tokens + seq_n_reserved(m->s)); i++)
+                assert_memory_equal(seq_table(m->s)[i], zeros, BLOCK);
 }
 
 static void do_say(struct world *w, struct model *m) {
         uint32_t n = draw(w, 14), n_commit, at = m->n_tokens;
-        size_t cost, used = ledger_used(&w->ledger);
+        size_t old = n_blocks(at + seq_n_reserved(m->s)), used = ledger_used(&w->ledger);
+        size_t cost, n_charged;
         int r;
 
         n = MIN(n, MAX_TOKENS - at);
         cost = seq_reserve_cost(m->s, n);
+        n_charged = cost - MIN(cost, n_spare(w));
         r = seq_reserve(m->s, n, NULL);
         if (has_holes(m)) {
                 assert_int_equal(r, -ERR_STATE);
                 return;
         }
-        if (cost > 0 && used + cost * w->slot > ledger_budget(&w->ledger)) {
+        /* More than the budget has at all is refused also where spares would do. */
+        if (cost * w->slot > ledger_budget(&w->ledger) ||
+                (n_charged > 0 && used + n_charged * w->slot > ledger_budget(&w->ledger))) {
                 assert_int_equal(r, SEQ_FULL);
                 return;
         }
         assert_int_equal(r, 0);
         assert_true(seq_n_reserved(m->s) >= n);
-        assert_int_equal(ledger_used(&w->ledger), used + cost * w->slot);
+        assert_int_equal(ledger_used(&w->ledger), used + n_charged * w->slot);
+        check_empty(m, old);
         n_commit = draw(w, 4) == 0 ? draw(w, n + 1) : n;
         for (uint32_t i = at; i < at + n; i++)
                 fill(place(seq_table(m->s)[i / TOKENS], i), w->next_token + i - at);
@@ -273,7 +295,7 @@ static void step(struct world *w) {
         struct model *m = &w->m[draw(w, N_SEQS)];
         uint32_t pos;
 
-        switch (draw(w, 16)) {
+        switch (draw(w, 18)) {
         case 0 ... 5:
                 do_say(w, m);
                 break;
@@ -293,6 +315,15 @@ static void step(struct world *w) {
                 break;
         case 14:
                 ledger_set_budget(&w->ledger, draw(w, BUDGET_BLOCKS + 1) * w->slot);
+                break;
+        case 15:
+                w->max_spare = draw(w, BUDGET_BLOCKS / 2) * w->slot;
+                seq_pool_set_spare(w->pool, w->max_spare);
+                break;
+        case 16:
+                pos = draw(w, BUDGET_BLOCKS / 4);
+                seq_pool_trim(w->pool, pos * w->slot);
+                assert_true(n_spare(w) <= pos);
                 break;
         default:
                 do_renew(w, m);
@@ -317,6 +348,7 @@ static void test_random_programs(void **state) {
                 check(&w);
                 for (size_t i = 0; i < N_HELD; i++)
                         w.held[i].b = seq_block_unref(w.held[i].b);
+                seq_pool_trim(w.pool, 0);
                 assert_int_equal(ledger_used(&w.ledger), 0);
                 seq_pool_free(w.pool);
         }
