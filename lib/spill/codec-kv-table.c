@@ -13,50 +13,15 @@
  *    512 of 2048 slots go to small ones, so a share of two shrinks to 1.5 at worst and rounding
  *    leaves it 1.
  */
-#include <assert.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "spill/codec-kv.h"
+#include "spill/codec/freqs.h"
 
-static const uint16_t level_weight[16] = {
-        0, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 /* 16 * sqrt(weight[i - 1] * weight[i]), from level 2 on: where the next level begins. */
 static const uint16_t level_from[14] = {
         23, 45, 78, 111, 157, 222, 314, 443, 627, 887, 1254, 1774, 2508, 3547};
-
-static void table_freqs(struct kv_table *t) {
-        uint32_t total = 0, big_weight = 0, left = KV_SLOTS, sum = 0, done = 0;
-        uint64_t scale;
-        unsigned last = 0;
-
-        for (unsigned i = 0; i < t->n; i++)
-                total += level_weight[t->level[i]];
-        for (unsigned i = 0; i < t->n; i++) {
-                uint32_t w = level_weight[t->level[i]], share = w * KV_SLOTS * 2;
-
-                /* @share: of half slots, times @total */
-                if (share >= 4 * total) {
-                        t->freq[i] = 0;
-                        big_weight += w;
-                        last = i;
-                        continue;
-                }
-                t->freq[i] = share < 3 * total ? 1 : 2;
-                left -= t->freq[i];
-        }
-        assert(big_weight > 0);
-        scale = ((uint64_t)left << 24) / big_weight;
-        for (unsigned i = 0; i < t->n; i++) {
-                uint32_t to;
-
-                if (t->freq[i] > 0)
-                        continue;
-                sum += level_weight[t->level[i]];
-                to = i == last ? left : (uint32_t)(sum * scale >> 24);
-                t->freq[i] = (uint16_t)(to - done);
-                done = to;
-        }
-}
 
 /* The level whose weight, 256 for @max, is nearest to @count by ratio. */
 static uint8_t level_of(uint64_t count, uint64_t max) {
@@ -81,7 +46,7 @@ void kv_table_from_counts(struct kv_table *t, const uint32_t counts[256][KV_CLAS
                 t->symbol[t->n] = (uint8_t)i;
                 t->level[t->n++] = level_of(counts[i][k], max);
         }
-        table_freqs(t);
+        kv_table_freqs(t);
 }
 
 size_t kv_table_write(const struct kv_table *t, uint8_t *dst) {
@@ -106,31 +71,52 @@ size_t kv_table_write(const struct kv_table *t, uint8_t *dst) {
         return (n + 1) / 2;
 }
 
+/* A run of levels at a time, up to 14; what is known of all nibbles at once is found out before. */
 size_t kv_table_read(struct kv_table *t, const uint8_t *src, size_t n) {
+        enum { RUN = 14, ROOM = KV_TABLE_MAX + 8 };
+        size_t at = 0, end = 2 * MIN(n, (size_t)KV_TABLE_MAX), run;
+        uint8_t nibbles[2 * ROOM + 16], zero[ROOM], count[16];
         unsigned symbol = 0;
-        size_t at = 0, end = n > KV_TABLE_MAX ? 2 * KV_TABLE_MAX : 2 * n;
 
+        for (size_t i = 0; i < ROOM; i++) {
+                uint8_t v = src[i];
+
+                nibbles[2 * i] = v & 15;
+                nibbles[2 * i + 1] = v >> 4;
+                /* the lowest bit of each nibble that is 0 */
+                zero[i] = ~(v | v >> 1 | v >> 2 | v >> 3) & 0x11;
+        }
+        for (uint8_t i = 0; i < 16; i++)
+                count[i] = i;
         t->n = 0;
         while (symbol < 256) {
-                uint8_t level;
+                uint64_t z;
 
-                if (at >= end)
-                        return 0;
-                level = src[at / 2] >> at % 2 * 4 & 15;
-                at++;
-                if (level > 0) {
-                        t->symbol[t->n] = (uint8_t)symbol++;
-                        t->level[t->n++] = level;
-                        continue;
+                memcpy(&z, zero + at / 2, 8);
+                /* Of 16 nibbles the last one may be shifted out, and one is for a gap's length. */
+                z = z >> at % 2 * 4 | UINT64_C(1) << 4 * RUN;
+                run = (unsigned)__builtin_ctzll(z) / 4;
+                for (size_t i = 0; i < 16; i++)
+                        t->symbol[t->n + i] = (uint8_t)(symbol + count[i]);
+                memcpy(t->level + t->n, nibbles + at, 16);
+                if (run >= 256 - symbol) {
+                        run = 256 - symbol;
+                        t->n += (unsigned)run;
+                        at += run;
+                        break;
                 }
+                t->n += (unsigned)run;
+                symbol += (unsigned)run;
+                at += run;
                 if (at >= end)
                         return 0;
-                symbol += 1u + (src[at / 2] >> at % 2 * 4 & 15);
-                at++;
+                if (run == RUN)
+                        continue;
+                symbol += 1u + nibbles[at + 1];
+                at += 2;
         }
-        if (symbol > 256 || t->n == 0)
+        if (symbol > 256 || at > end || t->n == 0)
                 return 0;
-        table_freqs(t);
         return (at + 1) / 2;
 }
 

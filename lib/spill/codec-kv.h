@@ -9,12 +9,19 @@
 #include "spill/codec/kernels.h"
 
 struct spill_array;
+struct spill_codec_job;
 
-/* The two functions of the codec's row. */
+/* The functions of the codec's row; decode_many as spill_codec_decode_many(), of jobs of this
+ * codec. */
 size_t spill_kv_encode(void *dst, size_t max, const void *src, size_t n,
         const struct spill_array *arrays, size_t n_arrays, void *scratch);
 int spill_kv_decode(void *dst, size_t dst_size, const void *src, size_t n,
         const struct spill_array *arrays, size_t n_arrays, void *scratch);
+
+void spill_kv_decode_many(struct spill_codec_job *jobs, size_t n, void *scratch);
+
+/* Bytes of scratch to decode one section; multiple of 64. */
+size_t kv_decode_scratch(size_t section_size);
 
 enum {
         KV_CLASSES = 8, /* tables per kind, at most */
@@ -33,7 +40,8 @@ enum {
 void kv_table_from_counts(struct kv_table *t, const uint32_t counts[256][KV_CLASSES], unsigned k);
 /* At most KV_TABLE_MAX bytes; returns how many. */
 size_t kv_table_write(const struct kv_table *t, uint8_t *dst);
-/* Bytes taken, or 0 if this is no table. */
+/* Symbols and levels alone. Bytes taken, or 0 if this is no table. 200 bytes of src are read: those
+ * behind src[0..n) mean nothing. */
 size_t kv_table_read(struct kv_table *t, const uint8_t *src, size_t n);
 void kv_table_symbols(const struct kv_table *t, struct kv_symbol symbols[256]);
 

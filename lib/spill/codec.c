@@ -48,3 +48,18 @@ const struct spill_codec *spill_codec_find(unsigned id) {
                         return &codecs[i];
         return NULL;
 }
+
+void spill_codec_decode_many(struct spill_codec_job *jobs, size_t n, void *scratch) {
+        for (size_t from = 0, to; from < n; from = to) {
+                struct spill_codec_job *j = &jobs[from];
+
+                for (to = from + 1; to < n && jobs[to].codec == j->codec; to++)
+                        ;
+                if (j->codec->id == SPILL_CODEC_KV)
+                        spill_kv_decode_many(j, to - from, scratch);
+                else
+                        for (; j < &jobs[to]; j++)
+                                j->r = j->codec->decode(j->dst, j->dst_size, j->src, j->n,
+                                        j->arrays, j->n_arrays, scratch);
+        }
+}

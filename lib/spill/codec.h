@@ -33,6 +33,22 @@ struct spill_codec {
                 const struct spill_array *arrays, size_t n_arrays, void *scratch);
 };
 
+/* A section to decode; fields as the parameters of decode. */
+struct spill_codec_job {
+        const struct spill_codec *codec;
+        void *dst;
+        size_t dst_size;
+        const void *src;
+        size_t n;
+        const struct spill_array *arrays;
+        size_t n_arrays;
+        int r; /* out: as decode returns */
+};
+
+/* Decode jobs[0..n), sections of any sizes and codecs whose destinations do not overlap: faster
+ * than one after another, since two of KV are decoded side by side. Each fails alone. @scratch: for
+ * the largest dst_size. Neighbours are paired, so of n only its being even matters. */
+void spill_codec_decode_many(struct spill_codec_job *jobs, size_t n, void *scratch);
 /* The row, or NULL. */
 const struct spill_codec *spill_codec_find(unsigned id);
 /* Bytes of scratch for sections of up to @max_section_size bytes, for any codec; multiple of 64. */

@@ -17,7 +17,7 @@ enum {
          * call costs nothing, small enough that what was read is still in the processor's cache
          * when it is checked and decoded. */
         SPILL_GAP_MAX = 16 << 10,
-        SPILL_WINDOW_SIZE = 1 << 18,
+        SPILL_WINDOW_SIZE = 1 << 19,
         /* Read-ahead that keeps a disk busy. */
         SPILL_READ_AHEAD_MIN = 1 << 20,
 };

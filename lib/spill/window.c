@@ -5,10 +5,13 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "spill/codec.h"
 #include "spill/load.h"
 
 enum {
         MAX_PIECES = 128,
+        /* Sections that are decoded side by side, two at a time. */
+        MAX_JOBS = 16,
         /* A piece in up to two parts, and the gap in front of it. */
         MAX_IOV = 3 * MAX_PIECES,
 };
@@ -35,6 +38,10 @@ struct pass {
         size_t ahead_round, ahead_at;
         uint64_t ahead_size, done_size;
         struct spill_load_failure first_failure;
+        /* what waits to be decoded, out of scratch */
+        size_t n_jobs;
+        struct spill_codec_job jobs[MAX_JOBS];
+        struct piece job_of[MAX_JOBS];
 };
 
 static void item_done(struct spill_load *l, size_t i) {
@@ -79,33 +86,71 @@ static size_t piece_scratch(const struct spill_load *l, uint32_t i, uint32_t k) 
         return spill_ref_is_raw(l->s, ref) ? spill_header_size(l->s->n_sections) : ref->stored_size;
 }
 
-/* Check section @k, whose payload is at @data, and bring it into dst. */
+static void section_fail(struct pass *p, uint32_t i, uint32_t k, int r, struct err *e) {
+        err_wrap(e, r, "section %" PRIu32, k);
+        spill_load_fail_item(p->l, i, r, e, &p->first_failure);
+}
+
+static void section_done(struct pass *p, uint32_t i, uint32_t k) {
+        struct spill_load_item *st = &p->l->state[i];
+
+        st->sections[k].is_read = true;
+        if (--st->n_left == 0)
+                item_done(p->l, i);
+}
+
+/* Decode what was checked, side by side. */
+static void decode_flush(struct pass *p) {
+        spill_codec_decode_many(p->jobs, p->n_jobs, p->scratch->codec);
+        for (size_t j = 0; j < p->n_jobs; j++) {
+                uint32_t i = p->job_of[j].item, k = p->job_of[j].section;
+                struct err e;
+
+                if (p->l->items[i].r < 0)
+                        continue;
+                if (p->jobs[j].r == 0) {
+                        section_done(p, i, k);
+                        continue;
+                }
+                err_set(&e, ERR_CORRUPT, "the payload does not decode (codec %s)",
+                        p->jobs[j].codec->name);
+                section_fail(p, i, k, -ERR_CORRUPT, &e);
+        }
+        p->n_jobs = 0;
+}
+
+/* Check section @k, whose payload is at @data, and bring it into dst: at the latest with the next
+ * decode_flush(). */
 static void section_finish(struct pass *p, uint32_t i, uint32_t k, const uint8_t *data) {
         struct spill_load *l = p->l;
-        struct spill_load_item *st = &l->state[i];
         struct spill_item *it = &l->items[i];
-        struct spill_section *sec = &st->sections[k];
+        struct spill_section *sec = &l->state[i].sections[k];
         uint8_t *dst = (uint8_t *)it->dst + spill_section_start(l->s, k, it->ref.raw_size);
-        const struct spill_array *arrays;
-        size_t n_arrays;
+        struct spill_codec_job *job;
         struct err e;
         int r;
 
         r = spill_section_verify(sec, data, &e);
-        if (r == 0 && sec->codec != SPILL_CODEC_RAW) {
-                arrays = spill_section_arrays(l->s, k, &n_arrays);
-                r = spill_section_decode(sec, data, dst, arrays, n_arrays, p->scratch->codec, &e);
-        }
         if (r < 0) {
-                err_wrap(&e, r, "section %" PRIu32, k);
-                spill_load_fail_item(l, i, r, &e, &p->first_failure);
+                section_fail(p, i, k, r, &e);
                 return;
         }
-        if (sec->codec == SPILL_CODEC_RAW && data != dst)
-                memcpy(dst, data, sec->raw_size);
-        sec->is_read = true;
-        if (--st->n_left == 0)
-                item_done(l, i);
+        if (sec->codec == SPILL_CODEC_RAW) {
+                if (data != dst)
+                        memcpy(dst, data, sec->raw_size);
+                section_done(p, i, k);
+                return;
+        }
+        if (p->n_jobs == MAX_JOBS)
+                decode_flush(p);
+        p->job_of[p->n_jobs] = (struct piece){.item = i, .section = k};
+        job = &p->jobs[p->n_jobs++];
+        *job = (struct spill_codec_job){.codec = spill_codec_find(sec->codec),
+                .dst = dst,
+                .dst_size = sec->raw_size,
+                .src = data,
+                .n = sec->stored_size};
+        job->arrays = spill_section_arrays(l->s, k, &job->n_arrays);
 }
 
 /* Check and decode what was read. */
@@ -223,6 +268,7 @@ static void window_flush(struct pass *p) {
         else
                 for (size_t k = 0; k < p->n_pieces; k++)
                         piece_finish(p, &p->pieces[k]);
+        decode_flush(p);
         window_clear(p);
 }
 
@@ -321,6 +367,7 @@ int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e)
         p.ahead_round = p.ahead_at = 0;
         p.ahead_size = p.done_size = 0;
         p.first_failure.r = 0;
+        p.n_jobs = 0;
         window_clear(&p);
         r = spill_scratch_get(l->s, &p.scratch, e);
         if (r < 0) {

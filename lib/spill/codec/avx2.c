@@ -1,9 +1,210 @@
 /* SPDX-License-Identifier: MIT */
 /* AVX2: 8 lanes in a register. What AVX-512 does with an expanding load is a permutation here. */
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "spill/codec/avx2-tables.h"
+#include "spill/codec/freqs.h"
 #include "spill/codec/kernels.h"
+#include "spill/codec/spread.h"
+
+static inline __m256i load16(const void *p) {
+        return _mm256_loadu_si256((const __m256i *)p);
+}
+
+static inline __m256i load_bytes(const uint8_t *p) {
+        return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p));
+}
+
+static inline __m256i cat(const void *low, const void *high) {
+        return _mm256_inserti128_si256(
+                _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)low)),
+                _mm_loadu_si128((const __m128i *)high), 1);
+}
+
+/* What a step has of 16 lanes: halves of the states. */
+struct lanes {
+        __m256i low, high;
+};
+
+/* Look up and take the symbols' share off the states. Returns the slots' upper halves. */
+static inline __attribute__((always_inline)) __m256i advance(
+        struct lanes *x, const uint32_t *slots, const uint8_t *tables) {
+        const __m256i slot_mask = _mm256_set1_epi16(KV_SLOTS - 1), zero = _mm256_setzero_si256();
+        const __m256i field = _mm256_set1_epi16(0xfff);
+        __m256i at, a, b, info, freq, offset, q, p, carry;
+
+        at = _mm256_or_si256(_mm256_slli_epi16(load_bytes(tables), KV_BITS),
+                _mm256_and_si256(x->low, slot_mask));
+        a = _mm256_i32gather_epi32((const int *)slots, _mm256_blend_epi16(at, zero, 0xaa), 4);
+        b = _mm256_i32gather_epi32((const int *)slots, _mm256_srli_epi32(at, 16), 4);
+        freq = _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa);
+        info = _mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa);
+        offset = _mm256_or_si256(_mm256_slli_epi16(info, 4), _mm256_srli_epi16(freq, 12));
+        offset = _mm256_and_si256(offset, field);
+        freq = _mm256_and_si256(freq, field);
+        q = _mm256_or_si256(
+                _mm256_slli_epi16(x->high, 16 - KV_BITS), _mm256_srli_epi16(x->low, KV_BITS));
+        p = _mm256_mullo_epi16(freq, q);
+        x->low = _mm256_add_epi16(p, offset);
+        /* An offset is below 2^15: the top bit falls if and only if the sum carries. */
+        carry = _mm256_srli_epi16(_mm256_andnot_si256(x->low, p), 15);
+        x->high = _mm256_mullo_epi16(freq, _mm256_srli_epi16(x->high, KV_BITS));
+        x->high = _mm256_add_epi16(x->high, _mm256_mulhi_epu16(freq, q));
+        x->high = _mm256_add_epi16(x->high, carry);
+        return info;
+}
+
+/* -1 in lanes that want a word, being below 2^15: they have no upper half. */
+static inline __m256i wanting(const struct lanes *x) {
+        return _mm256_cmpeq_epi16(
+                _mm256_or_si256(x->high, _mm256_srai_epi16(x->low, 15)), _mm256_setzero_si256());
+}
+
+static inline __attribute__((always_inline)) void refill(struct lanes *x, __m256i want,
+        const uint8_t *words, const uint8_t *words8, unsigned set, unsigned set8) {
+        __m256i w =
+                _mm256_shuffle_epi8(cat(words, words8), cat(expand_words[set], expand_words[set8]));
+
+        x->high = _mm256_or_si256(x->high, _mm256_and_si256(x->low, want));
+        x->low = _mm256_or_si256(w, _mm256_andnot_si256(want, x->low));
+}
+
+/* One value of 32 lanes; see the version for AVX-512. */
+static inline __attribute__((always_inline)) void step(struct lanes x[2], const uint32_t *slots,
+        const uint8_t *tables, const uint8_t **words, __m256i info[2]) {
+        const uint8_t *w[5];
+        unsigned set[4], all;
+        __m256i want[2];
+
+        info[0] = advance(&x[0], slots, tables);
+        info[1] = advance(&x[1], slots, tables + 16);
+        want[0] = wanting(&x[0]);
+        want[1] = wanting(&x[1]);
+        /* Lanes 0 to 7, 16 to 23, 8 to 15, 24 to 31. */
+        all = (unsigned)_mm256_movemask_epi8(_mm256_packs_epi16(want[0], want[1]));
+        set[0] = all & 0xff;
+        set[1] = all >> 16 & 0xff;
+        set[2] = all >> 8 & 0xff;
+        set[3] = all >> 24;
+        w[0] = *words;
+        for (size_t i = 0; i < 4; i++)
+                w[i + 1] = w[i] + 2 * (unsigned)__builtin_popcount(set[i]);
+        refill(&x[0], want[0], w[0], w[1], set[0], set[1]);
+        refill(&x[1], want[1], w[2], w[3], set[2], set[3]);
+        *words = w[4];
+}
+
+static inline void put_f16(const struct kv_piece *p, size_t i, const __m256i info[2]) {
+        const __m256i high = _mm256_set1_epi16((short)0xff00);
+
+        for (size_t j = 0; j < 2; j++) {
+                size_t at = i + 16 * j;
+                __m256i low = load_bytes(p->low + at);
+
+                low = _mm256_or_si256(_mm256_and_si256(info[j], high), low);
+                _mm256_storeu_si256((__m256i *)(p->dst + 2 * at), low);
+        }
+}
+
+static inline void put_f32(const struct kv_piece *p, size_t i, const __m256i info[2]) {
+        const __m256i high = _mm256_set1_epi16((short)0xff00);
+
+        for (size_t j = 0; j < 2; j++) {
+                size_t at = i + 16 * j;
+                __m256i mid = load_bytes(p->mid + at);
+                __m256i low = load16(p->low + 2 * at), a, b;
+
+                mid = _mm256_or_si256(_mm256_and_si256(info[j], high), mid);
+                a = _mm256_unpacklo_epi16(low, mid);
+                b = _mm256_unpackhi_epi16(low, mid);
+                _mm256_storeu_si256(
+                        (__m256i *)(p->dst + 4 * at), _mm256_permute2x128_si256(a, b, 0x20));
+                _mm256_storeu_si256(
+                        (__m256i *)(p->dst + 4 * at + 32), _mm256_permute2x128_si256(a, b, 0x31));
+        }
+}
+
+static inline void put_i8(const struct kv_piece *p, size_t i, const __m256i info[2]) {
+        __m256i v =
+                _mm256_packus_epi16(_mm256_srli_epi16(info[0], 8), _mm256_srli_epi16(info[1], 8));
+
+        _mm256_storeu_si256((__m256i *)(p->dst + i), _mm256_permute4x64_epi64(v, 0xd8));
+}
+
+static inline __attribute__((always_inline)) void put(
+        const struct kv_piece *p, enum kv_kind kind, size_t i, const __m256i info[2]) {
+        if (kind == KV_F16)
+                put_f16(p, i, info);
+        else if (kind == KV_F32)
+                put_f32(p, i, info);
+        else
+                put_i8(p, i, info);
+}
+
+/* What the loop has of a stream. */
+struct stream {
+        struct lanes x[4];
+        const uint8_t *words, *end;
+        const uint32_t *slots;
+};
+
+static inline __attribute__((always_inline)) bool stream_open(
+        struct stream *s, const struct kv_reader *r) {
+        if (r->pos > r->limit || r->limit - r->pos < KV_GROUP_WORDS)
+                return false;
+        s->words = r->src + r->pos;
+        s->end = r->src + r->limit - KV_GROUP_WORDS;
+        s->slots = r->slots;
+        for (size_t i = 0; i < 4; i++) {
+                s->x[i].low = load16(r->low + 16 * i);
+                s->x[i].high = load16(r->high + 16 * i);
+        }
+        return true;
+}
+
+static inline __attribute__((always_inline)) void stream_close(
+        const struct stream *s, struct kv_reader *r) {
+        r->pos = (size_t)(s->words - r->src);
+        for (size_t i = 0; i < 4; i++) {
+                _mm256_storeu_si256((__m256i *)(r->low + 16 * i), s->x[i].low);
+                _mm256_storeu_si256((__m256i *)(r->high + 16 * i), s->x[i].high);
+        }
+}
+
+/* A value of the first or the second 32 lanes: value n of the piece and those behind it. */
+static inline __attribute__((always_inline)) void stream_step(
+        struct stream *s, const struct kv_piece *p, enum kv_kind kind, size_t n, size_t half) {
+        __m256i info[2];
+
+        n += 32 * half;
+        step(&s->x[2 * half], s->slots, p->tables + n, &s->words, info);
+        put(p, kind, n, info);
+}
+
+static inline __attribute__((always_inline)) size_t decode(
+        struct kv_reader *r, const struct kv_piece *piece, enum kv_kind kind, size_t n) {
+        const struct kv_piece p = *piece;
+        struct stream s;
+
+        if (!stream_open(&s, r))
+                return n;
+        for (; p.n - n >= KV_LANES && s.words <= s.end; n += KV_LANES) {
+                stream_step(&s, &p, kind, n, 0);
+                stream_step(&s, &p, kind, n, 1);
+        }
+        stream_close(&s, r);
+        return n;
+}
+
+/* Of two at once the states would not fit into the registers, and that costs more than it gains. */
+#define DECODE(name, kind)                                                                         \
+        static size_t name(struct kv_reader *r, const struct kv_piece *p, size_t from) {           \
+                return decode(r, p, kind, from);                                                   \
+        }
+DECODE(decode_f16, KV_F16)
+DECODE(decode_f32, KV_F32)
+DECODE(decode_i8, KV_I8)
 
 static inline __m256i load8(const uint8_t *p) {
         return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
@@ -15,111 +216,6 @@ static inline __m256i permute(__m256i x, uint32_t order) {
 
         return _mm256_permutevar8x32_epi32(
                 x, _mm256_srlv_epi32(_mm256_set1_epi32((int)order), shifts));
-}
-
-/* One value of 8 lanes; see the version for AVX-512. */
-static inline __m256i step(
-        __m256i *state, const uint32_t *slots, const uint8_t *tables, const uint8_t **words) {
-        const __m256i slot_mask = _mm256_set1_epi32(KV_SLOTS - 1), low = _mm256_set1_epi32(KV_LOW);
-        const __m256i field = _mm256_set1_epi32(0xfff);
-        __m256i x = *state, t, e, w, want;
-        unsigned refill;
-
-        t = _mm256_slli_epi32(load8(tables), KV_BITS);
-        t = _mm256_or_si256(t, _mm256_and_si256(x, slot_mask));
-        e = _mm256_i32gather_epi32((const int *)slots, t, 4);
-        x = _mm256_mullo_epi32(_mm256_srli_epi32(e, 20), _mm256_srli_epi32(x, KV_BITS));
-        x = _mm256_add_epi32(x, _mm256_and_si256(_mm256_srli_epi32(e, 8), field));
-        /* A state is below 2^31. */
-        want = _mm256_cmpgt_epi32(low, x);
-        refill = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(want));
-        w = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)*words));
-        w = permute(w, expand_ranks[refill]);
-        *state = _mm256_blendv_epi8(x, _mm256_or_si256(_mm256_slli_epi32(x, 16), w), want);
-        *words += 2 * (unsigned)__builtin_popcount(refill);
-        return e;
-}
-
-/* The symbols of 16 entries, each in its 16 bits. */
-static inline __m256i symbols16(__m256i a, __m256i b) {
-        const __m256i low = _mm256_set1_epi32(0xff);
-        __m256i v = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
-
-        return _mm256_permute4x64_epi64(v, 0xd8);
-}
-
-static inline void put_f16(const struct kv_piece *p, size_t i, const __m256i e[4]) {
-        for (size_t j = 0; j < 2; j++) {
-                __m256i v = _mm256_slli_epi16(symbols16(e[2 * j], e[2 * j + 1]), 8);
-                __m256i low = _mm256_cvtepu8_epi16(
-                        _mm_loadu_si128((const __m128i *)(p->low + i + 16 * j)));
-
-                _mm256_storeu_si256((__m256i *)(p->dst + 2 * i + 32 * j), _mm256_or_si256(v, low));
-        }
-}
-
-static inline void put_f32(const struct kv_piece *p, size_t i, const __m256i e[4]) {
-        for (size_t j = 0; j < 4; j++) {
-                size_t at = i + 8 * j;
-                __m256i v = _mm256_slli_epi32(e[j], 24);
-
-                v = _mm256_or_si256(v, _mm256_slli_epi32(load8(p->mid + at), 16));
-                v = _mm256_or_si256(v,
-                        _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p->low + 2 * at))));
-                _mm256_storeu_si256((__m256i *)(p->dst + 4 * at), v);
-        }
-}
-
-static inline void put_i8(const struct kv_piece *p, size_t i, const __m256i e[4]) {
-        __m256i v = _mm256_packus_epi16(symbols16(e[0], e[1]), symbols16(e[2], e[3]));
-
-        _mm256_storeu_si256((__m256i *)(p->dst + i), _mm256_permute4x64_epi64(v, 0xd8));
-}
-
-static inline __attribute__((always_inline)) void put(
-        const struct kv_piece *p, enum kv_kind kind, size_t i, const __m256i e[4]) {
-        if (kind == KV_F16)
-                put_f16(p, i, e);
-        else if (kind == KV_F32)
-                put_f32(p, i, e);
-        else
-                put_i8(p, i, e);
-}
-
-static inline __attribute__((always_inline)) size_t decode(
-        struct kv_reader *r, const struct kv_piece *p, enum kv_kind kind) {
-        const uint8_t *words = r->src + r->pos, *tables = p->tables, *end;
-        const uint32_t *slots = r->slots;
-        __m256i x[8], e[8];
-        size_t n = 0;
-
-        if (r->pos > r->limit || r->limit - r->pos < KV_GROUP_WORDS)
-                return 0;
-        end = r->src + r->limit - KV_GROUP_WORDS;
-        for (size_t i = 0; i < 8; i++)
-                x[i] = _mm256_loadu_si256((const __m256i *)(r->state + 8 * i));
-        for (; p->n - n >= KV_LANES && words <= end; n += KV_LANES) {
-                for (size_t i = 0; i < 8; i++)
-                        e[i] = step(&x[i], slots, tables + n + 8 * i, &words);
-                put(p, kind, n, e);
-                put(p, kind, n + 32, e + 4);
-        }
-        r->pos = (size_t)(words - r->src);
-        for (size_t i = 0; i < 8; i++)
-                _mm256_storeu_si256((__m256i *)(r->state + 8 * i), x[i]);
-        return n;
-}
-
-static size_t decode_f16(struct kv_reader *r, const struct kv_piece *p) {
-        return decode(r, p, KV_F16);
-}
-
-static size_t decode_f32(struct kv_reader *r, const struct kv_piece *p) {
-        return decode(r, p, KV_F32);
-}
-
-static size_t decode_i8(struct kv_reader *r, const struct kv_piece *p) {
-        return decode(r, p, KV_I8);
 }
 
 /* x * rcp >> (31 + shift), the product in 64 bits. */
@@ -181,18 +277,23 @@ static void encode(struct kv_writer *w, const uint8_t *symbols, const uint8_t *t
                 _mm256_storeu_si256((__m256i *)(w->state + 8 * i), x[i]);
 }
 
-static void slots(const struct kv_table *t, uint32_t *to) {
-        const __m256i count = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+/* How many slots a symbol has nobody could guess: two stores for each cost less than a wrong guess.
+ * What goes too far is overwritten by the next. */
+static void slots(struct kv_table *t, uint32_t *to) {
+        const __m256i count = _mm256_slli_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0), 12);
+        const __m256i next = _mm256_set1_epi32(8 << 12);
 
+        kv_table_freqs(t);
         for (unsigned i = 0; i < t->n; i++) {
-                uint32_t freq = t->freq[i], e = freq << 20 | t->symbol[i];
-                __m256i v =
-                        _mm256_add_epi32(_mm256_set1_epi32((int)e), _mm256_slli_epi32(count, 8));
+                uint32_t freq = t->freq[i], e = (uint32_t)t->symbol[i] << 24 | freq, j = 0;
+                __m256i v = _mm256_add_epi32(_mm256_set1_epi32((int)e), count);
 
-                for (uint32_t j = 0; j < freq; j += 8) {
-                        _mm256_storeu_si256((__m256i *)(to + j), v);
-                        v = _mm256_add_epi32(v, _mm256_set1_epi32(8 << 8));
-                }
+                do
+                        for (size_t k = 0; k < 2; k++, j += 8) {
+                                _mm256_storeu_si256((__m256i *)(to + j), v);
+                                v = _mm256_add_epi32(v, next);
+                        }
+                while (j < freq);
                 to += freq;
         }
 }
@@ -203,4 +304,5 @@ void kv_kernels_avx2(struct kv_kernels *k) {
         k->decode[KV_I8] = decode_i8;
         k->encode = encode;
         k->slots = slots;
+        k->spread = spread;
 }

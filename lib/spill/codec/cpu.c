@@ -18,7 +18,9 @@ static int cpu_isa(void) {
         if (!__builtin_cpu_supports("avx2"))
                 return ISA_GENERIC;
         if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-                !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+                !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq") ||
+                !__builtin_cpu_supports("avx512vbmi2") ||
+                !__builtin_cpu_supports("avx512vpopcntdq"))
                 return ISA_AVX2;
         return ISA_AVX512;
 #else

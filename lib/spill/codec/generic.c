@@ -3,7 +3,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "spill/codec/freqs.h"
 #include "spill/codec/kernels.h"
+#include "spill/codec/spread.h"
 
 static inline uint32_t load_word(const uint8_t *p) {
         uint16_t w;
@@ -15,11 +17,11 @@ static inline uint32_t load_word(const uint8_t *p) {
 /* One value of one lane: look up, take the symbol's share off the state, refill from @word.
  * Returns the slot's entry. */
 static inline __attribute__((always_inline)) uint32_t step(
-        uint32_t *state, const uint32_t *slots, uint8_t table, uint32_t word, size_t *ret_taken) {
-        uint32_t x = *state, e = slots[(size_t)table << KV_BITS | (x & (KV_SLOTS - 1))], low;
+        uint32_t *state, const uint32_t *slots, uint32_t table, uint32_t word, size_t *ret_taken) {
+        uint32_t x = *state, e = slots[table << KV_BITS | (x & (KV_SLOTS - 1))], low;
 
         /* Without a branch: which lane wants a word is as random as the data. */
-        x = (e >> 20) * (x >> KV_BITS) + (e >> 8 & 0xfff);
+        x = (e & 0xfff) * (x >> KV_BITS) + (e >> 12 & 0xfff);
         low = 0u - (uint32_t)(x < KV_LOW);
         *ret_taken = low & 2;
         *state = x << (low & 16) | (word & low);
@@ -31,26 +33,27 @@ static inline __attribute__((always_inline)) void put(
         switch (kind) {
         case KV_F16:
                 p->dst[2 * i] = p->low[i];
-                p->dst[2 * i + 1] = (uint8_t)e;
+                p->dst[2 * i + 1] = (uint8_t)(e >> 24);
                 break;
         case KV_F32:
                 p->dst[4 * i] = p->low[2 * i];
                 p->dst[4 * i + 1] = p->low[2 * i + 1];
                 p->dst[4 * i + 2] = p->mid[i];
-                p->dst[4 * i + 3] = (uint8_t)e;
+                p->dst[4 * i + 3] = (uint8_t)(e >> 24);
                 break;
         default:
-                p->dst[i] = (uint8_t)e;
+                p->dst[i] = (uint8_t)(e >> 24);
         }
 }
 
 static inline __attribute__((always_inline)) size_t decode(
-        struct kv_reader *r, const struct kv_piece *p, enum kv_kind kind) {
+        struct kv_reader *r, const struct kv_piece *p, enum kv_kind kind, size_t n) {
         uint32_t state[KV_LANES], e[KV_LANES];
-        size_t n = 0, pos = r->pos, taken;
+        size_t pos = r->pos, taken;
 
         /* The copies are what the compiler knows dst not to overlap. */
-        memcpy(state, r->state, sizeof(state));
+        for (size_t i = 0; i < KV_LANES; i++)
+                state[i] = (uint32_t)r->high[i] << 16 | r->low[i];
         for (; p->n - n >= KV_LANES; n += KV_LANES) {
                 if (pos > r->limit || r->limit - pos < KV_GROUP_WORDS)
                         break;
@@ -62,21 +65,29 @@ static inline __attribute__((always_inline)) size_t decode(
                 for (size_t i = 0; i < KV_LANES; i++)
                         put(p, kind, n + i, e[i]);
         }
-        memcpy(r->state, state, sizeof(state));
+        for (size_t i = 0; i < KV_LANES; i++) {
+                r->low[i] = (uint16_t)state[i];
+                r->high[i] = (uint16_t)(state[i] >> 16);
+        }
         r->pos = pos;
         return n;
 }
 
-static size_t decode_f16(struct kv_reader *r, const struct kv_piece *p) {
-        return decode(r, p, KV_F16);
+static size_t decode_f16(struct kv_reader *r, const struct kv_piece *p, size_t from) {
+        return decode(r, p, KV_F16, from);
 }
 
-static size_t decode_f32(struct kv_reader *r, const struct kv_piece *p) {
-        return decode(r, p, KV_F32);
+static size_t decode_f32(struct kv_reader *r, const struct kv_piece *p, size_t from) {
+        return decode(r, p, KV_F32, from);
 }
 
-static size_t decode_i8(struct kv_reader *r, const struct kv_piece *p) {
-        return decode(r, p, KV_I8);
+static size_t decode_i8(struct kv_reader *r, const struct kv_piece *p, size_t from) {
+        return decode(r, p, KV_I8, from);
+}
+
+/* One after the other: 64 states are more than this machine has registers and multipliers for. */
+static size_t decode_two(struct kv_reader *const r[2], const struct kv_piece *const p[2]) {
+        return 0;
 }
 
 void kv_decode_rest(struct kv_reader *r, const struct kv_piece *p, enum kv_kind kind, size_t from) {
@@ -84,10 +95,12 @@ void kv_decode_rest(struct kv_reader *r, const struct kv_piece *p, enum kv_kind 
         for (size_t i = from; i < p->n; i++) {
                 bool inside = r->limit >= 2 && r->pos <= r->limit - 2;
                 uint32_t word = inside ? load_word(r->src + r->pos) : 0;
-                size_t taken;
+                size_t lane = i % KV_LANES, taken;
+                uint32_t state = (uint32_t)r->high[lane] << 16 | r->low[lane];
 
-                put(p, kind, i,
-                        step(&r->state[i % KV_LANES], r->slots, p->tables[i], word, &taken));
+                put(p, kind, i, step(&state, r->slots, p->tables[i], word, &taken));
+                r->low[lane] = (uint16_t)state;
+                r->high[lane] = (uint16_t)(state >> 16);
                 r->pos += taken;
         }
 }
@@ -128,14 +141,15 @@ static void encode(struct kv_writer *w, const uint8_t *symbols, const uint8_t *t
         w->pos = pos;
 }
 
-static void slots(const struct kv_table *t, uint32_t *to) {
+static void slots(struct kv_table *t, uint32_t *to) {
+        kv_table_freqs(t);
         for (unsigned i = 0; i < t->n; i++) {
-                uint32_t freq = t->freq[i], e = freq << 20 | t->symbol[i];
+                uint32_t freq = t->freq[i], e = (uint32_t)t->symbol[i] << 24 | freq;
 
                 /* What goes too far is overwritten by the next. */
                 for (uint32_t j = 0; j < freq; j += 8)
                         for (uint32_t k = 0; k < 8; k++)
-                                to[j + k] = e + ((j + k) << 8);
+                                to[j + k] = e + ((j + k) << 12);
                 to += freq;
         }
 }
@@ -144,6 +158,9 @@ void kv_kernels_generic(struct kv_kernels *k) {
         k->decode[KV_F16] = decode_f16;
         k->decode[KV_F32] = decode_f32;
         k->decode[KV_I8] = decode_i8;
+        for (size_t i = 0; i < KV_N_KINDS; i++)
+                k->decode_two[i] = decode_two;
         k->encode = encode;
         k->slots = slots;
+        k->spread = spread;
 }

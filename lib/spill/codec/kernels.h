@@ -5,6 +5,7 @@
  * instruction set. Private to lib/spill. They give the same bytes and consume the same words
  * whatever the input, so that what one machine refuses all refuse.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,24 +14,24 @@ enum {
         KV_BITS = 11,  /* of a probability */
         KV_SLOTS = 1 << KV_BITS,
         KV_LOW = 1 << 15, /* a coder's state is in [KV_LOW, KV_LOW << 16) */
-        KV_SLOTS_SLACK = 16,
+        KV_SLOTS_SLACK = 64,
         KV_GROUP_WORDS = 128, /* bytes of words that one value per lane takes at most */
 };
 
 /* The symbols of one class and their probabilities, by rising symbol. */
 struct kv_table {
-        unsigned n; /* 1 .. 256 */
-        uint8_t symbol[256], level[256];
-        uint16_t freq[256]; /* sum KV_SLOTS, each at least 1 */
+        unsigned n;                                /* 1 .. 256 */
+        uint8_t symbol[256 + 16], level[256 + 16]; /* and room to write a few more */
+        uint16_t freq[256];                        /* sum KV_SLOTS, each at least 1 */
 };
 
 /* How one value lies in memory, by bytes: f16 = low, symbol; f32 = low, low, mid, symbol. */
 enum kv_kind { KV_F16, KV_F32, KV_I8, KV_N_KINDS };
 
-/* A slot of a decoding table: frequency << 20 | (slot - start of the symbol) << 8 | symbol. */
+/* A slot of a decoding table: symbol << 24 | (slot - start of the symbol) << 12 | frequency. */
 struct kv_reader {
-        uint32_t state[KV_LANES];
-        const uint8_t *src;    /* of the section's encoding */
+        uint16_t low[KV_LANES], high[KV_LANES]; /* halves of the states */
+        const uint8_t *src;                     /* of the section's encoding */
         size_t pos;            /* of the next word; may run past @limit on damaged input */
         size_t limit;          /* bytes of src */
         const uint32_t *slots; /* [table][KV_SLOTS] */
@@ -56,14 +57,22 @@ struct kv_writer {
 };
 
 struct kv_kernels {
-        /* Decode whole groups of KV_LANES values from the piece's start while there are surely
-         * enough words; returns how many values were done. */
-        size_t (*decode[KV_N_KINDS])(struct kv_reader *r, const struct kv_piece *p);
+        /* Decode whole groups of KV_LANES values from value @from on, a multiple of KV_LANES, while
+         * there are surely enough words; returns where it stopped. */
+        size_t (*decode[KV_N_KINDS])(struct kv_reader *r, const struct kv_piece *p, size_t from);
+        /* The same of two pieces of different readers side by side, from their start, until one of
+         * them has to stop: the same number of values of each, maybe none. */
+        size_t (*decode_two[KV_N_KINDS])(
+                struct kv_reader *const r[2], const struct kv_piece *const p[2]);
         /* Encode symbols[0..n) backwards, n a multiple of KV_LANES. */
         void (*encode)(
                 struct kv_writer *w, const uint8_t *symbols, const uint8_t *tables, size_t n);
-        /* slots[0 .. KV_SLOTS + KV_SLOTS_SLACK) of a table; what is in the slack means nothing. */
-        void (*slots)(const struct kv_table *t, uint32_t *slots);
+        /* The tables of all values of some tiles, from the classes of their channels. */
+        void (*spread)(uint8_t *tables, const uint8_t *classes, size_t n_tiles, size_t n_channels,
+                size_t n_tokens, bool channel_major);
+        /* slots[0 .. KV_SLOTS + KV_SLOTS_SLACK), 64-aligned, of a table of which symbols and levels
+         * are known; what is in the slack means nothing. Frequencies may be filled in. */
+        void (*slots)(struct kv_table *t, uint32_t *slots);
 };
 
 void kv_kernels_generic(struct kv_kernels *k);

@@ -143,6 +143,70 @@ static void test_gain(void **state) {
         assert_in_range(check(&f16, DATA_RANDOM, 1), f16.n, f16.n + f16.n / 64);
 }
 
+/* Many sections at once: each as if it were alone, next to others that are of another kind, longer,
+ * of another codec or damaged. */
+static void test_many(void **state) {
+        struct section s[] = {
+                section_model("f16", SPILL_F16, 3, 2, 64, 32),
+                section_model("f16", SPILL_F16, 3, 2, 64, 32),
+                section_model("f16, longer", SPILL_F16, 5, 2, 64, 32),
+                section_model("f32", SPILL_F32, 1, 2, 64, 32),
+                section_q8("q8_0", 2, 2, 64),
+                section_model("f16 of 9 tokens", SPILL_F16, 2, 3, 7, 9),
+                {.name = "no arrays", .n = 1000},
+        };
+        enum { N = 12, MAX = 170000 };
+        struct spill_codec_job jobs[N];
+        uint8_t *block = malloc(MAX), *alone = malloc(MAX), *in[N], *out[N];
+        void *scratch = scratch_new(MAX);
+        uint64_t seed = 9;
+
+        assert_non_null(block);
+        assert_non_null(alone);
+        assert_non_null(scratch);
+        for (size_t round = 0; round < 150; round++) {
+                size_t n = round % (N + 1);
+
+                (void)spill_codec_set_isa((int)(round % 3));
+                for (size_t i = 0; i < n; i++) {
+                        uint64_t r = next_random(&seed);
+                        const struct section *k = &s[(r >> 8) % ARRAY_SIZE(s)];
+                        const struct spill_codec *c =
+                                spill_codec_find(r >> 20 & 7 ? SPILL_CODEC_KV : SPILL_CODEC_LZ4);
+                        size_t size;
+
+                        assert_in_range(k->n, 1, MAX / 2);
+                        section_fill(k, DATA_LIKE, r, block);
+                        size = c->encode(alone, MAX, block, k->n, k->arrays, k->n_arrays, scratch);
+                        assert_int_not_equal(size, 0);
+                        in[i] = malloc(size);
+                        out[i] = malloc(k->n);
+                        assert_non_null(in[i]);
+                        assert_non_null(out[i]);
+                        memcpy(in[i], alone, size);
+                        if ((r >> 30 & 3) == 0)
+                                in[i][(r >> 32) % MIN(size, r >> 63 ? size : 400)] ^= 4;
+                        jobs[i] = (struct spill_codec_job){
+                                c, out[i], k->n, in[i], size, k->arrays, k->n_arrays, -1};
+                }
+                spill_codec_decode_many(jobs, n, scratch);
+                for (size_t i = 0; i < n; i++) {
+                        struct spill_codec_job *j = &jobs[i];
+
+                        assert_int_equal(j->r, j->codec->decode(alone, j->dst_size, j->src, j->n,
+                                                       j->arrays, j->n_arrays, scratch));
+                        if (j->r == 0)
+                                assert_memory_equal(alone, j->dst, j->dst_size);
+                        free(in[i]);
+                        free(out[i]);
+                }
+        }
+        (void)spill_codec_set_isa(2);
+        free(block);
+        free(alone);
+        free(scratch);
+}
+
 static void test_refuses_layouts(void **state) {
         struct section good = section_model("f16", SPILL_F16, 1, 1, 8, 32);
         const struct spill_codec *kv = spill_codec_find(SPILL_CODEC_KV);
@@ -191,6 +255,7 @@ int main(void) {
                 cmocka_unit_test(test_odd_layouts),
                 cmocka_unit_test(test_plain_bytes),
                 cmocka_unit_test(test_gain),
+                cmocka_unit_test(test_many),
                 cmocka_unit_test(test_refuses_layouts),
         };
 
