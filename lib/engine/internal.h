@@ -314,6 +314,7 @@ struct engine {
         /* I/O workers */
         pthread_mutex_t io_lock;
         pthread_cond_t io_wake;
+        bool io_waking; /* a worker was signalled and has not come by yet; under io_lock */
         struct list io_queues[N_JOB_KINDS];
         size_t n_io_writing; /* workers that run JOB_EVICT or JOB_WRITE_BEHIND */
         bool io_quit;

@@ -8,6 +8,12 @@
  * waits for (verbs and commits), evictions, write-behind. Within a kind first come, first served.
  * 2. One worker at least is never busy with writing blocks, so a read or a commit waits for no
  * write to end. (There are two workers at least.)
+ *
+ * 3. One worker is woken at a time (io_waking): by who submits, and then, if jobs are left, by the
+ * worker that has just taken one. Whoever holds a job, or was signalled, comes by the queue before
+ * it sleeps, so no job is left behind. Woken both at once, two workers would often be put on one
+ * processor, since the other one still runs the submitter, and stay there for milliseconds with the
+ * other idle. A worker that runs finds the submitter's free.
  */
 #include <sched.h>
 
@@ -45,6 +51,14 @@ static bool nothing_queued(const struct engine *en) {
         return true;
 }
 
+/* Under io_lock, there is something to do. */
+static void wake_one(struct engine *en) {
+        if (en->io_waking)
+                return;
+        en->io_waking = true;
+        pthread_cond_signal(&en->io_wake);
+}
+
 static void *worker_main(void *arg) {
         struct engine *en = arg;
 
@@ -53,8 +67,13 @@ static void *worker_main(void *arg) {
                 struct job *j;
 
                 pthread_mutex_lock(&en->io_lock);
-                while (!(j = take(en)) && !(en->io_quit && nothing_queued(en)))
+                en->io_waking = false;
+                while (!(j = take(en)) && !(en->io_quit && nothing_queued(en))) {
                         pthread_cond_wait(&en->io_wake, &en->io_lock);
+                        en->io_waking = false;
+                }
+                if (j && !nothing_queued(en))
+                        wake_one(en);
                 pthread_mutex_unlock(&en->io_lock);
                 if (!j)
                         return NULL;
@@ -120,6 +139,6 @@ void io_submit(struct engine *en, struct job *j) {
         j->r = 0;
         pthread_mutex_lock(&en->io_lock);
         list_append(&en->io_queues[j->kind], &j->link);
-        pthread_cond_signal(&en->io_wake);
+        wake_one(en);
         pthread_mutex_unlock(&en->io_lock);
 }
