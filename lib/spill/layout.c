@@ -91,7 +91,7 @@ void spill_layout_size_scratch(struct spill *s) {
                                         spill_section_start(s, i, s->options.max_raw_size)));
         /* All encoded sections of a record at once, for writing. */
         s->payload_size = align_up(MAX(s->raw_size > 0 ? s->raw_size : s->options.max_raw_size,
-                                           (size_t)SPILL_WINDOW_SIZE),
+                                           (size_t)SPILL_WINDOW_SIZE * 5 / 4),
                 64);
         s->codec_size = spill_codec_scratch_size(max);
 }

@@ -272,10 +272,14 @@ static void window_flush(struct pass *p) {
         window_clear(p);
 }
 
-/* Whether a piece may come into the window, which is not empty. */
+/* Whether a piece may come into the window, which is not empty. One more may, if that makes their
+ * number even: two are decoded together. */
 static bool window_takes(const struct pass *p, int fd, uint64_t at, uint64_t size, size_t scratch) {
+        uint64_t max = p->n_pieces % 2 == 0 ? SPILL_WINDOW_SIZE
+                                            : SPILL_WINDOW_SIZE + SPILL_WINDOW_SIZE / 4;
+
         return p->n_pieces < MAX_PIECES && fd == p->fd && at >= p->end &&
-               at - p->end <= SPILL_GAP_MAX && at + size - p->start <= SPILL_WINDOW_SIZE &&
+               at - p->end <= SPILL_GAP_MAX && at + size - p->start <= max &&
                scratch <= p->l->s->payload_size - p->used;
 }
 
