@@ -79,10 +79,12 @@ static uint64_t piece_size(const struct spill_load *l, const struct piece *pc) {
 /* How much of it goes to scratch; the rest goes to dst. */
 static size_t piece_scratch(const struct spill_load *l, uint32_t i, uint32_t k) {
         const struct spill_ref *ref = &l->items[i].ref;
-        const struct spill_section *sec = &l->state[i].sections[k];
 
-        if (k != WHOLE)
+        if (k != WHOLE) {
+                const struct spill_section *sec = &l->state[i].sections[k];
+
                 return sec->codec == SPILL_CODEC_RAW ? 0 : sec->stored_size;
+        }
         return spill_ref_is_raw(l->s, ref) ? spill_header_size(l->s->n_sections) : ref->stored_size;
 }
 
