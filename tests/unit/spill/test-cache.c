@@ -59,9 +59,8 @@ static void dropped(enum spill_read_ahead ahead) {
         assert_int_equal(resident_of_file(store_path(&t, 1)), 0);
         /* A load that was given up after its read-ahead had begun. */
         assert_int_equal(spill_load_new(&l, t.s, items, N, NULL), 0);
-        assert_int_equal(spill_load_read(l, 0, 1, NULL), 0);
         n = resident_of_file(store_path(&t, 1));
-        assert_true(n > 0);
+        assert_true((n > 0) == (ahead == SPILL_READ_AHEAD_OWN));
         assert_true(n <= N_PAGES);
         spill_load_free(l);
         assert_int_equal(resident_of_file(store_path(&t, 1)), 0);
@@ -74,6 +73,30 @@ static void test_dropped(void **state) {
 
 static void test_dropped_after_the_kernel(void **state) {
         dropped(SPILL_READ_AHEAD_KERNEL);
+}
+
+/* Only what was read is dropped: what somebody else, or the next load, wants of the file stays. */
+static void test_others_kept(void **state) {
+        struct store t;
+        size_t n_read = N / 3;
+        const char *path;
+        int fd;
+
+        start(&t, false, SPILL_READ_AHEAD_OWN);
+        write_all(&t);
+        spill_settle(t.s, 1);
+        path = store_path(&t, 1);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        assert_true(fd >= 0);
+        for (uint32_t i = 0; i < N; i++)
+                assert_int_equal(pread(fd, raw, RAW, (off_t)items[i].ref.offset), RAW);
+        close(fd);
+        assert_int_equal(resident_of_file(path), N_PAGES);
+        assert_int_equal(spill_read_batch(t.s, items, n_read, NULL), 0);
+        /* But for large pages that reach to both sides. */
+        assert_true(resident_of_file(path) >= (N - n_read) * 74 - 512);
+        assert_true(resident_of_file(path) <= (N - n_read) * 74 + 512);
+        store_remove(&t);
 }
 
 static void test_kept(void **state) {
@@ -93,6 +116,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_dropped),
                 cmocka_unit_test(test_dropped_after_the_kernel),
+                cmocka_unit_test(test_others_kept),
                 cmocka_unit_test(test_kept),
         };
 
