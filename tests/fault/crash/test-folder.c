@@ -199,7 +199,7 @@ static void child_permission(void) {
         if (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0)
                 exit(SKIPPED);
         o.model_path = erig_model();
-        if (access(o.model_path, R_OK) < 0)
+        if (!o.model_path || access(o.model_path, R_OK) < 0)
                 exit(SKIPPED); /* the source folder is not for everybody */
         o.state_dir = state;
         assert_true(engine_open(&en, &o, &e) < 0);
