@@ -296,7 +296,7 @@ bool budget_step(struct engine *en) {
                 ledger_set_budget(&en->ledger, MAX(used, to));
                 if (used <= to)
                         break;
-                if (residency_make_room(en, (used - to - 1) / en->slot_size + 1) != ROOM_NOW)
+                if (residency_make_room(en) != ROOM_NOW)
                         return true;
         }
         spill_trim(en->spill);

@@ -87,7 +87,7 @@ static bool stop_spill(struct engine *en) {
         if (abandon)
                 return true;
         for (;;) {
-                enum room room = residency_make_room(en, SIZE_MAX);
+                enum room room = residency_make_room(en);
 
                 if (room == ROOM_NEVER)
                         return true;

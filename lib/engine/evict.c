@@ -27,7 +27,6 @@ static void evict_done(struct engine *en, struct job *j) {
                 en->count.evict_blocks_written += wj->items[i].ok && wj->items[i].write;
         residency_drop(en, c);
         en->n_evictions--;
-        en->evicting_blocks -= wj->n;
         if (wj->then)
                 wj->then(en, wj->rq);
         residency_io_over(en, c);
@@ -73,7 +72,6 @@ static int evict_now(struct engine *en, struct conv *c,
         c->n_io++;
         conv_use(en, c);
         en->n_evictions++;
-        en->evicting_blocks += wj->n;
         en->n_writers++;
         drop_clean(en, c, wj);
         io_submit(en, &wj->job);
@@ -127,33 +125,25 @@ static struct conv *find_victim(struct engine *en) {
         return NULL;
 }
 
-/* As many at a time as keep the workers busy. Not more: the one that was used last may be wanted
- * again before its turn comes. */
-static bool enough_under_way(const struct engine *en, size_t n_blocks) {
-        return en->n_evictions > 0 &&
-               (en->evicting_blocks >= n_blocks || en->n_evictions >= en->n_workers);
-}
+enum room residency_make_room(struct engine *en) {
+        size_t n_resident;
+        struct conv *c;
+        int r;
 
-enum room residency_make_room(struct engine *en, size_t n_blocks) {
-        while (!enough_under_way(en, n_blocks)) {
-                struct conv *c = find_victim(en);
-                size_t n_resident;
-                int r;
-
-                if (!c)
-                        /* What a running job holds (a commit, a fork) becomes idle when it ends. */
-                        return en->n_jobs > 0 ? ROOM_LATER : ROOM_NEVER;
-                n_resident = seq_n_resident(c->seq);
-                r = residency_evict(en, c, NULL, NULL, NULL);
-                if (r == 1)
-                        break; /* its blocks are being written: in a moment they are clean */
-                if (r < 0) {
-                        /* No memory even for the list of what to write: memory is only a cache. */
-                        residency_drop(en, c);
-                        en->count.unspilled_drops++;
-                }
-                if (seq_n_resident(c->seq) < n_resident)
-                        return ROOM_NOW;
+        if (en->n_evictions > 0)
+                return ROOM_LATER;
+        c = find_victim(en);
+        if (!c)
+                /* What a running job holds (a commit, a fork) becomes idle when it ends. */
+                return en->n_jobs > 0 ? ROOM_LATER : ROOM_NEVER;
+        n_resident = seq_n_resident(c->seq);
+        r = residency_evict(en, c, NULL, NULL, NULL);
+        if (r == 1)
+                return ROOM_LATER; /* its blocks are being written: in a moment they are clean */
+        if (r < 0) {
+                /* No memory even for the list of what to write: memory is only a cache. */
+                residency_drop(en, c);
+                en->count.unspilled_drops++;
         }
-        return ROOM_LATER;
+        return en->n_evictions > 0 && seq_n_resident(c->seq) == n_resident ? ROOM_LATER : ROOM_NOW;
 }

@@ -270,9 +270,8 @@ struct engine {
         struct list queue;   /* requests waiting for admission */
         struct list active;
         size_t n_active, active_blocks;
-        size_t n_jobs;      /* under way, of any kind */
-        size_t n_evictions; /* under way, and the blocks that they write */
-        size_t evicting_blocks;
+        size_t n_jobs;             /* under way, of any kind */
+        size_t n_evictions;        /* under way */
         struct list dirty;         /* idle conversations with blocks to write, longest idle first */
         struct list evict_waiting; /* requests to evict blocks that are being written */
         size_t n_writers;          /* jobs under way that write blocks */
@@ -419,15 +418,13 @@ void residency_resume(struct engine *en, struct conv *c);
  * (never with a request) if its blocks are being written now: try again when a job has ended. */
 int residency_evict(struct engine *en, struct conv *c,
         void (*then)(struct engine *en, struct ereq *rq), struct ereq *rq, struct err *e);
-/* The pool is full: evict the least recently used conversations. */
+/* The pool is full: evict the least recently used conversation. */
 enum room {
         ROOM_NOW,   /* something was dropped: try again at once */
-        ROOM_LATER, /* evictions are under way: try again after the next completion */
+        ROOM_LATER, /* an eviction is under way: try again after the next completion */
         ROOM_NEVER  /* nothing can be evicted and nothing is under way */
 };
-/* @n_blocks: so many are needed, at least 1. Until then several conversations may be written at the
- * same time. */
-enum room residency_make_room(struct engine *en, size_t n_blocks);
+enum room residency_make_room(struct engine *en);
 /* Blocks that may ever be used at the same time. */
 size_t residency_capacity(struct engine *en);
 /* Give back the space of records that are gone from the register. Any thread. */

@@ -384,7 +384,7 @@ static int allocate(struct engine *en, struct restore *rs, struct err *e) {
                 }
                 if (r < 0)
                         return r;
-                room = residency_make_room(en, rs->n - rs->n_allocated);
+                room = residency_make_room(en);
                 if (room == ROOM_LATER)
                         return 1;
                 if (room == ROOM_NEVER)

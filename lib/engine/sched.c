@@ -169,7 +169,7 @@ static uint32_t add_to_batch(
         int r;
 
         while ((r = seq_reserve(c->seq, want, &e)) == SEQ_FULL) {
-                enum room room = residency_make_room(en, 1);
+                enum room room = residency_make_room(en);
 
                 if (room == ROOM_LATER)
                         return 0;

@@ -29,7 +29,7 @@
 #define CHUNK 64
 #define MAX_REPEAT 64
 #define MIN_SECTION (128 << 10)
-#define BATCH 64 /* records of a load: what a worker of the engine takes at a time */
+#define BATCH 64 /* records of a load */
 
 /* --- memory --- */
 

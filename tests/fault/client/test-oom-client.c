@@ -4,8 +4,8 @@
 #include "client/confab.h"
 #include "fault/fault.h"
 #include "proto/proto.h"
+#include "util/fds.h"
 #include "util/test.h"
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -94,16 +94,6 @@ static void send_script(int socket) {
                 proto_send(socket, exported.data, exported.size, 0, 0, &fds), exported.size);
 }
 
-static size_t count_fds(void) {
-        DIR *d = opendir("/proc/self/fd");
-        size_t n = 0;
-
-        while (d && readdir(d))
-                n++;
-        closedir(d);
-        return n;
-}
-
 struct count {
         unsigned n_submitted, n_final, n_failed;
 };
@@ -173,13 +163,13 @@ static void test_session(void **state) {
         size_t n_fds;
 
         write_script();
-        n_fds = count_fds();
+        n_fds = test_count_fds();
         for (long n = 0;; n++) {
                 int r;
 
                 fault_alloc_at(n);
                 r = session();
-                assert_int_equal(count_fds(), n_fds);
+                assert_int_equal(test_count_fds(), n_fds);
                 if (!fault_alloc_hit()) {
                         fault_alloc_at(-1);
                         assert_int_equal(r, 0);

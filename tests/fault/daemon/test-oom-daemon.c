@@ -6,7 +6,7 @@
  */
 #include "../../unit/daemon/daemon-fixture.h"
 #include "fault/fault.h"
-#include <dirent.h>
+#include "util/fds.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -136,16 +136,6 @@ static bool history(void **state, long n) {
         return true;
 }
 
-static size_t count_fds(void) {
-        DIR *d = opendir("/proc/self/fd");
-        size_t n = 0;
-
-        while (d && readdir(d))
-                n++;
-        closedir(d);
-        return n;
-}
-
 static void test_each_allocation(void **state) {
         size_t n_fds;
 
@@ -154,7 +144,7 @@ static void test_each_allocation(void **state) {
         assert_int_equal(
                 fcntl(sealed[0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
         sealed[1] = memfd_create("test", MFD_CLOEXEC);
-        n_fds = count_fds();
+        n_fds = test_count_fds();
         for (long n = 0;; n++) {
                 void *own = NULL;
                 bool hit = history(&own, n);
@@ -162,10 +152,10 @@ static void test_each_allocation(void **state) {
                 fault_alloc_at(-1);
                 fixture_teardown(&own);
                 /* Another thread closes what may not be memory. */
-                for (unsigned i = 0; count_fds() != n_fds; i++) {
+                for (unsigned i = 0; test_count_fds() != n_fds; i++) {
                         if (i == 100000)
-                                fail_msg("allocation %ld: %zu descriptors, not %zu", n, count_fds(),
-                                        n_fds);
+                                fail_msg("allocation %ld: %zu descriptors, not %zu", n,
+                                        test_count_fds(), n_fds);
                         sched_yield();
                 }
                 if (!hit) {

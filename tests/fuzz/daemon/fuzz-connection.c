@@ -9,8 +9,8 @@
 #include "daemon/log.h"
 #include "daemon/peer.h"
 #include "proto/proto.h"
+#include "util/fds.h"
 #include <event2/event.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -92,16 +92,6 @@ static ssize_t send_piece(int socket, const uint8_t *data, size_t size) {
         return sendmsg(socket, &m, MSG_NOSIGNAL);
 }
 
-static size_t count_fds(void) {
-        DIR *dir = opendir("/proc/self/fd");
-        size_t n = 0;
-
-        while (dir && readdir(dir))
-                n++;
-        closedir(dir);
-        return n;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         static struct daemon *d;
         static size_t n_fds;
@@ -138,11 +128,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         CHECK(ledger_used(&d->io) == 0);
         fake_reset();
         /* The first runs open a few for good; another thread closes what may not be memory. */
-        for (unsigned i = 0; n_runs >= 3 && count_fds() != n_fds; i++) {
+        for (unsigned i = 0; n_runs >= 3 && test_count_fds() != n_fds; i++) {
                 CHECK(i < 1000000);
                 sched_yield();
         }
         if (++n_runs == 3)
-                n_fds = count_fds();
+                n_fds = test_count_fds();
         return 0;
 }

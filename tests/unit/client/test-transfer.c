@@ -4,8 +4,8 @@
 #include "base/util.h"
 #include "client/confab.h"
 #include "peer.h"
+#include "util/fds.h"
 #include "util/test.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -23,21 +23,10 @@ struct fixture {
         size_t n_fds; /* before */
 };
 
-static size_t count_fds(void) {
-        DIR *d = opendir("/proc/self/fd");
-        size_t n = 0;
-
-        assert_non_null(d);
-        while (readdir(d))
-                n++;
-        closedir(d);
-        return n;
-}
-
 static void setup(struct fixture *f) {
         int sv[2];
 
-        f->n_fds = count_fds();
+        f->n_fds = test_count_fds();
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv), 0);
         peer_init(&f->peer, sv[1]);
         assert_int_equal(confab_new_from_fd(&f->c, sv[0], NULL), 0);
@@ -49,7 +38,7 @@ static void setup(struct fixture *f) {
 static void teardown(struct fixture *f) {
         confab_free(f->c);
         peer_deinit(&f->peer);
-        assert_int_equal(count_fds(), f->n_fds);
+        assert_int_equal(test_count_fds(), f->n_fds);
 }
 
 static int make_memfd(const char *text, int seals) {

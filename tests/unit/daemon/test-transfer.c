@@ -5,7 +5,7 @@
  */
 #include "daemon-fixture.h"
 #include "daemon/closer.h"
-#include <dirent.h>
+#include "util/fds.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -16,22 +16,11 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-static size_t count_fds(void) {
-        DIR *d = opendir("/proc/self/fd");
-        size_t n = 0;
-
-        assert_non_null(d);
-        while (readdir(d))
-                n++;
-        closedir(d);
-        return n;
-}
-
 /* Descriptors that are not memory are closed by another thread. */
 static void wait_fds(struct fixture *f, size_t n) {
-        for (unsigned i = 0; count_fds() != n; i++) {
+        for (unsigned i = 0; test_count_fds() != n; i++) {
                 if (i > 1000000)
-                        fail_msg("%zu descriptors instead of %zu", count_fds(), n);
+                        fail_msg("%zu descriptors instead of %zu", test_count_fds(), n);
                 daemon_step(f->d);
                 sched_yield();
         }
@@ -80,7 +69,7 @@ static bool same_file(int a, int b) {
 static void test_import(void **state) {
         struct fixture *f = *state;
         int fd = make_memfd("conversation", SEALS), more[4];
-        size_t before = count_fds();
+        size_t before = test_count_fds();
         struct wire w;
         uint64_t id;
 
@@ -119,7 +108,7 @@ static void test_import_refused(void **state) {
         struct wire w;
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds + 3), 0);
-        before = count_fds();
+        before = test_count_fds();
         fixture_client(f, &w);
         expect_error(&w, send_import(&w, "a", NULL, 0), "invalid", false);
         for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
@@ -145,7 +134,7 @@ static void test_whose_it_is(void **state) {
         int a = make_memfd("a", SEALS), b = make_memfd("b", SEALS);
         REQUEST(r, IMPORT, Import, import, m);
         struct buf frame = BUF_NULL;
-        size_t before = count_fds();
+        size_t before = test_count_fds();
         struct wire w;
         uint64_t id;
 
@@ -203,7 +192,7 @@ static void test_flood(void **state) {
 
         for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
                 fds[i] = i % 2 ? open("/dev/null", O_RDONLY) : make_memfd("x", SEALS);
-        before = count_fds();
+        before = test_count_fds();
         fixture_client(f, &w);
         assert_true(wire_send_bytes(&w, begin, sizeof(begin)));
         fixture_steps(f, 5); /* or what follows might have come with it */
@@ -250,7 +239,7 @@ static int make_lingering(int *ret_peer) {
  * connection either. */
 static void test_closing_waits_elsewhere(void **state) {
         struct fixture *f = *state;
-        size_t before = count_fds();
+        size_t before = test_count_fds();
         struct wire w, other;
         int peers[3], fd;
         uint64_t id;
@@ -285,7 +274,7 @@ static void test_closing_waits_elsewhere(void **state) {
 
 static void test_export(void **state) {
         struct fixture *f = *state;
-        size_t before = count_fds();
+        size_t before = test_count_fds();
         struct proto_message *m;
         struct wire w;
         uint64_t id[3];
@@ -325,7 +314,7 @@ static void test_export(void **state) {
 /* Who does not receive gets no more than a few; who goes away leaves none behind. */
 static void test_export_unread(void **state) {
         struct fixture *f = *state;
-        size_t before = count_fds();
+        size_t before = test_count_fds();
         struct proto_message *m;
         struct wire w;
         int fd;

@@ -13,18 +13,10 @@
 #include "base/file.h"
 #include "engine/internal.h"
 #include "rig.h"
+#include "util/sanitize.h"
 #include "util/test.h"
 
 #define MIB ((uint64_t)1 << 20)
-
-/* Freed memory is kept by sanitizers. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
-#endif
-#endif
 
 static struct answer A, B[12], C[12];
 
@@ -182,7 +174,7 @@ static void test_shrink_idle(void **state) {
                 (unsigned long long)(clock_monotonic_usec() - start));
         after = resident_size();
         assert_true(erig_stat(&r, "pool_blocks") <= 8);
-#if !defined(SANITIZED)
+#if !TEST_SANITIZED /* they keep freed memory */
         /* Most of what went was memory of blocks; the workers' buffers are new. */
         assert_true(before > after);
         assert_true(before - after > (few - 8) * slot / 2);

@@ -2,25 +2,14 @@
 /* Descriptors find their frames, however the stream is read, and none is lost or left open. */
 #include "base/util.h"
 #include "proto/proto.h"
+#include "util/fds.h"
 #include "util/test.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static size_t count_fds(void) {
-        DIR *d = opendir("/proc/self/fd");
-        size_t n = 0;
-
-        assert_non_null(d);
-        while (readdir(d))
-                n++;
-        closedir(d);
-        return n;
-}
 
 /* A file that says its number. */
 static int make_file(unsigned number) {
@@ -112,7 +101,7 @@ static void read_stream(int socket, size_t chunk, unsigned skip) {
 }
 
 static void test_every_chunk(void **state) {
-        size_t before = count_fds();
+        size_t before = test_count_fds();
 
         for (size_t chunk = 1; chunk < 3000; chunk += chunk < 100 ? 1 : 97)
                 for (unsigned skip = 0; skip < 4; skip++) {
@@ -123,7 +112,7 @@ static void test_every_chunk(void **state) {
                         read_stream(sv[1], chunk, skip);
                         close(sv[0]);
                         close(sv[1]);
-                        assert_int_equal(count_fds(), before);
+                        assert_int_equal(test_count_fds(), before);
                 }
 }
 
@@ -131,7 +120,7 @@ static void test_every_chunk(void **state) {
 static void test_ends(void **state) {
         struct proto_decoder d = PROTO_DECODER_INIT(PROTO_MAX_REQUEST);
         struct proto_fds fds = {0};
-        size_t before = count_fds();
+        size_t before = test_count_fds();
         const uint8_t *frame;
         size_t size;
         struct err e;
@@ -143,14 +132,14 @@ static void test_ends(void **state) {
         assert_int_equal(fds.n, PROTO_FDS_MAX - 1);
         assert_int_equal(number_of(proto_fds_take(&fds, 3)), 4);
         proto_fds_deinit(&fds);
-        assert_int_equal(count_fds(), before);
+        assert_int_equal(test_count_fds(), before);
         /* A frame that never gets whole. */
         assert_int_equal(proto_decoder_push(&d, "\x09xx", 3, &e), 0);
         assert_int_equal(proto_decoder_push_fd(&d, make_file(1), 3, &e), 0);
         assert_int_equal(proto_decoder_next(&d, &frame, &size, &e), 0);
-        assert_int_equal(count_fds(), before + 1);
+        assert_int_equal(test_count_fds(), before + 1);
         proto_decoder_deinit(&d);
-        assert_int_equal(count_fds(), before);
+        assert_int_equal(test_count_fds(), before);
         /* A broken stream keeps what it has until it is freed, and takes no more than it may. */
         d = PROTO_DECODER_INIT(10);
         assert_int_equal(proto_decoder_push(&d, "\x80\x80\x80\x80\x80\x80", 6, &e), 0);
@@ -160,7 +149,7 @@ static void test_ends(void **state) {
                 assert_int_equal(proto_decoder_push_fd(&d, make_file(1), 1, &e), 0);
         assert_int_equal(proto_decoder_push_fd(&d, make_file(1), 1, &e), -ERR_LIMIT);
         proto_decoder_deinit(&d);
-        assert_int_equal(count_fds(), before);
+        assert_int_equal(test_count_fds(), before);
 }
 
 static unsigned n_closed;
@@ -183,7 +172,7 @@ static void test_many_at_once(void **state) {
                 .msg_control = &control,
                 .msg_controllen = sizeof(control.bytes)};
         struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        size_t before = count_fds();
+        size_t before = test_count_fds();
         int sv[2], fds[N], fd = -1;
         char byte;
 
@@ -204,7 +193,7 @@ static void test_many_at_once(void **state) {
         assert_int_equal(proto_recv(sv[1], &byte, 1, 0, NULL, &fd), 0);
         assert_int_equal(fd, -1);
         close(sv[1]);
-        assert_int_equal(count_fds(), before);
+        assert_int_equal(test_count_fds(), before);
 }
 
 int main(void) {

@@ -7,15 +7,8 @@
 #include "base/ledger.h"
 #include "base/util.h"
 #include "seq/seq.h"
+#include "util/sanitize.h"
 #include "util/test.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
 
 enum { BLOCK = 4096, TOKENS = 4, ALICE = 1000, BOB = 1001 };
 
@@ -441,7 +434,7 @@ static void test_cost(void **state) {
                       "enter %llu, again %llu, match %llu\n",
                 (unsigned long long)fork, (unsigned long long)reserve, (unsigned long long)first,
                 (unsigned long long)again, (unsigned long long)find);
-#ifndef IS_SANITIZED
+#if !TEST_SANITIZED
         assert_true(fork < 50);
         assert_true(reserve < 200);
         assert_true(again < 200);
@@ -489,7 +482,7 @@ static void test_many_branches(void **state) {
         at = usec_of(at);
         print_message(
                 "%d branches entered, found and dropped in %llu usec\n", N, (unsigned long long)at);
-#ifndef IS_SANITIZED
+#if !TEST_SANITIZED
         assert_true(at < 5000000); /* one by one it is minutes */
 #endif
         assert_int_equal(ledger_used(&l), 0);
