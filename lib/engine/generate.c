@@ -163,18 +163,32 @@ static size_t partial_stop(const struct ereq *rq) {
 
 /* --- stepping --- */
 
-void generate_count(struct engine *en, struct ereq *rq) {
-        struct gen *g = &rq->g;
-        uint32_t bt = en->info.block_tokens, kept = seq_n_tokens(rq->conv->seq), n[4] = {0};
+/* Where the first @kept tokens came from. */
+static void count_sources(struct engine *en, struct gen *g, uint32_t kept) {
+        uint32_t bt = en->info.block_tokens, n[4] = {0};
 
         for (uint32_t i = 0; i < g->n_blocks && i * bt < kept; i++)
                 n[g->sources[i]] += MIN(bt, kept - i * bt);
-        en->count.reused_ram += n[SOURCE_RAM] - g->n_ram;
-        en->count.reused_disk += n[SOURCE_DISK] - g->n_disk;
-        en->count.reused_shared += n[SOURCE_SHARED] - g->n_shared;
         g->n_ram = n[SOURCE_RAM];
         g->n_disk = n[SOURCE_DISK];
         g->n_shared = n[SOURCE_SHARED];
+        en->count.reused_ram += g->n_ram;
+        en->count.reused_disk += g->n_disk;
+        en->count.reused_shared += g->n_shared;
+}
+
+/* What it had before is counted already, and stays what it was: its own memory looks found when it
+ * comes back after it was parked. */
+void generate_adopted(struct engine *en, struct ereq *rq) {
+        struct gen *g = &rq->g;
+        uint32_t end = MIN(seq_n_tokens(rq->conv->seq), g->n_prompt);
+
+        if (end <= g->n_reached)
+                return;
+        g->n_shared += end - g->n_reached;
+        en->count.reused_shared += end - g->n_reached;
+        g->n_reached = end;
+        share_explain(en, rq, end);
 }
 
 void generate_restored(struct engine *en, struct ereq *rq) {
@@ -185,14 +199,17 @@ void generate_restored(struct engine *en, struct ereq *rq) {
         /* The logits of the last token are wanted: it is computed again if all is remembered. */
         if (g->max_new > 0 && kept >= c->n_all)
                 kept = seq_cut(c->seq, c->n_all - 1);
-        /* Else it goes on after it had been parked: its client has heard all of this. */
         if (g->t_restored == 0) {
-                generate_count(en, rq);
+                count_sources(en, g, kept);
                 share_explain(en, rq, kept);
-                g->n_kept = kept;
+                g->n_kept = g->n_reached = kept;
                 g->t_restored = g->t_read ? g->t_read : clock_monotonic_usec();
                 if (!ereq_is_warm(rq))
                         send_accepted(en, rq);
+        } else {
+                /* It goes on after it had been parked: its client has heard all of this. New is
+                 * only what others have computed meanwhile. */
+                generate_adopted(en, rq);
         }
         rq->phase = PHASE_PREFILL;
         en->again = true;
@@ -262,6 +279,7 @@ void generate_advance(struct engine *en, struct ereq *rq, const float *logits) {
                 if (start < c->n_known)
                         en->count.tokens_recomputed += MIN(end, c->n_known) - start;
                 c->n_known = MAX(c->n_known, end);
+                g->n_reached = MAX(g->n_reached, end);
                 if (end < c->n_all) {
                         send_progress(en, rq);
                         return;

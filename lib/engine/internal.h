@@ -136,6 +136,7 @@ struct gen {
         uint32_t n_generated;
         uint32_t n_ram, n_disk, n_shared; /* tokens of the prompt by where they came from */
         uint32_t n_kept;                  /* all of these when it was accepted */
+        uint32_t n_reached; /* of the prompt, there at some time since: found, or computed */
         uint32_t differs_at;
         enum engine_differs differs_why;
         size_t need_blocks;
@@ -564,8 +565,8 @@ static inline bool ereq_is_warm(const struct ereq *rq) {
 /* --- generate.c --- */
 /* PHASE_RESTORE is over: decide what must be computed, tell the client. */
 void generate_restored(struct engine *en, struct ereq *rq);
-/* Count anew what of the prompt came from where. */
-void generate_count(struct engine *en, struct ereq *rq);
+/* share_adopt() has taken more blocks of others: count what of the prompt is new by that. */
+void generate_adopted(struct engine *en, struct ereq *rq);
 /* Its share of a step was computed; @logits belong to its last token or are NULL. */
 void generate_advance(struct engine *en, struct ereq *rq, const float *logits);
 /* End generation with what is there. */

@@ -253,10 +253,8 @@ static void add_prefill(
         struct ereq *rq = order[i];
         uint32_t left;
 
-        if (rq->g.n_generated == 0 && share_adopt(en, rq) > 0) {
-                generate_count(en, rq);
-                share_explain(en, rq, seq_n_tokens(rq->conv->seq));
-        }
+        if (rq->g.n_generated == 0 && share_adopt(en, rq) > 0)
+                generate_adopted(en, rq);
         if (computed_beside(en, rq, order, i))
                 return;
         left = rq->conv->n_all - seq_n_tokens(rq->conv->seq);

@@ -86,6 +86,24 @@ static void take_delta(struct answer *a, const struct engine_event *ev) {
         }
 }
 
+static void take_done(struct answer *a, const struct engine_event *ev) {
+        a->finish = ev->done.finish;
+        a->revision = ev->done.revision;
+        a->n_generated = ev->done.n_generated;
+        a->done_ram = ev->done.n_ram;
+        a->done_disk = ev->done.n_disk;
+        a->done_shared = ev->done.n_shared;
+        a->done_computed = ev->done.n_computed;
+        assert_int_equal(
+                ev->done.n_prompt, a->done_ram + a->done_disk + a->done_shared + a->done_computed);
+        if (!a->accepted)
+                return; /* there was no memory to say so */
+        /* What was there at the beginning stays counted; others may have brought more. */
+        assert_int_equal(a->n_ram, a->done_ram);
+        assert_int_equal(a->n_disk, a->done_disk);
+        assert_true(a->done_shared >= a->n_shared && a->done_computed <= a->n_computed);
+}
+
 static void take_event(struct answer *a, struct engine_event *ev) {
         assert_false(a->final); /* one final event, and nothing after it */
         switch (ev->kind) {
@@ -108,9 +126,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 take_delta(a, ev);
                 break;
         case ENGINE_DONE:
-                a->finish = ev->done.finish;
-                a->revision = ev->done.revision;
-                a->n_generated = ev->done.n_generated;
+                take_done(a, ev);
                 break;
         case ENGINE_CONV:
                 a->conv = ev->conv;
