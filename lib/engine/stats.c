@@ -85,6 +85,8 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
                 {"bytes_spill_today", f->spill.written_today},
                 {"spill_raw_in_bytes", f->spill.raw_in_size},
                 {"spill_raw_out_bytes", f->spill.raw_out_size},
+                {"spill_reads", f->spill.n_preads},
+                {"spill_reads_direct", f->spill.n_direct},
                 {"spill_refused", f->spill.n_refused},
                 {"spill_corrupt", f->spill.n_corrupt},
         };

@@ -77,7 +77,7 @@ int spill_file_new(
         if (!f)
                 return err_set(e, ERR_NOMEM, "no memory for a spill file");
         f->key = key;
-        f->fd = -1;
+        f->fd = f->direct_fd = -1;
         list_init(&f->idle);
         r = owner_get(s, owner, &f->owner, e);
         if (r == 0)
@@ -92,15 +92,24 @@ int spill_file_new(
         return 0;
 }
 
+/* Take the descriptors out. */
+static void file_detach(struct spill *s, struct spill_file *f, int ret[2]) {
+        s->n_open -= (f->fd >= 0) + (f->direct_fd >= 0);
+        ret[0] = TAKE_FD(f->fd);
+        ret[1] = TAKE_FD(f->direct_fd);
+}
+
 static void file_close(struct spill *s, struct spill_file *f) {
+        int fds[2];
+
         if (f->fd < 0)
                 return;
         list_unlink(&f->idle);
         if (!s->options.keep_cached)
                 (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
-        close(f->fd);
-        f->fd = -1;
-        s->n_open--;
+        file_detach(s, f, fds);
+        closep(&fds[0]);
+        closep(&fds[1]);
 }
 
 void spill_file_free(struct spill *s, struct spill_file *f) {
@@ -119,22 +128,29 @@ static bool close_one(struct spill *s) {
         return true;
 }
 
-static int file_open(struct spill *s, struct spill_file *f, bool create, struct err *e) {
-        _cleanup_(closep) int fd = -1;
+/* A descriptor, or -1 with errno. */
+static int open_by_name(struct spill *s, const struct spill_file *f, int flags) {
         char name[SPILL_NAME_SIZE];
-        int flags =
-                (s->options.read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-        struct stat st;
+        int fd;
 
-        if (create)
-                flags |= O_CREAT | (f->made ? 0 : O_TRUNC);
         spill_file_name(f->key, name);
         while (s->n_open >= s->options.max_open_files && close_one(s))
                 ;
         do {
-                fd = openat(s->dir_fd, name, flags, 0600);
+                fd = openat(s->dir_fd, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
         } while (fd < 0 &&
                  (errno == EINTR || ((errno == EMFILE || errno == ENFILE) && close_one(s))));
+        return fd;
+}
+
+static int file_open(struct spill *s, struct spill_file *f, bool create, struct err *e) {
+        _cleanup_(closep) int fd = -1;
+        int flags = s->options.read_only ? O_RDONLY : O_RDWR;
+        struct stat st;
+
+        if (create)
+                flags |= O_CREAT | (f->made ? 0 : O_TRUNC);
+        fd = open_by_name(s, f, flags);
         if (fd < 0 && errno == ENOENT)
                 return err_set(e, ERR_CORRUPT, "the file is missing");
         if (fd < 0 && (errno == ENOSPC || errno == EDQUOT))
@@ -145,9 +161,8 @@ static int file_open(struct spill *s, struct spill_file *f, bool create, struct 
                 return err_set(e, ERR_SYS, "cannot open the file");
         if (!S_ISREG(st.st_mode))
                 return err_set(e, ERR_CORRUPT, "this is not a regular file");
-        /* What is read ahead is what load.c asks for, not what lies behind. */
-        if (s->announce)
-                (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+        /* What is read ahead is what window.c asks for, not what lies behind. */
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         f->fd = TAKE_FD(fd);
         f->made = true;
         s->n_open++;
@@ -167,30 +182,51 @@ int spill_file_pin(struct spill *s, struct spill_file *f, bool create, struct er
         return 0;
 }
 
-int spill_file_unpin(struct spill *s, struct spill_file *f) {
-        int fd = -1;
+/* The other descriptor must be of the same file, whatever somebody does in the folder. */
+int spill_file_direct(struct spill *s, struct spill_file *f) {
+        _cleanup_(closep) int fd = -1;
+        struct stat a, b;
 
         assert(f->n_users > 0);
-        if (--f->n_users > 0)
+        if (s->no_direct || s->options.no_direct)
                 return -1;
-        if (!f->gone) {
-                list_append(&s->idle, &f->idle);
+        if (f->direct_fd >= 0)
+                return f->direct_fd;
+        fd = open_by_name(s, f, O_RDONLY | O_DIRECT);
+        if (fd < 0) {
+                /* The file system has no such thing. */
+                s->no_direct = errno == EINVAL;
                 return -1;
         }
-        fd = TAKE_FD(f->fd);
-        s->n_open--;
+        if (fstat(f->fd, &a) < 0 || fstat(fd, &b) < 0 || a.st_dev != b.st_dev ||
+                a.st_ino != b.st_ino)
+                return -1;
+        s->n_open++;
+        return f->direct_fd = TAKE_FD(fd);
+}
+
+void spill_file_unpin(struct spill *s, struct spill_file *f, int ret[2]) {
+        ret[0] = ret[1] = -1;
+        assert(f->n_users > 0);
+        if (--f->n_users > 0)
+                return;
+        if (!f->gone) {
+                list_append(&s->idle, &f->idle);
+                return;
+        }
+        file_detach(s, f, ret);
         spill_file_free(s, f);
-        return fd;
 }
 
 void spill_file_let_go(struct spill *s, struct spill_file *f, unsigned n) {
-        int fd = -1;
+        int fds[2] = {-1, -1};
 
         pthread_mutex_lock(&s->lock);
         for (; n > 0; n--)
-                fd = spill_file_unpin(s, f);
+                spill_file_unpin(s, f, fds);
         pthread_mutex_unlock(&s->lock);
-        closep(&fd);
+        closep(&fds[0]);
+        closep(&fds[1]);
 }
 
 void spill_file_charge(struct spill *s, struct spill_file *f, uint64_t size) {

@@ -25,10 +25,11 @@ struct spill {
         uint64_t *section_ends;     /* [n_sections]; NULL: one section of any size */
         struct spill_array *arrays; /* offsets from their section's start */
         size_t *first_array;        /* [n_sections + 1]: section k has [k] .. [k + 1] - 1 */
-        size_t payload_size;        /* parts of a scratch buffer, shared.h */
+        size_t buffer_size;         /* parts of a scratch buffer, shared.h */
         size_t codec_size;
-        bool announce; /* reading ahead is the store's own affair */
-        int dir_fd;    /* holds the lock on the folder */
+        size_t ring_size;   /* of the buffer, for reading */
+        size_t window_size; /* what is read at once, about */
+        int dir_fd;         /* holds the lock on the folder */
 
         pthread_mutex_t lock; /* guards all below, and all of struct spill_file but its fd */
         struct map *files;    /* key → struct spill_file */
@@ -40,6 +41,7 @@ struct spill {
         uint64_t day_pending_size;      /* what writes in progress may come to write */
         struct spill_scratch *scratch;  /* free list */
         bool swept;
+        bool no_direct; /* the file system, or an option, wants reads through the page cache */
         struct spill_stats stats; /* but n_files, n_owners and the day */
 };
 
@@ -54,6 +56,7 @@ struct spill_file {
         struct spill_owner *owner;
         struct list idle;         /* in spill.idle, or empty */
         int fd;                   /* -1: closed; does not change while n_users > 0 */
+        int direct_fd;            /* for O_DIRECT reads; -1: not tried, or not to be had */
         unsigned n_users;         /* calls that use fd outside of the lock */
         unsigned n_pending;       /* writes in progress */
         uint64_t n_records;       /* live */
@@ -79,9 +82,12 @@ void spill_file_free(struct spill *s, struct spill_file *f);
 /* Have f->fd open until the unpin, which may be called on a file that is gone. -ERR_CORRUPT
  * (missing, or no regular file), -ERR_LIMIT (a full disk), -ERR_SYS. */
 int spill_file_pin(struct spill *s, struct spill_file *f, bool create, struct err *e);
-/* Returns a descriptor that the caller closes after unlocking, or -1: closing the last one of an
+/* Of a pinned file: the descriptor for O_DIRECT reads, open until the unpin, or -1 if they cannot
+ * be. */
+int spill_file_direct(struct spill *s, struct spill_file *f);
+/* @ret: descriptors that the caller closes after unlocking, or -1. Closing the last one of an
  * unlinked file is what gives its space back, and that may take a while. */
-int spill_file_unpin(struct spill *s, struct spill_file *f);
+void spill_file_unpin(struct spill *s, struct spill_file *f, int ret[2]);
 /* Account for @size more bytes of the file (or less). */
 void spill_file_charge(struct spill *s, struct spill_file *f, uint64_t size);
 void spill_file_discharge(struct spill *s, struct spill_file *f, uint64_t size);

@@ -9,6 +9,9 @@
 #include "spill/record.h"
 #include "spill/shared.h"
 
+/* Small models make do with a smaller ring: of so many blocks. */
+enum { RING_BLOCKS = 16 };
+
 static int check_arrays(const struct spill_layout *l, size_t section, size_t *at, struct err *e) {
         uint64_t start = section > 0 ? l->section_ends[section - 1] : 0;
         uint64_t end = l->section_ends[section];
@@ -89,9 +92,15 @@ void spill_layout_size_scratch(struct spill *s) {
         for (size_t i = 0; i < s->n_sections; i++)
                 max = MAX(max, (size_t)(spill_section_start(s, i + 1, s->options.max_raw_size) -
                                         spill_section_start(s, i, s->options.max_raw_size)));
-        /* All encoded sections of a record at once, for writing. */
-        s->payload_size = align_up(MAX(s->raw_size > 0 ? s->raw_size : s->options.max_raw_size,
-                                           (size_t)SPILL_WINDOW_SIZE * 5 / 4),
-                64);
+        /* The largest section has room with a page on each side. */
+        s->ring_size = MIN(RING_BLOCKS * align_up(s->options.max_raw_size, SPILL_ALIGN),
+                (size_t)SPILL_RING_SIZE);
+        if (max + 2 * SPILL_ALIGN > s->ring_size)
+                s->ring_size = align_up(2 * (max + 2 * SPILL_ALIGN), SPILL_RING_SIZE);
+        s->window_size = MIN(s->ring_size / 4, (size_t)SPILL_WINDOW_SIZE);
+        /* For writing: all encoded sections of a record at once. */
+        s->buffer_size =
+                align_up(MAX(s->raw_size > 0 ? s->raw_size : s->options.max_raw_size, s->ring_size),
+                        s->ring_size % SPILL_RING_SIZE == 0 ? SPILL_RING_SIZE : SPILL_ALIGN);
         s->codec_size = spill_codec_scratch_size(max);
 }

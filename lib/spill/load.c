@@ -3,12 +3,11 @@
  * Reading records, many at a time.
  *
  * A load goes through its items in the order in which they lie on disk. What is wanted of them is
- * collected into a window: pieces (one section of one item) that follow one another in one file
- * with at most a small gap, up to a size that the processor's cache holds. A window is read with
- * one call: raw sections straight to where they belong, encoded ones behind each other into
- * scratch, gaps into a bin. Then each piece is checked and decoded for itself. Where all sections
- * are wanted at once, a record that is not larger than a window is one piece together with its
- * header; else the header is read when its record's turn comes, so that the disk only goes forward.
+ * collected into windows: pieces (a section of an item, or a record from its header on) that follow
+ * one another in one file with at most a small gap, up to a size that the processor's cache holds.
+ * A window is read with one call, into a ring of memory (queue.h). While the oldest is checked and
+ * decoded to where it belongs, the disk reads the next ones: so the time of a load is that of the
+ * disk or that of decoding, whichever is longer, not their sum.
  *
  * 1. Nothing of a record counts before its header was found right: checksum, fingerprint, identity,
  *    division into sections, and that the sizes make up exactly the ref's. So the place and the
@@ -16,26 +15,30 @@
  *    section fills are its own.
  * 2. A section counts (is_read) after its payload's checksum was found right and, if encoded, the
  *    codec made exactly its raw bytes of it.
- * 3. One item's fault is its own: if a joined read fails, its pieces are read again one by one.
+ * 3. One item's fault is its own: if a window cannot be read, its pieces are read again one by one.
  * 4. An item whose record is released meanwhile is either whole all the same (its bytes were still
  *    there, and verified) or fails as not found; never as damaged.
  * 5. Memory is bounded by what spill_load_size() and spill_scratch_size() say.
  *
- * Read-ahead. Where whole records are read and the kernel's own reaches far (the disk's
- * read_ahead_kb is 1 MiB or more) it is left to the kernel, which sees reads that go forward,
- * allocates large pages and is cheapest. Elsewhere the disk would wait for us between two windows:
- * 128 KiB are usual, and sections that are wanted one after the other are read in strides. There
- * the ranges of the pieces that come next, up to SPILL_AHEAD_SIZE in front of the window, are
- * announced with POSIX_FADV_WILLNEED: first those of this call, then the same number of sections
- * behind them, which the next call will want. On a disk whose read-ahead is short it is switched
- * off (POSIX_FADV_RANDOM).
+ * How a window is read:
  *
- * What was read is dropped from the page cache (POSIX_FADV_DONTNEED) window by window, so that a
- * large restore takes up no more of it than that.
+ *      in the page cache         from there, when its turn comes, and raw sections straight to
+ *      (written a moment ago,    where they belong; then it is dropped, so that a large restore
+ *      or by somebody's wish)    takes up no more of it than that
+ *      else                      O_DIRECT and at once, past the page cache: it leaves no trace
+ *                                there, and costs neither its pages nor copying out of them
+ *      else, where the file      announced at once (POSIX_FADV_WILLNEED), read through the page
+ *      system has no O_DIRECT    cache when its turn comes, and dropped
+ *
+ * What is in the page cache is asked of a record's first and last page (mincore(2)). The answer is
+ * only a hint: each way gives the bytes as they are. The kernel's own read-ahead is switched off
+ * (POSIX_FADV_RANDOM): it would bring what nobody wants, or what comes past the page cache anyway.
  */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/util.h"
 #include "spill/load.h"
@@ -59,10 +62,6 @@ void spill_load_fail_item(
         l->items[i].r = r;
         if (first->r == 0)
                 *first = (struct spill_load_failure){r, *e};
-}
-
-void spill_load_announce(int fd, uint64_t offset, uint64_t size) {
-        (void)posix_fadvise(fd, (off_t)offset, (off_t)size, POSIX_FADV_WILLNEED);
 }
 
 /* --- a load --- */
@@ -109,6 +108,7 @@ static int load_alloc(struct spill_load **ret, struct spill *s, struct spill_ite
         for (size_t i = 0; i < n; i++) {
                 items[i].r = 0;
                 l->state[i] = (struct spill_load_item){.fd = -1,
+                        .direct_fd = -1,
                         .n_left = (uint32_t)s->n_sections,
                         .sections = sections + i * s->n_sections};
                 l->order[i] = (uint32_t)i;
@@ -133,9 +133,10 @@ static void load_pin(struct spill_load *l, struct spill_load_failure *first) {
                 f = spill_find_record(s, &l->items[i].ref);
                 r = f ? spill_file_pin(s, f, false, &e) : 0;
                 if (f && r == 0) {
-                        /* f->fd stays, but f itself belongs to the lock. */
+                        /* The descriptors stay, but f itself belongs to the lock. */
                         st->file = f;
                         st->fd = f->fd;
+                        st->direct_fd = spill_file_direct(s, f);
                 }
                 pthread_mutex_unlock(&s->lock);
                 if (!f)
@@ -149,26 +150,41 @@ static void load_pin(struct spill_load *l, struct spill_load_failure *first) {
         }
 }
 
-/* Announce the headers, and of the first sections as much as is good. How long those are stands in
- * the headers: taken to be encoded as well as the whole. */
-void spill_load_announce_first(struct spill_load *l) {
-        size_t header = spill_header_size(l->s->n_sections);
-        uint64_t ahead = 0;
+/* Items order[from..*ret) are of one file. */
+static size_t same_file(const struct spill_load *l, size_t from) {
+        const struct spill_file *f = l->state[l->order[from]].file;
+        size_t to = from + 1;
 
-        for (size_t k = 0; k < l->n; k++) {
-                size_t i = l->order[k];
-                const struct spill_ref *ref = &l->items[i].ref;
-                uint64_t size = header;
+        while (to < l->n && l->state[l->order[to]].file == f)
+                to++;
+        return to;
+}
 
-                if (l->items[i].r < 0)
-                        continue;
-                if (ahead < SPILL_AHEAD_SIZE)
-                        size += spill_section_start(l->s, 1, ref->raw_size) * ref->stored_size /
-                                ref->raw_size;
-                size = MIN(size, ref->stored_size);
-                spill_load_announce(l->state[i].fd, ref->offset, size);
-                ahead += size;
+static bool is_resident(uint8_t *map, uint64_t at, size_t page) {
+        unsigned char resident = 0;
+
+        return mincore(map + at - at % page, 1, &resident) == 0 && (resident & 1);
+}
+
+/* Which of the items order[from..to), all of one file, are in the page cache. */
+static void look_into_cache(struct spill_load *l, size_t from, size_t to) {
+        const struct spill_ref *ref = &l->items[l->order[from]].ref;
+        const struct spill_ref *last = &l->items[l->order[to - 1]].ref;
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        uint64_t start = ref->offset - ref->offset % page;
+        size_t size = last->offset + last->stored_size - start;
+        uint8_t *map;
+
+        map = mmap(NULL, size, PROT_READ, MAP_SHARED, l->state[l->order[from]].fd, (off_t)start);
+        if (map == MAP_FAILED)
+                return;
+        for (; from < to; from++) {
+                ref = &l->items[l->order[from]].ref;
+                l->state[l->order[from]].is_cached =
+                        is_resident(map, ref->offset - start, page) &&
+                        is_resident(map, ref->offset + ref->stored_size - 1 - start, page);
         }
+        munmap(map, size);
 }
 
 int spill_load_parse(struct spill_load *l, size_t i, const uint8_t *data, struct err *e) {
@@ -190,18 +206,6 @@ int spill_load_parse(struct spill_load *l, size_t i, const uint8_t *data, struct
         return r;
 }
 
-int spill_load_header(struct spill_load *l, size_t i, struct err *e) {
-        uint8_t header[SPILL_HEADER_MAX];
-        struct iovec iov = {header, spill_header_size(l->s->n_sections)};
-        int r;
-
-        r = spill_io_read(l->state[i].fd, &iov, 1, l->items[i].ref.offset, e);
-        pthread_mutex_lock(&l->s->lock);
-        l->s->stats.n_preads++;
-        pthread_mutex_unlock(&l->s->lock);
-        return r < 0 ? r : spill_load_parse(l, i, header, e);
-}
-
 int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *items, size_t n,
         struct err *e) {
         struct spill_load *l = NULL;
@@ -212,59 +216,26 @@ int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *
         if (r < 0)
                 return r;
         load_pin(l, &first);
-        l->announce = s->announce;
-        if (l->announce)
-                spill_load_announce_first(l);
+        for (size_t from = 0, to; from < n; from = to) {
+                to = same_file(l, from);
+                if (l->state[l->order[from]].file)
+                        look_into_cache(l, from, to);
+        }
         if (first.r < 0 && e)
                 *e = first.err;
         *ret = l;
         return first.r;
 }
 
-/* Drop from the page cache what is left of items order[from..to), all of one file. If nobody else
- * reads there, what lies between them goes too: read-ahead brought it, and nobody wants it. */
-static void load_drop(struct spill_load *l, size_t from, size_t to, bool alone) {
-        int fd = l->state[l->order[from]].fd;
-        uint64_t start, end;
-
-        while (from < to) {
-                start = end = l->items[l->order[from]].ref.offset;
-                while (from < to && (alone || l->items[l->order[from]].ref.offset == end)) {
-                        const struct spill_ref *ref = &l->items[l->order[from++]].ref;
-
-                        end = ref->offset + ref->stored_size;
-                }
-                (void)posix_fadvise(fd, (off_t)start, (off_t)(end - start), POSIX_FADV_DONTNEED);
-        }
-}
-
-/* Let the items order[from..to) go, all of one file. */
-static void load_unpin(struct spill_load *l, size_t from, size_t to) {
-        struct spill_file *f = l->state[l->order[from]].file;
-        struct spill *s = l->s;
-        bool alone;
-
-        if (!f)
-                return;
-        if (!s->options.keep_cached) {
-                pthread_mutex_lock(&s->lock);
-                alone = f->n_users == to - from;
-                pthread_mutex_unlock(&s->lock);
-                load_drop(l, from, to, alone);
-        }
-        spill_file_let_go(s, f, (unsigned)(to - from));
-}
-
 struct spill_load *spill_load_free(struct spill_load *l) {
-        size_t from, to;
-
         if (!l)
                 return NULL;
-        for (from = 0; from < l->n; from = to) {
-                to = from + 1;
-                while (to < l->n && l->state[l->order[to]].file == l->state[l->order[from]].file)
-                        to++;
-                load_unpin(l, from, to);
+        for (size_t from = 0, to; from < l->n; from = to) {
+                struct spill_file *f = l->state[l->order[from]].file;
+
+                to = same_file(l, from);
+                if (f)
+                        spill_file_let_go(l->s, f, (unsigned)(to - from));
         }
         free(l);
         return NULL;

@@ -5,13 +5,12 @@
 #include "spill/record.h"
 #include "spill/shared.h"
 
-/* Announce so much in front of what is read. */
-enum { SPILL_AHEAD_SIZE = 8 << 20 };
-
 struct spill_load_item {
-        struct spill_file *file; /* pinned; NULL: the item failed before */
-        int fd;
+        struct spill_file *file;        /* pinned; NULL: the item failed before */
+        int fd, direct_fd;              /* the file's */
+        bool is_cached;                 /* its bytes are in the page cache */
         bool is_known;                  /* the header was found right; sections are filled */
+        bool is_coming;                 /* with its header, in a window: see HEAD in window.c */
         uint32_t n_left;                /* sections that were not read */
         struct spill_section *sections; /* [s->n_sections] */
 };
@@ -22,7 +21,24 @@ struct spill_load {
         struct spill_load_item *state; /* [n] */
         uint32_t *order;               /* [n], of items on disk */
         size_t n;
-        bool announce; /* reading ahead is the load's own affair */
+};
+
+/* A section of an item, or its record from the header on. */
+struct spill_piece {
+        uint32_t item, section;
+        uint64_t start, end; /* in the file, bytes */
+};
+
+enum { SPILL_MAX_PIECES = 64 };
+/* What is read with one call: pieces that follow one another in one file. */
+struct spill_window {
+        struct spill_read read; /* if is_direct */
+        int fd, direct_fd;
+        bool is_cached, is_direct;
+        uint64_t start, end; /* in the file, bytes */
+        uint8_t *image;      /* of the pages that it touches, in the ring */
+        size_t n_pieces, n_items;
+        struct spill_piece pieces[SPILL_MAX_PIECES];
 };
 
 /* The first failure among some items. */
@@ -36,9 +52,3 @@ void spill_load_fail_item(
         struct spill_load *l, size_t i, int r, struct err *e, struct spill_load_failure *first);
 /* Take over the header at @data, if it is right. 0, -ERR_CORRUPT. */
 int spill_load_parse(struct spill_load *l, size_t i, const uint8_t *data, struct err *e);
-/* Read the header of item @i by itself. 0, -ERR_CORRUPT, -ERR_SYS. Takes the lock. */
-int spill_load_header(struct spill_load *l, size_t i, struct err *e);
-/* Begin the read-ahead: headers, and of the first sections as much as is good. */
-void spill_load_announce_first(struct spill_load *l);
-/* Tell the kernel that these bytes will be wanted. */
-void spill_load_announce(int fd, uint64_t offset, uint64_t size);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "spill/files.h"
+#include "spill/queue.h"
 #include "spill/record.h"
 
 struct err;
@@ -18,8 +19,10 @@ enum {
          * when it is checked and decoded. */
         SPILL_GAP_MAX = 16 << 10,
         SPILL_WINDOW_SIZE = 1 << 19,
-        /* Read-ahead that keeps a disk busy. */
-        SPILL_READ_AHEAD_MIN = 1 << 20,
+        /* Windows are read into a ring of so much: one is worked on while six are in flight, or
+         * the next ones of two workers would be too few for a fast disk. Large pages of the
+         * processor, since the disk fills those twice as fast as small ones. */
+        SPILL_RING_SIZE = 4 << 20,
 };
 
 static inline size_t spill_first_page(const struct spill_ref *ref) {
@@ -48,12 +51,13 @@ static inline bool spill_ref_is_raw(const struct spill *s, const struct spill_re
         return ref->stored_size == spill_record_stored_size(s->n_sections, ref->raw_size);
 }
 
-/* What one thread works with. The parts lie in one allocation, each 64-aligned. */
+/* What one thread works with. */
 struct spill_scratch {
         struct spill_scratch *next; /* in the free list */
-        uint8_t *payload;           /* [s->payload_size]: encoded sections */
-        uint8_t *gap;               /* [SPILL_GAP_MAX]: what is read and not wanted */
-        void *codec;                /* [s->codec_size] */
+        uint8_t *buffer;            /* [s->buffer_size]: sections to be written; the queue's ring */
+        struct spill_queue queue;   /* of reads; empty between calls */
+        struct spill_window *windows; /* [SPILL_QUEUE_MAX], window.c */
+        void *codec;                  /* [s->codec_size], 64-aligned */
 };
 /* From the free list if there is one. 0 or -ERR_NOMEM. Takes the lock. */
 int spill_scratch_get(struct spill *s, struct spill_scratch **ret, struct err *e);

@@ -67,10 +67,10 @@
  *      fails (file missing or too short) or reading fails (checksum); the caller forgets the ref.
  *      power loss during release 2: a hole that comes back is dead pages; as above.
  *
- * Page cache (weights are mapped and must stay): what was read is dropped after reading; of what
- * was written, write-out is begun at once and all but the last SPILL_UNSETTLED_MAX bytes of a file
- * are dropped once they reached the disk, the rest by spill_settle(). All of it is advice and may
- * fail.
+ * Page cache (weights are mapped and must stay): of what was written, write-out is begun at once
+ * and all but the last SPILL_UNSETTLED_MAX bytes of a file are dropped once they reached the disk,
+ * the rest by spill_settle(). Reading goes past it; what is in it all the same is read from it and
+ * then dropped (load.c). All of it is advice and may fail.
  */
 #include "spill/spill.h"
 
@@ -81,7 +81,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "base/err.h"
 #include "base/file.h"
@@ -121,23 +120,6 @@ static int open_dir(int *ret, const char *dir, bool read_only, struct err *e) {
         return 0;
 }
 
-/* Whether the kernel's own read-ahead on the disk of the folder is too short to keep it busy, or
- * cannot be told. */
-static bool reads_short_ahead(int dir_fd) {
-        _cleanup_(closep) int fd = -1;
-        char path[80], text[24] = {0};
-        struct stat st;
-
-        if (fstat(dir_fd, &st) < 0)
-                return true;
-        snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb", major(st.st_dev),
-                minor(st.st_dev));
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-                return true;
-        return strtoul(text, NULL, 10) < SPILL_READ_AHEAD_MIN / 1024;
-}
-
 int spill_open(struct spill **ret, const char *dir, const struct spill_options *o, struct err *e) {
         _cleanup_(spill_freep) struct spill *s = NULL;
         int r;
@@ -168,9 +150,6 @@ int spill_open(struct spill **ret, const char *dir, const struct spill_options *
                 r = open_dir(&s->dir_fd, dir, o->read_only, e);
         if (r < 0)
                 return r;
-        s->announce = o->read_ahead == SPILL_READ_AHEAD_AUTO
-                              ? reads_short_ahead(s->dir_fd)
-                              : o->read_ahead == SPILL_READ_AHEAD_OWN;
         *ret = TAKE_PTR(s);
         return 0;
 }
@@ -215,58 +194,6 @@ uint64_t spill_owner_size(struct spill *s, uint32_t owner) {
         size = o ? o->disk_size : 0;
         pthread_mutex_unlock(&s->lock);
         return size;
-}
-
-/* --- scratch --- */
-
-enum { SCRATCH_HEAD = 64 };
-_Static_assert(sizeof(struct spill_scratch) <= SCRATCH_HEAD, "the head of a scratch buffer");
-
-size_t spill_scratch_size(struct spill *s) {
-        return SCRATCH_HEAD + s->payload_size + SPILL_GAP_MAX + s->codec_size;
-}
-
-int spill_scratch_get(struct spill *s, struct spill_scratch **ret, struct err *e) {
-        struct spill_scratch *p;
-
-        pthread_mutex_lock(&s->lock);
-        p = s->scratch;
-        if (p)
-                s->scratch = p->next;
-        pthread_mutex_unlock(&s->lock);
-        if (!p) {
-                p = aligned_alloc(64, spill_scratch_size(s));
-                if (!p)
-                        return err_set(e, ERR_NOMEM, "no memory for %zu bytes of spill buffer",
-                                spill_scratch_size(s));
-                p->payload = (uint8_t *)p + SCRATCH_HEAD;
-                p->gap = p->payload + s->payload_size;
-                p->codec = p->gap + SPILL_GAP_MAX;
-        }
-        *ret = p;
-        return 0;
-}
-
-void spill_scratch_put(struct spill *s, struct spill_scratch *p) {
-        if (!p)
-                return;
-        pthread_mutex_lock(&s->lock);
-        p->next = s->scratch;
-        s->scratch = p;
-        pthread_mutex_unlock(&s->lock);
-}
-
-void spill_trim(struct spill *s) {
-        struct spill_scratch *p, *next;
-
-        pthread_mutex_lock(&s->lock);
-        p = s->scratch;
-        s->scratch = NULL;
-        pthread_mutex_unlock(&s->lock);
-        for (; p; p = next) {
-                next = p->next;
-                free(p);
-        }
 }
 
 /* --- what calls share --- */

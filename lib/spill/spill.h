@@ -29,7 +29,8 @@
  *
  * Memory: two bits per 4 KiB of file address space, a small struct per file and per owner, and one
  * scratch buffer (spill_scratch_size()) per thread that is inside of spill_write, spill_read or
- * spill_load_read at the same time, kept for the next call until spill_trim().
+ * spill_load_read at the same time, kept for the next call until spill_trim(). To what it has in
+ * the kernel see queue.h: one AIO context of SPILL_QUEUE_MAX requests.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,13 +75,6 @@ enum spill_refusal {
         SPILL_N_REFUSALS
 };
 
-/* Who has the disk read in advance what a load wants next (load.c). */
-enum spill_read_ahead {
-        SPILL_READ_AHEAD_AUTO, /* the kernel if it is set to read far ahead there, else the store */
-        SPILL_READ_AHEAD_OWN,  /* the store, by announcing ranges */
-        SPILL_READ_AHEAD_KERNEL, /* the kernel, by what it sees */
-};
-
 struct spill_options {
         /* Of the model: goes into each record and is checked on reading. */
         struct fingerprint fingerprint;
@@ -99,7 +93,7 @@ struct spill_options {
         /* Descriptors kept open at most (exceeded while more files are in use); 0: 64. */
         unsigned max_open_files;
         bool keep_cached; /* leave spill data in the page cache (benchmarks, tests) */
-        enum spill_read_ahead read_ahead; /* tests */
+        bool no_direct;   /* read through the page cache only, as where O_DIRECT is not known */
         /* Change nothing (fsck): the folder must exist, spill_sweep, spill_write and spill_release
          * answer -ERR_STATE. Others that are read-only may have the folder at the same time.
          * Without a layout, records of any division can be adopted, see spill_inspect(). */
@@ -207,15 +201,15 @@ int spill_read(struct spill *s, const struct spill_ref *ref, const struct spill_
 /* Many records, as a pipeline: a load is a run of records, of one file or several, that one thread
  * brings in together; several threads may work on a load each.
  *
- *      spill_load_new(&l, s, items, n)      records are found, read-ahead begins
+ *      spill_load_new(&l, s, items, n)      records are found
  *      spill_load_read(l, 0, 2)             sections 0 and 1 of all items are in their dst
  *      spill_load_read(l, 2, n_sections-2)  and the rest
  *      spill_load_free(l)
  *
  * Bytes that lie near each other in a file are read with one call (records in the order in which
- * they were written, all sections at once: best), raw sections straight to where they belong. Each
- * call starts the read-ahead of the sections that come after its own. Each item has its own result:
- * a failed one is left alone from then on, the others go on. */
+ * they were written, all sections at once: best), and while some are checked and decoded, the disk
+ * reads the next ones. Each item has its own result: a failed one is left alone from then on, the
+ * others go on. */
 struct spill_item {
         struct spill_ref ref;
         struct spill_meta meta;
@@ -234,7 +228,7 @@ int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *
  * -ERR_INVALID (no such sections; nothing done). An item is good as a whole when all its sections
  * were read and its r is 0. */
 int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e);
-/* Drops what was read from the page cache. May be called after any step. */
+/* May be called after any step. */
 struct spill_load *spill_load_free(struct spill_load *l);
 DEFINE_CLEANUP(struct spill_load *, spill_load_free);
 /* All of it: spill_load_new, all sections, spill_load_free. */
@@ -272,7 +266,8 @@ struct spill_stats {
         uint64_t n_refused_by[SPILL_N_REFUSALS];
         uint64_t n_corrupt; /* reads that failed their checks */
         uint64_t n_released;
-        uint64_t n_preads, n_joined; /* system calls; records that shared one with another record */
+        uint64_t n_preads, n_joined; /* reads; records that shared one with another record */
+        uint64_t n_direct;           /* of the reads: past the page cache */
         uint64_t written_size, read_size, punched_size; /* bytes on disk */
         uint64_t raw_in_size, raw_out_size;             /* raw bytes of these writes and reads */
 };

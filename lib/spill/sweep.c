@@ -18,7 +18,7 @@ static int sweep_file(struct spill *s, struct spill_file *f, struct err *e) {
         size_t at = 0, n;
         bool punched = true;
         struct stat st;
-        int r;
+        int r, fds[2];
 
         r = spill_file_pin(s, f, false, e);
         if (r < 0)
@@ -36,7 +36,7 @@ static int sweep_file(struct spill *s, struct spill_file *f, struct err *e) {
                 if (stays > records_size)
                         spill_file_charge(s, f, stays - records_size);
         }
-        (void)spill_file_unpin(s, f); /* it is not gone */
+        spill_file_unpin(s, f, fds); /* it is not gone */
         return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading sections of a load: windows and read-ahead, as the top of load.c describes them. */
+/* Reading sections of a load: windows in flight, as the top of load.c describes them. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
@@ -9,39 +10,33 @@
 #include "spill/load.h"
 
 enum {
-        MAX_PIECES = 128,
         /* Sections that are decoded side by side, two at a time. */
         MAX_JOBS = 16,
         /* A piece in up to two parts, and the gap in front of it. */
-        MAX_IOV = 3 * MAX_PIECES,
+        MAX_IOV = 3 * SPILL_MAX_PIECES,
+        /* Headers that are read by themselves are asked for so many at a time, while the sections
+         * of as many records before them are on their way. */
+        N_HEADERS = 4,
 };
 
-/* One section of an item, or the record from its header on. */
-#define WHOLE UINT32_MAX
-struct piece {
-        uint32_t item, section;
-        uint8_t *data; /* where the payload is read to; of WHOLE the header, and what is encoded */
-};
+/* A piece that is a record from its header on: up to the end of the wanted sections if those are
+ * the first ones and fit into a window, else the header alone. */
+#define HEAD UINT32_MAX
 
 /* What one call does. */
 struct pass {
         struct spill_load *l;
         size_t first, n; /* sections */
         struct spill_scratch *scratch;
-        /* the window */
-        int fd;
-        uint64_t start, end; /* in the file */
-        size_t n_pieces, n_items, n_iov, used;
-        struct piece pieces[MAX_PIECES];
-        struct iovec iov[MAX_IOV];
-        /* read-ahead: announced up to (round, at) in rounds of all items */
-        size_t ahead_round, ahead_at;
-        uint64_t ahead_size, done_size;
+        /* Windows in flight: scratch->windows[(oldest + i) % SPILL_QUEUE_MAX], i < n_windows; the
+         * one behind them is being filled if open is set. */
+        size_t oldest, n_windows;
+        struct spill_window *open;
         struct spill_load_failure first_failure;
-        /* what waits to be decoded, out of scratch */
+        /* what waits to be decoded, out of the oldest window */
         size_t n_jobs;
         struct spill_codec_job jobs[MAX_JOBS];
-        struct piece job_of[MAX_JOBS];
+        struct spill_piece job_of[MAX_JOBS];
 };
 
 static void item_done(struct spill_load *l, size_t i) {
@@ -54,39 +49,7 @@ static void item_done(struct spill_load *l, size_t i) {
         pthread_mutex_unlock(&s->lock);
 }
 
-/* --- the window --- */
-
-static void window_clear(struct pass *p) {
-        p->n_pieces = p->n_items = p->n_iov = p->used = 0;
-}
-
-/* Where a piece lies in its file. */
-static uint64_t piece_at(const struct spill_load *l, const struct piece *pc) {
-        uint64_t at = l->items[pc->item].ref.offset;
-
-        return pc->section == WHOLE ? at : at + l->state[pc->item].sections[pc->section].offset;
-}
-
-static uint64_t piece_size(const struct spill_load *l, const struct piece *pc) {
-        const struct spill_ref *ref = &l->items[pc->item].ref;
-
-        if (pc->section != WHOLE)
-                return l->state[pc->item].sections[pc->section].stored_size;
-        return spill_ref_is_raw(l->s, ref) ? spill_header_size(l->s->n_sections) + ref->raw_size
-                                           : ref->stored_size;
-}
-
-/* How much of it goes to scratch; the rest goes to dst. */
-static size_t piece_scratch(const struct spill_load *l, uint32_t i, uint32_t k) {
-        const struct spill_ref *ref = &l->items[i].ref;
-
-        if (k != WHOLE) {
-                const struct spill_section *sec = &l->state[i].sections[k];
-
-                return sec->codec == SPILL_CODEC_RAW ? 0 : sec->stored_size;
-        }
-        return spill_ref_is_raw(l->s, ref) ? spill_header_size(l->s->n_sections) : ref->stored_size;
-}
+/* --- what was read --- */
 
 static void section_fail(struct pass *p, uint32_t i, uint32_t k, int r, struct err *e) {
         err_wrap(e, r, "section %" PRIu32, k);
@@ -121,31 +84,53 @@ static void decode_flush(struct pass *p) {
         p->n_jobs = 0;
 }
 
-/* Check section @k, whose payload is at @data, and bring it into dst: at the latest with the next
+/* Where section @k of item @i belongs. */
+static uint8_t *section_dst(const struct spill_load *l, uint32_t i, uint32_t k) {
+        const struct spill_item *it = &l->items[i];
+
+        return (uint8_t *)it->dst + spill_section_start(l->s, k, it->ref.raw_size);
+}
+
+/* Whether a piece's payload goes straight to dst when it is read through the page cache. */
+static bool goes_to_dst(const struct spill_load *l, const struct spill_piece *pc) {
+        if (pc->section == HEAD)
+                return spill_ref_is_raw(l->s, &l->items[pc->item].ref);
+        return l->state[pc->item].sections[pc->section].codec == SPILL_CODEC_RAW;
+}
+
+/* Where the byte at @offset of the file lies in the image. */
+static uint8_t *image_at(const struct spill_window *w, uint64_t offset) {
+        return w->image + (offset - (w->start - w->start % SPILL_ALIGN));
+}
+
+/* Check section @k, which came with piece @pc, and bring it into dst: at the latest with the next
  * decode_flush(). */
-static void section_finish(struct pass *p, uint32_t i, uint32_t k, const uint8_t *data) {
+static void section_finish(
+        struct pass *p, const struct spill_window *w, const struct spill_piece *pc, uint32_t k) {
         struct spill_load *l = p->l;
-        struct spill_item *it = &l->items[i];
-        struct spill_section *sec = &l->state[i].sections[k];
-        uint8_t *dst = (uint8_t *)it->dst + spill_section_start(l->s, k, it->ref.raw_size);
+        struct spill_section *sec = &l->state[pc->item].sections[k];
+        uint8_t *dst = section_dst(l, pc->item, k);
+        const uint8_t *data = !w->is_direct && goes_to_dst(l, pc)
+                                      ? dst
+                                      : image_at(w, l->items[pc->item].ref.offset + sec->offset);
         struct spill_codec_job *job;
         struct err e;
         int r;
 
         r = spill_section_verify(sec, data, &e);
         if (r < 0) {
-                section_fail(p, i, k, r, &e);
+                section_fail(p, pc->item, k, r, &e);
                 return;
         }
         if (sec->codec == SPILL_CODEC_RAW) {
                 if (data != dst)
                         memcpy(dst, data, sec->raw_size);
-                section_done(p, i, k);
+                section_done(p, pc->item, k);
                 return;
         }
         if (p->n_jobs == MAX_JOBS)
                 decode_flush(p);
-        p->job_of[p->n_jobs] = (struct piece){.item = i, .section = k};
+        p->job_of[p->n_jobs] = (struct spill_piece){.item = pc->item, .section = k};
         job = &p->jobs[p->n_jobs++];
         *job = (struct spill_codec_job){.codec = spill_codec_find(sec->codec),
                 .dst = dst,
@@ -155,211 +140,305 @@ static void section_finish(struct pass *p, uint32_t i, uint32_t k, const uint8_t
         job->arrays = spill_section_arrays(l->s, k, &job->n_arrays);
 }
 
+/* Whether section @k lies in a piece that is a record's beginning. */
+static bool head_has(const struct spill_load *l, const struct spill_piece *pc, size_t k) {
+        const struct spill_section *sec = &l->state[pc->item].sections[k];
+
+        return (uint64_t)sec->offset + sec->stored_size <= pc->end - pc->start;
+}
+
 /* Check and decode what was read. */
-static void piece_finish(struct pass *p, const struct piece *pc) {
+static void piece_finish(
+        struct pass *p, const struct spill_window *w, const struct spill_piece *pc) {
         struct spill_load *l = p->l;
-        struct spill_item *it = &l->items[pc->item];
-        bool is_raw = spill_ref_is_raw(l->s, &it->ref);
         struct err e;
         int r;
 
-        if (it->r < 0)
+        if (l->items[pc->item].r < 0)
                 return;
-        if (pc->section != WHOLE) {
-                section_finish(p, pc->item, pc->section, pc->data);
+        if (pc->section != HEAD) {
+                section_finish(p, w, pc, pc->section);
                 return;
         }
-        r = spill_load_parse(l, pc->item, pc->data, &e);
-        if (r < 0)
+        r = spill_load_parse(l, pc->item, image_at(w, pc->start), &e);
+        if (r < 0) {
                 spill_load_fail_item(l, pc->item, r, &e, &p->first_failure);
-        for (uint32_t k = 0; k < l->s->n_sections && it->r == 0; k++)
-                section_finish(p, pc->item, k,
-                        is_raw ? (uint8_t *)it->dst + spill_section_start(l->s, k, it->ref.raw_size)
-                               : pc->data + l->state[pc->item].sections[k].offset);
+                return;
+        }
+        for (size_t k = p->first; k < p->first + p->n && l->items[pc->item].r == 0; k++)
+                if (head_has(l, pc, k))
+                        section_finish(p, w, pc, (uint32_t)k);
 }
 
-/* The buffers that a piece is read to. */
-static void piece_add_iov(struct pass *p, const struct piece *pc) {
+/* --- reading --- */
+
+/* Drop pieces[from..to) of a window from the page cache. Whole pages go: the one that the next
+ * section begins in stays until that is read. */
+static void drop_pieces(
+        const struct spill_load *l, const struct spill_window *w, size_t from, size_t to) {
+        const struct spill_piece *last = &w->pieces[to - 1];
+        const struct spill_ref *ref = &l->items[last->item].ref;
+        uint64_t start = w->pieces[from].start, end = last->end;
+        bool is_end = ref->offset + ref->stored_size - end < SPILL_ALIGN;
+
+        start -= start % SPILL_ALIGN;
+        end = is_end ? align_up(end, SPILL_ALIGN) : end - end % SPILL_ALIGN;
+        if (end > start)
+                (void)posix_fadvise(w->fd, (off_t)start, (off_t)(end - start), POSIX_FADV_DONTNEED);
+}
+
+/* Read pieces[from..to) of a window through the page cache, and drop them there. */
+static int read_pieces(
+        struct pass *p, const struct spill_window *w, size_t from, size_t to, struct err *e) {
+        uint64_t start = w->pieces[from].start, end = w->pieces[to - 1].end, at = start;
         struct spill_load *l = p->l;
-        uint64_t size = piece_size(l, pc), first = size;
+        struct iovec iov[MAX_IOV];
+        int n = 0, r;
 
-        if (pc->section == WHOLE && spill_ref_is_raw(l->s, &l->items[pc->item].ref))
-                first = spill_header_size(l->s->n_sections);
-        p->iov[p->n_iov++] = (struct iovec){pc->data, first};
-        if (first < size)
-                p->iov[p->n_iov++] = (struct iovec){l->items[pc->item].dst, size - first};
-}
+        for (size_t i = from; i < to; i++) {
+                const struct spill_piece *pc = &w->pieces[i];
+                uint64_t payload = pc->start;
 
-static int window_read(struct pass *p, struct err *e) {
-        struct spill *s = p->l->s;
-        int r;
-
-        r = spill_io_read(p->fd, p->iov, (int)p->n_iov, p->start, e);
-        if (!s->options.keep_cached)
-                (void)posix_fadvise(
-                        p->fd, (off_t)p->start, (off_t)(p->end - p->start), POSIX_FADV_DONTNEED);
-        pthread_mutex_lock(&s->lock);
-        s->stats.n_preads++;
-        if (r == 0 && p->n_items > 1)
-                s->stats.n_joined += p->n_items;
-        pthread_mutex_unlock(&s->lock);
+                if (!goes_to_dst(l, pc))
+                        continue;
+                if (pc->section == HEAD)
+                        payload += spill_header_size(l->s->n_sections);
+                if (payload > at)
+                        iov[n++] = (struct iovec){image_at(w, at), payload - at};
+                if (pc->end > payload)
+                        iov[n++] = (struct iovec){
+                                section_dst(l, pc->item, pc->section == HEAD ? 0 : pc->section),
+                                pc->end - payload};
+                at = pc->end;
+        }
+        if (end > at)
+                iov[n++] = (struct iovec){image_at(w, at), end - at};
+        r = spill_io_read(w->fd, iov, n, start, e);
+        if (!l->s->options.keep_cached)
+                drop_pieces(l, w, from, to);
         return r;
 }
 
-/* Read one piece again, alone, not even with the padding behind it. */
-static void piece_again(struct pass *p, const struct piece *pc) {
-        struct err e;
-        int r;
-
-        p->start = piece_at(p->l, pc);
-        p->end = p->start + piece_size(p->l, pc);
-        p->n_iov = 0;
-        p->n_items = 1;
-        piece_add_iov(p, pc);
-        r = window_read(p, &e);
-        if (r < 0)
-                spill_load_fail_item(p->l, pc->item, r, &e, &p->first_failure);
-        else
-                piece_finish(p, pc);
-}
-
-/* The same for a record whose header was to come with it. */
-static void whole_again(struct pass *p, const struct piece *whole) {
+/* A window that cannot be read as a whole: what is in it by itself. */
+static void read_apart(struct pass *p, struct spill_window *w) {
         struct spill_load *l = p->l;
-        struct spill_item *it = &l->items[whole->item];
-        struct err e;
-        int r;
 
-        r = spill_load_header(l, whole->item, &e);
-        if (r < 0)
-                spill_load_fail_item(l, whole->item, r, &e, &p->first_failure);
-        for (uint32_t k = 0; k < l->s->n_sections && it->r == 0; k++)
-                piece_again(p,
-                        &(struct piece){whole->item, k,
-                                piece_scratch(l, whole->item, k) > 0
-                                        ? whole->data + l->state[whole->item].sections[k].offset
-                                        : (uint8_t *)it->dst +
-                                                  spill_section_start(l->s, k, it->ref.raw_size)});
-}
+        w->is_direct = false;
+        for (size_t i = 0; i < w->n_pieces; i++) {
+                struct spill_piece *pc = &w->pieces[i];
+                struct err e;
+                int r;
 
-static void window_split(struct pass *p) {
-        for (size_t k = 0; k < p->n_pieces; k++) {
-                const struct piece *pc = &p->pieces[k];
-
-                if (p->l->items[pc->item].r < 0)
+                if (l->items[pc->item].r < 0)
                         continue;
-                if (pc->section == WHOLE)
-                        whole_again(p, pc);
+                r = read_pieces(p, w, i, i + 1, &e);
+                if (r < 0 && pc->section == HEAD) {
+                        /* Its header may be good, and some sections. */
+                        pc->end = pc->start + spill_header_size(l->s->n_sections);
+                        r = read_pieces(p, w, i, i + 1, &e);
+                }
+                if (r < 0)
+                        spill_load_fail_item(l, pc->item, r, &e, &p->first_failure);
                 else
-                        piece_again(p, pc);
+                        piece_finish(p, w, pc);
         }
 }
 
-static void window_flush(struct pass *p) {
-        struct err e;
-        int r;
+/* Whether all of it came past the page cache. */
+static bool wait_direct(struct pass *p, struct spill_window *w) {
+        struct spill *s = p->l->s;
 
-        if (p->n_pieces == 0)
-                return;
-        p->done_size += p->end - p->start;
-        r = window_read(p, &e);
-        if (r < 0 && p->n_pieces == 1 && p->pieces[0].section != WHOLE)
-                spill_load_fail_item(p->l, p->pieces[0].item, r, &e, &p->first_failure);
-        else if (r < 0)
-                window_split(p);
+        spill_queue_wait(&p->scratch->queue, &w->read);
+        if (w->read.n == -EINVAL) {
+                /* The file system opens files so, but does not read them. */
+                pthread_mutex_lock(&s->lock);
+                s->no_direct = true;
+                pthread_mutex_unlock(&s->lock);
+        }
+        return w->read.n > 0 && (uint64_t)w->read.n == w->read.call.aio_nbytes;
+}
+
+static void count(struct pass *p, const struct spill_window *w) {
+        struct spill *s = p->l->s;
+
+        pthread_mutex_lock(&s->lock);
+        s->stats.n_preads++;
+        s->stats.n_direct += w->is_direct;
+        if (w->n_items > 1)
+                s->stats.n_joined += w->n_items;
+        pthread_mutex_unlock(&s->lock);
+}
+
+static size_t image_size(const struct spill_window *w) {
+        return align_up(w->end, SPILL_ALIGN) - (w->start - w->start % SPILL_ALIGN);
+}
+
+/* The oldest window: wait for it, take what is good, and give its memory back. */
+static void finish_oldest(struct pass *p) {
+        struct spill_window *w = &p->scratch->windows[p->oldest];
+        struct err e;
+
+        count(p, w);
+        if (w->is_direct ? wait_direct(p, w) : read_pieces(p, w, 0, w->n_pieces, &e) == 0)
+                for (size_t i = 0; i < w->n_pieces; i++)
+                        piece_finish(p, w, &w->pieces[i]);
         else
-                for (size_t k = 0; k < p->n_pieces; k++)
-                        piece_finish(p, &p->pieces[k]);
+                read_apart(p, w);
         decode_flush(p);
-        window_clear(p);
+        for (size_t i = 0; i < w->n_pieces; i++)
+                p->l->state[w->pieces[i].item].is_coming = false;
+        spill_queue_give(&p->scratch->queue, image_size(w));
+        p->oldest = (p->oldest + 1) % SPILL_QUEUE_MAX;
+        p->n_windows--;
 }
 
-/* Whether a piece may come into the window, which is not empty. One more may, if that makes their
- * number even: two are decoded together. */
-static bool window_takes(const struct pass *p, int fd, uint64_t at, uint64_t size, size_t scratch) {
-        uint64_t max = p->n_pieces % 2 == 0 ? SPILL_WINDOW_SIZE
-                                            : SPILL_WINDOW_SIZE + SPILL_WINDOW_SIZE / 4;
+/* --- windows --- */
 
-        return p->n_pieces < MAX_PIECES && fd == p->fd && at >= p->end &&
-               at - p->end <= SPILL_GAP_MAX && at + size - p->start <= max &&
-               scratch <= p->l->s->payload_size - p->used;
+/* The open window goes on its way. What is in the page cache is worked on while it is in the
+ * processor's, too. */
+static void window_close(struct pass *p) {
+        struct spill_window *w = TAKE_PTR(p->open);
+        struct spill_queue *q = &p->scratch->queue;
+        uint64_t from;
+
+        if (!w)
+                return;
+        from = w->start - w->start % SPILL_ALIGN;
+        while (!(w->image = spill_queue_take(q, image_size(w))))
+                finish_oldest(p);
+        w->is_direct = !w->is_cached && w->direct_fd >= 0 &&
+                       spill_queue_start(q, &w->read, w->direct_fd, w->image, from, image_size(w));
+        if (!w->is_direct && !w->is_cached)
+                (void)posix_fadvise(
+                        w->fd, (off_t)w->start, (off_t)(w->end - w->start), POSIX_FADV_WILLNEED);
+        p->n_windows++;
+        while (p->n_windows > 0 && p->scratch->windows[p->oldest].is_cached)
+                finish_oldest(p);
 }
 
-/* Section @k of item @i, or all of it. */
-static void window_add(struct pass *p, uint32_t i, uint32_t k) {
-        struct spill_item *it = &p->l->items[i];
-        int fd = p->l->state[i].fd;
-        size_t scratch = piece_scratch(p->l, i, k);
-        struct piece pc = {.item = i, .section = k};
-        uint64_t at = piece_at(p->l, &pc), size = piece_size(p->l, &pc);
+static struct spill_window *window_open(struct pass *p, const struct spill_piece *pc) {
+        const struct spill_load_item *st = &p->l->state[pc->item];
+        struct spill_window *w;
 
-        if (p->n_pieces > 0 && !window_takes(p, fd, at, size, scratch))
-                window_flush(p);
-        if (p->n_pieces == 0) {
-                p->fd = fd;
-                p->start = p->end = at;
+        if (p->n_windows == SPILL_QUEUE_MAX)
+                finish_oldest(p);
+        w = &p->scratch->windows[(p->oldest + p->n_windows) % SPILL_QUEUE_MAX];
+        w->fd = st->fd;
+        w->direct_fd = st->direct_fd;
+        w->is_cached = st->is_cached;
+        w->start = w->end = pc->start;
+        w->n_pieces = w->n_items = 0;
+        return p->open = w;
+}
+
+/* Whether a piece may come into the open window. One more may, if that makes their number even: two
+ * are decoded together. */
+static bool window_takes(const struct pass *p, const struct spill_piece *pc) {
+        const struct spill_load_item *st = &p->l->state[pc->item];
+        const struct spill_window *w = p->open;
+        uint64_t max = p->l->s->window_size;
+
+        if (w->n_pieces % 2 == 1)
+                max += max / 4;
+        return w->n_pieces < SPILL_MAX_PIECES && st->fd == w->fd && st->is_cached == w->is_cached &&
+               pc->start >= w->end && pc->start - w->end <= SPILL_GAP_MAX &&
+               pc->end - w->start <= max;
+}
+
+static void window_add(struct pass *p, const struct spill_piece *pc) {
+        struct spill_window *w = p->open;
+
+        if (w && !window_takes(p, pc)) {
+                window_close(p);
+                w = NULL;
         }
-        if (at > p->end)
-                p->iov[p->n_iov++] = (struct iovec){p->scratch->gap, at - p->end};
-        if (p->n_pieces == 0 || p->pieces[p->n_pieces - 1].item != i)
-                p->n_items++;
-        pc.data = scratch > 0
-                          ? p->scratch->payload + p->used
-                          : (uint8_t *)it->dst + spill_section_start(p->l->s, k, it->ref.raw_size);
-        piece_add_iov(p, &pc);
-        p->pieces[p->n_pieces++] = pc;
-        p->used += scratch;
-        p->end = at + size;
-}
-
-/* The header alone, right in front of the sections. What is waiting is read first, so that the file
- * is read forwards. False: the item has failed. */
-static bool need_header(struct pass *p, uint32_t i) {
-        struct err e;
-        int r;
-
-        if (p->l->items[i].r < 0 || p->l->state[i].is_known)
-                return p->l->items[i].r == 0;
-        window_flush(p);
-        r = spill_load_header(p->l, i, &e);
-        if (r < 0)
-                spill_load_fail_item(p->l, i, r, &e, &p->first_failure);
-        return r == 0;
-}
-
-/* --- read-ahead --- */
-
-/* Announce what comes next, as far as SPILL_AHEAD_SIZE allows. */
-static void look_ahead(struct pass *p) {
-        struct spill_load *l = p->l;
-
-        while (l->announce && p->ahead_round < 2 &&
-                p->ahead_size < p->done_size + SPILL_AHEAD_SIZE) {
-                size_t from = p->first + p->ahead_round * p->n;
-                size_t to = MIN(from + p->n, l->s->n_sections);
-                size_t i = l->order[p->ahead_at];
-                const struct spill_load_item *st = &l->state[i];
-
-                if (from < to && l->items[i].r == 0 && !st->is_known) {
-                        spill_load_announce(
-                                st->fd, l->items[i].ref.offset, l->items[i].ref.stored_size);
-                        p->ahead_size += l->items[i].ref.stored_size;
-                } else if (from < to && l->items[i].r == 0 && !st->sections[from].is_read) {
-                        const struct spill_section *last = &st->sections[to - 1];
-                        uint64_t at = st->sections[from].offset;
-                        uint64_t size = last->offset + last->stored_size - at;
-
-                        spill_load_announce(st->fd, l->items[i].ref.offset + at, size);
-                        p->ahead_size += size;
-                }
-                if (++p->ahead_at == l->n) {
-                        p->ahead_at = 0;
-                        p->ahead_round++;
-                }
-        }
+        if (!w)
+                w = window_open(p, pc);
+        if (w->n_pieces == 0 || w->pieces[w->n_pieces - 1].item != pc->item)
+                w->n_items++;
+        w->pieces[w->n_pieces++] = *pc;
+        w->end = pc->end;
 }
 
 /* --- a pass --- */
+
+/* Bytes of an unknown record, from its beginning, that are read with its header. */
+static uint64_t head_size(const struct pass *p, uint32_t i) {
+        const struct spill_ref *ref = &p->l->items[i].ref;
+        const struct spill *s = p->l->s;
+        uint64_t header = spill_header_size(s->n_sections), size;
+
+        if (p->first > 0)
+                return header;
+        /* A section takes no more than its raw size. */
+        size = header + spill_section_start(s, p->n, ref->raw_size);
+        if (!spill_ref_is_raw(s, ref))
+                size = MIN(size, ref->stored_size);
+        return size <= s->window_size ? size : header;
+}
+
+/* What is read of an item before its sections can be found. */
+static void add_head(struct pass *p, uint32_t i) {
+        struct spill_load_item *st = &p->l->state[i];
+        struct spill_piece pc = {.item = i, .section = HEAD};
+
+        if (p->l->items[i].r < 0 || st->is_known)
+                return;
+        pc.start = p->l->items[i].ref.offset;
+        pc.end = pc.start + head_size(p, i);
+        st->is_coming = pc.end - pc.start > spill_header_size(p->l->s->n_sections);
+        window_add(p, &pc);
+}
+
+/* The wanted sections of an item that did not come with its head. */
+static void add_sections(struct pass *p, uint32_t i) {
+        struct spill_load_item *st = &p->l->state[i];
+        const struct spill_item *it = &p->l->items[i];
+
+        if (st->is_coming)
+                return;
+        while (it->r == 0 && !st->is_known) {
+                window_close(p);
+                if (!st->is_known && it->r == 0)
+                        finish_oldest(p);
+        }
+        /* An item may fail in the middle: its sections are in two windows. */
+        for (size_t k = p->first; k < p->first + p->n && it->r == 0; k++) {
+                const struct spill_section *sec = &st->sections[k];
+                struct spill_piece pc = {.item = i, .section = (uint32_t)k};
+
+                if (sec->is_read)
+                        continue;
+                pc.start = it->ref.offset + sec->offset;
+                pc.end = pc.start + sec->stored_size;
+                window_add(p, &pc);
+        }
+}
+
+static void finish_all(struct pass *p) {
+        window_close(p);
+        while (p->n_windows > 0)
+                finish_oldest(p);
+}
+
+static void run_pass(struct pass *p) {
+        const struct spill_load *l = p->l;
+
+        for (size_t at = 0; at < MIN(l->n, (size_t)N_HEADERS); at++)
+                add_head(p, l->order[at]);
+        for (size_t at = 0; at < l->n; at++) {
+                for (size_t k = at + N_HEADERS; at % N_HEADERS == 0 && k < at + 2 * N_HEADERS; k++)
+                        if (k < l->n)
+                                add_head(p, l->order[k]);
+                add_sections(p, l->order[at]);
+        }
+        finish_all(p);
+        /* What should have come with its head, and could not be read with it. */
+        for (size_t at = 0; at < l->n; at++)
+                if (l->items[l->order[at]].r == 0)
+                        add_sections(p, l->order[at]);
+        finish_all(p);
+}
 
 int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e) {
         struct pass p;
@@ -370,11 +449,9 @@ int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e)
         p.l = l;
         p.first = first;
         p.n = n;
-        p.ahead_round = p.ahead_at = 0;
-        p.ahead_size = p.done_size = 0;
+        p.oldest = p.n_windows = p.n_jobs = 0;
+        p.open = NULL;
         p.first_failure.r = 0;
-        p.n_jobs = 0;
-        window_clear(&p);
         r = spill_scratch_get(l->s, &p.scratch, e);
         if (r < 0) {
                 /* None was read, so none may be taken for good. */
@@ -382,31 +459,7 @@ int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e)
                         l->items[i].r = l->items[i].r < 0 ? l->items[i].r : r;
                 return r;
         }
-        if (n < l->s->n_sections && !l->announce) {
-                l->announce = true;
-                spill_load_announce_first(l);
-        }
-        if (n < l->s->n_sections)
-                for (size_t at = 0; at < l->n; at++)
-                        (void)need_header(&p, l->order[at]);
-        for (size_t at = 0; at < l->n; at++) {
-                uint32_t i = l->order[at];
-
-                look_ahead(&p);
-                if (!l->state[i].is_known && l->items[i].r == 0 &&
-                        l->items[i].ref.stored_size <= SPILL_WINDOW_SIZE) {
-                        window_add(&p, i, WHOLE);
-                        continue;
-                }
-                if (!need_header(&p, i))
-                        continue;
-                /* An item may fail in the middle: its sections are in two windows. */
-                for (size_t k = first; k < first + n && l->items[i].r == 0; k++)
-                        if (!l->state[i].sections[k].is_read)
-                                window_add(&p, i, (uint32_t)k);
-        }
-        window_flush(&p);
-        look_ahead(&p);
+        run_pass(&p);
         spill_scratch_put(l->s, p.scratch);
         if (p.first_failure.r < 0 && e)
                 *e = p.first_failure.err;

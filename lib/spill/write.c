@@ -103,11 +103,11 @@ static void encode(struct spill *s, struct writing *w, struct spill_scratch *scr
                 max = spill_section_encoded_max(sec->raw_size);
                 arrays = spill_section_arrays(s, k, &n_arrays);
                 if (scratch && max > 0)
-                        size = codec->encode(scratch->payload + used, max, w->payloads[k],
+                        size = codec->encode(scratch->buffer + used, max, w->payloads[k],
                                 sec->raw_size, arrays, n_arrays, scratch->codec);
                 if (size == 0)
                         continue;
-                w->payloads[k] = scratch->payload + used;
+                w->payloads[k] = scratch->buffer + used;
                 sec->codec = (uint16_t)codec->id;
                 sec->stored_size = (uint32_t)size;
                 used += size;

@@ -3,13 +3,17 @@
  * struck says so, the accounts are what the files hold, everything else goes on, and a restart
  * finds what is live. */
 #include <errno.h>
+#include <linux/aio_abi.h>
+#include <stdarg.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "unit/spill/resident.h"
 #include "unit/spill/store.h"
 
 static long fault_at = -1;
@@ -17,7 +21,7 @@ static int fault_errno;
 static const char *fault_hit;
 static bool stop_there; /* the process ends instead */
 enum { STOPPED = 99 };
-static bool full_after_header, dribble;
+static bool full_after_header, dribble, refuse_direct;
 static off_t bad_at; /* a byte that cannot be read; 0: none */
 
 static bool fails(const char *name) {
@@ -45,6 +49,17 @@ WRAP_BOTH(fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, si
 WRAP_BOTH(fstatat, (int fd, const char *p, struct stat *st, int flags), (fd, p, st, flags))
 WRAP(unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
 WRAP(flock, (int fd, int op), (fd, op))
+WRAP(mincore, (void *map, size_t size, unsigned char *ret), (map, size, ret))
+
+#define WRAP_MMAP(name)                                                                            \
+        void *__real_##name(void *at, size_t size, int prot, int flags, int fd, off_t offset);     \
+        void *__wrap_##name(void *at, size_t size, int prot, int flags, int fd, off_t offset);     \
+        void *__wrap_##name(void *at, size_t size, int prot, int flags, int fd, off_t offset) {    \
+                return fails(#name) ? MAP_FAILED                                                   \
+                                    : __real_##name(at, size, prot, flags, fd, offset);            \
+        }
+WRAP_MMAP(mmap)
+WRAP_MMAP(mmap64)
 
 static uint64_t fake_n_free; /* pages free on the disk; 0: the truth */
 
@@ -94,6 +109,44 @@ WRAP_IO(preadv)
 WRAP_IO(preadv64)
 WRAP_IO(pwritev)
 WRAP_IO(pwritev64)
+
+/* Reads in flight: how many were begun, and the byte that cannot be read. */
+static unsigned n_submitted;
+
+static void spoil(struct io_event *events, long n) {
+        for (long i = 0; i < n; i++) {
+                const struct iocb *call = (const struct iocb *)(uintptr_t)events[i].obj;
+                struct iovec iov = {NULL, call->aio_nbytes};
+
+                if (touches(&iov, 1, (off_t)call->aio_offset, bad_at))
+                        events[i].res = -EIO;
+                else if (refuse_direct)
+                        events[i].res = -EINVAL;
+                else if (dribble)
+                        events[i].res = 777;
+        }
+}
+
+/* The calls of AIO have no functions of their own. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...) {
+        long a[5], n;
+        va_list ap;
+
+        va_start(ap, number);
+        for (size_t i = 0; i < ARRAY_SIZE(a); i++)
+                a[i] = va_arg(ap, long);
+        va_end(ap);
+        if (number != SYS_io_destroy && fails("syscall"))
+                return -1;
+        n = __real_syscall(number, a[0], a[1], a[2], a[3], a[4]);
+        if (number == SYS_io_submit && n > 0)
+                n_submitted += (unsigned)n;
+        if (number == SYS_io_getevents)
+                spoil((struct io_event *)a[3], n);
+        return n;
+}
 
 enum { N = 5 };
 
@@ -210,6 +263,8 @@ static void run(struct program *p) {
                         note(p, get(p, i));
         note(p, get_all(p));
         spill_settle(p->t.s, 0);
+        spill_settle(p->t.s, 1);
+        note(p, get_all(p));
         drop(p, 0);
         drop(p, 2);
         drop(p, 3);
@@ -364,21 +419,35 @@ static void test_no_holes(void **state) {
         store_remove(&p.t);
 }
 
-/* A bad place on the disk: the record there fails, those that were read with it do not. */
-static void test_bad_place(void **state) {
-        struct program p = {0};
-        static uint8_t dst[4][BLOCK];
-        struct spill_item items[4];
+static uint8_t dst[4][BLOCK];
+static struct spill_item items[4];
 
-        store_make(&p.t);
-        store_start(&p.t);
+/* Four records of a file; with @settle they are out of the page cache, if that can be. */
+static void put_four(struct program *p, bool settle) {
+        store_make(&p->t);
+        store_start(&p->t);
         for (uint32_t i = 0; i < 4; i++) {
                 struct spill_meta m = meta_of(i);
 
                 fill(raw, BLOCK, RANDOM, i);
-                assert_int_equal(store_write(p.t.s, 5, &m, raw, BLOCK, &p.ref[i], NULL), 0);
-                items[i] = (struct spill_item){.ref = p.ref[i], .meta = m, .dst = dst[i]};
+                assert_int_equal(store_write(p->t.s, 5, &m, raw, BLOCK, &p->ref[i], NULL), 0);
+                items[i] = (struct spill_item){.ref = p->ref[i], .meta = m, .dst = dst[i]};
         }
+        if (settle)
+                spill_settle(p->t.s, 5);
+        n_submitted = 0;
+}
+
+/* Reads came past the page cache, where that can be. */
+static bool came_direct(struct program *p) {
+        return n_submitted > 0 || !has_direct(store_path(&p->t, 5)) || !resident_can_drop(p->t.dir);
+}
+
+/* A bad place on the disk: the record there fails, those that were read with it do not. */
+static void bad_place(bool settle) {
+        struct program p = {0};
+
+        put_four(&p, settle);
         bad_at = (off_t)p.ref[2].offset + 30000;
         assert_int_equal(spill_read_batch(p.t.s, items, 4, NULL), -ERR_SYS);
         bad_at = 0;
@@ -388,8 +457,38 @@ static void test_bad_place(void **state) {
                 if (i != 2)
                         assert_memory_equal(raw, dst[i], BLOCK);
         }
+        assert_true(settle ? came_direct(&p) : n_submitted == 0);
         assert_int_equal(store_stats(&p.t).n_corrupt, 0);
         assert_int_equal(spill_read_batch(p.t.s, items, 4, NULL), 0);
+        store_remove(&p.t);
+}
+
+static void test_bad_place(void **state) {
+        bad_place(false);
+        bad_place(true);
+}
+
+static void expect_four(struct program *p) {
+        memset(dst, 0x55, sizeof(dst));
+        assert_int_equal(spill_read_batch(p->t.s, items, 4, NULL), 0);
+        for (uint32_t i = 0; i < 4; i++) {
+                fill(raw, BLOCK, RANDOM, i);
+                assert_memory_equal(raw, dst[i], BLOCK);
+        }
+}
+
+/* A file system that opens files with O_DIRECT and does not read them so: it is tried once. */
+static void test_direct_refused(void **state) {
+        struct program p = {0};
+
+        put_four(&p, true);
+        refuse_direct = true;
+        expect_four(&p);
+        refuse_direct = false;
+        assert_true(came_direct(&p));
+        n_submitted = 0;
+        expect_four(&p);
+        assert_int_equal(n_submitted, 0);
         store_remove(&p.t);
 }
 
@@ -427,6 +526,13 @@ static void test_short_transfers(void **state) {
         dribble = false;
         check(&p);
         store_remove(&p.t);
+
+        put_four(&p, true);
+        dribble = true;
+        expect_four(&p);
+        dribble = false;
+        assert_true(came_direct(&p));
+        store_remove(&p.t);
 }
 
 int main(void) {
@@ -436,6 +542,7 @@ int main(void) {
                 cmocka_unit_test(test_full_in_the_middle),
                 cmocka_unit_test(test_no_holes),
                 cmocka_unit_test(test_bad_place),
+                cmocka_unit_test(test_direct_refused),
                 cmocka_unit_test(test_floor),
                 cmocka_unit_test(test_short_transfers),
         };

@@ -87,8 +87,6 @@ static long run(struct world *w, int (*op)(struct world *)) {
                         continue;
                 }
                 after = store_stats(&w->t);
-                /* Headers are read before the buffer is asked for. */
-                before.n_preads = after.n_preads;
                 assert_memory_equal(&before, &after, sizeof(before));
         }
 }
@@ -110,11 +108,11 @@ static void test_every_allocation_may_fail(void **state) {
         run(&w, op_open);
         assert_true(run(&w, op_adopt) >= 3);
         run(&w, op_sweep);
-        assert_int_equal(run(&w, op_read), 2);
+        assert_int_equal(run(&w, op_read), 3); /* the load, and a buffer in two parts */
         fill(raw, BLOCK, FLOATS, 0);
         assert_memory_equal(raw, back, BLOCK);
         spill_trim(w.t.s);
-        assert_int_equal(run(&w, op_load), 2);
+        assert_int_equal(run(&w, op_load), 3);
         assert_memory_equal(raw, back, BLOCK);
         assert_int_equal(run(&w, op_release), 0);
         assert_int_equal(store_stats(&w.t).disk_size, 0);

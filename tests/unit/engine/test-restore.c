@@ -289,7 +289,9 @@ static void test_warm(void **state) {
         uint64_t c, d;
 
         answers();
-        o.pool_size = 16 << 20;
+        erig_open(&r, &o);
+        o.pool_size = (11 << 20) + r.en->scratch_size; /* which the number of processors decides */
+        erig_close(&r);
         erig_open(&r, &o);
         c = evicted(&r);
         d = erig_new(&r, NULL, NULL);

@@ -2,6 +2,7 @@
 #pragma once
 /* How much of a file is in the page cache. */
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Resident pages of map[0..size), a whole file; SIZE_MAX if it cannot be told. */
@@ -59,4 +61,19 @@ static inline bool resident_can_drop(const char *dir) {
         close(fd);
         unlink(path);
         return can;
+}
+
+/* Whether the file can be read past the page cache: opened so (tmpfs: no), and asynchronously (some
+ * sandboxes: no). */
+static inline bool has_direct(const char *path) {
+        int fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+        aio_context_t context = 0;
+
+        if (fd < 0)
+                return false;
+        close(fd);
+        if (syscall(SYS_io_setup, 1, &context) < 0)
+                return false;
+        syscall(SYS_io_destroy, context);
+        return true;
 }

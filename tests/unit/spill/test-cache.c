@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Spill files leave the page cache to others: after writing and settling, and after reading, no
- * page of them is resident, unless that is wanted. tests/bench/spill/bench-cache shows what that is
- * good for. */
+ * page of them is resident, unless that is wanted; and what is in it is read from it.
+ * tests/bench/spill/bench-cache shows what that is good for. */
 #include "unit/spill/resident.h"
 #include "unit/spill/store.h"
 
@@ -10,7 +10,7 @@ enum { N = 60, RAW = 300000, N_PAGES = N * 74 };
 static uint8_t raw[RAW], back[N][RAW];
 static struct spill_item items[N];
 
-static void start(struct store *t, bool keep_cached, enum spill_read_ahead ahead) {
+static void start(struct store *t, bool keep_cached, bool no_direct) {
         store_make(t);
         if (!resident_can_drop(t->dir)) {
                 store_remove(t);
@@ -19,7 +19,7 @@ static void start(struct store *t, bool keep_cached, enum spill_read_ahead ahead
         }
         t->options.max_raw_size = RAW;
         t->options.keep_cached = keep_cached;
-        t->options.read_ahead = ahead;
+        t->options.no_direct = no_direct;
         store_start(t);
 }
 
@@ -33,90 +33,125 @@ static void write_all(struct store *t) {
         }
 }
 
-/* Resident pages when no more come: while the disk fills them they neither count nor can be
- * dropped. */
-static size_t wait_for_pages(const char *path) {
-        size_t n = 0, before;
-        int tries = 500;
-
-        do {
-                before = n;
-                usleep(20000);
-                n = resident_of_file(path);
-        } while (--tries > 0 && (n == 0 || n != before));
-        return n;
+static size_t resident(struct store *t) {
+        return resident_of_file(store_path(t, 1));
 }
 
-static void dropped(enum spill_read_ahead ahead) {
-        struct spill_load *l = NULL;
-        struct store t;
-        size_t n;
+static void expect_all(void) {
+        for (uint32_t i = 0; i < N; i++) {
+                fill(raw, RAW, RANDOM, i);
+                assert_int_equal(items[i].r, 0);
+                assert_memory_equal(raw, back[i], RAW);
+        }
+}
 
-        start(&t, false, ahead);
+static void dropped(bool no_direct) {
+        struct spill_load *l = NULL;
+        struct spill_stats st;
+        struct store t;
+
+        start(&t, false, no_direct);
         write_all(&t);
         /* Bounded without waiting for anyone; a page more where the last write was begun. */
-        n = resident_of_file(store_path(&t, 1));
-        assert_true(n <= (SPILL_UNSETTLED_MAX + RAW) / 4096 + 1);
+        assert_true(resident(&t) <= (SPILL_UNSETTLED_MAX + RAW) / 4096 + 1);
         spill_settle(t.s, 1);
-        assert_int_equal(resident_of_file(store_path(&t, 1)), 0);
+        assert_int_equal(resident(&t), 0);
         spill_settle(t.s, 1);
         spill_settle(t.s, 99);
 
         for (uint32_t i = 0; i < N; i += 7) {
                 assert_int_equal(spill_read(t.s, &items[i].ref, &items[i].meta, raw, RAW, NULL), 0);
-                /* The kernel's read-ahead goes on behind it, in pieces that it drops as a whole:
-                 * that may be what is read next. */
-                assert_true(ahead == SPILL_READ_AHEAD_KERNEL ||
-                            resident_of_file(store_path(&t, 1)) == 0);
+                assert_int_equal(resident(&t), 0);
         }
         assert_int_equal(spill_read_batch(t.s, items, N, NULL), 0);
-        assert_int_equal(resident_of_file(store_path(&t, 1)), 0);
-        /* A load that was given up after its read-ahead had begun. */
+        assert_int_equal(resident(&t), 0);
+        expect_all();
+        /* A load that was given up. */
         assert_int_equal(spill_load_new(&l, t.s, items, N, NULL), 0);
-        n = ahead == SPILL_READ_AHEAD_OWN ? wait_for_pages(store_path(&t, 1)) : 0;
-        assert_true((n > 0) == (ahead == SPILL_READ_AHEAD_OWN));
-        assert_true(n <= N_PAGES);
         spill_load_free(l);
-        assert_int_equal(resident_of_file(store_path(&t, 1)), 0);
+        assert_int_equal(resident(&t), 0);
+        st = store_stats(&t);
+        assert_true(st.n_preads > 0);
+        assert_int_equal(
+                st.n_direct, !no_direct && has_direct(store_path(&t, 1)) ? st.n_preads : 0);
         store_remove(&t);
 }
 
-static void test_dropped(void **state) {
-        dropped(SPILL_READ_AHEAD_OWN);
+static void test_past_the_cache(void **state) {
+        dropped(false);
 }
 
-static void test_dropped_after_the_kernel(void **state) {
-        dropped(SPILL_READ_AHEAD_KERNEL);
+static void test_through_the_cache(void **state) {
+        dropped(true);
+}
+
+/* Have the first @n records in the page cache. */
+static void bring(struct store *t, uint32_t n) {
+        int fd = open(store_path(t, 1), O_RDONLY | O_CLOEXEC);
+
+        assert_true(fd >= 0);
+        assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0);
+        for (uint32_t i = 0; i < n; i++)
+                assert_int_equal(pread(fd, raw, RAW, (off_t)items[i].ref.offset), RAW);
+        close(fd);
 }
 
 /* Only what was read is dropped: what somebody else, or the next load, wants of the file stays. */
 static void test_others_kept(void **state) {
         struct store t;
         size_t n_read = N / 3;
-        const char *path;
-        int fd;
 
-        start(&t, false, SPILL_READ_AHEAD_OWN);
+        start(&t, false, false);
         write_all(&t);
         spill_settle(t.s, 1);
-        path = store_path(&t, 1);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        assert_true(fd >= 0);
-        for (uint32_t i = 0; i < N; i++)
-                assert_int_equal(pread(fd, raw, RAW, (off_t)items[i].ref.offset), RAW);
-        close(fd);
-        assert_int_equal(resident_of_file(path), N_PAGES);
+        bring(&t, N);
+        assert_int_equal(resident(&t), N_PAGES);
         assert_int_equal(spill_read_batch(t.s, items, n_read, NULL), 0);
+        /* What was there was used. */
+        assert_int_equal(store_stats(&t).n_direct, 0);
         /* But for large pages that reach to both sides. */
-        assert_true(resident_of_file(path) >= (N - n_read) * 74 - 512);
-        assert_true(resident_of_file(path) <= (N - n_read) * 74 + 512);
+        assert_true(resident(&t) >= (N - n_read) * 74 - 512);
+        assert_true(resident(&t) <= (N - n_read) * 74 + 512);
+        store_remove(&t);
+}
+
+/* Some records are in the page cache, others not, and of one only a part; one was changed there
+ * and is not on disk yet. */
+static void test_mixed(void **state) {
+        struct spill_stats st;
+        struct store t;
+        uint8_t b;
+        int fd;
+
+        start(&t, false, false);
+        write_all(&t);
+        spill_settle(t.s, 1);
+        bring(&t, N / 2);
+        fd = open(store_path(&t, 1), O_RDWR | O_CLOEXEC);
+        assert_true(fd >= 0);
+        assert_int_equal(
+                posix_fadvise(fd, (off_t)items[4].ref.offset + 8192, 65536, POSIX_FADV_DONTNEED),
+                0);
+        assert_int_equal(pread(fd, &b, 1, (off_t)items[N - 2].ref.offset + 100000), 1);
+        b ^= 1;
+        assert_int_equal(pwrite(fd, &b, 1, (off_t)items[N - 2].ref.offset + 100000), 1);
+        assert_int_equal(spill_read_batch(t.s, items, N, NULL), -ERR_CORRUPT);
+        assert_int_equal(items[N - 2].r, -ERR_CORRUPT);
+        b ^= 1;
+        assert_int_equal(pwrite(fd, &b, 1, (off_t)items[N - 2].ref.offset + 100000), 1);
+        close(fd);
+        assert_int_equal(spill_read_batch(t.s, items, N, NULL), 0);
+        expect_all();
+        st = store_stats(&t);
+        assert_true(st.n_direct < st.n_preads);
+        assert_true(st.n_direct > 0 || !has_direct(store_path(&t, 1)));
         store_remove(&t);
 }
 
 static void test_kept(void **state) {
         struct store t;
 
-        start(&t, true, SPILL_READ_AHEAD_AUTO);
+        start(&t, true, false);
         write_all(&t);
         spill_settle(t.s, 1);
         store_sync(&t, 1);
@@ -128,9 +163,10 @@ static void test_kept(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_dropped),
-                cmocka_unit_test(test_dropped_after_the_kernel),
+                cmocka_unit_test(test_past_the_cache),
+                cmocka_unit_test(test_through_the_cache),
                 cmocka_unit_test(test_others_kept),
+                cmocka_unit_test(test_mixed),
                 cmocka_unit_test(test_kept),
         };
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of several sections, and reading many of them at a time. */
+/* Blocks of several sections, and reading many of them at a time: out of the page cache, past it,
+ * and through it. */
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "spill/record.h"
 #include "spill/shared.h"
+#include "unit/spill/resident.h"
 #include "unit/spill/store.h"
 
 enum { RAW = 60000, N_SECTIONS = 4, N = 24, HEADER = 192 };
@@ -18,6 +20,13 @@ struct world {
 };
 
 static uint8_t raw[RAW], back[N][RAW];
+static enum { CACHED, DIRECT, THROUGH } way;
+
+/* How what was written is read from here on. */
+static void take_way(struct world *w) {
+        for (uint64_t key = 0; key < 3 && way != CACHED; key++)
+                spill_settle(w->t.s, key);
+}
 
 static size_t start_of(size_t k) {
         return k > 0 ? ends[k - 1] : 0;
@@ -43,7 +52,7 @@ static int setup(void **state) {
         assert_non_null(w);
         store_make(&w->t);
         w->t.options.max_raw_size = RAW;
-        w->t.options.read_ahead = SPILL_READ_AHEAD_OWN;
+        w->t.options.no_direct = way == THROUGH;
         w->t.options.layout = (struct spill_layout){.section_ends = ends, .n_sections = N_SECTIONS};
         store_start(&w->t);
         for (size_t i = 0; i < N; i++) {
@@ -59,6 +68,7 @@ static int setup(void **state) {
                         store_write(w->t.s, i / 10, &m, raw, RAW, &w->items[i].ref, NULL), 0);
                 fill_item(w, i);
         }
+        take_way(w);
         *state = w;
         return 0;
 }
@@ -177,8 +187,12 @@ static void test_batch(void **state) {
         assert_int_equal(st.raw_out_size, N * RAW);
         assert_int_equal(st.read_size, st.written_size);
         /* Headers and all, as many as a window holds with one call. */
-        assert_true(st.n_preads <= 3 + st.read_size / (SPILL_WINDOW_SIZE - RAW));
+        assert_true(st.n_preads <= 3 + st.read_size / (w->t.s->window_size - RAW));
         assert_int_equal(st.n_joined, N);
+        if (way == DIRECT && has_direct(store_path(&w->t, 0)) && resident_can_drop(w->t.dir))
+                assert_int_equal(st.n_direct, st.n_preads);
+        else
+                assert_int_equal(st.n_direct, 0);
         assert_int_equal(spill_read_batch(w->t.s, w->items, 0, NULL), 0);
 }
 
@@ -446,6 +460,7 @@ static void test_arrays(void **state) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void) {
+        int n_failed = 0;
         const struct CMUnitTest tests[] = {
                 T(test_layouts),
                 T(test_choice),
@@ -461,5 +476,7 @@ int main(void) {
                 T(test_arrays),
         };
 
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        for (way = CACHED; way <= THROUGH; way++)
+                n_failed += cmocka_run_group_tests(tests, NULL, NULL);
+        return n_failed;
 }

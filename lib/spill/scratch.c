@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "base/util.h"
+#include "spill/load.h"
+#include "spill/shared.h"
+
+enum { PAGE = 4096, LARGE_PAGE = 2 << 20 };
+
+static size_t head_size(void) {
+        return align_up(sizeof(struct spill_scratch), 64);
+}
+
+static size_t windows_size(void) {
+        return align_up(SPILL_QUEUE_MAX * sizeof(struct spill_window), 64);
+}
+
+size_t spill_scratch_size(struct spill *s) {
+        return head_size() + windows_size() + s->codec_size + s->buffer_size;
+}
+
+static struct spill_scratch *scratch_free(struct spill_scratch *p) {
+        if (!p)
+                return NULL;
+        spill_queue_deinit(&p->queue);
+        free(p->buffer);
+        free(p);
+        return NULL;
+}
+
+static int scratch_new(struct spill *s, struct spill_scratch **ret, struct err *e) {
+        size_t align = s->ring_size % LARGE_PAGE == 0 ? LARGE_PAGE : PAGE;
+        struct spill_scratch *p;
+        uint8_t *head;
+
+        head = aligned_alloc(64, head_size() + windows_size() + s->codec_size);
+        p = (struct spill_scratch *)head;
+        if (p)
+                p->buffer = aligned_alloc(align, s->buffer_size);
+        if (!p || !p->buffer) {
+                free(p);
+                return err_set(e, ERR_NOMEM, "no memory for %zu bytes of spill buffer",
+                        spill_scratch_size(s));
+        }
+        if (align == LARGE_PAGE)
+                (void)madvise(p->buffer, s->ring_size, MADV_HUGEPAGE);
+        p->windows = (struct spill_window *)(head + head_size());
+        p->codec = head + head_size() + windows_size();
+        spill_queue_init(&p->queue, p->buffer, s->ring_size);
+        *ret = p;
+        return 0;
+}
+
+int spill_scratch_get(struct spill *s, struct spill_scratch **ret, struct err *e) {
+        struct spill_scratch *p;
+
+        pthread_mutex_lock(&s->lock);
+        p = s->scratch;
+        if (p)
+                s->scratch = p->next;
+        pthread_mutex_unlock(&s->lock);
+        if (!p)
+                return scratch_new(s, ret, e);
+        *ret = p;
+        return 0;
+}
+
+void spill_scratch_put(struct spill *s, struct spill_scratch *p) {
+        if (!p)
+                return;
+        pthread_mutex_lock(&s->lock);
+        p->next = s->scratch;
+        s->scratch = p;
+        pthread_mutex_unlock(&s->lock);
+}
+
+void spill_trim(struct spill *s) {
+        struct spill_scratch *p, *next;
+
+        pthread_mutex_lock(&s->lock);
+        p = s->scratch;
+        s->scratch = NULL;
+        pthread_mutex_unlock(&s->lock);
+        for (; p; p = next) {
+                next = p->next;
+                scratch_free(p);
+        }
+}
