@@ -33,7 +33,8 @@
 #include "base/hash.h"
 #include "engine/internal.h"
 
-#define IDLE_SEC 1 /* between heartbeats of an engine without work */
+#define RINGS_PART 16 /* of the budget, for what the I/O workers read into */
+#define IDLE_SEC 1    /* between heartbeats of an engine without work */
 
 /* --- the engine thread --- */
 
@@ -308,7 +309,8 @@ static int open_state(struct engine *en, struct err *e) {
                 .max_disk_size_per_owner = en->o.disk_limit_per_uid,
                 .max_written_per_day = en->o.disk_writes_per_day,
                 .min_free_size = en->o.disk_floor,
-                .codec = en->o.spill_codec == UINT32_MAX ? SPILL_CODEC_KV : en->o.spill_codec};
+                .codec = en->o.spill_codec == UINT32_MAX ? SPILL_CODEC_KV : en->o.spill_codec,
+                .ring_size = ledger_budget(&en->ledger) / RINGS_PART / io_n_workers() + 1};
         struct store_gone records = {0};
         char path[4096], spill_dir[4096];
         struct err why;

@@ -9,8 +9,8 @@
 #include "spill/record.h"
 #include "spill/shared.h"
 
-/* Small models make do with a smaller ring: of so many blocks. */
-enum { RING_BLOCKS = 16 };
+/* Of so many blocks the ring is at least, and at most. */
+enum { RING_MIN_BLOCKS = 8, RING_MAX_BLOCKS = 64, LARGE_PAGE = 2 << 20 };
 
 static int check_arrays(const struct spill_layout *l, size_t section, size_t *at, struct err *e) {
         uint64_t start = section > 0 ? l->section_ends[section - 1] : 0;
@@ -86,21 +86,31 @@ int spill_layout_open(struct spill *s, const struct spill_layout *l, struct err 
         return 0;
 }
 
+static size_t ring_size(const struct spill *s, size_t max_section) {
+        size_t block = align_up(s->options.max_raw_size, SPILL_ALIGN), size = SPILL_RING_SIZE;
+
+        if (s->options.ring_size > 0)
+                size = MIN(size, s->options.ring_size);
+        size = MIN(MAX(size, RING_MIN_BLOCKS * block), RING_MAX_BLOCKS * block);
+        size = MIN(size, (size_t)SPILL_RING_SIZE);
+        size -= size % (size >= LARGE_PAGE ? LARGE_PAGE : SPILL_ALIGN);
+        /* The largest section has room with a page on each side. */
+        if (max_section + 2 * SPILL_ALIGN > size)
+                size = align_up(2 * (max_section + 2 * SPILL_ALIGN), LARGE_PAGE);
+        return size;
+}
+
 void spill_layout_size_scratch(struct spill *s) {
         size_t max = 0;
 
         for (size_t i = 0; i < s->n_sections; i++)
                 max = MAX(max, (size_t)(spill_section_start(s, i + 1, s->options.max_raw_size) -
                                         spill_section_start(s, i, s->options.max_raw_size)));
-        /* The largest section has room with a page on each side. */
-        s->ring_size = MIN(RING_BLOCKS * align_up(s->options.max_raw_size, SPILL_ALIGN),
-                (size_t)SPILL_RING_SIZE);
-        if (max + 2 * SPILL_ALIGN > s->ring_size)
-                s->ring_size = align_up(2 * (max + 2 * SPILL_ALIGN), SPILL_RING_SIZE);
+        s->ring_size = ring_size(s, max);
         s->window_size = MIN(s->ring_size / 4, (size_t)SPILL_WINDOW_SIZE);
         /* For writing: all encoded sections of a record at once. */
         s->buffer_size =
                 align_up(MAX(s->raw_size > 0 ? s->raw_size : s->options.max_raw_size, s->ring_size),
-                        s->ring_size % SPILL_RING_SIZE == 0 ? SPILL_RING_SIZE : SPILL_ALIGN);
+                        s->ring_size % LARGE_PAGE == 0 ? LARGE_PAGE : SPILL_ALIGN);
         s->codec_size = spill_codec_scratch_size(max);
 }

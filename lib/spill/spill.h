@@ -92,6 +92,9 @@ struct spill_options {
         unsigned codec; /* SPILL_CODEC_*, tried first; raw is stored where it gains under 1/64 */
         /* Descriptors kept open at most (exceeded while more files are in use); 0: 64. */
         unsigned max_open_files;
+        /* Bytes of memory that a thread reads into, about; 0: as many as serve a fast disk
+         * (SPILL_RING_SIZE). There is a least for each size of blocks. */
+        size_t ring_size;
         bool keep_cached; /* leave spill data in the page cache (benchmarks, tests) */
         bool no_direct;   /* read through the page cache only, as where O_DIRECT is not known */
         /* Change nothing (fsck): the folder must exist, spill_sweep, spill_write and spill_release

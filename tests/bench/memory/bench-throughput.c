@@ -29,7 +29,6 @@
 #define CHUNK 64
 #define MAX_REPEAT 64
 #define MIN_SECTION (128 << 10)
-#define BATCH 64 /* records of a load */
 
 /* --- memory --- */
 
@@ -286,19 +285,15 @@ static void write_all(
         }
 }
 
+/* As a worker brings its share of a conversation back: in one load. */
 static void read_all(const struct figures *f, struct spill *s, const struct spill_ref *refs) {
-        struct spill_item items[BATCH];
+        _cleanup_(freep) struct spill_item *items = bench_alloc(f->m->n_blocks * sizeof(*items));
         struct err e;
 
-        for (size_t i = 0; i < f->m->n_blocks; i += BATCH) {
-                size_t n = MIN(f->m->n_blocks - i, (size_t)BATCH);
-
-                for (size_t j = 0; j < n; j++)
-                        items[j] = (struct spill_item){.ref = refs[i + j],
-                                .meta = meta_of(f->m, i + j),
-                                .dst = to_block(f, i + j)};
-                bench_check(spill_read_batch(s, items, n, &e), &e, "spill_read_batch");
-        }
+        for (size_t i = 0; i < f->m->n_blocks; i++)
+                items[i] = (struct spill_item){
+                        .ref = refs[i], .meta = meta_of(f->m, i), .dst = to_block(f, i)};
+        bench_check(spill_read_batch(s, items, f->m->n_blocks, &e), &e, "spill_read_batch");
 }
 
 static void check_all(const struct figures *f) {

@@ -39,10 +39,15 @@ uint64_t erig_pool(uint32_t n) {
         struct erig r;
         uint64_t budget;
 
-        erig_open(&r, &o);
-        budget = budget_of_blocks(r.en, n);
-        erig_close(&r);
-        return budget;
+        /* Buffers are smaller in a smaller pool, which then is enough for more blocks. */
+        for (;;) {
+                erig_open(&r, &o);
+                budget = budget_of_blocks(r.en, n);
+                erig_close(&r);
+                if (budget >= o.pool_size)
+                        return o.pool_size;
+                o.pool_size = budget;
+        }
 }
 
 void erig_start(struct erig *r) {
