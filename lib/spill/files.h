@@ -7,6 +7,7 @@
  * All bytes of a file are charged to the file, to its owner and to the store together:
  * disk_size of the store == sum over owners == sum over files, at any moment outside of the lock.
  */
+#include <linux/aio_abi.h>
 #include <pthread.h>
 #include <sys/uio.h>
 
@@ -16,6 +17,8 @@
 
 struct map;
 struct spill_scratch;
+
+enum { SPILL_MAX_CONTEXTS = 16 };
 
 struct spill {
         /* Constant after spill_open(). */
@@ -40,6 +43,10 @@ struct spill {
         uint64_t day, day_written_size; /* went to disk on that day */
         uint64_t day_pending_size;      /* what writes in progress may come to write */
         struct spill_scratch *scratch;  /* free list */
+        /* AIO contexts that trimmed scratch buffers left: to destroy one takes its time, which
+         * nobody has who is short of memory. */
+        aio_context_t contexts[SPILL_MAX_CONTEXTS];
+        unsigned n_contexts;
         bool swept;
         bool no_direct; /* the file system, or an option, wants reads through the page cache */
         struct spill_stats stats; /* but n_files, n_owners and the day */

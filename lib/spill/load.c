@@ -26,7 +26,9 @@
  *      (written a moment ago,    where they belong; then it is dropped, so that a large restore
  *      or by somebody's wish)    takes up no more of it than that
  *      else                      O_DIRECT and at once, past the page cache: it leaves no trace
- *                                there, and costs neither its pages nor copying out of them
+ *                                there, and costs neither its pages nor copying out of them. (If
+ *                                that is all of the load, there is nothing to do meanwhile, and
+ *                                it is read when its turn comes, without AIO.)
  *      else, where the file      announced at once (POSIX_FADV_WILLNEED), read through the page
  *      system has no O_DIRECT    cache when its turn comes, and dropped
  *

@@ -32,9 +32,10 @@ struct spill_piece {
 enum { SPILL_MAX_PIECES = 64 };
 /* What is read with one call: pieces that follow one another in one file. */
 struct spill_window {
-        struct spill_read read; /* if is_direct */
+        struct spill_read read; /* if is_begun */
         int fd, direct_fd;
         bool is_cached, is_direct;
+        bool is_begun;       /* if is_direct: it is in flight */
         uint64_t start, end; /* in the file, bytes */
         uint8_t *image;      /* of the pages that it touches, in the ring */
         size_t n_pieces, n_items;

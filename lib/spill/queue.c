@@ -7,15 +7,21 @@
 
 #include "base/util.h"
 
-void spill_queue_init(struct spill_queue *q, uint8_t *ring, size_t size) {
-        *q = (struct spill_queue){.ring = ring, .size = size};
+void spill_queue_init(struct spill_queue *q, uint8_t *ring, size_t size, aio_context_t context) {
+        *q = (struct spill_queue){
+                .ring = ring, .size = size, .context = context, .is_set_up = context != 0};
 }
 
-void spill_queue_deinit(struct spill_queue *q) {
-        /* Waits for what is in flight. */
-        if (q->context)
-                (void)syscall(SYS_io_destroy, q->context);
+aio_context_t spill_queue_deinit(struct spill_queue *q) {
+        aio_context_t context = q->context;
+
         *q = (struct spill_queue){0};
+        return context;
+}
+
+void spill_context_destroy(aio_context_t context) {
+        if (context)
+                (void)syscall(SYS_io_destroy, context);
 }
 
 uint8_t *spill_queue_take(struct spill_queue *q, size_t size) {
@@ -72,7 +78,7 @@ bool spill_queue_start(struct spill_queue *q, struct spill_read *rd, int fd, uin
 /* What the kernel does not tell any more. To destroy the context waits for all that is in flight,
  * so that the ring is ours again. */
 static void give_up(struct spill_queue *q) {
-        (void)syscall(SYS_io_destroy, q->context);
+        spill_context_destroy(q->context);
         q->context = 0;
 }
 

@@ -27,7 +27,7 @@ struct spill_queue {
         size_t end;        /* 0: the former */
         size_t n_taken;    /* pieces */
         aio_context_t context;
-        bool is_set_up; /* was tried; context 0: it cannot be had */
+        bool is_set_up; /* or was tried: context 0, it cannot be had */
 };
 
 /* One read. Stays where it is until it was waited for. */
@@ -37,10 +37,13 @@ struct spill_read {
         bool is_over; /* n is valid */
 };
 
-/* An empty queue with this ring. */
-void spill_queue_init(struct spill_queue *q, uint8_t *ring, size_t size);
-/* Nothing is in flight any more. */
-void spill_queue_deinit(struct spill_queue *q);
+/* An empty queue with this ring; @context: one that another queue left, or 0. */
+void spill_queue_init(struct spill_queue *q, uint8_t *ring, size_t size, aio_context_t context);
+/* Nothing may be in flight. Returns the context, or 0: for another queue, or to be destroyed. */
+aio_context_t spill_queue_deinit(struct spill_queue *q);
+/* Waits for what is in flight, and for some 30 ms besides (the kernel's grace period). 0 is fine.
+ */
+void spill_context_destroy(aio_context_t context);
 
 /* @size bytes (> 0, whole pages) of the ring, or NULL: wait for what is in flight, and give back.
  * Never NULL if nothing is taken and @size <= q->size. */

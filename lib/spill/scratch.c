@@ -21,13 +21,27 @@ size_t spill_scratch_size(struct spill *s) {
         return head_size() + windows_size() + s->codec_size + s->buffer_size;
 }
 
-static struct spill_scratch *scratch_free(struct spill_scratch *p) {
-        if (!p)
-                return NULL;
-        spill_queue_deinit(&p->queue);
-        free(p->buffer);
-        free(p);
-        return NULL;
+/* One that is left over, or 0. */
+static aio_context_t context_take(struct spill *s) {
+        aio_context_t context = 0;
+
+        pthread_mutex_lock(&s->lock);
+        if (s->n_contexts > 0)
+                context = s->contexts[--s->n_contexts];
+        pthread_mutex_unlock(&s->lock);
+        return context;
+}
+
+static void context_put(struct spill *s, aio_context_t context) {
+        if (!context)
+                return;
+        pthread_mutex_lock(&s->lock);
+        if (s->n_contexts < SPILL_MAX_CONTEXTS) {
+                s->contexts[s->n_contexts++] = context;
+                context = 0;
+        }
+        pthread_mutex_unlock(&s->lock);
+        spill_context_destroy(context);
 }
 
 static int scratch_new(struct spill *s, struct spill_scratch **ret, struct err *e) {
@@ -48,7 +62,7 @@ static int scratch_new(struct spill *s, struct spill_scratch **ret, struct err *
                 (void)madvise(p->buffer, s->ring_size, MADV_HUGEPAGE);
         p->windows = (struct spill_window *)(head + head_size());
         p->codec = head + head_size() + windows_size();
-        spill_queue_init(&p->queue, p->buffer, s->ring_size);
+        spill_queue_init(&p->queue, p->buffer, s->ring_size, context_take(s));
         *ret = p;
         return 0;
 }
@@ -85,6 +99,14 @@ void spill_trim(struct spill *s) {
         pthread_mutex_unlock(&s->lock);
         for (; p; p = next) {
                 next = p->next;
-                scratch_free(p);
+                context_put(s, spill_queue_deinit(&p->queue));
+                free(p->buffer);
+                free(p);
         }
+}
+
+void spill_scratch_deinit(struct spill *s) {
+        spill_trim(s);
+        while (s->n_contexts > 0)
+                spill_context_destroy(s->contexts[--s->n_contexts]);
 }

@@ -63,6 +63,8 @@ struct spill_scratch {
 int spill_scratch_get(struct spill *s, struct spill_scratch **ret, struct err *e);
 /* NULL is fine. Takes the lock. */
 void spill_scratch_put(struct spill *s, struct spill_scratch *p);
+/* At the end of the store: all of it, and what it left in the kernel. */
+void spill_scratch_deinit(struct spill *s);
 
 /* Whether a store can have given this ref: its numbers are in range. */
 bool spill_ref_is_sane(const struct spill *s, const struct spill_ref *ref);

@@ -164,7 +164,7 @@ struct spill *spill_free(struct spill *s) {
                 spill_file_free(s, f);
         map_free(s->files);
         map_free(s->owners); /* which went with their files */
-        spill_trim(s);
+        spill_scratch_deinit(s);
         closep(&s->dir_fd);
         pthread_mutex_destroy(&s->lock);
         free(s->section_ends);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/util.h"
 #include "spill/codec.h"
@@ -28,6 +29,7 @@ struct pass {
         struct spill_load *l;
         size_t first, n; /* sections */
         struct spill_scratch *scratch;
+        bool is_small; /* there is nothing to read meanwhile */
         /* Windows in flight: scratch->windows[(oldest + i) % SPILL_QUEUE_MAX], i < n_windows; the
          * one behind them is being filled if open is set. */
         size_t oldest, n_windows;
@@ -244,18 +246,30 @@ static void read_apart(struct pass *p, struct spill_window *w) {
         }
 }
 
+static size_t image_size(const struct spill_window *w) {
+        return align_up(w->end, SPILL_ALIGN) - (w->start - w->start % SPILL_ALIGN);
+}
+
 /* Whether all of it came past the page cache. */
 static bool wait_direct(struct pass *p, struct spill_window *w) {
         struct spill *s = p->l->s;
+        uint64_t from = w->start - w->start % SPILL_ALIGN;
+        long n;
 
-        spill_queue_wait(&p->scratch->queue, &w->read);
-        if (w->read.n == -EINVAL) {
+        if (w->is_begun) {
+                spill_queue_wait(&p->scratch->queue, &w->read);
+                n = w->read.n;
+        } else {
+                n = pread(w->direct_fd, w->image, image_size(w), (off_t)from);
+                n = n < 0 ? -errno : n;
+        }
+        if (n == -EINVAL) {
                 /* The file system opens files so, but does not read them. */
                 pthread_mutex_lock(&s->lock);
                 s->no_direct = true;
                 pthread_mutex_unlock(&s->lock);
         }
-        return w->read.n > 0 && (uint64_t)w->read.n == w->read.call.aio_nbytes;
+        return n > 0 && (size_t)n == image_size(w);
 }
 
 static void count(struct pass *p, const struct spill_window *w) {
@@ -267,10 +281,6 @@ static void count(struct pass *p, const struct spill_window *w) {
         if (w->n_items > 1)
                 s->stats.n_joined += w->n_items;
         pthread_mutex_unlock(&s->lock);
-}
-
-static size_t image_size(const struct spill_window *w) {
-        return align_up(w->end, SPILL_ALIGN) - (w->start - w->start % SPILL_ALIGN);
 }
 
 /* The oldest window: wait for it, take what is good, and give its memory back. */
@@ -306,9 +316,13 @@ static void window_close(struct pass *p) {
         from = w->start - w->start % SPILL_ALIGN;
         while (!(w->image = spill_queue_take(q, image_size(w))))
                 finish_oldest(p);
-        w->is_direct = !w->is_cached && w->direct_fd >= 0 &&
-                       spill_queue_start(q, &w->read, w->direct_fd, w->image, from, image_size(w));
-        if (!w->is_direct && !w->is_cached)
+        w->is_direct = w->is_begun = false;
+        if (!w->is_cached && w->direct_fd >= 0) {
+                w->is_begun = !p->is_small && spill_queue_start(q, &w->read, w->direct_fd, w->image,
+                                                      from, image_size(w));
+                w->is_direct = p->is_small || w->is_begun;
+        }
+        if (!w->is_direct && !w->is_cached && !p->is_small)
                 (void)posix_fadvise(
                         w->fd, (off_t)w->start, (off_t)(w->end - w->start), POSIX_FADV_WILLNEED);
         p->n_windows++;
@@ -440,6 +454,15 @@ static void run_pass(struct pass *p) {
         finish_all(p);
 }
 
+static bool is_small(const struct spill_load *l) {
+        uint64_t size = 0;
+
+        for (size_t i = 0; i < l->n; i++)
+                if (l->items[i].r == 0)
+                        size += l->items[i].ref.stored_size;
+        return size <= SPILL_WINDOW_SIZE;
+}
+
 int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e) {
         struct pass p;
         int r;
@@ -451,6 +474,7 @@ int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e)
         p.n = n;
         p.oldest = p.n_windows = p.n_jobs = 0;
         p.open = NULL;
+        p.is_small = is_small(l);
         p.first_failure.r = 0;
         r = spill_scratch_get(l->s, &p.scratch, e);
         if (r < 0) {

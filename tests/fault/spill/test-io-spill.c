@@ -110,8 +110,8 @@ WRAP_IO(preadv64)
 WRAP_IO(pwritev)
 WRAP_IO(pwritev64)
 
-/* Reads in flight: how many were begun, and the byte that cannot be read. */
-static unsigned n_submitted;
+/* Reads past the page cache: how many there were, and of these in flight. */
+static unsigned n_direct, n_submitted;
 
 static void spoil(struct io_event *events, long n) {
         for (long i = 0; i < n; i++) {
@@ -126,6 +126,24 @@ static void spoil(struct io_event *events, long n) {
                         events[i].res = 777;
         }
 }
+
+#define WRAP_PREAD(name)                                                                           \
+        ssize_t __real_##name(int fd, void *data, size_t size, off_t at);                          \
+        ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at);                          \
+        ssize_t __wrap_##name(int fd, void *data, size_t size, off_t at) {                         \
+                struct iovec iov = {data, size};                                                   \
+                                                                                                   \
+                if (fails(#name))                                                                  \
+                        return -1;                                                                 \
+                n_direct++;                                                                        \
+                if (refuse_direct || touches(&iov, 1, at, bad_at)) {                               \
+                        errno = refuse_direct ? EINVAL : EIO;                                      \
+                        return -1;                                                                 \
+                }                                                                                  \
+                return __real_##name(fd, data, dribble ? MIN(size, (size_t)4096) : size, at);      \
+        }
+WRAP_PREAD(pread)
+WRAP_PREAD(pread64)
 
 /* The calls of AIO have no functions of their own. */
 long __real_syscall(long number, ...);
@@ -142,13 +160,14 @@ long __wrap_syscall(long number, ...) {
                 return -1;
         n = __real_syscall(number, a[0], a[1], a[2], a[3], a[4]);
         if (number == SYS_io_submit && n > 0)
-                n_submitted += (unsigned)n;
+                n_direct += (unsigned)n, n_submitted += (unsigned)n;
         if (number == SYS_io_getevents)
                 spoil((struct io_event *)a[3], n);
         return n;
 }
 
-enum { N = 5 };
+/* So many times all records are more than one window, so they are read in flight. */
+enum { N = 5, MANY = 4 };
 
 struct program {
         struct store t;
@@ -190,17 +209,17 @@ static int get(struct program *p, uint32_t i) {
 }
 
 /* All that is live at once. An error of a joined read is no error where each alone can be read. */
-static int get_all(struct program *p) {
-        static uint8_t dst[N][BLOCK];
-        struct spill_item items[N];
+static int get_all(struct program *p, size_t n_times) {
+        static uint8_t dst[MANY * N][BLOCK];
+        struct spill_item items[MANY * N];
         struct spill_stats before = store_stats(&p->t);
         size_t n = 0, n_good = 0;
         int r;
 
-        for (uint32_t i = 0; i < N; i++)
-                if (p->live[i])
+        for (uint32_t i = 0; i < N * n_times; i++)
+                if (p->live[i % N])
                         items[n++] = (struct spill_item){
-                                .ref = p->ref[i], .meta = meta_of(i), .dst = dst[i]};
+                                .ref = p->ref[i % N], .meta = meta_of(i % N), .dst = dst[i]};
         r = spill_read_batch(p->t.s, items, n, NULL);
         for (size_t k = 0; k < n; k++) {
                 uint32_t i = items[k].meta.position;
@@ -209,7 +228,7 @@ static int get_all(struct program *p) {
                         continue;
                 n_good++;
                 fill(raw, BLOCK, i == 1 ? FLOATS : RANDOM, i);
-                assert_memory_equal(raw, dst[i], BLOCK);
+                assert_memory_equal(raw, items[k].dst, BLOCK);
         }
         assert_true(n_good + (r < 0) == n);
         assert_int_equal(store_stats(&p->t).n_reads, before.n_reads + n_good);
@@ -261,10 +280,11 @@ static void run(struct program *p) {
         for (uint32_t i = 0; i < 4; i++)
                 if (p->live[i])
                         note(p, get(p, i));
-        note(p, get_all(p));
+        note(p, get_all(p, 1));
         spill_settle(p->t.s, 0);
         spill_settle(p->t.s, 1);
-        note(p, get_all(p));
+        note(p, get_all(p, 1));
+        note(p, get_all(p, MANY));
         drop(p, 0);
         drop(p, 2);
         drop(p, 3);
@@ -419,11 +439,12 @@ static void test_no_holes(void **state) {
         store_remove(&p.t);
 }
 
-static uint8_t dst[4][BLOCK];
-static struct spill_item items[4];
+static uint8_t dst[4 * MANY][BLOCK];
+static struct spill_item items[4 * MANY];
 
-/* Four records of a file; with @settle they are out of the page cache, if that can be. */
-static void put_four(struct program *p, bool settle) {
+/* Four records of a file, and items for them, each record @n_times; with @settle they are out of
+ * the page cache, if that can be. */
+static void put_four(struct program *p, bool settle, size_t n_times) {
         store_make(&p->t);
         store_start(&p->t);
         for (uint32_t i = 0; i < 4; i++) {
@@ -431,65 +452,70 @@ static void put_four(struct program *p, bool settle) {
 
                 fill(raw, BLOCK, RANDOM, i);
                 assert_int_equal(store_write(p->t.s, 5, &m, raw, BLOCK, &p->ref[i], NULL), 0);
-                items[i] = (struct spill_item){.ref = p->ref[i], .meta = m, .dst = dst[i]};
+                for (size_t k = i; k < 4 * n_times; k += 4)
+                        items[k] = (struct spill_item){.ref = p->ref[i], .meta = m, .dst = dst[k]};
         }
         if (settle)
                 spill_settle(p->t.s, 5);
-        n_submitted = 0;
+        n_direct = n_submitted = 0;
 }
 
-/* Reads came past the page cache, where that can be. */
-static bool came_direct(struct program *p) {
-        return n_submitted > 0 || !has_direct(store_path(&p->t, 5)) || !resident_can_drop(p->t.dir);
+/* Reads came past the page cache, where that can be, and in flight if there were many. */
+static bool came_direct(struct program *p, size_t n_times) {
+        return (n_direct > 0 && (n_submitted > 0) == (n_times > 1)) ||
+               !has_direct(store_path(&p->t, 5)) || !resident_can_drop(p->t.dir);
 }
 
 /* A bad place on the disk: the record there fails, those that were read with it do not. */
-static void bad_place(bool settle) {
+static void bad_place(bool settle, size_t n_times) {
         struct program p = {0};
 
-        put_four(&p, settle);
+        put_four(&p, settle, n_times);
         bad_at = (off_t)p.ref[2].offset + 30000;
-        assert_int_equal(spill_read_batch(p.t.s, items, 4, NULL), -ERR_SYS);
+        assert_int_equal(spill_read_batch(p.t.s, items, 4 * n_times, NULL), -ERR_SYS);
         bad_at = 0;
-        for (uint32_t i = 0; i < 4; i++) {
-                assert_int_equal(items[i].r, i == 2 ? -ERR_SYS : 0);
-                fill(raw, BLOCK, RANDOM, i);
-                if (i != 2)
+        for (uint32_t i = 0; i < 4 * n_times; i++) {
+                assert_int_equal(items[i].r, i % 4 == 2 ? -ERR_SYS : 0);
+                fill(raw, BLOCK, RANDOM, i % 4);
+                if (i % 4 != 2)
                         assert_memory_equal(raw, dst[i], BLOCK);
         }
-        assert_true(settle ? came_direct(&p) : n_submitted == 0);
+        assert_true(settle ? came_direct(&p, n_times) : n_direct == 0);
         assert_int_equal(store_stats(&p.t).n_corrupt, 0);
-        assert_int_equal(spill_read_batch(p.t.s, items, 4, NULL), 0);
+        assert_int_equal(spill_read_batch(p.t.s, items, 4 * n_times, NULL), 0);
         store_remove(&p.t);
 }
 
 static void test_bad_place(void **state) {
-        bad_place(false);
-        bad_place(true);
+        bad_place(false, MANY);
+        bad_place(true, 1);
+        bad_place(true, MANY);
 }
 
-static void expect_four(struct program *p) {
+static void expect_four(struct program *p, size_t n_times) {
         memset(dst, 0x55, sizeof(dst));
-        assert_int_equal(spill_read_batch(p->t.s, items, 4, NULL), 0);
-        for (uint32_t i = 0; i < 4; i++) {
-                fill(raw, BLOCK, RANDOM, i);
+        assert_int_equal(spill_read_batch(p->t.s, items, 4 * n_times, NULL), 0);
+        for (uint32_t i = 0; i < 4 * n_times; i++) {
+                fill(raw, BLOCK, RANDOM, i % 4);
                 assert_memory_equal(raw, dst[i], BLOCK);
         }
 }
 
-/* A file system that opens files with O_DIRECT and does not read them so: it is tried once. */
+/* A file system that opens files with O_DIRECT and does not read them so: it is not tried again. */
 static void test_direct_refused(void **state) {
-        struct program p = {0};
+        for (size_t n_times = 1; n_times <= MANY; n_times += MANY - 1) {
+                struct program p = {0};
 
-        put_four(&p, true);
-        refuse_direct = true;
-        expect_four(&p);
-        refuse_direct = false;
-        assert_true(came_direct(&p));
-        n_submitted = 0;
-        expect_four(&p);
-        assert_int_equal(n_submitted, 0);
-        store_remove(&p.t);
+                put_four(&p, true, n_times);
+                refuse_direct = true;
+                expect_four(&p, n_times);
+                refuse_direct = false;
+                assert_true(came_direct(&p, n_times));
+                n_direct = 0;
+                expect_four(&p, n_times);
+                assert_int_equal(n_direct, 0);
+                store_remove(&p.t);
+        }
 }
 
 /* The floor is kept to the page, and what was written is not subtracted twice. */
@@ -527,12 +553,14 @@ static void test_short_transfers(void **state) {
         check(&p);
         store_remove(&p.t);
 
-        put_four(&p, true);
-        dribble = true;
-        expect_four(&p);
-        dribble = false;
-        assert_true(came_direct(&p));
-        store_remove(&p.t);
+        for (size_t n_times = 1; n_times <= MANY; n_times += MANY - 1) {
+                put_four(&p, true, n_times);
+                dribble = true;
+                expect_four(&p, n_times);
+                dribble = false;
+                assert_true(came_direct(&p, n_times));
+                store_remove(&p.t);
+        }
 }
 
 int main(void) {

@@ -27,7 +27,7 @@ static void test_ring(void **state) {
         size_t first = 0, n = 0, n_refused = 0, n_wrapped = 0;
         uint64_t seed = 7;
 
-        spill_queue_init(&q, ring, sizeof(ring));
+        spill_queue_init(&q, ring, sizeof(ring), 0);
         for (int step = 0; step < 100000; step++) {
                 size_t size = 1 + next_random(&seed) % (next_random(&seed) % 4 ? 9 : RING);
                 struct piece *last = &taken[(first + n - 1) % SPILL_QUEUE_MAX];
@@ -71,7 +71,7 @@ static void test_ring(void **state) {
         }
         assert_ptr_equal(spill_queue_take(&q, sizeof(ring)), ring);
         assert_null(spill_queue_take(&q, PAGE));
-        spill_queue_deinit(&q);
+        assert_int_equal(spill_queue_deinit(&q), 0);
 }
 
 /* A file of pages, each full of its number. */
@@ -105,7 +105,7 @@ static void test_reads(void **state) {
 
         snprintf(path, sizeof(path), "%s/confab-queue-XXXXXX", tmp ? tmp : "/tmp");
         fd = make_file(path);
-        spill_queue_init(&q, ring, sizeof(ring));
+        spill_queue_init(&q, ring, sizeof(ring), 0);
         for (int round = 0; round < 20; round++) {
                 for (size_t i = 0; i < SPILL_QUEUE_MAX; i++) {
                         data[i] = spill_queue_take(&q, 2 * PAGE);
@@ -138,7 +138,7 @@ static void test_reads(void **state) {
         for (size_t i = 0; i < SPILL_QUEUE_MAX; i++)
                 assert_true(spill_queue_start(
                         &q, &rd[i], fd, ring + i * 2 * PAGE, i * 2 * PAGE, 2 * PAGE));
-        spill_queue_deinit(&q);
+        spill_context_destroy(spill_queue_deinit(&q));
         for (size_t at = 0; at < 2 * SPILL_QUEUE_MAX * PAGE; at += 100)
                 assert_int_equal(ring[at], at / PAGE);
         close(fd);
