@@ -23,8 +23,8 @@
  * How a window is read:
  *
  *      in the page cache         from there, when its turn comes, and raw sections straight to
- *      (written a moment ago,    where they belong; then it is dropped, so that a large restore
- *      or by somebody's wish)    takes up no more of it than that
+ *      (written a moment ago,    where they belong; dropped when the load ends
+ *      or by somebody's wish)
  *      else                      O_DIRECT and at once, past the page cache: it leaves no trace
  *                                there, and costs neither its pages nor copying out of them. (If
  *                                that is all of the load, there is nothing to do meanwhile, and
@@ -229,6 +229,28 @@ int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *
         return first.r;
 }
 
+/* Drop what was read through the page cache of the items order[from..to), all of one file: at once
+ * what lies together, since large pages go only as a whole, and each call that finds one which
+ * cannot go waits for all processors. */
+static void drop_read(const struct spill_load *l, size_t from, size_t to) {
+        int fd = l->state[l->order[from]].fd;
+
+        while (from < to) {
+                uint64_t start = l->items[l->order[from]].ref.offset, end = start;
+
+                for (; from < to && l->items[l->order[from]].ref.offset <= end &&
+                        l->state[l->order[from]].is_through;
+                        from++)
+                        end = l->items[l->order[from]].ref.offset +
+                              l->items[l->order[from]].ref.stored_size;
+                if (end > start)
+                        (void)posix_fadvise(
+                                fd, (off_t)start, (off_t)(end - start), POSIX_FADV_DONTNEED);
+                else
+                        from++;
+        }
+}
+
 struct spill_load *spill_load_free(struct spill_load *l) {
         if (!l)
                 return NULL;
@@ -236,8 +258,11 @@ struct spill_load *spill_load_free(struct spill_load *l) {
                 struct spill_file *f = l->state[l->order[from]].file;
 
                 to = same_file(l, from);
-                if (f)
-                        spill_file_let_go(l->s, f, (unsigned)(to - from));
+                if (!f)
+                        continue;
+                if (!l->s->options.keep_cached)
+                        drop_read(l, from, to);
+                spill_file_let_go(l->s, f, (unsigned)(to - from));
         }
         free(l);
         return NULL;

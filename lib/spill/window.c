@@ -189,7 +189,8 @@ static void drop_pieces(
                 (void)posix_fadvise(w->fd, (off_t)start, (off_t)(end - start), POSIX_FADV_DONTNEED);
 }
 
-/* Read pieces[from..to) of a window through the page cache, and drop them there. */
+/* Read pieces[from..to) of a window through the page cache. What is there only by that is dropped
+ * at once, the rest when the load ends. */
 static int read_pieces(
         struct pass *p, const struct spill_window *w, size_t from, size_t to, struct err *e) {
         uint64_t start = w->pieces[from].start, end = w->pieces[to - 1].end, at = start;
@@ -216,7 +217,9 @@ static int read_pieces(
         if (end > at)
                 iov[n++] = (struct iovec){image_at(w, at), end - at};
         r = spill_io_read(w->fd, iov, n, start, e);
-        if (!l->s->options.keep_cached)
+        for (size_t i = from; i < to; i++)
+                l->state[w->pieces[i].item].is_through = true;
+        if (!w->is_cached && !l->s->options.keep_cached)
                 drop_pieces(l, w, from, to);
         return r;
 }
