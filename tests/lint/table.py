@@ -74,6 +74,8 @@ def files(root, suffixes=('.c', '.h')):
     for folder, folders, names in os.walk(root):
         folders[:] = [d for d in folders if not SKIP_FOLDERS.match(d) or d == '.ci']
         for name in names:
+            if name == '.git':  # a worktree's pointer to its repository
+                continue
             if os.path.splitext(name)[1] in suffixes and not name.endswith(('.pb-c.c', '.pb-c.h')):
                 found.append(os.path.relpath(os.path.join(folder, name), root))
     return sorted(found)
