@@ -30,3 +30,10 @@ struct chat_family {
 };
 extern const struct chat_family chat_families[];
 extern const size_t chat_n_families;
+
+struct buf;
+/* literals.c: append the strings that the template can write, each with a NUL behind it. @text may
+ * be NULL if @size is 0. 0, -ERR_NOMEM. */
+int chat_literals(struct buf *out, const char *text, size_t size);
+/* The same for one string that is known. */
+int chat_literal_append(struct buf *out, const char *text);

@@ -155,8 +155,28 @@ static int chat_ends_special(const struct chat *c, const char *s, bool *ret, str
         return 0;
 }
 
-int chat_new(struct chat **ret, const struct tok *t, const char *template_text,
+/* What a string of the family or of the template has made a token, no message may make. */
+static int chat_protect(const struct chat *c, struct tok *t, const char *template_text,
         size_t template_size, struct err *e) {
+        _cleanup_(buf_deinit) struct buf strings = BUF_NULL;
+        int r = chat_literals(&strings, template_text, template_size);
+
+        for (size_t i = 0; r >= 0 && c->family && i < ARRAY_SIZE(c->message); i++) {
+                r = chat_literal_append(&strings, c->message[i].before);
+                if (r >= 0)
+                        r = chat_literal_append(&strings, c->message[i].after);
+        }
+        if (r >= 0 && c->family)
+                r = chat_literal_append(&strings, c->reply);
+        if (r >= 0 && c->family)
+                r = chat_literal_append(&strings, c->end);
+        if (r < 0)
+                return err_set(e, -r, "out of memory for the strings of a chat format");
+        return strings.size > 0 ? tok_protect(t, (const char *)strings.data, strings.size, e) : 0;
+}
+
+int chat_new(struct chat **ret, struct tok *t, const char *template_text, size_t template_size,
+        struct err *e) {
         _cleanup_(chat_freep) struct chat *c = calloc(1, sizeof(*c));
         const char *assistant;
         int r;
@@ -176,12 +196,13 @@ int chat_new(struct chat **ret, const struct tok *t, const char *template_text,
                 c->has_end = c->from_end;
                 if (!c->has_end)
                         c->from_end = assistant;
-                c->trim = c->family->trim_mark &&
-                          chat_has(template_text, template_size, c->family->trim_mark);
                 r = chat_ends_special(c, assistant, &c->closed_starts, e);
                 if (r < 0)
                         return r;
         }
+        r = chat_protect(c, t, template_text, template_size, e);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(c);
         return 0;
 }

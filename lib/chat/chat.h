@@ -25,9 +25,11 @@ const char *chat_role_name(enum chat_role r); /* "system" ... "raw" */
 int chat_role_parse(const char *name, enum chat_role *ret);
 
 /* @template_text may be NULL: then only raw turns are possible (chat_family() is "none", and
- * chat_append_message() gives -ERR_UNSUPPORTED). An unknown template is treated the same. */
-int chat_new(struct chat **ret, const struct tok *t, const char *template_text,
-        size_t template_size, struct err *e);
+ * chat_append_message() gives -ERR_UNSUPPORTED). An unknown template is treated the same. Tokens
+ * that the template or the family writes are protected in @t (tok_protect()), which must outlive
+ * the chat format and which no other thread may use yet. */
+int chat_new(struct chat **ret, struct tok *t, const char *template_text, size_t template_size,
+        struct err *e);
 struct chat *chat_free(struct chat *c);
 DEFINE_CLEANUP(struct chat *, chat_free);
 const char *chat_family(const struct chat *c); /* "chatml", "llama3", ..., "none" */

@@ -10,8 +10,8 @@
  *
  * 1. Bytes that are not UTF-8 don't reach the regexes: each run of them is a piece of its own. They
  *    come back as they were.
- * 2. A symbol that is not a token, or is a control token, is written byte by byte; a byte without a
- *    token is dropped. So ordinary text never becomes a control token.
+ * 2. A symbol that is not a token, or is a control token or a marker, is written byte by byte; a
+ * byte without a token is dropped. So ordinary text never becomes a control token.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -256,8 +256,7 @@ static bool bpe_pair(const struct tok *t, const struct tok_work *w, const struct
 }
 
 static bool bpe_may_emit(const struct tok *t, uint32_t id) {
-        return id < t->vocab.n && t->vocab.type[id] != TOK_CONTROL &&
-               t->vocab.type[id] != TOK_UNKNOWN;
+        return id < t->vocab.n && tok_may_emit(t, id);
 }
 
 /* The token whose text is the whole piece, or -1. */

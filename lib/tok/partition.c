@@ -6,6 +6,16 @@
  * That is done once per text *size* rather than once per token, with a rolling hash over the window
  * of that size and a table of the specials' hashes, so the cost is (sizes x bytes), however many
  * special tokens a file declares. A hit of the hash is always verified.
+ *
+ * Markers. Files declare tokens that structure a conversation either as control tokens or as
+ * user-defined ones, and other programs find the latter in any text. Here a user-defined token that
+ * a template writes is a marker:
+ *
+ * 1. A marker is found where a template's own strings are parsed, and nowhere else. User text that
+ *    contains its text is tokenised as if the token did not exist.
+ * 2. A token is a marker by its form (<|...|>), or because its text occurs in a string that was
+ *    given to tok_protect() and has both letters and punctuation. White space, dashes and words
+ *    are in every template and structure nothing: they stay what the file says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +36,17 @@ static uint32_t special_slot(const struct tok_specials *s, uint64_t hash) {
         return (uint32_t)((hash ^ hash >> 32) * 0x9e3779b97f4a7c15u >> 32) & s->mask;
 }
 
-static bool special_wanted(const struct tok_vocab *v, uint32_t id, bool with_control) {
+static bool special_wanted(const struct tok *t, uint32_t id, bool parsed) {
+        const struct tok_vocab *v = &t->vocab;
+
         switch (v->type[id]) {
         case TOK_USER_DEFINED:
+                if (!parsed && (t->flags[id] & TOK_FLAG_MARKER))
+                        return false;
                 break;
         case TOK_CONTROL:
         case TOK_UNKNOWN:
-                if (!with_control)
+                if (!parsed)
                         return false;
                 break;
         default:
@@ -58,13 +72,13 @@ static void special_insert(struct tok_specials *s, const struct gguf_str *text, 
         s->slots[at].id_plus_1 = id + 1;
 }
 
-int tok_specials_build(
-        struct tok_specials *s, const struct tok_vocab *v, bool with_control, struct err *e) {
+int tok_specials_build(struct tok_specials *s, const struct tok *t, bool parsed, struct err *e) {
+        const struct tok_vocab *v = &t->vocab;
         uint32_t n = 0, n_slots = 16;
         size_t n_distinct = 0;
 
         for (uint32_t i = 0; i < v->n; i++) {
-                if (!special_wanted(v, i, with_control))
+                if (!special_wanted(t, i, parsed))
                         continue;
                 if (v->text[i].size > TOK_MAX_SPECIAL_SIZE)
                         return err_set(e, ERR_LIMIT,
@@ -83,7 +97,7 @@ int tok_specials_build(
         if (!s->slots || !s->sizes)
                 return err_set(e, ERR_NOMEM, "out of memory for %u special tokens", n);
         for (uint32_t i = 0; i < v->n; i++)
-                if (special_wanted(v, i, with_control)) {
+                if (special_wanted(t, i, parsed)) {
                         special_insert(s, &v->text[i], i);
                         s->sizes[s->n_sizes++] = (uint32_t)v->text[i].size;
                 }
@@ -177,6 +191,85 @@ static int special_search(const struct tok *t, const struct tok_specials *s, uin
                 fresh = true;
         }
         return from < end ? tok_spans_push(&w->raw_next, from, end - from, -1) : 0;
+}
+
+/* Letters of any script count, as bytes beyond ASCII. */
+static bool marker_shape(const struct gguf_str *text) {
+        bool letter = false, punctuation = false;
+
+        for (size_t i = 0; i < text->size; i++) {
+                uint8_t c = (uint8_t)text->data[i];
+
+                if (c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+                        letter = true;
+                else if (c > ' ' && c < 0x7f && !(c >= '0' && c <= '9'))
+                        punctuation = true;
+        }
+        return letter && punctuation;
+}
+
+/* Texts that no template has to name: they can be nothing but structure, and templates put them
+ * together from parts ("<|" + role + "|>"). */
+static bool marker_by_form(const struct gguf_str *text) {
+        static const char *const forms[][2] = {{"<|", "|>"}, {"<\xef\xbd\x9c", "\xef\xbd\x9c>"}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+                size_t open = strlen(forms[i][0]), close = strlen(forms[i][1]);
+
+                if (text->size > open + close && memcmp(text->data, forms[i][0], open) == 0 &&
+                        memcmp(text->data + text->size - close, forms[i][1], close) == 0)
+                        return true;
+        }
+        return false;
+}
+
+void tok_markers_by_form(struct tok *t) {
+        for (uint32_t i = 0; i < t->vocab.n; i++)
+                if (t->vocab.type[i] == TOK_USER_DEFINED && marker_by_form(&t->vocab.text[i]))
+                        t->flags[i] |= TOK_FLAG_MARKER;
+}
+
+/* All of @size bytes that occur in the text, overlapping ones too. Returns how many are new. */
+static size_t mark_occurrences(struct tok *t, uint32_t size, const char *text, size_t n) {
+        const struct tok_specials *s = &t->parsed;
+        uint64_t hash = special_hash(s, text, size), top = 1;
+        size_t n_new = 0;
+
+        for (uint32_t i = 1; i < size; i++)
+                top *= s->base;
+        for (size_t at = 0;; at++) {
+                int32_t id = special_at(t, s, hash, text + at, size);
+
+                if (id >= 0 && t->vocab.type[id] == TOK_USER_DEFINED &&
+                        !(t->flags[id] & TOK_FLAG_MARKER) && marker_shape(&t->vocab.text[id])) {
+                        t->flags[id] |= TOK_FLAG_MARKER;
+                        n_new++;
+                }
+                if (at + size >= n)
+                        return n_new;
+                hash -= ((uint8_t)text[at] + 1) * top;
+                hash = hash * s->base + (uint8_t)text[at + size] + 1;
+        }
+}
+
+int tok_protect(struct tok *t, const char *text, size_t n, struct err *e) {
+        struct tok_specials fresh = {0};
+        size_t n_new = 0;
+        int r;
+
+        for (size_t i = 0; i < t->parsed.n_sizes; i++)
+                if (t->parsed.sizes[i] <= n)
+                        n_new += mark_occurrences(t, t->parsed.sizes[i], text, n);
+        if (n_new == 0)
+                return 0;
+        r = tok_specials_build(&fresh, t, false, e);
+        if (r < 0) {
+                tok_specials_deinit(&fresh);
+                return r;
+        }
+        tok_specials_deinit(&t->always);
+        t->always = fresh;
+        return 0;
 }
 
 static int span_compare(const void *a, const void *b) {

@@ -4,8 +4,8 @@
  * anew; then of all adjacent pairs whose joined text is a token the one with the highest score is
  * joined. What stays without a token is written as byte tokens.
  *
- * 1. Control, unknown and byte tokens are never the result of joining: the text "</s>" or "<0x0A>"
- *    of a user stays text, whatever the vocabulary holds.
+ * 1. Control, unknown and byte tokens and markers are never the result of joining: the text "</s>"
+ * or "<0x0A>" of a user stays text, whatever the vocabulary holds.
  * 2. Bytes that are not UTF-8 are symbols of their own and become byte tokens, so any bytes come
  *    back from a vocabulary that has all 256. A byte without a token becomes the unknown token.
  */
@@ -84,16 +84,7 @@ static void spm_unload(struct tok *t) {
 static int32_t spm_find(const struct tok *t, const char *text, size_t n) {
         int32_t id = tok_vocab_find(&t->vocab, text, n);
 
-        if (id < 0)
-                return -1;
-        switch (t->vocab.type[id]) {
-        case TOK_CONTROL:
-        case TOK_UNKNOWN:
-        case TOK_BYTE:
-                return -1;
-        default:
-                return id;
-        }
+        return id >= 0 && t->vocab.type[id] != TOK_BYTE && tok_may_emit(t, (uint32_t)id) ? id : -1;
 }
 
 static bool spm_pair(const struct tok *t, const struct tok_work *w, const struct tok_symbol *l,

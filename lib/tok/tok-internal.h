@@ -85,7 +85,7 @@ struct tok {
         uint8_t *flags; /* [n] TOK_FLAG_* */
         int32_t *suppressed;
         size_t n_suppressed;
-        struct tok_specials always; /* user-defined */
+        struct tok_specials always; /* user-defined, without markers */
         struct tok_specials parsed; /* user-defined, control, unknown */
         union {
                 struct tok_bpe *bpe;
@@ -95,6 +95,7 @@ struct tok {
 #define TOK_FLAG_EOG 1
 #define TOK_FLAG_RSTRIP 2 /* swallows the whitespace after it in the input */
 #define TOK_FLAG_LSTRIP 4 /* before it */
+#define TOK_FLAG_MARKER 8 /* user-defined, but made by templates only: never of user text */
 
 struct tok_ops {
         const char *model; /* tokenizer.ggml.model */
@@ -118,9 +119,11 @@ extern const struct tok_ops tok_ops_spm, tok_ops_bpe;
 int tok_special_load(struct tok *t, const struct gguf *g, struct err *e);
 
 /* partition.c */
-int tok_specials_build(
-        struct tok_specials *s, const struct tok_vocab *v, bool with_control, struct err *e);
+/* The texts to search for: with @parsed in a template's own strings, without it in user text. */
+int tok_specials_build(struct tok_specials *s, const struct tok *t, bool parsed, struct err *e);
 void tok_specials_deinit(struct tok_specials *s);
+/* Sets TOK_FLAG_MARKER on user-defined tokens that are markers by their form. */
+void tok_markers_by_form(struct tok *t);
 
 /* A stretch of the input: ordinary text, or one special token. */
 struct tok_span {
@@ -135,6 +138,12 @@ int tok_spans_push(struct tok_spans *s, uint32_t start, uint32_t size, int32_t i
 /* Cut text[0..n) at special tokens; @ret is overwritten, in order of the text. */
 int tok_partition(const struct tok *t, const struct tok_specials *s, struct tok_work *w,
         const char *text, size_t n, struct tok_spans *ret, struct err *e);
+
+/* Whether ordinary text may become this token (of the vocabulary). */
+static inline bool tok_may_emit(const struct tok *t, uint32_t id) {
+        return t->vocab.type[id] != TOK_CONTROL && t->vocab.type[id] != TOK_UNKNOWN &&
+               !(t->flags[id] & TOK_FLAG_MARKER);
+}
 
 /* Where the tokens go. */
 struct tok_out {

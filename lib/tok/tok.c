@@ -60,10 +60,11 @@ int tok_new(struct tok **ret, const struct gguf *g, struct err *e) {
         r = tok_special_load(t, g, e);
         if (r < 0)
                 return r;
-        r = tok_specials_build(&t->always, &t->vocab, false, e);
+        tok_markers_by_form(t);
+        r = tok_specials_build(&t->always, t, false, e);
         if (r < 0)
                 return r;
-        r = tok_specials_build(&t->parsed, &t->vocab, true, e);
+        r = tok_specials_build(&t->parsed, t, true, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(t);

@@ -5,8 +5,10 @@
  * detokeniser. Pre-tokenizers are data (a table of names, regexes and flags, run by PCRE2).
  *
  * User text never becomes control tokens: special tokens are recognised only in fragments whose
- * parse_special is set; user-defined tokens always (as every implementation does).
- * Immutable after tok_new(): any thread may encode and decode at the same time.
+ * parse_special is set. So are user-defined tokens that structure a conversation (markers: by form
+ * <|...|>, or named to tok_protect()); other user-defined tokens (runs of blanks, HTML tags, ...)
+ * are recognised in all text. Immutable after tok_new() and tok_protect(): any thread may encode
+ * and decode at the same time.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +24,11 @@ struct tok;
 int tok_new(struct tok **ret, const struct gguf *g, struct err *e);
 struct tok *tok_free(struct tok *t);
 DEFINE_CLEANUP(struct tok *, tok_free);
+
+/* User-defined tokens whose texts occur in @text, which a chat template writes, are never made of
+ * user text from now on (partition.c has the rule). To be called before other threads see the
+ * tokenizer. 0, -ERR_NOMEM. */
+int tok_protect(struct tok *t, const char *text, size_t n, struct err *e);
 
 uint32_t tok_n_vocab(const struct tok *t);
 const char *tok_model_name(const struct tok *t); /* "llama", "gpt2" */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "cli.h"
+#include "chat/chat.h"
 #include "gguf/gguf.h"
 #include "tok/tok.h"
 
@@ -129,6 +130,8 @@ static int encode(
 static int run_parsed(const struct tokenize *o) {
         _cleanup_(gguf_freep) struct gguf *g = NULL;
         _cleanup_(tok_freep) struct tok *t = NULL;
+        _cleanup_(chat_freep) struct chat *chat = NULL;
+        struct gguf_str template = {NULL, 0};
         struct tok_ids ids = TOK_IDS_NULL;
         struct buf out = BUF_NULL;
         struct err e;
@@ -137,6 +140,11 @@ static int run_parsed(const struct tokenize *o) {
         r = gguf_open(&g, o->file, &e);
         if (r == 0)
                 r = tok_new(&t, g, &e);
+        if (r == 0)
+                r = gguf_get_str(g, "tokenizer.chat_template", &template, &e);
+        /* The daemon's tokens: text does not become what the template writes. */
+        if (r >= 0)
+                r = chat_new(&chat, t, template.data, template.size, &e);
         if (r == 0)
                 r = encode(o, t, &ids, &e);
         if (r == 0)
