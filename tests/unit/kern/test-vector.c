@@ -169,6 +169,22 @@ static void test_softmax(void **state) {
         kern_softmax(d->ks[0], NULL, 0);
 }
 
+/* Every length of the tail behind a vector's groups, each with its own rounding, several times. */
+static void test_tails(void **state) {
+        struct data *d = *state;
+        float *saved = d->x, *y0;
+
+        for (size_t n = 1; n < 80; n++)
+                for (size_t round = 0; round < 12; round++) {
+                        d->x = saved + (n * 12 + round) * 50;
+                        FOR_EACH_KERN(d, n, y0, kern_softmax(k, y, n));
+                        free(y0);
+                        FOR_EACH_KERN(d, n, y0, kern_rmsnorm(k, y, n, d->w + n, 1e-5f, n, 1, y, n));
+                        free(y0);
+                }
+        d->x = saved;
+}
+
 /* The scalar definition over its range. */
 static void test_exp(void **state) {
         double worst = 0;
@@ -227,6 +243,7 @@ int main(void) {
                 cmocka_unit_test(test_rope),
                 cmocka_unit_test(test_elements),
                 cmocka_unit_test(test_softmax),
+                cmocka_unit_test(test_tails),
                 cmocka_unit_test(test_exp),
                 cmocka_unit_test(test_wild),
         };

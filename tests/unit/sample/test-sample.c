@@ -173,6 +173,20 @@ static void test_top_p(void **state) {
         }
 }
 
+/* A run whose share is exactly top_p is long enough: weights 1 and 1 of 2, and 1 to 1 of 4. */
+static void test_top_p_reached(void **state) {
+        static const float equal[] = {3, 3, 3, 3};
+        struct sample_params p = PLAIN;
+
+        p.top_p = 0.5f;
+        assert_int_equal(drawn(&p, equal, 2), 0x01);
+        assert_int_equal(drawn(&p, equal, 4), 0x03);
+        p.top_p = 0.75f;
+        assert_int_equal(drawn(&p, equal, 4), 0x07);
+        p.top_p = nextafterf(0.5f, 1);
+        assert_int_equal(drawn(&p, equal, 4), 0x07);
+}
+
 static void test_min_p(void **state) {
         static const struct {
                 float p;
@@ -463,6 +477,7 @@ int main(void) {
                 cmocka_unit_test(test_temperature_extremes),
                 cmocka_unit_test(test_top_k),
                 cmocka_unit_test(test_top_p),
+                cmocka_unit_test(test_top_p_reached),
                 cmocka_unit_test(test_min_p),
                 cmocka_unit_test(test_filters_together),
                 cmocka_unit_test(test_same_draw_by_any_path),
