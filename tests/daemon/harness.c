@@ -42,8 +42,8 @@ int harness_init(struct harness *h) {
 
         *h = (struct harness){.pid_fd = -1, .notify_fd = -1, .listen_fd = -1};
         if (!model) {
-                fprintf(stderr, "SKIP: no model: build models/confab-small.q8_0.gguf or set "
-                                "CONFAB_TEST_MODEL\n");
+                print_message("SKIP: no model: build models/confab-small.q8_0.gguf or set "
+                              "CONFAB_TEST_MODEL\n");
                 return 1;
         }
         snprintf(h->model, sizeof(h->model), "%s", model);

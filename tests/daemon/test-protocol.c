@@ -134,8 +134,11 @@ static void test_hundreds_of_connections(void **state) {
                 files.rlim_cur = files.rlim_max < 4096 ? files.rlim_max : 4096;
                 setrlimit(RLIMIT_NOFILE, &files);
         }
-        if (files.rlim_cur < 600)
+        if (files.rlim_cur < 600) {
+                print_message("SKIP: no more than %llu descriptors are allowed here\n",
+                        (unsigned long long)files.rlim_cur);
                 skip();
+        }
         harness_start(h, FLAGS("--max-user-connections=400"));
         for (size_t i = 0; i < 400; i++)
                 c[i] = harness_client(h);

@@ -67,8 +67,10 @@ __attribute__((target("f16c"))) static uint16_t by_hardware(float f) {
 }
 
 static void test_same_as_f16c(void **state) {
-        if (!__builtin_cpu_supports("avx2"))
+        if (!__builtin_cpu_supports("f16c")) {
+                print_message("SKIP: the processor has no F16C\n");
                 skip();
+        }
         for (uint64_t u = 0; u < 0x100000000; u += 5003) {
                 float f = from_bits((uint32_t)u);
 
@@ -77,6 +79,7 @@ static void test_same_as_f16c(void **state) {
 }
 #else
 static void test_same_as_f16c(void **state) {
+        print_message("SKIP: F16C is of x86\n");
         skip();
 }
 #endif

@@ -90,6 +90,14 @@ static size_t check(const struct section *s, enum data data, uint64_t seed) {
         return n;
 }
 
+/* Levels above the processor's run the best that it has: a lack is told, not passed over. */
+static void test_isas(void **state) {
+        if (spill_codec_set_isa(2) < 2) {
+                print_message("SKIP: this processor lacks the codec's AVX-512 level: not tested\n");
+                skip();
+        }
+}
+
 static void test_layouts(void **state) {
         struct section s[] = {
                 section_model("f16", SPILL_F16, 3, 2, 64, 32),
@@ -250,6 +258,7 @@ static void test_rows(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_isas),
                 cmocka_unit_test(test_rows),
                 cmocka_unit_test(test_layouts),
                 cmocka_unit_test(test_odd_layouts),
