@@ -237,7 +237,8 @@ static void run(const char *which) {
         snprintf(cmd, sizeof(cmd), "rm -rf %s", folder);
         assert_int_equal(system(cmd), 0);
         if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) {
-                print_message("SKIP: needs a mount namespace, root, and a model that everybody may read\n");
+                print_message("SKIP: needs a mount namespace, root, and a model that everybody may "
+                              "read\n");
                 skip();
         }
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
