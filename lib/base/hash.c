@@ -1,14 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/hash.h"
+
+#include <assert.h>
 #include <string.h>
 
-/* The five primes of the XXH64 specification. */
-#define PRIME_1 0x9E3779B185EBCA87u
-#define PRIME_2 0xC2B2AE3D27D4EB4Fu
-#define PRIME_3 0x165667B19E3779F9u
-#define PRIME_4 0x85EBCA77C2B2AE63u
-#define PRIME_5 0x27D4EB2F165667C5u
-#define STRIPE 32
+/* The library's own code, compiled here: its shared object is loaded by nobody for one function. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static_assert(sizeof(XXH64_state_t) <= sizeof(struct hash64) &&
+                      _Alignof(XXH64_state_t) <= _Alignof(struct hash64),
+        "struct hash64 holds libxxhash's state");
+
+static XXH64_state_t *state_of(struct hash64 *h) {
+        return (XXH64_state_t *)(void *)h->state;
+}
+
+void hash64_init(struct hash64 *h, uint64_t seed) {
+        XXH64_reset(state_of(h), seed);
+}
+
+void hash64_update(struct hash64 *h, const void *data, size_t n) {
+        if (n > 0)
+                XXH64_update(state_of(h), data, n);
+}
+
+uint64_t hash64_digest(const struct hash64 *h) {
+        struct hash64 copy = *h;
+
+        return XXH64_digest(state_of(&copy));
+}
+
+uint64_t hash64(const void *data, size_t n, uint64_t seed) {
+        return XXH64(data, n, seed);
+}
+
+uint64_t hash64_chain_tokens(const int32_t *tokens, size_t n, uint64_t prev) {
+        return hash64(tokens, n * sizeof(*tokens), prev);
+}
 
 static inline uint64_t rotl(uint64_t x, int k) {
         return x << k | x >> (64 - k);
@@ -22,103 +51,6 @@ static inline uint64_t load_u64(const uint8_t *p) {
         v = __builtin_bswap64(v);
 #endif
         return v;
-}
-
-static inline uint32_t load_u32(const uint8_t *p) {
-        uint32_t v;
-
-        memcpy(&v, p, sizeof(v));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        v = __builtin_bswap32(v);
-#endif
-        return v;
-}
-
-static inline uint64_t xxh_round(uint64_t acc, uint64_t lane) {
-        return rotl(acc + lane * PRIME_2, 31) * PRIME_1;
-}
-
-/* The four accumulators stay in registers: through memory each round would wait for a store. */
-static const uint8_t *xxh_stripes(uint64_t v[4], const uint8_t *p, size_t n_stripes) {
-        uint64_t a = v[0], b = v[1], c = v[2], d = v[3];
-
-        for (; n_stripes; n_stripes--, p += STRIPE) {
-                a = xxh_round(a, load_u64(p));
-                b = xxh_round(b, load_u64(p + 8));
-                c = xxh_round(c, load_u64(p + 16));
-                d = xxh_round(d, load_u64(p + 24));
-        }
-        v[0] = a;
-        v[1] = b;
-        v[2] = c;
-        v[3] = d;
-        return p;
-}
-
-void hash64_init(struct hash64 *h, uint64_t seed) {
-        *h = (struct hash64){
-                .v = {seed + PRIME_1 + PRIME_2, seed + PRIME_2, seed, seed - PRIME_1},
-                .seed = seed,
-        };
-}
-
-void hash64_update(struct hash64 *h, const void *data, size_t n) {
-        const uint8_t *p = data;
-
-        if (n == 0)
-                return;
-        h->total += n;
-        if (h->n_tail) {
-                size_t take = STRIPE - h->n_tail < n ? STRIPE - h->n_tail : n;
-
-                memcpy(h->tail + h->n_tail, p, take);
-                h->n_tail += take;
-                p += take;
-                n -= take;
-                if (h->n_tail < STRIPE)
-                        return;
-                xxh_stripes(h->v, h->tail, 1);
-                h->n_tail = 0;
-        }
-        p = xxh_stripes(h->v, p, n / STRIPE);
-        h->n_tail = n % STRIPE;
-        memcpy(h->tail, p, h->n_tail);
-}
-
-uint64_t hash64_digest(const struct hash64 *h) {
-        const uint8_t *p = h->tail, *end = h->tail + h->n_tail;
-        uint64_t acc;
-
-        if (h->total >= STRIPE) {
-                acc = rotl(h->v[0], 1) + rotl(h->v[1], 7) + rotl(h->v[2], 12) + rotl(h->v[3], 18);
-                for (int i = 0; i < 4; i++)
-                        acc = (acc ^ xxh_round(0, h->v[i])) * PRIME_1 + PRIME_4;
-        } else
-                acc = h->seed + PRIME_5;
-        acc += h->total;
-        for (; end - p >= 8; p += 8)
-                acc = rotl(acc ^ xxh_round(0, load_u64(p)), 27) * PRIME_1 + PRIME_4;
-        if (end - p >= 4) {
-                acc = rotl(acc ^ load_u32(p) * PRIME_1, 23) * PRIME_2 + PRIME_3;
-                p += 4;
-        }
-        for (; p < end; p++)
-                acc = rotl(acc ^ *p * PRIME_5, 11) * PRIME_1;
-        acc = (acc ^ acc >> 33) * PRIME_2;
-        acc = (acc ^ acc >> 29) * PRIME_3;
-        return acc ^ acc >> 32;
-}
-
-uint64_t hash64(const void *data, size_t n, uint64_t seed) {
-        struct hash64 h;
-
-        hash64_init(&h, seed);
-        hash64_update(&h, data, n);
-        return hash64_digest(&h);
-}
-
-uint64_t hash64_chain_tokens(const int32_t *tokens, size_t n, uint64_t prev) {
-        return hash64(tokens, n * sizeof(*tokens), prev);
 }
 
 static inline void sip_round(uint64_t v[4]) {

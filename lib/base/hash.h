@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * XXH64, after its published specification (xxHash fast digest algorithm, doc/xxhash_spec.md).
+ * XXH64 (libxxhash; published specification: xxHash fast digest algorithm, doc/xxhash_spec.md).
  * Not for secrets, and collisions can be made on purpose: used for checksums of spill records and
  * for chained token hashes, which are verified by comparison. Maps whose keys peers choose use
  * SipHash-2-4 (Aumasson and Bernstein 2012) under a random key.
@@ -10,10 +10,7 @@
 #include <stdint.h>
 
 struct hash64 {
-        uint64_t v[4];
-        uint64_t seed, total;
-        uint8_t tail[32];
-        size_t n_tail;
+        uint64_t state[11]; /* libxxhash's, which no other file has to know */
 };
 
 uint64_t hash64(const void *data, size_t n, uint64_t seed);

@@ -37,7 +37,7 @@ EXTERNAL = [
     (r'event2/|event\.h|ev(dns|http|rpc|util)\.h', 'libevent', ['daemon']),
     (r'systemd/', 'libsystemd', ['daemon']),
     (r'lz4', 'liblz4', ['spill']),
-    (r'xxhash', 'libxxhash', ['spill']),
+    (r'xxhash', 'libxxhash', ['base', 'spill']),
     (r'sqlite3', 'libsqlite3', ['store']),
     (r'pcre2', 'libpcre2', ['tok']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),
