@@ -120,7 +120,7 @@ static int write_transcript(struct engine *en, struct ereq *rq, struct err *e) {
 /* From the start, with what memory the header says by now. */
 static int begin(struct engine *en, struct ereq *rq, struct err *e) {
         struct transfer *x = rq->transfer;
-        uint64_t key[4];
+        uint8_t key[XFER_KEY_SIZE];
         int r = transfer_key(en, key, e);
 
         if (r < 0)

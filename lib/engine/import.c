@@ -95,7 +95,7 @@ static int read_transcript(struct engine *en, struct ereq *rq, struct err *e) {
 
 static int begin(struct engine *en, struct ereq *rq, struct err *e) {
         struct transfer *x = rq->transfer;
-        uint64_t key[4];
+        uint8_t key[XFER_KEY_SIZE];
         struct stat st;
         int seals = fcntl(rq->r.fd, F_GET_SEALS), r;
 

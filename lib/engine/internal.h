@@ -322,7 +322,7 @@ struct engine {
         pthread_t workers[ENGINE_MAX_WORKERS];
         size_t n_workers;
 
-        uint64_t export_key[4]; /* under create_lock */
+        uint8_t export_key[32]; /* under create_lock */
         bool has_export_key;
 
         atomic_uint_fast64_t export_bytes; /* on disk, of exports being written */

@@ -3,7 +3,7 @@
  * The header:
  *
  *      0  u32 magic "cEXP"             48  u32 tokens per block
- *      4  u16 version (1)              52  u32 blocks
+ *      4  u16 version (2)              52  u32 blocks
  *      6  u16 flags (1: private)       56  u64 bytes per block
  *      8  u64 size of the file         64  u32 bytes of the name
  *     16  u64 fingerprint: weights     68  u32 logit biases
@@ -156,7 +156,7 @@ int xfer_header_parse(
 
         if (n < XFER_HEADER_SIZE || cursor_u32(&c, &magic) || magic != MAGIC)
                 return err_set(e, ERR_FORMAT, "this is no export file");
-        if (cursor_u16(&c, &version) || version != XFER_VERSION)
+        if (cursor_u16(&c, &version) || version < XFER_VERSION_OLDEST || version > XFER_VERSION)
                 return err_set(e, version > XFER_VERSION ? ERR_UNSUPPORTED : ERR_FORMAT,
                         "export files of version %u are not known here", version);
         if (hash64(data, OFFSET_HASH, 0) != get_u64(data + OFFSET_HASH))
@@ -345,55 +345,25 @@ int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size
 
 /* --- checksum and MAC --- */
 
-void xfer_sum_init(struct xfer_sum *s, const uint64_t key[4]) {
+void xfer_sum_init(struct xfer_sum *s, const uint8_t key[XFER_KEY_SIZE]) {
         hash64_init(&s->total, 0);
-        memcpy(s->key, key, sizeof(s->key));
-        s->mac[0] = s->mac[1] = 0;
-        s->n = 0;
-}
-
-static void mac_chunk(struct xfer_sum *s) {
-        uint64_t m[2];
-
-        put(put(put(s->chunk, s->mac[0], 8), s->mac[1], 8), s->n, 8);
-        for (int i = 0; i < 2; i++)
-                m[i] = hash64_keyed(s->chunk, 24 + s->n, s->key + 2 * i);
-        memcpy(s->mac, m, sizeof(m));
-        s->n = 0;
-}
-
-static void mac_update(struct xfer_sum *s, const uint8_t *p, size_t n) {
-        while (n > 0) {
-                size_t k = MIN(n, XFER_CHUNK_SIZE - s->n);
-
-                memcpy(s->chunk + 24 + s->n, p, k);
-                s->n += k;
-                p += k;
-                n -= k;
-                if (s->n == XFER_CHUNK_SIZE)
-                        mac_chunk(s);
-        }
+        crypto_generichash_init(&s->mac, key, XFER_KEY_SIZE, XFER_MAC_SIZE);
 }
 
 void xfer_sum_update(struct xfer_sum *s, const void *data, size_t n) {
         hash64_update(&s->total, data, n);
-        mac_update(s, data, n);
+        crypto_generichash_update(&s->mac, data, n);
 }
 
 void xfer_sum_final(struct xfer_sum *s, uint8_t out[XFER_TRAILER_SIZE]) {
         put(out, hash64_digest(&s->total), 8);
-        mac_update(s, out, 8);
-        mac_chunk(s); /* the last one is shorter than all others, even if empty */
-        put(put(out + 8, s->mac[0], 8), s->mac[1], 8);
+        crypto_generichash_update(&s->mac, out, 8);
+        crypto_generichash_final(&s->mac, out + 8, XFER_MAC_SIZE);
 }
 
 int xfer_trailer_check(const uint8_t *is, const uint8_t *should_be, bool *ret_ours, struct err *e) {
-        uint8_t differs = 0;
-
         if (memcmp(is, should_be, 8) != 0)
                 return err_set(e, ERR_CORRUPT, "the export file is damaged");
-        for (size_t i = 8; i < XFER_TRAILER_SIZE; i++) /* not faster where they begin alike */
-                differs |= is[i] ^ should_be[i];
-        *ret_ours = differs == 0;
+        *ret_ours = sodium_memcmp(is + 8, should_be + 8, XFER_MAC_SIZE) == 0;
         return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Export files, version 1 (docs/spill.md tells users the same). All integers are little-endian.
+ * Export files, version 2 (docs/spill.md tells users the same). All integers are little-endian.
  *
  *      header       256 bytes, see transfer-format.c
  *      transcript   name, biases, turns, tokens, texts; then u64 XXH64 of these
@@ -14,11 +14,13 @@
  * 3. Only the MAC, under a key that never leaves its state folder, tells that the memory was
  *    computed by this daemon and belongs to these tokens. Memory without it is foreign.
  *
- * The MAC is a chain of SipHash-2-4 over chunks of 64 KiB, twice under independent keys:
- * m = H(key, m0 | m1 | u64 n | chunk), beginning with m0 = m1 = 0.
+ * The MAC is BLAKE2b with 16 bytes of output, keyed (RFC 7693; libsodium's generichash). Files of
+ * version 1 differ in their MAC alone (a chain of SipHash-2-4), which is not computed any more:
+ * they can be imported, and their memory is foreign.
  *
  * Nothing here knows the engine: bytes in, structs out.
  */
+#include <sodium.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,10 +34,12 @@
 struct err;
 
 enum {
-        XFER_VERSION = 1,
+        XFER_VERSION = 2,
+        XFER_VERSION_OLDEST = 1,
         XFER_HEADER_SIZE = 256,
-        XFER_TRAILER_SIZE = 24,
-        XFER_CHUNK_SIZE = 64 << 10,
+        XFER_KEY_SIZE = 32,
+        XFER_MAC_SIZE = 16,
+        XFER_TRAILER_SIZE = 8 + XFER_MAC_SIZE,
         XFER_MAX_TEXTS = 1 << 30, /* bytes of all texts together */
         XFER_MAX_BLOCK = 1 << 30,
 };
@@ -79,12 +83,10 @@ int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size
 
 /* Checksum and MAC of a file that passes by in pieces of any size. */
 struct xfer_sum {
+        crypto_generichash_state mac;
         struct hash64 total;
-        uint64_t key[4], mac[2];
-        size_t n;
-        uint8_t chunk[24 + XFER_CHUNK_SIZE];
 };
-void xfer_sum_init(struct xfer_sum *s, const uint64_t key[4]);
+void xfer_sum_init(struct xfer_sum *s, const uint8_t key[XFER_KEY_SIZE]);
 void xfer_sum_update(struct xfer_sum *s, const void *data, size_t n);
 /* The end: fills the trailer. */
 void xfer_sum_final(struct xfer_sum *s, uint8_t out[XFER_TRAILER_SIZE]);

@@ -13,12 +13,13 @@
 #include "base/file.h"
 
 struct transfer *transfer_new(struct ereq *rq, struct err *e) {
-        struct transfer *x = calloc(1, sizeof(*x));
+        struct transfer *x = aligned_alloc(_Alignof(struct transfer), sizeof(*x));
 
         if (!x) {
                 err_set(e, ERR_NOMEM, "no memory for a transfer");
                 return NULL;
         }
+        memset(x, 0, sizeof(*x));
         x->fd = -1;
         rq->transfer = x;
         return x;
@@ -48,7 +49,7 @@ int transfer_charge(struct engine *en, struct ereq *rq, size_t n, struct err *e)
 
 /* A file of just 32 bytes that only we can read, never replaced by us: who changes it makes older
  * export files foreign. */
-static int read_key(const char *path, uint64_t key[4], struct err *e) {
+static int read_key(const char *path, uint8_t key[XFER_KEY_SIZE], struct err *e) {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         struct stat st;
 
@@ -56,17 +57,19 @@ static int read_key(const char *path, uint64_t key[4], struct err *e) {
                 return 1;
         if (fd < 0)
                 return err_set(e, ERR_SYS, "cannot open '%s'", path);
-        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != 4 * sizeof(*key))
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != XFER_KEY_SIZE)
                 return err_set(
                         e, ERR_CORRUPT, "'%s' is not a key: remove it to have a new one", path);
-        return file_pread(fd, key, 4 * sizeof(*key), 0, e);
+        return file_pread(fd, key, XFER_KEY_SIZE, 0, e);
 }
 
 static int load_key(struct engine *en, struct err *e) {
-        uint64_t key[4];
+        uint8_t key[XFER_KEY_SIZE];
         char path[4096];
         int r;
 
+        if (sodium_init() < 0)
+                return err_set(e, ERR_SYS, "libsodium cannot be initialised");
         snprintf(path, sizeof(path), "%s/export.key", en->state_dir);
         r = read_key(path, key, e);
         if (r == 1) {
@@ -81,7 +84,7 @@ static int load_key(struct engine *en, struct err *e) {
         return 0;
 }
 
-int transfer_key(struct engine *en, uint64_t key[4], struct err *e) {
+int transfer_key(struct engine *en, uint8_t key[XFER_KEY_SIZE], struct err *e) {
         int r = 0;
 
         pthread_mutex_lock(&en->create_lock);

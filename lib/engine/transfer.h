@@ -44,7 +44,7 @@ struct transfer *transfer_new(struct ereq *rq, struct err *e);
 /* Bytes that the request needs while it lasts. -ERR_LIMIT. Engine thread, or its job's worker. */
 int transfer_charge(struct engine *en, struct ereq *rq, size_t n, struct err *e);
 /* The key of this state folder, made at its first use. Any worker. */
-int transfer_key(struct engine *en, uint64_t key[4], struct err *e);
+int transfer_key(struct engine *en, uint8_t key[XFER_KEY_SIZE], struct err *e);
 static inline int transfer_cancelled(struct ereq *rq, struct err *e) {
         return atomic_load(&rq->cancel) ? err_set(e, ERR_CANCELLED, "cancelled") : 0;
 }

@@ -38,6 +38,7 @@ EXTERNAL = [
     (r'systemd/', 'libsystemd', ['daemon']),
     (r'lz4', 'liblz4', ['spill']),
     (r'xxhash', 'libxxhash', ['base', 'spill']),
+    (r'sodium', 'libsodium', ['engine']),
     (r'sqlite3', 'libsqlite3', ['store']),
     (r'pcre2', 'libpcre2', ['tok']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),

@@ -37,7 +37,7 @@ static struct xfer_header make(struct buf *out) {
                         .seed = 9,
                         .n_biases = 1,
                         .biases = {{3, -2.0f}}}};
-        static const uint64_t key[4] = {1, 2, 3, 4};
+        static const uint8_t key[XFER_KEY_SIZE] = {1, 2, 3, 4};
         static struct xfer_sum sum;
         uint8_t header[XFER_HEADER_SIZE], block[128 + 8], trailer[XFER_TRAILER_SIZE];
 
@@ -145,7 +145,7 @@ static void test_hostile_header(void **state) {
         file.data[200] = 1;
         assert_int_equal(parse(&file, file.size), -ERR_FORMAT);
         file.data[200] = 0;
-        file.data[4] = 2;
+        file.data[4] = XFER_VERSION + 1;
         assert_int_equal(parse(&file, file.size), -ERR_UNSUPPORTED);
         file.data[4] = 0;
         assert_int_equal(parse(&file, file.size), -ERR_FORMAT);
@@ -188,11 +188,12 @@ static void test_hostile_turns(void **state) {
 
 /* The sums do not depend on how the bytes come, and do on each of them and on the key. */
 static void test_sum(void **state) {
-        static uint8_t data[3 * XFER_CHUNK_SIZE + 17];
-        static const size_t sizes[] = {0, 1, XFER_CHUNK_SIZE - 8, XFER_CHUNK_SIZE - 1,
-                XFER_CHUNK_SIZE, XFER_CHUNK_SIZE + 1, 2 * XFER_CHUNK_SIZE, sizeof(data)};
+        enum { CHUNK = 64 << 10 };
+        static uint8_t data[3 * CHUNK + 17];
+        static const size_t sizes[] = {
+                0, 1, CHUNK - 8, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, sizeof(data)};
         static struct xfer_sum a, b;
-        uint64_t key[4] = {1, 2, 3, 4};
+        uint8_t key[XFER_KEY_SIZE] = {1, 2, 3, 4};
         uint8_t x[XFER_TRAILER_SIZE], y[XFER_TRAILER_SIZE];
         bool ours;
 
@@ -218,7 +219,7 @@ static void test_sum(void **state) {
                 assert_false(ours);
                 y[0] ^= 1;
                 assert_int_equal(xfer_trailer_check(x, y, &ours, NULL), -ERR_CORRUPT);
-                for (int k = 0; k < 4; k++) {
+                for (int k = 0; k < XFER_KEY_SIZE; k += 5) {
                         key[k] ^= 1;
                         xfer_sum_init(&b, key);
                         xfer_sum_update(&b, data, sizes[i]);

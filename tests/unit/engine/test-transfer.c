@@ -395,7 +395,7 @@ static void put_u64(uint8_t *p, uint64_t v) {
 /* All checksums of a changed file anew, as anybody can. */
 static void reseal(struct file *f, const struct xfer_header *h) {
         static struct xfer_sum sum;
-        static const uint64_t key[4];
+        static const uint8_t key[XFER_KEY_SIZE];
         size_t at = XFER_HEADER_SIZE, n = (size_t)xfer_transcript_size(h);
 
         put_u64(f->data + XFER_HEADER_SIZE - 8, hash64(f->data, XFER_HEADER_SIZE - 8, 0));
@@ -407,6 +407,40 @@ static void reseal(struct file *f, const struct xfer_header *h) {
         xfer_sum_init(&sum, key);
         xfer_sum_update(&sum, f->data, at);
         xfer_sum_final(&sum, f->data + at);
+}
+
+/* A file of an older confab: its transcript and memory come back, as anybody's would. */
+static void test_version_1(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        static struct answer good;
+        struct xfer_header h;
+        struct erig r;
+        struct file f;
+        uint64_t c, d;
+
+        (void)state;
+        erig_need_model();
+        erig_open(&r, &o);
+        c = dialogue(&r, "origin");
+        f = export(&r, c, false);
+        assert_int_equal(xfer_header_parse(f.data, f.size, f.size, &h, NULL), 0);
+        assert_int_equal(f.data[4], XFER_VERSION);
+        f.data[4] = 1;
+        reseal(&f, &h);
+        d = import_good(&r, &f, "old");
+        assert_true(D.conv.private_memory);
+        assert_true(D.conv.residency == ENGINE_SPILLED || D.conv.residency == ENGINE_RESIDENT);
+        erig_say(&r, c, "Where do they live?", 24, &good);
+        erig_say(&r, d, "Where do they live?", 24, &A);
+        answer_same(&A, &good);
+        f.data[4] = 0;
+        reseal(&f, &h);
+        check_refused(&r, f.data, f.size);
+        f.data[4] = XFER_VERSION + 1;
+        reseal(&f, &h);
+        check_refused(&r, f.data, f.size);
+        free(f.data);
+        erig_close(&r);
 }
 
 /* Memory that was made to harm: logits become NaN, and nothing else becomes anything. */
@@ -595,6 +629,7 @@ int main(void) {
                 cmocka_unit_test(test_foreign),
                 cmocka_unit_test(test_damaged_record),
                 cmocka_unit_test(test_damage),
+                cmocka_unit_test(test_version_1),
                 cmocka_unit_test(test_poison),
                 cmocka_unit_test(test_refusals),
                 cmocka_unit_test(test_stop),
