@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 PLAN = re.compile(r'1\.\.(\d+)$')
-RESULT = re.compile(r'(?P<before>.*?)(?P<not>not )?ok \d+ (?P<kind>- |# SKIP )(?P<name>\S+)$')
+RESULT = re.compile(r'(?P<before>.*?)(?P<not>not )?ok \d+ (?P<kind>- |# SKIP )(?P<name>.+)$')
 
 
 def say(line):
