@@ -19,6 +19,7 @@
 #include "kern/cpu.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/util.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -108,8 +109,9 @@ static void *worker_main(void *arg) {
 
 static void publish(struct kern_pool *p, uint32_t left) {
         atomic_store(&p->left, left);
+        /* The caller takes a task itself: more than the others need not come. */
         if (atomic_load(&p->n_sleeping) > 0)
-                futex_wake(&p->left, INT32_MAX);
+                futex_wake(&p->left, left == STOP ? INT32_MAX : (int)MIN(left - 1, 1u << 30));
 }
 
 void kern_pool_run(struct kern_pool *p, uint32_t n_tasks,

@@ -139,8 +139,10 @@ KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const ui
         }
 }
 
+/* @end: of the matrix, behind which nothing may be read. */
 KERN_INLINE void row(const struct block_kind kind, unsigned n_tokens, const uint8_t *w,
-        size_t n_blocks, const uint8_t *x, size_t x_stride, float *y, size_t ldy) {
+        const uint8_t *end, size_t n_blocks, const uint8_t *x, size_t x_stride, float *y,
+        size_t ldy) {
         size_t n8 = (n_blocks + 7) & ~(size_t)7, b = 0;
         __m256 acc[N_TOKENS], all = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
 
@@ -150,10 +152,14 @@ KERN_INLINE void row(const struct block_kind kind, unsigned n_tokens, const uint
         if (b < n_blocks) {
                 __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
                 __m256i some = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n_blocks - b)), index);
-                uint8_t tail[8 * 34] = {0};
+                uint8_t tail[8 * 34];
 
-                memcpy(tail, w, (n_blocks - b) * kind.size);
-                group(kind, n_tokens, tail, x, x_stride, n8, b, _mm256_castsi256_ps(some), acc);
+                /* Lanes beyond the row may read the next one; only the last row has none. */
+                if ((size_t)(end - w) < 8 * kind.size) {
+                        memset(tail, 0, sizeof(tail));
+                        w = memcpy(tail, w, (n_blocks - b) * kind.size);
+                }
+                group(kind, n_tokens, w, x, x_stride, n8, b, _mm256_castsi256_ps(some), acc);
         }
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) y[t * ldy] = tree8(acc[t]);
 }
@@ -161,6 +167,7 @@ KERN_INLINE void row(const struct block_kind kind, unsigned n_tokens, const uint
 KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
         const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy) {
         size_t n_blocks = w->n_in / KERN_ACT_BLOCK, stride = a->quantised_row_size;
+        const uint8_t *end = (const uint8_t *)w->data + w->n_out * w->row_size;
 
         for (size_t o = row0; o < row1; o++) {
                 const uint8_t *p = (const uint8_t *)w->data + o * w->row_size;
@@ -169,9 +176,9 @@ KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
                 size_t n = a->n_tokens;
 
                 for (; n >= 4; n -= 4, x += 4 * stride, yo += 4 * ldy)
-                        row(kind, 4, p, n_blocks, x, stride, yo, ldy);
+                        row(kind, 4, p, end, n_blocks, x, stride, yo, ldy);
                 for (; n > 0; n--, x += stride, yo += ldy)
-                        row(kind, 1, p, n_blocks, x, stride, yo, ldy);
+                        row(kind, 1, p, end, n_blocks, x, stride, yo, ldy);
         }
 }
 

@@ -87,10 +87,10 @@ KERN_INLINE __m512i scale_offsets(size_t block_size, ptrdiff_t to_row1) {
         return _mm512_loadu_si512(at);
 }
 
-/* Rows w0 and w1 times n_tokens tokens. */
+/* Rows w0 and w1 times n_tokens tokens. @end: of the matrix, behind which nothing may be read. */
 KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const uint8_t *w0,
-        const uint8_t *w1, size_t n_blocks, const uint8_t *x, size_t x_stride, float *y, size_t ldy,
-        bool both) {
+        const uint8_t *w1, const uint8_t *end, size_t n_blocks, const uint8_t *x, size_t x_stride,
+        float *y, size_t ldy, bool both) {
         const size_t step = 8 * kind.size;
         __m512i at = scale_offsets(kind.size, w1 - w0);
         size_t n_groups = n_blocks / 8, rest = n_blocks % 8;
@@ -100,15 +100,19 @@ KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const
         for (size_t g = 0; g < n_groups; g++, w0 += step, w1 += step, x += GROUP_SIZE)
                 group(kind, n_tokens, w0, w1, at, x, x_stride, 0xffff, acc);
         if (rest > 0) {
-                uint8_t tail[2][8 * 34] = {0};
+                uint8_t tail[2][8 * 34];
                 __mmask16 lanes = 0;
 
-                memcpy(tail[0], w0, rest * kind.size);
-                memcpy(tail[1], w1, rest * kind.size);
                 for (unsigned l = 0; l < 16; l++)
                         lanes |= (__mmask16)((group_lane(l) < rest) << l);
-                at = scale_offsets(kind.size, sizeof(tail[0]));
-                group(kind, n_tokens, tail[0], tail[1], at, x, x_stride, lanes, acc);
+                /* Lanes beyond the row may read the next one; only the last row has none. */
+                if ((size_t)(end - w1) < step) {
+                        memset(tail, 0, sizeof(tail));
+                        w0 = memcpy(tail[0], w0, rest * kind.size);
+                        w1 = memcpy(tail[1], w1, rest * kind.size);
+                        at = scale_offsets(kind.size, sizeof(tail[0]));
+                }
+                group(kind, n_tokens, w0, w1, at, x, x_stride, lanes, acc);
         }
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) {
                 __m128 s = tree8x2(acc[t]);
@@ -124,6 +128,7 @@ KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *
         const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy, size_t unit) {
         size_t n_blocks = w->n_in / KERN_ACT_BLOCK, stride = a->quantised_row_size;
         const uint8_t *unit_x = kern_act_unit(a, unit);
+        const uint8_t *end = (const uint8_t *)w->data + w->n_out * w->row_size;
 
         y += unit * KERN_ACT_UNIT * ldy;
         for (size_t o = row0; o < row1; o += 2) {
@@ -134,13 +139,13 @@ KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *
                 float *yo = y + o;
 
                 for (; n >= 4; n -= 4, x += 4 * stride, yo += 4 * ldy)
-                        two_rows(kind, 4, w0, w1, n_blocks, x, stride, yo, ldy, both);
+                        two_rows(kind, 4, w0, w1, end, n_blocks, x, stride, yo, ldy, both);
                 if (n == 3)
-                        two_rows(kind, 3, w0, w1, n_blocks, x, stride, yo, ldy, both);
+                        two_rows(kind, 3, w0, w1, end, n_blocks, x, stride, yo, ldy, both);
                 else if (n == 2)
-                        two_rows(kind, 2, w0, w1, n_blocks, x, stride, yo, ldy, both);
+                        two_rows(kind, 2, w0, w1, end, n_blocks, x, stride, yo, ldy, both);
                 else if (n == 1)
-                        two_rows(kind, 1, w0, w1, n_blocks, x, stride, yo, ldy, both);
+                        two_rows(kind, 1, w0, w1, end, n_blocks, x, stride, yo, ldy, both);
         }
 }
 

@@ -244,6 +244,9 @@ int main(int argc, char **argv) {
                                 bench_matmul(k, types[t], 2048, isa ? 8192 : 512);
                         if (argc < 4)
                                 bench_matmul(k, QUANT_Q8_0, 256, 256);
+                        /* rows that end inside a group of 8 blocks: the width of Qwen2.5-0.5B */
+                        for (int t = 3; t < 5 && argc < 4; t++)
+                                bench_matmul(k, types[t], 896, isa ? 4864 : 512);
                         for (size_t s = 0; s < 4; s++)
                                 for (int t = 0; t < KERN_N_KV; t++)
                                         bench_attention(k, (enum kern_kv_type)t, heads[s].n_head,
