@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/daemon.h"
 #include "base/clock.h"
-#include "base/map.h"
 #include "base/util.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/methods.h"
 #include "daemon/notify.h"
 #include "daemon/peer.h"
+#include "daemon/reply.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
@@ -20,90 +19,9 @@
 /* How long peers may take for the last answers after the engine has stopped. */
 #define FLUSH_USEC 2000000ull
 
-struct user {
-        uint32_t uid;
-        size_t n_peers;
-};
-
 static struct timeval timeval_of(uint64_t usec) {
         return (struct timeval){
                 .tv_sec = (time_t)(usec / 1000000), .tv_usec = (suseconds_t)(usec % 1000000)};
-}
-
-int daemon_count_user(struct daemon *d, uint32_t uid, struct err *e) {
-        struct user *u = map_get_u64(d->users, uid);
-        int r;
-
-        if (u) {
-                if (u->n_peers >= d->settings->max_user_connections)
-                        return err_set(e, ERR_LIMIT, "too many connections of uid %u", uid);
-                u->n_peers++;
-                return 0;
-        }
-        u = calloc(1, sizeof(*u));
-        if (!u)
-                return err_set(e, ERR_NOMEM, "no memory for a user");
-        *u = (struct user){.uid = uid, .n_peers = 1};
-        r = map_add_u64(d->users, uid, u, e);
-        if (r < 0)
-                free(u);
-        return r;
-}
-
-void daemon_discount_user(struct daemon *d, uint32_t uid) {
-        struct user *u = map_get_u64(d->users, uid);
-
-        if (u && --u->n_peers == 0) {
-                map_remove_u64(d->users, uid);
-                free(u);
-        }
-}
-
-/* ---- requests ---- */
-
-void daemon_drop_request(struct daemon *d, struct request *r) {
-        map_remove_u64(d->requests, r->handle);
-        if (r->peer) {
-                r->peer->n_requests--;
-                list_unlink(&r->link);
-        }
-        if (d->probe == r->handle)
-                d->probe = 0;
-        if (d->memory.question == r->handle)
-                d->memory.question = 0;
-        free(r);
-}
-
-int daemon_submit(struct daemon *d, struct peer *p, uint64_t id, bool detach,
-        struct engine_request *er, struct err *e) {
-        struct request *r = calloc(1, sizeof(*r));
-        int n;
-
-        if (!r)
-                return err_set(e, ERR_NOMEM, "no memory for a request");
-        *r = (struct request){.handle = ++d->next_handle,
-                .id = id,
-                .verb = er->verb,
-                .conv_id = er->conv_id,
-                .detach = detach};
-        list_init(&r->link);
-        n = map_add_u64(d->requests, r->handle, r, e);
-        if (n < 0) {
-                free(r);
-                return n;
-        }
-        er->handle = r->handle;
-        if (p) {
-                r->peer = p;
-                p->n_requests++;
-                list_append(&p->requests, &r->link);
-        }
-        n = engine_submit(d->engine, er, e);
-        if (n < 0) {
-                daemon_drop_request(d, r);
-                return n;
-        }
-        return 0;
 }
 
 /* ---- events of the engine ---- */
@@ -116,7 +34,7 @@ static void enter_flushing(struct daemon *d) {
         d->state = DAEMON_FLUSHING;
         err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
         list_for_each_safe (it, tmp, &d->peers) {
-                methods_refuse(list_entry(it, struct peer, link), &e);
+                reply_refuse(list_entry(it, struct peer, link), &e);
         }
         event_add(d->stop_timer, &t);
 }
@@ -129,7 +47,10 @@ static uint64_t find_stat(const struct engine_event *ev, const char *name) {
 }
 
 /* The answer to the daemon's own question: the engine is alive, and how it is. */
-static void handle_probe(struct daemon *d, const struct engine_event *ev) {
+static void on_probe(struct request *probe, struct engine_event *ev) {
+        struct daemon *d = probe->arg;
+
+        d->probing = false;
         d->probe_answered = true;
         if (ev->kind != ENGINE_STATS_RESULT || d->state != DAEMON_RUNNING)
                 return;
@@ -143,7 +64,8 @@ static void handle_probe(struct daemon *d, const struct engine_event *ev) {
 }
 
 /* What went wrong on our side and not in the request is for the journal too. */
-static void log_failure(const struct request *r, const struct err *e) {
+static void log_failure(struct request *r, struct engine_event *ev) {
+        const struct err *e = &ev->err;
         struct log_about about = {.uid = -1, .err = e};
 
         if (e->code != ERR_SYS && e->code != ERR_CORRUPT && e->code != ERR_NOMEM)
@@ -155,8 +77,6 @@ static void log_failure(const struct request *r, const struct err *e) {
 }
 
 static void handle_event(struct daemon *d, struct engine_event *ev) {
-        struct request *r;
-
         if (ev->kind == ENGINE_LOG) {
                 /* Damage that a peer can make the engine find again and again. */
                 LOG_PEER(
@@ -168,19 +88,7 @@ static void handle_event(struct daemon *d, struct engine_event *ev) {
                         enter_flushing(d);
                 return;
         }
-        r = map_get_u64(d->requests, ev->handle);
-        if (!r)
-                return;
-        if (ev->kind == ENGINE_ERROR)
-                log_failure(r, &ev->err);
-        if (r->handle == d->probe)
-                handle_probe(d, ev);
-        else if (r->handle == d->memory.question)
-                memory_answer(d, ev);
-        else if (r->peer)
-                methods_send_event(r, ev);
-        if (ev->final)
-                daemon_drop_request(d, r);
+        requests_dispatch(&d->requests, ev, log_failure);
 }
 
 static void on_engine(evutil_socket_t fd, short what, void *arg) {
@@ -199,12 +107,12 @@ static void on_engine(evutil_socket_t fd, short what, void *arg) {
 /* ---- status and watchdog ---- */
 
 static void start_probe(struct daemon *d) {
+        const struct request probe = {.on_event = on_probe, .arg = d};
         struct engine_request r = {.verb = ENGINE_STATS, .admin = true};
 
-        if (d->probe || d->state != DAEMON_RUNNING)
+        if (d->probing || d->state != DAEMON_RUNNING)
                 return;
-        if (daemon_submit(d, NULL, 0, false, &r, NULL) == 0)
-                d->probe = r.handle;
+        d->probing = requests_submit(&d->requests, &probe, &r, NULL) == 0;
 }
 
 /*
@@ -261,7 +169,7 @@ void daemon_stop(struct daemon *d) {
                 finish(d, DAEMON_FORCED);
                 return;
         }
-        LOG(LOG_INFO, "stopping: %zu requests in flight", map_count(d->requests));
+        LOG(LOG_INFO, "stopping: %zu requests in flight", requests_count(&d->requests));
         d->state = DAEMON_STOPPING;
         notify_stopping();
         listeners_close(&d->listeners);
@@ -342,8 +250,13 @@ static int open_engine(struct daemon *d, struct err *e) {
                 .max_isa = (uint32_t)s->max_isa,
         };
 
+        int r;
+
         notify_status("Loading %s", s->model);
-        return engine_open(&d->engine, &o, e);
+        r = engine_open(&d->engine, &o, e);
+        if (r == 0)
+                d->requests.engine = d->engine;
+        return r;
 }
 
 static int make_events(struct daemon *d, struct err *e) {
@@ -369,9 +282,9 @@ static int set_up(struct daemon *d, struct err *e) {
         const struct settings *s = d->settings;
         int r;
 
-        r = map_new(&d->users, e);
+        r = users_init(&d->users, e);
         if (r == 0)
-                r = map_new(&d->requests, e);
+                r = requests_init(&d->requests, e);
         if (r == 0)
                 r = find_admin_group(d, e);
         if (r == 0)
@@ -433,15 +346,6 @@ void daemon_step(struct daemon *d) {
                 event_base_loop(d->base, EVLOOP_NONBLOCK);
 }
 
-static void free_all(struct map *m) {
-        size_t it = 0;
-        void *p;
-
-        while (m && (p = map_next(m, &it)))
-                free(p);
-        map_free(m);
-}
-
 struct daemon *daemon_free(struct daemon *d) {
         struct list *it, *tmp;
 
@@ -460,8 +364,8 @@ struct daemon *daemon_free(struct daemon *d) {
         engine_free(d->engine);
         if (d->base)
                 event_base_free(d->base);
-        free_all(d->requests);
-        free_all(d->users);
+        requests_deinit(&d->requests);
+        users_deinit(&d->users);
         free(d);
         return NULL;
 }

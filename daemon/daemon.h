@@ -4,13 +4,12 @@
  * The service: one event loop over listening sockets, peers, the engine's events, signals and
  * timers.
  *
- *     STARTING ─daemon_new()─▶ RUNNING ─SIGTERM, SIGINT─▶ STOPPING ─ENGINE_STOPPED─▶ FLUSHING ─▶
- * STOPPED └─second signal, stop-timeout─▶ FORCED
+ *     STARTING ──daemon_new()──▶ RUNNING ──SIGTERM, SIGINT──▶ STOPPING ──ENGINE_STOPPED──▶ FLUSHING
+ *     FLUSHING ──all peers have their answers──▶ STOPPED
+ *     STOPPING, FLUSHING ──second signal──▶ FORCED;  STOPPING ──stop-timeout──▶ FORCED
  *
- * 1. A request is in `requests` from engine_submit() until its final event, whether its peer is
- *    still there or not.
- * 2. Requests of a peer that goes are cancelled, unless they asked to go on.
- * 3. In STOPPING nobody is accepted and new requests get "shutdown"; events still reach peers.
+ * 1. Requests of a peer that goes are cancelled, unless they asked to go on.
+ * 2. In STOPPING nobody is accepted and new requests get "shutdown"; events still reach peers.
  *
  * Loop thread only, like everything in daemon/.
  */
@@ -19,13 +18,13 @@
 #include "daemon/conn.h"
 #include "daemon/listener.h"
 #include "daemon/memory.h"
+#include "daemon/requests.h"
 #include "daemon/settings.h"
+#include "daemon/users.h"
 #include "engine/engine.h"
 
 struct event;
 struct event_base;
-struct map;
-struct peer;
 
 enum daemon_state {
         DAEMON_STARTING,
@@ -34,17 +33,6 @@ enum daemon_state {
         DAEMON_FLUSHING,
         DAEMON_STOPPED,
         DAEMON_FORCED
-};
-
-/* A request in the engine. */
-struct request {
-        uint64_t handle;   /* the engine's and ours, never used again */
-        uint64_t id;       /* the peer's */
-        struct peer *peer; /* NULL: gone, or never was (the daemon's own) */
-        struct list link;  /* in the peer's list */
-        enum engine_verb verb;
-        uint64_t conv_id; /* as the peer named it, or 0 */
-        bool detach, paused;
 };
 
 struct daemon {
@@ -57,10 +45,9 @@ struct daemon {
         struct listeners listeners;
         struct list peers;
         size_t n_peers;
-        struct map *users;    /* uid to struct user */
-        struct map *requests; /* handle to struct request */
-        uint64_t next_handle;
-        uint64_t probe; /* handle of the daemon's own Stats, 0: none */
+        struct users users;
+        struct requests requests;
+        bool probing; /* the daemon's own Stats are in flight */
         bool probe_answered;
         uint64_t heartbeat; /* when the last sign of life was given */
         uint32_t admin_gid; /* UINT32_MAX: none */
@@ -84,14 +71,3 @@ void daemon_step(struct daemon *d);
 /* What SIGTERM does. */
 void daemon_stop(struct daemon *d);
 void daemon_reload(struct daemon *d);
-
-/* Give @r (handle is filled in) to the engine on behalf of @p. The negative result is the answer
- * for the peer. */
-int daemon_submit(struct daemon *d, struct peer *p, uint64_t id, bool detach,
-        struct engine_request *r, struct err *e);
-/* Forget a request whose final event has come, or that could not be submitted. */
-void daemon_drop_request(struct daemon *d, struct request *r);
-
-/* One more, or one fewer, connection of @uid: 0 or -ERR_LIMIT, -ERR_NOMEM. */
-int daemon_count_user(struct daemon *d, uint32_t uid, struct err *e);
-void daemon_discount_user(struct daemon *d, uint32_t uid);

@@ -86,19 +86,6 @@ static void press(struct daemon *d, uint64_t used) {
         arm(d);
 }
 
-static void on_pressure(void *arg) {
-        struct daemon *d = arg;
-        struct engine_request r = {.verb = ENGINE_STATS, .admin = true};
-
-        if (d->memory.question || d->state != DAEMON_RUNNING)
-                return;
-        /* A daemon too short of memory to ask takes the budget for what is in use. */
-        if (daemon_submit(d, NULL, 0, false, &r, NULL) == 0)
-                d->memory.question = r.handle;
-        else
-                press(d, UINT64_MAX);
-}
-
 static uint64_t figure(const struct engine_event *ev, const char *name) {
         for (size_t i = 0; ev->kind == ENGINE_STATS_RESULT && i < ev->stats.n; i++)
                 if (strcmp(ev->stats.stats[i].name, name) == 0)
@@ -125,9 +112,26 @@ static uint64_t budget_in_use(const struct engine_event *ev) {
         return (uint64_t)((double)blocks / (double)(budget - (used - blocks)) * (double)budget);
 }
 
-void memory_answer(struct daemon *d, const struct engine_event *ev) {
-        d->memory.question = 0;
+/* The answer to the question of on_pressure(). */
+static void on_answer(struct request *question, struct engine_event *ev) {
+        struct daemon *d = question->arg;
+
+        d->memory.asking = false;
         press(d, budget_in_use(ev));
+}
+
+static void on_pressure(void *arg) {
+        struct daemon *d = arg;
+        const struct request question = {.on_event = on_answer, .arg = d};
+        struct engine_request r = {.verb = ENGINE_STATS, .admin = true};
+
+        if (d->memory.asking || d->state != DAEMON_RUNNING)
+                return;
+        /* A daemon too short of memory to ask takes the budget for what is in use. */
+        if (requests_submit(&d->requests, &question, &r, NULL) == 0)
+                d->memory.asking = true;
+        else
+                press(d, UINT64_MAX);
 }
 
 int memory_start(struct daemon *d, struct err *e) {

@@ -15,7 +15,6 @@
 #include <stdint.h>
 
 struct daemon;
-struct engine_event;
 struct err;
 struct event;
 struct pressure_watch;
@@ -29,11 +28,9 @@ struct memory {
         struct event *timer;
         bool is_auto;
         uint64_t next_look;
-        uint64_t question; /* handle of the Stats in flight, 0: none */
+        bool asking; /* Stats are in flight */
 };
 
 /* When the engine and the loop are there. */
 int memory_start(struct daemon *d, struct err *e);
 void memory_stop(struct daemon *d);
-/* The answer to d->memory.question. */
-void memory_answer(struct daemon *d, const struct engine_event *ev);

@@ -189,12 +189,12 @@ int method_cancel(
         if (m->conversation)
                 return err_set(
                         e, ERR_INVALID, "cancel names a request or a conversation, not both");
-        r = peer_find_request(p, m->request);
+        r = request_list_find(&p->in_flight, m->request);
         if (!r)
                 return err_set(e, ERR_NOT_FOUND, "no request %llu of this connection is in flight",
                         (unsigned long long)m->request);
         engine_cancel(p->daemon->engine, r->handle);
-        methods_send_empty(p, in->id);
+        reply_empty(p, in->id);
         return 1;
 }
 

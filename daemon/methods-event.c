@@ -168,12 +168,12 @@ static void send_conv(struct request *r, const struct engine_event *in) {
         struct err e;
 
         if (put_conv(&s, &in->conv, &m, &e) < 0) {
-                methods_send_error(r->peer, r->id, &e);
+                reply_error(r->peer, r->id, &e);
                 return;
         }
         ev.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATION;
         ev.conversation = &m;
-        methods_send(r->peer, r->id, &ev, true);
+        reply_send(r->peer, r->id, &ev, true);
 }
 
 /* As many as fit into the peer's longest message; "more" tells it to ask again. */
@@ -189,12 +189,12 @@ static void send_convs(struct request *r, const struct engine_event *in) {
         m.conversations = scratch_alloc(&s, n + 1, sizeof(*m.conversations));
         if (!items || !m.conversations) {
                 no_memory(&e);
-                methods_send_error(r->peer, r->id, &e);
+                reply_error(r->peer, r->id, &e);
                 return;
         }
         for (size_t i = 0; i < n; i++) {
                 if (put_conv(&s, &in->convs.convs[i], &items[i], &e) < 0) {
-                        methods_send_error(r->peer, r->id, &e);
+                        reply_error(r->peer, r->id, &e);
                         return;
                 }
                 m.conversations[i] = &items[i];
@@ -208,7 +208,7 @@ static void send_convs(struct request *r, const struct engine_event *in) {
                 m.n_conversations = n;
                 m.more = in->convs.more || n < in->convs.n;
         } while (protobuf_c_message_get_packed_size(&ev.base) > r->peer->max_event && (n /= 2));
-        methods_send(r->peer, r->id, &ev, true);
+        reply_send(r->peer, r->id, &ev, true);
 }
 
 static int put_top(struct scratch *s, const struct engine_event *in, Confab__V1__DeltaToken *m,
@@ -259,7 +259,7 @@ static void send_delta(struct request *r, const struct engine_event *in) {
         }
         ev.kind_case = CONFAB__V1__EVENT__KIND_DELTA;
         ev.delta = &m;
-        methods_send(r->peer, r->id, &ev, false);
+        reply_send(r->peer, r->id, &ev, false);
 }
 
 /* The protocol's numbers have "unspecified" before the engine's. */
@@ -282,7 +282,7 @@ static void send_accepted(struct request *r, const struct engine_event *in) {
         SET(&m, differs_why, differs_of(in->accepted.differs_why));
         ev.kind_case = CONFAB__V1__EVENT__KIND_ACCEPTED;
         ev.accepted = &m;
-        methods_send(r->peer, r->id, &ev, false);
+        reply_send(r->peer, r->id, &ev, false);
 }
 
 static void send_progress(struct request *r, const struct engine_event *in) {
@@ -293,7 +293,7 @@ static void send_progress(struct request *r, const struct engine_event *in) {
         SET(&m, total, in->progress.total);
         ev.kind_case = CONFAB__V1__EVENT__KIND_PROGRESS;
         ev.progress = &m;
-        methods_send(r->peer, r->id, &ev, false);
+        reply_send(r->peer, r->id, &ev, false);
 }
 
 static void send_done(struct request *r, const struct engine_event *in) {
@@ -318,7 +318,7 @@ static void send_done(struct request *r, const struct engine_event *in) {
         m.stop = in->done.stop;
         ev.kind_case = CONFAB__V1__EVENT__KIND_DONE;
         ev.done = &m;
-        methods_send(r->peer, r->id, &ev, true);
+        reply_send(r->peer, r->id, &ev, true);
 }
 
 static void send_tokens(struct request *r, const struct engine_event *in) {
@@ -332,7 +332,7 @@ static void send_tokens(struct request *r, const struct engine_event *in) {
         m.pieces = scratch_alloc(&s, in->tokens.n, sizeof(*m.pieces));
         if (!m.pieces) {
                 no_memory(&e);
-                methods_send_error(r->peer, r->id, &e);
+                reply_error(r->peer, r->id, &e);
                 return;
         }
         m.n_pieces = in->tokens.pieces ? in->tokens.n : 0;
@@ -344,7 +344,7 @@ static void send_tokens(struct request *r, const struct engine_event *in) {
         }
         ev.kind_case = CONFAB__V1__EVENT__KIND_TOKENIZE;
         ev.tokenize = &m;
-        methods_send(r->peer, r->id, &ev, true);
+        reply_send(r->peer, r->id, &ev, true);
 }
 
 static void send_info(struct request *r, const struct engine_event *in) {
@@ -374,7 +374,7 @@ static void send_info(struct request *r, const struct engine_event *in) {
         SET(&m, block_bytes, i->block_size);
         ev.kind_case = CONFAB__V1__EVENT__KIND_MODEL_INFO;
         ev.model_info = &m;
-        methods_send(r->peer, r->id, &ev, true);
+        reply_send(r->peer, r->id, &ev, true);
 }
 
 /* The engine's figures, then the daemon's own. */
@@ -399,7 +399,7 @@ static void send_stats(struct request *r, const struct engine_event *in) {
         m.stats = scratch_alloc(&s, n, sizeof(*m.stats));
         if (!items || !m.stats) {
                 no_memory(&e);
-                methods_send_error(r->peer, r->id, &e);
+                reply_error(r->peer, r->id, &e);
                 return;
         }
         for (size_t i = 0; i < n; i++) {
@@ -414,13 +414,13 @@ static void send_stats(struct request *r, const struct engine_event *in) {
         m.n_stats = n;
         ev.kind_case = CONFAB__V1__EVENT__KIND_STATS;
         ev.stats = &m;
-        methods_send(r->peer, r->id, &ev, true);
+        reply_send(r->peer, r->id, &ev, true);
 }
 
 void methods_send_event(struct request *r, struct engine_event *ev) {
         switch (ev->kind) {
         case ENGINE_ERROR:
-                methods_send_error(r->peer, r->id, &ev->err);
+                reply_error(r->peer, r->id, &ev->err);
                 break;
         case ENGINE_ACCEPTED:
                 send_accepted(r, ev);
@@ -435,7 +435,7 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
                 send_done(r, ev);
                 break;
         case ENGINE_EMPTY:
-                methods_send_empty(r->peer, r->id);
+                reply_empty(r->peer, r->id);
                 break;
         case ENGINE_CONV:
                 send_conv(r, ev);

@@ -2,7 +2,7 @@
 #pragma once
 /* Between the files of methods*.c. */
 #include "daemon/methods.h"
-#include "proto/proto.h"
+#include "daemon/reply.h"
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
  * the answer is this error. Pointers in @out may borrow from @in. */
@@ -14,12 +14,6 @@ method_fn method_open, method_continue, method_fork, method_rewind, method_close
 
 int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, struct err *e);
 int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, struct err *e);
-
-void methods_send_error(struct peer *p, uint64_t id, const struct err *e);
-void methods_send_empty(struct peer *p, uint64_t id);
-/* Send @ev, with request set to @id. A message that is too long for the peer becomes an error if
- * @final, else it ends the connection. */
-void methods_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final);
 
 /* The answer to Export; takes the descriptor out of @ev. */
 void methods_send_exported(struct request *r, struct engine_event *ev);

@@ -19,7 +19,7 @@ static size_t exports_in_flight(const struct peer *p) {
         size_t n = 0;
         struct list *it;
 
-        list_for_each (it, &p->requests)
+        list_for_each (it, &p->in_flight.requests)
                 n += list_entry(it, struct request, link)->verb == ENGINE_EXPORT;
         return n;
 }

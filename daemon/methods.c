@@ -7,9 +7,7 @@
  *   flight), then the connection ends.
  * - A Request that is well-formed but wrong in what it says gets Error, and the connection lives.
  */
-#include "base/utf8.h"
 #include "base/util.h"
-#include "daemon/log.h"
 #include "daemon/methods-private.h"
 #include <event2/event.h>
 #include <string.h>
@@ -41,79 +39,6 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_IMPORT] = {ENGINE_IMPORT, method_import},
 };
 
-void methods_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) {
-        struct err e;
-        int r;
-
-        ev->has_request = true;
-        ev->request = id;
-        r = conn_send(&p->conn, &ev->base, p->max_event, &e);
-        if (r == 0)
-                return;
-        if (r == -ERR_LIMIT && ev->kind_case != CONFAB__V1__EVENT__KIND_ERROR) {
-                if (final) {
-                        methods_send_error(p, id, &e);
-                } else {
-                        /* A stream with a gap would look whole: it ends instead. */
-                        methods_refuse(p, &e);
-                }
-                return;
-        }
-        /* Without memory for the answer the peer would wait for it for ever. */
-        conn_fail(&p->conn, &e);
-}
-
-/* "busy" ends when the other request does, "limit" when a queue, quota or pool has room again. */
-static bool may_succeed_later(enum err_code code) {
-        return code == ERR_BUSY || code == ERR_LIMIT || code == ERR_SHUTDOWN || code == ERR_NOMEM;
-}
-
-void methods_send_error(struct peer *p, uint64_t id, const struct err *e) {
-        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
-        Confab__V1__Error error = CONFAB__V1__ERROR__INIT;
-        char message[sizeof(e->msg)];
-
-        /* Messages quote names and files: a wire string must be UTF-8. */
-        memcpy(message, e->msg, sizeof(message));
-        message[sizeof(message) - 1] = 0;
-        if (!utf8_valid(message, strlen(message)))
-                for (char *s = message; *s; s++)
-                        if (*s & 0x80)
-                                *s = '?';
-        error.code = proto_borrow(err_code_name(e->code));
-        error.message = message;
-        error.has_retry = true;
-        error.retry = may_succeed_later(e->code);
-        ev.kind_case = CONFAB__V1__EVENT__KIND_ERROR;
-        ev.error = &error;
-        methods_send(p, id, &ev, true);
-}
-
-void methods_send_empty(struct peer *p, uint64_t id) {
-        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
-        Confab__V1__Empty empty = CONFAB__V1__EMPTY__INIT;
-
-        ev.kind_case = CONFAB__V1__EVENT__KIND_EMPTY;
-        ev.empty = &empty;
-        methods_send(p, id, &ev, true);
-}
-
-void methods_refuse(struct peer *p, const struct err *e) {
-        p->over = true;
-        methods_send_error(p, 0, e);
-        conn_linger(&p->conn);
-}
-
-void methods_protocol_error(struct peer *p, uint64_t id, const struct err *e) {
-        struct log_about about;
-
-        peer_about(p, e, &about);
-        LOG_PEER(LOG_NOTICE, &about, "protocol error by uid %u", p->uid);
-        p->over = true;
-        methods_send_error(p, id, e);
-        conn_linger(&p->conn);
-}
-
 static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello) {
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Hello answer = CONFAB__V1__HELLO__INIT;
@@ -122,12 +47,12 @@ static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *h
         if (hello->version != PROTO_VERSION) {
                 err_set(&e, ERR_UNSUPPORTED, "protocol version %u, this daemon speaks %u",
                         hello->version, PROTO_VERSION);
-                methods_protocol_error(p, id, &e);
+                reply_protocol_error(p, id, &e);
                 return;
         }
         if (hello->has_max_frame && hello->max_frame < MIN_MAX_FRAME) {
                 err_set(&e, ERR_INVALID, "max_frame must be at least %u", MIN_MAX_FRAME);
-                methods_protocol_error(p, id, &e);
+                reply_protocol_error(p, id, &e);
                 return;
         }
         if (hello->has_max_frame)
@@ -140,7 +65,7 @@ static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *h
         answer.max_frame = (uint32_t)p->daemon->settings->max_frame;
         ev.kind_case = CONFAB__V1__EVENT__KIND_HELLO;
         ev.hello = &answer;
-        methods_send(p, id, &ev, true);
+        reply_send(p, id, &ev, true);
 }
 
 /* What must hold before a verb is looked at; breaking it breaks the protocol. */
@@ -167,19 +92,24 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 .uid = p->uid,
                 .admin = p->admin,
         };
-        bool detach;
+        struct request asked = {
+                .id = in->id,
+                .peer = p,
+                .among = &p->in_flight,
+                .on_event = methods_send_event,
+        };
         int n;
 
         if ((unsigned)in->verb_case >= ARRAY_SIZE(methods) || !methods[in->verb_case].fn)
                 return err_set(e, ERR_UNSUPPORTED, "request without a verb that is known here");
-        if (p->n_requests >= d->settings->max_connection_requests)
+        if (p->in_flight.n >= d->settings->max_connection_requests)
                 return err_set(e, ERR_LIMIT, "%zu requests of this connection are in flight",
-                        p->n_requests);
+                        p->in_flight.n);
         r.verb = methods[in->verb_case].verb;
         n = methods[in->verb_case].fn(p, in, &r, e);
-        detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
+        asked.detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
         if (n == 0)
-                n = daemon_submit(d, p, in->id, detach, &r, e);
+                n = requests_submit(&d->requests, &asked, &r, e);
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;
@@ -193,17 +123,17 @@ void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
 
         r = proto_unpack_request(&m, data, n, &id, &e);
         if (r == -ERR_FORMAT || (r < 0 && (id == 0 || !p->said_hello))) {
-                methods_protocol_error(p, 0, &e);
+                reply_protocol_error(p, 0, &e);
                 return;
         }
-        if (peer_find_request(p, id)) {
+        if (request_list_find(&p->in_flight, id)) {
                 err_set(&e, ERR_INVALID, "request id %llu is in flight already",
                         (unsigned long long)id);
-                methods_protocol_error(p, 0, &e);
+                reply_protocol_error(p, 0, &e);
                 return;
         }
         if (r == 0 && check_order(p, m->request, &e) < 0) {
-                methods_protocol_error(p, id, &e);
+                reply_protocol_error(p, id, &e);
                 return;
         }
         if (r == 0 && m->request->verb_case == CONFAB__V1__REQUEST__VERB_HELLO) {
@@ -213,5 +143,5 @@ void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
         if (r == 0)
                 r = run_method(p, m->request, &e);
         if (r < 0)
-                methods_send_error(p, id, &e);
+                reply_error(p, id, &e);
 }

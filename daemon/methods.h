@@ -2,15 +2,11 @@
 #pragma once
 /*
  * From messages to the engine's requests, and from its events to messages. Only daemon/methods*.c
- * know protobuf's types. One function per verb, in a table (methods.c).
+ * and reply.c know protobuf's types. One function per verb, in a table (methods.c).
  */
 #include "daemon/peer.h"
 
 /* One frame from the peer. */
 void methods_handle(struct peer *p, const uint8_t *data, size_t n);
-/* The peer broke the protocol: tell it, and end the connection. */
-void methods_protocol_error(struct peer *p, uint64_t id, const struct err *e);
-/* The connection cannot go on (limits, stopping): tell the peer, and end it. */
-void methods_refuse(struct peer *p, const struct err *e);
 /* One event of the engine for @r, whose peer is there. */
 void methods_send_event(struct request *r, struct engine_event *ev);

@@ -4,6 +4,7 @@
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/methods.h"
+#include "daemon/reply.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <string.h>
@@ -13,22 +14,10 @@
  * login has tens. */
 #define GROUPS_MAX 1024
 
-struct request *peer_find_request(struct peer *p, uint64_t id) {
-        struct list *it;
-
-        list_for_each (it, &p->requests) {
-                struct request *r = list_entry(it, struct request, link);
-
-                if (r->id == id)
-                        return r;
-        }
-        return NULL;
-}
-
 void peer_pause_requests(struct peer *p, bool pause) {
         struct list *it;
 
-        list_for_each (it, &p->requests) {
+        list_for_each (it, &p->in_flight.requests) {
                 struct request *r = list_entry(it, struct request, link);
 
                 if (r->verb != ENGINE_CONTINUE || r->paused == pause)
@@ -36,10 +25,6 @@ void peer_pause_requests(struct peer *p, bool pause) {
                 r->paused = pause;
                 engine_pause(p->daemon->engine, r->handle, pause);
         }
-}
-
-void peer_about(const struct peer *p, const struct err *e, struct log_about *ret) {
-        *ret = (struct log_about){.err = e, .uid = p->uid, .pid = p->pid};
 }
 
 static struct peer *of_conn(struct conn *c) {
@@ -51,7 +36,7 @@ static void on_frame(struct conn *c, const uint8_t *data, size_t n) {
 }
 
 static void on_broken(struct conn *c, const struct err *e) {
-        methods_protocol_error(of_conn(c), 0, e);
+        reply_protocol_error(of_conn(c), 0, e);
 }
 
 static void on_pressure(struct conn *c, bool blocked) {
@@ -137,7 +122,7 @@ static int admit(struct peer *p, struct err *e) {
 
         if (d->n_peers > d->settings->max_connections)
                 return err_set(e, ERR_LIMIT, "too many connections");
-        r = daemon_count_user(d, p->uid, e);
+        r = users_connect(&d->users, p->uid, d->settings->max_user_connections, e);
         if (r < 0)
                 return r;
         p->counted = true;
@@ -154,7 +139,7 @@ static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) 
         }
         p->daemon = d;
         p->max_event = PROTO_MAX_EVENT;
-        list_init(&p->requests);
+        request_list_init(&p->in_flight);
         list_init(&p->link);
         r = conn_init(&p->conn, d->base, fd, (uint32_t)d->settings->max_frame, &d->limits, &d->io,
                 &ops, e);
@@ -186,7 +171,7 @@ void peer_accept(void *arg, int fd) {
                 return;
         peer_about(p, &e, &about);
         LOG_PEER(LOG_NOTICE, &about, "refusing a connection of uid %u", p->uid);
-        methods_refuse(p, &e);
+        reply_refuse(p, &e);
 }
 
 struct peer *peer_free(struct peer *p) {
@@ -196,20 +181,19 @@ struct peer *peer_free(struct peer *p) {
         if (!p)
                 return NULL;
         d = p->daemon;
-        list_for_each_safe (it, tmp, &p->requests) {
+        list_for_each_safe (it, tmp, &p->in_flight.requests) {
                 struct request *r = list_entry(it, struct request, link);
 
-                list_unlink(&r->link);
-                r->peer = NULL;
                 /* Nobody reads any more, so nobody is too slow. */
                 if (r->paused)
                         engine_pause(d->engine, r->handle, false);
                 r->paused = false;
                 if (!r->detach)
                         engine_cancel(d->engine, r->handle);
+                request_disown(r);
         }
         if (p->counted)
-                daemon_discount_user(d, p->uid);
+                users_disconnect(&d->users, p->uid);
         loop_event_free(p->hello_timer);
         conn_deinit(&p->conn);
         list_unlink(&p->link);

@@ -5,6 +5,7 @@
  */
 #include "daemon/conn.h"
 #include "daemon/daemon.h"
+#include "daemon/log.h"
 
 struct peer {
         struct conn conn;
@@ -15,20 +16,18 @@ struct peer {
         bool admin;   /* root, or of the admin group */
         bool counted; /* against its user */
         bool said_hello;
-        bool over;            /* told of its protocol error: says and hears nothing more */
-        uint32_t max_event;   /* longest message that it takes */
-        struct list requests; /* in flight, oldest first */
-        size_t n_requests;
+        bool over;          /* told of its protocol error: says and hears nothing more */
+        uint32_t max_event; /* longest message that it takes */
+        struct request_list in_flight;
         struct event *hello_timer;
 };
 
 /* For listeners_start(): @arg is the daemon; takes over @fd. */
 void peer_accept(void *arg, int fd);
 struct peer *peer_free(struct peer *p);
-/* The request in flight that the peer calls @id, or NULL. */
-struct request *peer_find_request(struct peer *p, uint64_t id);
 /* Let the engine produce for it, or not. */
 void peer_pause_requests(struct peer *p, bool pause);
 /* Logs about this peer. */
-struct log_about;
-void peer_about(const struct peer *p, const struct err *e, struct log_about *ret);
+static inline void peer_about(const struct peer *p, const struct err *e, struct log_about *ret) {
+        *ret = (struct log_about){.err = e, .uid = p->uid, .pid = p->pid};
+}

@@ -4,7 +4,7 @@
 
 1. A module includes its own headers, and the public header of each module in its row.
 2. External headers only where the table has them; other <headers> are those of libc.
-3. Generated protobuf types: proto/, client/, and in daemon/ the files of methods.
+3. Generated protobuf types: proto/, client/, and in daemon/ the files of methods and replies.
 4. Unit, fuzz and fault tests of a module include what the module may, its private headers too.
 5. Nobody includes a .c file.
 6. A module's meson.build names no dependency outside of its row.
@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 import table
 
 # Files of daemon/ that may name generated message types: methods and what they write.
-METHOD_FILES = re.compile(r'^daemon/(method|wire)[\w-]*\.[ch]$')
+METHOD_FILES = re.compile(r'^daemon/(method|reply|wire)[\w-]*\.[ch]$')
 PROTO_TYPE = re.compile(r'\b(Confab__|CONFAB__|confab__)\w+')
 TEST_OF = re.compile(r'^tests/(unit|fuzz|fault)/(\w+)/')
 

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/reply.h"
+#include "base/utf8.h"
+#include "daemon/log.h"
+#include <string.h>
+
+void reply_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) {
+        struct err e;
+        int r;
+
+        ev->has_request = true;
+        ev->request = id;
+        r = conn_send(&p->conn, &ev->base, p->max_event, &e);
+        if (r == 0)
+                return;
+        if (r == -ERR_LIMIT && ev->kind_case != CONFAB__V1__EVENT__KIND_ERROR) {
+                if (final) {
+                        reply_error(p, id, &e);
+                } else {
+                        /* A stream with a gap would look whole: it ends instead. */
+                        reply_refuse(p, &e);
+                }
+                return;
+        }
+        /* Without memory for the answer the peer would wait for it for ever. */
+        conn_fail(&p->conn, &e);
+}
+
+/* "busy" ends when the other request does, "limit" when a queue, quota or pool has room again. */
+static bool may_succeed_later(enum err_code code) {
+        return code == ERR_BUSY || code == ERR_LIMIT || code == ERR_SHUTDOWN || code == ERR_NOMEM;
+}
+
+void reply_error(struct peer *p, uint64_t id, const struct err *e) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Error error = CONFAB__V1__ERROR__INIT;
+        char message[sizeof(e->msg)];
+
+        /* Messages quote names and files: a wire string must be UTF-8. */
+        memcpy(message, e->msg, sizeof(message));
+        message[sizeof(message) - 1] = 0;
+        if (!utf8_valid(message, strlen(message)))
+                for (char *s = message; *s; s++)
+                        if (*s & 0x80)
+                                *s = '?';
+        error.code = proto_borrow(err_code_name(e->code));
+        error.message = message;
+        error.has_retry = true;
+        error.retry = may_succeed_later(e->code);
+        ev.kind_case = CONFAB__V1__EVENT__KIND_ERROR;
+        ev.error = &error;
+        reply_send(p, id, &ev, true);
+}
+
+void reply_empty(struct peer *p, uint64_t id) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Empty empty = CONFAB__V1__EMPTY__INIT;
+
+        ev.kind_case = CONFAB__V1__EVENT__KIND_EMPTY;
+        ev.empty = &empty;
+        reply_send(p, id, &ev, true);
+}
+
+void reply_refuse(struct peer *p, const struct err *e) {
+        p->over = true;
+        reply_error(p, 0, e);
+        conn_linger(&p->conn);
+}
+
+void reply_protocol_error(struct peer *p, uint64_t id, const struct err *e) {
+        struct log_about about;
+
+        peer_about(p, e, &about);
+        LOG_PEER(LOG_NOTICE, &about, "protocol error by uid %u", p->uid);
+        p->over = true;
+        reply_error(p, id, e);
+        conn_linger(&p->conn);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The requests that the engine has not answered to the end: those of peers, and the daemon's own
+ * questions.
+ *
+ * 1. A request is in the table from requests_submit() until its final event, whether its peer is
+ *    still there or not.
+ * 2. Each event of the engine goes to the request's own `on_event`; the table knows neither peers
+ *    nor messages.
+ * 3. A peer that ends disowns its requests first (request_disown()).
+ *
+ * Loop thread only.
+ */
+#include "base/list.h"
+#include "engine/engine.h"
+
+struct map;
+struct peer;
+struct request;
+
+/* One event for @request, borrowed. The table forgets the request after its final event. */
+typedef void request_fn(struct request *request, struct engine_event *event);
+
+/* The requests in flight of one peer, oldest first. */
+struct request_list {
+        struct list requests;
+        size_t n;
+};
+
+/* A request in the engine. */
+struct request {
+        uint64_t handle;            /* the engine's and ours, never used again */
+        uint64_t id;                /* the peer's */
+        struct peer *peer;          /* whose it is; NULL: gone, or the daemon's own question */
+        struct request_list *among; /* of the peer's, or NULL */
+        struct list link;           /* in among->requests */
+        request_fn *on_event;       /* NULL: nobody listens any more */
+        void *arg;                  /* of on_event(), for the daemon's own questions */
+        enum engine_verb verb;
+        uint64_t conv_id; /* as the peer named it, or 0 */
+        bool detach, paused;
+};
+
+struct requests {
+        struct map *by_handle; /* to struct request */
+        uint64_t next_handle;
+        struct engine *engine; /* borrowed */
+};
+
+/* -ERR_NOMEM. The engine may be set later, before the first request. */
+int requests_init(struct requests *requests, struct err *e);
+/* Forgets all of them without asking their owners. */
+void requests_deinit(struct requests *requests);
+
+/* Give @er (handle is filled in) to the engine. @asked says who asks: id, peer, among, on_event,
+ * arg and detach are taken from it. Errors are those of engine_submit(), or -ERR_NOMEM; the table
+ * is unchanged then. */
+int requests_submit(struct requests *requests, const struct request *asked,
+        struct engine_request *er, struct err *e);
+/* Hand one event of the engine to its request. Events of requests that are not in the table are
+ * dropped. @failed is called first if the event is an error. */
+void requests_dispatch(struct requests *requests, struct engine_event *event, request_fn *failed);
+size_t requests_count(const struct requests *requests);
+
+void request_list_init(struct request_list *list);
+/* The request that its peer calls @id, or NULL. */
+struct request *request_list_find(const struct request_list *list, uint64_t id);
+/* The peer goes: @request has none any more, and its events go nowhere. */
+void request_disown(struct request *request);
