@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""circles.py ROOT BUILD: files of one folder that need each other in a circle, from the built objects.
+
+A file needs another one if its object has an undefined symbol that the other's defines, so calls,
+tables of functions and shared variables all count. Files that can be reached from each other make a
+circle; ROOMS says how many files the largest circle of a folder may have (1: there is none).
+"""
+import collections
+import json
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+import table
+
+ROOMS = {'daemon': 1}
+
+root, build = sys.argv[1:3]
+report = table.Report()
+
+
+def objects():
+    """Source below root: its objects (one for each target and instruction set)."""
+    found = collections.defaultdict(list)
+    with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as f:
+        entries = json.load(f)
+    for entry in entries:
+        source = os.path.realpath(os.path.join(entry['directory'], entry['file']))
+        if 'output' in entry:
+            found[os.path.relpath(source, os.path.realpath(root))].append(
+                os.path.join(entry['directory'], entry['output']))
+    return found
+
+
+def symbols(path):
+    """Names that an object defines for others, and names that it needs."""
+    out = subprocess.run(['nm', '-P', path], text=True, capture_output=True, check=True).stdout
+    defines, needs = set(), set()
+    for line in out.splitlines():
+        name, kind = line.split()[:2]
+        if kind in 'Uw':
+            needs.add(name)
+        elif kind.isupper():
+            defines.add(name)
+    return defines, needs
+
+
+def graph(sources):
+    """Each source: the sources that it needs, and one name as the reason."""
+    defined_by, needs = {}, {}
+    for source, paths in sources.items():
+        needs[source] = set()
+        for path in paths:
+            d, n = symbols(path)
+            needs[source] |= n
+            defined_by.update((name, source) for name in d)
+    return {source: {defined_by[name]: name for name in sorted(names)
+                     if defined_by.get(name, source) != source} for source, names in needs.items()}
+
+
+def reachable(edges, start):
+    seen, todo = set(), [start]
+    while todo:
+        for after in edges[todo.pop()]:
+            if after not in seen:
+                seen.add(after)
+                todo.append(after)
+    return seen
+
+
+def circles(edges):
+    """Sets of files that all reach each other, two or more."""
+    reach = {node: reachable(edges, node) for node in edges}
+    found = {frozenset([a] + [b for b in reach[a] if a in reach[b]]) for a in edges if a in reach[a]}
+    return sorted(sorted(c) for c in found)
+
+
+def check_room(folder, allowed, known):
+    sources = {s: o for s, o in known.items() if s.startswith(folder + '/')}
+    built = {s: [p for p in o if os.path.exists(p)] for s, o in sources.items()}
+    for source in sorted(s for s in built if not built[s]):
+        report.bad(source, 1, 'has no object: build first')
+    edges = graph(built)
+    for circle in circles(edges):
+        if len(circle) > allowed:
+            names = ', '.join(f'{os.path.basename(a)} needs {name} of {os.path.basename(b)}'
+                              for a in circle for b, name in sorted(edges[a].items()) if b in circle)
+            report.bad(circle[0], 1, f'{len(circle)} files in a circle, {allowed} may be: {names}')
+    return len(sources)
+
+
+known_objects = objects()
+report.finish(sum(check_room(f, n, known_objects) for f, n in ROOMS.items()))
