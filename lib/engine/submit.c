@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/share.h"
 #include "engine/internal.h"
 
 static int copy_str(const char **p, struct err *e) {
@@ -107,6 +108,27 @@ static int check_request(const struct engine_request *r, struct err *e) {
         return 0;
 }
 
+/* Under the lock: may @uid, with @n requests in flight, have one more? */
+static int check_quotas(struct engine *en, uint32_t uid, uint32_t n, struct err *e) {
+        struct share_pot places = {.total = en->o.max_queued, .used = en->n_requests};
+        struct share share = {.pot = &places,
+                .used = n,
+                .max = en->o.max_requests_per_uid,
+                .exempt = share_exempt(uid)};
+
+        if (en->n_requests >= en->o.max_queued)
+                return err_set(e, ERR_LIMIT, "%u requests are in flight already", en->o.max_queued);
+        if (n >= en->o.max_requests_per_uid)
+                return err_set(
+                        e, ERR_LIMIT, "user %u has %u requests in flight, the limit", uid, n);
+        if (share_take(&share, 1) != 0)
+                return err_set(e, ERR_LIMIT,
+                        "%zu of %u requests are in flight, and the rest is kept for root and for "
+                        "users with fewer than the %u of user %u",
+                        en->n_requests, en->o.max_queued, n, uid);
+        return 0;
+}
+
 /* Under the lock: quotas, then enter the tables. */
 static int enter(struct engine *en, struct ereq *rq, struct err *e) {
         struct usage *u;
@@ -114,9 +136,10 @@ static int enter(struct engine *en, struct ereq *rq, struct err *e) {
 
         if (en->stop_asked)
                 return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
-        if (en->n_requests >= en->o.max_queued)
-                return err_set(e, ERR_LIMIT, "%u requests are in flight already", en->o.max_queued);
         u = map_get_u64(en->usage, rq->r.uid);
+        r = check_quotas(en, rq->r.uid, u ? u->n_requests : 0, e);
+        if (r < 0)
+                return r;
         if (!u) {
                 u = calloc(1, sizeof(*u));
                 if (!u || map_add_u64(en->usage, rq->r.uid, u, e) < 0) {
@@ -126,9 +149,6 @@ static int enter(struct engine *en, struct ereq *rq, struct err *e) {
                 u->uid = rq->r.uid;
                 u->served = atomic_load(&en->served_floor);
         }
-        if (u->n_requests >= en->o.max_requests_per_uid)
-                return err_set(e, ERR_LIMIT, "user %u has %u requests in flight, the limit", u->uid,
-                        u->n_requests);
         r = map_add_u64(en->by_handle, rq->r.handle, rq, e);
         if (r == 0) {
                 rq->usage = u;

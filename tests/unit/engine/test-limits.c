@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "rig.h"
 #include "util/test.h"
 
-static struct answer A, B, C, many[32];
+enum { N_MANY = 32 };
+static struct answer A, B, C, many[N_MANY];
 
 /* @n words, never twice the same text for another @salt. */
 static const char *words(unsigned n, unsigned salt) {
@@ -105,6 +107,50 @@ static void test_quotas(void **state) {
                 erig_wait(&r, &many[i]);
         q[2].uid = 8;
         assert_int_equal(erig_do(&r, &q[2], &A), ENGINE_DONE);
+        erig_close(&r);
+}
+
+/* Two users who take all they may leave places for others, one each, and the last for root. */
+static void test_places_are_shared(void **state) {
+        static const struct {
+                uint32_t uid, n;
+        } users[] = {{8, 14}, {9, 14}, {10, 1}, {11, 1}, {12, 1}, {13, 0}, {0, 1}};
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q[N_MANY];
+        size_t n = 0;
+        struct erig r;
+
+        erig_need_model();
+        o.max_queued = 32;
+        o.max_requests_per_uid = 14;
+        erig_open(&r, &o);
+        for (size_t u = 0; u < ARRAY_SIZE(users); u++) {
+                struct engine_request open = {.verb = ENGINE_OPEN, .uid = users[u].uid};
+
+                for (uint32_t i = 0; i < users[u].n; i++, n++) {
+                        erig_do(&r, &open, &A);
+                        q[n] = say_long(A.conv.id, "Hello there.", 400);
+                        q[n].uid = users[u].uid;
+                }
+        }
+        assert_int_equal(n, N_MANY);
+        n = 0;
+        for (size_t u = 0; u < ARRAY_SIZE(users); u++) {
+                struct engine_request more = {
+                        .verb = ENGINE_GET, .conv_id = 1, .uid = users[u].uid};
+
+                for (uint32_t i = 0; i < users[u].n; i++, n++) {
+                        erig_send(&r, &q[n], &many[n]);
+                        assert_false(many[n].refused);
+                }
+                erig_send(&r, &more, &A);
+                assert_true(A.refused);
+                assert_int_equal(A.err.code, ERR_LIMIT);
+        }
+        for (size_t i = 0; i < n; i++)
+                engine_cancel(r.en, q[i].handle);
+        for (size_t i = 0; i < n; i++)
+                erig_wait(&r, &many[i]);
         erig_close(&r);
 }
 
@@ -548,6 +594,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_too_small),
                 cmocka_unit_test(test_quotas),
+                cmocka_unit_test(test_places_are_shared),
                 cmocka_unit_test(test_conversation_quota),
                 cmocka_unit_test(test_queue_in_tiny_pool),
                 cmocka_unit_test(test_paused_slot),
