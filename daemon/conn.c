@@ -22,23 +22,74 @@ void conn_fail(struct conn *c, const struct err *e) {
         c->why = *e;
         event_del(c->read_event);
         event_del(c->write_event);
+        event_del(c->frame_event);
         event_active(c->close_event, EV_TIMEOUT, 0);
 }
 
-/* Keep the ledger in step with the buffers. */
+/* The peer is told @e, if it can be, and nothing more is heard from it. */
+static void break_off(struct conn *c, const struct err *e) {
+        if (c->state == CONN_OPEN)
+                c->ops->broken(c, e);
+        else
+                conn_fail(c, e);
+}
+
+static size_t charged_part(const struct buf *buf) {
+        return buf->capacity > CONN_FREE ? buf->capacity - CONN_FREE : 0;
+}
+
+/* Keep the share of memory in step with the buffers. */
 static void charge(struct conn *c) {
-        size_t now = c->in.in.capacity + c->out.capacity;
+        size_t now;
         struct err e;
 
+        if (c->state == CONN_LINGERING && !c->draining)
+                proto_decoder_deinit(&c->in);
+        now = charged_part(&c->in.in) + charged_part(&c->out);
         if (now <= c->charged) {
-                ledger_release(c->ledger, c->charged - now);
+                share_give(c->memory, c->charged - now);
                 c->charged = now;
-        } else if (ledger_reserve(c->ledger, now - c->charged) == 0) {
+        } else if (c->refused) {
+                return;
+        } else if (share_take(c->memory, now - c->charged) == 0) {
                 c->charged = now;
         } else {
-                err_set(&e, ERR_LIMIT, "connections need more memory than io-memory allows");
+                c->refused = true;
+                err_set(&e, ERR_LIMIT,
+                        "connections of this user hold %llu bytes, and io-memory has no more for "
+                        "them now",
+                        (unsigned long long)c->memory->used);
+                break_off(c, &e);
+        }
+}
+
+/* A message that has begun must end in time. */
+static void watch_frame(struct conn *c) {
+        bool in_frame = c->state == CONN_OPEN && !c->blocked && proto_decoder_partial(&c->in);
+        struct timeval t = {.tv_sec = (time_t)(c->limits->frame_usec / 1000000),
+                .tv_usec = (suseconds_t)(c->limits->frame_usec % 1000000)};
+        uint64_t frame = c->in.next;
+        struct err e;
+
+        if (in_frame && c->in_frame && frame == c->frame)
+                return;
+        c->in_frame = in_frame;
+        c->frame = frame;
+        if (!in_frame) {
+                event_del(c->frame_event);
+        } else if (event_add(c->frame_event, &t) < 0) {
+                err_set(&e, ERR_NOMEM, "no memory to wait for a connection");
                 conn_fail(c, &e);
         }
+}
+
+static void on_frame_timeout(evutil_socket_t fd, short what, void *arg) {
+        struct conn *c = arg;
+        struct err e;
+
+        err_set(&e, ERR_STATE, "a message was not complete within frame-timeout");
+        if (c->state == CONN_OPEN)
+                break_off(c, &e);
 }
 
 static void hand_out_frames(struct conn *c) {
@@ -62,11 +113,14 @@ static void hand_out_frames(struct conn *c) {
         c->draining = false;
 }
 
-/* Reading goes on if the connection is open and its peer reads. */
+/* Reading goes on if the connection is open and its peer reads; while it lingers, what comes is
+ * forgotten. */
 static void update_reading(struct conn *c) {
+        bool wanted =
+                c->state == CONN_LINGERING ? !c->hung_up : c->state == CONN_OPEN && !c->blocked;
         struct err e;
 
-        if (c->state != CONN_OPEN || c->blocked) {
+        if (!wanted) {
                 event_del(c->read_event);
         } else if (event_add(c->read_event, NULL) < 0) {
                 err_set(&e, ERR_NOMEM, "no memory to wait for a connection");
@@ -74,36 +128,64 @@ static void update_reading(struct conn *c) {
         }
 }
 
+/* What a lingering connection receives is forgotten. */
+static void drain(struct conn *c, ssize_t n, int passed) {
+        if (passed >= 0)
+                closer_close(passed);
+        if (n > 0)
+                return;
+        c->hung_up = true;
+        if (conn_pending(c))
+                update_reading(c); /* it may still read what waits for it */
+        else
+                conn_fail(c, &c->why);
+}
+
+static void on_end(struct conn *c, ssize_t n) {
+        struct err e = {};
+
+        if (n == 0 && proto_decoder_partial(&c->in))
+                err_set(&e, ERR_FORMAT, "connection ended in the middle of a message");
+        else if (n < 0 && errno != ECONNRESET)
+                err_set(&e, ERR_SYS, "reading from a connection");
+        conn_fail(c, &e);
+}
+
+/* @n bytes have come, and perhaps a descriptor. */
+static void take_input(struct conn *c, const uint8_t *data, size_t n, int passed) {
+        struct err e;
+        int r = proto_decoder_push(&c->in, data, n, &e);
+
+        if (passed >= 0 && r < 0)
+                closer_close(passed);
+        else if (passed >= 0)
+                r = proto_decoder_push_fd(&c->in, passed, n, &e);
+        if (r < 0)
+                conn_fail(c, &e);
+        else
+                charge(c);
+        hand_out_frames(c);
+        if (c->state != CONN_DEAD)
+                charge(c);
+        watch_frame(c);
+        update_reading(c);
+}
+
 static void on_read(evutil_socket_t fd, short what, void *arg) {
         struct conn *c = arg;
         uint8_t data[READ_SIZE];
-        struct err e = {};
-        int passed = -1, r;
+        int passed = -1;
         ssize_t n;
 
         n = proto_recv(fd, data, sizeof(data), MSG_DONTWAIT, closer_close, &passed);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
-        if (n <= 0) {
-                if (n == 0 && proto_decoder_partial(&c->in))
-                        err_set(&e, ERR_FORMAT, "connection ended in the middle of a message");
-                else if (n < 0 && errno != ECONNRESET)
-                        err_set(&e, ERR_SYS, "reading from a connection");
-                conn_fail(c, &e);
-                return;
-        }
-        r = proto_decoder_push(&c->in, data, (size_t)n, &e);
-        if (passed >= 0 && r < 0)
-                closer_close(passed);
-        else if (passed >= 0)
-                r = proto_decoder_push_fd(&c->in, passed, (size_t)n, &e);
-        if (r < 0) {
-                conn_fail(c, &e);
-                return;
-        }
-        hand_out_frames(c);
-        charge(c);
-        update_reading(c);
+        if (c->state == CONN_LINGERING)
+                drain(c, n, passed);
+        else if (n <= 0)
+                on_end(c, n);
+        else
+                take_input(c, data, (size_t)n, passed);
 }
 
 /* The peer reads again: first what it had sent meanwhile, then new bytes. */
@@ -112,7 +194,19 @@ static void unblock(struct conn *c) {
         if (c->state == CONN_OPEN)
                 c->ops->pressure(c, false);
         hand_out_frames(c);
+        watch_frame(c);
         update_reading(c);
+}
+
+/* All is written that will ever be: the peer may know. */
+static void end_output(struct conn *c) {
+        if (c->hung_up) {
+                conn_fail(c, &c->why);
+                return;
+        }
+        if (!c->shut)
+                shutdown(c->fd, SHUT_WR);
+        c->shut = true;
 }
 
 void conn_flush(struct conn *c) {
@@ -156,7 +250,7 @@ void conn_flush(struct conn *c) {
                         conn_fail(c, &e);
                 }
         } else if (c->state == CONN_LINGERING) {
-                conn_fail(c, &c->why);
+                end_output(c);
                 return;
         }
         if (c->blocked && conn_pending(c) <= c->limits->output_low)
@@ -173,9 +267,11 @@ static void on_close(evutil_socket_t fd, short what, void *arg) {
 
         /* The same event is the timer of lingering. */
         if (c->state != CONN_DEAD) {
-                err_set(&e, ERR_STATE, "client did not read its last message");
+                if (conn_pending(c)) {
+                        err_set(&e, ERR_STATE, "client did not read its last message");
+                        c->why = e;
+                }
                 c->state = CONN_DEAD;
-                c->why = e;
         }
         c->ops->closed(c, &c->why);
 }
@@ -198,6 +294,7 @@ static void after_queueing(struct conn *c) {
         }
         if (!c->blocked && conn_pending(c) >= c->limits->output_high) {
                 c->blocked = true;
+                watch_frame(c);
                 update_reading(c);
                 if (c->state == CONN_OPEN)
                         c->ops->pressure(c, true);
@@ -207,7 +304,7 @@ static void after_queueing(struct conn *c) {
 int conn_send(struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, struct err *e) {
         int r;
 
-        if (c->state == CONN_DEAD)
+        if (c->state != CONN_OPEN)
                 return 0;
         r = proto_append_frame(&c->out, message, max_frame, e);
         if (r == 0)
@@ -220,9 +317,9 @@ int conn_send_fd(struct conn *c, const ProtobufCMessage *message, uint32_t max_f
         uint64_t begin = c->n_sent + conn_pending(c);
         int r = 0;
 
-        if (c->state != CONN_DEAD)
+        if (c->state == CONN_OPEN)
                 r = proto_append_frame(&c->out, message, max_frame, e);
-        if (c->state == CONN_DEAD || r < 0) {
+        if (c->state != CONN_OPEN || r < 0) {
                 close(fd);
                 return r;
         }
@@ -242,11 +339,13 @@ bool conn_can_send_fd(struct conn *c, size_t n) {
 }
 
 void conn_linger(struct conn *c) {
-        static const struct timeval limit = {.tv_sec = CONN_LINGER_USEC / 1000000};
+        const struct timeval limit = {.tv_sec = (time_t)(c->limits->linger_usec / 1000000),
+                .tv_usec = (suseconds_t)(c->limits->linger_usec % 1000000)};
 
         if (c->state != CONN_OPEN)
                 return;
         c->state = CONN_LINGERING;
+        watch_frame(c);
         update_reading(c);
         if (event_add(c->close_event, &limit) < 0)
                 conn_fail(c, &(struct err){.code = ERR_NOMEM, .msg = "no memory"});
@@ -255,20 +354,21 @@ void conn_linger(struct conn *c) {
 }
 
 int conn_init(struct conn *c, struct event_base *base, int fd, uint32_t max_frame,
-        const struct conn_limits *limits, struct ledger *ledger, const struct conn_ops *ops,
+        const struct conn_limits *limits, struct share *memory, const struct conn_ops *ops,
         struct err *e) {
         *c = (struct conn){
                 .fd = fd,
                 .in = PROTO_DECODER_INIT(max_frame),
                 .ops = ops,
                 .limits = limits,
-                .ledger = ledger,
+                .memory = memory,
         };
         c->in.fds.close = closer_close;
         c->read_event = loop_event_new(base, fd, EV_READ | EV_PERSIST, on_read, c);
         c->write_event = loop_event_new(base, fd, EV_WRITE, on_write, c);
         c->close_event = loop_event_new(base, -1, 0, on_close, c);
-        if (!c->read_event || !c->write_event || !c->close_event ||
+        c->frame_event = loop_event_new(base, -1, 0, on_frame_timeout, c);
+        if (!c->read_event || !c->write_event || !c->close_event || !c->frame_event ||
                 event_add(c->read_event, NULL) < 0) {
                 conn_deinit(c);
                 return err_set(e, ERR_NOMEM, "no memory for a connection");
@@ -277,7 +377,8 @@ int conn_init(struct conn *c, struct event_base *base, int fd, uint32_t max_fram
 }
 
 void conn_deinit(struct conn *c) {
-        struct event **events[] = {&c->read_event, &c->write_event, &c->close_event};
+        struct event **events[] = {
+                &c->read_event, &c->write_event, &c->close_event, &c->frame_event};
 
         for (size_t i = 0; i < ARRAY_SIZE(events); i++)
                 loop_event_free(*events[i]);
@@ -285,7 +386,7 @@ void conn_deinit(struct conn *c) {
         proto_fds_deinit(&c->out_fds);
         buf_deinit(&c->out);
         if (c->charged)
-                ledger_release(c->ledger, c->charged);
+                share_give(c->memory, c->charged);
         if (c->fd >= 0) {
                 int unread = 0;
 

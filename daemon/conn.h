@@ -3,23 +3,30 @@
 /*
  * One connection as a stream of frames: reading, writing, and what bounds both.
  *
- *     OPEN ──conn_linger()──▶ LINGERING ──all written, or time is up──▶ DEAD ──▶ ops->closed()
- *       └──── end of stream, error, limits, conn_fail() ───────────────▶ DEAD
+ *     OPEN ──conn_linger()──▶ LINGERING ──the peer has hung up, or time is up──▶ DEAD
+ *     OPEN ──end of stream, error, conn_fail()──▶ DEAD ──▶ ops->closed()
  *
  * 1. ops->closed() is called once, from the event loop and never from inside another call on the
  *    connection, so an owner may free it there. After DEAD no other callback comes.
  * 2. When `output_high` bytes wait for the peer, nothing more is read from it (its further frames
  *    wait) and ops->pressure(true) is called; at `output_low`, ops->pressure(false) and on.
- * 3. Output past `output_limit` ends the connection. Buffers are charged to the daemon's I/O
- *    ledger, whose refusal ends the connection too.
+ * 3. Output past `output_limit` ends the connection. Buffers are charged to the share of memory
+ * that the owner gives (base/share.h), but for the first CONN_FREE bytes in each direction: so last
+ *    words always fit. When the share refuses, the input that waits is forgotten and
+ *    ops->broken() is called: the owner says why, and lets the connection linger.
  * 4. One read takes at most 64 KiB, so that one busy peer delays others by little.
- * 5. At most PROTO_FDS_MAX file descriptors wait in each direction, more end the connection; at
+ * 5. A message that has begun is complete within `frame_usec` (time in which the peer does not read
+ *    its own output does not count), else ops->broken().
+ * 6. A lingering connection writes its last words, says that nothing more comes, and reads and
+ *    forgets what the peer still sends, until the peer hangs up. So a peer that is in the middle of
+ *    sending finds the last words, and not a broken pipe.
+ * 7. At most PROTO_FDS_MAX file descriptors wait in each direction, more end the connection; at
  * most CONN_FDS_SENT have been sent and may not have been received (conn_can_send_fd()), as what
  * the peer does not take is kept by the kernel. None is leaked, whatever happens to the connection.
  *
  * Loop thread only.
  */
-#include "base/ledger.h"
+#include "base/share.h"
 #include "proto/proto.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,7 +39,8 @@ struct event_base;
 struct conn_ops {
         /* One whole frame, borrowed; conn_take_fd() has what came with it. */
         void (*frame)(struct conn *c, const uint8_t *data, size_t n);
-        /* The stream of frames is broken (malformed or oversized length): say so, and linger. */
+        /* The stream of frames cannot go on (a malformed or oversized length, a message that takes
+         * too long, no memory for it): say so, and linger. */
         void (*broken)(struct conn *c, const struct err *e);
         /* @blocked: the peer does not read. */
         void (*pressure)(struct conn *c, bool blocked);
@@ -43,6 +51,7 @@ struct conn_ops {
 /* May change at any time (reload). */
 struct conn_limits {
         size_t output_high, output_low, output_limit;
+        uint64_t frame_usec, linger_usec;
 };
 
 enum conn_state { CONN_OPEN, CONN_LINGERING, CONN_DEAD };
@@ -51,24 +60,31 @@ struct conn {
         int fd; /* owned */
         enum conn_state state;
         bool blocked, draining;
+        bool refused;  /* its share of memory is used up: nothing more is charged to it */
+        bool hung_up;  /* lingering: nothing more comes from the peer */
+        bool shut;     /* lingering: the peer knows that nothing more comes from us */
+        bool in_frame; /* a message has begun, and frame_event is waiting for its end */
         struct proto_decoder in;
         struct buf out; /* [out_at, out.size) waits */
         size_t out_at;
         uint64_t n_sent; /* stream position of out.data[out_at] */
         struct proto_fds out_fds;
+        uint64_t frame;    /* stream position of the message that frame_event waits for */
         size_t n_fds_sent; /* since the peer was last known to have read everything */
-        size_t charged;    /* to the ledger */
+        size_t charged;    /* to the share */
         struct err why;
         const struct conn_ops *ops;
         const struct conn_limits *limits;
-        struct ledger *ledger;
-        struct event *read_event, *write_event, *close_event;
+        struct share *memory;
+        struct event *read_event, *write_event, *close_event, *frame_event;
 };
+/* Bytes of each buffer that are not charged. */
+#define CONN_FREE 1024
 #define CONN_NULL ((struct conn){.fd = -1})
 
-/* Takes over @fd (also on failure). @limits and @ledger outlive it. Reading begins at once. */
+/* Takes over @fd (also on failure). @limits and @memory outlive it. Reading begins at once. */
 int conn_init(struct conn *c, struct event_base *base, int fd, uint32_t max_frame,
-        const struct conn_limits *limits, struct ledger *ledger, const struct conn_ops *ops,
+        const struct conn_limits *limits, struct share *memory, const struct conn_ops *ops,
         struct err *e);
 void conn_deinit(struct conn *c);
 
@@ -87,9 +103,9 @@ static inline int conn_take_fd(struct conn *c) {
 }
 /* Write what waits, as far as the socket takes it. */
 void conn_flush(struct conn *c);
-/* Read no more; end when all is written, or after CONN_LINGER_USEC. */
+/* Hand out no more frames; end when all is written and the peer has hung up, or after
+ * `linger_usec`. What is sent from now on goes nowhere. */
 void conn_linger(struct conn *c);
-#define CONN_LINGER_USEC 2000000
 /* End it for reason @e. */
 void conn_fail(struct conn *c, const struct err *e);
 static inline size_t conn_pending(const struct conn *c) {

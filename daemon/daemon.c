@@ -18,6 +18,8 @@
 #define STATUS_USEC 5000000ull
 /* How long peers may take for the last answers after the engine has stopped. */
 #define FLUSH_USEC 2000000ull
+/* How long a peer may take to hang up after its last words. */
+#define LINGER_USEC 2000000ull
 
 static struct timeval timeval_of(uint64_t usec) {
         return (struct timeval){
@@ -182,8 +184,10 @@ static void take_limits(struct daemon *d) {
                 .output_high = d->settings->output_high,
                 .output_low = d->settings->output_low,
                 .output_limit = d->settings->output_limit,
+                .linger_usec = LINGER_USEC,
+                .frame_usec = d->settings->frame_timeout,
         };
-        ledger_set_budget(&d->io, d->settings->io_memory);
+        d->users.io.total = d->settings->io_memory;
         log_set_level((int)d->settings->log_level);
 }
 
@@ -330,12 +334,21 @@ int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *c
         return 0;
 }
 
+static bool all_written(const struct daemon *d) {
+        struct list *it;
+
+        list_for_each (it, &d->peers)
+                if (conn_pending(&list_entry(it, struct peer, link)->conn) > 0)
+                        return false;
+        return true;
+}
+
 int daemon_run(struct daemon *d, struct err *e) {
         while (d->state < DAEMON_STOPPED) {
                 if (event_base_loop(d->base, EVLOOP_ONCE) < 0)
                         return err_set(e, ERR_SYS, "waiting for events");
                 /* All peers have their last answers: no need to wait any longer. */
-                if (d->state == DAEMON_FLUSHING && list_empty(&d->peers))
+                if (d->state == DAEMON_FLUSHING && all_written(d))
                         d->state = DAEMON_STOPPED;
         }
         return d->state == DAEMON_FORCED;

@@ -13,7 +13,6 @@
  *
  * Loop thread only, like everything in daemon/.
  */
-#include "base/ledger.h"
 #include "base/list.h"
 #include "daemon/conn.h"
 #include "daemon/listener.h"
@@ -45,6 +44,7 @@ struct daemon {
         struct listeners listeners;
         struct list peers;
         size_t n_peers;
+        size_t n_refused; /* of these, never admitted: they are being told why */
         struct users users;
         struct requests requests;
         bool probing; /* the daemon's own Stats are in flight */
@@ -52,7 +52,6 @@ struct daemon {
         uint64_t heartbeat; /* when the last sign of life was given */
         uint32_t admin_gid; /* UINT32_MAX: none */
         struct memory memory;
-        struct ledger io;
         struct conn_limits limits;
         struct event *engine_event, *signal_events[3], *stop_timer, *status_timer;
 };

@@ -384,7 +384,7 @@ static void send_stats(struct request *r, const struct engine_event *in) {
         const struct pressure *p = &d->memory.policy;
         const struct engine_stat own[] = {
                 {"connections", d->n_peers},
-                {"io_memory_used", d->io.used},
+                {"io_memory_used", d->users.io.used},
                 {"budget_ceiling", p->ceiling},
                 {"pressure_events", p->n_events},
                 {"pressure_episodes", p->n_episodes},

@@ -13,6 +13,8 @@
 /* Groups of one process that are looked at for the admin group. The kernel allows 65536, but a
  * login has tens. */
 #define GROUPS_MAX 1024
+/* Refused connections that are still listened to, so that they find the reason (conn.h, 6). */
+#define REFUSED_MAX 64
 
 void peer_pause_requests(struct peer *p, bool pause) {
         struct list *it;
@@ -70,8 +72,8 @@ static void on_hello_timeout(evutil_socket_t fd, short what, void *arg) {
 
         if (p->said_hello)
                 return;
-        err_set(&e, ERR_STATE, "no Hello in time");
-        conn_fail(&p->conn, &e);
+        err_set(&e, ERR_STATE, "no Hello within hello-timeout");
+        reply_protocol_error(p, 0, &e);
 }
 
 static bool in_group(int fd, uint32_t gid, uint32_t wanted) {
@@ -101,7 +103,7 @@ static int identify(struct peer *p, int fd, struct err *e) {
         p->uid = cred.uid;
         p->pid = cred.pid;
         p->admin = cred.uid == 0 || in_group(fd, cred.gid, p->daemon->admin_gid);
-        return 0;
+        return users_join(&p->daemon->users, p->uid, &p->user, e);
 }
 
 static int start_hello_timer(struct peer *p, struct err *e) {
@@ -120,15 +122,15 @@ static int admit(struct peer *p, struct err *e) {
         struct daemon *d = p->daemon;
         int r;
 
-        if (d->n_peers > d->settings->max_connections)
-                return err_set(e, ERR_LIMIT, "too many connections");
-        r = users_connect(&d->users, p->uid, d->settings->max_user_connections, e);
+        d->users.connections.total = d->settings->max_connections;
+        r = users_admit(&d->users, p->user, d->settings->max_user_connections, e);
         if (r < 0)
                 return r;
         p->counted = true;
         return start_hello_timer(p, e);
 }
 
+/* Takes over @fd. */
 static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) {
         struct peer *p = calloc(1, sizeof(*p));
         int r;
@@ -141,12 +143,16 @@ static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) 
         p->max_event = PROTO_MAX_EVENT;
         request_list_init(&p->in_flight);
         list_init(&p->link);
-        r = conn_init(&p->conn, d->base, fd, (uint32_t)d->settings->max_frame, &d->limits, &d->io,
-                &ops, e);
-        if (r == 0)
-                r = identify(p, fd, e);
+        r = identify(p, fd, e);
         if (r < 0) {
-                conn_deinit(&p->conn);
+                close(fd);
+                free(p);
+                return r;
+        }
+        r = conn_init(&p->conn, d->base, fd, (uint32_t)d->settings->max_frame, &d->limits,
+                &p->user->io, &ops, e);
+        if (r < 0) {
+                users_leave(&d->users, p->user);
                 free(p);
                 return r;
         }
@@ -156,9 +162,25 @@ static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) 
         return 0;
 }
 
+/* Tell it why not. Those who do not hang up then take a descriptor for a moment each, so only some
+ * may. */
+static void refuse(struct peer *p, const struct err *e) {
+        struct daemon *d = p->daemon;
+        struct log_about about;
+
+        peer_about(p, e, &about);
+        LOG_PEER(LOG_NOTICE, &about, "refusing a connection of uid %u", p->uid);
+        reply_refuse(p, e);
+        if (d->n_refused >= REFUSED_MAX) {
+                conn_fail(&p->conn, e);
+                return;
+        }
+        p->refused = true;
+        d->n_refused++;
+}
+
 void peer_accept(void *arg, int fd) {
         struct daemon *d = arg;
-        struct log_about about;
         struct peer *p = NULL;
         struct err e;
 
@@ -167,11 +189,8 @@ void peer_accept(void *arg, int fd) {
                         "cannot take a connection");
                 return;
         }
-        if (admit(p, &e) == 0)
-                return;
-        peer_about(p, &e, &about);
-        LOG_PEER(LOG_NOTICE, &about, "refusing a connection of uid %u", p->uid);
-        reply_refuse(p, &e);
+        if (admit(p, &e) < 0)
+                refuse(p, &e);
 }
 
 struct peer *peer_free(struct peer *p) {
@@ -193,9 +212,12 @@ struct peer *peer_free(struct peer *p) {
                 request_disown(r);
         }
         if (p->counted)
-                users_disconnect(&d->users, p->uid);
+                share_give(&p->user->connections, 1);
+        if (p->refused)
+                d->n_refused--;
         loop_event_free(p->hello_timer);
         conn_deinit(&p->conn);
+        users_leave(&d->users, p->user);
         list_unlink(&p->link);
         d->n_peers--;
         free(p);

@@ -13,8 +13,10 @@ struct peer {
         struct list link; /* in daemon->peers */
         uint32_t uid;     /* SO_PEERCRED */
         int32_t pid;
-        bool admin;   /* root, or of the admin group */
-        bool counted; /* against its user */
+        bool admin; /* root, or of the admin group */
+        struct user *user;
+        bool counted; /* among its user's connections */
+        bool refused; /* lingers, and never was counted */
         bool said_hello;
         bool over;          /* told of its protocol error: says and hears nothing more */
         uint32_t max_event; /* longest message that it takes */

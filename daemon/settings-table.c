@@ -59,7 +59,9 @@ const struct setting settings_table[] = {
         {"max-user-requests", SETTING_COUNT, AT(max_user_requests), 1, 65536, "64", .metavar = "N",
                 .help = "Requests of one user in flight."},
         {"max-queued", SETTING_COUNT, AT(max_queued), 1, 65536, "1024", .metavar = "N",
-                .help = "Requests of all users that wait for their turn."},
+                .help = "Requests of all users in flight. The last eighth and thirty-second are "
+                        "kept "
+                        "as with max-connections."},
         {"spill-delay", SETTING_DURATION, AT(spill_delay), USEC / 1000, 3600 * USEC, "1s",
                 .zero = "never", .metavar = "TIME",
                 .help = "Write the memory of a conversation to disk when it was idle for so long; "
@@ -90,7 +92,9 @@ const struct setting settings_table[] = {
                 .help = "Group whose members, like root, may list the conversations of all "
                         "users, and publish prefixes to them."},
         {"max-connections", SETTING_COUNT, AT(max_connections), 1, 100000, "1024", .metavar = "N",
-                .help = "Connections at the same time.", .reloadable = true},
+                .help = "Connections at the same time. The last eighth is kept for users who have "
+                        "few, the last thirty-second for root and the user whom confabd runs as.",
+                .reloadable = true},
         {"max-user-connections", SETTING_COUNT, AT(max_user_connections), 1, 100000, "256",
                 .metavar = "N", .help = "Connections of one user.", .reloadable = true},
         {"max-connection-requests", SETTING_COUNT, AT(max_connection_requests), 1, 65536, "256",
@@ -107,10 +111,15 @@ const struct setting settings_table[] = {
                 .help = "Unread output at which a connection is closed.", .reloadable = true},
         {"io-memory", SETTING_SIZE, AT(io_memory), 1u << 20, 1ull << 40, "512M", .metavar = "BYTES",
                 .help = "RAM for input and output of all connections; one that would need more "
-                        "is closed.",
+                        "is closed. A user gets no more than is left for others then; the last "
+                        "eighth and thirty-second are kept as with max-connections.",
                 .reloadable = true},
         {"hello-timeout", SETTING_DURATION, AT(hello_timeout), USEC / 1000, 3600 * USEC, "10s",
                 .metavar = "TIME", .help = "Time in which a new connection must say Hello.",
+                .reloadable = true},
+        {"frame-timeout", SETTING_DURATION, AT(frame_timeout), USEC / 1000, 3600 * USEC, "30s",
+                .metavar = "TIME",
+                .help = "Time in which a message of a client that has begun must be complete.",
                 .reloadable = true},
         {"stop-timeout", SETTING_DURATION, AT(stop_timeout), USEC / 1000, 3600 * USEC, "60s",
                 .metavar = "TIME",

@@ -35,7 +35,7 @@ struct settings {
         uint64_t socket_mode;
         uint64_t max_connections, max_user_connections, max_connection_requests;
         uint64_t max_frame, output_high, output_low, output_limit, io_memory;
-        uint64_t hello_timeout, stop_timeout; /* usec */
+        uint64_t hello_timeout, frame_timeout, stop_timeout; /* usec */
         uint64_t list_page;
         uint64_t log_level; /* syslog priority */
 };

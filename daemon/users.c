@@ -4,37 +4,56 @@
 #include "base/map.h"
 #include <stdlib.h>
 
-int users_connect(struct users *users, uint32_t uid, uint64_t max, struct err *e) {
+int users_join(struct users *users, uint32_t uid, struct user **ret, struct err *e) {
         struct user *user = map_get_u64(users->by_uid, uid);
+        bool exempt = share_exempt(uid);
         int r;
 
-        if (user) {
-                if (user->n_peers >= max)
-                        return err_set(e, ERR_LIMIT, "too many connections of uid %u", uid);
-                user->n_peers++;
-                return 0;
+        if (!user) {
+                user = calloc(1, sizeof(*user));
+                if (!user)
+                        return err_set(e, ERR_NOMEM, "no memory for a user");
+                *user = (struct user){
+                        .uid = uid,
+                        .connections = {.pot = &users->connections, .exempt = exempt},
+                        .io = {.pot = &users->io, .exempt = exempt},
+                };
+                r = map_add_u64(users->by_uid, uid, user, e);
+                if (r < 0) {
+                        free(user);
+                        return r;
+                }
         }
-        user = calloc(1, sizeof(*user));
-        if (!user)
-                return err_set(e, ERR_NOMEM, "no memory for a user");
-        *user = (struct user){.uid = uid, .n_peers = 1};
-        r = map_add_u64(users->by_uid, uid, user, e);
-        if (r < 0)
-                free(user);
-        return r;
+        user->n_refs++;
+        *ret = user;
+        return 0;
 }
 
-void users_disconnect(struct users *users, uint32_t uid) {
-        struct user *user = map_get_u64(users->by_uid, uid);
+void users_leave(struct users *users, struct user *user) {
+        if (--user->n_refs > 0)
+                return;
+        map_remove_u64(users->by_uid, user->uid);
+        free(user);
+}
 
-        if (user && --user->n_peers == 0) {
-                map_remove_u64(users->by_uid, uid);
-                free(user);
-        }
+int users_admit(struct users *users, struct user *user, uint64_t max, struct err *e) {
+        uint64_t n = user->connections.used;
+
+        user->connections.max = max;
+        if (n >= max)
+                return err_set(e, ERR_LIMIT, "uid %u has %llu connections, the limit for one user",
+                        user->uid, (unsigned long long)n);
+        if (share_take(&user->connections, 1) == 0)
+                return 0;
+        return err_set(e, ERR_LIMIT,
+                "too many connections: %llu of %llu are in use, and the rest is kept for root and "
+                "for users with fewer than the %llu of uid %u",
+                (unsigned long long)users->connections.used,
+                (unsigned long long)users->connections.total, (unsigned long long)n, user->uid);
 }
 
 int users_init(struct users *users, struct err *e) {
-        *users = (struct users){};
+        users->by_uid = NULL;
         return map_new(&users->by_uid, e);
 }
 
@@ -44,6 +63,5 @@ void users_deinit(struct users *users) {
 
         while (users->by_uid && (user = map_next(users->by_uid, &it)))
                 free(user);
-        map_free(users->by_uid);
-        *users = (struct users){};
+        users->by_uid = map_free(users->by_uid);
 }

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the daemon counts for each user (uid) with connections. Loop thread only.
+ * What the daemon holds for each user (uid) with connections: their number, and the memory of their
+ * buffers, as fair shares of what there is (base/share.h).
+ *
+ * 1. A connection that is refused belongs to its user, but does not count as one of the
+ * connections.
+ * 2. A user without any connection is forgotten.
+ *
+ * Loop thread only.
  */
+#include "base/share.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,17 +19,21 @@ struct map;
 
 struct user {
         uint32_t uid;
-        size_t n_peers; /* connections; a user without any is forgotten */
+        size_t n_refs;            /* connections, refused ones too */
+        struct share connections; /* that were admitted */
+        struct share io;          /* bytes of buffers */
 };
 
 struct users {
         struct map *by_uid; /* to struct user */
+        struct share_pot connections, io;
 };
 
 /* -ERR_NOMEM. */
 int users_init(struct users *users, struct err *e);
 void users_deinit(struct users *users);
-/* One more connection of @uid, of which there may be @max: 0, -ERR_LIMIT or -ERR_NOMEM. */
-int users_connect(struct users *users, uint32_t uid, uint64_t max, struct err *e);
-/* One fewer, after users_connect(). */
-void users_disconnect(struct users *users, uint32_t uid);
+/* The user of one more connection, to be given back with users_leave(). -ERR_NOMEM. */
+int users_join(struct users *users, uint32_t uid, struct user **ret, struct err *e);
+void users_leave(struct users *users, struct user *user);
+/* Count a connection of @user, who may have @max: 0 or -ERR_LIMIT. */
+int users_admit(struct users *users, struct user *user, uint64_t max, struct err *e);

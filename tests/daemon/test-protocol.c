@@ -150,7 +150,8 @@ static void test_hundreds_of_connections(void **state) {
         expect_error(&extra, "limit");
         assert_true(wire_wait_eof(&extra));
         wire_close(&extra);
-        /* The daemon learns that they have gone one after the other: until then there is no room. */
+        /* The daemon learns that they have gone one after the other: until then there is no room.
+         */
         for (size_t i = 1; i < 400; i++)
                 client_free(c[i]);
         while (client_stat(c[0], "connections") >= 400)

@@ -3,6 +3,7 @@
 #include "fixture.h"
 #include <errno.h>
 #include <grp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -112,6 +113,120 @@ static void test_admin_group(void **state) {
         harness_stop(h);
 }
 
+/* A connection of another uid: the kernel notes who connects. */
+static struct wire *connect_as(struct harness *h, uint32_t uid) {
+        struct wire *w = calloc(1, sizeof(*w));
+        int r;
+
+        assert_non_null(w);
+        assert_int_equal(seteuid(uid), 0);
+        r = wire_connect(w, h->socket, wire_poll, NULL);
+        assert_int_equal(seteuid(0), 0);
+        assert_int_equal(r, 0);
+        return w;
+}
+
+static void disconnect(struct wire *w) {
+        wire_close(w);
+        free(w);
+}
+
+static bool is_limit(struct wire *w) {
+        struct proto_message *m = wire_event(w);
+        bool is = m && m->event->kind_case == CONFAB__V1__EVENT__KIND_ERROR &&
+                  strcmp(m->event->error->code, "limit") == 0 && *m->event->error->message;
+
+        proto_message_free(m);
+        return is;
+}
+
+/* Users who take all the connections they may keep neither a further user out nor root. */
+static void test_connections_are_shared(void **state) {
+        enum { N = 64 };
+        struct harness *h = *state;
+        struct wire *w[N], *other;
+        struct client *c;
+        size_t n = 0;
+
+        if (geteuid() != 0) {
+                print_message("SKIP: needs root to be several users\n");
+                skip();
+        }
+        harness_start(h,
+                FLAGS("--socket-mode=0666", "--max-connections=64", "--max-user-connections=16"));
+        for (uint32_t uid = OTHER_UID; uid < OTHER_UID + 4; uid++)
+                for (size_t i = 0; i < 16; i++) {
+                        other = connect_as(h, uid);
+                        if (wire_hello(other))
+                                w[n++] = other;
+                        else
+                                disconnect(other);
+                }
+        assert_in_range(n, 56, 63);
+        /* One more of them is told why not. */
+        other = connect_as(h, OTHER_UID);
+        assert_true(is_limit(other));
+        disconnect(other);
+        other = connect_as(h, OTHER_UID + 10);
+        assert_true(wire_hello(other));
+        c = harness_client(h);
+        client_free(c);
+        disconnect(other);
+        while (n > 0)
+                disconnect(w[--n]);
+        harness_stop(h);
+}
+
+/* One user's halves of messages leave memory for the messages of others. */
+static void test_io_memory_is_shared(void **state) {
+        enum { N = 40, HALF = (1 << 20) - 100 };
+        static uint8_t half[HALF + 4] = {0x80, 0x80, 0x40}; /* the beginning of 1 MiB */
+        static char text[300001];
+        struct harness *h = *state;
+        struct wire *w[N], *other;
+        unsigned n_refused = 0;
+        Confab__V1__Request r = CONFAB__V1__REQUEST__INIT;
+        Confab__V1__Tokenize tokenize = CONFAB__V1__TOKENIZE__INIT;
+        struct proto_message *m;
+        uint64_t id;
+
+        if (geteuid() != 0) {
+                print_message("SKIP: needs root to be several users\n");
+                skip();
+        }
+        harness_start(h, FLAGS("--socket-mode=0666", "--io-memory=16M"));
+        for (size_t i = 0; i < N; i++) {
+                w[i] = connect_as(h, OTHER_UID);
+                assert_true(wire_hello(w[i]));
+                wire_send_bytes(w[i], half, sizeof(half));
+        }
+        memset(text, 'a', sizeof(text) - 1);
+        other = connect_as(h, OTHER_UID + 1);
+        assert_true(wire_hello(other));
+        r.verb_case = CONFAB__V1__REQUEST__VERB_TOKENIZE;
+        r.tokenize = &tokenize;
+        tokenize.text = text;
+        id = wire_send(other, &r);
+        m = wire_event(other);
+        assert_non_null(m);
+        assert_int_equal(m->event->request, id);
+        assert_int_equal(m->event->kind_case, CONFAB__V1__EVENT__KIND_TOKENIZE);
+        proto_message_free(m);
+        disconnect(other);
+        /* Those who got no more were told so, although they were in the middle of sending. */
+        for (size_t i = 0; i < N; i++) {
+                struct pollfd p = {.fd = w[i]->fd, .events = POLLIN};
+
+                if (poll(&p, 1, 0) > 0) {
+                        assert_true(is_limit(w[i]));
+                        n_refused++;
+                }
+                disconnect(w[i]);
+        }
+        assert_in_range(n_refused, N / 2, N - 4);
+        harness_stop(h);
+}
+
 static int cannot_connect(const char *path, uint64_t id) {
         struct wire w;
 
@@ -171,6 +286,8 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_two_users),
                 daemon_test(test_admin_group),
+                daemon_test(test_connections_are_shared),
+                daemon_test(test_io_memory_is_shared),
                 daemon_test(test_private_by_default),
                 daemon_test(test_socket_activation),
         };

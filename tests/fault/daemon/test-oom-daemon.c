@@ -129,7 +129,7 @@ static bool history(void **state, long n) {
                 fixture_wait_peers(f, 0);
                 session(f);
                 fixture_wait_peers(f, 0);
-                assert_int_equal(ledger_used(&f->d->io), 0);
+                assert_int_equal(f->d->users.io.used, 0);
                 if (!hit)
                         return false;
         }

@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 CHECK(i < 1000);
                 daemon_step(d);
         }
-        CHECK(ledger_used(&d->io) == 0);
+        CHECK(d->users.io.used == 0);
         fake_reset();
         /* The first runs open a few for good; another thread closes what may not be memory. */
         for (unsigned i = 0; n_runs >= 3 && test_count_fds() != n_fds; i++) {

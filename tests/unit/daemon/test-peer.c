@@ -73,18 +73,21 @@ static void test_io_memory_is_bounded(void **state) {
         static uint8_t part[100000] = {0xff, 0xff, 0x7f}; /* begin of a frame of 2 MiB - 1 */
         struct wire w[4];
 
-        ledger_set_budget(&f->d->io, 300000);
+        f->d->users.io.total = 300000;
         for (unsigned i = 0; i < 4; i++) {
                 fixture_client(f, &w[i]);
                 wire_send_some(&w[i], part, sizeof(part));
                 fixture_steps(f, 10);
         }
-        assert_in_range(f->d->n_peers, 1, 3);
-        assert_true(ledger_peak(&f->d->io) <= 300000);
+        assert_true(f->d->users.io.peak <= 300000);
+        /* Who gets no more is told so, in the middle of its message. */
+        expect_error(&w[3], 0, "limit", true);
+        assert_true(wire_send_some(&w[3], part, sizeof(part)) > 0);
+        assert_true(wire_wait_eof(&w[3]));
         for (unsigned i = 0; i < 4; i++)
                 wire_close(&w[i]);
         fixture_wait_peers(f, 0);
-        assert_int_equal(ledger_used(&f->d->io), 0);
+        assert_int_equal(f->d->users.io.used, 0);
 }
 
 static void test_hang_up_cancels(void **state) {
@@ -183,7 +186,7 @@ static void test_flood_of_errors(void **state) {
                 daemon_step(f->d);
         }
         assert_int_equal(f->d->n_peers, 1);
-        assert_true(ledger_used(&f->d->io) < 1000000);
+        assert_true(f->d->users.io.used < 1000000);
         while (got < 20000) {
                 if (at < out.size)
                         at += wire_send_some(&w, out.data + at, out.size - at);
@@ -240,27 +243,173 @@ static void test_hundreds_of_connections(void **state) {
         fixture_wait_peers(f, 0);
 }
 
+/* The next event, while time passes for the daemon, too. */
+static struct proto_message *event_in_time(struct fixture *f, struct wire *w) {
+        struct proto_message *m;
+
+        while (!(m = wire_event_now(w)) && !w->eof)
+                event_base_loop(f->d->base, EVLOOP_ONCE);
+        return m;
+}
+
+static void expect_state_error(struct fixture *f, struct wire *w, const char *word) {
+        struct proto_message *m = event_in_time(f, w);
+
+        assert_non_null(m);
+        assert_int_equal(m->event->kind_case, CONFAB__V1__EVENT__KIND_ERROR);
+        assert_int_equal(m->event->request, 0);
+        assert_string_equal(m->event->error->code, "state");
+        assert_non_null(strstr(m->event->error->message, word));
+        proto_message_free(m);
+        assert_null(event_in_time(f, w));
+        assert_true(w->eof);
+}
+
 static void test_silent_peer_is_closed(void **state) {
         struct fixture *f = *state;
         struct wire w;
 
         f->settings.hello_timeout = 1000;
         fixture_connect(f, &w);
-        while (wire_event_now(&w) == NULL && !w.eof)
-                event_base_loop(f->d->base, EVLOOP_ONCE);
-        assert_true(w.eof);
+        expect_state_error(f, &w, "hello-timeout");
         wire_close(&w);
+}
+
+/* Half a message holds memory for as long as it is half. */
+static void test_half_a_frame_ends_in_time(void **state) {
+        struct fixture *f = *state;
+        struct wire w, slow;
+        uint64_t id;
+        REQUEST(r, STATS, Stats, stats, m);
+
+        f->d->limits.frame_usec = 20000;
+        fixture_client(f, &w);
+        assert_true(wire_send_bytes(&w, "\x50half", 5));
+        expect_state_error(f, &w, "frame-timeout");
+        wire_close(&w);
+        /* Nor is it longer for one that adds a byte now and then. */
+        fixture_client(f, &w);
+        assert_true(wire_send_bytes(&w, "\xff\xff\x01", 3));
+        for (struct proto_message *got = NULL; !got; proto_message_free(got)) {
+                assert_true(wire_send_bytes(&w, "x", 1));
+                event_base_loop(f->d->base, EVLOOP_NONBLOCK);
+                got = wire_event_now(&w);
+                if (got)
+                        assert_string_equal(got->event->error->code, "state");
+        }
+        wire_close(&w);
+        /* A connection without a message may rest for as long as it likes. */
+        f->d->limits.frame_usec = 1;
+        fixture_client(f, &slow);
+        fake_answer(ENGINE_STATS, true);
+        id = wire_send(&slow, &r);
+        proto_message_free(expect_kind(&slow, id, CONFAB__V1__EVENT__KIND_STATS));
+        fixture_client(f, &w);
+        assert_true(wire_send_bytes(&w, "\x50half", 5));
+        expect_state_error(f, &w, "frame-timeout");
+        proto_message_free(
+                expect_kind(&slow, fixture_send_stats(&slow), CONFAB__V1__EVENT__KIND_STATS));
+        wire_close(&w);
+        wire_close(&slow);
+}
+
+/* The last words come to a peer that is in the middle of sending, too: it finds no broken pipe. */
+static void test_last_words_reach_a_sender(void **state) {
+        struct fixture *f = *state;
+        static const uint8_t part[60000] = {0};
+        struct wire w;
+
+        f->settings.max_user_connections = 0;
+        fixture_connect(f, &w);
+        fixture_steps(f, 5);
+        for (unsigned i = 0; i < 50; i++)
+                assert_true(wire_send_bytes(&w, part, sizeof(part)));
+        expect_error(&w, 0, "limit", true);
+        assert_true(wire_wait_eof(&w));
+        wire_close(&w);
+        fixture_wait_peers(f, 0);
+        /* The same for one that broke the protocol. */
+        f->settings.max_user_connections = 10;
+        fixture_client(f, &w);
+        assert_true(wire_send_bytes(&w, "\0", 1));
+        fixture_steps(f, 5);
+        for (unsigned i = 0; i < 50; i++)
+                assert_true(wire_send_bytes(&w, part, sizeof(part)));
+        expect_error(&w, 0, "format", false);
+        wire_close(&w);
+        fixture_wait_peers(f, 0);
 }
 
 static void test_refused_peer_that_does_not_read_is_closed(void **state) {
         struct fixture *f = *state;
         struct wire w;
 
-        /* A protocol error ends in lingering; what comes then is not read any more. */
+        /* What comes after a protocol error is not looked at, and the peer has some time to go. */
+        f->d->limits.linger_usec = 1000;
         fixture_client(f, &w);
         wire_send_bytes(&w, "\0", 1);
-        fixture_wait_peers(f, 0);
+        while (f->d->n_peers)
+                event_base_loop(f->d->base, EVLOOP_ONCE);
         wire_close(&w);
+}
+
+/* However many are refused and stay, they keep nobody out, and cost few descriptors. */
+static void test_refused_peers_are_few(void **state) {
+        struct fixture *f = *state;
+        static struct wire w[200];
+        struct wire one;
+
+        fake_answer(ENGINE_STATS, true);
+        f->settings.max_user_connections = 1;
+        f->settings.max_connections = 100;
+        fixture_client(f, &one);
+        for (unsigned i = 0; i < 200; i++) {
+                fixture_connect(f, &w[i]);
+                expect_error(&w[i], 0, "limit", true);
+        }
+        fixture_steps(f, 5);
+        assert_true(f->d->n_peers < 100);
+        wire_close(&one);
+        fixture_wait_peers(f, f->d->n_peers - 1);
+        fixture_client(f, &one);
+        proto_message_free(
+                expect_kind(&one, fixture_send_stats(&one), CONFAB__V1__EVENT__KIND_STATS));
+        wire_close(&one);
+        for (unsigned i = 0; i < 200; i++)
+                wire_close(&w[i]);
+        fixture_wait_peers(f, 0);
+}
+
+/* A user of others' daemon, in this process: shares are those of its uid. */
+static void test_shares_of_users(void **state) {
+        struct users users = {.connections = {.total = 100}, .io = {.total = 1000}};
+        struct user *user[5], *root, *again;
+        struct err e;
+
+        assert_int_equal(users_init(&users, &e), 0);
+        for (uint32_t i = 0; i < 4; i++) {
+                assert_int_equal(users_join(&users, 70000 + i, &user[i], &e), 0);
+                while (users_admit(&users, user[i], 25, &e) == 0)
+                        ;
+                assert_int_equal(e.code, ERR_LIMIT);
+        }
+        /* Four users who take all they can leave some for a fifth, and for root. */
+        assert_int_equal(users_join(&users, 70004, &user[4], &e), 0);
+        assert_int_equal(users_admit(&users, user[4], 25, &e), 0);
+        assert_int_equal(users_join(&users, 0, &root, &e), 0);
+        while (users_admit(&users, root, 1000, &e) == 0)
+                ;
+        assert_int_equal(users.connections.used, 100);
+        assert_int_equal(users_join(&users, 70000, &again, &e), 0);
+        assert_ptr_equal(again, user[0]);
+        users_leave(&users, again);
+        /* The same for bytes. */
+        assert_int_equal(share_take(&user[0]->io, 500), 0);
+        assert_int_equal(share_take(&user[0]->io, 1), 1);
+        assert_int_equal(share_take(&user[1]->io, 250), 0);
+        assert_int_equal(share_take(&root->io, 250), 0);
+        share_give(&root->io, 250);
+        users_deinit(&users);
 }
 
 int main(void) {
@@ -276,6 +425,10 @@ int main(void) {
                 daemon_test(test_connection_limits),
                 daemon_test(test_hundreds_of_connections),
                 daemon_test(test_silent_peer_is_closed),
+                daemon_test(test_half_a_frame_ends_in_time),
+                daemon_test(test_last_words_reach_a_sender),
+                daemon_test(test_refused_peers_are_few),
+                cmocka_unit_test(test_shares_of_users),
                 daemon_test(test_refused_peer_that_does_not_read_is_closed),
         };
 
