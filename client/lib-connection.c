@@ -316,7 +316,7 @@ static void see_frames(struct confab *c) {
                 uint64_t id;
 
                 r = proto_unpack_event(&m, data, size, &id, &err);
-                if ((r == -ERR_INVALID || r == -ERR_LIMIT) && fail_one(c, id, &err))
+                if ((r == -ERR_INVALID || r == -ERR_TOO_LARGE) && fail_one(c, id, &err))
                         continue;
                 if (r < 0)
                         break;

@@ -88,8 +88,8 @@ int conn_init(struct conn *c, struct event_base *base, int fd, uint32_t max_fram
         struct err *e);
 void conn_deinit(struct conn *c);
 
-/* Queue one message. -ERR_LIMIT: longer than @max_frame, nothing was queued. -ERR_NOMEM: likewise.
- * 0 also when the connection is ending and nobody will read it. */
+/* Queue one message. -ERR_TOO_LARGE: longer than @max_frame, nothing was queued. -ERR_NOMEM:
+ * likewise. 0 also when the connection is ending and nobody will read it. */
 int conn_send(struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, struct err *e);
 /* The same, with @fd (taken over, also on failure) beside the message. */
 int conn_send_fd(

@@ -13,7 +13,7 @@ void reply_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) 
         r = conn_send(&p->conn, &ev->base, p->max_event, &e);
         if (r == 0)
                 return;
-        if (r == -ERR_LIMIT && ev->kind_case != CONFAB__V1__EVENT__KIND_ERROR) {
+        if (r == -ERR_TOO_LARGE && ev->kind_case != CONFAB__V1__EVENT__KIND_ERROR) {
                 if (final) {
                         reply_error(p, id, &e);
                 } else {
@@ -24,11 +24,6 @@ void reply_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) 
         }
         /* Without memory for the answer the peer would wait for it for ever. */
         conn_fail(&p->conn, &e);
-}
-
-/* "busy" ends when the other request does, "limit" when a queue, quota or pool has room again. */
-static bool may_succeed_later(enum err_code code) {
-        return code == ERR_BUSY || code == ERR_LIMIT || code == ERR_SHUTDOWN || code == ERR_NOMEM;
 }
 
 void reply_error(struct peer *p, uint64_t id, const struct err *e) {
@@ -46,7 +41,7 @@ void reply_error(struct peer *p, uint64_t id, const struct err *e) {
         error.code = proto_borrow(err_code_name(e->code));
         error.message = message;
         error.has_retry = true;
-        error.retry = may_succeed_later(e->code);
+        error.retry = err_may_pass(e);
         ev.kind_case = CONFAB__V1__EVENT__KIND_ERROR;
         ev.error = &error;
         reply_send(p, id, &ev, true);

@@ -98,8 +98,8 @@ int proto_decoder_next(
                 return d->failed;
         }
         if (h > 0 && size > d->max_frame) {
-                d->failed = err_set(e, ERR_LIMIT, "frame of %u bytes, at most %u are taken", size,
-                        d->max_frame);
+                d->failed = err_set(e, ERR_TOO_LARGE, "frame of %u bytes, at most %u are taken",
+                        size, d->max_frame);
                 return d->failed;
         }
         if (h == 0 || left - (size_t)h < size) {
@@ -130,7 +130,7 @@ int proto_append_frame(
         int r;
 
         if (size > max_frame)
-                return err_set(e, ERR_LIMIT, "message of %zu bytes, the peer takes at most %u",
+                return err_set(e, ERR_TOO_LARGE, "message of %zu bytes, the peer takes at most %u",
                         size, max_frame);
         if (size == 0)
                 return err_set(e, ERR_INVALID, "empty message");

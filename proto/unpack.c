@@ -92,8 +92,8 @@ static int unpack(struct proto_message **ret, const ProtobufCMessageDescriptor *
         allocator.allocator_data = u;
         message = protobuf_c_message_unpack(d, &allocator, n, data);
         if (!message && u->failed == -ERR_LIMIT)
-                return err_set(e, ERR_LIMIT, "a %s of %zu bytes takes too much memory to unpack",
-                        d->short_name, n);
+                return err_set(e, ERR_TOO_LARGE,
+                        "a %s of %zu bytes takes too much memory to unpack", d->short_name, n);
         if (!message && u->failed)
                 return err_set(e, ERR_NOMEM, "no memory for a message of %zu bytes", n);
         if (!message)

@@ -75,7 +75,53 @@ const char *err_code_name(enum err_code code) {
                 [ERR_CONTEXT] = "context_length_exceeded",
                 [ERR_PERMISSION] = "permission",
                 [ERR_SHUTDOWN] = "shutdown",
+                [ERR_TOO_LARGE] = "limit",
         };
 
         return (unsigned)code < ERR_N_CODES ? names[code] : "unknown";
+}
+
+/* System calls that fail because something is used up: a disk, descriptors, memory. */
+static bool is_used_up(int sys) {
+        switch (sys) {
+        case ENOSPC:
+        case EDQUOT:
+        case EMFILE:
+        case ENFILE:
+        case ENOMEM:
+        case ENOBUFS:
+        case EAGAIN:
+                return true;
+        default:
+                return false;
+        }
+}
+
+/* Without a default, so that a new code does not compile before it has its answer. */
+bool err_may_pass(const struct err *e) {
+        switch (e->code) {
+        case ERR_NOMEM:
+        case ERR_LIMIT:
+        case ERR_BUSY:
+        case ERR_SHUTDOWN:
+                return true;
+        case ERR_SYS:
+                return is_used_up(e->sys);
+        case ERR_NONE:
+        case ERR_FORMAT:
+        case ERR_CORRUPT:
+        case ERR_UNSUPPORTED:
+        case ERR_STATE:
+        case ERR_INVALID:
+        case ERR_CANCELLED:
+        case ERR_NOT_FOUND:
+        case ERR_EXISTS:
+        case ERR_CONFLICT:
+        case ERR_CONTEXT:
+        case ERR_PERMISSION:
+        case ERR_TOO_LARGE:
+        case ERR_N_CODES:
+                return false;
+        }
+        return false;
 }

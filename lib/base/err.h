@@ -8,6 +8,7 @@
  * failure. Nothing here allocates; any thread.
  */
 #include <stdarg.h>
+#include <stdbool.h>
 
 enum err_code {
         ERR_NONE,
@@ -16,7 +17,7 @@ enum err_code {
         ERR_FORMAT,      /* file or message breaks its format */
         ERR_CORRUPT,     /* checksum or identity mismatch of stored data */
         ERR_UNSUPPORTED, /* well-formed, but not handled by this build */
-        ERR_LIMIT,       /* a configured limit or budget refuses it */
+        ERR_LIMIT,       /* a quota, queue or budget is full now */
         ERR_STATE,       /* not possible in the object's present state */
         ERR_INVALID,     /* argument out of range or malformed */
         ERR_CANCELLED,
@@ -26,7 +27,8 @@ enum err_code {
         ERR_CONFLICT, /* expect_revision did not match */
         ERR_CONTEXT,  /* context_length_exceeded */
         ERR_PERMISSION,
-        ERR_SHUTDOWN, /* the service is stopping */
+        ERR_SHUTDOWN,  /* the service is stopping */
+        ERR_TOO_LARGE, /* beyond a limit that does not move: as it is, it never fits */
         ERR_N_CODES
 };
 
@@ -48,5 +50,9 @@ struct err {
 int err_set_at(struct err *e, const char *file, int line, enum err_code code, const char *fmt, ...)
         __attribute__((format(printf, 5, 6)));
 int err_wrap_at(struct err *e, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Stable lower-case name of a code ("not_found"); "unknown" if out of range. */
+/* Stable lower-case name of a code ("not_found"); "unknown" if out of range. ERR_LIMIT and
+ * ERR_TOO_LARGE have one name, "limit": what tells them apart for others is err_may_pass(). */
 const char *err_code_name(enum err_code code);
+/* Whether the same thing may succeed later without anybody changing it: something is full, taken or
+ * on its way out now. False for what will fail again, and for what nobody can tell. */
+bool err_may_pass(const struct err *e);

@@ -233,6 +233,12 @@ static void resize_shares(struct engine *en, struct shares s) {
         resize_share(en, &en->index_ledger, s.index);
 }
 
+enum err_code budget_code(struct engine *en, struct ledger *share, size_t n) {
+        bool whole = ledger_budget(&en->ledger) >= en->budget_first;
+
+        return whole && n > ledger_budget(share) ? ERR_TOO_LARGE : ERR_LIMIT;
+}
+
 static int too_small(struct engine *en, struct err *e) {
         return err_set(e, ERR_LIMIT,
                 "a pool of %zu bytes is too small: this model needs at least %llu",

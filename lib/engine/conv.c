@@ -76,7 +76,8 @@ static int grow_turns(struct engine *en, struct conv *c, struct err *e) {
         struct conv_turn *p;
 
         if (residency_charge(en, more) != 0)
-                return err_set(e, ERR_LIMIT, "the memory budget has no room for %u turns", n);
+                return err_set(e, budget_code(en, &en->meta_ledger, more),
+                        "the memory budget has no room for %u turns", n);
         p = realloc(c->turns, n * sizeof(*p));
         if (!p) {
                 ledger_release(&en->meta_ledger, more);
@@ -128,7 +129,8 @@ int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct er
         more = (size_t)(capacity - c->capacity) * sizeof(int32_t) + blocks_cost(en, capacity) -
                blocks_cost(en, c->capacity);
         if (residency_charge(en, more) != 0)
-                return err_set(e, ERR_LIMIT, "the memory budget has no room for %u tokens", n);
+                return err_set(e, budget_code(en, &en->meta_ledger, more),
+                        "the memory budget has no room for %u tokens", n);
         p = realloc(c->tokens, (size_t)capacity * sizeof(*p));
         if (!p) {
                 ledger_release(&en->meta_ledger, more);

@@ -95,7 +95,7 @@ static int write_transcript(struct engine *en, struct ereq *rq, struct err *e) {
         for (size_t i = 0; i < turns.n; i++)
                 h->texts_size += turns.turns[i].text_size;
         if (h->texts_size > XFER_MAX_TEXTS)
-                r = err_set(e, ERR_LIMIT, "texts of %" PRIu64 " bytes are too large for a file",
+                r = err_set(e, ERR_TOO_LARGE, "texts of %" PRIu64 " bytes are too large for a file",
                         h->texts_size);
         /* Once as the register has it, once as the file will: of which only the texts are large. */
         if (r == 0 && !x->charged)

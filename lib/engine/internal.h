@@ -588,6 +588,9 @@ uint64_t budget_auto(const struct budget_paths *p, uint64_t weights_size, uint64
 /* Set up and divide the ledger. The pool comes after it, but its slot size (en->slot_size) before.
  */
 int budget_open(struct engine *en, struct err *e);
+/* What to refuse @n bytes of @share with: ERR_TOO_LARGE if they do not fit although nothing else is
+ * in it and the budget is not shrunk, else ERR_LIMIT. Any thread. */
+enum err_code budget_code(struct engine *en, struct ledger *share, size_t n);
 /* Once, before anything runs: @n bytes of the ledger are the workers' scratch memory for good. */
 int budget_set_scratch(struct engine *en, size_t n, struct err *e);
 /* What is not the pool's. */

@@ -159,7 +159,7 @@ static int make_bounds(struct engine *en, struct ereq *rq, struct err *e) {
                         "of %u",
                         rq->conv->n_tokens, rq->input.n, n_prompt, en->info.context);
         if (n_prompt + (wanted > 0) > room)
-                return err_set(e, ERR_LIMIT,
+                return err_set(e, budget_code(en, &en->ledger, SIZE_MAX),
                         "%zu tokens need more memory than the whole budget of %zu has", n_prompt,
                         ledger_budget(&en->ledger));
         g->n_prompt = (uint32_t)n_prompt;

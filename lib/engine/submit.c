@@ -100,7 +100,7 @@ static int check_request(const struct engine_request *r, struct err *e) {
         if ((r->text_size > 0 && !r->text) || (r->n_tokens > 0 && !r->tokens))
                 return err_set(e, ERR_INVALID, "a size without its data");
         if (r->text_size > SIZE_MAX / 16 || r->n_tokens > SIZE_MAX / 64)
-                return err_set(e, ERR_LIMIT, "impossible size of a request");
+                return err_set(e, ERR_TOO_LARGE, "impossible size of a request");
         if (r->input > ENGINE_INPUT_TOKENS)
                 return err_set(e, ERR_INVALID, "unknown kind %d of input", (int)r->input);
         if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
@@ -176,7 +176,7 @@ int engine_submit(struct engine *en, const struct engine_request *r, struct err 
                 return k;
         size = request_size(r);
         if (ledger_reserve(&en->req_ledger, size) != 0)
-                return err_set(e, ERR_LIMIT,
+                return err_set(e, budget_code(en, &en->req_ledger, size),
                         "the memory budget has no room for a request of %zu bytes", size);
         rq = calloc(1, sizeof(*rq));
         if (!rq) {

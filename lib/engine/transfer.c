@@ -41,7 +41,7 @@ struct transfer *transfer_free(struct transfer *x) {
 
 int transfer_charge(struct engine *en, struct ereq *rq, size_t n, struct err *e) {
         if (ledger_reserve(&en->req_ledger, n) != 0)
-                return err_set(e, ERR_LIMIT,
+                return err_set(e, budget_code(en, &en->req_ledger, n),
                         "the memory budget has no room for a transfer that needs %zu bytes", n);
         rq->charged += n;
         return 0;

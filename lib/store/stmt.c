@@ -181,7 +181,7 @@ static enum err_code code_of(int rc) {
         case SQLITE_PROTOCOL:
                 return ERR_BUSY;
         case SQLITE_TOOBIG:
-                return ERR_LIMIT;
+                return ERR_TOO_LARGE;
         case SQLITE_INTERRUPT: /* by our own progress handler */
                 return ERR_CANCELLED;
         case SQLITE_FULL:

@@ -53,7 +53,7 @@ static int check_turns(const struct store_conv *c, const struct store_turn *turn
                 return err_set(e, ERR_INVALID, "turns have %llu tokens, %zu given",
                         (unsigned long long)(pos - c->n_tokens), n_tokens);
         if (n_turns > UINT32_MAX - c->n_turns)
-                return err_set(e, ERR_LIMIT, "too many turns");
+                return err_set(e, ERR_TOO_LARGE, "too many turns");
         return 0;
 }
 
@@ -111,7 +111,7 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
         if (r < 0)
                 return r;
         if (mul_overflow(n_tokens, 4, &size))
-                return err_set(e, ERR_LIMIT, "too many tokens");
+                return err_set(e, ERR_TOO_LARGE, "too many tokens");
         bytes = malloc(MAX(size, (size_t)1));
         if (!bytes)
                 return err_set(e, ERR_NOMEM, "no memory for %zu tokens", n_tokens);

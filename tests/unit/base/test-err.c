@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/err.h"
+#include "base/util.h"
 #include "base/utf8.h"
 #include "util/test.h"
 #include <errno.h>
@@ -62,14 +63,42 @@ static void test_cut_to_fit(void **state) {
 static void test_names(void **state) {
         for (int i = 0; i < ERR_N_CODES; i++) {
                 assert_non_null(err_code_name((enum err_code)i));
+                /* Two of them are one to others. */
                 for (int k = 0; k < i; k++)
-                        assert_string_not_equal(
-                                err_code_name((enum err_code)i), err_code_name((enum err_code)k));
+                        if (i != ERR_TOO_LARGE || k != ERR_LIMIT)
+                                assert_string_not_equal(err_code_name((enum err_code)i),
+                                        err_code_name((enum err_code)k));
         }
         assert_string_equal(err_code_name(ERR_NOT_FOUND), "not_found");
         assert_string_equal(err_code_name(ERR_CONTEXT), "context_length_exceeded");
         assert_string_equal(err_code_name(ERR_N_CODES), "unknown");
         assert_string_equal(err_code_name((enum err_code) - 1), "unknown");
+}
+
+static void test_may_pass(void **state) {
+        static const enum err_code yes[] = {ERR_NOMEM, ERR_LIMIT, ERR_BUSY, ERR_SHUTDOWN};
+        static const int used_up[] = {ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM, EAGAIN};
+        struct err e;
+
+        for (int code = 0; code <= ERR_N_CODES; code++) {
+                bool wanted = false;
+
+                for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
+                        wanted = wanted || yes[i] == (enum err_code)code;
+                errno = 0;
+                err_set(&e, (enum err_code)code, "x");
+                assert_int_equal(err_may_pass(&e), wanted);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(used_up); i++) {
+                errno = used_up[i];
+                err_set(&e, ERR_SYS, "x");
+                err_wrap(&e, -ERR_SYS, "further up");
+                assert_true(err_may_pass(&e));
+        }
+        errno = EIO;
+        err_set(&e, ERR_SYS, "x");
+        assert_false(err_may_pass(&e));
+        assert_string_equal(err_code_name(ERR_TOO_LARGE), err_code_name(ERR_LIMIT));
 }
 
 int main(void) {
@@ -79,6 +108,7 @@ int main(void) {
                 cmocka_unit_test(test_wrap),
                 cmocka_unit_test(test_cut_to_fit),
                 cmocka_unit_test(test_names),
+                cmocka_unit_test(test_may_pass),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

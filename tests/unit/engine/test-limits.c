@@ -54,6 +54,7 @@ static void test_too_small(void **state) {
         struct err e;
         struct erig r;
         uint64_t c;
+        char *huge;
 
         erig_need_model();
         o.pool_size = erig_pool(5);
@@ -61,8 +62,18 @@ static void test_too_small(void **state) {
         c = erig_new(&r, NULL, NULL);
         q = erig_say_request(c, words(400, 1), 8);
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
-        assert_int_equal(A.err.code, ERR_LIMIT);
+        assert_int_equal(A.err.code, ERR_TOO_LARGE);
         assert_non_null(strpbrk(A.err.msg, "0123456789"));
+        /* Nor does a text that is larger than what all requests together may bring along. */
+        huge = malloc(4 << 20);
+        assert_non_null(huge);
+        memset(huge, 'a', (4 << 20) - 1);
+        huge[(4 << 20) - 1] = 0;
+        q = (struct engine_request){.verb = ENGINE_OPEN, .system = huge};
+        erig_send(&r, &q, &A);
+        assert_true(A.refused);
+        assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        free(huge);
         /* The conversation is as it was. */
         erig_say(&r, c, words(3, 1), 8, &A);
         reference(erig_say_request(0, words(3, 1), 8), &B);

@@ -110,8 +110,8 @@ static void test_bad_lengths(void **state) {
         check_bad("\x80\x80\x80\x80\x00", 5, 100, ERR_FORMAT);
         check_bad("\xff\xff\xff\xff\xff", 5, 100, ERR_FORMAT);        /* never ends */
         check_bad("\xff\xff\xff\xff\x1f", 5, UINT32_MAX, ERR_FORMAT); /* over 32 bits */
-        check_bad("\xff\xff\xff\xff\x0f", 5, 100, ERR_LIMIT);
-        check_bad("\x65", 1, 100, ERR_LIMIT); /* 101 */
+        check_bad("\xff\xff\xff\xff\x0f", 5, 100, ERR_TOO_LARGE);
+        check_bad("\x65", 1, 100, ERR_TOO_LARGE); /* 101 */
 }
 
 static void test_memory_follows_bytes(void **state) {
@@ -169,7 +169,7 @@ static void test_append_limits(void **state) {
         assert_int_equal(proto_append_frame(&out, &request.base, 100, &e), -ERR_INVALID);
         request.has_id = true;
         request.id = 300; /* tag and two bytes */
-        assert_int_equal(proto_append_frame(&out, &request.base, 2, &e), -ERR_LIMIT);
+        assert_int_equal(proto_append_frame(&out, &request.base, 2, &e), -ERR_TOO_LARGE);
         assert_int_equal(out.size, 0);
         assert_int_equal(proto_append_frame(&out, &request.base, 3, &e), 0);
         assert_int_equal(out.size, 4);

@@ -231,7 +231,7 @@ static void check_counts(struct life *l, const struct call *k, const struct mirr
 static void settle_refused(struct life *l, const struct call *k, const struct mirror *m) {
         enum err_code code = k->a.err.code;
         bool fine = (code == ERR_CANCELLED && k->op->arg[ARG_HOW] == CANCEL) ||
-                    (code == ERR_LIMIT && l->group_blocks < SAFE_POOL);
+                    ((code == ERR_LIMIT || code == ERR_TOO_LARGE) && l->group_blocks < SAFE_POOL);
 
         if (!fine)
                 life_fail(l, "error", "%s", k->a.err.msg);
@@ -369,7 +369,8 @@ static void settle_export(struct life *l, struct call *k) {
 
         if (k->a.kind != ENGINE_EXPORTED) {
                 /* The file counts as spill. */
-                if (k->a.err.code != ERR_LIMIT || l->o.disk_limit + l->o.disk_limit_per_uid == 0)
+                if ((k->a.err.code != ERR_LIMIT && k->a.err.code != ERR_TOO_LARGE) ||
+                        l->o.disk_limit + l->o.disk_limit_per_uid == 0)
                         life_fail(l, "error", "%s", k->a.err.msg);
                 l->tally->refused++;
                 return;
@@ -451,7 +452,8 @@ void life_settle(struct life *l, struct call *k) {
                 break;
         }
         if (k->a.kind == ENGINE_ERROR) {
-                if (k->op->kind != OP_WARM || k->a.err.code != ERR_LIMIT ||
+                if (k->op->kind != OP_WARM ||
+                        (k->a.err.code != ERR_LIMIT && k->a.err.code != ERR_TOO_LARGE) ||
                         l->group_blocks >= SAFE_POOL)
                         life_fail(l, "error", "%s", k->a.err.msg);
                 l->tally->refused++;
