@@ -2,6 +2,7 @@
 #include "daemon/daemon.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "daemon/closer.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/notify.h"
@@ -286,7 +287,9 @@ static int set_up(struct daemon *d, struct err *e) {
         const struct settings *s = d->settings;
         int r;
 
-        r = users_init(&d->users, e);
+        r = closer_start(e);
+        if (r == 0)
+                r = users_init(&d->users, e);
         if (r == 0)
                 r = requests_init(&d->requests, e);
         if (r == 0)
