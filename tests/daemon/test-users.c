@@ -131,6 +131,40 @@ static void disconnect(struct wire *w) {
         free(w);
 }
 
+/* A member of the admin group is one by any of its groups. */
+static void test_admin_by_any_group(void **state) {
+        struct group *g = getgrnam("adm");
+        const gid_t adm = g ? g->gr_gid : 0;
+        const gid_t groups[][3] = {{adm, 70001, 70002}, {70001, adm, 70002}, {70001, 70002, adm},
+                {70001, 70002, 70003}};
+        struct harness *h = *state;
+        struct client *c;
+        struct conv list[8];
+        gid_t own[256];
+        int n_own = getgroups(256, own), r;
+        size_t n;
+
+        if (geteuid() != 0 || !g || n_own < 0) {
+                print_message("SKIP: needs root and a group adm\n");
+                skip();
+        }
+        harness_start(h, FLAGS("--socket-mode=0666", "--admin-group=adm"));
+        for (size_t i = 0; i < 4; i++) {
+                assert_int_equal(setgroups(3, groups[i]), 0);
+                assert_int_equal(setegid(OTHER_UID), 0);
+                assert_int_equal(seteuid(OTHER_UID), 0);
+                c = client_connect(h->socket);
+                assert_int_equal(seteuid(0), 0);
+                assert_int_equal(setegid(0), 0);
+                assert_int_equal(setgroups((size_t)n_own, own), 0);
+                assert_non_null(c);
+                r = client_list(c, 0, true, list, 8, &n);
+                assert_int_equal(r, i < 3 ? 0 : -1);
+                client_free(c);
+        }
+        harness_stop(h);
+}
+
 static bool is_limit(struct wire *w) {
         struct proto_message *m = wire_event(w);
         bool is = m && m->event->kind_case == CONFAB__V1__EVENT__KIND_ERROR &&
@@ -286,6 +320,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_two_users),
                 daemon_test(test_admin_group),
+                daemon_test(test_admin_by_any_group),
                 daemon_test(test_connections_are_shared),
                 daemon_test(test_io_memory_is_shared),
                 daemon_test(test_private_by_default),

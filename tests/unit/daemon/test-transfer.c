@@ -356,6 +356,20 @@ static void test_export_unread(void **state) {
         wait_fds(f, before);
 }
 
+/* Those that the engine has not answered yet count as well. */
+static void test_exports_in_flight(void **state) {
+        struct fixture *f = *state;
+        struct wire w;
+
+        fixture_client(f, &w);
+        for (unsigned i = 0; i < CONN_FDS_SENT; i++)
+                assert_true(send_export(&w));
+        fixture_wait_requests(f, CONN_FDS_SENT);
+        expect_error(&w, send_export(&w), "limit", true);
+        assert_int_equal(fake.n, CONN_FDS_SENT);
+        wire_close(&w);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_import),
@@ -365,6 +379,7 @@ int main(void) {
                 daemon_test(test_closing_waits_elsewhere),
                 daemon_test(test_export),
                 daemon_test(test_export_unread),
+                daemon_test(test_exports_in_flight),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
