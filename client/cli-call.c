@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/utf8.h"
 #include "client/cli.h"
 #include <errno.h>
 #include <string.h>
 
 #define SYSTEM_SOCKET "/run/confab/confab.sock"
 #define USER_SOCKET "confab/confab.sock" /* in $XDG_RUNTIME_DIR */
-/* Longest text that is read: what a frame may hold, with room for the rest of the request. */
-#define TEXT_MAX ((4u << 20) - (64u << 10))
 
 char *cli_socket_path(const struct cli *cli) {
         const char *env = getenv("CONFAB_SOCKET"), *dir = getenv("XDG_RUNTIME_DIR");
@@ -41,10 +38,8 @@ int cli_connect(struct cli *cli) {
         if (cli->confab)
                 return 0;
         path = cli_socket_path(cli);
-        if (!path) {
-                cli_complain(cli, "no memory");
-                return CLI_FAILED;
-        }
+        if (!path)
+                return cli_error(cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
         return confab_connect(&cli->confab, path, &e) < 0 ? cli_fail(cli, &e) : 0;
 }
 
@@ -125,57 +120,6 @@ int cli_list_each(struct cli *cli, bool all_users,
                         return status;
         }
         return p.status;
-}
-
-/* ---- text ---- */
-
-static int read_stdin(struct cli *cli, struct buf *b) {
-        b->max = TEXT_MAX;
-        for (;;) {
-                char chunk[16384];
-                ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
-                int r;
-
-                if (n == 0)
-                        return 0;
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0) {
-                        cli_complain(cli, "cannot read standard input: %s", strerrordesc_np(errno));
-                        return CLI_FAILED;
-                }
-                r = buf_append(b, chunk, (size_t)n);
-                if (r < 0) {
-                        cli_complain(cli,
-                                b->size + (size_t)n > TEXT_MAX
-                                        ? "the text is longer than %u bytes"
-                                        : "no memory for the text of up to %u bytes",
-                                TEXT_MAX);
-                        return b->size + (size_t)n > TEXT_MAX ? CLI_LIMIT : CLI_FAILED;
-                }
-        }
-}
-
-int cli_read_text(struct cli *cli, size_t i, bool exact, char **ret, size_t *ret_size) {
-        const char *arg = i < cli->n_args ? cli->args[i] : "-";
-        struct buf b = BUF_NULL;
-        int status = 0;
-
-        if (i >= cli->n_args && isatty(STDIN_FILENO))
-                return cli_usage(cli, "no text given");
-        if (strcmp(arg, "-") == 0)
-                status = read_stdin(cli, &b);
-        else if (buf_append_str(&b, arg) < 0)
-                status = CLI_FAILED;
-        if (status == 0 && strcmp(arg, "-") == 0 && !exact && b.size && b.data[b.size - 1] == '\n')
-                b.data[--b.size] = 0;
-        if (status == 0) {
-                *ret = buf_take(&b, ret_size);
-                if (!*ret)
-                        status = CLI_FAILED;
-        }
-        buf_deinit(&b);
-        return status;
 }
 
 /* ---- one conversation as the answer ---- */

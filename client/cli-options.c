@@ -107,6 +107,15 @@ static const struct cli_option *find_option(
         return o;
 }
 
+/* The flag with the short form @letter, or NULL. */
+static const struct cli_option *find_letter(const struct cli_command *c, char letter) {
+        for (size_t i = 0; c && i < ARRAY_SIZE(c->options); i++)
+                for (const struct cli_option *o = c->options[i]; o && o->name; o++)
+                        if (o->letter && o->letter == letter)
+                                return o;
+        return NULL;
+}
+
 const struct cli_value *cli_get_each(const struct cli *cli, const char *name, size_t *it) {
         assert(find_option(cli->command, name, strlen(name)));
         while (*it < cli->n_values) {
@@ -133,7 +142,7 @@ static void set_global(struct cli *cli, const struct cli_value *v) {
         if (strcmp(name, "socket") == 0)
                 cli->socket = v->s;
         else if (strcmp(name, "json") == 0)
-                cli->json = true;
+                cli->json_asked = true;
         else if (strcmp(name, "help") == 0)
                 cli->help = true;
         else
@@ -168,6 +177,19 @@ static int take_option(struct cli *cli, int argc, char **argv, int *i) {
         return 0;
 }
 
+/* "-n", one flag each. */
+static int take_letter(struct cli *cli, const char *arg) {
+        const struct cli_option *o = arg[2] ? NULL : find_letter(cli->command, arg[1]);
+
+        if (strcmp(arg, "-h") == 0)
+                cli->help = true;
+        else if (!o)
+                return cli_usage(cli, "unknown option %s", arg);
+        else
+                cli->values[cli->n_values++] = (struct cli_value){.option = o};
+        return 0;
+}
+
 static const struct cli_command *find_command(const char *name) {
         for (const struct cli_command *const *c = cli_commands; *c; c++)
                 if (strcmp((*c)->name, name) == 0)
@@ -186,30 +208,39 @@ static int take_word(struct cli *cli, const char *word) {
         return 0;
 }
 
+/* What is wrong with a command line is told as JSON wherever in it that is asked for. (An option's
+ * argument may look the same; then the command line is a strange one.) */
+static bool wants_json(int argc, char **argv) {
+        for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+                if (strcmp(argv[i], "--json") == 0)
+                        return true;
+        return false;
+}
+
 int cli_parse(struct cli *cli, int argc, char **argv) {
         bool words_only = false;
         int r = 0;
 
         cli->args = calloc((size_t)argc + 1, sizeof(*cli->args));
         cli->values = calloc((size_t)argc + 1, sizeof(*cli->values));
-        if (!cli->args || !cli->values) {
-                cli_complain(cli, "no memory");
-                return CLI_FAILED;
-        }
+        if (!cli->args || !cli->values)
+                return cli_error(cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
+        cli->json = wants_json(argc, argv);
         for (int i = 1; i < argc && r == 0; i++) {
                 if (!words_only && strcmp(argv[i], "--") == 0)
                         words_only = true;
-                else if (!words_only && strcmp(argv[i], "-h") == 0)
-                        cli->help = true;
                 else if (!words_only && strncmp(argv[i], "--", 2) == 0)
                         r = take_option(cli, argc, argv, &i);
                 else if (!words_only && argv[i][0] == '-' && argv[i][1])
-                        r = cli_usage(cli, "unknown option %s", argv[i]);
+                        r = take_letter(cli, argv[i]);
                 else
                         r = take_word(cli, argv[i]);
         }
-        if (r || cli->help || cli->version)
+        if (r)
                 return r;
+        cli->json = cli->json_asked;
+        if (cli->help || cli->version)
+                return 0;
         if (!cli->command)
                 return cli_usage(cli, "no command given");
         if (cli->n_args < cli->command->min_args)
@@ -226,8 +257,9 @@ static void help_options(struct cli *cli, const struct cli_option *o) {
         for (; o && o->name; o++) {
                 char left[48];
 
-                snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "",
-                        o->arg ? o->arg : "");
+                snprintf(left, sizeof(left), "%s%s--%s%s%s", o->letter ? "-" : "",
+                        o->letter ? (const char[]){o->letter, ',', ' ', 0} : "", o->name,
+                        o->arg ? " " : "", o->arg ? o->arg : "");
                 cli_printf(cli, "  %-26s %s%s\n", left, o->help, o->repeat ? " (repeatable)" : "");
         }
 }

@@ -150,21 +150,6 @@ void cli_complain(struct cli *cli, const char *fmt, ...) {
         va_end(ap);
 }
 
-int cli_usage(struct cli *cli, const char *fmt, ...) {
-        va_list ap;
-
-        va_start(ap, fmt);
-        complain(cli, fmt, ap);
-        va_end(ap);
-        if (cli->command)
-                fprintf(stderr, "Usage: confab %s%s%s%s\nTry 'confab %s --help'.\n",
-                        cli->command->name, *cli->command->args ? " " : "", cli->command->args,
-                        cli->command->options[0] ? " [OPTIONS]" : "", cli->command->name);
-        else
-                fprintf(stderr, "Try 'confab --help'.\n");
-        return CLI_USAGE;
-}
-
 int cli_status_of(const struct confab_error *e) {
         static const struct {
                 const char *code;
@@ -187,19 +172,50 @@ int cli_status_of(const struct confab_error *e) {
 }
 
 int cli_fail(struct cli *cli, const struct confab_error *e) {
-        int status = cli_status_of(e);
+        struct confab_event event = {.kind = CONFAB_EVENT_ERROR, .final = true, .error = e};
+        struct json j;
 
         cli_complain(cli, "%s", e->message);
-        if (cli->json) {
-                struct confab_event event = {.kind = CONFAB_EVENT_ERROR, .final = true, .error = e};
-                struct json j;
-
+        if (cli->json && !(cli->command && cli->command->binary)) {
                 buf_deinit(&cli->out); /* half an answer is none */
                 json_init(&j, &cli->out);
                 cli_json_event(&j, &event);
                 cli_json_end(cli, &j);
         }
+        return cli_status_of(e);
+}
+
+__attribute__((format(printf, 3, 0))) static void fail(
+        struct cli *cli, const char *code, const char *fmt, va_list ap) {
+        struct confab_error e = {.code = ""};
+
+        snprintf(e.code, sizeof(e.code), "%s", code);
+        vsnprintf(e.message, sizeof(e.message), fmt, ap);
+        cli_fail(cli, &e);
+}
+
+int cli_error(struct cli *cli, int status, const char *code, const char *fmt, ...) {
+        va_list ap;
+
+        va_start(ap, fmt);
+        fail(cli, code, fmt, ap);
+        va_end(ap);
         return status;
+}
+
+int cli_usage(struct cli *cli, const char *fmt, ...) {
+        va_list ap;
+
+        va_start(ap, fmt);
+        fail(cli, CLI_CODE_USAGE, fmt, ap);
+        va_end(ap);
+        if (cli->command)
+                fprintf(stderr, "Usage: confab %s%s%s%s\nTry 'confab %s --help'.\n",
+                        cli->command->name, *cli->command->args ? " " : "", cli->command->args,
+                        cli->command->options[0] ? " [OPTIONS]" : "", cli->command->name);
+        else
+                fprintf(stderr, "Try 'confab --help'.\n");
+        return CLI_USAGE;
 }
 
 /* ---- figures ---- */

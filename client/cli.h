@@ -20,6 +20,9 @@ enum cli_status {
         CLI_BROKEN_PIPE = 141
 };
 
+/* The code of errors in the command line, beside those of confab.h. */
+#define CLI_CODE_USAGE "usage"
+
 /* ---- verbs and their options ---- */
 
 enum cli_type {
@@ -34,6 +37,7 @@ struct cli_option {
         const char *arg;  /* what --help calls its argument; NULL for flags */
         enum cli_type type;
         bool repeat; /* may be given several times; else the last one counts */
+        char letter; /* of flags: the short form, as in -n; 0: there is none */
         uint64_t max_uint;
         double min, max;
         const char *help;
@@ -55,7 +59,8 @@ struct cli_command {
         size_t min_args, max_args;
         const char *summary; /* one line */
         const char *help;    /* paragraphs, or NULL */
-        const struct cli_option *options[3];
+        const struct cli_option *options[4];
+        bool binary; /* what it prints is no text and no JSON, whatever is asked for */
         int (*run)(struct cli *cli); /* enum cli_status */
 };
 
@@ -65,8 +70,8 @@ struct cli {
         size_t n_args;
         struct cli_value *values; /* owned */
         size_t n_values;
-        const char *socket; /* --socket, or NULL */
-        bool json, help, version;
+        const char *socket;                   /* --socket, or NULL */
+        bool json, json_asked, help, version; /* json: before all is parsed, what it looks like */
         bool out_tty, err_tty;
         struct buf out; /* standard output, not written yet */
         int out_error;  /* errno of the first failure to write it, 0 */
@@ -76,6 +81,7 @@ struct cli {
 
 extern const struct cli_command *const cli_commands[]; /* NULL-terminated */
 extern const struct cli_option cli_global_options[];
+extern const struct cli_option cli_text_options[];     /* of commands that say a TEXT */
 extern const struct cli_option cli_sampling_options[]; /* how to choose tokens */
 extern const struct cli_option cli_generate_options[]; /* how long, and what else to say of them */
 
@@ -108,6 +114,10 @@ void cli_complain(struct cli *cli, const char *fmt, ...) __attribute__((format(p
 /* Report @e on standard error (and as a JSON object on standard output with --json), return its
  * exit status. */
 int cli_fail(struct cli *cli, const struct confab_error *e);
+/* The same for what went wrong here: @status is returned, @code is as in struct confab_error. */
+int cli_error(struct cli *cli, int status, const char *code, const char *fmt, ...)
+        __attribute__((format(printf, 4, 5)));
+/* The same for wrong usage, and where to read about the right one: CLI_USAGE. */
 int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int cli_status_of(const struct confab_error *e);
 /* "1.2M", "12s", ... in @buf. */
@@ -132,9 +142,15 @@ int cli_ref(struct cli *cli, const char *name, struct confab_request *r);
 /* All conversations, page by page, oldest id first; @fn returns nonzero to end with that. */
 int cli_list_each(struct cli *cli, bool all_users,
         int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata);
-/* Argument @i as text: itself, or standard input if it is "-" or missing and standard input is not
- * a terminal; without the last newline of input unless @exact. To be freed. 0 or a status. */
-int cli_read_text(struct cli *cli, size_t i, bool exact, char **ret, size_t *ret_size);
+/* What a command says: argument @i, standard input, or both (cli-text.c has the rules). The command
+ * has cli_text_options. *ret is NUL-terminated, may have other NULs, and is to be freed. 0 or a
+ * status after telling why. */
+enum cli_text {
+        CLI_TEXT_MESSAGE, /* not only white space; without the last newline of standard input */
+        CLI_TEXT_RAW,     /* as it is, not empty */
+        CLI_TEXT_ANY      /* as it is */
+};
+int cli_read_text(struct cli *cli, size_t i, enum cli_text kind, char **ret, size_t *ret_size);
 /* The result of a verb that answers with a conversation: JSON, or @print. */
 int cli_call_conversation(struct cli *cli, const struct confab_request *r,
         void (*print)(struct cli *cli, const struct confab_conversation *c));

@@ -43,7 +43,7 @@ static int run(struct cli *cli) {
 
         /* Everything that may be wrong, before anything is taken back. */
         if (status == 0)
-                status = cli_read_text(cli, 2, false, &text, &r.text_size);
+                status = cli_read_text(cli, 2, CLI_TEXT_MESSAGE, &text, &r.text_size);
         if (status)
                 return status;
         r.verb = CONFAB_CONTINUE;
@@ -66,6 +66,6 @@ const struct cli_command cmd_edit = {
                 "is "
                 "taken back,\nthen TEXT is said. A fork made before keeps how it was. If somebody "
                 "else changes the\nconversation meanwhile, the exit status is 4.",
-        .options = {cli_generate_options, cli_sampling_options},
+        .options = {cli_text_options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

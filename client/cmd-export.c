@@ -48,11 +48,8 @@ static int run(struct cli *cli) {
         if (status)
                 return status;
         r.without_memory = cli_get(cli, "without-memory") != NULL;
-        if (confab_export(cli->confab, &r, &fd, NULL, &e) < 0) {
-                /* What is on standard output is taken for an export: no error object there. */
-                cli->json = false;
+        if (confab_export(cli->confab, &r, &fd, NULL, &e) < 0)
                 return cli_fail(cli, &e);
-        }
         return copy_out(cli, fd);
 }
 
@@ -72,5 +69,6 @@ const struct cli_command cmd_export = {
                 "model "
                 "and\nkv-type; any other computes it again.",
         .options = {options},
+        .binary = true,
         .run = run,
 };

@@ -18,7 +18,8 @@ static int prepare(struct cli *cli, struct confab_request *r, char **ret_text) {
                 r->input = CONFAB_INPUT_NONE;
                 return cli->n_args > 1 ? cli_usage(cli, "--no-input goes without a text") : 0;
         }
-        status = cli_read_text(cli, 1, raw, ret_text, &r->text_size);
+        status = cli_read_text(
+                cli, 1, raw ? CLI_TEXT_RAW : CLI_TEXT_MESSAGE, ret_text, &r->text_size);
         r->text = *ret_text;
         r->input = raw ? CONFAB_INPUT_RAW : CONFAB_INPUT_MESSAGE;
         return status;
@@ -55,10 +56,15 @@ const struct cli_command cmd_say = {
         .max_args = 2,
         .summary = "Say something and print the reply as it comes",
         .help = "TEXT may be '-', or missing, to read standard input; its last newline is dropped\n"
-                "unless --raw is given. The reply is all that goes to standard output, with a "
-                "newline\n"
-                "at its end if it has none. With --json each event is one object on a line.\n"
-                "Ctrl-C ends the reply early and keeps what there is of it.",
-        .options = {options, cli_generate_options, cli_sampling_options},
+                "unless --raw is given. With a TEXT, a pipe or file on standard input is said "
+                "before\n"
+                "it, with a blank line between; -n leaves it alone, as in loops that read their "
+                "own.\n"
+                "The reply is all that goes to standard output, with a newline at its end if it "
+                "has\n"
+                "none. With --json each event is one object on a line. Ctrl-C ends the reply early "
+                "and\n"
+                "keeps what there is of it.",
+        .options = {options, cli_text_options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

@@ -50,7 +50,7 @@ static void event(void *userdata, const struct confab_event *ev) {
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         _cleanup_(freep) char *text = NULL;
-        int status = cli_read_text(cli, 0, true, &text, &r.text_size);
+        int status = cli_read_text(cli, 0, CLI_TEXT_ANY, &text, &r.text_size);
 
         if (status)
                 return status;
@@ -75,7 +75,7 @@ const struct cli_command cmd_tokenize = {
         .summary = "Show the tokens of a text",
         .help = "One token on each line, number and piece. Without TEXT, or with '-', standard "
                 "input\n"
-                "is read as it is.",
-        .options = {options},
+                "is read as it is; with both they are joined as 'say' does.",
+        .options = {options, cli_text_options},
         .run = run,
 };

@@ -61,20 +61,28 @@ static inline void child(struct fixture *f, const char *const *args, int in, int
         _exit(99);
 }
 
-static inline void start(struct fixture *f, const char *const *args) {
-        int in[2], out[2], err[2];
+/* Run with descriptor @in as standard input; it stays the caller's. */
+static inline void start_with_input(struct fixture *f, const char *const *args, int in) {
+        int out[2], err[2];
 
-        assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
+        assert_int_equal(pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
         f->pid = fork();
         assert_true(f->pid >= 0);
         if (f->pid == 0)
-                child(f, args, in[0], out[1], err[1]);
-        close(in[0]);
+                child(f, args, in, out[1], err[1]);
         close(out[1]);
         close(err[1]);
-        f->in = in[1];
         f->out = out[0];
         f->err = err[0];
+}
+
+static inline void start(struct fixture *f, const char *const *args) {
+        int in[2];
+
+        assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+        start_with_input(f, args, in[0]);
+        close(in[0]);
+        f->in = in[1];
 }
 #define START(f, ...) start((f), (const char *const[]){__VA_ARGS__, NULL})
 
@@ -87,7 +95,10 @@ static inline void end_input(struct fixture *f) {
         f->in = -1;
 }
 
+/* The program connects once it has what it is to say: a test that gives input has given it. */
 static inline void greet(struct fixture *f) {
+        if (f->in >= 0)
+                end_input(f);
         if (f->peer.fd >= 0)
                 peer_deinit(&f->peer);
         peer_init(&f->peer, accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC));

@@ -67,36 +67,6 @@ static void test_say_request(void **state) {
         teardown(&f);
 }
 
-static void check_input(const char *const *args, const char *input, const char *message) {
-        struct proto_message *m;
-        struct fixture f;
-
-        setup(&f);
-        start(&f, args);
-        give_input(&f, input);
-        end_input(&f);
-        greet(&f);
-        m = peer_next(&f.peer);
-        assert_int_equal(m->request->verb_case, REQ(CONTINUE));
-        if (m->request->continue_->input_case == CONFAB__V1__CONTINUE__INPUT_RAW) {
-                assert_int_equal(m->request->continue_->raw.len, strlen(message));
-                assert_memory_equal(m->request->continue_->raw.data, message, strlen(message));
-        } else {
-                assert_string_equal(m->request->continue_->message, message);
-        }
-        peer_send_done(&f.peer, m->request->id, CONFAB__V1__FINISH_REASON__FINISH_LENGTH);
-        proto_message_free(m);
-        finish(&f, 0, "", NULL);
-        teardown(&f);
-}
-
-static void test_say_input(void **state) {
-        check_input((const char *const[]){"say", "a", NULL}, "one\ntwo\n", "one\ntwo");
-        check_input((const char *const[]){"say", "a", "-", NULL}, "one\n\n", "one\n");
-        check_input((const char *const[]){"say", "a", "-", "--raw", NULL}, "one\n", "one\n");
-        check_input((const char *const[]){"say", "a", "", NULL}, "unread", "");
-}
-
 static void test_say_bad_input(void **state) {
         struct fixture f;
 
@@ -446,7 +416,6 @@ int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_say),
                 cmocka_unit_test(test_say_request),
-                cmocka_unit_test(test_say_input),
                 cmocka_unit_test(test_say_bad_input),
                 cmocka_unit_test(test_say_json),
                 cmocka_unit_test(test_say_errors),
