@@ -39,7 +39,8 @@ def through_daemon(case, name, args):
     client = [args.confab] + (["--socket", args.socket] if args.socket else [])
 
     def run(*words):
-        done = subprocess.run(client + list(words), stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(client + list(words), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, text=True, check=True)
         return done.stdout.strip()
 
     run("open", name, *(["--system", case["system"]] if case["system"] else []))
