@@ -39,6 +39,7 @@ const struct cli_option cli_generate_options[] = {
                 .help = "log-probabilities, N alternatives each (shown with --json)"},
         {"ignore-eos", NULL, CLI_FLAG, .help = "let end-of-generation tokens not end it"},
         {"background", NULL, CLI_FLAG, .help = "give way to interactive requests"},
+        {"wait", NULL, CLI_FLAG, .help = "wait while another request holds the conversation"},
         {.name = NULL},
 };
 
@@ -114,6 +115,7 @@ static int take_generate(struct generate_options *o, struct cli *cli, struct con
         }
         r->ignore_eos = cli_get(cli, "ignore-eos") != NULL;
         r->background = cli_get(cli, "background") != NULL;
+        r->wait = cli_get(cli, "wait") != NULL;
         return 0;
 }
 

@@ -211,6 +211,9 @@ struct confab_request {
         bool without_memory; /* export: transcript and tokens only */
         bool has_fd;         /* import: */
         int fd;              /* a memfd sealed against writing, growing and shrinking; duplicated */
+        /* continue: while another request holds the conversation, wait for it to end (in order of
+         * arrival); expect_revision is looked at then. Else that is "busy". */
+        bool wait;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }

@@ -201,6 +201,8 @@ static int draft_continue(struct draft *d, struct err *e) {
                 PUT(*c, ignore_eos, true);
         if (r->background)
                 PUT(*c, background, true);
+        if (r->wait)
+                PUT(*c, wait, true);
         return 0;
 }
 

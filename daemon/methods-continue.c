@@ -84,5 +84,6 @@ int method_continue(
         out->expect_revision = m->expect_revision;
         out->ignore_eos = m->ignore_eos;
         out->background = m->background;
+        out->wait = m->wait;
         return 0;
 }

@@ -122,6 +122,7 @@ static void *engine_main(void *arg) {
                         verb_start(en, rq);
                         en->again = true;
                 }
+                verb_turns(en);
                 if (en->stopping)
                         stop_requests(en);
                 en->shrinking = budget_step(en); /* what it waits for wakes us */
@@ -391,6 +392,7 @@ static void init_shared(struct engine *en) {
         for (size_t i = 0; i < N_JOB_KINDS; i++)
                 list_init(&en->io_queues[i]);
         list_init(&en->dirty);
+        list_init(&en->turns);
         list_init(&en->evict_waiting);
 }
 

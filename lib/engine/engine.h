@@ -180,6 +180,9 @@ struct engine_request {
         bool want_logprobs;
         uint32_t n_logprobs; /* alternatives; implies want_logprobs */
         bool ignore_eos, background;
+        /* Continue: while another request holds the conversation, wait until it has ended, in the
+         * order in which they came; expect_revision is compared then. false: -ERR_BUSY. */
+        bool wait;
 
         /* Fork, rewind, publish: keep turns [0, at_turn); ENGINE_UNSET: see below. */
         uint32_t at_turn;

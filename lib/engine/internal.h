@@ -110,7 +110,7 @@ struct job {
 enum phase {
         PHASE_NEW,
         PHASE_IO,      /* a job of its own is under way */
-        PHASE_PARKED,  /* waits for its conversation's I/O, or for who loads it */
+        PHASE_PARKED,  /* waits for its conversation's I/O, or for who loads it, or for its turn */
         PHASE_QUEUED,  /* waits for admission */
         PHASE_RESTORE, /* active: needs blocks, then reads them */
         PHASE_READING, /* active: the restore job is under way */
@@ -172,7 +172,8 @@ struct list_row {
 };
 
 struct ereq {
-        struct list link; /* inbox, loading, queue, active, a conversation's waiters or followers */
+        struct list link; /* inbox, loading, turns, queue, active, a conversation's waiters or
+                             followers */
         struct list all;  /* engine.requests */
         struct job job;   /* at most one at a time */
         struct engine_request r; /* strings are owned copies */
@@ -185,6 +186,7 @@ struct ereq {
         struct event_node *answer; /* made by a job */
         uint64_t loading;          /* the conversation that its job loads */
         struct list followers;     /* requests that wait until this one has loaded a conversation */
+        bool has_turn;             /* it waited in engine.turns, and was let go on */
         uint64_t t_submitted;
         uint64_t order;
         /* filled by jobs */
@@ -268,6 +270,7 @@ struct engine {
         struct map *recs;    /* record id → rec */
         struct list idle;    /* conversations nobody uses, least recently used first */
         struct list loading; /* requests whose job loads a conversation */
+        struct list turns;   /* requests that wait while others hold their conversations */
         struct list queue;   /* requests waiting for admission */
         struct list active;
         size_t n_active, active_blocks;
@@ -466,6 +469,9 @@ struct spill_layout layout_of(const struct engine *en);
 
 /* --- verbs.c --- */
 void verb_start(struct engine *en, struct ereq *rq);
+/* Let those requests go on that waited for their turn on a conversation and have it now; end those
+ * that were cancelled. Once in each round of the engine thread. */
+void verb_turns(struct engine *en);
 /* Go on with a request whose conversation is loaded and free of I/O. */
 void verb_act(struct engine *en, struct ereq *rq);
 /* End a request with an error or an event; frees it. */

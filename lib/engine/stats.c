@@ -8,7 +8,7 @@ struct figures {
         struct seq_pool_stats pool;
         struct spill_stats spill;
         struct seq_index_stats index;
-        size_t n_resident, n_queued;
+        size_t n_resident, n_queued, n_turns;
 };
 
 static void gather(struct engine *en, struct figures *f) {
@@ -24,6 +24,8 @@ static void gather(struct engine *en, struct figures *f) {
                 f->n_resident += seq_n_resident(c->seq) > 0;
         list_for_each (l, &en->queue)
                 f->n_queued++;
+        list_for_each (l, &en->turns)
+                f->n_turns++;
 }
 
 static size_t fill(struct engine *en, const struct figures *f, struct engine_stat *out) {
@@ -50,6 +52,7 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
                 {"requests", c->requests},
                 {"requests_active", en->n_active},
                 {"requests_queued", f->n_queued},
+                {"requests_waiting", f->n_turns},
                 {"forks", c->forks},
                 {"steps", c->steps},
                 {"tokens_prefilled", c->tokens_prefilled},

@@ -12,6 +12,9 @@
  *    holds it.
  * 3. Verbs that change a conversation hold it (conv->busy) until they end; the second one gets
  *    ERR_BUSY. A fork changes nothing of the parent: it goes together with a Continue.
+ * 4. A Continue that is willing to wait (r.wait) stands in engine.turns instead. It holds nothing
+ *    there, so the conversation's memory may be evicted as if nobody waited. When the conversation
+ *    is free, the first of its requests in the list goes on; no other verb gets in before it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -306,7 +309,54 @@ static void evict_then(struct engine *en, struct ereq *rq) {
         verb_finish_conv(en, rq);
 }
 
-/* Also what waits for the conversation's I/O is something that it is doing. */
+/* ---- taking turns (4) ---- */
+
+static bool turn_waits(const struct engine *en, uint64_t conv) {
+        struct list *it;
+
+        list_for_each (it, &en->turns)
+                if (list_entry(it, struct ereq, link)->sc.id == conv)
+                        return true;
+        return false;
+}
+
+static void wait_for_turn(struct engine *en, struct ereq *rq) {
+        struct conv *c = rq->conv;
+
+        rq->sc.id = c->id;
+        rq->phase = PHASE_PARKED;
+        rq->has_turn = false;
+        rq->conv = NULL;
+        list_append(&en->turns, &rq->link);
+        conv_unuse(en, c);
+}
+
+void verb_turns(struct engine *en) {
+        struct list *it, *tmp;
+
+        list_for_each_safe (it, tmp, &en->turns) {
+                struct ereq *rq = list_entry(it, struct ereq, link);
+                const struct conv *c = map_get_u64(en->convs, rq->sc.id);
+                bool cancelled = atomic_load(&rq->cancel);
+                struct err e;
+
+                if (c && c->busy && !cancelled && !en->stopping)
+                        continue;
+                list_unlink(&rq->link);
+                rq->has_turn = true;
+                if (cancelled) {
+                        err_set(&e, ERR_CANCELLED,
+                                "cancelled before the reply began; nothing was changed");
+                        verb_fail(en, rq, &e);
+                } else if (c && c->stale) {
+                        verb_submit(en, rq, resolve_run, resolve_done); /* closed, or loaded anew */
+                } else {
+                        verb_find_conv(en, rq);
+                }
+        }
+}
+
+/* Also what waits for the conversation's I/O, or for its turn, is something that it is doing. */
 static void act_cancel(struct engine *en, struct ereq *rq) {
         struct conv *c = rq->conv;
         struct list *it;
@@ -315,6 +365,9 @@ static void act_cancel(struct engine *en, struct ereq *rq) {
                 atomic_store(&c->busy->cancel, true);
         list_for_each (it, &c->waiters)
                 atomic_store(&list_entry(it, struct ereq, link)->cancel, true);
+        list_for_each (it, &en->turns)
+                if (list_entry(it, struct ereq, link)->sc.id == c->id)
+                        atomic_store(&list_entry(it, struct ereq, link)->cancel, true);
         en->again = true;
         verb_finish_empty(en, rq);
 }
@@ -345,8 +398,13 @@ static int act_exclusive(struct engine *en, struct ereq *rq, struct err *e) {
         struct conv *c = rq->conv;
         int r;
 
-        if (c->busy || (c->n_forks > 0 && !goes_with_forks(rq->r.verb)))
-                return err_set(e, ERR_BUSY, "another request holds the conversation");
+        if (c->busy || (c->n_forks > 0 && !goes_with_forks(rq->r.verb)) ||
+                (!rq->has_turn && turn_waits(en, c->id))) {
+                if (!rq->r.wait || rq->r.verb != ENGINE_CONTINUE)
+                        return err_set(e, ERR_BUSY, "another request holds the conversation");
+                wait_for_turn(en, rq);
+                return 0;
+        }
         r = expect(rq, e);
         if (r < 0)
                 return r;

@@ -41,7 +41,8 @@ static void test_say_request(void **state) {
         setup(&f);
         START(&f, "say", "#12", "--raw", "--max-tokens=5", "--temperature", "0", "--stop", "a",
                 "--stop", "b", "--logit-bias", "7=-inf", "--logit-bias=8=2", "--seed", "9",
-                "--expect-revision", "0", "--logprobs", "0", "--ignore-eos", "--", "-text");
+                "--expect-revision", "0", "--logprobs", "0", "--ignore-eos", "--wait", "--",
+                "-text");
         greet(&f);
         m = peer_next(&f.peer);
         assert_int_equal(m->request->verb_case, REQ(CONTINUE));
@@ -60,7 +61,7 @@ static void test_say_request(void **state) {
         assert_true(c->sampling->logit_bias[0]->bias < -1e30f);
         assert_true(c->sampling->seed == 9);
         assert_true(c->has_expect_revision && c->expect_revision == 0);
-        assert_true(c->want_logprobs && !c->logprobs && c->ignore_eos && !c->detach);
+        assert_true(c->want_logprobs && !c->logprobs && c->ignore_eos && !c->detach && c->wait);
         peer_send_error(&f.peer, m->request->id, "conflict", "it is at revision 5", false);
         proto_message_free(m);
         finish(&f, 4, "", "confab: it is at revision 5\n");

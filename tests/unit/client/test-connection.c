@@ -265,7 +265,7 @@ static void check_continue(const Confab__V1__Continue *c) {
         assert_true(c->has_max_tokens && c->max_tokens == 0);
         assert_true(c->logprobs == 4 && c->want_logprobs && c->detach && c->ignore_eos);
         assert_true(c->has_expect_revision && c->expect_revision == 0);
-        assert_false(c->has_background || c->has_role);
+        assert_false(c->has_background || c->has_role || c->has_wait);
         assert_true(c->sampling->has_temperature && c->sampling->temperature == 0.5f);
         assert_true(c->sampling->has_seed && c->sampling->seed == 1);
         assert_false(c->sampling->has_top_k || c->sampling->has_top_p);

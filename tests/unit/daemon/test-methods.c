@@ -218,6 +218,7 @@ static void test_continue(void **state) {
         m.has_expect_revision = true;
         m.expect_revision = 12;
         m.has_background = m.background = m.has_ignore_eos = m.ignore_eos = true;
+        m.has_wait = m.wait = true;
         wire_send(&w, &r);
         fixture_wait_requests(f, 1);
         got = &fake.requests[0].r;
@@ -231,7 +232,7 @@ static void test_continue(void **state) {
         assert_string_equal(fake.requests[0].stops[1], "\n\n");
         assert_true(got->want_logprobs && got->n_logprobs == 3);
         assert_true(got->has_expect_revision && got->expect_revision == 12);
-        assert_true(got->background && got->ignore_eos);
+        assert_true(got->background && got->ignore_eos && got->wait);
         wire_close(&w);
 }
 

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that wait for their turn on a conversation: order, revisions, cancelling, memory. */
+#include <string.h>
+
+#include "rig.h"
+#include "util/test.h"
+
+static struct answer A, many[8];
+
+static struct engine_request say_waiting(uint64_t conv, const char *text, uint32_t max_tokens) {
+        struct engine_request q = erig_say_request(conv, text, max_tokens);
+
+        q.ignore_eos = q.wait = true;
+        return q;
+}
+
+/* A request that holds the conversation until engine_pause() lets it go on. */
+static struct engine_request hold(struct erig *r, uint64_t conv, struct answer *a) {
+        struct engine_request q = say_waiting(conv, "Tell me a story.", 60);
+
+        q.wait = false;
+        erig_send(r, &q, a);
+        engine_pause(r->en, q.handle, true);
+        while (!erig_stat(r, "requests_active") && !erig_stat(r, "requests_queued"))
+                ;
+        return q;
+}
+
+/* So many wait for their turn. */
+static void settle(struct erig *r, uint64_t n) {
+        while (erig_stat(r, "requests_waiting") != n)
+                ;
+}
+
+static void test_order(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q, first;
+        struct erig r, other;
+        uint64_t c, d;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        first = hold(&r, c, &many[0]);
+        for (int i = 1; i < 5; i++) {
+                q = say_waiting(c, i % 2 ? "And then?" : "Why was that so?", 4);
+                erig_send(&r, &q, &many[i]);
+                settle(&r, (uint64_t)i);
+        }
+        q = erig_say_request(c, "Who goes first?", 4);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_BUSY);
+        engine_pause(r.en, first.handle, false);
+        for (int i = 0; i < 5; i++) {
+                erig_wait(&r, &many[i]);
+                assert_int_equal(many[i].kind, ENGINE_DONE);
+                for (int k = i + 1; k < 5; k++)
+                        assert_false(many[k].final);
+                assert_int_equal(many[i].revision, many[0].revision + (uint64_t)i);
+        }
+        /* As one after the other. */
+        erig_open(&other, &o);
+        d = erig_new(&other, NULL, NULL);
+        first.conv_id = d;
+        assert_int_equal(erig_do(&other, &first, &A), ENGINE_DONE);
+        answer_same(&A, &many[0]);
+        for (int i = 1; i < 5; i++) {
+                q = say_waiting(d, i % 2 ? "And then?" : "Why was that so?", 4);
+                assert_int_equal(erig_do(&other, &q, &A), ENGINE_DONE);
+                answer_same(&A, &many[i]);
+        }
+        erig_close(&other);
+        erig_close(&r);
+}
+
+/* What was expected is looked at when its turn comes. */
+static void test_revision(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q, first;
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, "Hello.", 4, &A);
+        first = hold(&r, c, &many[0]);
+        q = say_waiting(c, "Too late.", 4);
+        q.has_expect_revision = true;
+        q.expect_revision = A.revision;
+        erig_send(&r, &q, &many[1]);
+        settle(&r, 1);
+        q = say_waiting(c, "In time.", 4);
+        q.has_expect_revision = true;
+        q.expect_revision = A.revision + 1;
+        erig_send(&r, &q, &many[2]);
+        settle(&r, 2);
+        engine_pause(r.en, first.handle, false);
+        erig_wait(&r, &many[1]);
+        assert_true(many[0].final);
+        assert_int_equal(many[1].kind, ENGINE_ERROR);
+        assert_int_equal(many[1].err.code, ERR_CONFLICT);
+        erig_wait(&r, &many[2]);
+        assert_int_equal(many[2].kind, ENGINE_DONE);
+        erig_close(&r);
+}
+
+static void test_cancel(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        hold(&r, c, &many[0]);
+        q = say_waiting(c, "One.", 4);
+        erig_send(&r, &q, &many[1]);
+        settle(&r, 1);
+        engine_cancel(r.en, q.handle);
+        erig_wait(&r, &many[1]);
+        assert_int_equal(many[1].kind, ENGINE_ERROR);
+        assert_int_equal(many[1].err.code, ERR_CANCELLED);
+        assert_false(many[0].final); /* it did not have to wait for that */
+        /* What a conversation is doing, is also what is to be done in it. */
+        q = say_waiting(c, "Two.", 4);
+        erig_send(&r, &q, &many[2]);
+        settle(&r, 1);
+        assert_int_equal(erig_simple(&r, ENGINE_CANCEL, c, &A), ENGINE_EMPTY);
+        erig_wait(&r, &many[0]);
+        assert_true(many[0].finish == ENGINE_FINISH_CANCELLED || many[0].err.code == ERR_CANCELLED);
+        erig_wait(&r, &many[2]);
+        assert_int_equal(many[2].err.code, ERR_CANCELLED);
+        erig_say(&r, c, "Three.", 4, &A);
+        erig_close(&r);
+}
+
+/* One try: false if the engine was faster than the test. */
+static bool try_holds_nothing(void) {
+        struct engine_options o = erig_options(erig_pool(40));
+        struct engine_request q, big;
+        struct erig r;
+        uint64_t c, d;
+        bool in_time;
+
+        o.max_active = 1;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        d = erig_new(&r, NULL, NULL);
+        q = say_waiting(c, "Hello.", 100); /* 4 blocks */
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        big = say_waiting(d, "Tell me a story.", 1200); /* more than the other 36 */
+        erig_send(&r, &big, &many[0]);
+        while (many[0].n_tokens == 0)
+                erig_step(&r);
+        for (int i = 1; i < 4; i++) {
+                q = say_waiting(c, "And then?", 4);
+                erig_send(&r, &q, &many[i]);
+        }
+        while (!many[0].final && erig_stat(&r, "requests_waiting") != 2)
+                ;
+        in_time = !many[0].final;
+        for (int i = 0; i < 4; i++) {
+                erig_wait(&r, &many[i]);
+                assert_int_equal(many[i].kind, ENGINE_DONE);
+        }
+        assert_int_equal(many[0].n_generated, 1200);
+        /* It was evicted meanwhile: one of the three is the first to bring it back. */
+        if (in_time)
+                assert_true(erig_stat(&r, "evictions") > 0);
+        erig_check_budget(&r);
+        erig_close(&r);
+        return in_time;
+}
+
+/* Who waits holds no memory: that of a conversation whose request is not admitted can be evicted,
+ * also when others wait behind it. */
+static void test_holds_nothing(void **state) {
+        bool in_time = false;
+
+        erig_need_model();
+        for (int i = 0; i < 20 && !in_time; i++)
+                in_time = try_holds_nothing();
+        assert_true(in_time);
+}
+
+/* Behind a Close there is nothing to wait for; a stop ends the waiting. */
+static void test_close_and_stop(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q[2];
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        for (int i = 0; i < 20; i++) {
+                c = erig_new(&r, NULL, NULL);
+                q[0] = (struct engine_request){.verb = ENGINE_CLOSE, .conv_id = c};
+                q[1] = say_waiting(c, "Hello.", 2);
+                erig_do_all(&r, q, many, 2);
+                if (many[0].kind == ENGINE_EMPTY) {
+                        assert_int_equal(many[1].kind, ENGINE_ERROR);
+                        assert_true(
+                                many[1].err.code == ERR_NOT_FOUND || many[1].err.code == ERR_BUSY);
+                } else {
+                        assert_int_equal(many[0].err.code, ERR_BUSY);
+                        assert_int_equal(many[1].kind, ENGINE_DONE);
+                }
+        }
+        c = erig_new(&r, NULL, NULL);
+        hold(&r, c, &many[0]);
+        q[1] = say_waiting(c, "Later.", 4);
+        erig_send(&r, &q[1], &many[1]);
+        settle(&r, 1);
+        erig_stop(&r, true);
+        assert_true(many[0].final);
+        assert_true(many[1].final && many[1].err.code == ERR_SHUTDOWN);
+        erig_start(&r);
+        erig_close(&r);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_order),
+                cmocka_unit_test(test_revision),
+                cmocka_unit_test(test_cancel),
+                cmocka_unit_test(test_holds_nothing),
+                cmocka_unit_test(test_close_and_stop),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
