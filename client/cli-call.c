@@ -129,22 +129,25 @@ struct answer {
         void (*print)(struct cli *cli, const struct confab_conversation *c);
 };
 
+void cli_put_conversation(struct cli *cli, const struct confab_conversation *c) {
+        struct json j;
+
+        json_init(&j, &cli->out);
+        json_object_begin(&j);
+        cli_json_conversation(&j, c);
+        json_object_end(&j);
+        cli_json_end(cli, &j);
+}
+
 static void answer_event(void *userdata, const struct confab_event *event) {
         struct answer *a = userdata;
-        struct json j;
 
         if (event->kind != CONFAB_EVENT_CONVERSATION)
                 return;
-        if (!a->cli->json) {
-                if (a->print)
-                        a->print(a->cli, event->conversation);
-                return;
-        }
-        json_init(&j, &a->cli->out);
-        json_object_begin(&j);
-        cli_json_conversation(&j, event->conversation);
-        json_object_end(&j);
-        cli_json_end(a->cli, &j);
+        if (a->cli->json)
+                cli_put_conversation(a->cli, event->conversation);
+        else if (a->print)
+                a->print(a->cli, event->conversation);
 }
 
 int cli_call_conversation(struct cli *cli, const struct confab_request *r,

@@ -124,6 +124,10 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_bool(j, "generating", c->generating);
         put_u64(j, "n_published", c->n_published);
         put_bool(j, "private_memory", c->private_memory);
+        if (c->n_not_kept) {
+                put_u64(j, "n_not_kept", c->n_not_kept);
+                put_str(j, "why_not_kept", c->why_not_kept);
+        }
         put_u64(j, "ram_bytes", c->ram_size);
         put_u64(j, "disk_bytes", c->disk_size);
         put_u64(j, "created_usec", c->created_usec);

@@ -151,6 +151,8 @@ enum cli_text {
         CLI_TEXT_ANY      /* as it is */
 };
 int cli_read_text(struct cli *cli, size_t i, enum cli_text kind, char **ret, size_t *ret_size);
+/* A conversation as a JSON object on a line. */
+void cli_put_conversation(struct cli *cli, const struct confab_conversation *c);
 /* The result of a verb that answers with a conversation: JSON, or @print. */
 int cli_call_conversation(struct cli *cli, const struct confab_request *r,
         void (*print)(struct cli *cli, const struct confab_conversation *c));

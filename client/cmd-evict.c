@@ -1,12 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/cli-commands.h"
 
+struct evicted {
+        struct cli *cli;
+        int status;
+};
+
+static void event(void *userdata, const struct confab_event *ev) {
+        const struct confab_conversation *c = ev->conversation;
+        struct evicted *e = userdata;
+
+        if (ev->kind != CONFAB_EVENT_CONVERSATION)
+                return;
+        if (e->cli->json)
+                cli_put_conversation(e->cli, c);
+        else
+                cli_print_residency(e->cli, c);
+        if (c->n_not_kept == 0)
+                return;
+        cli_complain(e->cli, "%u of %u tokens have to be computed again: %s", c->n_not_kept,
+                c->n_tokens, c->why_not_kept);
+        e->status = CLI_FAILED;
+}
+
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
+        struct evicted e = {.cli = cli};
         int status = cli_ref(cli, cli->args[0], &r);
 
         r.verb = CONFAB_EVICT;
-        return status ? status : cli_call_conversation(cli, &r, cli_print_residency);
+        if (status == 0)
+                status = cli_call(cli, &r, event, &e);
+        return status ? status : e.status;
 }
 
 const struct cli_command cmd_evict = {
@@ -15,6 +40,7 @@ const struct cli_command cmd_evict = {
         .min_args = 1,
         .max_args = 1,
         .summary = "Put the memory of a conversation into its spill files",
-        .help = "Its next reply brings it back.",
+        .help = "Its next reply brings it back. What cannot be written is dropped and has to be "
+                "computed\nagain: that is told, and the exit status is 1.",
         .run = run,
 };

@@ -4,20 +4,15 @@
 
 static void event(void *userdata, const struct confab_event *event) {
         struct cli *cli = userdata;
-        struct json j;
 
         if (event->kind != CONFAB_EVENT_CONVERSATION)
                 return;
-        if (!cli->json) {
-                cli_name(cli, event->conversation->name);
-                cli_printf(cli, "\n");
+        if (cli->json) {
+                cli_put_conversation(cli, event->conversation);
                 return;
         }
-        json_init(&j, &cli->out);
-        json_object_begin(&j);
-        cli_json_conversation(&j, event->conversation);
-        json_object_end(&j);
-        cli_json_end(cli, &j);
+        cli_name(cli, event->conversation->name);
+        cli_printf(cli, "\n");
 }
 
 static int run(struct cli *cli) {

@@ -306,6 +306,10 @@ struct confab_conversation {
         size_t n_token_list;
         uint32_t n_published; /* tokens of its beginning that all users share; 0: none */
         bool private_memory;  /* imported from elsewhere: its memory is not shared */
+        /* Evict: tokens whose memory could not be kept in files and has to be computed again, and
+         * why, in one sentence; else 0 and "". */
+        uint32_t n_not_kept;
+        const char *why_not_kept;
 };
 struct confab_conversations {
         const struct confab_conversation *items;

@@ -221,6 +221,8 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .n_token_list = m->n_token_list,
                 .n_published = m->n_published,
                 .private_memory = m->private_memory,
+                .n_not_kept = m->n_not_kept,
+                .why_not_kept = or_empty(m->why_not_kept),
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
         return r < 0 ? r : view_turns(v, ret, m, e);

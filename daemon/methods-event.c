@@ -171,6 +171,10 @@ static void send_conv(struct request *r, const struct engine_event *in) {
                 reply_error(r->peer, r->id, &e);
                 return;
         }
+        if (in->conv.n_not_kept > 0) {
+                SET(&m, n_not_kept, in->conv.n_not_kept);
+                m.why_not_kept = proto_borrow(in->err.msg);
+        }
         ev.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATION;
         ev.conversation = &m;
         reply_send(r->peer, r->id, &ev, true);

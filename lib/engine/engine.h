@@ -236,6 +236,9 @@ struct engine_conv {
         uint32_t n_published; /* tokens of its beginning that all users share; 0: none */
         /* Its memory came from elsewhere (import): it is never taken for other conversations. */
         bool private_memory;
+        /* Evict: tokens whose memory could not be written, and is gone; then the event's err says
+         * why. 0: all was kept. */
+        uint32_t n_not_kept;
         bool busy;       /* a request holds it */
         bool generating; /* and that request is a Continue */
         struct sampling sampling;
@@ -284,7 +287,7 @@ struct engine_event {
         uint64_t handle;
         enum engine_event_kind kind;
         bool final;
-        struct err err; /* ERROR, LOG */
+        struct err err; /* ERROR, LOG; CONV where n_not_kept > 0 */
         int log_level;  /* LOG: syslog priority */
         union {
                 /* Sent when what was in RAM and on disk is together and computing begins: the

@@ -16,6 +16,21 @@ static void evict_run(struct engine *en, struct job *j) {
         j->r = write_link(en, wj, &j->err);
 }
 
+/* Drop all blocks, and let the request (may be NULL) know how much memory is lost by that. */
+static void drop(struct engine *en, struct conv *c, struct ereq *rq, const struct err *why) {
+        uint32_t n = seq_n_tokens(c->seq);
+
+        residency_drop(en, c);
+        n -= seq_n_tokens(c->seq);
+        if (!rq || n == 0)
+                return;
+        rq->n_not_kept = n;
+        if (why)
+                rq->why_not_kept = *why;
+        else
+                err_set(&rq->why_not_kept, ERR_CORRUPT, "what was written before is gone");
+}
+
 static void evict_done(struct engine *en, struct job *j) {
         struct write_job *wj = container_of(j, struct write_job, job);
         struct conv *c = wj->c;
@@ -25,7 +40,7 @@ static void evict_done(struct engine *en, struct job *j) {
         write_finish(en, wj);
         for (size_t i = 0; i < wj->n; i++)
                 en->count.evict_blocks_written += wj->items[i].ok && wj->items[i].write;
-        residency_drop(en, c);
+        drop(en, c, wj->rq, wj->failed ? &wj->write_err : j->r < 0 ? &j->err : NULL);
         en->n_evictions--;
         if (wj->then)
                 wj->then(en, wj->rq);
@@ -59,7 +74,7 @@ static int evict_now(struct engine *en, struct conv *c,
         if (r != 0)
                 return r;
         if (!wj) {
-                residency_drop(en, c);
+                drop(en, c, rq, NULL);
                 if (then)
                         then(en, rq);
                 return 0;

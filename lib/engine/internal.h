@@ -200,6 +200,8 @@ struct ereq {
         uint64_t revision;
         struct keep keep;
         void (*evict_then)(struct engine *en, struct ereq *rq); /* in engine.evict_waiting */
+        uint32_t n_not_kept;     /* Evict: tokens whose memory was lost by it, */
+        struct err why_not_kept; /* and why */
         struct seq *fork_seq;
         struct rec **fork_recs;
         size_t n_fork_recs, fork_link_from;

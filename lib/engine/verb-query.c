@@ -68,6 +68,9 @@ void verb_finish_conv(struct engine *en, struct ereq *rq) {
                 verb_fail(en, rq, &e);
                 return;
         }
+        n->ev.conv.n_not_kept = rq->n_not_kept;
+        if (rq->n_not_kept > 0)
+                n->ev.err = rq->why_not_kept;
         verb_release_conv(en, rq); /* so that it is not shown as busy with this very request */
         fill_residency(en, &rq->sc, rq->disk_size, &n->ev.conv);
         verb_finish(en, rq, n);

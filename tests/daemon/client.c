@@ -144,6 +144,7 @@ static void take_conv(const Confab__V1__Conversation *m, struct conv *v) {
                 .generating = m->generating,
                 .private_memory = m->private_memory,
                 .n_published = m->n_published,
+                .n_not_kept = m->n_not_kept,
         };
         snprintf(v->name, sizeof(v->name), "%s", m->name ? m->name : "");
         if (m->n_turn_list)

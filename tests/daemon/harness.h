@@ -89,7 +89,7 @@ struct conv {
         uint32_t uid, fork_pos, n_tokens, n_turns;
         int residency; /* Confab__V1__Residency */
         bool busy, generating, private_memory;
-        uint32_t n_published;
+        uint32_t n_published, n_not_kept;
         int32_t *tokens; /* [n_token_list], with client_get(): owned */
         size_t n_token_list;
         char **texts; /* [n_turn_list], NUL-terminated: owned */

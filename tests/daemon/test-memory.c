@@ -296,6 +296,32 @@ static void test_foreign_file(void **state) {
         harness_deinit(&b);
 }
 
+/* --- a full disk --- */
+
+/* No room on disk: an Evict says what it dropped. */
+static void test_evict_refused(void **state) {
+        struct reply r = {};
+        struct conv v = {};
+        struct harness h;
+        struct client *c;
+        uint64_t id;
+
+        if (harness_init(&h) != 0)
+                skip();
+        harness_start(&h, (const char *[]){"--disk-floor=1000T", NULL});
+        c = harness_client(&h);
+        assert_int_equal(client_open(c, NULL, NULL, &id), 0);
+        say_round(c, id, 0, 0, &r);
+        assert_int_equal(client_evict(c, id, &v), 0);
+        assert_int_equal(v.residency, CONFAB__V1__RESIDENCY__RESIDENCY_COLD);
+        assert_true(v.n_not_kept > 0 && v.n_not_kept < v.n_tokens);
+        reply_deinit(&r);
+        conv_deinit(&v);
+        client_free(c);
+        harness_stop(&h);
+        harness_deinit(&h);
+}
+
 /* --- kill -9 --- */
 
 /* Killed while generating, at a different moment each time: what was Done is there, and the next
@@ -357,6 +383,7 @@ int main(void) {
                 cmocka_unit_test(test_damage),
                 cmocka_unit_test(test_other_model),
                 cmocka_unit_test(test_foreign_file),
+                cmocka_unit_test(test_evict_refused),
                 cmocka_unit_test(test_kill),
         };
 

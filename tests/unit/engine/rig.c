@@ -135,6 +135,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 break;
         case ENGINE_CONV:
                 a->conv = ev->conv;
+                a->err = ev->err;
                 snprintf(a->name, sizeof(a->name), "%s", ev->conv.name);
                 a->turns = TAKE_PTR(ev->conv.turns);
                 a->n_turns = a->turns ? ev->conv.n_turns : 0;

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* What an Evict says about memory that could not be kept. */
+#include <string.h>
+
+#include "rig.h"
+#include "util/test.h"
+
+static struct answer A, B;
+
+/* A conversation with the memory of several blocks and a tail. */
+static uint64_t make(struct erig *r, struct answer *a) {
+        uint64_t c = erig_new(r, NULL, NULL);
+        struct engine_request q = erig_say_request(c, "Tell me a story.", 100);
+
+        q.ignore_eos = true;
+        assert_int_equal(erig_do(r, &q, a), ENGINE_DONE);
+        return c;
+}
+
+static void test_kept(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = make(&r, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.n_not_kept, 0);
+        assert_int_equal(A.conv.residency, ENGINE_SPILLED);
+        /* Also when there is nothing left to write. */
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.n_not_kept, 0);
+        assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.n_not_kept, 0);
+        erig_close(&r);
+}
+
+/* The figure is what the next turn computes again, whether nothing or a part could be written. */
+static void check_refused(uint64_t limit, bool partly) {
+        struct engine_options o = erig_options(64 << 20);
+        uint32_t n_memory, n_lost;
+        struct erig r;
+        uint64_t c;
+
+        o.spill_delay_ms = UINT32_MAX;
+        o.disk_limit = limit;
+        erig_open(&r, &o);
+        c = make(&r, &A);
+        n_memory = A.n_prompt + A.n_generated - 1; /* the last token has none yet */
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        n_lost = A.conv.n_not_kept;
+        assert_true(partly ? n_lost > 0 && n_lost < n_memory : n_lost == n_memory);
+        assert_int_equal(A.conv.residency, partly ? ENGINE_SPILLED : ENGINE_COLD);
+        assert_int_equal(A.err.code, ERR_LIMIT);
+        assert_non_null(strstr(A.err.msg, "the spill store holds"));
+        erig_say(&r, c, "And then?", 4, &B);
+        assert_int_equal(B.n_disk, n_memory - n_lost);
+        erig_close(&r);
+}
+
+static void test_refused(void **state) {
+        erig_need_model();
+        check_refused(1, false);
+        check_refused(100000, true);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_kept),
+                cmocka_unit_test(test_refused),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
