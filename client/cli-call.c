@@ -126,15 +126,21 @@ int cli_list_each(struct cli *cli, bool all_users,
 
 struct answer {
         struct cli *cli;
+        const struct confab_request *r;
         void (*print)(struct cli *cli, const struct confab_conversation *c);
 };
 
-void cli_put_conversation(struct cli *cli, const struct confab_conversation *c) {
+void cli_put_conversation(
+        struct cli *cli, const struct confab_request *r, const struct confab_conversation *c) {
         struct json j;
 
         json_init(&j, &cli->out);
         json_object_begin(&j);
         cli_json_conversation(&j, c);
+        if (r->want_turns)
+                cli_json_turns(&j, c);
+        if (r->want_tokens)
+                cli_json_tokens(&j, c);
         json_object_end(&j);
         cli_json_end(cli, &j);
 }
@@ -145,14 +151,14 @@ static void answer_event(void *userdata, const struct confab_event *event) {
         if (event->kind != CONFAB_EVENT_CONVERSATION)
                 return;
         if (a->cli->json)
-                cli_put_conversation(a->cli, event->conversation);
+                cli_put_conversation(a->cli, a->r, event->conversation);
         else if (a->print)
                 a->print(a->cli, event->conversation);
 }
 
 int cli_call_conversation(struct cli *cli, const struct confab_request *r,
         void (*print)(struct cli *cli, const struct confab_conversation *c)) {
-        struct answer a = {cli, print};
+        struct answer a = {cli, r, print};
 
         return cli_call(cli, r, answer_event, &a);
 }

@@ -205,6 +205,11 @@ static void run_done(struct run *run, const struct confab_done *done) {
                         cli_complain(run->cli, "the reply was cancelled");
         } else if (done->finish == CONFAB_FINISH_CONTEXT) {
                 cli_complain(run->cli, "the reply ends here: the context is full");
+        } else if (done->finish == CONFAB_FINISH_LENGTH && done->n_generated > 0) {
+                cli_complain(run->cli,
+                        "the reply ended at %u tokens, the longest that was allowed; %s goes on",
+                        done->n_generated,
+                        run->cli->go_on ? run->cli->go_on : "'confab say NAME --no-input'");
         }
 }
 

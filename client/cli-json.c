@@ -90,7 +90,7 @@ static void put_sampling(struct json *j, const struct confab_sampling *s) {
         json_object_end(j);
 }
 
-static void put_turns(struct json *j, const struct confab_conversation *c) {
+void cli_json_turns(struct json *j, const struct confab_conversation *c) {
         json_key(j, "turns");
         json_array_begin(j);
         for (size_t i = 0; i < c->n_turn_list; i++) {
@@ -133,15 +133,14 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_u64(j, "created_usec", c->created_usec);
         put_u64(j, "updated_usec", c->updated_usec);
         put_sampling(j, &c->sampling);
-        if (c->turns)
-                put_turns(j, c);
-        if (c->tokens) {
-                json_key(j, "tokens");
-                json_array_begin(j);
-                for (size_t i = 0; i < c->n_token_list; i++)
-                        json_i64(j, c->tokens[i]);
-                json_array_end(j);
-        }
+}
+
+void cli_json_tokens(struct json *j, const struct confab_conversation *c) {
+        json_key(j, "tokens");
+        json_array_begin(j);
+        for (size_t i = 0; i < c->n_token_list; i++)
+                json_i64(j, c->tokens[i]);
+        json_array_end(j);
 }
 
 static void put_accepted(struct json *j, const struct confab_accepted *a) {

@@ -16,7 +16,7 @@ const struct cli_option cli_global_options[] = {
 
 /* ---- values ---- */
 
-static bool parse_uint(const char *s, uint64_t max, uint64_t *ret) {
+bool cli_parse_uint(const char *s, uint64_t max, uint64_t *ret) {
         unsigned long long v;
         char *end;
 
@@ -52,7 +52,7 @@ static bool parse_bias(const char *s, struct confab_bias *ret) {
         if (!eq || (size_t)(eq - s) >= sizeof(id))
                 return false;
         memcpy(id, s, (size_t)(eq - s));
-        if (!parse_uint(id, INT32_MAX, &token) || !parse_float(eq + 1, &bias))
+        if (!cli_parse_uint(id, INT32_MAX, &token) || !parse_float(eq + 1, &bias))
                 return false;
         *ret = (struct confab_bias){(int32_t)token, bias};
         return true;
@@ -66,7 +66,7 @@ static int parse_value(
         case CLI_FLAG:
                 break;
         case CLI_UINT:
-                if (!parse_uint(s, o->max_uint, &v.u))
+                if (!cli_parse_uint(s, o->max_uint, &v.u))
                         return cli_usage(cli, "--%s: '%s' is not a number from 0 to %llu", o->name,
                                 s, (unsigned long long)o->max_uint);
                 break;

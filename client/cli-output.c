@@ -6,10 +6,11 @@
  * and files everything goes as it is.
  */
 #include "base/clock.h"
+#include "base/err.h"
+#include "base/file.h"
 #include "base/utf8.h"
 #include "client/cli.h"
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <string.h>
 #include <wchar.h>
@@ -93,26 +94,11 @@ void cli_name(struct cli *cli, const char *name) {
                 cli->out_error = ENOMEM;
 }
 
-static void write_all(struct cli *cli) {
-        size_t done = 0;
-
-        while (!cli->out_error && done < cli->out.size) {
-                ssize_t n = write(STDOUT_FILENO, cli->out.data + done, cli->out.size - done);
-
-                if (n >= 0) {
-                        done += (size_t)n;
-                } else if (errno == EAGAIN) { /* somebody left it non-blocking */
-                        struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
-
-                        poll(&p, 1, -1);
-                } else if (errno != EINTR) {
-                        cli->out_error = errno;
-                }
-        }
-}
-
 int cli_flush(struct cli *cli) {
-        write_all(cli);
+        struct err e;
+
+        if (!cli->out_error && file_write(STDOUT_FILENO, cli->out.data, cli->out.size, &e) < 0)
+                cli->out_error = e.sys;
         buf_deinit(&cli->out);
         if (!cli->out_error)
                 return 0;

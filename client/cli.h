@@ -73,8 +73,9 @@ struct cli {
         const char *socket;                   /* --socket, or NULL */
         bool json, json_asked, help, version; /* json: before all is parsed, what it looks like */
         bool out_tty, err_tty;
-        struct buf out; /* standard output, not written yet */
-        int out_error;  /* errno of the first failure to write it, 0 */
+        const char *go_on; /* what makes a reply that was cut go on, as people write it */
+        struct buf out;    /* standard output, not written yet */
+        int out_error;     /* errno of the first failure to write it, 0 */
         bool out_told;
         struct confab *confab; /* NULL before cli_connect() */
 };
@@ -88,6 +89,8 @@ extern const struct cli_option cli_generate_options[]; /* how long, and what els
 /* Parse argv[1..]; cli->command is set unless --help or --version came without a verb. 0, or
  * CLI_USAGE after telling why. */
 int cli_parse(struct cli *cli, int argc, char **argv);
+/* Decimal digits, nothing else, of a number of at most @max. */
+bool cli_parse_uint(const char *s, uint64_t max, uint64_t *ret);
 void cli_help(struct cli *cli, const struct cli_command *command); /* NULL: of the program */
 /* The last value of option @name of the command, or NULL. */
 const struct cli_value *cli_get(const struct cli *cli, const char *name);
@@ -127,7 +130,10 @@ const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec);
 /* JSON into cli->out: begin with json_init(&j, &cli->out), end with cli_json_end(). */
 void cli_json_end(struct cli *cli, struct json *j);
 void cli_json_conversation(struct json *j, const struct confab_conversation *c); /* members */
-void cli_json_event(struct json *j, const struct confab_event *event);           /* an object */
+/* "turns" and "tokens", for those who asked for them; empty arrays where there are none. */
+void cli_json_turns(struct json *j, const struct confab_conversation *c);
+void cli_json_tokens(struct json *j, const struct confab_conversation *c);
+void cli_json_event(struct json *j, const struct confab_event *event); /* an object */
 
 /* ---- talking to the daemon ---- */
 
@@ -151,8 +157,9 @@ enum cli_text {
         CLI_TEXT_ANY      /* as it is */
 };
 int cli_read_text(struct cli *cli, size_t i, enum cli_text kind, char **ret, size_t *ret_size);
-/* A conversation as a JSON object on a line. */
-void cli_put_conversation(struct cli *cli, const struct confab_conversation *c);
+/* A conversation as a JSON object on a line: the answer to @r. */
+void cli_put_conversation(
+        struct cli *cli, const struct confab_request *r, const struct confab_conversation *c);
 /* The result of a verb that answers with a conversation: JSON, or @print. */
 int cli_call_conversation(struct cli *cli, const struct confab_request *r,
         void (*print)(struct cli *cli, const struct confab_conversation *c));

@@ -116,16 +116,23 @@ static int chat_fork(struct chat *chat, const char *arg) {
 
 static int chat_rewind(struct chat *chat, const char *arg) {
         struct confab_request r = CONFAB_REQUEST_INIT;
-        char *end;
+        uint64_t n = 2;
 
+        if (*arg && (!cli_parse_uint(arg, UINT32_MAX, &n) || n == 0))
+                return cli_error(chat->cli, CLI_USAGE, CLI_CODE_USAGE,
+                        "/rewind takes a number of turns, not '%s'", arg);
         r.verb = CONFAB_REWIND;
         r.conversation_id = chat->id;
-        r.drop_turns = *arg ? (uint32_t)strtoul(arg, &end, 10) : 2;
-        if (*arg && (*end || r.drop_turns == 0)) {
-                cli_complain(chat->cli, "/rewind takes a number of turns");
-                return CLI_USAGE;
-        }
+        r.drop_turns = (uint32_t)n;
         return cli_call(chat->cli, &r, show_event, chat);
+}
+
+static int chat_more(struct chat *chat, const char *arg) {
+        struct confab_request r = chat->proto;
+
+        r.conversation_id = chat->id;
+        r.input = CONFAB_INPUT_NONE;
+        return cli_generate(chat->cli, &r, false);
 }
 
 static int chat_quit(struct chat *chat, const char *arg) {
@@ -141,6 +148,7 @@ static const struct chat_command {
 } chat_commands[] = {
         {"/fork", "[NAME]", "go on in a fork of this conversation", chat_fork},
         {"/rewind", "[N]", "take back N turns (2: what was said last, and its reply)", chat_rewind},
+        {"/more", "", "let a reply that was cut go on", chat_more},
         {"/quit", "", "leave, as Ctrl-D does", chat_quit},
         {"/help", "", "this", chat_help},
 };
@@ -161,8 +169,8 @@ static int run_command(struct chat *chat, const char *s) {
                 if (strncmp(s, c->name, n) == 0 && (s[n] == 0 || s[n] == ' '))
                         return c->run(chat, s + n + strspn(s + n, " "));
         }
-        cli_complain(chat->cli, "unknown command %s; /help lists them", s);
-        return CLI_USAGE;
+        return cli_error(
+                chat->cli, CLI_USAGE, CLI_CODE_USAGE, "unknown command %s; /help lists them", s);
 }
 
 static int one_line(struct chat *chat, const char *s) {
@@ -227,6 +235,7 @@ static int run(struct cli *cli) {
         };
         int status;
 
+        cli->go_on = "/more";
         chat.proto.verb = CONFAB_CONTINUE;
         status = generate_options_init(&chat.options, cli, &chat.proto);
         if (status == 0)
@@ -258,7 +267,7 @@ const struct cli_command cmd_chat = {
                 "recalled,\n"
                 "Ctrl-C stops a reply, Ctrl-D leaves, and /help lists the commands (/fork, "
                 "/rewind,\n"
-                "/quit). Otherwise each line of standard input is a message.",
+                "/more, /quit). Otherwise each line of standard input is a message.",
         .options = {options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

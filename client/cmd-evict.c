@@ -3,6 +3,7 @@
 
 struct evicted {
         struct cli *cli;
+        struct confab_request r;
         int status;
 };
 
@@ -13,7 +14,7 @@ static void event(void *userdata, const struct confab_event *ev) {
         if (ev->kind != CONFAB_EVENT_CONVERSATION)
                 return;
         if (e->cli->json)
-                cli_put_conversation(e->cli, c);
+                cli_put_conversation(e->cli, &e->r, c);
         else
                 cli_print_residency(e->cli, c);
         if (c->n_not_kept == 0)
@@ -24,13 +25,12 @@ static void event(void *userdata, const struct confab_event *ev) {
 }
 
 static int run(struct cli *cli) {
-        struct confab_request r = CONFAB_REQUEST_INIT;
-        struct evicted e = {.cli = cli};
-        int status = cli_ref(cli, cli->args[0], &r);
+        struct evicted e = {.cli = cli, .r = CONFAB_REQUEST_INIT};
+        int status = cli_ref(cli, cli->args[0], &e.r);
 
-        r.verb = CONFAB_EVICT;
+        e.r.verb = CONFAB_EVICT;
         if (status == 0)
-                status = cli_call(cli, &r, event, &e);
+                status = cli_call(cli, &e.r, event, &e);
         return status ? status : e.status;
 }
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/err.h"
+#include "base/file.h"
 #include "client/cli-commands.h"
 #include <errno.h>
 #include <string.h>
@@ -8,29 +10,24 @@
 /* All of @fd to standard output: 0 or a status. */
 static int copy_out(struct cli *cli, int fd) {
         static char data[COPY_SIZE];
-        ssize_t n, k;
+        struct err e;
+        ssize_t n;
 
         for (;;) {
                 n = read(fd, data, sizeof(data));
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n < 0) {
-                        cli_complain(cli, "cannot read the export: %s", strerrordesc_np(errno));
-                        return CLI_FAILED;
-                }
+                if (n < 0)
+                        return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM,
+                                "cannot read the export: %s", strerrordesc_np(errno));
                 if (n == 0)
                         return 0;
-                for (ssize_t done = 0; done < n; done += k) {
-                        k = write(STDOUT_FILENO, data + done, (size_t)(n - done));
-                        if (k < 0 && errno == EPIPE)
-                                return CLI_BROKEN_PIPE;
-                        if (k < 0 && errno != EINTR) {
-                                cli_complain(
-                                        cli, "cannot write the export: %s", strerrordesc_np(errno));
-                                return CLI_FAILED;
-                        }
-                        k = k < 0 ? 0 : k;
-                }
+                if (file_write(STDOUT_FILENO, data, (size_t)n, &e) == 0)
+                        continue;
+                if (e.sys == EPIPE)
+                        return CLI_BROKEN_PIPE;
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "cannot write the export: %s",
+                        strerrordesc_np(e.sys));
         }
 }
 

@@ -8,7 +8,8 @@ static void event(void *userdata, const struct confab_event *event) {
         if (event->kind != CONFAB_EVENT_CONVERSATION)
                 return;
         if (cli->json) {
-                cli_put_conversation(cli, event->conversation);
+                cli_put_conversation(
+                        cli, &(struct confab_request)CONFAB_REQUEST_INIT, event->conversation);
                 return;
         }
         cli_name(cli, event->conversation->name);

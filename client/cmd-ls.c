@@ -2,10 +2,12 @@
 /* The table is as wide as its contents; --json is the form for programs. */
 #include "base/clock.h"
 #include "client/cli-commands.h"
+#include <pwd.h>
 #include <string.h>
 
 enum column {
         COL_ID,
+        COL_OWNER, /* with --all */
         COL_NAME,
         COL_STATE,
         COL_TOKENS,
@@ -21,6 +23,7 @@ struct row {
 };
 struct table {
         struct cli *cli;
+        bool all;
         struct row *rows;
         size_t n_rows, capacity;
         uint64_t now_usec;
@@ -28,7 +31,7 @@ struct table {
 };
 
 static const char *const titles[N_COLUMNS] = {
-        "ID", "NAME", "STATE", "TOKENS", "TURNS", "RAM", "DISK", "AGE"};
+        "ID", "OWNER", "NAME", "STATE", "TOKENS", "TURNS", "RAM", "DISK", "AGE"};
 
 /* A name as it will be shown. */
 static char *shown_name(struct cli *cli, const char *name) {
@@ -42,8 +45,18 @@ static char *shown_name(struct cli *cli, const char *name) {
         return s;
 }
 
+/* The name of user @uid, or its number. */
+static void owner_name(char out[64], uint32_t uid) {
+        const struct passwd *p = getpwuid(uid);
+
+        if (p)
+                snprintf(out, 64, "%s", p->pw_name);
+        else
+                snprintf(out, 64, "%u", uid);
+}
+
 static int fill_row(struct table *t, struct row *row, const struct confab_conversation *c) {
-        char number[N_COLUMNS][24], size[16];
+        char number[N_COLUMNS][24], size[16], owner[64] = "";
 
         snprintf(number[COL_ID], 24, "%llu", (unsigned long long)c->id);
         snprintf(number[COL_STATE], 24, "%s%s", confab_residency_name(c->residency),
@@ -53,8 +66,12 @@ static int fill_row(struct table *t, struct row *row, const struct confab_conver
         snprintf(number[COL_RAM], 24, "%s", human_size(size, c->ram_size));
         snprintf(number[COL_DISK], 24, "%s", human_size(size, c->disk_size));
         snprintf(number[COL_AGE], 24, "%s", human_age(size, c->updated_usec, t->now_usec));
+        if (t->all)
+                owner_name(owner, c->uid);
         for (size_t i = 0; i < N_COLUMNS; i++) {
-                row->cells[i] = i == COL_NAME ? shown_name(t->cli, c->name) : strdup(number[i]);
+                row->cells[i] = i == COL_NAME    ? shown_name(t->cli, c->name)
+                                : i == COL_OWNER ? strdup(owner)
+                                                 : strdup(number[i]);
                 if (!row->cells[i])
                         return CLI_FAILED;
         }
@@ -96,8 +113,10 @@ static void print_table(struct table *t) {
                 for (size_t i = 0; i < N_COLUMNS; i++) {
                         const char *s = k ? t->rows[k - 1].cells[i] : titles[i];
                         int pad = (int)(widths[i] - safe_width(s, strlen(s)));
-                        bool left = i == COL_NAME || i == COL_STATE;
+                        bool left = i == COL_OWNER || i == COL_NAME || i == COL_STATE;
 
+                        if (i == COL_OWNER && !t->all)
+                                continue;
                         cli_printf(t->cli, "%*s%s%*s%s", left ? 0 : pad, "", s, left ? pad : 0, "",
                                 i + 1 < N_COLUMNS ? "  " : "\n");
                 }
@@ -113,8 +132,11 @@ static int add_json(void *userdata, const struct confab_conversation *c) {
 }
 
 static int run(struct cli *cli) {
-        struct table t = {.cli = cli, .now_usec = clock_realtime_usec()};
-        bool all = cli_get(cli, "all") != NULL;
+        struct table t = {
+                .cli = cli,
+                .now_usec = clock_realtime_usec(),
+                .all = cli_get(cli, "all") != NULL,
+        };
         int status;
 
         if (cli->json) {
@@ -122,7 +144,7 @@ static int run(struct cli *cli) {
                 json_object_begin(&t.j);
                 json_key(&t.j, "conversations");
                 json_array_begin(&t.j);
-                status = cli_list_each(cli, all, add_json, &t);
+                status = cli_list_each(cli, t.all, add_json, &t);
                 if (status)
                         return status;
                 json_array_end(&t.j);
@@ -130,7 +152,7 @@ static int run(struct cli *cli) {
                 cli_json_end(cli, &t.j);
                 return 0;
         }
-        status = cli_list_each(cli, all, add_row, &t);
+        status = cli_list_each(cli, t.all, add_row, &t);
         if (status == 0)
                 print_table(&t);
         for (size_t k = 0; k < t.n_rows; k++)
@@ -152,7 +174,7 @@ const struct cli_command cmd_ls = {
         .help = "STATE is where the memory is: resident, partial, spilled or cold (only the tokens "
                 "are\n"
                 "kept); a star marks a conversation that is busy. AGE is the time since its last "
-                "turn.",
+                "turn.\nWith --all the owners are named, too.",
         .options = {options},
         .run = run,
 };

@@ -385,7 +385,7 @@ CONFAB_PUBLIC int confab_get_events(const struct confab *c);
 CONFAB_PUBLIC int confab_process(struct confab *c, struct confab_error *e);
 /* Requests that have not ended. */
 CONFAB_PUBLIC size_t confab_get_n_pending(const struct confab *c);
-/* The daemon's name and version ("confabd 0.1.0"), or NULL before its Hello has come. */
+/* The daemon's name and version ("confab 0.1.0"), or NULL before its Hello has come. */
 CONFAB_PUBLIC const char *confab_get_server(const struct confab *c);
 
 /* Send @r; @fn (may be NULL) gets its events. *ret_id (may be NULL) is its id, never 0. "invalid"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Export and import as one blocking call each. */
+#include "base/file.h"
 #include "client/lib-internal.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -52,25 +53,12 @@ static bool is_sealed(int fd) {
         return seals >= 0 && (seals & SEALS) == SEALS && lseek(fd, 0, SEEK_CUR) == 0;
 }
 
-static int write_all(int fd, const char *data, size_t n) {
-        while (n) {
-                ssize_t k = write(fd, data, n);
-
-                if (k < 0 && errno == EINTR)
-                        continue;
-                if (k < 0)
-                        return -1;
-                data += k;
-                n -= (size_t)k;
-        }
-        return 0;
-}
-
 /* The rest of @from in a memfd: its descriptor, or -1. */
 static int copy_sealed(int from, struct confab_error *e) {
         int fd = memfd_create("confab-import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         char *data = malloc(COPY_SIZE);
         const char *what = "copy";
+        struct err err;
         ssize_t n = -1;
 
         if (!data)
@@ -81,8 +69,12 @@ static int copy_sealed(int from, struct confab_error *e) {
                         continue;
                 if (n < 0)
                         what = "read";
-                if (n <= 0 || write_all(fd, data, (size_t)n) < 0)
+                if (n <= 0)
                         break;
+                if (file_write(fd, data, (size_t)n, &err) < 0) {
+                        errno = err.sys;
+                        break;
+                }
         }
         if (n == 0 && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
                 n = -1;

@@ -30,13 +30,13 @@ const struct cli_command *const cli_commands[] = {
 };
 
 /* Where a standard stream is closed, the socket would take its number, and be read or written as
- * it.
- */
+ * it. /dev/null takes it instead, for reading: standard input is empty then, and what is to be
+ * written fails as it does on a closed descriptor. */
 static int open_standard_streams(void) {
         int fd;
 
         do
-                fd = open("/dev/null", O_RDWR);
+                fd = open("/dev/null", O_RDONLY);
         while (fd >= 0 && fd <= STDERR_FILENO);
         if (fd >= 0)
                 close(fd);

@@ -5,6 +5,7 @@
 #include "base/util.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -58,6 +59,30 @@ int file_pwrite(int fd, const void *src, size_t n, uint64_t offset, struct err *
                 p += k;
                 n -= (size_t)k;
                 offset += (uint64_t)k;
+        }
+        return 0;
+}
+
+int file_write(int fd, const void *src, size_t n, struct err *e) {
+        const uint8_t *p = src;
+
+        while (n) {
+                ssize_t k = write(fd, p, MIN(n, TRANSFER_MAX));
+
+                if (k < 0 && errno == EAGAIN) {
+                        struct pollfd wait = {.fd = fd, .events = POLLOUT};
+
+                        poll(&wait, 1, -1); /* if that fails, write() says what is wrong */
+                        continue;
+                }
+                if (k < 0 && errno == EINTR)
+                        continue;
+                if (k == 0)
+                        errno = EIO;
+                if (k <= 0)
+                        return err_set(e, ERR_SYS, "cannot write");
+                p += k;
+                n -= (size_t)k;
         }
         return 0;
 }

@@ -10,6 +10,9 @@ struct err;
 /* Exactly @n bytes, or an error (end of file: -ERR_FORMAT "… ends early"). */
 int file_pread(int fd, void *dst, size_t n, uint64_t offset, struct err *e);
 int file_pwrite(int fd, const void *src, size_t n, uint64_t offset, struct err *e);
+/* All of @n to a file, pipe or socket where it stands, waiting where @fd is non-blocking. -ERR_SYS:
+ * a part may have been written. Any thread. */
+int file_write(int fd, const void *src, size_t n, struct err *e);
 /* Read a whole regular file of at most @max bytes; *ret is NUL-terminated and to be freed. */
 int file_read_all(const char *path, size_t max, char **ret, size_t *ret_size, struct err *e);
 /* Write to a temporary file beside @path, fsync, rename over @path, fsync the directory. */

@@ -18,6 +18,8 @@ static const char *program; /* argv[1] */
 struct fixture {
         char dir[64], path[96];
         int listen_fd, in, out, err; /* our ends */
+        bool closed_output;          /* the program's standard output is closed */
+        bool small_output;           /* it is a pipe of a page that does not block */
         pid_t pid;
         struct peer peer;
         char *text; /* standard output so far */
@@ -55,6 +57,8 @@ static inline void child(struct fixture *f, const char *const *args, int in, int
         dup2(in, 0);
         dup2(out, 1);
         dup2(err, 2);
+        if (f->closed_output)
+                close(1);
         setenv("CONFAB_SOCKET", f->path, 1);
         setenv("LC_ALL", "C.UTF-8", 1);
         execv(program, proto_borrow(argv));
@@ -66,6 +70,10 @@ static inline void start_with_input(struct fixture *f, const char *const *args, 
         int out[2], err[2];
 
         assert_int_equal(pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
+        if (f->small_output) {
+                assert_true(fcntl(out[1], F_SETPIPE_SZ, 4096) > 0);
+                assert_int_equal(fcntl(out[1], F_SETFL, O_NONBLOCK), 0);
+        }
         f->pid = fork();
         assert_true(f->pid >= 0);
         if (f->pid == 0)

@@ -22,6 +22,7 @@ static void test_safe(void **state) {
         check_safe("\xc2\x9b"
                    "2J",
                 4, true, "<U+009B>2J");
+        check_safe("\xc2\x80\xc2\x9f", 4, true, "<U+0080><U+009F>"); /* the first and last of C1 */
         check_safe("\xc2\xa0\xc3\xa9", 4, true, "\xc2\xa0\xc3\xa9");
         check_safe("\xff"
                    "a\xc3",
