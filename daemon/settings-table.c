@@ -27,7 +27,11 @@ const struct setting settings_table[] = {
                 .help = "Folder of the register and the spill files; made with mode 0700 if "
                         "missing."},
         {"config", SETTING_TEXT, AT(config), .metavar = "FILE", .flag_only = true,
-                .help = "Read settings from this file first."},
+                .help = "Read settings from this file first, then from the files FILE.d/*.conf by "
+                        "their names."},
+        {"defaults", SETTING_TEXT, AT(defaults), .metavar = "FILE", .flag_only = true,
+                .help = "Read settings from this file before those of --config, which may then be "
+                        "missing."},
         {"pool-size", SETTING_SIZE, AT(pool_size), 1ull << 20, 1ull << 50, "auto", .zero = "auto",
                 .metavar = "BYTES",
                 .help = "Budget of RAM for the memory of conversations. What does not fit is "

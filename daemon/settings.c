@@ -219,6 +219,22 @@ int settings_parse_file(struct settings *s, const char *path, struct err *e) {
         return 0;
 }
 
+/* True for a flag that says what to do instead of serving. Of several the last one counts. */
+static bool find_action(const char *arg, enum settings_action *ret) {
+        static const struct {
+                const char *flag;
+                enum settings_action action;
+        } actions[] = {
+                {"--help", SETTINGS_HELP}, {"-h", SETTINGS_HELP}, {"--version", SETTINGS_VERSION}};
+
+        for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
+                if (strcmp(arg, actions[i].flag) == 0) {
+                        *ret = actions[i].action;
+                        return true;
+                }
+        return false;
+}
+
 /* One flag at argv[*i]; *i goes on to what follows. */
 static int parse_flag(struct settings *s, int argc, char *const *argv, int *i,
         enum settings_action *action, struct err *e) {
@@ -226,8 +242,7 @@ static int parse_flag(struct settings *s, int argc, char *const *argv, int *i,
         const struct setting *t;
         size_t n;
 
-        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0 || strcmp(arg, "--version") == 0) {
-                *action = arg[2] == 'v' ? SETTINGS_VERSION : SETTINGS_HELP;
+        if (find_action(arg, action)) {
                 ++*i;
                 return 0;
         }
@@ -259,6 +274,16 @@ static int parse_flags(struct settings *s, int argc, char *const *argv,
         return 0;
 }
 
+static int read_file(void *arg, const char *path, struct err *e) {
+        return settings_parse_file(arg, path, e);
+}
+
+static int no_model(const struct settings *s, struct err *e) {
+        if (s->config)
+                return err_set(e, ERR_INVALID, "no model: put 'model = FILE' into %s", s->config);
+        return err_set(e, ERR_INVALID, "no model: give --model FILE");
+}
+
 int settings_load(struct settings *ret, int argc, char *const *argv,
         enum settings_action *ret_action, struct err *e) {
         _cleanup_(settings_deinit) struct settings s = SETTINGS_NULL;
@@ -268,21 +293,16 @@ int settings_load(struct settings *ret, int argc, char *const *argv,
         r = set_defaults(&s, e);
         if (r < 0)
                 return r;
-        /* Once for --config, then again, so that flags win over the file. */
+        /* Once for --config, then again, so that flags win over the files. */
         r = parse_flags(&s, argc, argv, &action, e);
         if (r < 0)
                 return r;
-        if (action == SETTINGS_RUN && s.config) {
-                r = settings_parse_file(&s, s.config, e);
+        if (action == SETTINGS_RUN) {
+                r = settings_each_file(&s, read_file, &s, e);
                 if (r == 0)
                         r = parse_flags(&s, argc, argv, &action, e);
-                if (r < 0)
-                        return r;
-        }
-        if (action == SETTINGS_RUN) {
-                if (!s.model)
-                        return err_set(e, ERR_INVALID, "no model: give --model FILE");
-                r = check_whole(&s, e);
+                if (r == 0)
+                        r = s.model ? check_whole(&s, e) : no_model(&s, e);
                 if (r < 0)
                         return r;
         }

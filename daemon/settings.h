@@ -5,11 +5,12 @@
  * ranges, defaults and help. It makes the parser of the configuration file, the command-line flags,
  * --help, and the lists in the man pages.
  *
- * 1. Where a value comes from: the default, overridden by the file, overridden by flags.
+ * 1. Where a value comes from: the default, overridden by the files (settings-files.c has their
+ *    order), overridden by flags.
  * 2. A value that does not parse or lies out of range is an error that names file and line, or the
  *    flag; nothing is clamped.
- * 3. Reloading (SIGHUP) reads the file again and takes over reloadable settings only; if anything
- *    in the file is wrong, nothing changes.
+ * 3. Reloading (SIGHUP) reads the files again and takes over reloadable settings only; if anything
+ *    in them is wrong, nothing changes.
  */
 #include "base/cleanup.h"
 #include <stdbool.h>
@@ -22,6 +23,7 @@ struct err;
 struct settings {
         char *model, *socket, *state, *config; /* owned, NULL when not given */
         char *socket_group, *admin_group;      /* likewise */
+        char *defaults;                        /* likewise */
         /* engine */
         uint64_t pool_size; /* 0: auto */
         uint64_t threads, context, kv_type, batch_tokens, max_active, default_max_tokens;
@@ -75,7 +77,7 @@ extern const size_t settings_n;
 
 enum settings_action { SETTINGS_RUN, SETTINGS_HELP, SETTINGS_VERSION };
 
-/* Defaults, then the file that @argv or nothing names, then the flags. *ret_action says what is
+/* Defaults, then the files that @argv names, then the flags. *ret_action says what is
  * wanted. @ret is SETTINGS_NULL before; untouched on failure: -ERR_INVALID, -ERR_SYS, -ERR_NOMEM.
  */
 int settings_load(struct settings *ret, int argc, char *const *argv,
@@ -91,6 +93,11 @@ int settings_set(struct settings *s, const char *name, const char *value, struct
 const struct setting *settings_find(const char *name, size_t name_size);
 /* Lines "name = value"; @path is for messages. */
 int settings_parse_file(struct settings *s, const char *path, struct err *e);
+/* Calls @fn for each file that s->defaults and s->config lead to, in the order in which they count;
+ * ends with the first result that is not 0, and returns it. -ERR_SYS when there is none although
+ * one was named. */
+typedef int settings_file_fn(void *arg, const char *path, struct err *e);
+int settings_each_file(const struct settings *s, settings_file_fn *fn, void *arg, struct err *e);
 
 /* Texts made from the table: usage for --help, and man page sections (troff) of flags and of the
  * file. Return -ERR_NOMEM on failure. */

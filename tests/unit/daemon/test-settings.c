@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char path[64];
@@ -179,6 +180,73 @@ static void test_file_is_bounded(void **state) {
         assert_non_null(strstr(e.msg, "NUL"));
 }
 
+static void write_to(const char *file, const char *text) {
+        FILE *f = fopen(file, "w");
+
+        assert_non_null(f);
+        assert_true(fputs(text, f) >= 0);
+        fclose(f);
+}
+
+/* Defaults of the distribution, the administrator's file, drop-ins by name, flags. */
+static void test_layers(void **state) {
+        char dir[] = "/tmp/confabd-layers-XXXXXX", defaults[64], config[64], dropins[64], file[128];
+        enum settings_action action;
+        struct settings s;
+        struct err e;
+
+        assert_non_null(mkdtemp(dir));
+        snprintf(defaults, sizeof(defaults), "%s/defaults", dir);
+        snprintf(config, sizeof(config), "%s/conf", dir);
+        snprintf(dropins, sizeof(dropins), "%s/conf.d", dir);
+        write_to(defaults, "model = d\nthreads = 1\nmax-active = 1\nmax-queued = 1\n");
+        /* Alone a file must be there; with defaults it may be missing. */
+        assert_int_equal(load(&s, &e, &action, "--model", "m", "--config", config, NULL), -ERR_SYS);
+        assert_non_null(strstr(e.msg, config));
+        assert_int_equal(
+                load(&s, &e, &action, "--defaults", defaults, "--config", config, NULL), 0);
+        assert_string_equal(s.model, "d");
+        settings_deinit(&s);
+        assert_int_equal(load(&s, &e, &action, "--model", "m", "--defaults",
+                                 "/nonexistent/defaults", "--config", config, NULL),
+                -ERR_SYS);
+        write_to(config, "model = c\nthreads = 2\nmax-active = 2\n");
+        assert_int_equal(mkdir(dropins, 0700), 0);
+        snprintf(file, sizeof(file), "%s/20-b.conf", dropins);
+        write_to(file, "threads = 4\n");
+        snprintf(file, sizeof(file), "%s/10-a.conf", dropins);
+        write_to(file, "threads = 3\nlist-page = 3\n");
+        snprintf(file, sizeof(file), "%s/30-c.conf.old", dropins);
+        write_to(file, "nonsense\n");
+        assert_int_equal(load(&s, &e, &action, "--defaults", defaults, "--config", config,
+                                 "--list-page=7", NULL),
+                0);
+        assert_string_equal(s.model, "c");
+        assert_int_equal(s.threads, 4);
+        assert_int_equal(s.max_active, 2);
+        assert_int_equal(s.max_queued, 1);
+        assert_int_equal(s.list_page, 7);
+        settings_deinit(&s);
+        /* A drop-in that is wrong is named as well. */
+        snprintf(file, sizeof(file), "%s/20-b.conf", dropins);
+        write_to(file, "\nthreads = none\n");
+        assert_int_equal(load(&s, &e, &action, "--config", config, NULL), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "conf.d/20-b.conf:2: "));
+        /* Drop-ins alone will do. */
+        assert_int_equal(unlink(config), 0);
+        write_to(file, "model = x\n");
+        assert_int_equal(load(&s, &e, &action, "--config", config, NULL), 0);
+        assert_string_equal(s.model, "x");
+        settings_deinit(&s);
+        assert_int_equal(unlink(file), 0);
+        write_to(config, "");
+        assert_int_equal(load(&s, &e, &action, "--config", config, NULL), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, config));
+        assert_non_null(strstr(e.msg, "model = FILE"));
+        snprintf(file, sizeof(file), "rm -r %s", dir);
+        assert_int_equal(system(file), 0);
+}
+
 static void test_flag_errors(void **state) {
         enum settings_action action;
         struct settings s;
@@ -284,6 +352,7 @@ int main(void) {
                 cmocka_unit_test(test_file),
                 cmocka_unit_test(test_file_errors),
                 cmocka_unit_test(test_file_is_bounded),
+                cmocka_unit_test(test_layers),
                 cmocka_unit_test(test_flag_errors),
                 cmocka_unit_test(test_help_and_version),
                 cmocka_unit_test(test_reload),

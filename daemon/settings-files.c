@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which files of settings there are, and in which order they count.
+ *
+ * 1. The defaults of the distribution (--defaults) come first. An installation or an upgrade may
+ *    replace that file at any time; nobody else writes it.
+ * 2. The administrator's file (--config) comes second. No installation ever writes it. It may be
+ *    missing if there is a file of defaults or a drop-in; a file that was named alone must be
+ * there.
+ * 3. The drop-ins come last: the files FILE.d/NAME.conf beside --config FILE, by their names in the
+ *    order of bytes. Names that begin with a dot are left out.
+ *
+ * A later file wins, setting by setting.
+ */
+#include "base/err.h"
+#include "base/util.h"
+#include "daemon/settings.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int is_dropin(const struct dirent *d) {
+        size_t n = strlen(d->d_name);
+
+        return d->d_name[0] != '.' && n > strlen(".conf") &&
+               strcmp(d->d_name + n - strlen(".conf"), ".conf") == 0;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+        return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int each_dropin(const char *dir, struct dirent **names, int n, settings_file_fn *fn,
+        void *arg, struct err *e) {
+        int r = 0;
+
+        for (int i = 0; i < n && r == 0; i++) {
+                _cleanup_(freep) char *path = NULL;
+
+                if (asprintf(&path, "%s/%s", dir, names[i]->d_name) < 0) {
+                        path = NULL;
+                        return err_set(e, ERR_NOMEM, "no memory for a path");
+                }
+                r = fn(arg, path, e);
+        }
+        return r;
+}
+
+/* *ret_n: how many there were. */
+static int each_dropin_of(
+        const char *config, settings_file_fn *fn, void *arg, int *ret_n, struct err *e) {
+        _cleanup_(freep) char *dir = NULL;
+        struct dirent **names = NULL;
+        int n, r;
+
+        if (asprintf(&dir, "%s.d", config) < 0) {
+                dir = NULL;
+                return err_set(e, ERR_NOMEM, "no memory for a path");
+        }
+        n = scandir(dir, &names, is_dropin, by_name);
+        if (n < 0) {
+                *ret_n = 0;
+                return errno == ENOENT ? 0 : err_set(e, ERR_SYS, "cannot look into '%s'", dir);
+        }
+        r = each_dropin(dir, names, n, fn, arg, e);
+        for (int i = 0; i < n; i++)
+                free(names[i]);
+        free(names);
+        *ret_n = n;
+        return r;
+}
+
+int settings_each_file(const struct settings *s, settings_file_fn *fn, void *arg, struct err *e) {
+        bool there;
+        int n = 0, r = 0;
+
+        if (s->defaults)
+                r = fn(arg, s->defaults, e);
+        if (r < 0 || !s->config)
+                return r;
+        there = access(s->config, F_OK) == 0 || errno != ENOENT;
+        if (there)
+                r = fn(arg, s->config, e);
+        if (r == 0)
+                r = each_dropin_of(s->config, fn, arg, &n, e);
+        if (r == 0 && !there && !s->defaults && n == 0) {
+                errno = ENOENT;
+                r = err_set(e, ERR_SYS, "cannot open '%s'", s->config);
+        }
+        return r;
+}

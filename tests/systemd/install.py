@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""install.py MESON BUILD SOURCE: installs twice into a folder, as an upgrade does, with settings edited in
+between; and tools/install refuses what makes no sense."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+meson, build, source = sys.argv[1:4]
+
+
+def need(ok, words):
+    if not ok:
+        sys.exit(f'FAILED: {words}')
+
+
+def install(destdir):
+    result = subprocess.run(
+        [meson, 'install', '-C', build, '--no-rebuild', '--destdir', destdir],
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    need(result.returncode == 0, f'meson install:\n{result.stdout}')
+
+
+def find(destdir, name):
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(destdir) if name in names]
+    need(len(found) == 1, f'{name} is installed {len(found)} times')
+    return found[0]
+
+
+def read(path):
+    with open(path, encoding='utf-8') as f:
+        return f.read()
+
+
+def check_upgrade(destdir):
+    install(destdir)
+    unit = read(find(destdir, 'confabd.service'))
+    command = re.search(r'^ExecStart=(.*)$', unit, re.M)[1].split()
+    flags = dict(word.lstrip('-').split('=', 1) for word in command[1:])
+    need(os.access(destdir + command[0], os.X_OK), f'{command[0]} of the unit is not installed')
+    if 'defaults' in flags:
+        need(os.path.isfile(destdir + flags['defaults']), 'the defaults that the unit reads are not installed')
+    edited = destdir + flags['config']
+    text = '# edited\nmodel = /srv/mine.gguf\nthreads = 3\n'
+    os.makedirs(os.path.dirname(edited), exist_ok=True)
+    with open(edited, 'w', encoding='utf-8') as f:
+        f.write(text)
+    install(destdir)
+    need(read(edited) == text, f'the upgrade replaced the edited {flags["config"]}')
+    need(os.listdir(os.path.dirname(edited)) == [os.path.basename(edited)],
+         f'the upgrade put files beside {flags["config"]}')
+    need('defaults' in flags, 'the unit names no file of defaults')
+
+
+def check_refusals():
+    tool = os.path.join(source, 'tools/install')
+    for words, message in ((['--prefix'], 'a folder is missing'), (['--prefix', 'usr'], 'the whole path'),
+                           (['--prefix=/'], 'not /'), (['--destdir', tool], 'is no folder'),
+                           (['--prefx=/usr'], 'unknown argument'), (['usr'], 'unknown argument')):
+        result = subprocess.run([tool, *words], text=True, capture_output=True, check=False)
+        need(result.returncode == 1 and message in result.stderr, f'tools/install {words}: {result}')
+    result = subprocess.run([tool, '--help'], text=True, capture_output=True, check=False)
+    need(result.returncode == 0 and '--destdir DIR' in result.stdout, f'tools/install --help: {result}')
+
+
+with tempfile.TemporaryDirectory(prefix='confab-install-') as folder:
+    check_upgrade(folder)
+check_refusals()
+print('an upgrade keeps what was edited')
