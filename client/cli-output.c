@@ -149,6 +149,7 @@ int cli_status_of(const struct confab_error *e) {
                 {CONFAB_CONTEXT, CLI_LIMIT},
                 {CONFAB_NO_DAEMON, CLI_NO_DAEMON},
                 {CONFAB_SHUTDOWN, CLI_NO_DAEMON},
+                {CONFAB_UNAVAILABLE, CLI_NO_DAEMON},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(table); i++)

@@ -49,6 +49,7 @@ struct confab;
 #define CONFAB_PERMISSION "permission"
 #define CONFAB_CANCELLED "cancelled"
 #define CONFAB_SHUTDOWN "shutdown"
+#define CONFAB_UNAVAILABLE "unavailable" /* the daemon cannot start */
 #define CONFAB_NO_MEMORY "no_memory"
 #define CONFAB_SYSTEM "system"
 #define CONFAB_NO_DAEMON "no_daemon"       /* nobody listens on the socket */

@@ -52,6 +52,7 @@ struct daemon {
         uint64_t heartbeat; /* when the last sign of life was given */
         uint32_t admin_gid; /* UINT32_MAX: none */
         struct memory memory;
+        const struct err *refusal; /* NULL, or why every connection is refused; borrowed */
         struct conn_limits limits;
         struct event *engine_event, *signal_events[3], *stop_timer, *status_timer;
 };

@@ -4,11 +4,15 @@
 #include "daemon/daemon.h"
 #include "daemon/log.h"
 #include "daemon/settings.h"
+#include "daemon/unavailable.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+/* Both are in RestartPreventExitStatus= of the unit: to start again by itself would not help, and
+ * the next client does it. */
 #define EXIT_USAGE 2
+#define EXIT_CANNOT_START 3
 
 static int print_help(void) {
         struct buf out = BUF_NULL;
@@ -21,7 +25,7 @@ static int print_help(void) {
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static int run(struct settings *s, int argc, char **argv) {
+static int run(struct settings *s, int argc, char **argv, struct unavailable *u) {
         _cleanup_(daemon_freep) struct daemon *d = NULL;
         struct err e = {};
         int r;
@@ -29,8 +33,10 @@ static int run(struct settings *s, int argc, char **argv) {
         r = daemon_new(&d, s, argc, argv, &e);
         if (r < 0) {
                 LOG_ERROR(LOG_ERR, &e, "cannot start");
-                return EXIT_FAILURE;
+                unavailable_serve(u, &e);
+                return EXIT_CANNOT_START;
         }
+        unavailable_deinit(u);
         LOG(LOG_INFO, "confabd %s serves %s on %s", CONFAB_VERSION, s->model,
                 d->listeners.path ? d->listeners.path : "sockets passed in");
         r = daemon_run(d, &e);
@@ -47,14 +53,17 @@ static int run(struct settings *s, int argc, char **argv) {
 
 int main(int argc, char **argv) {
         _cleanup_(settings_deinit) struct settings s = SETTINGS_NULL;
+        _cleanup_(unavailable_deinit) struct unavailable u = UNAVAILABLE_NULL;
         enum settings_action action;
         struct err e;
 
         log_init(LOG_INFO);
         /* Writes to peers that went are noticed by their result. */
         signal(SIGPIPE, SIG_IGN);
+        unavailable_prepare(&u);
         if (settings_load(&s, argc, argv, &action, &e) < 0) {
                 LOG(LOG_ERR, "%s", e.msg);
+                unavailable_serve(&u, &e);
                 return EXIT_USAGE;
         }
         switch (action) {
@@ -65,5 +74,5 @@ int main(int argc, char **argv) {
         case SETTINGS_RUN:
                 break;
         }
-        return run(&s, argc, argv);
+        return run(&s, argc, argv, &u);
 }

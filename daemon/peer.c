@@ -122,6 +122,10 @@ static int admit(struct peer *p, struct err *e) {
         struct daemon *d = p->daemon;
         int r;
 
+        if (d->refusal) {
+                *e = *d->refusal;
+                return -(int)e->code;
+        }
         d->users.connections.total = d->settings->max_connections;
         r = users_admit(&d->users, p->user, d->settings->max_user_connections, e);
         if (r < 0)

@@ -144,7 +144,7 @@ int settings_set(struct settings *s, const char *name, const char *value, struct
         return set_one(s, t, value, e);
 }
 
-static int set_defaults(struct settings *s, struct err *e) {
+int settings_init(struct settings *s, struct err *e) {
         for (size_t i = 0; i < settings_n; i++) {
                 int r = settings_table[i].initial
                                 ? set_one(s, &settings_table[i], settings_table[i].initial, e)
@@ -290,7 +290,7 @@ int settings_load(struct settings *ret, int argc, char *const *argv,
         enum settings_action action = SETTINGS_RUN;
         int r;
 
-        r = set_defaults(&s, e);
+        r = settings_init(&s, e);
         if (r < 0)
                 return r;
         /* Once for --config, then again, so that flags win over the files. */

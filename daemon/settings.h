@@ -77,6 +77,8 @@ extern const size_t settings_n;
 
 enum settings_action { SETTINGS_RUN, SETTINGS_HELP, SETTINGS_VERSION };
 
+/* The defaults alone; @ret is SETTINGS_NULL before. -ERR_NOMEM. */
+int settings_init(struct settings *ret, struct err *e);
 /* Defaults, then the files that @argv names, then the flags. *ret_action says what is
  * wanted. @ret is SETTINGS_NULL before; untouched on failure: -ERR_INVALID, -ERR_SYS, -ERR_NOMEM.
  */

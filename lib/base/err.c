@@ -76,6 +76,7 @@ const char *err_code_name(enum err_code code) {
                 [ERR_PERMISSION] = "permission",
                 [ERR_SHUTDOWN] = "shutdown",
                 [ERR_TOO_LARGE] = "limit",
+                [ERR_UNAVAILABLE] = "unavailable",
         };
 
         return (unsigned)code < ERR_N_CODES ? names[code] : "unknown";

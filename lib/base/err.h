@@ -27,8 +27,9 @@ enum err_code {
         ERR_CONFLICT, /* expect_revision did not match */
         ERR_CONTEXT,  /* context_length_exceeded */
         ERR_PERMISSION,
-        ERR_SHUTDOWN,  /* the service is stopping */
-        ERR_TOO_LARGE, /* beyond a limit that does not move: as it is, it never fits */
+        ERR_SHUTDOWN,    /* the service is stopping */
+        ERR_TOO_LARGE,   /* beyond a limit that does not move: as it is, it never fits */
+        ERR_UNAVAILABLE, /* the service cannot start */
         ERR_N_CODES
 };
 

@@ -109,7 +109,7 @@ static void exec_daemon(
         _exit(127);
 }
 
-static void spawn(struct harness *h, const char *const *flags) {
+void harness_spawn(struct harness *h, const char *const *flags) {
         char notify[96];
         int log_fd;
 
@@ -198,7 +198,7 @@ void harness_wait_notify(struct harness *h, const char *part) {
 void harness_start(struct harness *h, const char *const *flags) {
         int status;
 
-        spawn(h, flags);
+        harness_spawn(h, flags);
         if (!wait_notify(h, "READY=1", &status)) {
                 print_log(h);
                 fail_msg("the daemon did not start: status %d", status);
@@ -208,7 +208,7 @@ void harness_start(struct harness *h, const char *const *flags) {
 int harness_start_failing(struct harness *h, const char *const *flags) {
         int status;
 
-        spawn(h, flags);
+        harness_spawn(h, flags);
         if (wait_notify(h, "READY=1", &status))
                 fail_msg("the daemon started, but should not");
         return status;

@@ -47,6 +47,8 @@ int harness_init(struct harness *h);
 /* @flags end with NULL, may be NULL; --model, --socket and --state are given already (later ones
  * win). Returns when it is ready. */
 void harness_start(struct harness *h, const char *const *flags);
+/* As harness_start(), without waiting for anything. */
+void harness_spawn(struct harness *h, const char *const *flags);
 /* As harness_start(), for a daemon that is to fail: its exit status. */
 int harness_start_failing(struct harness *h, const char *const *flags);
 /* SIGTERM; must end with status 0. */

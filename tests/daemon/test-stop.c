@@ -125,7 +125,7 @@ static void test_second_daemon(void **state) {
         c = harness_client(h);
         assert_int_equal(harness_init(&second), 0);
         strcpy(second.socket, h->socket);
-        assert_int_equal(harness_start_failing(&second, NULL), 1);
+        assert_int_equal(harness_start_failing(&second, NULL), 3);
         log = harness_read_log(&second);
         assert_non_null(strstr(log, "another daemon"));
         free(log);
@@ -133,7 +133,7 @@ static void test_second_daemon(void **state) {
         harness_deinit(&second);
         assert_int_equal(harness_init(&second), 0);
         strcpy(second.state, h->state);
-        assert_int_equal(harness_start_failing(&second, NULL), 1);
+        assert_int_equal(harness_start_failing(&second, NULL), 3);
         harness_deinit(&second);
         assert_int_equal(client_open(c, "a", NULL, NULL), 0);
         client_free(c);
@@ -145,7 +145,7 @@ static void test_bad_model(void **state) {
         char *log;
 
         snprintf(h->model, sizeof(h->model), "%s/none.gguf", h->dir);
-        assert_int_equal(harness_start_failing(h, NULL), 1);
+        assert_int_equal(harness_start_failing(h, NULL), 3);
         log = harness_read_log(h);
         assert_non_null(strstr(log, "none.gguf"));
         free(log);
@@ -165,7 +165,7 @@ static void test_garbage_register(void **state) {
         for (unsigned i = 0; i < 1000; i++)
                 fputs("no database ", f);
         fclose(f);
-        assert_int_equal(harness_start_failing(h, NULL), 1);
+        assert_int_equal(harness_start_failing(h, NULL), 3);
         log = harness_read_log(h);
         assert_non_null(strstr(log, "register"));
         free(log);

@@ -66,6 +66,7 @@ static void test_status(void **state) {
                 {"context_length_exceeded", 5},
                 {"no_daemon", 6},
                 {"shutdown", 6},
+                {"unavailable", 6},
                 {"invalid", 1},
                 {"something new", 1},
         };
