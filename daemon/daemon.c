@@ -8,6 +8,7 @@
 #include "daemon/notify.h"
 #include "daemon/peer.h"
 #include "daemon/reply.h"
+#include "daemon/startup.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
@@ -233,6 +234,7 @@ static int find_admin_group(struct daemon *d, struct err *e) {
 
 static int open_engine(struct daemon *d, struct err *e) {
         const struct settings *s = d->settings;
+        struct startup startup = {.model = s->model};
         struct engine_options o = {
                 .model_path = s->model,
                 .state_dir = s->state,
@@ -253,12 +255,14 @@ static int open_engine(struct daemon *d, struct err *e) {
                 .spill_delay_ms = s->spill_delay ? (uint32_t)(s->spill_delay / 1000) : UINT32_MAX,
                 .spill_codec = UINT32_MAX,
                 .max_isa = (uint32_t)s->max_isa,
+                .fingerprint = s->model_fingerprint,
+                .verify_model = s->verify_model,
+                .progress = startup_progress,
+                .progress_arg = &startup,
         };
 
-        int r;
+        int r = engine_open(&d->engine, &o, e);
 
-        notify_status("Loading %s", s->model);
-        r = engine_open(&d->engine, &o, e);
         if (r == 0)
                 d->requests.engine = d->engine;
         return r;

@@ -54,6 +54,13 @@ void notify_status(const char *fmt, ...) {
         notify_try(text);
 }
 
+void notify_extend(uint64_t usec) {
+        char text[64];
+
+        snprintf(text, sizeof(text), "EXTEND_TIMEOUT_USEC=%llu", (unsigned long long)usec);
+        notify_try(text);
+}
+
 void notify_stopping(void) {
         (void)sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
 }

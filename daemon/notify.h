@@ -7,6 +7,8 @@
 bool notify_wanted(void);
 void notify_ready(void);
 void notify_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Starting, reloading or stopping will take @usec more, from now on. */
+void notify_extend(uint64_t usec);
 void notify_stopping(void);
 void notify_reloading(void);
 void notify_watchdog(void);

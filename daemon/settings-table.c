@@ -32,6 +32,14 @@ const struct setting settings_table[] = {
         {"defaults", SETTING_TEXT, AT(defaults), .metavar = "FILE", .flag_only = true,
                 .help = "Read settings from this file before those of --config, which may then be "
                         "missing."},
+        {"model-fingerprint", SETTING_TEXT, AT(model_fingerprint), .metavar = "HEX",
+                .help = "Start only with the model of this fingerprint: what --check and confab "
+                        "model print, or the first 16 digits of it, which stand for the weights "
+                        "alone."},
+        {"verify-model", SETTING_CHOICE, AT(verify_model), .initial = "no", .choices = yes_no,
+                .metavar = "YES|NO",
+                .help = "Read the whole model file at each start for its fingerprint. no: only "
+                        "when it is another file, or was changed, since it was last read."},
         {"pool-size", SETTING_SIZE, AT(pool_size), 1ull << 20, 1ull << 50, "auto", .zero = "auto",
                 .metavar = "BYTES",
                 .help = "Budget of RAM for the memory of conversations. What does not fit is "

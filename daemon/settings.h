@@ -23,7 +23,7 @@ struct err;
 struct settings {
         char *model, *socket, *state, *config; /* owned, NULL when not given */
         char *socket_group, *admin_group;      /* likewise */
-        char *defaults;                        /* likewise */
+        char *defaults, *model_fingerprint;    /* likewise */
         /* engine */
         uint64_t pool_size; /* 0: auto */
         uint64_t threads, context, kv_type, batch_tokens, max_active, default_max_tokens;
@@ -33,6 +33,7 @@ struct settings {
         uint64_t disk_floor;
         uint64_t pressure; /* 0 or 1 */
         uint64_t max_isa;
+        uint64_t verify_model; /* 0 or 1 */
         /* peers */
         uint64_t socket_mode;
         uint64_t max_connections, max_user_connections, max_connection_requests;

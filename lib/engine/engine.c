@@ -155,6 +155,12 @@ const char *engine_kv_name(const struct engine *en) {
         return kv_types[en->o.kv_type].name;
 }
 
+int engine_tell(struct engine *en, const struct engine_opening *o, struct err *e) {
+        if (!en->o.progress || en->o.progress(en->o.progress_arg, o) == 0)
+                return 0;
+        return err_set(e, ERR_CANCELLED, "starting was broken off");
+}
+
 static int load_model(struct engine *en, struct err *e) {
         struct model_options mo = {
                 .kv_type = kv_types[en->o.kv_type].type, .context = en->o.context};
@@ -173,7 +179,7 @@ static int load_model(struct engine *en, struct err *e) {
                 return r; /* it names the file itself */
         r = kern_new(&en->kern, threads, isa, e);
         if (r == 0)
-                r = model_open(&en->model, en->gguf, &mo, e);
+                r = identity_open_model(en, &mo, e);
         if (r == 0)
                 r = tok_new(&en->tok, en->gguf, e);
         if (r == 0)
@@ -257,7 +263,7 @@ static int lock_state(struct engine *en, struct err *e) {
 
 /* Spill files beside a missing register: the conversations were here, and an empty register in
  * their place would be taken for a new beginning. */
-static int check_register(const char *path, const char *spill_dir, struct err *e) {
+int engine_check_register(const char *path, const char *spill_dir, struct err *e) {
         struct dirent *d;
         DIR *dir;
         int r = 0;
@@ -301,9 +307,8 @@ static void adopt_records(struct engine *en, const struct store_gone *records) {
         engine_event_log(en, LOG_WARNING, &why);
 }
 
-/* Register and spill files must agree: adopt what the register knows, sweep the rest. */
-static int open_state(struct engine *en, struct err *e) {
-        struct spill_options so = {.fingerprint = en->info.fingerprint,
+struct spill_options engine_spill_options(struct engine *en) {
+        return (struct spill_options){.fingerprint = en->info.fingerprint,
                 .max_raw_size = en->info.block_size,
                 .layout = layout_of(en),
                 .max_disk_size = en->o.disk_limit,
@@ -312,16 +317,33 @@ static int open_state(struct engine *en, struct err *e) {
                 .min_free_size = en->o.disk_floor,
                 .codec = en->o.spill_codec == UINT32_MAX ? SPILL_CODEC_KV : en->o.spill_codec,
                 .ring_size = ledger_budget(&en->ledger) / RINGS_PART / io_n_workers() + 1};
-        struct store_gone records = {0};
+}
+
+/* Before the model, because it remembers the hash of the weights. */
+static int open_register(struct engine *en, struct err *e) {
+        const struct engine_opening now = {.stage = ENGINE_STAGE_REGISTER};
         char path[4096], spill_dir[4096];
-        struct err why;
         int r;
 
         snprintf(path, sizeof(path), "%s/register.db", en->state_dir);
         snprintf(spill_dir, sizeof(spill_dir), "%s/spill", en->state_dir);
-        r = check_register(path, spill_dir, e);
+        r = engine_tell(en, &now, e);
         if (r == 0)
-                r = store_open(&en->store, path, e);
+                r = engine_check_register(path, spill_dir, e);
+        return r < 0 ? r : store_open(&en->store, path, e);
+}
+
+/* Register and spill files must agree: adopt what the register knows, sweep the rest. */
+static int open_spill(struct engine *en, struct err *e) {
+        const struct engine_opening now = {.stage = ENGINE_STAGE_SPILL};
+        struct spill_options so = engine_spill_options(en);
+        struct store_gone records = {0};
+        char spill_dir[4096];
+        struct err why;
+        int r;
+
+        snprintf(spill_dir, sizeof(spill_dir), "%s/spill", en->state_dir);
+        r = engine_tell(en, &now, e);
         if (r == 0)
                 r = write_meters_read(en, &so.written_today, &so.day, e);
         if (r == 0)
@@ -340,6 +362,20 @@ static int open_state(struct engine *en, struct err *e) {
         return 0;
 }
 
+int engine_load(struct engine *en, struct err *e) {
+        int r = load_model(en, e);
+
+        if (r == 0)
+                r = identity_check(en, e);
+        if (r == 0)
+                r = scan_vocabulary(en, e);
+        if (r == 0)
+                r = layout_make(en, e);
+        if (r == 0)
+                r = open_memory(en, e);
+        return r;
+}
+
 static int open_parts(struct engine *en, struct err *e) {
         int r = lock_state(en, e);
 
@@ -352,15 +388,11 @@ static int open_parts(struct engine *en, struct err *e) {
         if (r == 0)
                 r = map_new(&en->usage, e);
         if (r == 0)
-                r = load_model(en, e);
+                r = open_register(en, e);
         if (r == 0)
-                r = scan_vocabulary(en, e);
+                r = engine_load(en, e);
         if (r == 0)
-                r = layout_make(en, e);
-        if (r == 0)
-                r = open_memory(en, e);
-        if (r == 0)
-                r = open_state(en, e);
+                r = open_spill(en, e);
         if (r == 0)
                 r = io_start(en, e);
         if (r == 0 && pthread_create(&en->thread, NULL, engine_main, en) != 0)
@@ -412,9 +444,8 @@ static int check_options(const struct engine_options *o, struct err *e) {
         return 0;
 }
 
-int engine_open(struct engine **ret, const struct engine_options *o, struct err *e) {
+int engine_new(struct engine **ret, const struct engine_options *o, struct err *e) {
         struct engine *en;
-        sigset_t all, old;
         int r = check_options(o, e);
 
         if (r < 0)
@@ -433,12 +464,28 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
                 r = err_set(e, ERR_SYS, "cannot make an eventfd");
         else if (!en->model_path || !en->state_dir || !en->stopped)
                 r = err_set(e, ERR_NOMEM, "no memory for the engine");
+        if (r < 0) {
+                engine_free(en);
+                return r;
+        }
+        *ret = en;
+        return 0;
+}
+
+int engine_open(struct engine **ret, const struct engine_options *o, struct err *e) {
+        struct engine *en = NULL;
+        sigset_t all, old;
+        int r = engine_new(&en, o, e);
+
+        if (r < 0)
+                return r;
         /* Signals are the loop thread's business. */
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &old);
-        if (r == 0)
-                r = open_parts(en, e);
+        r = open_parts(en, e);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
+        en->o.progress = NULL; /* and the fingerprint: the caller need not keep them */
+        en->o.fingerprint = NULL;
         if (r < 0) {
                 engine_free(en);
                 return r;

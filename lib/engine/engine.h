@@ -27,6 +27,20 @@ struct engine;
 /* How sequence memory is kept; part of the fingerprint. */
 enum engine_kv { ENGINE_KV_F16, ENGINE_KV_F32, ENGINE_KV_Q8_0 };
 
+/* What opening is about to do. */
+enum engine_stage {
+        ENGINE_STAGE_REGISTER, /* open the register, bring it up to date */
+        ENGINE_STAGE_MODEL,    /* take the model into use; weights_size and ram_size are known */
+        ENGINE_STAGE_WEIGHTS,  /* read the weights for their hash: done of total bytes are read */
+        ENGINE_STAGE_SPILL     /* see that spill files and register agree */
+};
+struct engine_opening {
+        enum engine_stage stage;
+        uint64_t done, total;
+        uint64_t weights_size; /* bytes */
+        uint64_t ram_size;     /* bytes that this process may use at most */
+};
+
 struct engine_options {
         const char *model_path;
         const char *state_dir; /* made 0700 if missing: register.db, spill/ */
@@ -47,6 +61,14 @@ struct engine_options {
         uint32_t spill_delay_ms;
         uint32_t spill_codec; /* SPILL_CODEC_* numbers; UINT32_MAX: the best */
         uint32_t max_isa;     /* enum kern_isa, tests; default KERN_N_ISA (no cap) */
+        /* The fingerprint that the model must have: 32 hexadecimal digits, or its first 16, which
+         * stand for the weights alone. NULL: any. Used while opening only. */
+        const char *fingerprint;
+        bool verify_model; /* read the weights although the register remembers their hash */
+        /* Told how opening goes, on the thread that opens; NULL: nobody wants to know. Anything but
+         * 0 breaks it off with -ERR_CANCELLED. */
+        int (*progress)(void *arg, const struct engine_opening *o);
+        void *progress_arg;
 };
 #define ENGINE_OPTIONS_DEFAULT                                                                     \
         ((struct engine_options){.batch_tokens = 256,                                              \
@@ -63,6 +85,10 @@ struct engine_options {
 /* Loads the model, opens the register, sweeps the spill folder, starts the threads. A state folder
  * in use by another engine is -ERR_BUSY. */
 int engine_open(struct engine **ret, const struct engine_options *o, struct err *e);
+/* What engine_open() would do with these options, without doing it. Reads the model file (all of
+ * it, unless the register remembers its hash), and the register if no engine is using it. Changes
+ * nothing but the access times of files. The result is for engine_view() and engine_free() only. */
+int engine_look(struct engine **ret, const struct engine_options *o, struct err *e);
 /* Begin to stop: new requests get ERR_SHUTDOWN, running generations are cancelled (their partial
  * replies are committed, finish CANCELLED), dirty memory is spilled. When all is done the event
  * ENGINE_STOPPED comes. */
@@ -260,6 +286,26 @@ struct engine_model_info {
         uint64_t n_params, weights_size, block_size;
         uint64_t fingerprint[2];
 };
+
+/* What is known of an engine that looks. Sizes in bytes. */
+enum engine_register {
+        ENGINE_REGISTER_NONE, /* none yet: a new one would be made */
+        ENGINE_REGISTER_BUSY, /* another engine is using it */
+        ENGINE_REGISTER_OLD,  /* of another version: it would be brought up to date, or refused */
+        ENGINE_REGISTER_READ
+};
+struct engine_view {
+        struct engine_model_info model;
+        uint64_t file_size, ram_size;
+        bool remembered;      /* the register knows the hash of the weights */
+        uint64_t token_size;  /* RAM for the memory of one token */
+        uint64_t budget;      /* that it would begin with */
+        uint32_t most_tokens; /* longest conversation that fits both the budget and the context */
+        uint32_t n_threads;
+        enum engine_register register_state;
+        uint64_t n_conversations; /* READ only */
+};
+void engine_view(struct engine *en, struct engine_view *ret);
 
 struct engine_stat {
         const char *name; /* static */

@@ -251,6 +251,10 @@ struct engine {
         size_t n_eog;
         char tokenizer_name[96];
         int lock_fd;
+        bool looking;                        /* by engine_look(): nothing may be changed */
+        bool remembered;                     /* the hash of the weights came from the register */
+        enum engine_register register_state; /* what engine_look() found */
+        uint64_t n_looked;                   /* conversations in it */
 
         /* engine thread */
         pthread_t thread;
@@ -371,6 +375,31 @@ static inline void list_move_all(struct list *to, struct list *from) {
 /* --- engine.c --- */
 /* How memory is kept ("f16"). */
 const char *engine_kv_name(const struct engine *en);
+/* verb-query.c; the strings are the engine's. */
+void engine_describe_model(struct engine *en, struct engine_model_info *ret);
+/* An engine that has opened nothing yet. */
+int engine_new(struct engine **ret, const struct engine_options *o, struct err *e);
+/* Everything that is in memory: model, tokenizer, pool, buffers. en->store may be NULL. */
+int engine_load(struct engine *en, struct err *e);
+/* -ERR_STATE if there are spill files beside a register that is missing. */
+int engine_check_register(const char *path, const char *spill_dir, struct err *e);
+struct spill_options engine_spill_options(struct engine *en);
+/* Tell the caller of engine_open(); the negative result ends the opening. */
+int engine_tell(struct engine *en, const struct engine_opening *o, struct err *e);
+
+/* --- identity.c --- */
+/* The hash of the weights: as the register remembers it for just this file, or by reading it. */
+int identity_open_model(struct engine *en, const struct model_options *o, struct err *e);
+/* Is it the model that the options want? */
+int identity_check(struct engine *en, struct err *e);
+
+/* --- look.c --- */
+/* What looks needs the register no more. */
+void look_release(struct engine *en);
+
+/* --- ram.c --- */
+/* RAM that this process may use at most, in bytes: the system's, or a limit of its cgroups. */
+uint64_t ram_size(void);
 
 /* --- io.c --- */
 int io_start(struct engine *en, struct err *e);

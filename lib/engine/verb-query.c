@@ -234,17 +234,10 @@ static const char *clean(const char *s) {
         return utf8_valid(s, strlen(s)) ? s : "(not UTF-8)";
 }
 
-void verb_model_info(struct engine *en, struct ereq *rq) {
-        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_INFO, true);
+void engine_describe_model(struct engine *en, struct engine_model_info *ret) {
         const struct model_info *i = &en->info;
-        struct err e;
 
-        if (!n) {
-                err_set(&e, ERR_NOMEM, "no memory for an answer");
-                verb_fail(en, rq, &e);
-                return;
-        }
-        n->ev.info = (struct engine_model_info){.name = clean(i->name),
+        *ret = (struct engine_model_info){.name = clean(i->name),
                 .arch = i->arch,
                 .path = clean(en->model_path),
                 .chat_family = chat_family(en->chat),
@@ -261,5 +254,17 @@ void verb_model_info(struct engine *en, struct ereq *rq) {
                 .weights_size = i->weights_size,
                 .block_size = i->block_size,
                 .fingerprint = {i->fingerprint.weights, i->fingerprint.rules}};
+}
+
+void verb_model_info(struct engine *en, struct ereq *rq) {
+        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_INFO, true);
+        struct err e;
+
+        if (!n) {
+                err_set(&e, ERR_NOMEM, "no memory for an answer");
+                verb_fail(en, rq, &e);
+                return;
+        }
+        engine_describe_model(en, &n->ev.info);
         verb_finish(en, rq, n);
 }

@@ -3,9 +3,13 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/util.h"
 #include "gguf/gguf-impl.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define PROGRESS_SIZE (16u << 20) /* between two words of a read's progress */
 
 int gguf_parse(struct gguf **ret, const void *data, size_t size, struct err *e) {
         _cleanup_(gguf_freep) struct gguf *g = calloc(1, sizeof(*g));
@@ -89,8 +93,43 @@ uint64_t gguf_file_size(const struct gguf *g) {
         return g->size;
 }
 
-uint64_t gguf_hash_data(const struct gguf *g) {
-        return hash64(g->data_base, g->data_size, 0);
+uint64_t gguf_data_size(const struct gguf *g) {
+        return g->data_size;
+}
+
+int gguf_hash_data(const struct gguf *g, const struct gguf_progress *p, uint64_t *ret) {
+        struct hash64 h;
+
+        hash64_init(&h, 0);
+        for (size_t at = 0, n; at < g->data_size; at += n) {
+                int r = p ? p->fn(p->arg, at, g->data_size) : 0;
+
+                if (r != 0)
+                        return r;
+                n = MIN(g->data_size - at, (size_t)PROGRESS_SIZE);
+                hash64_update(&h, g->data_base + at, n);
+        }
+        *ret = hash64_digest(&h);
+        return 0;
+}
+
+static uint64_t nsec_of(struct timespec t) {
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int gguf_identify(const struct gguf *g, struct gguf_identity *ret, struct err *e) {
+        struct stat st;
+
+        if (g->map.fd < 0)
+                return err_set(e, ERR_STATE, "the model is no file");
+        if (fstat(g->map.fd, &st) < 0)
+                return err_set(e, ERR_SYS, "cannot stat the model file");
+        *ret = (struct gguf_identity){.device = st.st_dev,
+                .inode = st.st_ino,
+                .size = (uint64_t)st.st_size,
+                .mtime_nsec = nsec_of(st.st_mtim),
+                .ctime_nsec = nsec_of(st.st_ctim)};
+        return 0;
 }
 
 uint64_t gguf_hash_meta(const struct gguf *g) {

@@ -90,7 +90,25 @@ const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name);
 
 uint32_t gguf_version(const struct gguf *g);
 uint64_t gguf_file_size(const struct gguf *g);
-/* Hash of all tensor data, and of everything before it (metadata and tensor infos). Reads the whole
- * file once; callers keep the result. */
-uint64_t gguf_hash_data(const struct gguf *g);
+/* Bytes of all tensor data, with the padding between. */
+uint64_t gguf_data_size(const struct gguf *g);
+
+/* Told now and then during a long read, on the reading thread: @done of @total bytes are read.
+ * Anything but 0 ends the read, and is its result. */
+struct gguf_progress {
+        int (*fn)(void *arg, uint64_t done, uint64_t total);
+        void *arg;
+};
+/* Hash of all tensor data. Reads the whole file once; callers keep the result. @p may be NULL. 0,
+ * or what @p ended it with. */
+int gguf_hash_data(const struct gguf *g, const struct gguf_progress *p, uint64_t *ret);
+/* Hash of everything before the tensor data: metadata and tensor infos. */
 uint64_t gguf_hash_meta(const struct gguf *g);
+
+/* Which file it is, and of which state: equal for two opens of a file that nobody wrote in between.
+ * Times are of the realtime clock, in nanoseconds. */
+struct gguf_identity {
+        uint64_t device, inode, size, mtime_nsec, ctime_nsec;
+};
+/* As it is now. -ERR_STATE for bytes in memory (gguf_parse()); -ERR_SYS. */
+int gguf_identify(const struct gguf *g, struct gguf_identity *ret, struct err *e);

@@ -54,18 +54,26 @@ static void model_count(struct model *m, const struct gguf *g) {
 }
 
 /* Everything that changes a bit of a block's content, besides the tokens. */
-static void model_identify(struct model *m, const struct gguf *g) {
+static int model_identify(
+        struct model *m, const struct gguf *g, const struct model_options *o, struct err *e) {
         uint64_t meta = gguf_hash_meta(g);
         uint32_t rules[] = {(uint32_t)meta, (uint32_t)(meta >> 32), (uint32_t)m->kv_type,
                 MODEL_BLOCK_TOKENS, MODEL_BLOCK_LAYOUT_VERSION, KERN_ARITHMETIC_VERSION,
                 MODEL_ARITHMETIC_VERSION};
         uint8_t bytes[sizeof(rules)];
+        int r = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
                 for (size_t b = 0; b < 4; b++)
                         bytes[4 * i + b] = (uint8_t)(rules[i] >> (8 * b));
-        m->fingerprint.weights = gguf_hash_data(g);
+        if (o->weights_hash)
+                m->fingerprint.weights = *o->weights_hash;
+        else
+                r = gguf_hash_data(g, o->progress, &m->fingerprint.weights);
+        if (r != 0)
+                return err_set(e, ERR_CANCELLED, "reading the weights was broken off");
         m->fingerprint.rules = hash64(bytes, sizeof(bytes), 0);
+        return 0;
 }
 
 int model_add_kv_array(struct model *m, const struct model_kv_array *a, struct err *e) {
@@ -118,7 +126,9 @@ int model_open(
         if (r < 0)
                 return r;
         model_count(m, g);
-        model_identify(m, g);
+        r = model_identify(m, g, o, e);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(m);
         return 0;
 }

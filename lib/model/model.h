@@ -16,6 +16,7 @@
 
 struct err;
 struct gguf;
+struct gguf_progress;
 struct seq;
 struct model;
 struct model_work;
@@ -23,10 +24,14 @@ struct model_work;
 struct model_options {
         enum kern_kv_type kv_type;
         uint32_t context; /* 0: the model's own context_length; else at most this many positions */
+        /* The hash of the weights, for callers who know it; NULL: the file is read for it. */
+        const uint64_t *weights_hash;
+        const struct gguf_progress *progress; /* of that read; NULL: nobody wants to know */
 };
 
 /* Validates every tensor (present, shape, supported type) and every parameter (ranges, finite). The
- * gguf must outlive the model (weights stay in its map). Hashes the file for the fingerprint. */
+ * gguf must outlive the model (weights stay in its map). Hashes the file for the fingerprint,
+ * unless the options have the hash; -ERR_CANCELLED if their progress ended that. */
 int model_open(
         struct model **ret, const struct gguf *g, const struct model_options *o, struct err *e);
 struct model *model_free(struct model *m);

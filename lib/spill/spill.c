@@ -120,7 +120,8 @@ static int open_dir(int *ret, const char *dir, bool read_only, struct err *e) {
         return 0;
 }
 
-int spill_open(struct spill **ret, const char *dir, const struct spill_options *o, struct err *e) {
+/* Everything of opening but the folder. */
+static int spill_prepare(struct spill **ret, const struct spill_options *o, struct err *e) {
         _cleanup_(spill_freep) struct spill *s = NULL;
         int r;
 
@@ -146,12 +147,31 @@ int spill_open(struct spill **ret, const char *dir, const struct spill_options *
         r = map_new(&s->files, e);
         if (r == 0)
                 r = map_new(&s->owners, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
+int spill_open(struct spill **ret, const char *dir, const struct spill_options *o, struct err *e) {
+        _cleanup_(spill_freep) struct spill *s = NULL;
+        int r = spill_prepare(&s, o, e);
+
         if (r == 0)
                 r = open_dir(&s->dir_fd, dir, o->read_only, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(s);
         return 0;
+}
+
+int spill_scratch_size_for(const struct spill_options *o, size_t *ret, struct err *e) {
+        _cleanup_(spill_freep) struct spill *s = NULL;
+        int r = spill_prepare(&s, o, e);
+
+        if (r == 0)
+                *ret = spill_scratch_size(s);
+        return r;
 }
 
 struct spill *spill_free(struct spill *s) {

@@ -243,6 +243,8 @@ size_t spill_n_sections(struct spill *s);
 size_t spill_load_size(struct spill *s, size_t n);
 /* Bytes of one thread's scratch buffer. */
 size_t spill_scratch_size(struct spill *s);
+/* What it would be in a store that is opened with @o, for those who do not open one. */
+int spill_scratch_size_for(const struct spill_options *o, size_t *ret, struct err *e);
 /* Free the scratch buffers that no one uses now. */
 void spill_trim(struct spill *s);
 

@@ -167,7 +167,7 @@ int store_expect_version(struct store *s, const char *path, struct err *e) {
         if (r < 0)
                 return r;
         if (version != ARRAY_SIZE(migrations))
-                return err_set(e, ERR_UNSUPPORTED,
+                return err_set(e, ERR_STATE,
                         "'%s' has schema version %zu, not %zu: the daemon brings it up to date",
                         path, version, ARRAY_SIZE(migrations));
         return 0;

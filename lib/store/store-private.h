@@ -110,7 +110,7 @@ int store_fail(struct store *s, int rc, const char *what, struct err *e);
 int store_exec(struct store *s, const char *sql, const char *what, struct err *e);
 /* Schema version, identity and migrations; schema.c. */
 int store_migrate(struct store *s, const char *path, struct err *e);
-/* -ERR_UNSUPPORTED unless it is a register of just this version. */
+/* -ERR_STATE if it is a register of an older version, -ERR_UNSUPPORTED of a newer one. */
 int store_expect_version(struct store *s, const char *path, struct err *e);
 
 int txn_begin(struct store *s, struct store **ret, struct err *e);

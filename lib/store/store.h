@@ -85,7 +85,8 @@ struct store_record {
 int store_open(struct store **ret, const char *path, struct err *e);
 /* For programs that only look while no daemon runs: changes nothing of the content (SQLite may
  * rebuild the index of a log that a crash left, register-shm). -ERR_SYS if there is no file,
- * -ERR_UNSUPPORTED for another schema version: migrating is the daemon's. Calls that write fail. */
+ * -ERR_STATE for an older schema version, -ERR_UNSUPPORTED for a newer one: migrating is the
+ * daemon's. Calls that write fail. */
 int store_open_readonly(struct store **ret, const char *path, struct err *e);
 struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);

@@ -75,6 +75,38 @@ static void test_unavailable(void **state) {
         harness_deinit(&without_model);
 }
 
+/* What a start says while it goes on, and that it reads a file only once. */
+static void test_words(void **state) {
+        struct harness *h = *state;
+        char print[64], wrong[96];
+        struct client *c;
+        char *log;
+
+        harness_spawn(h, NULL);
+        harness_wait_notify(h, "STATUS=Starting: opening the register");
+        harness_wait_notify(h, "EXTEND_TIMEOUT_USEC=");
+        harness_wait_notify(h, "STATUS=Starting: loading ");
+        harness_wait_notify(h, "STATUS=Starting: reading the weights, 0 bytes of ");
+        harness_wait_notify(h, "STATUS=Starting: checking the spill files");
+        harness_wait_notify(h, "READY=1");
+        c = harness_client(h);
+        assert_int_equal(client_fingerprint(c, print), 0);
+        client_free(c);
+        harness_stop(h);
+        snprintf(wrong, sizeof(wrong), "--model-fingerprint=%s", print);
+        harness_start(h, FLAGS(wrong));
+        harness_stop(h);
+        wrong[strlen("--model-fingerprint=") + 16] = '\0';
+        harness_start(h, FLAGS(wrong, "--verify-model=yes"));
+        harness_stop(h);
+        wrong[strlen("--model-fingerprint=")] ^= 1;
+        assert_int_equal(harness_start_failing(h, FLAGS(wrong)), 3);
+        log = harness_read_log(h);
+        assert_non_null(strstr(log, print));
+        assert_non_null(strstr(log, wrong + strlen("--model-fingerprint=")));
+        free(log);
+}
+
 /* It does not stay on when it is told to go. */
 static void test_stop_while_unavailable(void **state) {
         struct harness *h = *state;
@@ -92,6 +124,7 @@ static void test_stop_while_unavailable(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                daemon_test(test_words),
                 daemon_test(test_unavailable),
                 daemon_test(test_stop_while_unavailable),
         };

@@ -4,14 +4,27 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "build.h"
+#include "gguf/gguf-impl.h"
 #include "quant/quant.h"
 #include "util/shared.h"
 #include "util/test.h"
+#include <fcntl.h>
 #include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define N_CUTS 200
 #define N_FLIPS 2000
+
+static uint64_t hash_data(const struct gguf *g) {
+        uint64_t hash = 0;
+
+        assert_int_equal(gguf_hash_data(g, NULL, &hash), 0);
+        return hash;
+}
 
 static void put_model(struct buf *b) {
         static const uint64_t matrix[] = {32, 2}, vector[] = {5};
@@ -51,11 +64,87 @@ static void test_tensors(void **state) {
         assert_int_equal(t->size, 20);
         assert_ptr_equal(t->data, b.data + base + 96);
         assert_null(gguf_tensor(g, "none"));
-        assert_true(gguf_hash_data(g) == hash64(b.data + base, 116, 0));
+        assert_true(hash_data(g) == hash64(b.data + base, 116, 0));
         assert_true(gguf_hash_meta(g) == hash64(b.data, base, 0));
         assert_null(gguf_free(g));
         assert_null(gguf_free(NULL));
         buf_deinit(&b);
+}
+
+struct told {
+        uint64_t done, total, stop_at;
+        unsigned n;
+};
+
+static int tell(void *arg, uint64_t done, uint64_t total) {
+        struct told *t = arg;
+
+        assert_true(t->n == 0 ? done == 0 : done > t->done);
+        t->done = done;
+        t->total = total;
+        t->n++;
+        return done >= t->stop_at ? -ERR_CANCELLED : 0;
+}
+
+/* A long read is told about, piece by piece, may be ended, and has the same result. */
+static void test_hash_progress(void **state) {
+        struct gguf g = {.map = FILE_MAP_NULL, .data_size = (40u << 20) + 7};
+        struct told t = {.stop_at = UINT64_MAX};
+        const struct gguf_progress p = {tell, &t};
+        uint64_t hash = 1, other = 77;
+        uint8_t *data = calloc(1, g.data_size);
+
+        assert_non_null(data);
+        for (size_t i = 0; i < g.data_size; i += 4093)
+                data[i] = (uint8_t)(i >> 5);
+        g.data_base = data;
+        assert_int_equal(gguf_hash_data(&g, &p, &hash), 0);
+        assert_true(hash == hash64(data, g.data_size, 0));
+        assert_true(t.n > 1 && t.done < t.total && t.total == g.data_size);
+        t = (struct told){.stop_at = 1 << 20};
+        assert_int_equal(gguf_hash_data(&g, &p, &other), -ERR_CANCELLED);
+        assert_int_equal(t.n, 2);
+        assert_int_equal(other, 77);
+        free(data);
+}
+
+/* The same file is the same; a write to it, another file of its name, and another one are not. */
+static void test_identity(void **state) {
+        char path[] = "/tmp/confab-gguf-XXXXXX", beside[64];
+        struct gguf_identity a = {0}, b = {0};
+        struct gguf *g = NULL;
+        struct buf bytes = BUF_NULL;
+        struct err e;
+        int fd = mkstemp(path);
+
+        assert_true(fd >= 0);
+        put_model(&bytes);
+        assert_int_equal(gguf_parse(&g, bytes.data, bytes.size, NULL), 0);
+        assert_int_equal(gguf_identify(g, &a, &e), -ERR_STATE);
+        gguf_free(g);
+        assert_int_equal(file_pwrite(fd, bytes.data, bytes.size, 0, NULL), 0);
+        assert_int_equal(gguf_open(&g, path, &e), 0);
+        assert_int_equal(gguf_identify(g, &a, &e), 0);
+        assert_int_equal(a.size, bytes.size);
+        assert_int_equal(gguf_identify(g, &b, &e), 0);
+        assert_memory_equal(&a, &b, sizeof(a));
+        /* The time that a write leaves may be that of the write before: the test sets it. */
+        assert_int_equal(
+                futimens(fd, (struct timespec[]){{.tv_sec = 5}, {.tv_sec = 6, .tv_nsec = 7}}), 0);
+        assert_int_equal(gguf_identify(g, &b, &e), 0);
+        assert_true(b.mtime_nsec == 6000000007u);
+        assert_true(b.ctime_nsec >= a.ctime_nsec && b.inode == a.inode && b.device == a.device);
+        gguf_free(g);
+        snprintf(beside, sizeof(beside), "%s.new", path);
+        assert_int_equal(file_replace(beside, bytes.data, bytes.size, 0600, NULL), 0);
+        assert_int_equal(rename(beside, path), 0);
+        assert_int_equal(gguf_open(&g, path, &e), 0);
+        assert_int_equal(gguf_identify(g, &b, &e), 0);
+        assert_true(b.inode != a.inode);
+        gguf_free(g);
+        close(fd);
+        unlink(path);
+        buf_deinit(&bytes);
 }
 
 /* Any change of a byte changes a hash: together they cover the file. */
@@ -68,11 +157,11 @@ static void test_hashes_cover_the_file(void **state) {
         put_model(&b);
         base = b.size - 116;
         assert_int_equal(gguf_parse(&g, b.data, b.size, NULL), 0);
-        data = gguf_hash_data(g);
+        data = hash_data(g);
         meta = gguf_hash_meta(g);
         for (size_t i = 0; i < b.size; i++) {
                 b.data[i] ^= 1;
-                assert_int_equal(gguf_hash_data(g) != data, i >= base);
+                assert_int_equal(hash_data(g) != data, i >= base);
                 assert_int_equal(gguf_hash_meta(g) != meta, i < base);
                 b.data[i] ^= 1;
         }
@@ -234,6 +323,8 @@ static void test_reference_files(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_tensors),
+                cmocka_unit_test(test_hash_progress),
+                cmocka_unit_test(test_identity),
                 cmocka_unit_test(test_hashes_cover_the_file),
                 cmocka_unit_test(test_open),
                 cmocka_unit_test(test_real_file_cut),

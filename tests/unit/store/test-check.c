@@ -202,13 +202,15 @@ static void test_readonly_refuses(void **state) {
         assert_int_equal(store_open_readonly(&s, f->dir, &f->e), -ERR_SYS);
         assert_int_equal(store_open_readonly(&s, "/nonexistent/register.db", &f->e), -ERR_SYS);
         fixture_sql(f, "PRAGMA user_version = 1");
-        assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_UNSUPPORTED);
+        assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_STATE);
         assert_non_null(strstr(f->e.msg, "schema version 1"));
+        fixture_sql(f, "PRAGMA user_version = 99");
+        assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_UNSUPPORTED);
         fixture_sql(f, "PRAGMA application_id = 1");
         assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_CORRUPT);
         assert_null(s);
         assert_int_equal(truncate(f->path, 0), 0);
-        assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_UNSUPPORTED);
+        assert_int_equal(store_open_readonly(&s, f->path, &f->e), -ERR_STATE);
         assert_null(s);
 }
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/startup.h"
+#include "base/clock.h"
+#include "daemon/bytes.h"
+#include "daemon/log.h"
+#include "daemon/notify.h"
+#include "engine/engine.h"
+#include <signal.h>
+
+#define TELL_USEC 1000000ull
+/* Reads that take less than some seconds are not worth a line. */
+#define LONG_READ (1ull << 30)
+
+static bool told_to_stop(void) {
+        sigset_t pending;
+
+        return sigpending(&pending) == 0 &&
+               (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+static void tell_model(const struct startup *s, const struct engine_opening *o) {
+        notify_status("Starting: loading %s", s->model);
+        if (o->weights_size > o->ram_size)
+                LOG(LOG_WARNING,
+                        "the weights of %s have %s, but only %s of RAM may be used: they will be "
+                        "read from disk again and again, and everything will be slow",
+                        s->model, BYTES_TEXT(o->weights_size), BYTES_TEXT(o->ram_size));
+}
+
+static void tell_weights(struct startup *s, const struct engine_opening *o) {
+        uint64_t now = clock_monotonic_usec();
+
+        if (s->told_usec && now - s->told_usec < TELL_USEC)
+                return;
+        if (!s->told_usec && o->total >= LONG_READ)
+                LOG(LOG_INFO, "reading the weights of %s for its fingerprint: %s", s->model,
+                        BYTES_TEXT(o->total));
+        s->told_usec = now;
+        notify_status("Starting: reading the weights, %s of %s", BYTES_TEXT(o->done),
+                BYTES_TEXT(o->total));
+}
+
+int startup_progress(void *arg, const struct engine_opening *o) {
+        struct startup *s = arg;
+
+        switch (o->stage) {
+        case ENGINE_STAGE_REGISTER:
+                notify_status("Starting: opening the register");
+                break;
+        case ENGINE_STAGE_MODEL:
+                tell_model(s, o);
+                break;
+        case ENGINE_STAGE_WEIGHTS:
+                tell_weights(s, o);
+                break;
+        case ENGINE_STAGE_SPILL:
+                notify_status("Starting: checking the spill files");
+                break;
+        }
+        notify_extend(STARTUP_EXTEND_USEC);
+        return told_to_stop() ? -1 : 0;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looking: what engine_open() would do, found out by the same code as far as that changes nothing.
+ * The model is loaded and the budget is divided as for real; the state folder is only read.
+ *
+ * The register is read under a shared lock on the state folder's lock file, so that no engine can
+ * begin to use it meanwhile. The lock is given back before the weights are read, which may take
+ * minutes: a daemon that starts then must not find it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "engine/internal.h"
+
+static int read_register(struct engine *en, const char *path, struct err *e) {
+        struct err why;
+        int r = store_open_readonly(&en->store, path, &why);
+
+        if (r == -ERR_STATE) {
+                en->register_state = ENGINE_REGISTER_OLD;
+                return 0;
+        }
+        if (r < 0 && e)
+                *e = why;
+        if (r < 0)
+                return r;
+        en->register_state = ENGINE_REGISTER_READ;
+        return store_conv_count(en->store, STORE_UID_ANY, &en->n_looked, e);
+}
+
+static int look_at_register(struct engine *en, struct err *e) {
+        char path[4096], spill_dir[4096];
+        int r;
+
+        snprintf(spill_dir, sizeof(spill_dir), "%s/spill", en->state_dir);
+        snprintf(path, sizeof(path), "%s/lock", en->state_dir);
+        en->register_state = ENGINE_REGISTER_NONE;
+        en->lock_fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (en->lock_fd < 0 && errno != ENOENT)
+                return err_set(e, ERR_SYS, "cannot open '%s'", path);
+        if (en->lock_fd >= 0 && flock(en->lock_fd, LOCK_SH | LOCK_NB) < 0) {
+                en->register_state = ENGINE_REGISTER_BUSY;
+                return 0;
+        }
+        snprintf(path, sizeof(path), "%s/register.db", en->state_dir);
+        r = engine_check_register(path, spill_dir, e);
+        if (r < 0)
+                return r;
+        if (access(path, F_OK) < 0 && errno == ENOENT)
+                return 0;
+        return read_register(en, path, e);
+}
+
+void look_release(struct engine *en) {
+        en->store = store_free(en->store);
+        if (en->lock_fd >= 0)
+                close(en->lock_fd);
+        en->lock_fd = -1;
+}
+
+static int set_scratch(struct engine *en, struct err *e) {
+        struct spill_options so = engine_spill_options(en);
+        size_t n;
+        int r = spill_scratch_size_for(&so, &n, e);
+
+        return r < 0 ? r : budget_set_scratch(en, io_n_workers() * n, e);
+}
+
+int engine_look(struct engine **ret, const struct engine_options *o, struct err *e) {
+        _cleanup_(engine_freep) struct engine *en = NULL;
+        int r = engine_new(&en, o, e);
+
+        if (r < 0)
+                return r;
+        en->looking = true;
+        r = look_at_register(en, e);
+        if (r == 0)
+                r = engine_load(en, e);
+        if (r == 0)
+                r = set_scratch(en, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(en);
+        return 0;
+}
+
+/* Beside the blocks for its tokens a request needs one for the copy of a shared tail. */
+static uint32_t most_tokens(struct engine *en) {
+        uint64_t n_blocks = residency_capacity(en);
+        uint64_t n = n_blocks > 1 ? (n_blocks - 1) * en->info.block_tokens : 0;
+
+        return (uint32_t)MIN(n, (uint64_t)en->info.context);
+}
+
+void engine_view(struct engine *en, struct engine_view *ret) {
+        *ret = (struct engine_view){.file_size = gguf_file_size(en->gguf),
+                .ram_size = ram_size(),
+                .remembered = en->remembered,
+                .token_size = en->slot_size / en->info.block_tokens,
+                .budget = ledger_budget(&en->ledger),
+                .most_tokens = most_tokens(en),
+                .n_threads = kern_n_threads(en->kern),
+                .register_state = en->register_state,
+                .n_conversations = en->n_looked};
+        engine_describe_model(en, &ret->model);
+}
