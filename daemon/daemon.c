@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "daemon/closer.h"
+#include "daemon/engine-options.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
 #include "daemon/notify.h"
@@ -233,36 +234,13 @@ static int find_admin_group(struct daemon *d, struct err *e) {
 }
 
 static int open_engine(struct daemon *d, struct err *e) {
-        const struct settings *s = d->settings;
-        struct startup startup = {.model = s->model};
-        struct engine_options o = {
-                .model_path = s->model,
-                .state_dir = s->state,
-                .pool_size = s->pool_size,
-                .n_threads = (uint32_t)s->threads,
-                .context = (uint32_t)s->context,
-                .kv_type = (enum engine_kv)s->kv_type,
-                .batch_tokens = (uint32_t)s->batch_tokens,
-                .max_active = (uint32_t)s->max_active,
-                .default_max_tokens = (uint32_t)s->default_max_tokens,
-                .max_conversations_per_uid = (uint32_t)s->max_conversations,
-                .max_requests_per_uid = (uint32_t)s->max_user_requests,
-                .max_queued = (uint32_t)s->max_queued,
-                .disk_limit = s->disk_limit,
-                .disk_limit_per_uid = s->disk_limit_per_user,
-                .disk_writes_per_day = s->disk_writes_per_day,
-                .disk_floor = s->disk_floor,
-                .spill_delay_ms = s->spill_delay ? (uint32_t)(s->spill_delay / 1000) : UINT32_MAX,
-                .spill_codec = UINT32_MAX,
-                .max_isa = (uint32_t)s->max_isa,
-                .fingerprint = s->model_fingerprint,
-                .verify_model = s->verify_model,
-                .progress = startup_progress,
-                .progress_arg = &startup,
-        };
+        struct engine_options o = engine_options_of(d->settings);
+        struct startup startup = {.model = d->settings->model};
+        int r;
 
-        int r = engine_open(&d->engine, &o, e);
-
+        o.progress = startup_progress;
+        o.progress_arg = &startup;
+        r = engine_open(&d->engine, &o, e);
         if (r == 0)
                 d->requests.engine = d->engine;
         return r;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/buf.h"
 #include "base/err.h"
+#include "daemon/check.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
+#include "daemon/notify.h"
 #include "daemon/settings.h"
+#include "daemon/startup.h"
 #include "daemon/unavailable.h"
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +29,34 @@ static int print_help(void) {
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* A file that is there, but not for the service, is a riddle otherwise. */
+static void explain(const struct settings *s, struct err *e) {
+        const char *hidden = startup_hidden(s->model);
+        char message[sizeof(e->msg)];
+
+        if (e->code != ERR_SYS || (e->sys != ENOENT && e->sys != EACCES) || !hidden ||
+                !notify_wanted() || !strstr(e->msg, s->model))
+                return;
+        memcpy(message, e->msg, sizeof(message));
+        err_set(e, ERR_NOT_FOUND,
+                "%.160s; a unit with %s cannot see files there: put models into "
+                "/var/lib/confab/models",
+                message, hidden);
+}
+
+static int check(const struct settings *s) {
+        struct buf out = BUF_NULL;
+        struct err e;
+        int r = check_run(&out, s, &e);
+
+        if (r < 0)
+                LOG(LOG_ERR, "%s", e.msg);
+        else if (fwrite(out.data, 1, out.size, stdout) != out.size || fflush(stdout) != 0)
+                r = -1;
+        buf_deinit(&out);
+        return r < 0 ? EXIT_FAILURE : r > 0 ? EXIT_CANNOT_START : EXIT_SUCCESS;
+}
+
 static int run(struct settings *s, int argc, char **argv, struct unavailable *u) {
         _cleanup_(daemon_freep) struct daemon *d = NULL;
         struct err e = {};
@@ -32,6 +64,7 @@ static int run(struct settings *s, int argc, char **argv, struct unavailable *u)
 
         r = daemon_new(&d, s, argc, argv, &e);
         if (r < 0) {
+                explain(s, &e);
                 LOG_ERROR(LOG_ERR, &e, "cannot start");
                 unavailable_serve(u, &e);
                 return EXIT_CANNOT_START;
@@ -71,6 +104,8 @@ int main(int argc, char **argv) {
                 return print_help();
         case SETTINGS_VERSION:
                 return printf("confabd %s\n", CONFAB_VERSION) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        case SETTINGS_CHECK:
+                return check(&s);
         case SETTINGS_RUN:
                 break;
         }

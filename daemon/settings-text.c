@@ -68,8 +68,11 @@ int settings_print_help(struct buf *out) {
                         r = print_wrapped(out, t->help);
         }
         if (r == 0)
-                r = buf_append_str(out, "  --help\n          Print this and exit.\n"
-                                        "  --version\n          Print the version and exit.\n");
+                r = buf_append_str(out,
+                        "  --check\n          Test settings, model, folders and permissions, print "
+                        "what would be\n          done, and exit. Changes nothing.\n"
+                        "  --help\n          Print this and exit.\n"
+                        "  --version\n          Print the version and exit.\n");
         return r;
 }
 

@@ -224,8 +224,8 @@ static bool find_action(const char *arg, enum settings_action *ret) {
         static const struct {
                 const char *flag;
                 enum settings_action action;
-        } actions[] = {
-                {"--help", SETTINGS_HELP}, {"-h", SETTINGS_HELP}, {"--version", SETTINGS_VERSION}};
+        } actions[] = {{"--help", SETTINGS_HELP}, {"-h", SETTINGS_HELP},
+                {"--version", SETTINGS_VERSION}, {"--check", SETTINGS_CHECK}};
 
         for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
                 if (strcmp(arg, actions[i].flag) == 0) {
@@ -297,7 +297,7 @@ int settings_load(struct settings *ret, int argc, char *const *argv,
         r = parse_flags(&s, argc, argv, &action, e);
         if (r < 0)
                 return r;
-        if (action == SETTINGS_RUN) {
+        if (action == SETTINGS_RUN || action == SETTINGS_CHECK) {
                 r = settings_each_file(&s, read_file, &s, e);
                 if (r == 0)
                         r = parse_flags(&s, argc, argv, &action, e);
@@ -339,6 +339,25 @@ int settings_reload(
                         ignored = t->name;
         }
         *ret_ignored = ignored;
+        return 0;
+}
+
+int settings_copy(struct settings *ret, const struct settings *s, struct err *e) {
+        _cleanup_(settings_deinit) struct settings copy = *s;
+        bool complete = true;
+
+        for (size_t i = 0; i < settings_n; i++) {
+                char **text = text_at(&copy, &settings_table[i]);
+
+                if (settings_table[i].type != SETTING_TEXT || !*text)
+                        continue;
+                *text = strdup(*text);
+                complete = complete && *text;
+        }
+        if (!complete)
+                return err_set(e, ERR_NOMEM, "no memory for settings");
+        *ret = copy;
+        copy = SETTINGS_NULL;
         return 0;
 }
 

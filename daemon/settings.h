@@ -76,7 +76,7 @@ extern const size_t settings_n;
 /* The file's size limit: more is a mistake in naming it. */
 #define SETTINGS_FILE_MAX (1u << 20)
 
-enum settings_action { SETTINGS_RUN, SETTINGS_HELP, SETTINGS_VERSION };
+enum settings_action { SETTINGS_RUN, SETTINGS_CHECK, SETTINGS_HELP, SETTINGS_VERSION };
 
 /* The defaults alone; @ret is SETTINGS_NULL before. -ERR_NOMEM. */
 int settings_init(struct settings *ret, struct err *e);
@@ -89,6 +89,8 @@ int settings_load(struct settings *ret, int argc, char *const *argv,
  * was changed in the file but needs a restart, or NULL. */
 int settings_reload(
         struct settings *s, int argc, char *const *argv, const char **ret_ignored, struct err *e);
+/* @ret is SETTINGS_NULL before; untouched on failure (-ERR_NOMEM). */
+int settings_copy(struct settings *ret, const struct settings *s, struct err *e);
 void settings_deinit(struct settings *s);
 
 /* One setting from text (tests, and the parsers). */

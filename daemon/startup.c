@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/startup.h"
 #include "base/clock.h"
+#include "base/util.h"
 #include "daemon/bytes.h"
 #include "daemon/log.h"
 #include "daemon/notify.h"
 #include "engine/engine.h"
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define TELL_USEC 1000000ull
 /* Reads that take less than some seconds are not worth a line. */
@@ -59,4 +62,18 @@ int startup_progress(void *arg, const struct engine_opening *o) {
         }
         notify_extend(STARTUP_EXTEND_USEC);
         return told_to_stop() ? -1 : 0;
+}
+
+const char *startup_hidden(const char *path) {
+        static const struct {
+                const char *folder, *why;
+        } hidden[] = {{"/home/", "ProtectHome=yes"}, {"/root/", "ProtectHome=yes"},
+                {"/run/user/", "ProtectHome=yes"}, {"/tmp/", "PrivateTmp=yes"},
+                {"/var/tmp/", "PrivateTmp=yes"}};
+        _cleanup_(freep) char *real = realpath(path, NULL);
+
+        for (size_t i = 0; i < ARRAY_SIZE(hidden); i++)
+                if (strncmp(real ? real : path, hidden[i].folder, strlen(hidden[i].folder)) == 0)
+                        return hidden[i].why;
+        return NULL;
 }

@@ -23,5 +23,9 @@ struct startup {
         uint64_t told_usec; /* when the service manager heard of the read last, 0: not yet */
 };
 
+/* Files below some folders are hidden from confabd.service: the line of its unit that hides @path,
+ * or NULL. */
+const char *startup_hidden(const char *path);
+
 /* For struct engine_options: @arg is a struct startup. */
 int startup_progress(void *arg, const struct engine_opening *o);

@@ -69,7 +69,8 @@ static void test_unavailable(void **state) {
                 without_model.dir);
         check_unavailable(
                 wrong, FLAGS("--config", config), "confabd.conf:2: unknown setting 'bogus'");
-        check_unavailable(&without_model, NULL, "none.gguf");
+        check_unavailable(&without_model, NULL,
+                "none.gguf': No such file or directory; a unit with PrivateTmp=yes");
         assert_int_equal(harness_wait(wrong), 2);
         assert_int_equal(harness_wait(&without_model), 3);
         harness_deinit(&without_model);

@@ -163,6 +163,25 @@ static void test_told_to_stop(void **state) {
         sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
+static void test_hidden(void **state) {
+        struct fixture *f = *state;
+        char link[128];
+
+        assert_string_equal(startup_hidden("/home/nora/m.gguf"), "ProtectHome=yes");
+        assert_string_equal(startup_hidden("/root/m.gguf"), "ProtectHome=yes");
+        assert_string_equal(startup_hidden("/run/user/1000/m.gguf"), "ProtectHome=yes");
+        assert_string_equal(startup_hidden("/var/tmp/m.gguf"), "PrivateTmp=yes");
+        assert_null(startup_hidden("/var/lib/confab/models/m.gguf"));
+        assert_null(startup_hidden("/homely/m.gguf"));
+        assert_null(startup_hidden("m.gguf"));
+        /* By where it really is. */
+        snprintf(link, sizeof(link), "%s/link", f->dir);
+        assert_int_equal(symlink("/etc/passwd", link), 0);
+        assert_string_equal(startup_hidden("/tmp/confab-none"), "PrivateTmp=yes");
+        assert_null(startup_hidden(link));
+        unlink(link);
+}
+
 static void test_bytes(void **state) {
         assert_string_equal(BYTES_TEXT(0), "0 bytes");
         assert_string_equal(BYTES_TEXT(1023), "1023 bytes");
@@ -181,6 +200,7 @@ int main(void) {
                 startup_test(test_larger_than_ram),
                 startup_test(test_reading),
                 startup_test(test_told_to_stop),
+                startup_test(test_hidden),
                 cmocka_unit_test(test_bytes),
         };
 

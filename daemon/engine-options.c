@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/engine-options.h"
+#include "daemon/settings.h"
+
+struct engine_options engine_options_of(const struct settings *s) {
+        return (struct engine_options){
+                .model_path = s->model,
+                .state_dir = s->state,
+                .pool_size = s->pool_size,
+                .n_threads = (uint32_t)s->threads,
+                .context = (uint32_t)s->context,
+                .kv_type = (enum engine_kv)s->kv_type,
+                .batch_tokens = (uint32_t)s->batch_tokens,
+                .max_active = (uint32_t)s->max_active,
+                .default_max_tokens = (uint32_t)s->default_max_tokens,
+                .max_conversations_per_uid = (uint32_t)s->max_conversations,
+                .max_requests_per_uid = (uint32_t)s->max_user_requests,
+                .max_queued = (uint32_t)s->max_queued,
+                .disk_limit = s->disk_limit,
+                .disk_limit_per_uid = s->disk_limit_per_user,
+                .disk_writes_per_day = s->disk_writes_per_day,
+                .disk_floor = s->disk_floor,
+                .spill_delay_ms = s->spill_delay ? (uint32_t)(s->spill_delay / 1000) : UINT32_MAX,
+                .spill_codec = UINT32_MAX,
+                .max_isa = (uint32_t)s->max_isa,
+                .fingerprint = s->model_fingerprint,
+                .verify_model = s->verify_model,
+        };
+}
