@@ -182,7 +182,7 @@ void daemon_stop(struct daemon *d) {
         engine_stop(d->engine);
 }
 
-static void take_limits(struct daemon *d) {
+void daemon_take_limits(struct daemon *d) {
         d->limits = (struct conn_limits){
                 .output_high = d->settings->output_high,
                 .output_low = d->settings->output_low,
@@ -202,7 +202,7 @@ void daemon_reload(struct daemon *d) {
         if (settings_reload(d->settings, d->argc, d->argv, &ignored, &e) < 0) {
                 LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
         } else {
-                take_limits(d);
+                daemon_take_limits(d);
                 LOG(LOG_INFO, "settings reloaded");
                 if (ignored)
                         LOG(LOG_WARNING, "%s takes effect after a restart", ignored);
@@ -307,7 +307,7 @@ int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *c
         d->argc = argc;
         d->argv = argv;
         list_init(&d->peers);
-        take_limits(d);
+        daemon_take_limits(d);
         r = set_up(d, e);
         if (r < 0)
                 return r;

@@ -71,3 +71,5 @@ void daemon_step(struct daemon *d);
 /* What SIGTERM does. */
 void daemon_stop(struct daemon *d);
 void daemon_reload(struct daemon *d);
+/* Put the limits of the settings into force: at the start, and when they were read again. */
+void daemon_take_limits(struct daemon *d);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/unavailable.h"
-#include "base/map.h"
 #include "base/util.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
@@ -51,9 +50,11 @@ static int refuse_all(struct daemon *d, struct err *e) {
         d->base = event_base_new();
         if (!d->base)
                 return err_set(e, ERR_NOMEM, "no memory for an event loop");
-        r = map_new(&d->users, e);
+        r = users_init(&d->users, e);
         if (r == 0)
-                r = map_new(&d->requests, e);
+                r = requests_init(&d->requests, e);
+        if (r == 0)
+                daemon_take_limits(d);
         if (r == 0)
                 r = listeners_start(&d->listeners, d->base, peer_accept, d, e);
         if (r < 0)
@@ -78,9 +79,6 @@ void unavailable_serve(struct unavailable *u, const struct err *why) {
         d->settings = &settings;
         d->refusal = &refusal;
         d->admin_gid = UINT32_MAX;
-        d->limits = (struct conn_limits){
-                settings.output_high, settings.output_low, settings.output_limit};
-        ledger_set_budget(&d->io, settings.io_memory);
         list_init(&d->peers);
         take_sockets(u, &d->listeners);
         if (refuse_all(d, &e) < 0)

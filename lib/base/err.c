@@ -121,6 +121,7 @@ bool err_may_pass(const struct err *e) {
         case ERR_CONTEXT:
         case ERR_PERMISSION:
         case ERR_TOO_LARGE:
+        case ERR_UNAVAILABLE:
         case ERR_N_CODES:
                 return false;
         }
