@@ -68,6 +68,8 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
                 open_code = ERR_NONE;
                 return err_set(e, code, "%s", open_message);
         }
+        if (o->progress)
+                o->progress(o->progress_arg, &(struct engine_opening){.stage = ENGINE_STAGE_MODEL});
         en = calloc(1, sizeof(*en));
         if (!en)
                 return err_set(e, ERR_NOMEM, "no memory");

@@ -298,7 +298,7 @@ static void test_notifications(void **state) {
         fixture_start(f);
         fixture_steps(f, 5);
         said = manager_read(fd);
-        assert_non_null(strstr(said, "STATUS=Loading none.gguf\n"));
+        assert_non_null(strstr(said, "STATUS=Starting: loading none.gguf\n"));
         assert_non_null(strstr(said, "READY=1\n"));
         assert_non_null(strstr(said, "0 connections\n"));
         assert_null(strstr(said, "WATCHDOG=1"));
