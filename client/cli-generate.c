@@ -37,7 +37,7 @@ const struct cli_option cli_generate_options[] = {
         {"stop", "TEXT", CLI_STRING, .repeat = true, .help = "end the reply before TEXT"},
         {"logprobs", "N", CLI_UINT, .max_uint = 32768,
                 .help = "log-probabilities, N alternatives each (shown with --json)"},
-        {"ignore-eos", NULL, CLI_FLAG, .help = "let end-of-generation tokens not end it"},
+        {"ignore-eos", NULL, CLI_FLAG, .help = "never choose a token that would end it"},
         {"background", NULL, CLI_FLAG, .help = "give way to interactive requests"},
         {"wait", NULL, CLI_FLAG, .help = "wait while another request holds the conversation"},
         {.name = NULL},

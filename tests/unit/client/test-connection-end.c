@@ -106,6 +106,23 @@ static void test_wrong_answer(void **state) {
         check_end(&f, &seen, CONFAB_PROTOCOL);
 }
 
+/* Only a Continue has events before its last one. */
+static void test_events_of_another_verb(void **state) {
+        for (int i = 0; i < 3; i++) {
+                struct seen seen = {0};
+                struct fixture f;
+                uint64_t id = setup_waiting(&f, &seen);
+
+                if (i == 0)
+                        peer_send_delta(&f.peer, id, "text");
+                else if (i == 1)
+                        peer_send_accepted(&f.peer, id);
+                else
+                        peer_send_progress(&f.peer, id, 1, 2);
+                check_end(&f, &seen, CONFAB_PROTOCOL);
+        }
+}
+
 static void test_unknown_events(void **state) {
         static const uint8_t newer[] = {0x06, 0x08, 0x02, 0xaa, 0x06, 0x01, 'x'};
         static const uint8_t no_kind[] = {0x02, 0x08, 0x02};
@@ -210,6 +227,7 @@ int main(void) {
                 cmocka_unit_test(test_bad_frames),
                 cmocka_unit_test(test_bad_string),
                 cmocka_unit_test(test_wrong_answer),
+                cmocka_unit_test(test_events_of_another_verb),
                 cmocka_unit_test(test_unknown_events),
                 cmocka_unit_test(test_last_words),
                 cmocka_unit_test(test_last_words_after_epipe),
