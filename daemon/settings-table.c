@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/util.h"
 #include "daemon/settings.h"
+#include "engine/engine.h"
 #include "proto/proto.h"
 #include <syslog.h>
 
-/* Values are those of enum engine_kv. */
-static const struct setting_choice kv_types[] = {{"f16", 0}, {"f32", 1}, {"q8_0", 2}, {NULL, 0}};
+static const struct setting_choice kv_types[] = {
+        {"f16", ENGINE_KV_F16}, {"f32", ENGINE_KV_F32}, {"q8_0", ENGINE_KV_Q8_0}, {NULL, 0}};
 static const struct setting_choice yes_no[] = {{"yes", 1}, {"no", 0}, {NULL, 0}};
-/* Values are lib/kern's numbers, as struct engine_options wants them; "auto" is no cap. */
-static const struct setting_choice isas[] = {
-        {"auto", UINT32_MAX}, {"generic", 0}, {"avx2", 1}, {"avx512", 2}, {NULL, 0}};
+static const struct setting_choice isas[] = {{"auto", UINT32_MAX}, {"generic", ENGINE_ISA_GENERIC},
+        {"avx2", ENGINE_ISA_AVX2}, {"avx512", ENGINE_ISA_AVX512}, {NULL, 0}};
 static const struct setting_choice log_levels[] = {{"error", LOG_ERR}, {"warning", LOG_WARNING},
         {"notice", LOG_NOTICE}, {"info", LOG_INFO}, {"debug", LOG_DEBUG}, {NULL, 0}};
 
@@ -53,15 +53,17 @@ const struct setting settings_table[] = {
                 .help = "Threads that compute. auto: one for each CPU this process may use."},
         {"context", SETTING_COUNT, AT(context), 16, 1u << 24, "auto", .zero = "auto",
                 .metavar = "N",
-                .help = "Longest conversation, in tokens. auto: what the model was trained for."},
+                .help = "Longest conversation, in tokens. auto: what the model was trained for, "
+                        "which is "
+                        "also the most."},
         {"kv-type", SETTING_CHOICE, AT(kv_type), .initial = "f16", .choices = kv_types,
                 .metavar = "TYPE",
                 .help = "How keys and values are kept: f16, f32 (twice as large, exact), or q8_0 "
                         "(half as large, rounded more). Changing it makes every conversation "
                         "compute its memory again."},
-        {"batch-tokens", SETTING_COUNT, AT(batch_tokens), 1, 65536, "256", .metavar = "N",
-                .help = "Tokens in one step, prompts and generation together."},
-        {"max-active", SETTING_COUNT, AT(max_active), 1, 4096, "16", .metavar = "N",
+        {"batch-tokens", SETTING_COUNT, AT(batch_tokens), 1, ENGINE_MAX_BATCH, "256",
+                .metavar = "N", .help = "Tokens in one step, prompts and generation together."},
+        {"max-active", SETTING_COUNT, AT(max_active), 1, ENGINE_MAX_ACTIVE, "16", .metavar = "N",
                 .help = "Conversations that generate at the same time; others queue."},
         {"default-max-tokens", SETTING_COUNT, AT(default_max_tokens), 1, 1u << 24, "512",
                 .metavar = "N",
@@ -137,7 +139,7 @@ const struct setting settings_table[] = {
                 .metavar = "TIME",
                 .help = "Time in which a stop ends running work and writes what is dirty.",
                 .reloadable = true},
-        {"list-page", SETTING_COUNT, AT(list_page), 1, 10000, "100", .metavar = "N",
+        {"list-page", SETTING_COUNT, AT(list_page), 1, ENGINE_MAX_LIST, "100", .metavar = "N",
                 .help = "Conversations in one answer to List, unless it asks for fewer.",
                 .reloadable = true},
         {"log-level", SETTING_CHOICE, AT(log_level), .initial = "info", .choices = log_levels,

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -428,13 +429,24 @@ static void init_shared(struct engine *en) {
         list_init(&en->evict_waiting);
 }
 
+/* Numbers that pass from one module to another as they are. */
+static_assert((int)ENGINE_ISA_GENERIC == KERN_GENERIC && (int)ENGINE_ISA_AVX2 == KERN_AVX2 &&
+                      (int)ENGINE_ISA_AVX512 == KERN_AVX512,
+        "instruction sets");
+static_assert((int)ENGINE_SYSTEM == CHAT_SYSTEM && (int)ENGINE_USER == CHAT_USER &&
+                      (int)ENGINE_ASSISTANT == CHAT_ASSISTANT && (int)ENGINE_RAW == CHAT_RAW,
+        "roles");
+static_assert(CHAT_N_ROLES == STORE_N_ROLES, "roles in the register");
+static_assert((int)ENGINE_FINISH_CANCELLED + 1 == STORE_N_FINISHES, "reasons in the register");
+static_assert(ENGINE_NAME_MAX == STORE_NAME_MAX, "names");
+
 static int check_options(const struct engine_options *o, struct err *e) {
         if (o->max_active < 1 || o->max_active > ENGINE_MAX_ACTIVE)
                 return err_set(e, ERR_INVALID, "max_active %u is not in 1..%d", o->max_active,
                         ENGINE_MAX_ACTIVE);
-        if (o->batch_tokens < 1 || o->batch_tokens > 65536)
-                return err_set(
-                        e, ERR_INVALID, "batch_tokens %u is not in 1..65536", o->batch_tokens);
+        if (o->batch_tokens < 1 || o->batch_tokens > ENGINE_MAX_BATCH)
+                return err_set(e, ERR_INVALID, "batch_tokens %u is not in 1..%d", o->batch_tokens,
+                        ENGINE_MAX_BATCH);
         if (o->kv_type > ENGINE_KV_Q8_0)
                 return err_set(e, ERR_INVALID, "unknown kind %d of memory", (int)o->kv_type);
         if (!o->model_path || !o->state_dir)

@@ -41,15 +41,25 @@ struct engine_opening {
         uint64_t ram_size;     /* bytes that this process may use at most */
 };
 
+/* Instruction sets; numbers of enum kern_isa. Larger ones: no cap. */
+enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
+
+/* The greatest values of options, and of requests, that are taken; more is -ERR_INVALID. */
+#define ENGINE_MAX_ACTIVE 256
+#define ENGINE_MAX_BATCH 65536
+#define ENGINE_MAX_LIST 256 /* conversations in one answer to LIST */
+
 struct engine_options {
         const char *model_path;
         const char *state_dir; /* made 0700 if missing: register.db, spill/ */
         uint64_t pool_size;    /* bytes of the ledger; 0: auto */
         uint32_t n_threads;    /* 0: all CPUs this process may use */
-        uint32_t context;      /* 0: the model's */
+        uint32_t context;      /* 0: the model's; more than it was trained for is -ERR_INVALID */
         enum engine_kv kv_type;
-        uint32_t batch_tokens; /* tokens per step, prefill chunk included */
-        uint32_t max_active;   /* conversations generating at the same time; others queue */
+        /* Tokens per step, prefill chunk included: 1 to ENGINE_MAX_BATCH. */
+        uint32_t batch_tokens;
+        /* Conversations generating at the same time, 1 to ENGINE_MAX_ACTIVE; others queue. */
+        uint32_t max_active;
         uint32_t default_max_tokens;
         uint32_t max_conversations_per_uid, max_requests_per_uid, max_queued;
         uint64_t disk_limit;          /* bytes of spill files; 0: no limit */
@@ -60,7 +70,7 @@ struct engine_options {
          * at eviction. */
         uint32_t spill_delay_ms;
         uint32_t spill_codec; /* SPILL_CODEC_* numbers; UINT32_MAX: the best */
-        uint32_t max_isa;     /* enum kern_isa, tests; default KERN_N_ISA (no cap) */
+        uint32_t max_isa;     /* enum engine_isa, tests; UINT32_MAX: no cap */
         /* The fingerprint that the model must have: 32 hexadecimal digits, or its first 16, which
          * stand for the weights alone. NULL: any. Used while opening only. */
         const char *fingerprint;
@@ -228,7 +238,7 @@ struct engine_request {
         int fd;
         bool want_turns, want_tokens; /* get */
         uint64_t after_id;            /* list */
-        uint32_t limit;
+        uint32_t limit; /* list: at most ENGINE_MAX_LIST, which is also what 0 means */
         bool all_users;
         bool special, add_bos; /* tokenize */
 };

@@ -34,7 +34,6 @@ struct restore;
 struct transfer;
 struct write_job;
 
-#define ENGINE_MAX_ACTIVE 256
 #define ENGINE_MAX_WORKERS 4
 
 /* A spill record that loaded conversations refer to. Lives in engine.recs by id. */

@@ -87,6 +87,9 @@ static int check_request(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_INVALID, "no user has the number %u", r->uid);
         if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)
                 return err_set(e, ERR_INVALID, "a request needs a handle and a verb");
+        if (r->limit > ENGINE_MAX_LIST)
+                return err_set(
+                        e, ERR_INVALID, "a list has at most %d conversations", ENGINE_MAX_LIST);
         if (r->n_stops > ENGINE_MAX_STOPS)
                 return err_set(e, ERR_INVALID, "at most %d stop strings", ENGINE_MAX_STOPS);
         for (size_t i = 0; i < r->n_stops; i++)

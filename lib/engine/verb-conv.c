@@ -38,7 +38,8 @@ int verb_copy_name(char *dst, const char *name, struct err *e) {
                 return 0; /* the register chooses one */
         r = check_name(name, e);
         if (r == 0)
-                strcpy(dst, name);
+                memcpy(dst, name,
+                        strlen(name) + 1); /* check_name() knows the room, engine.c the bound */
         return r;
 }
 

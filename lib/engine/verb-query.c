@@ -7,7 +7,6 @@
 #include "base/util.h"
 #include "engine/internal.h"
 
-#define LIST_PAGE 256
 #define GET_TRIES 16
 
 static void fill_residency(
@@ -131,7 +130,7 @@ void verb_get(struct engine *en, struct ereq *rq) {
 
 static void list_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
-        size_t max = rq->r.limit ? MIN(rq->r.limit, (uint32_t)LIST_PAGE) : LIST_PAGE;
+        size_t max = rq->r.limit ? rq->r.limit : ENGINE_MAX_LIST;
         uint32_t uid = rq->r.all_users && rq->r.admin ? STORE_UID_ANY : rq->r.uid;
         _cleanup_(freep) struct store_conv *rows = NULL;
 

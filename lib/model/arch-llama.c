@@ -103,9 +103,10 @@ static int llama_load(struct model *m, struct err *e) {
         int r;
 
         r = llama_read_hparams(&m->hparams, e);
+        if (r == 0)
+                r = model_settle_context(m, e);
         if (r < 0)
                 return r;
-        model_limit_context(m);
         l = calloc(1, sizeof(*l) + m->hparams.n_layer * sizeof(*l->layers));
         if (!l)
                 return err_set(e, ERR_NOMEM, "no memory for %u layers", m->hparams.n_layer);

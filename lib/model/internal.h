@@ -63,8 +63,9 @@ struct model {
 
 /* Describe the next array of a block; its offset is at or after the end of those before. */
 int model_add_kv_array(struct model *m, const struct model_kv_array *a, struct err *e);
-/* Settle m->context, once the file's context_length is known. */
-void model_limit_context(struct model *m);
+/* Settle m->context, once the file's context_length is known: -ERR_INVALID if more was asked for.
+ */
+int model_settle_context(struct model *m, struct err *e);
 
 /* Scratch of the experts block. n = max_tokens, k = experts used per token. */
 struct work_moe {

@@ -97,9 +97,14 @@ size_t model_kv_arrays(const struct model *m, const struct model_kv_array **ret)
         return m->n_kv_arrays;
 }
 
-void model_limit_context(struct model *m) {
-        if (!m->context || m->context > m->hparams.context_train)
+int model_settle_context(struct model *m, struct err *e) {
+        if (m->context > m->hparams.context_train)
+                return err_set(e, ERR_INVALID,
+                        "a context of %u tokens is more than the %u that the model was trained for",
+                        m->context, m->hparams.context_train);
+        if (m->context == 0)
                 m->context = m->hparams.context_train;
+        return 0;
 }
 
 int model_open(

@@ -23,7 +23,8 @@ struct model_work;
 
 struct model_options {
         enum kern_kv_type kv_type;
-        uint32_t context; /* 0: the model's own context_length; else at most this many positions */
+        uint32_t context; /* 0: the model's own context_length; else so many positions, and no more
+                             than it has */
         /* The hash of the weights, for callers who know it; NULL: the file is read for it. */
         const uint64_t *weights_hash;
         const struct gguf_progress *progress; /* of that read; NULL: nobody wants to know */

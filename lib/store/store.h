@@ -32,6 +32,8 @@
 struct err;
 struct store;
 
+#define STORE_N_ROLES 4    /* roles of turns are below */
+#define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
 #define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
 #define STORE_UID_ANY UINT32_MAX
 

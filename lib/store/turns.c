@@ -10,11 +10,8 @@
 #include "store/store-private.h"
 #include <string.h>
 
-#define N_ROLES 4
-#define N_FINISHES 6
-
-static const char *const role_words[N_ROLES] = {"system", "user", "assistant", "raw"};
-static const char *const finish_words[N_FINISHES] = {
+static const char *const role_words[STORE_N_ROLES] = {"system", "user", "assistant", "raw"};
+static const char *const finish_words[STORE_N_FINISHES] = {
         NULL, "stop", "stop_string", "length", "context", "cancelled"};
 
 /* Number of the word in column @col, or @none for NULL; else bad. */
@@ -42,7 +39,7 @@ static int check_turns(const struct store_conv *c, const struct store_turn *turn
                 if (t->start != pos || t->end < t->start)
                         return err_set(e, ERR_INVALID, "turn [%u, %u) does not follow token %llu",
                                 t->start, t->end, (unsigned long long)pos);
-                if (t->role >= N_ROLES || t->finish >= N_FINISHES)
+                if (t->role >= STORE_N_ROLES || t->finish >= STORE_N_FINISHES)
                         return err_set(
                                 e, ERR_INVALID, "unknown role %u or finish %u", t->role, t->finish);
                 if (t->created_usec > INT64_MAX)
@@ -145,7 +142,7 @@ static int get_turn(
         if (r == 0)
                 return err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is missing", n,
                         (unsigned long long)id);
-        t.role = read_word(&q, 0, role_words, N_ROLES, UINT32_MAX);
+        t.role = read_word(&q, 0, role_words, STORE_N_ROLES, UINT32_MAX);
         t.start = query_u32(&q, 1);
         t.end = query_u32(&q, 2);
         if (t.role == UINT32_MAX)
@@ -187,7 +184,7 @@ int turns_extent(struct store *s, const struct store_conv *c, uint32_t n_turns,
                 last->end > t.end)
                 return err_set(e, ERR_INVALID, "[%u, %u) does not begin turn %u, [%u, %u)",
                         last->start, last->end, n_turns - 1, t.start, t.end);
-        if (last->finish >= N_FINISHES || last->created_usec > INT64_MAX)
+        if (last->finish >= STORE_N_FINISHES || last->created_usec > INT64_MAX)
                 return err_set(e, ERR_INVALID, "unknown finish %u or impossible time of a turn",
                         last->finish);
         *ret = last->end;
@@ -344,10 +341,10 @@ int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct er
 int turn_read(
         struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e) {
         struct store_turn t = {
-                .role = read_word(q, 1, role_words, N_ROLES, UINT32_MAX),
+                .role = read_word(q, 1, role_words, STORE_N_ROLES, UINT32_MAX),
                 .start = query_u32(q, 2),
                 .end = query_u32(q, 3),
-                .finish = read_word(q, 4, finish_words, N_FINISHES, 0),
+                .finish = read_word(q, 4, finish_words, STORE_N_FINISHES, 0),
                 .created_usec = query_number(q, 5, INT64_MAX),
         };
         const void *text = query_bytes(q, 6, &t.text_size);

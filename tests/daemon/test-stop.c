@@ -151,6 +151,14 @@ static void test_bad_model(void **state) {
         free(log);
         assert_int_equal(harness_start_failing(h, FLAGS("--nonsense=1")), 2);
         assert_int_equal(harness_start_failing(h, FLAGS("--threads=0")), 2);
+        assert_int_equal(harness_start_failing(h, FLAGS("--max-active=257")), 2);
+        /* No context is made smaller in silence. */
+        snprintf(h->model, sizeof(h->model), "%s", harness_model());
+        assert_int_equal(harness_start_failing(h, FLAGS("--context=1000000")), 1);
+        log = harness_read_log(h);
+        assert_non_null(strstr(log, "1000000"));
+        assert_non_null(strstr(log, "trained for"));
+        free(log);
 }
 
 static void test_garbage_register(void **state) {

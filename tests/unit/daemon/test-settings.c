@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "daemon/settings.h"
+#include "engine/engine.h"
 #include "util/test.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -315,6 +316,26 @@ static void test_reload(void **state) {
         settings_deinit(&s);
 }
 
+/* What the table takes, the engine takes; more is refused here, and nowhere clamped. */
+static void test_ranges_are_the_engines(void **state) {
+        static const struct {
+                const char *name, *most, *more;
+        } ranges[] = {{"max-active", "256", "257"}, {"list-page", "256", "257"},
+                {"batch-tokens", "65536", "65537"}};
+        struct settings s = SETTINGS_NULL;
+        struct err e;
+
+        for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
+                assert_int_equal(settings_set(&s, ranges[i].name, ranges[i].most, &e), 0);
+                assert_int_equal(
+                        settings_set(&s, ranges[i].name, ranges[i].more, &e), -ERR_INVALID);
+                assert_non_null(strstr(e.msg, ranges[i].most));
+        }
+        assert_int_equal(s.max_active, ENGINE_MAX_ACTIVE);
+        assert_int_equal(s.list_page, ENGINE_MAX_LIST);
+        assert_int_equal(s.batch_tokens, ENGINE_MAX_BATCH);
+}
+
 /* The part of a man page between its markers is what the table makes of itself. */
 static void check_man(const char *page, bool flags) {
         char file[512], *text = NULL, *begin, *end;
@@ -356,6 +377,7 @@ int main(void) {
                 cmocka_unit_test(test_flag_errors),
                 cmocka_unit_test(test_help_and_version),
                 cmocka_unit_test(test_reload),
+                cmocka_unit_test(test_ranges_are_the_engines),
                 cmocka_unit_test(test_man_pages),
         };
         int r, fd;

@@ -148,8 +148,11 @@ static void test_kv_type_needs_groups(void **state) {
 }
 
 static void test_context_option(void **state) {
-        static const uint32_t given[] = {0, 100, 256, 1000}, want[] = {256, 100, 256, 256};
+        static const uint32_t given[] = {0, 100, 256}, want[] = {256, 100, 256};
+        struct model_options more = {.context = 257};
         struct llama_spec s = dense();
+        struct opened over;
+        struct err e;
 
         for (size_t i = 0; i < ARRAY_SIZE(given); i++) {
                 struct model_options mo = {.context = given[i]};
@@ -162,6 +165,10 @@ static void test_context_option(void **state) {
                 assert_int_equal(info.context_train, 256);
                 close_opened(&o);
         }
+        assert_int_equal(open_spec(&over, &s, &more, &e), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "257"));
+        assert_non_null(strstr(e.msg, "256"));
+        close_opened(&over);
 }
 
 static struct fingerprint fingerprint_of(const struct llama_spec *s, enum kern_kv_type kv) {

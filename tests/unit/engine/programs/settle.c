@@ -86,8 +86,8 @@ void life_verify_all(struct life *l) {
 
                 for (size_t i = 0; i < N_SLOTS; i++)
                         n += l->m[i].id != 0 && l->m[i].uid == uid;
-                a = life_ask(l,
-                        &(struct engine_request){.verb = ENGINE_LIST, .uid = uid, .limit = 1000});
+                a = life_ask(l, &(struct engine_request){
+                                        .verb = ENGINE_LIST, .uid = uid, .limit = ENGINE_MAX_LIST});
                 if (a->kind != ENGINE_CONVS)
                         life_fail(l, "list", "list: %s", a->err.msg);
                 if (a->event->convs.n != n)
