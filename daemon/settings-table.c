@@ -103,7 +103,8 @@ const struct setting settings_table[] = {
         {"socket-group", SETTING_TEXT, AT(socket_group), .metavar = "GROUP",
                 .help = "Group of the socket."},
         {"admin-group", SETTING_TEXT, AT(admin_group), .metavar = "GROUP",
-                .help = "Group whose members, like root, may list the conversations of all "
+                .help = "Group whose members, like root, may list, cancel, evict and close the "
+                        "conversations of all "
                         "users, and publish prefixes to them."},
         {"max-connections", SETTING_COUNT, AT(max_connections), 1, 100000, "1024", .metavar = "N",
                 .help = "Connections at the same time. The last eighth is kept for users who have "

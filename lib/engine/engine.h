@@ -10,7 +10,8 @@
  * durable (I4).
  * 3. Requests on one conversation that change it do not overlap: the second gets ERR_BUSY.
  * 4. A conversation is reached by (uid, id or name); a foreign one is "not found" (I6). uid checks
- * are done here; request.admin lifts them for metadata (list, stats).
+ * are done here; request.admin lifts them for metadata (list, stats), and for CANCEL, EVICT and
+ * CLOSE by id, which are logged then (ENGINE_LOG).
  *
  * One loop thread calls everything below, except where noted.
  */

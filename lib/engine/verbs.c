@@ -18,6 +18,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "engine/internal.h"
@@ -125,11 +126,31 @@ void verb_row_done(struct engine *en, struct job *j) {
                 verb_finish_conv(en, ereq_of(j));
 }
 
+/* Whose conversation the request may name: an administrator's reaches those of all users, by id
+ * and to end what they do or hold (I6 has it for metadata; what was said stays the owner's). */
+static uint32_t whose(const struct engine_request *r) {
+        bool ends = r->verb == ENGINE_CANCEL || r->verb == ENGINE_EVICT || r->verb == ENGINE_CLOSE;
+
+        return r->admin && ends && r->conv_id != 0 ? STORE_UID_ANY : r->uid;
+}
+
 static void resolve_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
 
         j->r = store_conv_get(
-                en->store, rq->r.uid, rq->r.conv_id, rq->r.conv_name, &rq->sc, &j->err);
+                en->store, whose(&rq->r), rq->r.conv_id, rq->r.conv_name, &rq->sc, &j->err);
+}
+
+static void log_admin(struct engine *en, const struct ereq *rq) {
+        struct err e;
+
+        err_set(&e, ERR_NONE, "user %u, an administrator, %s conversation %llu of user %u",
+                rq->r.uid,
+                rq->r.verb == ENGINE_CANCEL  ? "cancels"
+                : rq->r.verb == ENGINE_EVICT ? "evicts"
+                                             : "closes",
+                (unsigned long long)rq->sc.id, rq->sc.uid);
+        engine_event_log(en, LOG_NOTICE, &e);
 }
 
 static void load_run(struct engine *en, struct job *j) {
@@ -137,7 +158,7 @@ static void load_run(struct engine *en, struct job *j) {
         uint64_t id = rq->sc.id;
         struct store_gone gone = {0};
 
-        j->r = store_conv_get(en->store, rq->r.uid, id, NULL, &rq->sc, &j->err);
+        j->r = store_conv_get(en->store, whose(&rq->r), id, NULL, &rq->sc, &j->err);
         if (j->r < 0)
                 return;
         if (!fingerprint_equal(&rq->sc.model, &en->info.fingerprint)) {
@@ -281,10 +302,15 @@ static void load_done(struct engine *en, struct job *j) {
 }
 
 static void resolve_done(struct engine *en, struct job *j) {
-        if (j->r < 0)
-                verb_fail(en, ereq_of(j), &j->err);
-        else
-                verb_find_conv(en, ereq_of(j));
+        struct ereq *rq = ereq_of(j);
+
+        if (j->r < 0) {
+                verb_fail(en, rq, &j->err);
+                return;
+        }
+        if (rq->sc.uid != rq->r.uid)
+                log_admin(en, rq);
+        verb_find_conv(en, rq);
 }
 
 void verb_finish_empty(struct engine *en, struct ereq *rq) {

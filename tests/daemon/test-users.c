@@ -131,6 +131,77 @@ static void disconnect(struct wire *w) {
         free(w);
 }
 
+/* Who may reach a conversation of @uid: a connection of another one, which is of group adm or not.
+ */
+static struct client *client_as(struct harness *h, uint32_t uid, gid_t gid) {
+        struct client *c;
+
+        assert_int_equal(setegid(gid), 0);
+        assert_int_equal(seteuid(uid), 0);
+        c = client_connect(h->socket);
+        assert_int_equal(seteuid(0), 0);
+        assert_int_equal(setegid(0), 0);
+        assert_non_null(c);
+        return c;
+}
+
+/* Administrators end what others do and hold, by id, and leave a trace; but read nothing of it. */
+static void test_admin_ends_others(void **state) {
+        struct harness *h = *state;
+        struct group *g = getgrnam("adm");
+        struct client *owner, *admin, *other;
+        struct conv v = {};
+        struct reply r = {};
+        uint64_t id, request;
+        char *log;
+        int k;
+
+        if (geteuid() != 0 || !g) {
+                print_message("SKIP: needs root and a group adm\n");
+                skip();
+        }
+        harness_start(h, FLAGS("--socket-mode=0666", "--admin-group=adm"));
+        owner = client_as(h, OTHER_UID, OTHER_UID);
+        other = client_as(h, OTHER_UID + 1, OTHER_UID);
+        admin = client_as(h, OTHER_UID + 2, g->gr_gid);
+        assert_int_equal(client_open(owner, "mine", NULL, &id), 0);
+        request = client_say_begin(
+                owner, &(struct say){.conv = id, .raw = "Go on", .max_tokens = 1500});
+        assert_int_equal(client_say_next(owner, request, &r), 1);
+        assert_int_equal(client_cancel(other, 0, id), -1);
+        assert_string_equal(other->error.code, "not_found");
+        assert_int_equal(client_cancel(admin, 0, id), 0);
+        while ((k = client_say_next(owner, request, &r)) > 0)
+                ;
+        assert_int_equal(k, 0);
+        assert_int_equal(r.finish, CONFAB__V1__FINISH_REASON__FINISH_CANCELLED);
+        reply_deinit(&r);
+        assert_int_equal(client_evict(other, id, &v), -1);
+        assert_int_equal(client_evict(admin, id, &v), 0);
+        assert_int_equal(v.uid, OTHER_UID);
+        assert_int_not_equal(v.residency, CONFAB__V1__RESIDENCY__RESIDENCY_RESIDENT);
+        conv_deinit(&v);
+        /* Only that, and only by id. */
+        assert_int_equal(client_get(admin, id, true, true, &v), -1);
+        assert_int_equal(client_say(admin, &(struct say){.conv = id, .raw = "x"}, &r), -1);
+        reply_deinit(&r);
+        assert_int_equal(client_rename(admin, id, "ours"), -1);
+        assert_int_equal(client_warm(admin, id, &v), -1);
+        assert_int_equal(client_close(other, id), -1);
+        assert_int_equal(client_close(admin, id), 0);
+        assert_int_equal(client_get(owner, id, false, false, &v), -1);
+        assert_string_equal(owner->error.code, "not_found");
+        client_free(owner);
+        client_free(other);
+        client_free(admin);
+        harness_stop(h);
+        log = harness_read_log(h);
+        assert_non_null(strstr(log, "user 54323, an administrator, cancels conversation"));
+        assert_non_null(strstr(log, "user 54323, an administrator, evicts conversation"));
+        assert_non_null(strstr(log, "user 54323, an administrator, closes conversation"));
+        free(log);
+}
+
 /* A member of the admin group is one by any of its groups. */
 static void test_admin_by_any_group(void **state) {
         struct group *g = getgrnam("adm");
@@ -321,6 +392,7 @@ int main(void) {
                 daemon_test(test_two_users),
                 daemon_test(test_admin_group),
                 daemon_test(test_admin_by_any_group),
+                daemon_test(test_admin_ends_others),
                 daemon_test(test_connections_are_shared),
                 daemon_test(test_io_memory_is_shared),
                 daemon_test(test_private_by_default),
