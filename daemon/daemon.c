@@ -31,6 +31,11 @@ static struct timeval timeval_of(uint64_t usec) {
 
 /* ---- events of the engine ---- */
 
+static void finish(struct daemon *d, enum daemon_state state) {
+        d->state = state;
+        event_base_loopbreak(d->base);
+}
+
 static void enter_flushing(struct daemon *d) {
         struct timeval t = timeval_of(FLUSH_USEC);
         struct list *it, *tmp;
@@ -41,7 +46,8 @@ static void enter_flushing(struct daemon *d) {
         list_for_each_safe (it, tmp, &d->peers) {
                 reply_refuse(list_entry(it, struct peer, link), &e);
         }
-        event_add(d->stop_timer, &t);
+        if (event_add(d->stop_timer, &t) < 0)
+                finish(d, DAEMON_STOPPED); /* rather than never */
 }
 
 static uint64_t find_stat(const struct engine_event *ev, const char *name) {
@@ -74,6 +80,9 @@ static void log_failure(struct request *r, struct engine_event *ev) {
         struct log_about about = {.uid = -1, .err = e};
 
         if (e->code != ERR_SYS && e->code != ERR_CORRUPT && e->code != ERR_NOMEM)
+                return;
+        /* The damaged file is the client's. */
+        if (e->code == ERR_CORRUPT && r->verb == ENGINE_IMPORT)
                 return;
         if (r->peer)
                 peer_about(r->peer, e, &about);
@@ -150,11 +159,6 @@ static int start_status(struct daemon *d, struct err *e) {
 
 /* ---- stopping and reloading ---- */
 
-static void finish(struct daemon *d, enum daemon_state state) {
-        d->state = state;
-        event_base_loopbreak(d->base);
-}
-
 static void on_stop_timer(evutil_socket_t fd, short what, void *arg) {
         struct daemon *d = arg;
 
@@ -178,7 +182,8 @@ void daemon_stop(struct daemon *d) {
         d->state = DAEMON_STOPPING;
         notify_stopping();
         listeners_close(&d->listeners);
-        event_add(d->stop_timer, &t);
+        if (event_add(d->stop_timer, &t) < 0)
+                LOG(LOG_WARNING, "no memory for a timer: stop-timeout does not hold");
         engine_stop(d->engine);
 }
 

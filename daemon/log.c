@@ -114,23 +114,31 @@ void log_write(int level, const struct log_about *about, const char *fmt, ...) {
                 write_stderr(level, message);
 }
 
-bool log_peer_allowed(void) {
-        static uint64_t since;
-        static unsigned n, suppressed;
+/* Messages that one user, or nobody, provoked lately. The first is nobody's; users
+ * whose numbers meet in one share it. */
+struct bucket {
+        uint64_t since;
+        unsigned n, suppressed;
+};
+
+bool log_peer_allowed(const struct log_about *about) {
+        static struct bucket buckets[LOG_BUCKETS];
+        int64_t uid = about ? about->uid : -1;
+        struct bucket *b = &buckets[uid < 0 ? 0 : 1 + uid % (LOG_BUCKETS - 1)];
         uint64_t now = clock_monotonic_usec();
 
-        if (n == 0 || now - since >= LOG_INTERVAL_USEC) {
-                unsigned count = suppressed;
+        if (b->n == 0 || now - b->since >= LOG_INTERVAL_USEC) {
+                unsigned count = b->suppressed;
 
-                since = now;
-                n = suppressed = 0;
+                *b = (struct bucket){.since = now};
                 if (count)
-                        LOG(LOG_WARNING, "%u messages about clients were left out", count);
+                        log_write(LOG_WARNING, &(struct log_about){.uid = uid},
+                                "%u messages about clients were left out", count);
         }
-        if (n >= LOG_BURST) {
-                suppressed++;
+        if (b->n >= LOG_BURST) {
+                b->suppressed++;
                 return false;
         }
-        n++;
+        b->n++;
         return true;
 }

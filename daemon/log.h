@@ -3,7 +3,9 @@
 /*
  * The journal, or standard error. Structured fields go to the journal when standard error is
  * connected to it; else lines "<level> message". What peers can provoke goes through LOG_PEER(),
- * which lets at most LOG_BURST messages through in LOG_INTERVAL and counts the rest.
+ * which lets at most LOG_BURST messages about one user through in LOG_INTERVAL_USEC and counts the
+ * rest: a user who provokes many hides none of those about others. Whatever happens it is
+ * LOG_BUCKETS times as many at most.
  * Loop thread only.
  */
 #include "base/err.h"
@@ -13,6 +15,7 @@
 
 #define LOG_BURST 20
 #define LOG_INTERVAL_USEC 10000000ull
+#define LOG_BUCKETS 32
 
 /* What a message is about; 0 and NULL where it is about nothing such. */
 struct log_about {
@@ -27,8 +30,8 @@ void log_init(int level);
 void log_set_level(int level);
 void log_write(int level, const struct log_about *about, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
-/* True if one more message that peers provoke may be written now. */
-bool log_peer_allowed(void);
+/* True if one more message that peers provoke may be written now. NULL: about nobody. */
+bool log_peer_allowed(const struct log_about *about);
 
 #define LOG(level, ...) log_write((level), NULL, __VA_ARGS__)
 /* "context: message of e", with the error's fields. */
@@ -36,6 +39,6 @@ bool log_peer_allowed(void);
         log_write((level), &(struct log_about){.uid = -1, .err = (e)}, __VA_ARGS__)
 #define LOG_PEER(level, about, ...)                                                                \
         do {                                                                                       \
-                if (log_peer_allowed())                                                            \
+                if (log_peer_allowed(about))                                                       \
                         log_write((level), (about), __VA_ARGS__);                                  \
         } while (0)

@@ -37,7 +37,9 @@ static void arm(struct daemon *d) {
         at = at > now ? at - now : 0;
         t = (struct timeval){
                 .tv_sec = (time_t)(at / 1000000), .tv_usec = (suseconds_t)(at % 1000000)};
-        event_add(m->timer, &t);
+        if (event_add(m->timer, &t) < 0)
+                LOG(LOG_WARNING,
+                        "no memory for a timer: the budget stays until memory is short again");
 }
 
 static void look(struct daemon *d, uint64_t now) {

@@ -38,12 +38,13 @@ int method_import(
 
         if (fd < 0)
                 return err_set(e, ERR_INVALID, "no file descriptor came with the import");
-        seals = fcntl(fd, F_GET_SEALS);
+        seals = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY ? -1 : fcntl(fd, F_GET_SEALS);
         if (seals < 0 || (seals & SEALS) != SEALS) {
                 closer_close(fd);
                 return err_set(e, ERR_INVALID,
-                        "the descriptor is no memfd that is sealed against writing, growing and "
-                        "shrinking");
+                        "the descriptor is no readable memfd that is sealed against writing, "
+                        "growing "
+                        "and shrinking");
         }
         out->fd = fd;
         out->name = in->import->name && *in->import->name ? in->import->name : NULL;

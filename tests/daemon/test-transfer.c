@@ -264,9 +264,52 @@ static void test_garbage(void **state) {
         harness_stop(h);
 }
 
+/* What is wrong with a client's file or descriptor is the client's to hear, and no error of ours.
+ */
+static void test_mistakes_are_no_errors(void **state) {
+        struct harness *h = *state;
+        struct client *c;
+        struct conv v = {};
+        char path[32], *log;
+        uint64_t id;
+        uint32_t n_memory;
+        size_t size;
+        uint8_t *data;
+        int fd, writing;
+
+        harness_start(h, NULL);
+        c = harness_client(h);
+        make_talk(c, &id);
+        data = take_export(c, id, false, &size, &n_memory);
+        for (size_t at = 5; at < size; at += size / 9 + 1) {
+                data[at] ^= 0x55;
+                if (import_bytes(c, data, size, NULL, &v) == 0)
+                        conv_deinit(&v); /* only its memory was damaged */
+                data[at] ^= 0x55;
+        }
+        assert_int_equal(import_bytes(c, "nonsense", 8, NULL, &v), -1);
+        fd = client_memfd(data, size);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        writing = open(path, O_WRONLY | O_CLOEXEC);
+        if (writing >= 0) {
+                assert_int_equal(client_import(c, writing, NULL, &v), -1);
+                assert_string_equal(c->error.code, "invalid");
+                close(writing);
+        }
+        close(fd);
+        free(data);
+        client_free(c);
+        harness_stop(h);
+        log = harness_read_log(h);
+        if (strstr(log, "confabd: error:"))
+                fail_msg("%s", strstr(log, "confabd: error:"));
+        free(log);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_round_trip),
+                daemon_test(test_mistakes_are_no_errors),
                 daemon_test(test_imported_is_private),
                 daemon_test(test_garbage),
         };

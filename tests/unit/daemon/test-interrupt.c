@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* System calls of connections that a signal interrupts are called again. */
+/* Calls of connections that a signal interrupts are called again; timers that cannot be set. */
 #include "daemon-fixture.h"
 #include <errno.h>
+#include <event2/event.h>
 #include <sys/socket.h>
 
 /* So many calls are interrupted, each once before it works. */
@@ -11,6 +12,15 @@ ssize_t __real_recvmsg(int fd, struct msghdr *m, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags);
 ssize_t __real_sendmsg(int fd, const struct msghdr *m, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags);
+
+static bool no_timers;
+
+int __real_event_add(struct event *ev, const struct timeval *t);
+int __wrap_event_add(struct event *ev, const struct timeval *t);
+
+int __wrap_event_add(struct event *ev, const struct timeval *t) {
+        return no_timers && t ? -1 : __real_event_add(ev, t);
+}
 
 static bool interrupted(void) {
         if (n_left == 0)
@@ -48,9 +58,28 @@ static void test_interrupted(void **state) {
         wire_close(&w);
 }
 
+/* A daemon that cannot wait for its peers to read their last words stops without that. */
+static void test_stop_without_timers(void **state) {
+        struct fixture *f = *state;
+        struct wire w;
+
+        fixture_client(f, &w);
+        no_timers = true;
+        daemon_stop(f->d);
+        assert_true(fake.stopping);
+        fake_emit(&(struct engine_event){.kind = ENGINE_STOPPED});
+        for (unsigned i = 0; f->d->state != DAEMON_STOPPED; i++) {
+                assert_true(i < STEPS_MAX);
+                daemon_step(f->d);
+        }
+        no_timers = false;
+        wire_close(&w);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_interrupted),
+                daemon_test(test_stop_without_timers),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,12 +81,41 @@ static void test_peers_cannot_flood(void **state) {
         assert_in_range(lines, 1, 2 * LOG_BURST);
 }
 
+static unsigned count(const char *text, const char *part) {
+        unsigned n = 0;
+
+        for (; (text = strstr(text, part)); text++)
+                n++;
+        return n;
+}
+
+/* Nor can one of them hide what is said about another. */
+static void test_each_has_its_own_rate(void **state) {
+        struct log_about loud = {.uid = 1000}, quiet = {.uid = 1001};
+        const char *text;
+
+        capture();
+        log_init(LOG_INFO);
+        for (unsigned i = 0; i < 10000; i++)
+                LOG_PEER(LOG_NOTICE, &loud, "loud");
+        LOG_PEER(LOG_NOTICE, &quiet, "quiet");
+        text = captured();
+        assert_in_range(count(text, "loud"), 1, 2 * LOG_BURST);
+        assert_int_equal(count(text, "quiet"), 1);
+        /* Many users are not many more lines. */
+        capture();
+        for (int64_t uid = 2000; uid < 12000; uid++)
+                LOG_PEER(LOG_NOTICE, (&(struct log_about){.uid = uid}), "many");
+        assert_in_range(count(captured(), "many"), 1, 2 * LOG_BURST * LOG_BUCKETS);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_levels),
                 cmocka_unit_test(test_one_message_is_one_line),
                 cmocka_unit_test(test_long_message_is_cut),
                 cmocka_unit_test(test_peers_cannot_flood),
+                cmocka_unit_test(test_each_has_its_own_rate),
         };
 
         unsetenv("JOURNAL_STREAM");
