@@ -106,6 +106,8 @@ int main(int argc, char **argv) {
                 return printf("confabd %s\n", CONFAB_VERSION) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
         case SETTINGS_CHECK:
                 return check(&s);
+        case SETTINGS_CHECK_SETTINGS:
+                return EXIT_SUCCESS; /* that was it */
         case SETTINGS_RUN:
                 break;
         }

@@ -71,6 +71,8 @@ int settings_print_help(struct buf *out) {
                 r = buf_append_str(out,
                         "  --check\n          Test settings, model, folders and permissions, print "
                         "what would be\n          done, and exit. Changes nothing.\n"
+                        "  --check-settings\n          Look whether the settings can be taken, and "
+                        "exit.\n"
                         "  --help\n          Print this and exit.\n"
                         "  --version\n          Print the version and exit.\n");
         return r;

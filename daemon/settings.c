@@ -225,7 +225,8 @@ static bool find_action(const char *arg, enum settings_action *ret) {
                 const char *flag;
                 enum settings_action action;
         } actions[] = {{"--help", SETTINGS_HELP}, {"-h", SETTINGS_HELP},
-                {"--version", SETTINGS_VERSION}, {"--check", SETTINGS_CHECK}};
+                {"--version", SETTINGS_VERSION}, {"--check", SETTINGS_CHECK},
+                {"--check-settings", SETTINGS_CHECK_SETTINGS}};
 
         for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
                 if (strcmp(arg, actions[i].flag) == 0) {
@@ -297,7 +298,7 @@ int settings_load(struct settings *ret, int argc, char *const *argv,
         r = parse_flags(&s, argc, argv, &action, e);
         if (r < 0)
                 return r;
-        if (action == SETTINGS_RUN || action == SETTINGS_CHECK) {
+        if (action <= SETTINGS_CHECK_SETTINGS) {
                 r = settings_each_file(&s, read_file, &s, e);
                 if (r == 0)
                         r = parse_flags(&s, argc, argv, &action, e);

@@ -76,7 +76,15 @@ extern const size_t settings_n;
 /* The file's size limit: more is a mistake in naming it. */
 #define SETTINGS_FILE_MAX (1u << 20)
 
-enum settings_action { SETTINGS_RUN, SETTINGS_CHECK, SETTINGS_HELP, SETTINGS_VERSION };
+/* CHECK: test everything that a start needs. CHECK_SETTINGS: only look whether the settings can be
+ * taken, as a reload would. */
+enum settings_action {
+        SETTINGS_RUN,
+        SETTINGS_CHECK,
+        SETTINGS_CHECK_SETTINGS,
+        SETTINGS_HELP,
+        SETTINGS_VERSION
+};
 
 /* The defaults alone; @ret is SETTINGS_NULL before. -ERR_NOMEM. */
 int settings_init(struct settings *ret, struct err *e);

@@ -161,6 +161,29 @@ static void test_bad_model(void **state) {
         free(log);
 }
 
+/* What ExecReload= of the unit does before it tells the daemon. */
+static void test_check_settings(void **state) {
+        struct harness *h = *state;
+        char config[160], path[128], *log;
+        FILE *f;
+
+        snprintf(path, sizeof(path), "%s/conf", h->dir);
+        snprintf(config, sizeof(config), "--config=%s", path);
+        f = fopen(path, "we");
+        assert_non_null(f);
+        fprintf(f, "max-connections = 12\n");
+        fclose(f);
+        assert_int_equal(harness_start_failing(h, FLAGS(config, "--check-settings")), 0);
+        assert_int_equal(access(h->state, F_OK), -1);
+        f = fopen(path, "we");
+        fprintf(f, "max-connections = 12\nbogus = 3\n");
+        fclose(f);
+        assert_int_equal(harness_start_failing(h, FLAGS(config, "--check-settings")), 2);
+        log = harness_read_log(h);
+        assert_non_null(strstr(log, "/conf:2: unknown setting 'bogus'"));
+        free(log);
+}
+
 static void test_garbage_register(void **state) {
         struct harness *h = *state;
         char path[160], *log;
@@ -229,6 +252,7 @@ int main(void) {
                 daemon_test(test_kill_keeps_what_was_done),
                 daemon_test(test_second_daemon),
                 daemon_test(test_bad_model),
+                daemon_test(test_check_settings),
                 daemon_test(test_garbage_register),
                 daemon_test(test_reload),
                 daemon_test(test_watchdog),
