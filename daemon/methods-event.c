@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Numbers that go out as they are, or one higher. */
 #define SAME(engine, wire) static_assert((int)(engine) == (int)(wire), #engine)
@@ -329,6 +330,13 @@ static void send_progress(struct request *r, const struct engine_event *in) {
 static void send_done(struct request *r, const struct engine_event *in) {
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Done m = CONFAB__V1__DONE__INIT;
+        struct user_figures *f = &r->peer->user->figures;
+
+        f->prefilled += in->done.n_computed;
+        f->decoded += in->done.n_generated;
+        f->reused_ram += in->done.n_ram;
+        f->reused_disk += in->done.n_disk;
+        f->reused_shared += in->done.n_shared;
 
         SET(&m, finish, (Confab__V1__FinishReason)in->done.finish);
         SET(&m, revision, in->done.revision);
@@ -407,41 +415,91 @@ static void send_info(struct request *r, const struct engine_event *in) {
         reply_send(r->peer, r->id, &ev, true);
 }
 
-/* The engine's figures, then the daemon's own. */
-static void send_stats(struct request *r, const struct engine_event *in) {
-        _cleanup_(scratch_deinit) struct scratch s = {};
-        const struct daemon *d = r->peer->daemon;
-        const struct pressure *p = &d->memory.policy;
+static int put_stats(struct scratch *s, const struct engine_stat *from, size_t n,
+        Confab__V1__StatsResult *m, struct err *e) {
+        Confab__V1__Stat *items = scratch_alloc(s, n, sizeof(*items));
+
+        if (!items)
+                return no_memory(e);
+        for (size_t i = 0; i < n; i++) {
+                confab__v1__stat__init(&items[i]);
+                items[i].name = proto_borrow(from[i].name);
+                SET(&items[i], value, from[i].value);
+                m->stats[m->n_stats++] = &items[i];
+        }
+        return 0;
+}
+
+/* Figures that tell a user nothing about others. */
+static bool tells_nothing(const char *name) {
+        static const char *const names[] = {"budget_max", "block_bytes", "block_tokens"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (strcmp(name, names[i]) == 0)
+                        return true;
+        return false;
+}
+
+/* For administrators, and for the user whose daemon it is: the engine's figures, and the daemon's.
+ */
+static int put_all_stats(struct scratch *s, const struct peer *p, const struct engine_event *in,
+        Confab__V1__StatsResult *m, struct err *e) {
+        const struct daemon *d = p->daemon;
+        const struct pressure *policy = &d->memory.policy;
         const struct engine_stat own[] = {
                 {"connections", d->n_peers},
                 {"io_memory_used", d->users.io.used},
-                {"budget_ceiling", p->ceiling},
-                {"pressure_events", p->n_events},
-                {"pressure_episodes", p->n_episodes},
+                {"budget_ceiling", policy->ceiling},
+                {"pressure_events", policy->n_events},
+                {"pressure_episodes", policy->n_episodes},
         };
+        int r = put_stats(s, in->stats.stats, in->stats.n, m, e);
+
+        return r < 0 ? r : put_stats(s, own, ARRAY_SIZE(own), m, e);
+}
+
+/* For all others: what is the same for everybody, and what is theirs (I6). */
+static int put_user_stats(struct scratch *s, const struct peer *p, const struct engine_event *in,
+        Confab__V1__StatsResult *m, struct err *e) {
+        const struct user_figures *f = &p->user->figures;
+        const struct engine_stat own[] = {
+                {"connections", p->user->connections.used},
+                {"io_memory_used", p->user->io.used},
+                {"requests", f->requests},
+                {"tokens_prefilled", f->prefilled},
+                {"tokens_decoded", f->decoded},
+                {"tokens_reused_ram", f->reused_ram},
+                {"tokens_reused_disk", f->reused_disk},
+                {"tokens_reused_shared", f->reused_shared},
+        };
+        int r = put_stats(s, own, ARRAY_SIZE(own), m, e);
+
+        for (size_t i = 0; r == 0 && i < in->stats.n; i++)
+                if (tells_nothing(in->stats.stats[i].name))
+                        r = put_stats(s, &in->stats.stats[i], 1, m, e);
+        return r;
+}
+
+#define OWN_STATS_MAX 16
+
+static void send_stats(struct request *r, const struct engine_event *in) {
+        _cleanup_(scratch_deinit) struct scratch s = {};
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__StatsResult m = CONFAB__V1__STATS_RESULT__INIT;
-        size_t n = in->stats.n + ARRAY_SIZE(own);
-        Confab__V1__Stat *items;
         struct err e;
+        int n;
 
-        items = scratch_alloc(&s, n, sizeof(*items));
-        m.stats = scratch_alloc(&s, n, sizeof(*m.stats));
-        if (!items || !m.stats) {
-                no_memory(&e);
+        m.stats = scratch_alloc(&s, in->stats.n + OWN_STATS_MAX, sizeof(*m.stats));
+        if (!m.stats)
+                n = no_memory(&e);
+        else if (r->peer->admin || r->peer->uid == geteuid())
+                n = put_all_stats(&s, r->peer, in, &m, &e);
+        else
+                n = put_user_stats(&s, r->peer, in, &m, &e);
+        if (n < 0) {
                 reply_error(r->peer, r->id, &e);
                 return;
         }
-        for (size_t i = 0; i < n; i++) {
-                const struct engine_stat *from =
-                        i < in->stats.n ? &in->stats.stats[i] : &own[i - in->stats.n];
-
-                confab__v1__stat__init(&items[i]);
-                items[i].name = proto_borrow(from->name);
-                SET(&items[i], value, from->value);
-                m.stats[i] = &items[i];
-        }
-        m.n_stats = n;
         ev.kind_case = CONFAB__V1__EVENT__KIND_STATS;
         ev.stats = &m;
         reply_send(r->peer, r->id, &ev, true);

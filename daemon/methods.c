@@ -110,6 +110,8 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         asked.detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
         if (n == 0)
                 n = requests_submit(&d->requests, &asked, &r, e);
+        if (n == 0)
+                p->user->figures.requests++;
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;

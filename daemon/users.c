@@ -23,6 +23,8 @@ int users_join(struct users *users, uint32_t uid, struct user **ret, struct err 
                         free(user);
                         return r;
                 }
+        } else if (user->n_refs == 0) {
+                users->n_idle--;
         }
         user->n_refs++;
         *ret = user;
@@ -32,6 +34,10 @@ int users_join(struct users *users, uint32_t uid, struct user **ret, struct err 
 void users_leave(struct users *users, struct user *user) {
         if (--user->n_refs > 0)
                 return;
+        if (users->n_idle < USERS_IDLE_MAX) {
+                users->n_idle++;
+                return;
+        }
         map_remove_u64(users->by_uid, user->uid);
         free(user);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the daemon holds for each user (uid) with connections: their number, and the memory of their
- * buffers, as fair shares of what there is (base/share.h).
+ * What the daemon holds for each user (uid): the number of connections and the memory of their
+ * buffers, as fair shares of what there is (base/share.h), and figures of what the user's
+ * connections had done.
  *
  * 1. A connection that is refused belongs to its user, but does not count as one of the
  * connections.
- * 2. A user without any connection is forgotten.
+ * 2. A user without any connection is remembered for the figures, as long as there are no more than
+ *    USERS_IDLE_MAX of these.
  *
  * Loop thread only.
  */
@@ -17,15 +19,24 @@
 struct err;
 struct map;
 
+#define USERS_IDLE_MAX 4096
+
+/* Since the daemon started, in requests and tokens. */
+struct user_figures {
+        uint64_t requests, prefilled, decoded, reused_ram, reused_disk, reused_shared;
+};
+
 struct user {
         uint32_t uid;
         size_t n_refs;            /* connections, refused ones too */
         struct share connections; /* that were admitted */
         struct share io;          /* bytes of buffers */
+        struct user_figures figures;
 };
 
 struct users {
         struct map *by_uid; /* to struct user */
+        size_t n_idle;      /* users without connections */
         struct share_pot connections, io;
 };
 
