@@ -262,28 +262,49 @@ static int lock_state(struct engine *en, struct err *e) {
                 e, ERR_BUSY, "the state folder '%s' is in use by another daemon", en->state_dir);
 }
 
-/* Spill files beside a missing register: the conversations were here, and an empty register in
- * their place would be taken for a new beginning. */
-int engine_check_register(const char *path, const char *spill_dir, struct err *e) {
+static bool has_spill_files(const char *spill_dir) {
         struct dirent *d;
-        DIR *dir;
-        int r = 0;
+        bool found = false;
+        DIR *dir = opendir(spill_dir);
 
-        if (access(path, F_OK) == 0 || errno != ENOENT)
-                return 0;
-        dir = opendir(spill_dir);
         if (!dir)
-                return 0; /* a new folder; anything else is told by spill_open() */
-        while (r == 0 && (d = readdir(dir))) {
+                return false; /* a new folder; anything else is told by spill_open() */
+        while (!found && (d = readdir(dir))) {
                 size_t n = strlen(d->d_name);
 
-                if (n > 3 && strcmp(d->d_name + n - 3, ".kv") == 0)
-                        r = err_set(e, ERR_STATE,
-                                "there are spill files, but the register '%s' is missing: put it "
-                                "back, or remove the folder '%s' to begin anew",
-                                path, spill_dir);
+                found = n > 3 && strcmp(d->d_name + n - 3, ".kv") == 0;
         }
         closedir(dir);
+        return found;
+}
+
+int engine_check_register(const char *path, const char *spill_dir, struct err *e) {
+        struct stat st;
+
+        if (stat(path, &st) < 0 ? errno != ENOENT : st.st_size > 0)
+                return 0; /* or it is told when it is opened */
+        if (!has_spill_files(spill_dir))
+                return 0;
+        return err_set(e, ERR_STATE,
+                "there are spill files, but the register '%s' is missing or empty (put a copy of it "
+                "back, or remove the folder '%s' to begin anew)",
+                path, spill_dir);
+}
+
+/* Beside spill files there were conversations: a register that is missing or empty was lost, and to
+ * begin with a new one would sweep them all. */
+static int open_store(
+        struct engine *en, const char *path, const char *spill_dir, struct err *e) {
+        int r;
+
+        if (!has_spill_files(spill_dir))
+                return store_open(&en->store, path, e);
+        r = store_open_existing(&en->store, path, e);
+        if (r == -ERR_STATE)
+                err_wrap(e, r,
+                        "there are spill files, but not their register (put a copy of it back, or "
+                        "remove the folder '%s' to begin anew)",
+                        spill_dir);
         return r;
 }
 
@@ -329,9 +350,7 @@ static int open_register(struct engine *en, struct err *e) {
         snprintf(path, sizeof(path), "%s/register.db", en->state_dir);
         snprintf(spill_dir, sizeof(spill_dir), "%s/spill", en->state_dir);
         r = engine_tell(en, &now, e);
-        if (r == 0)
-                r = engine_check_register(path, spill_dir, e);
-        return r < 0 ? r : store_open(&en->store, path, e);
+        return r < 0 ? r : open_store(en, path, spill_dir, e);
 }
 
 /* Register and spill files must agree: adopt what the register knows, sweep the rest. */

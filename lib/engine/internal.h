@@ -380,7 +380,7 @@ void engine_describe_model(struct engine *en, struct engine_model_info *ret);
 int engine_new(struct engine **ret, const struct engine_options *o, struct err *e);
 /* Everything that is in memory: model, tokenizer, pool, buffers. en->store may be NULL. */
 int engine_load(struct engine *en, struct err *e);
-/* -ERR_STATE if there are spill files beside a register that is missing. */
+/* -ERR_STATE if there are spill files beside a register that is missing or empty. */
 int engine_check_register(const char *path, const char *spill_dir, struct err *e);
 struct spill_options engine_spill_options(struct engine *en);
 /* Tell the caller of engine_open(); the negative result ends the opening. */

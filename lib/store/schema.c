@@ -173,12 +173,14 @@ int store_expect_version(struct store *s, const char *path, struct err *e) {
         return 0;
 }
 
-int store_migrate(struct store *s, const char *path, struct err *e) {
+int store_migrate(struct store *s, const char *path, bool fresh, struct err *e) {
         size_t version;
         int r = read_version(s, path, &version, e);
 
         if (r < 0)
                 return r;
+        if (version == 0 && !fresh)
+                return err_set(e, ERR_STATE, "the register is empty");
         for (size_t v = version; v < ARRAY_SIZE(migrations); v++) {
                 r = apply(s, v, e);
                 if (r < 0)

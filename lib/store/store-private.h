@@ -108,8 +108,9 @@ static inline void store_unlockp(struct store **s) {
 int store_fail(struct store *s, int rc, const char *what, struct err *e);
 /* Run SQL of several statements without parameters. */
 int store_exec(struct store *s, const char *sql, const char *what, struct err *e);
-/* Schema version, identity and migrations; schema.c. */
-int store_migrate(struct store *s, const char *path, struct err *e);
+/* Schema version, identity and migrations; schema.c. Unless @fresh a file without tables is
+ * -ERR_STATE. */
+int store_migrate(struct store *s, const char *path, bool fresh, struct err *e);
 /* -ERR_STATE if it is a register of an older version, -ERR_UNSUPPORTED of a newer one. */
 int store_expect_version(struct store *s, const char *path, struct err *e);
 

@@ -80,15 +80,49 @@
 
 #define BUSY_TIMEOUT_MSEC 5000
 
-/* Make the file with its mode before SQLite does, which copies the mode for its companions. */
-static int make_file(const char *path, struct err *e) {
-        _cleanup_(closep) int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+/* Size of @path with @suffix, 0 if there is no such file. */
+static int size_beside(const char *path, const char *suffix, uint64_t *ret, struct err *e) {
+        _cleanup_(freep) char *name = NULL;
+        struct stat st = {};
 
-        if (fd >= 0)
+        if (asprintf(&name, "%s%s", path, suffix) < 0) {
+                name = NULL;
+                return err_set(e, ERR_NOMEM, "no memory for a path");
+        }
+        if (stat(name, &st) < 0 && errno != ENOENT)
+                return err_set(e, ERR_SYS, "cannot look at '%s'", name);
+        *ret = (uint64_t)st.st_size;
+        return 0;
+}
+
+/* SQLite would take the log of an empty file for a leftover and delete it, with all that it holds.
+ * A new register gets a log only when its tables are in the file. */
+static int check_log(const char *path, struct err *e) {
+        uint64_t size, log_size;
+        int r = size_beside(path, "", &size, e);
+
+        if (r == 0)
+                r = size_beside(path, "-wal", &log_size, e);
+        if (r < 0)
+                return r;
+        if (size == 0 && log_size > 0)
+                return err_set(e, ERR_STATE,
+                        "the register '%s' is missing or empty, but its log '%s-wal' is not: put a "
+                        "copy of the register back, or remove the log to begin anew",
+                        path, path);
+        return 0;
+}
+
+/* Make the file with its mode before SQLite does, which copies the mode for its companions. A file
+ * that exists is not opened here: closing it would take away the locks that another connection of
+ * this process has on it. */
+static int make_file(const char *path, struct err *e) {
+        _cleanup_(closep) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+        if (fd < 0 && errno == EEXIST)
                 return 0;
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
         if (fd < 0)
-                return err_set(e, ERR_SYS, "cannot open the register '%s'", path);
+                return err_set(e, ERR_SYS, "cannot make the register '%s'", path);
         return file_sync_parent(path, e);
 }
 
@@ -131,11 +165,14 @@ static int configure(struct store *s, struct err *e) {
                 "settings", e);
 }
 
-int store_open(struct store **ret, const char *path, struct err *e) {
+/* @fresh: a file that is missing or has no tables becomes a new register. */
+static int open_for_writing(struct store **ret, const char *path, bool fresh, struct err *e) {
         _cleanup_(store_freep) struct store *s = NULL;
         int rc, r;
 
-        r = make_file(path, e);
+        r = check_log(path, e);
+        if (r == 0 && fresh)
+                r = make_file(path, e);
         if (r < 0)
                 return r;
         s = calloc(1, sizeof(*s));
@@ -151,7 +188,7 @@ int store_open(struct store **ret, const char *path, struct err *e) {
         r = configure(s, e);
         if (r < 0)
                 return err_wrap(e, r, "'%s'", path);
-        r = store_migrate(s, path, e);
+        r = store_migrate(s, path, fresh, e);
         if (r < 0)
                 return err_wrap(e, r, "'%s'", path);
         r = use_wal(s, e);
@@ -159,6 +196,16 @@ int store_open(struct store **ret, const char *path, struct err *e) {
                 return err_wrap(e, r, "'%s'", path);
         *ret = TAKE_PTR(s);
         return 0;
+}
+
+int store_open(struct store **ret, const char *path, struct err *e) {
+        return open_for_writing(ret, path, true, e);
+}
+
+int store_open_existing(struct store **ret, const char *path, struct err *e) {
+        if (access(path, F_OK) < 0 && errno == ENOENT)
+                return err_set(e, ERR_STATE, "the register '%s' is missing", path);
+        return open_for_writing(ret, path, false, e);
 }
 
 /* An URI of @path: what has a meaning in URIs is escaped. */
@@ -189,37 +236,20 @@ static char *file_uri(const char *path, const char *query) {
         return uri;
 }
 
-/* Is there a log with something in it? Without one the file alone is the register. */
-static int has_log(const char *path, bool *ret, struct err *e) {
-        _cleanup_(freep) char *log = NULL;
-        struct stat st;
-
-        if (asprintf(&log, "%s-wal", path) < 0) {
-                log = NULL;
-                return err_set(e, ERR_NOMEM, "no memory for a path");
-        }
-        if (stat(log, &st) < 0) {
-                if (errno != ENOENT)
-                        return err_set(e, ERR_SYS, "cannot look at '%s'", log);
-                *ret = false;
-        } else
-                *ret = st.st_size > 0;
-        return 0;
-}
-
 int store_open_readonly(struct store **ret, const char *path, struct err *e) {
         _cleanup_(store_freep) struct store *s = NULL;
-        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         _cleanup_(freep) char *uri = NULL;
-        bool log = false;
+        uint64_t log_size;
         int rc, r;
 
-        if (fd < 0)
+        /* Not opened to see: see make_file(). */
+        if (access(path, R_OK) < 0)
                 return err_set(e, ERR_SYS, "cannot open the register '%s'", path);
-        r = has_log(path, &log, e);
+        r = size_beside(path, "-wal", &log_size, e);
         if (r < 0)
                 return r;
-        uri = file_uri(path, log ? "" : "?immutable=1");
+        /* Without a log the file alone is the register. */
+        uri = file_uri(path, log_size > 0 ? "" : "?immutable=1");
         s = calloc(1, sizeof(*s));
         if (!uri || !s)
                 return err_set(e, ERR_NOMEM, "no memory for the register");

@@ -82,9 +82,13 @@ struct store_record {
         uint32_t n_valid;
 };
 
-/* Opens or makes the file; runs migrations; -ERR_UNSUPPORTED if it is from a newer confab,
- * -ERR_CORRUPT if SQLite says that it is not a database. The folder exists. */
+/* Opens or makes the file; runs migrations. The folder exists. -ERR_UNSUPPORTED if the file is from
+ * a newer confab; -ERR_CORRUPT if it is no database, or one of another program; -ERR_STATE if it is
+ * empty and its log is not. Nothing is changed then. */
 int store_open(struct store **ret, const char *path, struct err *e);
+/* Where there must be a register already: as store_open(), but one that is missing, or has no
+ * tables, is -ERR_STATE instead of a new beginning. */
+int store_open_existing(struct store **ret, const char *path, struct err *e);
 /* For programs that only look while no daemon runs: changes nothing of the content (SQLite may
  * rebuild the index of a log that a crash left, register-shm). -ERR_SYS if there is no file,
  * -ERR_STATE for an older schema version, -ERR_UNSUPPORTED for a newer one: migrating is the

@@ -285,6 +285,20 @@ static void expect_refusal(struct erig *r, int code, const char *what) {
                 fail_msg("%s: the message does not name the place: %s", what, e.msg);
 }
 
+/* SQLite's, but with another program's tables. */
+static void make_foreign(const char *path) {
+        struct store *s = NULL;
+        int fd;
+
+        assert_int_equal(store_open(&s, path, NULL), 0);
+        store_free(s);
+        /* The header's application id, big-endian at 68. */
+        fd = open(path, O_WRONLY);
+        assert_true(fd >= 0);
+        assert_int_equal(pwrite(fd, "othr", 4, 68), 4);
+        close(fd);
+}
+
 static void test_state_folder(void **state) {
         struct engine_options o = erig_options(64 << 20);
         char path[512], aside[512], cmd[2048];
@@ -307,7 +321,13 @@ static void test_state_folder(void **state) {
                   "this is not a database, although it has a good many bytes");
         expect_refusal(&r, 0, "garbage register");
         assert_int_equal(unlink(path), 0);
-        expect_refusal(&r, 0, "no register beside spill files");
+        expect_refusal(&r, ERR_STATE, "no register beside spill files");
+        put(path, "");
+        expect_refusal(&r, ERR_STATE, "empty register beside spill files");
+        assert_int_equal(unlink(path), 0);
+        make_foreign(path);
+        expect_refusal(&r, ERR_CORRUPT, "database of another program");
+        assert_int_equal(unlink(path), 0);
         snprintf(cmd, sizeof(cmd), "head -c 5000 '%s' > '%s'", aside, path);
         assert_int_equal(system(cmd), 0);
         expect_refusal(&r, 0, "half a register");

@@ -101,6 +101,88 @@ static void test_foreign_database_is_refused(void **state) {
         assert_int_equal(fixture_count(f, "SELECT count(*) FROM sqlite_schema"), 1);
 }
 
+/* Where a register is expected, what has no tables is as good as missing, and stays as it is. */
+static void test_lost_register_is_refused(void **state) {
+        struct fixture *f = *state;
+        struct store *s = NULL;
+        struct stat st;
+
+        assert_int_equal(store_open_existing(&s, f->path, &f->e), -ERR_STATE);
+        assert_non_null(strstr(f->e.msg, "is missing"));
+        assert_int_not_equal(access(f->path, F_OK), 0);
+        write_file(f->path, "", 0);
+        assert_int_equal(store_open_existing(&s, f->path, &f->e), -ERR_STATE);
+        assert_non_null(strstr(f->e.msg, "is empty"));
+        assert_int_equal(stat(f->path, &st), 0);
+        assert_int_equal(st.st_size, 0);
+        fixture_sql(f, "CREATE TABLE t (x); DROP TABLE t;");
+        assert_int_equal(store_open_existing(&s, f->path, &f->e), -ERR_STATE);
+        fixture_sql(f, "CREATE TABLE t (x);");
+        assert_int_equal(store_open_existing(&s, f->path, &f->e), -ERR_CORRUPT);
+        assert_null(s);
+        assert_int_equal(unlink(f->path), 0);
+        fixture_open(f);
+        f->s = store_free(f->s);
+        assert_int_equal(store_open_existing(&f->s, f->path, &f->e), 0);
+}
+
+/* SQLite would delete the log of a register that was emptied. */
+static void test_log_of_an_empty_register_stays(void **state) {
+        struct fixture *f = *state;
+        struct stat before, after;
+        struct store *s = NULL;
+        char wal[128], aside[128], cmd[512];
+
+        fixture_open(f);
+        fixture_conv(f, 1, "a");
+        snprintf(wal, sizeof(wal), "%s-wal", f->path);
+        snprintf(aside, sizeof(aside), "%s/aside", f->dir);
+        snprintf(cmd, sizeof(cmd), "cp '%s' '%s'", wal, aside);
+        assert_int_equal(system(cmd), 0);
+        f->s = store_free(f->s);
+        assert_int_equal(rename(aside, wal), 0);
+        assert_int_equal(stat(wal, &before), 0);
+        assert_true(before.st_size > 0);
+        for (int gone = 0; gone < 2; gone++) {
+                if (gone)
+                        assert_int_equal(unlink(f->path), 0);
+                else
+                        assert_int_equal(truncate(f->path, 0), 0);
+                assert_int_equal(store_open(&s, f->path, &f->e), -ERR_STATE);
+                assert_null(s);
+                assert_non_null(strstr(f->e.msg, "remove the log"));
+                assert_int_equal(stat(wal, &after), 0);
+                assert_int_equal(after.st_size, before.st_size);
+        }
+}
+
+/* Opening a register leaves another connection of the process its locks. */
+static void test_opening_keeps_locks(void **state) {
+        struct fixture *f = *state;
+        struct store *again = NULL;
+        struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1073741824 + 2};
+        int status;
+        pid_t pid;
+
+        fixture_conv(f, 1, "a");
+        assert_int_equal(store_open_readonly(&again, f->path, &f->e), 0);
+        again = store_free(again);
+        assert_int_equal(store_open(&again, f->path, &f->e), 0);
+        again = store_free(again);
+        /* The shared lock of SQLite's: another process cannot take it whole. */
+        l.l_len = 510;
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                int db = open(f->path, O_RDWR | O_CLOEXEC);
+
+                _exit(db < 0 || fcntl(db, F_GETLK, &l) < 0 ? 2 : l.l_type != F_UNLCK);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 1);
+}
+
 static void test_newer_version_is_refused(void **state) {
         struct fixture *f = *state;
 
@@ -318,6 +400,9 @@ int main(void) {
                 store_test_closed(test_version_zero_is_migrated),
                 store_test_closed(test_garbage_is_refused),
                 store_test_closed(test_foreign_database_is_refused),
+                store_test_closed(test_lost_register_is_refused),
+                store_test_closed(test_log_of_an_empty_register_stays),
+                store_test(test_opening_keeps_locks),
                 store_test_closed(test_newer_version_is_refused),
                 store_test_closed(test_missing_folder),
                 store_test_closed(test_without_permission),
