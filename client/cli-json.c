@@ -128,6 +128,8 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
                 put_u64(j, "n_not_kept", c->n_not_kept);
                 put_str(j, "why_not_kept", c->why_not_kept);
         }
+        if (c->damaged)
+                put_u64(j, "damaged_turn", c->damaged_turn);
         put_u64(j, "ram_bytes", c->ram_size);
         put_u64(j, "disk_bytes", c->disk_size);
         put_u64(j, "created_usec", c->created_usec);

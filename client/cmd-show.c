@@ -32,6 +32,11 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
                         c->n_published);
         if (c->private_memory)
                 cli_printf(cli, "imported from elsewhere: its memory is not shared\n");
+        if (c->damaged)
+                cli_printf(cli,
+                        "damaged from turn %u on: rewind or fork it to there ('confab rewind NAME "
+                        "--to-turn %u') to go on\n",
+                        c->damaged_turn, c->damaged_turn);
         for (size_t i = 0; i < c->n_turn_list; i++)
                 print_turn(cli, i, &c->turns[i]);
         for (size_t i = 0; i < c->n_token_list; i++)

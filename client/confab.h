@@ -311,6 +311,10 @@ struct confab_conversation {
          * why, in one sentence; else 0 and "". */
         uint32_t n_not_kept;
         const char *why_not_kept;
+        /* Get with turns or tokens: the stored history is damaged from turn damaged_turn on; turns
+         * are those that can be read, tokens those of the turns before it. */
+        bool damaged;
+        uint32_t damaged_turn;
 };
 struct confab_conversations {
         const struct confab_conversation *items;

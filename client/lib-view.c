@@ -223,6 +223,8 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .private_memory = m->private_memory,
                 .n_not_kept = m->n_not_kept,
                 .why_not_kept = or_empty(m->why_not_kept),
+                .damaged = m->has_damaged_turn,
+                .damaged_turn = m->damaged_turn,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
         return r < 0 ? r : view_turns(v, ret, m, e);

@@ -79,7 +79,7 @@ static void log_failure(struct request *r, struct engine_event *ev) {
         const struct err *e = &ev->err;
         struct log_about about = {.uid = -1, .err = e};
 
-        if (e->code != ERR_SYS && e->code != ERR_CORRUPT && e->code != ERR_NOMEM)
+        if (ev->told || (e->code != ERR_SYS && e->code != ERR_CORRUPT && e->code != ERR_NOMEM))
                 return;
         /* The damaged file is the client's. */
         if (e->code == ERR_CORRUPT && r->verb == ENGINE_IMPORT)

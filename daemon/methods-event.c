@@ -129,13 +129,13 @@ static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1_
         struct err *e) {
         Confab__V1__Turn *items;
 
-        if (!c->turns || c->n_turns == 0)
+        if (!c->turns || c->n_turn_list == 0)
                 return 0;
-        items = scratch_alloc(s, c->n_turns, sizeof(*items));
-        m->turn_list = scratch_alloc(s, c->n_turns, sizeof(*m->turn_list));
+        items = scratch_alloc(s, c->n_turn_list, sizeof(*items));
+        m->turn_list = scratch_alloc(s, c->n_turn_list, sizeof(*m->turn_list));
         if (!items || !m->turn_list)
                 return no_memory(e);
-        for (uint32_t i = 0; i < c->n_turns; i++) {
+        for (uint32_t i = 0; i < c->n_turn_list; i++) {
                 const struct engine_turn *t = &c->turns[i];
 
                 confab__v1__turn__init(&items[i]);
@@ -150,7 +150,7 @@ static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1_
                 items[i].text.len = t->text_size;
                 m->turn_list[i] = &items[i];
         }
-        m->n_turn_list = c->n_turns;
+        m->n_turn_list = c->n_turn_list;
         return 0;
 }
 
@@ -176,6 +176,8 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         SET(m, generating, c->generating);
         SET(m, n_published, c->n_published);
         SET(m, private_memory, c->private_memory);
+        if (c->damaged)
+                SET(m, damaged_turn, c->damaged_turn);
         r = put_sampling(s, &c->sampling, &m->sampling, e);
         if (r == 0)
                 r = put_turns(s, c, m, e);
@@ -183,7 +185,7 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
                 return r;
         if (c->tokens) {
                 m->token_list = c->tokens;
-                m->n_token_list = c->n_tokens;
+                m->n_token_list = c->n_token_list;
         }
         return 0;
 }

@@ -8,16 +8,20 @@
  * and where blocks lie.
  *
  * 1. tokens[0..n_tokens) are exactly the register's; tokens[n_tokens..n_all) belong to the request
- * in `busy`.
+ * in `busy`. Of a history that is damaged in the register (`damage`) they are those before the
+ * damage. It can be rewound or forked to there, but not continued: nobody knows what was said.
  * 2. seq_n_tokens(seq) <= n_all, and block i of seq remembers tokens[i*bt ..] of this conversation.
  * 3. recs[i] is a record of the same tokens as block i, at least as far as seq covers it.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "engine/write.h"
+
+#define MAX_TOLD 256 /* damaged conversations in the journal */
 
 struct rec *rec_get(struct engine *en, const struct store_record *r, struct err *e) {
         struct rec *rec = map_get_u64(en->recs, r->id);
@@ -106,6 +110,7 @@ static void conv_free(struct engine *en, struct conv *c) {
         seq_free(c->seq);
         free(c->tokens);
         free(c->turns);
+        free(c->damage);
         ledger_release(&en->meta_ledger, c->charged);
         free(c);
 }
@@ -205,6 +210,24 @@ int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
         list_append(&en->idle, &c->lru);
         *ret = c;
         return 0;
+}
+
+void conv_tell_damage(struct engine *en, const struct store_reading *x) {
+        static char told; /* any address */
+
+        /* Beyond so many a register has no use for more lines. */
+        if (map_get_u64(en->damaged, x->conv.id) || map_count(en->damaged) >= MAX_TOLD)
+                return;
+        if (map_add_u64(en->damaged, x->conv.id, &told, NULL) == 0)
+                engine_event_log(en, LOG_ERR, &x->damage);
+}
+
+void conv_forget_damage(struct engine *en, struct conv *c) {
+        if (!c->damage)
+                return;
+        free(TAKE_PTR(c->damage));
+        c->n_lost_turns = c->n_lost_tokens = 0;
+        map_remove_u64(en->damaged, c->id);
 }
 
 void conv_unload(struct engine *en, struct conv *c) {

@@ -404,6 +404,8 @@ static int open_parts(struct engine *en, struct err *e) {
         if (r == 0)
                 r = map_new(&en->recs, e);
         if (r == 0)
+                r = map_new(&en->damaged, e);
+        if (r == 0)
                 r = map_new(&en->by_handle, e);
         if (r == 0)
                 r = map_new(&en->usage, e);
@@ -566,6 +568,7 @@ struct engine *engine_free(struct engine *en) {
                 engine_event_free(&en->stopped->ev);
         map_free(en->convs);
         map_free(en->recs);
+        map_free(en->damaged);
         map_free(en->by_handle);
         map_free(en->usage);
         seq_index_free(en->index);

@@ -280,8 +280,14 @@ struct engine_conv {
         bool busy;       /* a request holds it */
         bool generating; /* and that request is a Continue */
         struct sampling sampling;
-        struct engine_turn *turns; /* [n_turns] or NULL */
-        int32_t *tokens;           /* [n_tokens] or NULL */
+        /* Get with turns or tokens: the history is damaged from turn damaged_turn on. Then turns
+         * are all that can be read, tokens those of the turns before it. */
+        bool damaged;
+        uint32_t damaged_turn;
+        struct engine_turn *turns; /* [n_turn_list] or NULL */
+        uint32_t n_turn_list;
+        int32_t *tokens; /* [n_token_list] or NULL */
+        uint32_t n_token_list;
 };
 
 struct engine_logprob {
@@ -346,6 +352,7 @@ struct engine_event {
         enum engine_event_kind kind;
         bool final;
         struct err err; /* ERROR, LOG; CONV where n_not_kept > 0 */
+        bool told;      /* ERROR: a LOG has told of it, now or before */
         int log_level;  /* LOG: syslog priority */
         union {
                 /* Sent when what was in RAM and on disk is together and computing begins: the

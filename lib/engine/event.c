@@ -30,7 +30,7 @@ static size_t event_size(const struct engine_event *ev) {
         else if (ev->kind == ENGINE_TOKENS)
                 n += ev->tokens.n * (sizeof(*ev->tokens.ids) + sizeof(*ev->tokens.pieces));
         else if (ev->kind == ENGINE_CONV && ev->conv.tokens)
-                n += ev->conv.n_tokens * sizeof(*ev->conv.tokens);
+                n += ev->conv.n_token_list * sizeof(*ev->conv.tokens);
         return n;
 }
 
@@ -103,7 +103,7 @@ int engine_event_conv(struct engine_conv *out, const struct store_conv *sc) {
 
 static void conv_deinit(struct engine_conv *c) {
         if (c->turns)
-                for (uint32_t i = 0; i < c->n_turns; i++)
+                for (uint32_t i = 0; i < c->n_turn_list; i++)
                         free(c->turns[i].text);
         free(c->turns);
         free(c->tokens);

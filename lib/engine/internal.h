@@ -58,6 +58,9 @@ struct conv {
         bool private_memory;  /* imported and not ours: never shared, forks inherit it */
         uint32_t n_published; /* tokens of its beginning that all users may share; 0: none */
         bool stale;           /* no longer what the register says: unload after use */
+        /* Its history is damaged in the register, and only the turns before that are here. */
+        struct err *damage;                   /* owned; NULL: it is sound */
+        uint32_t n_lost_turns, n_lost_tokens; /* that the register has besides */
         struct sampling sampling;
         int32_t *tokens; /* [n_all], the first n_tokens of which are in the register */
         uint32_t n_tokens, n_all, capacity;
@@ -188,11 +191,10 @@ struct ereq {
         bool has_turn;             /* it waited in engine.turns, and was let go on */
         uint64_t t_submitted;
         uint64_t order;
+        bool told; /* what it fails with is in the journal already */
         /* filled by jobs */
         struct store_conv sc;
-        struct store_turns turns;
-        int32_t *tokens;
-        struct store_gone links;
+        struct store_reading reading;
         uint64_t disk_size;
         struct list_row *list;
         size_t n_list;
@@ -273,6 +275,7 @@ struct engine {
         uint64_t t_pool;
         struct map *convs;   /* id → conv */
         struct map *recs;    /* record id → rec */
+        struct map *damaged; /* ids of conversations whose damage was told */
         struct list idle;    /* conversations nobody uses, least recently used first */
         struct list loading; /* requests whose job loads a conversation */
         struct list turns;   /* requests that wait while others hold their conversations */
@@ -412,6 +415,10 @@ struct rec *rec_get(struct engine *en, const struct store_record *r, struct err 
 void rec_put(struct engine *en, struct rec *rec);
 int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
         const int32_t *tokens, const struct store_turns *turns, struct err *e);
+/* The conversation is damaged as @x says: once for each it is told in the journal. */
+void conv_tell_damage(struct engine *en, const struct store_reading *x);
+/* What is left of @c is sound. */
+void conv_forget_damage(struct engine *en, struct conv *c);
 /* Takes everything back, out of all tables. The conversation must not be in use. */
 void conv_unload(struct engine *en, struct conv *c);
 int conv_add_turn(struct engine *en, struct conv *c, const struct conv_turn *t, struct err *e);

@@ -9,7 +9,9 @@
  * 2. What is kept of a cut turn has the text of the kept tokens, whole characters only. A reply has
  *    finish CANCELLED then, which is what it has become: one that was ended early. So it is open
  *    (CHAT_OPEN_REPLY): a Continue without input goes on with it behind its last kept token.
- * 3. Nothing is tokenised again (I1): what is kept are the same tokens, and so the same memory.
+ * 3. Of a damaged history only places before the damage can be kept; turns and tokens are counted
+ *    as if it were whole.
+ * 4. Nothing is tokenised again (I1): what is kept are the same tokens, and so the same memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -90,13 +92,20 @@ static int cut_turn(struct engine *en, const struct conv *c, uint32_t i, uint32_
         return 0;
 }
 
+static int behind_damage(const struct conv *c, struct err *e) {
+        *e = *c->damage;
+        return -ERR_CORRUPT;
+}
+
 static int keep_position(
         struct engine *en, const struct conv *c, uint32_t pos, struct keep *ret, struct err *e) {
         uint32_t i = 0;
 
-        if (pos > c->n_tokens)
+        if (pos > c->n_tokens + c->n_lost_tokens)
                 return err_set(e, ERR_INVALID, "position %u of a conversation with %u tokens", pos,
-                        c->n_tokens);
+                        c->n_tokens + c->n_lost_tokens);
+        if (pos > c->n_tokens)
+                return behind_damage(c, e);
         ret->n_tokens = pos;
         while (i < c->n_turns && c->turns[i].end <= pos)
                 i++;
@@ -112,18 +121,20 @@ static int keep_position(
 
 static int keep_turns(
         const struct conv *c, const struct engine_request *r, struct keep *ret, struct err *e) {
-        uint32_t n = c->n_turns;
+        uint32_t all = c->n_turns + c->n_lost_turns, n = all;
 
         if (r->at_turn != ENGINE_UNSET) {
-                if (r->at_turn > c->n_turns)
-                        return err_set(e, ERR_INVALID, "turn %u of %u", r->at_turn, c->n_turns);
+                if (r->at_turn > all)
+                        return err_set(e, ERR_INVALID, "turn %u of %u", r->at_turn, all);
                 n = r->at_turn;
         } else if (r->verb == ENGINE_REWIND) {
-                if (r->drop_turns > c->n_turns)
-                        return err_set(e, ERR_INVALID, "cannot drop %u turns of %u", r->drop_turns,
-                                c->n_turns);
-                n = c->n_turns - r->drop_turns;
+                if (r->drop_turns > all)
+                        return err_set(
+                                e, ERR_INVALID, "cannot drop %u turns of %u", r->drop_turns, all);
+                n = all - r->drop_turns;
         }
+        if (n > c->n_turns)
+                return behind_damage(c, e);
         ret->n_turns = n;
         ret->n_tokens = n > 0 ? c->turns[n - 1].end : 0;
         return 0;

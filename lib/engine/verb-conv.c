@@ -134,6 +134,7 @@ static void rewind_done(struct engine *en, struct job *j) {
                 verb_fail(en, rq, &j->err);
                 return;
         }
+        conv_forget_damage(en, c); /* it lay behind what is kept */
         c->n_turns = rq->keep.n_turns;
         if (rq->keep.inside)
                 c->turns[c->n_turns - 1] = rq->keep.last;
@@ -292,6 +293,7 @@ static void update_done(struct engine *en, struct job *j) {
 int verb_fork(struct engine *en, struct ereq *rq, struct err *e) {
         int r = keep_resolve(en, rq->conv, &rq->r, &rq->keep, e);
 
+        rq->told = r == -ERR_CORRUPT;
         if (r == 0)
                 r = fork_snapshot(en, rq, e);
         if (r < 0)
@@ -305,6 +307,7 @@ int verb_fork(struct engine *en, struct ereq *rq, struct err *e) {
 int verb_rewind(struct engine *en, struct ereq *rq, struct err *e) {
         int r = keep_resolve(en, rq->conv, &rq->r, &rq->keep, e);
 
+        rq->told = r == -ERR_CORRUPT;
         if (r == 0)
                 verb_submit(en, rq, rewind_run, rewind_done);
         return r;

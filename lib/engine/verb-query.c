@@ -7,7 +7,6 @@
 #include "base/util.h"
 #include "engine/internal.h"
 
-#define GET_TRIES 16
 
 static void fill_residency(
         struct engine *en, const struct store_conv *sc, uint64_t disk, struct engine_conv *out) {
@@ -23,15 +22,19 @@ static void fill_residency(
 
 /* Moves texts and tokens from the request into the event. */
 static int fill_turns(struct ereq *rq, struct engine_conv *out) {
+        struct store_reading *x = &rq->reading;
+
         if (rq->r.verb != ENGINE_GET)
                 return 0;
+        out->damaged = x->damaged;
+        out->damaged_turn = x->damaged ? x->n_sound_turns : 0;
         if (rq->r.want_turns) {
-                out->turns = calloc(rq->turns.n + 1, sizeof(*out->turns));
+                out->turns = calloc(x->turns.n + 1, sizeof(*out->turns));
                 if (!out->turns)
                         return -ERR_NOMEM;
-                out->n_turns = (uint32_t)rq->turns.n;
-                for (size_t i = 0; i < rq->turns.n; i++) {
-                        const struct store_turn *t = &rq->turns.turns[i];
+                out->n_turn_list = (uint32_t)x->turns.n;
+                for (size_t i = 0; i < x->turns.n; i++) {
+                        const struct store_turn *t = &x->turns.turns[i];
                         struct engine_turn *to = &out->turns[i];
 
                         *to = (struct engine_turn){.role = (enum engine_role)t->role,
@@ -48,8 +51,10 @@ static int fill_turns(struct ereq *rq, struct engine_conv *out) {
                         to->text[t->text_size] = '\0';
                 }
         }
-        if (rq->r.want_tokens)
-                out->tokens = TAKE_PTR(rq->tokens);
+        if (rq->r.want_tokens) {
+                out->tokens = TAKE_PTR(x->tokens);
+                out->n_token_list = (uint32_t)x->n_tokens;
+        }
         return 0;
 }
 
@@ -75,57 +80,32 @@ void verb_finish_conv(struct engine *en, struct ereq *rq) {
         verb_finish(en, rq, n);
 }
 
-static int links_size(struct engine *en, uint64_t id, uint64_t *ret, struct err *e) {
-        struct store_gone links = {0};
-        int r = store_links(en->store, id, &links, e);
-
-        if (r < 0)
-                return r;
-        *ret = 0;
-        for (size_t i = 0; i < links.n; i++)
-                *ret += links.records[i].stored_size;
-        store_gone_deinit(&links);
-        return 0;
-}
-
-/* One look at everything that was asked for. Not one transaction: *ret_moved tells whether a commit
- * came between. */
-static int get_once(struct engine *en, struct ereq *rq, bool *ret_moved, struct err *e) {
-        struct engine_request *r = &rq->r;
-        struct store_conv after;
-        int k = store_conv_get(en->store, r->uid, r->conv_id, r->conv_name, &rq->sc, e);
-
-        *ret_moved = false;
-        if (k == 0)
-                k = links_size(en, rq->sc.id, &rq->disk_size, e);
-        if (k < 0 || !(r->want_turns || r->want_tokens))
-                return k;
-        store_turns_deinit(&rq->turns);
-        free(TAKE_PTR(rq->tokens));
-        if (r->want_turns)
-                k = store_turns(en->store, rq->sc.id, true, &rq->turns, e);
-        if (k == 0 && r->want_tokens) {
-                rq->tokens = calloc((size_t)rq->sc.n_tokens + 1, sizeof(*rq->tokens));
-                if (!rq->tokens)
-                        return err_set(e, ERR_NOMEM, "no memory for %u tokens", rq->sc.n_tokens);
-                k = store_tokens(en->store, rq->sc.id, rq->tokens, rq->sc.n_tokens, e);
-        }
-        if (store_conv_get(en->store, r->uid, rq->sc.id, NULL, &after, NULL) == 0)
-                *ret_moved = after.revision != rq->sc.revision;
-        return k;
-}
-
 static void get_run(struct engine *en, struct job *j) {
-        bool moved = true;
+        struct ereq *rq = ereq_of(j);
+        unsigned what = STORE_READ_SIZE;
 
-        for (int i = 0; moved && i < GET_TRIES; i++)
-                j->r = get_once(en, ereq_of(j), &moved, &j->err);
-        if (j->r == 0 && moved)
-                j->r = err_set(&j->err, ERR_BUSY, "the conversation changes too fast to be read");
+        if (rq->r.want_turns)
+                what |= STORE_READ_TURNS | STORE_READ_TEXTS;
+        if (rq->r.want_tokens)
+                what |= STORE_READ_TOKENS;
+        j->r = store_read(
+                en->store, rq->r.uid, rq->r.conv_id, rq->r.conv_name, what, &rq->reading, &j->err);
+        if (j->r < 0)
+                return;
+        rq->sc = rq->reading.conv;
+        rq->disk_size = rq->reading.disk_size;
+}
+
+static void get_done(struct engine *en, struct job *j) {
+        struct ereq *rq = ereq_of(j);
+
+        if (j->r == 0 && rq->reading.damaged)
+                conv_tell_damage(en, &rq->reading);
+        verb_row_done(en, j);
 }
 
 void verb_get(struct engine *en, struct ereq *rq) {
-        verb_submit(en, rq, get_run, verb_row_done);
+        verb_submit(en, rq, get_run, get_done);
 }
 
 static void list_run(struct engine *en, struct job *j) {
@@ -133,6 +113,7 @@ static void list_run(struct engine *en, struct job *j) {
         size_t max = rq->r.limit ? rq->r.limit : ENGINE_MAX_LIST;
         uint32_t uid = rq->r.all_users && rq->r.admin ? STORE_UID_ANY : rq->r.uid;
         _cleanup_(freep) struct store_conv *rows = NULL;
+        uint64_t sizes[ENGINE_MAX_LIST + 1];
 
         /* One more than a page tells whether there are more. */
         rows = calloc(max + 1, sizeof(*rows));
@@ -141,11 +122,10 @@ static void list_run(struct engine *en, struct job *j) {
                 j->r = err_set(&j->err, ERR_NOMEM, "no memory for a list");
                 return;
         }
-        j->r = store_conv_list(en->store, uid, rq->r.after_id, rows, max + 1, &rq->n_list, &j->err);
-        for (size_t i = 0; j->r == 0 && i < rq->n_list; i++) {
-                rq->list[i].sc = rows[i];
-                j->r = links_size(en, rows[i].id, &rq->list[i].disk_size, &j->err);
-        }
+        j->r = store_conv_list(
+                en->store, uid, rq->r.after_id, rows, sizes, max + 1, &rq->n_list, &j->err);
+        for (size_t i = 0; j->r == 0 && i < rq->n_list; i++)
+                rq->list[i] = (struct list_row){.sc = rows[i], .disk_size = sizes[i]};
         rq->r.limit = (uint32_t)max;
 }
 

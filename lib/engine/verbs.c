@@ -38,9 +38,7 @@ struct ereq *ereq_free(struct ereq *rq) {
         free_copy(rq->r.tokens);
         for (size_t i = 0; i < rq->r.n_stops; i++)
                 free_copy(rq->r.stops[i]);
-        store_turns_deinit(&rq->turns);
-        free(rq->tokens);
-        store_gone_deinit(&rq->links);
+        store_reading_deinit(&rq->reading);
         free(rq->list);
         seq_free(rq->fork_seq);
         free(rq->fork_recs);
@@ -107,6 +105,7 @@ void verb_fail(struct engine *en, struct ereq *rq, const struct err *e) {
         struct event_node *n = TAKE_PTR(rq->error);
 
         n->ev.err = *e;
+        n->ev.told = rq->told;
         verb_finish(en, rq, n);
 }
 
@@ -153,37 +152,32 @@ static void log_admin(struct engine *en, const struct ereq *rq) {
         engine_event_log(en, LOG_NOTICE, &e);
 }
 
+/* Memory of other weights or rules: of no use here (I6). The tokens stay. */
+static int forget_memory(struct engine *en, struct ereq *rq, struct err *e) {
+        struct store_gone gone = {0};
+        int r = store_unlink_from(en->store, rq->sc.id, 0, &gone, e);
+
+        if (r < 0)
+                return r;
+        residency_release(en, &gone);
+        store_gone_deinit(&gone);
+        store_gone_deinit(&rq->reading.links);
+        /* What comes in its place is our own. */
+        if (rq->sc.private_memory && store_conv_set_private(en->store, rq->sc.id, false, NULL) == 0)
+                rq->sc.private_memory = false;
+        return 0;
+}
+
 static void load_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
-        uint64_t id = rq->sc.id;
-        struct store_gone gone = {0};
+        unsigned what = STORE_READ_TURNS | STORE_READ_TOKENS | STORE_READ_LINKS;
 
-        j->r = store_conv_get(en->store, whose(&rq->r), id, NULL, &rq->sc, &j->err);
+        j->r = store_read(en->store, whose(&rq->r), rq->sc.id, NULL, what, &rq->reading, &j->err);
         if (j->r < 0)
                 return;
-        if (!fingerprint_equal(&rq->sc.model, &en->info.fingerprint)) {
-                /* Memory of other weights or rules: of no use here (I6). The tokens stay. */
-                j->r = store_unlink_from(en->store, id, 0, &gone, &j->err);
-                if (j->r < 0)
-                        return;
-                residency_release(en, &gone);
-                store_gone_deinit(&gone);
-                /* What comes in its place is our own. */
-                if (rq->sc.private_memory &&
-                        store_conv_set_private(en->store, id, false, NULL) == 0)
-                        rq->sc.private_memory = false;
-        }
-        free(rq->tokens);
-        rq->tokens = calloc((size_t)rq->sc.n_tokens + 1, sizeof(*rq->tokens));
-        if (!rq->tokens) {
-                j->r = err_set(&j->err, ERR_NOMEM, "no memory for %u tokens", rq->sc.n_tokens);
-                return;
-        }
-        j->r = store_tokens(en->store, id, rq->tokens, rq->sc.n_tokens, &j->err);
-        if (j->r == 0)
-                j->r = store_turns(en->store, id, false, &rq->turns, &j->err);
-        if (j->r == 0)
-                j->r = store_links(en->store, id, &rq->links, &j->err);
+        rq->sc = rq->reading.conv;
+        if (!fingerprint_equal(&rq->sc.model, &en->info.fingerprint))
+                j->r = forget_memory(en, rq, &j->err);
 }
 
 /* Spilled memory as the register knows it: records from block 0 on, without gap. */
@@ -254,15 +248,33 @@ void verb_find_conv(struct engine *en, struct ereq *rq) {
 }
 
 static int load_conv(struct engine *en, struct ereq *rq, struct conv **ret, struct err *e) {
+        struct store_reading *x = &rq->reading;
+        struct store_turns turns = {x->turns.turns, MIN(x->turns.n, (size_t)x->n_sound_turns)};
+        struct store_conv sound = rq->sc;
         struct conv *c;
-        int r = conv_new(&c, en, &rq->sc, rq->tokens, &rq->turns, e);
+        int r;
 
+        /* Of a damaged history what comes before the damage. */
+        sound.n_turns = (uint32_t)turns.n;
+        sound.n_tokens = (uint32_t)x->n_tokens;
+        r = conv_new(&c, en, &sound, x->tokens, &turns, e);
         if (r < 0)
                 return r;
-        r = attach_links(en, c, &rq->links, e);
+        r = attach_links(en, c, &x->links, e);
+        if (r == 0 && x->damaged) {
+                conv_tell_damage(en, x);
+                c->damage = malloc(sizeof(*c->damage));
+                if (!c->damage)
+                        r = err_set(e, ERR_NOMEM, "no memory for a damaged conversation");
+        }
         if (r < 0) {
                 conv_unload(en, c);
                 return r;
+        }
+        if (c->damage) {
+                *c->damage = x->damage;
+                c->n_lost_turns = rq->sc.n_turns - MIN(rq->sc.n_turns, c->n_turns);
+                c->n_lost_tokens = rq->sc.n_tokens - MIN(rq->sc.n_tokens, c->n_tokens);
         }
         *ret = c;
         return 0;
@@ -285,11 +297,7 @@ static void load_done(struct engine *en, struct job *j) {
         list_move_all(&followers, &rq->followers);
         if (j->r == 0)
                 j->r = load_conv(en, rq, &c, &j->err);
-        store_turns_deinit(&rq->turns);
-        rq->turns = (struct store_turns){0};
-        free(TAKE_PTR(rq->tokens));
-        store_gone_deinit(&rq->links);
-        rq->links = (struct store_gone){0};
+        store_reading_deinit(&rq->reading);
         if (j->r < 0)
                 load_failed(en, rq, &j->err);
         else
@@ -330,8 +338,8 @@ static void evict_then(struct engine *en, struct ereq *rq) {
 
         /* The row was read before the request had the conversation to itself. */
         rq->sc.revision = c->revision;
-        rq->sc.n_tokens = c->n_tokens;
-        rq->sc.n_turns = c->n_turns;
+        rq->sc.n_tokens = c->n_tokens + c->n_lost_tokens;
+        rq->sc.n_turns = c->n_turns + c->n_lost_turns;
         verb_finish_conv(en, rq);
 }
 
@@ -411,6 +419,19 @@ static bool goes_with_forks(enum engine_verb v) {
         return v == ENGINE_CONTINUE || v == ENGINE_WARM || v == ENGINE_EXPORT;
 }
 
+/* What goes on from the end of the history, or gives all of it away, needs it whole. Fork and
+ * Rewind see for themselves what they keep. */
+static int need_history(struct ereq *rq, struct err *e) {
+        enum engine_verb v = rq->r.verb;
+
+        if (!rq->conv->damage || v == ENGINE_REWIND || v == ENGINE_CLOSE || v == ENGINE_UPDATE ||
+                v == ENGINE_EVICT || (v == ENGINE_PUBLISH && !rq->r.publish))
+                return 0;
+        rq->told = true;
+        *e = *rq->conv->damage;
+        return -ERR_CORRUPT;
+}
+
 static int act_fork(struct engine *en, struct ereq *rq, struct err *e) {
         struct conv *c = rq->conv;
         int r = expect(rq, e);
@@ -432,6 +453,8 @@ static int act_exclusive(struct engine *en, struct ereq *rq, struct err *e) {
                 return 0;
         }
         r = expect(rq, e);
+        if (r == 0)
+                r = need_history(rq, e);
         if (r < 0)
                 return r;
         c->busy = rq;

@@ -321,9 +321,8 @@ static int get_by_name(
         return 0;
 }
 
-int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
-        struct store_conv *ret, struct err *e) {
-        STORE_LOCK(s);
+int conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name, struct store_conv *ret,
+        struct err *e) {
         struct store_conv c;
         int r;
 
@@ -339,9 +338,16 @@ int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
         return 0;
 }
 
-int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
-        size_t max, size_t *ret_n, struct err *e) {
-        STORE_LOCK(s);
+int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
+        struct store_conv *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        int r = read_begin(&s, &reading, e);
+
+        return r < 0 ? r : conv_get(s, uid, id, name, ret, e);
+}
+
+static int list_convs(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
+        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e) {
         bool any = uid == STORE_UID_ANY;
         _query_ q = {};
         size_t n = 0;
@@ -361,6 +367,10 @@ int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_
                 if (r == 0)
                         break;
                 r = read_row(&q, &out[n], e);
+                if (r == 0 && disk_sizes) {
+                        disk_sizes[n] = query_number(&q, 25, INT64_MAX);
+                        r = query_check(&q, e);
+                }
                 if (r < 0)
                         return r;
                 n++;
@@ -369,8 +379,15 @@ int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_
         return 0;
 }
 
-int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
-        STORE_LOCK(s);
+int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
+        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        int r = read_begin(&s, &reading, e);
+
+        return r < 0 ? r : list_convs(s, uid, after, out, disk_sizes, max, ret_n, e);
+}
+
+static int count_convs(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
         bool any = uid == STORE_UID_ANY;
         _query_ q = {};
         uint64_t n;
@@ -390,6 +407,13 @@ int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e
                 return r;
         *ret = n;
         return 0;
+}
+
+int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        int r = read_begin(&s, &reading, e);
+
+        return r < 0 ? r : count_convs(s, uid, ret, e);
 }
 
 static int set_name(struct store *s, const struct store_conv *c, const char *name, struct err *e) {

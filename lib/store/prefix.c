@@ -288,9 +288,8 @@ static int count_steps(void *arg) {
 int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *model,
         uint64_t vocab, const int32_t *tokens, const uint64_t *hashes, size_t n_blocks,
         uint32_t block_tokens, struct store_prefix *ret, struct err *e) {
-        STORE_LOCK(s);
-        _cleanup_(search_deinit) struct search x = {.s = s,
-                .uid = uid,
+        _cleanup_(read_endp) struct store *reading = NULL;
+        _cleanup_(search_deinit) struct search x = {.uid = uid,
                 .model = model,
                 .vocab = vocab,
                 .tokens = tokens,
@@ -303,6 +302,10 @@ int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *m
         if (block_tokens == 0 || n_blocks > UINT32_MAX / block_tokens || uid == STORE_UID_ANY)
                 return err_set(e, ERR_INVALID, "impossible prefix");
         if (n_blocks) {
+                r = read_begin(&s, &reading, e);
+                if (r < 0)
+                        return r;
+                x.s = s;
                 sqlite3_progress_handler(s->db, STEPS_PER_CALL, count_steps, &left);
                 r = search_own(&x, 0, e);
                 if (r == 0 && x.best.n < n_blocks)

@@ -197,35 +197,68 @@ static int take_tail(
         return 0;
 }
 
-static int list_convs(struct reclaim *x, struct ids *ids, struct err *e) {
+/* How far a round has come. */
+struct place {
+        int64_t updated_usec, id;
+};
+
+/* The next conversations that have records, least recently updated first. Only as many as are
+ * likely to be needed: there may be very many. */
+static int list_convs(struct reclaim *x, struct place *at, struct ids *ids, struct err *e) {
         bool any = x->uid == STORE_UID_ANY;
         _query_ q = {};
         int r = query_begin(&q, x->s, any ? STMT_RECLAIM_CONVS_ANY : STMT_RECLAIM_CONVS, e);
 
         if (r < 0)
                 return r;
+        query_bind_u64(&q, MIN(x->keep, (uint64_t)INT64_MAX));
+        query_bind_i64(&q, at->updated_usec);
+        query_bind_i64(&q, at->id);
         if (!any)
                 query_bind_i64(&q, x->uid);
-        query_bind_u64(&q, MIN(x->keep, (uint64_t)INT64_MAX));
-        return ids_read(&q, ids, e);
+        while ((r = query_step(&q, e)) > 0) {
+                at->id = (int64_t)query_number(&q, 0, INT64_MAX);
+                at->updated_usec = (int64_t)query_u64(&q, 1);
+                r = query_check(&q, e);
+                if (r == 0)
+                        r = ids_push(ids, (uint64_t)at->id, e);
+                if (r < 0)
+                        return r;
+        }
+        return r;
 }
 
-static int run_rounds(struct reclaim *x, struct err *e) {
-        _cleanup_(ids_deinit) struct ids convs = {};
-        int r = list_convs(x, &convs, e);
+/* *ret_n: conversations that were looked at. */
+static int run_round(
+        struct reclaim *x, uint64_t max, bool published, uint64_t *ret_n, struct err *e) {
+        struct place at = {INT64_MIN, 0};
 
-        if (r < 0)
-                return r;
-        for (unsigned round = 0; round <= 33 && !enough(x); round++) {
-                bool last = round == 33;
+        for (*ret_n = 0; !enough(x);) {
+                _cleanup_(ids_deinit) struct ids convs = {};
+                int r = list_convs(x, &at, &convs, e);
 
+                if (r < 0 || convs.n == 0)
+                        return r;
+                *ret_n += convs.n;
                 for (size_t i = 0; i < convs.n && !enough(x); i++) {
-                        r = take_tail(x, convs.v[i], last ? INT32_MAX : 1ull << round, last, e);
+                        r = take_tail(x, convs.v[i], max, published, e);
                         if (r < 0)
                                 return r;
                 }
+        }
+        return 0;
+}
+
+static int run_rounds(struct reclaim *x, struct err *e) {
+        for (unsigned round = 0; round <= 33 && !enough(x); round++) {
+                bool last = round == 33;
+                uint64_t n;
+                int r = run_round(x, last ? INT32_MAX : 1ull << round, last, &n, e);
+
+                if (r < 0)
+                        return r;
                 /* More than all there are: on to the published ones. */
-                if (round < 32 && 1ull << round > convs.n)
+                if (round < 32 && 1ull << round > n)
                         round = 32;
         }
         return 0;

@@ -205,6 +205,11 @@ static int delete_links(struct store *s, uint64_t id, uint64_t from_index, struc
         return query_run(&q, e);
 }
 
+/* The row of @id tells whether it has links. */
+static int note_on_disk(struct store *s, uint64_t id, struct err *e) {
+        return run_with_id(s, STMT_CONV_SET_ON_DISK, id, e);
+}
+
 int links_cut(
         struct store *s, uint64_t id, uint64_t from_index, struct store_gone *gone, struct err *e) {
         _cleanup_(ids_deinit) struct ids ids = {};
@@ -214,6 +219,8 @@ int links_cut(
         if (r < 0)
                 return r;
         r = delete_links(s, id, from_index, e);
+        if (r == 0)
+                r = note_on_disk(s, id, e);
         if (r < 0)
                 return r;
         return drop_unreferred(s, &ids, gone, e);
@@ -234,7 +241,9 @@ int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens,
         query_bind_u64(&q, from);
         query_bind_i64(&q, n_tokens);
         query_bind_i64(&q, block_tokens);
-        return query_run(&q, e);
+        r = query_run(&q, e);
+        query_end(&q);
+        return r < 0 ? r : note_on_disk(s, to, e);
 }
 
 int links_shorten(struct store *s, uint64_t id, uint32_t n_tokens, uint32_t block_tokens,
@@ -410,6 +419,8 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
                         return r;
         }
         r = drop_unreferred(s, &replaced, &lost, e);
+        if (r == 0)
+                r = note_on_disk(s, id, e);
         if (r < 0)
                 return r;
         r = set_model(s, id, model, e);
@@ -450,20 +461,25 @@ int store_unlink_from(
         return 0;
 }
 
-int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e) {
-        STORE_LOCK(s);
-        struct store_conv c;
+int links_read(struct store *s, uint64_t id, struct store_gone *ret, struct err *e) {
         _query_ q = {};
         int r;
 
-        r = conv_read(s, id, &c, e);
-        if (r < 0)
-                return r;
         r = query_begin(&q, s, STMT_LINK_LIST, e);
         if (r < 0)
                 return r;
         query_bind_u64(&q, id);
         return read_records(&q, ret, e);
+}
+
+int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        struct store_conv c;
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = conv_read(s, id, &c, e);
+        return r < 0 ? r : links_read(s, id, ret, e);
 }
 
 int store_records(struct store *s, struct store_gone *ret, struct err *e) {

@@ -91,7 +91,31 @@ static const char *const migrations[] = {
         " name TEXT PRIMARY KEY NOT NULL,"
         " value INTEGER NOT NULL"
         ") STRICT, WITHOUT ROWID;",
+        /* 3: a hash of each turn's tokens, by which damage is found when they are read; which
+         * conversations have records, so that making room on disk begins with the right one; and
+         * what lists and limits look through. Tokens from before are taken as they are. */
+        "ALTER TABLE turn ADD COLUMN token_hash INTEGER NOT NULL DEFAULT 0;"
+        "UPDATE turn SET token_hash = confab_turn_hash(tokens, first);"
+        "ALTER TABLE conversation ADD COLUMN on_disk INTEGER NOT NULL DEFAULT 0"
+        " CHECK (on_disk IN (0, 1));"
+        "UPDATE conversation SET on_disk = 1 WHERE id IN (SELECT conversation FROM link);"
+        "CREATE INDEX conversation_uid ON conversation (uid);"
+        "CREATE INDEX conversation_on_disk ON conversation (updated_usec) WHERE on_disk = 1;"
+        "CREATE INDEX conversation_uid_on_disk ON conversation (uid, updated_usec)"
+        " WHERE on_disk = 1;"
+        "CREATE INDEX record_uid ON record (uid, block);",
 };
+
+/* turn_hash() for the migration. */
+static void sql_turn_hash(sqlite3_context *context, int n, sqlite3_value **args) {
+        const void *tokens = sqlite3_value_blob(args[0]);
+        int size = sqlite3_value_bytes(args[0]);
+        uint32_t first = (uint32_t)sqlite3_value_int64(args[1]);
+
+        (void)n;
+        sqlite3_result_int64(
+                context, (int64_t)turn_hash(tokens ? tokens : "", (size_t)size, first));
+}
 
 /* One integer that a PRAGMA or SELECT gives. */
 static int read_number(struct store *s, const char *sql, int64_t *ret, struct err *e) {
@@ -173,18 +197,37 @@ int store_expect_version(struct store *s, const char *path, struct err *e) {
         return 0;
 }
 
+/* Registers from before version 3 cannot give pages back: they are written anew once. Without room
+ * for that they stay as they are, until the next start. */
+static int let_shrink(struct store *s, struct err *e) {
+        int64_t mode;
+        int r = read_number(s, "PRAGMA auto_vacuum", &mode, e);
+
+        if (r == 0 && mode == 0)
+                (void)store_exec(s, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM", "vacuum", NULL);
+        return r;
+}
+
 int store_migrate(struct store *s, const char *path, bool fresh, struct err *e) {
         size_t version;
-        int r = read_version(s, path, &version, e);
+        int rc, r = read_version(s, path, &version, e);
 
         if (r < 0)
                 return r;
         if (version == 0 && !fresh)
                 return err_set(e, ERR_STATE, "the register is empty");
+        rc = sqlite3_create_function_v2(
+                s->db, "confab_turn_hash", 2, SQLITE_UTF8, NULL, sql_turn_hash, NULL, NULL, NULL);
+        if (rc != SQLITE_OK)
+                return store_fail(s, rc, "migration", e);
+        /* Has an effect before the first table only. */
+        r = version == 0 ? store_exec(s, "PRAGMA auto_vacuum = INCREMENTAL", "settings", e) : 0;
+        if (r < 0)
+                return r;
         for (size_t v = version; v < ARRAY_SIZE(migrations); v++) {
                 r = apply(s, v, e);
                 if (r < 0)
                         return err_wrap(e, r, "to schema version %zu", v + 1);
         }
-        return 0;
+        return let_shrink(s, e);
 }

@@ -10,6 +10,10 @@
         "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
         "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
         "logit_bias, n_published, private_memory"
+/* Of conversation c: what its records take on disk. */
+#define DISK_SIZE                                                                                  \
+        "(SELECT coalesce(sum(r.stored_size), 0) FROM link l JOIN record r ON r.id = l.record "    \
+        "WHERE l.conversation = c.id)"
 #define TURN_COLUMNS "n, role, first, past, finish, created_usec"
 #define RECORD_COLUMNS                                                                             \
         "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
@@ -19,6 +23,10 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_BEGIN] = "BEGIN IMMEDIATE",
         [STMT_COMMIT] = "COMMIT",
         [STMT_ROLLBACK] = "ROLLBACK",
+        [STMT_READ_BEGIN] = "BEGIN",
+        [STMT_AUTO_VACUUM] = "PRAGMA auto_vacuum",
+        [STMT_FREE_PAGES] = "PRAGMA freelist_count",
+        [STMT_VACUUM_SOME] = "PRAGMA incremental_vacuum(256)",
         [STMT_CONV_NEXT_ID] =
                 "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'conversation'",
         [STMT_CONV_NAME_TAKEN] = "SELECT 1 FROM conversation WHERE uid = ? AND name = ?",
@@ -28,10 +36,11 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_CONV_BY_NAME] =
                 "SELECT " CONV_COLUMNS " FROM conversation WHERE name = ? AND uid = ?",
         [STMT_CONV_BY_NAME_ANY] = "SELECT " CONV_COLUMNS " FROM conversation WHERE name = ?",
-        [STMT_CONV_LIST] = "SELECT " CONV_COLUMNS
-                           " FROM conversation WHERE id > ? AND uid = ? ORDER BY id LIMIT ?",
-        [STMT_CONV_LIST_ANY] =
-                "SELECT " CONV_COLUMNS " FROM conversation WHERE id > ? ORDER BY id LIMIT ?",
+        [STMT_CONV_LIST] =
+                "SELECT " CONV_COLUMNS ", " DISK_SIZE
+                " FROM conversation c WHERE c.id > ? AND c.uid = ? ORDER BY c.id LIMIT ?",
+        [STMT_CONV_LIST_ANY] = "SELECT " CONV_COLUMNS ", " DISK_SIZE
+                               " FROM conversation c WHERE c.id > ? ORDER BY c.id LIMIT ?",
         [STMT_CONV_COUNT] = "SELECT count(*) FROM conversation WHERE uid = ?",
         [STMT_CONV_COUNT_ANY] = "SELECT count(*) FROM conversation",
         [STMT_CONV_SET_NAME] = "UPDATE conversation SET name = ?, updated_usec = ? WHERE id = ?",
@@ -47,25 +56,31 @@ static const char *const stmt_sql[STMT_N] = {
                 "updated_usec = ?4, n_published = min(n_published, ?2) WHERE id = ?5",
         [STMT_CONV_SET_ACCESS] = "UPDATE conversation SET n_published = ?, private_memory = ?, "
                                  "updated_usec = ? WHERE id = ?",
+        [STMT_CONV_SET_ON_DISK] =
+                "UPDATE conversation SET on_disk = EXISTS (SELECT 1 FROM link WHERE "
+                "conversation = ?1) WHERE id = ?1 AND on_disk <> EXISTS (SELECT 1 FROM link WHERE "
+                "conversation = ?1)",
         [STMT_CONV_DELETE] = "DELETE FROM conversation WHERE id = ?",
         [STMT_TURN_INSERT] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
-                             "created_usec, text, tokens) VALUES (?,?,?,?,?,?,?,?,?)",
+                             "created_usec, text, tokens, token_hash) "
+                             "VALUES (?,?,?,?,?,?,?,?,?,?)",
         [STMT_TURN_COPY] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
-                           "created_usec, text, tokens) SELECT ?, n, role, first, past, finish, "
-                           "created_usec, text, tokens FROM turn WHERE conversation = ? AND n < ?",
+                           "created_usec, text, tokens, token_hash) SELECT ?, n, role, first, "
+                           "past, finish, created_usec, text, tokens, token_hash "
+                           "FROM turn WHERE conversation = ? AND n < ?",
         [STMT_TURN_CUT] = "DELETE FROM turn WHERE conversation = ? AND n >= ?",
-        [STMT_TURN_LIST] = "SELECT " TURN_COLUMNS ", text FROM turn "
+        [STMT_TURN_LIST] = "SELECT " TURN_COLUMNS ", text, tokens, token_hash FROM turn "
                            "WHERE conversation = ? ORDER BY n",
-        [STMT_TURN_LIST_BARE] = "SELECT " TURN_COLUMNS ", NULL FROM turn "
+        [STMT_TURN_LIST_BARE] = "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash FROM turn "
                                 "WHERE conversation = ? ORDER BY n",
         [STMT_TURN_TOKENS] =
                 "SELECT n, first, past, tokens FROM turn WHERE conversation = ? ORDER BY n",
+        [STMT_TURN_TOKENS_OF] = "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash FROM turn "
+                                "WHERE conversation = ? AND n = ?",
         [STMT_TURN_GET] = "SELECT role, first, past FROM turn WHERE conversation = ? AND n = ?",
-        /* substr() of an empty blob is NULL. */
-        [STMT_TURN_SHORTEN] =
-                "UPDATE turn SET past = ?1, tokens = coalesce(substr(tokens, 1, 4 * (?1 - first)), "
-                "x''), finish = ?2, created_usec = coalesce(?3, created_usec), text = ?4 "
-                "WHERE conversation = ?5 AND n = ?6",
+        [STMT_TURN_SHORTEN] = "UPDATE turn SET past = ?, tokens = ?, token_hash = ?, finish = ?, "
+                              "created_usec = coalesce(?, created_usec), text = ? "
+                              "WHERE conversation = ? AND n = ?",
         [STMT_RECORD_INSERT] = "INSERT INTO record (file_key, start, stored_size, raw_size, class, "
                                "block, n_tokens, token_hash, uid, private) "
                                "VALUES (?,?,?,?,?,?,?,?,?,?)",
@@ -88,6 +103,7 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_LINK_CUT] = "DELETE FROM link WHERE conversation = ? AND block >= ?",
         [STMT_LINK_LIST] = "SELECT " RECORD_COLUMNS ", l.n_valid FROM link l JOIN record r "
                            "ON r.id = l.record WHERE l.conversation = ? ORDER BY l.block, l.class",
+        [STMT_LINK_SIZE] = "SELECT " DISK_SIZE " FROM conversation c WHERE c.id = ?",
         [STMT_LINK_RUN] = "SELECT " RECORD_COLUMNS ", l.n_valid FROM link l JOIN record r "
                           "ON r.id = l.record WHERE l.conversation = ? AND l.class = 0 "
                           "ORDER BY l.block LIMIT ?",
@@ -122,16 +138,18 @@ static const char *const stmt_sql[STMT_N] = {
                 "AND r.private = 0 AND r.n_tokens = ?2 AND l.n_valid = ?2 "
                 "AND c.private_memory = 0 AND c.model_weights = ?3 AND c.model_rules = ?4 "
                 "AND c.vocab = ?5 ORDER BY c.n_published DESC, c.id LIMIT ?6",
-        [STMT_RECLAIM_CONVS] = "SELECT c.id FROM conversation c WHERE c.uid = ?1 AND c.id <> ?2 "
-                               "AND EXISTS (SELECT 1 FROM link WHERE conversation = c.id) "
-                               "ORDER BY c.updated_usec, c.id",
-        [STMT_RECLAIM_CONVS_ANY] = "SELECT c.id FROM conversation c WHERE c.id <> ?1 "
-                                   "AND EXISTS (SELECT 1 FROM link WHERE conversation = c.id) "
-                                   "ORDER BY c.updated_usec, c.id",
+        /* What has records only, some after the place reached: what was reclaimed already lies at
+         * the old end and is not looked through again. */
+        [STMT_RECLAIM_CONVS] =
+                "SELECT id, updated_usec FROM conversation WHERE on_disk = 1 AND uid = ?4 "
+                "AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY updated_usec, id LIMIT 64",
+        [STMT_RECLAIM_CONVS_ANY] =
+                "SELECT id, updated_usec FROM conversation WHERE on_disk = 1 "
+                "AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY updated_usec, id LIMIT 64",
         [STMT_RECLAIM_RECORDS] = "SELECT id FROM record WHERE uid = ? ORDER BY block DESC, id DESC",
         [STMT_CHECK_FILE] = "PRAGMA integrity_check",
         [STMT_CHECK_CONVS] = "SELECT id FROM conversation ORDER BY id",
-        [STMT_CHECK_TURNS] = "SELECT " TURN_COLUMNS ", text, tokens "
+        [STMT_CHECK_TURNS] = "SELECT " TURN_COLUMNS ", text, tokens, token_hash "
                              "FROM turn WHERE conversation = ? ORDER BY n",
         [STMT_CHECK_BLOCK_TOKENS] =
                 "SELECT max(r.n_tokens) FROM conversation c JOIN link l ON l.conversation = c.id "
@@ -146,6 +164,9 @@ static const char *const stmt_sql[STMT_N] = {
                               "(SELECT id FROM conversation) UNION ALL "
                               "SELECT DISTINCT 1, conversation FROM link WHERE conversation NOT IN "
                               "(SELECT id FROM conversation)",
+        [STMT_CHECK_ON_DISK] =
+                "SELECT c.id FROM conversation c WHERE c.on_disk <> EXISTS (SELECT 1 FROM link l "
+                "WHERE l.conversation = c.id)",
         [STMT_CHECK_COUNTERS] =
                 "SELECT 1 WHERE coalesce((SELECT max(id) FROM conversation), 0) > "
                 "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'conversation'), 0) "
@@ -159,9 +180,8 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_METER_SET] = "INSERT OR REPLACE INTO meter (name, value) VALUES (?,?)",
 };
 
-struct store *store_lock(struct store *s) {
-        pthread_mutex_lock(&s->mutex);
-        return s;
+const char *stmt_text(enum store_stmt which) {
+        return stmt_sql[which];
 }
 
 static enum err_code code_of(int rc) {
@@ -382,44 +402,4 @@ int query_check(struct query *q, struct err *e) {
         if (q->bad)
                 return err_set(e, ERR_CORRUPT, "register is damaged: %s cannot be so", q->bad);
         return 0;
-}
-
-static int run_plain(struct store *s, enum store_stmt which, struct err *e) {
-        _query_ q = {};
-        int r = query_begin(&q, s, which, e);
-
-        return r < 0 ? r : query_run(&q, e);
-}
-
-int txn_begin(struct store *s, struct store **ret, struct err *e) {
-        int r;
-
-        /* Left open only when a rollback failed; without this no later write could begin. */
-        if (!sqlite3_get_autocommit(s->db)) {
-                r = run_plain(s, STMT_ROLLBACK, e);
-                if (r < 0)
-                        return r;
-        }
-        r = run_plain(s, STMT_BEGIN, e);
-        if (r < 0)
-                return r;
-        *ret = s;
-        return 0;
-}
-
-int txn_commit(struct store **txn, struct err *e) {
-        int r = run_plain(*txn, STMT_COMMIT, e);
-
-        if (r < 0)
-                return r;
-        *txn = NULL;
-        return 0;
-}
-
-void txn_endp(struct store **txn) {
-        struct store *s = *txn;
-
-        /* Many failures have rolled back by themselves. If this fails, txn_begin() tries again. */
-        if (s && !sqlite3_get_autocommit(s->db))
-                (void)run_plain(s, STMT_ROLLBACK, NULL);
 }

@@ -11,21 +11,33 @@
  *     ... queries ...
  *     r = txn_commit(&txn, e);                           without it the scope's end rolls back
  *
+ * and of those that read:
+ *
+ *     _cleanup_(read_endp) struct store *reading = NULL;
+ *     r = read_begin(&s, &reading, e);                   s is the reading connection from here on
+ *
  * A query lives in a scope of its own function, so that no statement is active at COMMIT. What
  * comes out of the file is not trusted: query_* getters note a value of the wrong type or range in
  * the query, and query_check() turns that into ERR_CORRUPT.
  */
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "store/store.h"
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/types.h>
 
 enum store_stmt {
         STMT_BEGIN,
         STMT_COMMIT,
         STMT_ROLLBACK,
+        STMT_READ_BEGIN,
+        STMT_AUTO_VACUUM,
+        STMT_FREE_PAGES,
+        STMT_VACUUM_SOME,
         STMT_CONV_NEXT_ID,
         STMT_CONV_NAME_TAKEN,
         STMT_CONV_INSERT,
@@ -41,6 +53,7 @@ enum store_stmt {
         STMT_CONV_SET_MODEL,
         STMT_CONV_SET_EXTENT,
         STMT_CONV_SET_ACCESS,
+        STMT_CONV_SET_ON_DISK,
         STMT_CONV_DELETE,
         STMT_TURN_INSERT,
         STMT_TURN_COPY,
@@ -48,6 +61,7 @@ enum store_stmt {
         STMT_TURN_LIST,
         STMT_TURN_LIST_BARE,
         STMT_TURN_TOKENS,
+        STMT_TURN_TOKENS_OF,
         STMT_TURN_GET,
         STMT_TURN_SHORTEN,
         STMT_RECORD_INSERT,
@@ -61,6 +75,7 @@ enum store_stmt {
         STMT_LINK_IDS_FROM,
         STMT_LINK_CUT,
         STMT_LINK_LIST,
+        STMT_LINK_SIZE,
         STMT_LINK_RUN,
         STMT_LINK_REFERS,
         STMT_LINK_PRIVATE,
@@ -80,6 +95,7 @@ enum store_stmt {
         STMT_CHECK_LINKS,
         STMT_CHECK_RECORDS,
         STMT_CHECK_STRAYS,
+        STMT_CHECK_ON_DISK,
         STMT_CHECK_COUNTERS,
         STMT_LIST_HELD,
         STMT_METER_GET,
@@ -87,12 +103,27 @@ enum store_stmt {
         STMT_N
 };
 
+/* Which file a name stands for. */
+struct file_id {
+        dev_t dev;
+        ino_t ino;
+};
+
+/* A connection, and for a register that is open for writing a second one that reads. */
 struct store {
         sqlite3 *db;
         pthread_mutex_t mutex;
         sqlite3_stmt *stmts[STMT_N]; /* prepared on first use, owned */
         int commit_errno; /* of a failed COMMIT, after which SQLite does not look itself */
+        bool writes;
+        struct store *reader; /* owned; NULL: this one reads too */
+        bool hold, held;      /* txn.c: others are kept out; the next transaction is begun */
+        bool watches_log;     /* log.c */
+        struct file_id file, log;
+        atomic_bool log_lost;
 };
+
+#define STORE_BUSY_MSEC 5000 /* how long another program's lock is waited for */
 
 struct store *store_lock(struct store *s);
 static inline void store_unlockp(struct store **s) {
@@ -104,6 +135,8 @@ static inline void store_unlockp(struct store **s) {
         _cleanup_(store_unlockp) struct store *store_locked __attribute__((__unused__)) =          \
                 store_lock(s)
 
+/* The SQL of a statement; for tests of how SQLite would run it. */
+const char *stmt_text(enum store_stmt which);
 /* Turn SQLite's result into ours; @what begins the sentence. */
 int store_fail(struct store *s, int rc, const char *what, struct err *e);
 /* Run SQL of several statements without parameters. */
@@ -117,6 +150,17 @@ int store_expect_version(struct store *s, const char *path, struct err *e);
 int txn_begin(struct store *s, struct store **ret, struct err *e);
 int txn_commit(struct store **txn, struct err *e);
 void txn_endp(struct store **txn);
+/* Between transactions, the lock is held: take SQLite's lock for writers, or let it go. */
+void begin_hold(struct store *s);
+void end_hold(struct store *s);
+/* Lock the connection that reads, which *s and *ret become, and begin a transaction. */
+int read_begin(struct store **s, struct store **ret, struct err *e);
+void read_endp(struct store **reading);
+
+/* Remember which files the register and its log are. */
+int log_watch(struct store *s, struct err *e);
+/* After a commit: is it in files that will be found again? -ERR_STATE if not. */
+int log_check(struct store *s, struct err *e);
 
 /* One use of a prepared statement. Bound memory is borrowed until the query ends. */
 struct query {
@@ -191,6 +235,11 @@ int conv_check_name(const char *name, struct err *e);
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e);
 int conv_insert(struct store *s, const struct store_conv *c, struct err *e);
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
+/* store_conv_get(). */
+int conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name, struct store_conv *ret,
+        struct err *e);
+/* store_links(); *ret is empty before. */
+int links_read(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);
 /* Begin a transaction on a conversation that is there. After a failure the transaction may be open:
  * txn_endp() ends it. */
 int conv_begin(
@@ -206,10 +255,18 @@ int turns_extent(struct store *s, const struct store_conv *c, uint32_t n_turns,
 /* Give turn @n the end, finish, text and time of @to, which turns_extent() has checked. */
 int turn_shorten(
         struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e);
+/* What a turn row's token_hash is: of its tokens' bytes, for their place in the conversation. */
+static inline uint64_t turn_hash(const void *tokens, size_t size, uint32_t first) {
+        return hash64(tokens, size, first);
+}
 /* The present row of a query over TURN_COLUMNS and text, which must be turn @expected and begin at
  * @pos. The text is a copy, to be freed. */
 int turn_read(
         struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e);
+/* The tokens of that row (4 bytes each), which has tokens and token_hash behind the text: they are
+ * as many as the turn says, and those that were written. Valid until the next step. */
+int turn_read_tokens(
+        struct query *q, const struct store_turn *t, const uint8_t **ret, struct err *e);
 /* The present row of a query over RECORD_COLUMNS, with n_valid if there is one more. */
 int record_read(struct query *q, struct store_record *ret, struct err *e);
 /* 1 if @id links private records, else 0. */

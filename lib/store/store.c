@@ -60,13 +60,16 @@
  * What the settings below promise:
  *
  * 8. WAL with synchronous=FULL: COMMIT returns after the log is fsynced, and SQLite fsyncs the
- * folder when it makes the log. A reader (sqlite3 shell) does not block the daemon.
+ * folder when it makes the log. A reader (sqlite3 shell) does not block the daemon, nor does
+ * a program that wants to write (txn.c). A log that was removed is noticed (log.c).
  * 9. If COMMIT itself fails on a dying disk, the call fails and a later call writes over its place
  * in the log; only a power cut right between the two can still bring it back whole.
  * 10. While the disk takes no writes (full, read-only, gone), calls that change something fail with
  * ERR_SYS and its errno, calls that read go on, and when it takes them again all goes on.
  * 11. The file and its companions are 0600: transcripts are private.
- * 12. secure_delete: what a user closes is overwritten in the file, not just unlinked.
+ * 12. secure_delete: what a user closes is overwritten in the file, not just unlinked. The log has
+ * it until store_scrub(), which the caller calls soon after.
+ * 13. auto_vacuum: free pages are given back to the file system, some at each store_scrub().
  */
 #include "base/err.h"
 #include "base/file.h"
@@ -77,8 +80,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define BUSY_TIMEOUT_MSEC 5000
 
 /* Size of @path with @suffix, 0 if there is no such file. */
 static int size_beside(const char *path, const char *suffix, uint64_t *ret, struct err *e) {
@@ -151,7 +152,7 @@ static int use_wal(struct store *s, struct err *e) {
 static int configure(struct store *s, struct err *e) {
         int rc;
 
-        rc = sqlite3_busy_timeout(s->db, BUSY_TIMEOUT_MSEC);
+        rc = sqlite3_busy_timeout(s->db, STORE_BUSY_MSEC);
         if (rc == SQLITE_OK)
                 rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
         if (rc != SQLITE_OK)
@@ -165,33 +166,50 @@ static int configure(struct store *s, struct err *e) {
                 "settings", e);
 }
 
+/* A connection with our settings. @alone: without locks, and with the index of the log in memory
+ * instead of a file beside it. */
+static int connect_to(struct store **ret, const char *path, int flags, bool alone, struct err *e) {
+        _cleanup_(store_freep) struct store *s = calloc(1, sizeof(*s));
+        int rc, r;
+
+        if (!s)
+                return err_set(e, ERR_NOMEM, "no memory for the register");
+        pthread_mutex_init(&s->mutex, NULL);
+        s->writes = flags & SQLITE_OPEN_READWRITE;
+        rc = sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+                alone ? "unix-none" : NULL);
+        r = rc == SQLITE_OK ? 0 : store_fail(s, rc, "opening", e);
+        /* Before anything is read. SQLite makes no file for the index of a log that it has locked
+         * for itself, which without locks costs nothing. */
+        if (r == 0 && alone)
+                r = store_exec(s, "PRAGMA locking_mode = EXCLUSIVE", "settings", e);
+        if (r == 0)
+                r = configure(s, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(s);
+        return 0;
+}
+
 /* @fresh: a file that is missing or has no tables becomes a new register. */
 static int open_for_writing(struct store **ret, const char *path, bool fresh, struct err *e) {
         _cleanup_(store_freep) struct store *s = NULL;
-        int rc, r;
+        int r;
 
         r = check_log(path, e);
         if (r == 0 && fresh)
                 r = make_file(path, e);
         if (r < 0)
                 return r;
-        s = calloc(1, sizeof(*s));
-        if (!s)
-                return err_set(e, ERR_NOMEM, "no memory for the register");
-        pthread_mutex_init(&s->mutex, NULL);
-        rc = sqlite3_open_v2(path, &s->db,
-                SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
-        if (rc != SQLITE_OK) {
-                r = store_fail(s, rc, "opening", e);
-                return err_wrap(e, r, "'%s'", path);
-        }
-        r = configure(s, e);
-        if (r < 0)
-                return err_wrap(e, r, "'%s'", path);
-        r = store_migrate(s, path, fresh, e);
-        if (r < 0)
-                return err_wrap(e, r, "'%s'", path);
-        r = use_wal(s, e);
+        r = connect_to(&s, path, SQLITE_OPEN_READWRITE, false, e);
+        if (r == 0)
+                r = store_migrate(s, path, fresh, e);
+        if (r == 0)
+                r = use_wal(s, e);
+        if (r == 0)
+                r = log_watch(s, e);
+        if (r == 0)
+                r = connect_to(&s->reader, path, SQLITE_OPEN_READONLY, false, e);
         if (r < 0)
                 return err_wrap(e, r, "'%s'", path);
         *ret = TAKE_PTR(s);
@@ -250,25 +268,17 @@ int store_open_readonly(struct store **ret, const char *path, struct err *e) {
                 return r;
         /* Without a log the file alone is the register. */
         uri = file_uri(path, log_size > 0 ? "" : "?immutable=1");
-        s = calloc(1, sizeof(*s));
-        if (!uri || !s)
+        if (!uri)
                 return err_set(e, ERR_NOMEM, "no memory for the register");
-        pthread_mutex_init(&s->mutex, NULL);
-        rc = sqlite3_open_v2(uri, &s->db,
-                SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
-                        SQLITE_OPEN_EXRESCODE,
-                NULL);
+        /* No daemon runs, so there is nobody to share the index of the log with. */
+        r = connect_to(&s, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, log_size > 0, e);
         /* The log stays what it is: the next daemon puts it back. */
-        if (rc == SQLITE_OK)
+        if (r == 0) {
                 rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        if (rc != SQLITE_OK) {
-                r = store_fail(s, rc, "opening", e);
-                return err_wrap(e, r, "'%s'", path);
+                r = rc == SQLITE_OK ? 0 : store_fail(s, rc, "settings", e);
         }
-        r = configure(s, e);
-        if (r < 0)
-                return err_wrap(e, r, "'%s'", path);
-        r = store_expect_version(s, path, e);
+        if (r == 0)
+                r = store_expect_version(s, path, e);
         if (r < 0)
                 return err_wrap(e, r, "'%s'", path);
         *ret = TAKE_PTR(s);
@@ -278,6 +288,7 @@ int store_open_readonly(struct store **ret, const char *path, struct err *e) {
 struct store *store_free(struct store *s) {
         if (!s)
                 return NULL;
+        store_free(s->reader);
         for (size_t i = 0; i < STMT_N; i++)
                 sqlite3_finalize(s->stmts[i]);
         /* Puts the log back into the file; if it cannot, the next opening does. */

@@ -18,18 +18,19 @@
  * the first within one uid, the second between equal tokens, under one model, within one uid or
  * below what an administrator published. Private memory goes to forks only.
  *
- * Any thread: calls are serialised inside. The state diagram of a record and what a stop between
- * any two steps leaves is at the top of store.c.
+ * Any thread: calls that write are serialised inside, and so are calls that read; the two do not
+ * wait for each other. A call that reads sees one moment of the register. The state diagram of a
+ * record and what a stop between any two steps leaves is at the top of store.c.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "base/err.h"
 #include "base/ids.h"
 #include "base/sampling.h"
 
-struct err;
 struct store;
 
 #define STORE_N_ROLES 4    /* roles of turns are below */
@@ -94,6 +95,16 @@ int store_open_existing(struct store **ret, const char *path, struct err *e);
  * -ERR_STATE for an older schema version, -ERR_UNSUPPORTED for a newer one: migrating is the
  * daemon's. Calls that write fail. */
 int store_open_readonly(struct store **ret, const char *path, struct err *e);
+/* Keep other programs from writing from now on (they may read). Calls that write then never wait
+ * for another program's lock, but for the moment between two transactions (txn.c). -ERR_BUSY if
+ * another one is writing now. */
+int store_hold(struct store *s, struct err *e);
+/* After something was removed: take it out of the log, and give free pages back, some at a time. 0;
+ * 1: call again later (there is more, or a reader is in the way); or an error, likewise. */
+int store_scrub(struct store *s, struct err *e);
+/* Somebody removed the log while it was in use. Nothing is lost by that, but each commit takes
+ * longer until the register is opened again. */
+bool store_log_lost(struct store *s);
 struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);
 
@@ -115,9 +126,10 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have one of that name. */
 int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
         struct store_conv *ret, struct err *e);
-/* Up to @max conversations of @uid (or STORE_UID_ANY) with id > @after, rising. *ret_n of them. */
+/* Up to @max conversations of @uid (or STORE_UID_ANY) with id > @after, rising. *ret_n of them.
+ * @disk_sizes: [max], stored_size of all records of each, or NULL. */
 int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
-        size_t max, size_t *ret_n, struct err *e);
+        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e);
 int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e);
 /* Name (NULL: unchanged; -ERR_EXISTS) and sampling defaults (NULL: unchanged). */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
@@ -150,7 +162,8 @@ int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct st
         uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e);
 
 /* All tokens (@n must be the conversation's n_tokens) / all turns (owned array; texts belong to the
- * array and are freed with store_turns_free). */
+ * array and are freed with store_turns_deinit). -ERR_CORRUPT, naming the turn, if a turn cannot be
+ * or its tokens are not those that were written. */
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e);
 struct store_turns {
         struct store_turn *turns;
@@ -185,6 +198,33 @@ int store_unlink_from(
 int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);
 /* Every record that exists, for the sweep at start (owned). */
 int store_records(struct store *s, struct store_gone *ret, struct err *e);
+
+enum { /* what store_read() gives beside the row */
+        STORE_READ_TURNS = 1,
+        STORE_READ_TEXTS = 2, /* with the turns; else their texts are empty */
+        STORE_READ_TOKENS = 4,
+        STORE_READ_LINKS = 8,
+        STORE_READ_SIZE = 16,
+};
+/* A conversation, all of one moment. Owned: to be freed with store_reading_deinit(). */
+struct store_reading {
+        struct store_conv conv;
+        struct store_turns turns; /* all whose rows can be read */
+        int32_t *tokens;          /* [n_tokens]; NULL if there are none */
+        size_t n_tokens;          /* n_sound_tokens if they were asked for */
+        struct store_gone links;  /* by rising index */
+        uint64_t disk_size;       /* of its records */
+        /* The history is believed up to here: all of it, unless it is damaged. (Looked at only if
+         * turns or tokens were asked for.) */
+        uint32_t n_sound_turns, n_sound_tokens;
+        bool damaged;
+        struct err damage; /* if so: ERR_CORRUPT, and the turn */
+};
+void store_reading_deinit(struct store_reading *x);
+/* As store_conv_get(), and what more is asked for (STORE_READ_*). A damaged history is no failure;
+ * read.c says what is given of one. */
+int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
+        struct store_reading *ret, struct err *e);
 
 /* Memory of a prefix that some conversation has on disk. */
 struct store_prefix {

@@ -2,7 +2,8 @@
 /*
  * Turns and their tokens. A turn row carries the tokens of [first, past), 4 bytes each, so that
  * appending writes only what is new and a rewind deletes rows, but for the last that it keeps,
- * which it may shorten.
+ * which it may shorten. Beside the tokens stands their hash: tokens that a disk or a program has
+ * changed are found when they are read (read.c), and never taken for what was said.
  */
 #include "base/clock.h"
 #include "base/utf8.h"
@@ -81,6 +82,7 @@ static void bind_said(struct query *q, const struct store_turn *t) {
 
 static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct store_turn *t,
         const uint8_t *tokens, struct err *e) {
+        size_t size = ((size_t)t->end - t->start) * 4;
         _query_ q = {};
         int r = query_begin(&q, s, STMT_TURN_INSERT, e);
 
@@ -94,7 +96,8 @@ static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct st
         bind_finish(&q, t->finish);
         query_bind_u64(&q, t->created_usec ? t->created_usec : clock_realtime_usec());
         bind_said(&q, t);
-        query_bind_blob(&q, tokens, ((size_t)t->end - t->start) * 4);
+        query_bind_blob(&q, tokens, size);
+        query_bind_u64(&q, turn_hash(tokens, size, t->start));
         return query_run(&q, e);
 }
 
@@ -191,14 +194,56 @@ int turns_extent(struct store *s, const struct store_conv *c, uint32_t n_turns,
         return 0;
 }
 
-int turn_shorten(
-        struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e) {
+/* A copy of the bytes of turn @n's first tokens, up to token @end. */
+static int copy_tokens(struct store *s, uint64_t id, uint32_t n, const struct store_turn *to,
+        uint8_t **ret, struct err *e) {
+        size_t size = ((size_t)to->end - to->start) * 4;
+        const uint8_t *tokens = NULL;
+        struct store_turn t = {};
         _query_ q = {};
-        int r = query_begin(&q, s, STMT_TURN_SHORTEN, e);
+        int r = query_begin(&q, s, STMT_TURN_TOKENS_OF, e);
 
         if (r < 0)
                 return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n);
+        r = query_step(&q, e);
+        if (r == 0)
+                r = err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is missing", n,
+                        (unsigned long long)id);
+        if (r < 0)
+                return r;
+        r = turn_read(&q, n, to->start, &t, e);
+        if (r < 0)
+                return r;
+        free((void *)(uintptr_t)t.text);
+        r = turn_read_tokens(&q, &t, &tokens, e);
+        if (r < 0)
+                return err_wrap(e, r, "turn %u of %llu", n, (unsigned long long)id);
+        if (to->end > t.end)
+                return err_set(e, ERR_INVALID, "turn %u of %llu ends at %u", n,
+                        (unsigned long long)id, t.end);
+        *ret = malloc(MAX(size, (size_t)1));
+        if (!*ret)
+                return err_set(e, ERR_NOMEM, "no memory for a turn's tokens");
+        memcpy(*ret, tokens, size);
+        return 0;
+}
+
+int turn_shorten(
+        struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e) {
+        size_t size = ((size_t)to->end - to->start) * 4;
+        _cleanup_(freep) uint8_t *tokens = NULL;
+        _query_ q = {};
+        int r = copy_tokens(s, id, n, to, &tokens, e);
+
+        if (r == 0)
+                r = query_begin(&q, s, STMT_TURN_SHORTEN, e);
+        if (r < 0)
+                return r;
         query_bind_i64(&q, to->end);
+        query_bind_blob(&q, tokens, size);
+        query_bind_u64(&q, turn_hash(tokens, size, to->start));
         bind_finish(&q, to->finish);
         if (to->created_usec)
                 query_bind_u64(&q, to->created_usec);
@@ -293,51 +338,6 @@ static void check_place(struct query *q, uint32_t n, uint32_t expected, uint32_t
                 query_bad(q, 1);
 }
 
-int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e) {
-        STORE_LOCK(s);
-        struct store_conv c;
-        _query_ q = {};
-        uint32_t pos = 0;
-        int r;
-
-        r = conv_read(s, id, &c, e);
-        if (r < 0)
-                return r;
-        if (n != c.n_tokens)
-                return err_set(
-                        e, ERR_INVALID, "conversation has %u tokens, not %zu", c.n_tokens, n);
-        r = query_begin(&q, s, STMT_TURN_TOKENS, e);
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, id);
-        for (uint32_t i = 0;; i++) {
-                uint32_t first, past;
-                const uint8_t *p;
-                size_t size;
-
-                r = query_step(&q, e);
-                if (r < 0)
-                        return r;
-                if (r == 0)
-                        break;
-                first = query_u32(&q, 1);
-                past = query_u32(&q, 2);
-                check_place(&q, query_u32(&q, 0), i, first, past, pos);
-                p = query_bytes(&q, 3, &size);
-                if (!q.bad && (past > n || size != ((size_t)past - first) * 4))
-                        query_bad(&q, 3);
-                r = query_check(&q, e);
-                if (r < 0)
-                        return r;
-                for (size_t k = 0; k < size / 4; k++)
-                        out[first + k] = (int32_t)load_le32(p + 4 * k);
-                pos = past;
-        }
-        if (pos != n)
-                return err_set(e, ERR_CORRUPT, "register is damaged: %u of %zu tokens", pos, n);
-        return 0;
-}
-
 int turn_read(
         struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e) {
         struct store_turn t = {
@@ -367,66 +367,20 @@ int turn_read(
         return 0;
 }
 
-static int push_turn(struct store_turns *ts, size_t *capacity, const struct store_turn *t) {
-        if (ts->n == *capacity) {
-                size_t grown = *capacity ? *capacity * 2 : 16;
-                struct store_turn *p = reallocarray(ts->turns, grown, sizeof(*p));
+int turn_read_tokens(
+        struct query *q, const struct store_turn *t, const uint8_t **ret, struct err *e) {
+        uint64_t hash = query_u64(q, 8);
+        size_t size;
+        const uint8_t *tokens = query_bytes(q, 7, &size);
+        int r = query_check(q, e);
 
-                if (!p)
-                        return -ERR_NOMEM;
-                ts->turns = p;
-                *capacity = grown;
-        }
-        ts->turns[ts->n++] = *t;
-        return 0;
-}
-
-int store_turns(
-        struct store *s, uint64_t id, bool with_text, struct store_turns *ret, struct err *e) {
-        STORE_LOCK(s);
-        _cleanup_(store_turns_deinit) struct store_turns got = {};
-        struct store_conv c;
-        size_t capacity = 0;
-        uint32_t pos = 0;
-        _query_ q = {};
-        int r;
-
-        r = conv_read(s, id, &c, e);
         if (r < 0)
                 return r;
-        r = query_begin(&q, s, with_text ? STMT_TURN_LIST : STMT_TURN_LIST_BARE, e);
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, id);
-        for (;;) {
-                struct store_turn t;
-
-                r = query_step(&q, e);
-                if (r < 0)
-                        return r;
-                if (r == 0)
-                        break;
-                r = turn_read(&q, (uint32_t)got.n, pos, &t, e);
-                if (r < 0)
-                        return r;
-                r = push_turn(&got, &capacity, &t);
-                if (r < 0) {
-                        free((void *)(uintptr_t)t.text);
-                        return err_set(e, ERR_NOMEM, "no memory for turns");
-                }
-                pos = t.end;
-        }
-        if (got.n != c.n_turns || pos != c.n_tokens)
-                return err_set(
-                        e, ERR_CORRUPT, "register is damaged: %zu of %u turns", got.n, c.n_turns);
-        *ret = got;
-        got = (struct store_turns){};
+        if (size != ((size_t)t->end - t->start) * 4)
+                return err_set(e, ERR_CORRUPT, "has %zu bytes of tokens, not 4 for each of %u",
+                        size, t->end - t->start);
+        if (hash != turn_hash(tokens, size, t->start))
+                return err_set(e, ERR_CORRUPT, "its tokens are not those that were written");
+        *ret = tokens;
         return 0;
-}
-
-void store_turns_deinit(struct store_turns *t) {
-        for (size_t i = 0; i < t->n; i++)
-                free((void *)(uintptr_t)t->turns[i].text);
-        free(t->turns);
-        *t = (struct store_turns){};
 }

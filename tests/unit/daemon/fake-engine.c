@@ -238,14 +238,14 @@ static void *copy_array(const void *p, size_t n, size_t size) {
 
 static void copy_conv(struct engine_conv *c) {
         c->name = copy_string(c->name);
-        c->turns = copy_array(c->turns, c->n_turns, sizeof(*c->turns));
-        for (uint32_t i = 0; c->turns && i < c->n_turns; i++)
+        c->turns = copy_array(c->turns, c->n_turn_list, sizeof(*c->turns));
+        for (uint32_t i = 0; c->turns && i < c->n_turn_list; i++)
                 c->turns[i].text = copy_array(c->turns[i].text, c->turns[i].text_size, 1);
-        c->tokens = copy_array(c->tokens, c->n_tokens, sizeof(*c->tokens));
+        c->tokens = copy_array(c->tokens, c->n_token_list, sizeof(*c->tokens));
 }
 
 static void free_conv(struct engine_conv *c) {
-        for (uint32_t i = 0; c->turns && i < c->n_turns; i++)
+        for (uint32_t i = 0; c->turns && i < c->n_turn_list; i++)
                 free(c->turns[i].text);
         free(c->turns);
         free(c->tokens);

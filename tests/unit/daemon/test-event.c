@@ -130,6 +130,8 @@ static void test_conversation(void **state) {
                         .revision = 9,
                         .n_tokens = 5,
                         .n_turns = 2,
+                        .n_turn_list = 2,
+                        .n_token_list = 5,
                         .residency = ENGINE_SPILLED,
                         .ram_size = 1ull << 40,
                         .disk_size = 4096,
@@ -177,7 +179,7 @@ static void test_too_long_for_the_peer(void **state) {
         struct engine_turn turn = {.text = (uint8_t *)text, .text_size = sizeof(text)};
         struct engine_event ev = {.kind = ENGINE_CONV,
                 .final = true,
-                .conv = {.id = 7, .name = chars("work"), .n_turns = 1, .turns = &turn}};
+                .conv = {.id = 7, .name = chars("work"), .n_turns = 1, .n_turn_list = 1, .turns = &turn}};
         struct wire w;
         uint64_t id;
 

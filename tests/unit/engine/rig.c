@@ -114,6 +114,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
         switch (ev->kind) {
         case ENGINE_ERROR:
                 a->err = ev->err;
+                a->told = ev->told;
                 break;
         case ENGINE_ACCEPTED:
                 assert_false(a->accepted);
@@ -138,10 +139,13 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->err = ev->err;
                 snprintf(a->name, sizeof(a->name), "%s", ev->conv.name);
                 a->turns = TAKE_PTR(ev->conv.turns);
-                a->n_turns = a->turns ? ev->conv.n_turns : 0;
+                a->n_turns = a->turns ? ev->conv.n_turn_list : 0;
                 a->conv.name = NULL;
                 a->conv.turns = NULL;
                 a->conv.tokens = NULL;
+                a->n_history = ev->conv.n_token_list;
+                a->damaged = ev->conv.damaged;
+                a->damaged_turn = ev->conv.damaged_turn;
                 a->history = TAKE_PTR(ev->conv.tokens);
                 break;
         case ENGINE_EXPORTED:

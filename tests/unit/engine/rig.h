@@ -35,7 +35,11 @@ struct answer {
         int32_t tokens[2048];
         float logprobs[2048];
         size_t n_deltas;
-        int32_t *history; /* GET with want_tokens: [conv.n_tokens], owned, see answer_reset() */
+        int32_t *history; /* GET with want_tokens: [n_history], owned, see answer_reset() */
+        uint32_t n_history;
+        bool damaged; /* GET: from this turn on */
+        uint32_t damaged_turn;
+        bool told;                 /* ERROR: the journal knows */
         struct engine_turn *turns; /* GET with want_turns: [n_turns], owned too */
         uint32_t n_turns;
         int fd; /* EXPORTED: owned, 0 if none */

@@ -89,7 +89,7 @@ static void test_content_stays(void **state) {
         make_version_1(f);
         fixture_sql(f, content);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 2);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.id, 3);
         assert_int_equal(c.revision, 5);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The log (register.db-wal): that it is there, and that it keeps nothing longer than it must.
+ *
+ * SQLite appends to the log and copies pages into the file only now and then. So what was deleted
+ * stays readable in the log, in former versions of its pages, until the log is begun anew.
+ * store_scrub() copies all of it, then cuts the log to nothing; and since secure_delete overwrites
+ * deleted content in the pages themselves, it is gone from the file as well. The caller does that
+ * soon after something was removed.
+ *
+ * A log that somebody removed lives on without a name, and all that is committed to it is gone when
+ * the daemon ends. So after each commit the names are looked at (two calls of stat()):
+ *
+ * - the log has another file's name, or none: what is in it is copied into the file before the
+ *   commit counts, now and from now on. Slower, but nothing is lost.
+ * - the register itself was removed or replaced: no commit counts any more.
+ */
+#include "base/util.h"
+#include "store/store-private.h"
+#include <errno.h>
+#include <sys/stat.h>
+
+#define SPARE_PAGES 32 /* free pages that stay in the file */
+
+static bool is_file(const char *path, const struct file_id *id) {
+        struct stat st;
+
+        if (stat(path, &st) < 0)
+                return errno != ENOENT;
+        return st.st_dev == id->dev && st.st_ino == id->ino;
+}
+
+static int identify(const char *path, struct file_id *ret, struct err *e) {
+        struct stat st;
+
+        if (stat(path, &st) < 0)
+                return err_set(e, ERR_SYS, "cannot look at '%s'", path);
+        *ret = (struct file_id){st.st_dev, st.st_ino};
+        return 0;
+}
+
+static int read_count(struct store *s, enum store_stmt which, uint64_t *ret, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, which, e);
+
+        if (r == 0)
+                r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        *ret = r > 0 ? query_number(&q, 0, INT64_MAX) : 0;
+        return query_check(&q, e);
+}
+
+int log_watch(struct store *s, struct err *e) {
+        const char *path = sqlite3_db_filename(s->db, "main");
+        uint64_t n;
+        int r;
+
+        /* SQLite opens the log when something is read. */
+        r = read_count(s, STMT_FREE_PAGES, &n, e);
+        if (r == 0)
+                r = identify(path, &s->file, e);
+        if (r == 0)
+                r = identify(sqlite3_filename_wal(path), &s->log, e);
+        s->watches_log = r == 0;
+        return r;
+}
+
+/* Copy all of the log into the file and cut it to nothing. 1: a reader is in the way. */
+static int checkpoint(struct store *s, struct err *e) {
+        int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+
+        if (rc == SQLITE_OK)
+                return 0;
+        if ((rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED)
+                return 1;
+        return store_fail(s, rc, "checkpoint", e);
+}
+
+int log_check(struct store *s, struct err *e) {
+        const char *path;
+        int r;
+
+        if (!s->watches_log)
+                return 0;
+        path = sqlite3_db_filename(s->db, "main");
+        if (!is_file(path, &s->file))
+                return err_set(e, ERR_STATE,
+                        "the register '%s' was removed or replaced while it was in use: nothing "
+                        "can be saved until the daemon is started again",
+                        path);
+        if (!atomic_load(&s->log_lost) && is_file(sqlite3_filename_wal(path), &s->log))
+                return 0;
+        atomic_store(&s->log_lost, true);
+        r = checkpoint(s, e);
+        if (r > 0)
+                r = err_set(e, ERR_STATE, "locked by a reader");
+        return err_wrap(e, r,
+                "the log of the register '%s' was removed, and the register itself "
+                "cannot be written",
+                path);
+}
+
+bool store_log_lost(struct store *s) {
+        return atomic_load(&s->log_lost);
+}
+
+/* 1: there is more to give back. */
+static int vacuum_some(struct store *s, struct err *e) {
+        uint64_t mode, n_free, left;
+        _query_ q = {};
+        int r = read_count(s, STMT_AUTO_VACUUM, &mode, e);
+
+        if (r == 0)
+                r = read_count(s, STMT_FREE_PAGES, &n_free, e);
+        if (r < 0 || mode != 2 || n_free <= SPARE_PAGES)
+                return r;
+        r = query_begin(&q, s, STMT_VACUUM_SOME, e);
+        if (r < 0)
+                return r;
+        while ((r = query_step(&q, e)) > 0)
+                ;
+        query_end(&q);
+        if (r == 0)
+                r = read_count(s, STMT_FREE_PAGES, &left, e);
+        return r < 0 ? r : left > SPARE_PAGES && left < n_free;
+}
+
+int store_scrub(struct store *s, struct err *e) {
+        STORE_LOCK(s);
+        int r, more;
+
+        end_hold(s);
+        /* Who is in the way now is tried again later, not waited for. */
+        (void)sqlite3_busy_timeout(s->db, 0);
+        more = vacuum_some(s, e);
+        if (more == -ERR_BUSY)
+                more = 1;
+        r = more < 0 ? more : checkpoint(s, e);
+        (void)sqlite3_busy_timeout(s->db, STORE_BUSY_MSEC);
+        begin_hold(s);
+        return r < 0 ? r : r || more;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading conversations, as one moment of the register has them.
+ *
+ * A register that was damaged (a bad sector, a program that wrote past the daemon) is still read as
+ * far as it makes sense:
+ *
+ * 1. The history is sound up to the first turn that is missing, whose row cannot be, that does not
+ *    begin where the turn before ends, or whose tokens do not have the hash that was written with
+ *    them. Tokens are given up to there and no further: what comes behind was computed after
+ *    tokens that nobody knows any more.
+ * 2. A turn of which only the tokens are damaged is still listed, and so are those behind it: their
+ *    texts can be read. A row that cannot be ends the list.
+ * 3. Damage of one conversation is told in struct store_reading, not by failing; the rows of the
+ *    others have nothing to do with it.
+ */
+#include "base/util.h"
+#include "store/store-private.h"
+#include <stdlib.h>
+#include <string.h>
+
+void store_turns_deinit(struct store_turns *t) {
+        for (size_t i = 0; i < t->n; i++)
+                free((void *)(uintptr_t)t->turns[i].text);
+        free(t->turns);
+        *t = (struct store_turns){};
+}
+
+void store_reading_deinit(struct store_reading *x) {
+        if (!x)
+                return;
+        store_turns_deinit(&x->turns);
+        store_gone_deinit(&x->links);
+        free(x->tokens);
+        *x = (struct store_reading){};
+}
+
+static int push_turn(struct store_turns *ts, const struct store_turn *t, struct err *e) {
+        void *p = ts->turns;
+
+        if (array_grow(&p, ts->n, sizeof(*t)) < 0)
+                return err_set(e, ERR_NOMEM, "no memory for turns");
+        ts->turns = p;
+        ts->turns[ts->n++] = *t;
+        return 0;
+}
+
+/* Room for so many tokens is allocated for @n of them. */
+static size_t capacity_for(size_t n) {
+        size_t capacity = 1024;
+
+        while (capacity < n)
+                capacity *= 2;
+        return capacity;
+}
+
+static int push_tokens(struct store_reading *x, const uint8_t *p, size_t n, struct err *e) {
+        size_t capacity = capacity_for(x->n_tokens + n);
+
+        if (!x->tokens || capacity > capacity_for(x->n_tokens)) {
+                int32_t *grown = reallocarray(x->tokens, capacity, sizeof(*grown));
+
+                if (!grown)
+                        return err_set(e, ERR_NOMEM, "no memory for %zu tokens", x->n_tokens + n);
+                x->tokens = grown;
+        }
+        for (size_t i = 0; i < n; i++)
+                x->tokens[x->n_tokens++] = (int32_t)load_le32(p + 4 * i);
+        return 0;
+}
+
+/* The history is sound up to turn @n, exclusive. The first damage is the one that is told. */
+static void note_damage(struct store_reading *x, uint32_t n, uint32_t pos, const char *why) {
+        if (x->damaged)
+                return;
+        x->damaged = true;
+        x->n_sound_turns = n;
+        x->n_sound_tokens = pos;
+        err_set(&x->damage, ERR_CORRUPT, "conversation %llu is damaged from turn %u on: %s",
+                (unsigned long long)x->conv.id, n, why);
+}
+
+/* The present row: turn @n, which begins at @pos. 1: it is sound, or only its tokens are not; 0:
+ * nothing can be said of it and what follows. */
+static int read_turn(struct query *q, struct store_reading *x, uint32_t n, unsigned what,
+        uint32_t *pos, struct err *e) {
+        struct store_turn t;
+        const uint8_t *tokens;
+        struct err why;
+        int r = turn_read(q, n, *pos, &t, &why);
+
+        if (r == 0) {
+                r = turn_read_tokens(q, &t, &tokens, &why);
+                if (r == -ERR_CORRUPT) {
+                        note_damage(x, n, *pos, why.msg);
+                        q->bad = NULL;
+                        r = 0;
+                }
+                if (r == 0 && !x->damaged && what & STORE_READ_TOKENS)
+                        r = push_tokens(x, tokens, t.end - t.start, &why);
+                if (r == 0 && what & STORE_READ_TURNS)
+                        r = push_turn(&x->turns, &t, &why);
+                if (r < 0 || !(what & STORE_READ_TURNS))
+                        free((void *)(uintptr_t)t.text);
+        }
+        if (r == -ERR_CORRUPT) {
+                note_damage(x, n, *pos, why.msg);
+                return 0;
+        }
+        if (r < 0) {
+                if (e)
+                        *e = why;
+                return r;
+        }
+        *pos = t.end;
+        return 1;
+}
+
+static int read_history(struct store *s, struct store_reading *x, unsigned what, struct err *e) {
+        bool text = what & STORE_READ_TEXTS;
+        uint32_t pos = 0, n = 0;
+        struct err why;
+        _query_ q = {};
+        int r = query_begin(&q, s, text ? STMT_TURN_LIST : STMT_TURN_LIST_BARE, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, x->conv.id);
+        while ((r = query_step(&q, &why)) > 0) {
+                r = read_turn(&q, x, n, what, &pos, e);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        return 0;
+                n++;
+        }
+        if (r == -ERR_CORRUPT)
+                note_damage(x, n, pos, why.msg);
+        else if (r < 0) {
+                if (e)
+                        *e = why;
+                return r;
+        }
+        if (n != x->conv.n_turns || pos != x->conv.n_tokens)
+                note_damage(x, n, pos, "turns are missing, or there are too many");
+        return 0;
+}
+
+static int read_size(struct store *s, struct store_reading *x, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_LINK_SIZE, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, x->conv.id);
+        r = query_step(&q, e);
+        if (r <= 0)
+                return r;
+        x->disk_size = query_number(&q, 0, INT64_MAX);
+        return query_check(&q, e);
+}
+
+int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
+        struct store_reading *ret, struct err *e) {
+        _cleanup_(store_reading_deinit) struct store_reading x = {};
+        _cleanup_(read_endp) struct store *reading = NULL;
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = conv_get(s, uid, id, name, &x.conv, e);
+        x.n_sound_turns = x.conv.n_turns;
+        x.n_sound_tokens = x.conv.n_tokens;
+        if (r == 0 && what & STORE_READ_SIZE)
+                r = read_size(s, &x, e);
+        if (r == 0 && what & (STORE_READ_TURNS | STORE_READ_TOKENS))
+                r = read_history(s, &x, what, e);
+        if (r == 0 && what & STORE_READ_LINKS)
+                r = links_read(s, x.conv.id, &x.links, e);
+        if (r < 0)
+                return r;
+        *ret = x;
+        x = (struct store_reading){};
+        return 0;
+}
+
+int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e) {
+        _cleanup_(store_reading_deinit) struct store_reading x = {};
+        int r = store_read(s, STORE_UID_ANY, id, NULL, STORE_READ_TOKENS, &x, e);
+
+        if (r < 0)
+                return r;
+        if (n != x.conv.n_tokens)
+                return err_set(
+                        e, ERR_INVALID, "conversation has %u tokens, not %zu", x.conv.n_tokens, n);
+        if (x.damaged) {
+                if (e)
+                        *e = x.damage;
+                return -ERR_CORRUPT;
+        }
+        if (n > 0)
+                memcpy(out, x.tokens, n * sizeof(*out));
+        return 0;
+}
+
+int store_turns(
+        struct store *s, uint64_t id, bool with_text, struct store_turns *ret, struct err *e) {
+        _cleanup_(store_reading_deinit) struct store_reading x = {};
+        unsigned what = STORE_READ_TURNS | (with_text ? STORE_READ_TEXTS : 0);
+        int r = store_read(s, STORE_UID_ANY, id, NULL, what, &x, e);
+
+        if (r < 0)
+                return r;
+        if (x.damaged) {
+                if (e)
+                        *e = x.damage;
+                return -ERR_CORRUPT;
+        }
+        *ret = x.turns;
+        x.turns = (struct store_turns){};
+        return 0;
+}
