@@ -126,11 +126,13 @@ static void *engine_main(void *arg) {
                 verb_turns(en);
                 if (en->stopping)
                         stop_requests(en);
+                register_take_cuts(en);
                 en->shrinking = budget_step(en); /* what it waits for wakes us */
                 if (sched_step(en))
                         en->again = true;
                 due = writebehind_step(en);
                 due = MIN(due, budget_spare(en));
+                due = MIN(due, register_step(en));
                 atomic_fetch_add(&en->heartbeat, 1);
                 if (en->stopping && stop_spill(en))
                         break;
@@ -295,12 +297,10 @@ int engine_check_register(const char *path, const char *spill_dir, struct err *e
  * begin with a new one would sweep them all. */
 static int open_store(
         struct engine *en, const char *path, const char *spill_dir, struct err *e) {
-        int r;
+        bool fresh = !has_spill_files(spill_dir);
+        int r = register_open(en, path, fresh, e);
 
-        if (!has_spill_files(spill_dir))
-                return store_open(&en->store, path, e);
-        r = store_open_existing(&en->store, path, e);
-        if (r == -ERR_STATE)
+        if (r == -ERR_STATE && !fresh)
                 err_wrap(e, r,
                         "there are spill files, but not their register (put a copy of it back, or "
                         "remove the folder '%s' to begin anew)",
@@ -488,7 +488,7 @@ int engine_new(struct engine **ret, const struct engine_options *o, struct err *
                 return err_set(e, ERR_NOMEM, "no memory for the engine");
         init_shared(en);
         en->o = *o;
-        en->lock_fd = -1;
+        en->lock_fd = en->reserve_fd = -1;
         en->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         en->model_path = strdup(o->model_path);
         en->state_dir = strdup(o->state_dir);
@@ -590,8 +590,9 @@ struct engine *engine_free(struct engine *en) {
         free(en->layer_section);
         free(en->model_path);
         free(en->state_dir);
-        if (en->lock_fd >= 0)
-                close(en->lock_fd);
+        free(en->cuts);
+        closep(&en->reserve_fd);
+        closep(&en->lock_fd);
         if (en->event_fd >= 0)
                 close(en->event_fd);
         pthread_mutex_destroy(&en->lock);

@@ -335,6 +335,7 @@ static void commit_run(struct engine *en, struct job *j) {
         struct store_turn turns[2];
         uint64_t now = clock_realtime_usec();
         bool text = rq->r.input != ENGINE_INPUT_TOKENS;
+        unsigned tries = 0;
         size_t n = 0;
 
         if (g->has_input_turn)
@@ -352,8 +353,10 @@ static void commit_run(struct engine *en, struct job *j) {
                         .text = g->text.size ? (const char *)g->text.data : "",
                         .text_size = g->text.size,
                         .created_usec = now};
-        j->r = store_append(en->store, c->id, turns, n, c->tokens + g->n_input_start,
-                c->n_all - g->n_input_start, &rq->revision, &j->err);
+        do {
+                j->r = store_append(en->store, c->id, turns, n, c->tokens + g->n_input_start,
+                        c->n_all - g->n_input_start, &rq->revision, &j->err);
+        } while (register_retry(en, &tries, j->r, &j->err));
 }
 
 static struct event_node *done_event(struct ereq *rq) {
@@ -395,6 +398,8 @@ static void commit_done(struct engine *en, struct job *j) {
         struct event_node *n;
 
         if (j->r < 0) {
+                /* Written, but into a file that was replaced: RAM does not know what is there. */
+                c->stale = c->stale || j->r == -ERR_STATE;
                 verb_fail(en, rq, &j->err);
                 return;
         }

@@ -146,6 +146,7 @@ static int check_blocks(struct engine *en, struct ereq *rq, struct err *e) {
 static int create(struct engine *en, struct ereq *rq, struct err *e) {
         struct transfer *x = rq->transfer;
         const char *name = rq->r.name && rq->r.name[0] ? rq->r.name : NULL;
+        unsigned tries = 0;
         int r;
 
         rq->sc = (struct store_conv){.uid = rq->r.uid,
@@ -160,15 +161,17 @@ static int create(struct engine *en, struct ereq *rq, struct err *e) {
                 rq->sc.name[0] = '\0';
         }
         pthread_mutex_lock(&en->create_lock);
-        r = verb_check_quota(en, rq->r.uid, e);
-        if (r == 0)
-                r = store_conv_create(en->store, &rq->sc, x->t.turns, x->h.n_turns, x->t.tokens,
-                        x->h.n_tokens, e);
-        if (r == -ERR_EXISTS && !name && rq->sc.name[0]) {
-                rq->sc.name[0] = '\0'; /* the original is still here */
-                r = store_conv_create(en->store, &rq->sc, x->t.turns, x->h.n_turns, x->t.tokens,
-                        x->h.n_tokens, e);
-        }
+        do {
+                r = verb_check_quota(en, rq->r.uid, e);
+                if (r == 0)
+                        r = store_conv_create(en->store, &rq->sc, x->t.turns, x->h.n_turns,
+                                x->t.tokens, x->h.n_tokens, e);
+                if (r == -ERR_EXISTS && !name && rq->sc.name[0]) {
+                        rq->sc.name[0] = '\0'; /* the original is still here */
+                        r = store_conv_create(en->store, &rq->sc, x->t.turns, x->h.n_turns,
+                                x->t.tokens, x->h.n_tokens, e);
+                }
+        } while (register_retry(en, &tries, r, e));
         pthread_mutex_unlock(&en->create_lock);
         return r;
 }

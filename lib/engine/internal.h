@@ -5,9 +5,10 @@
  *
  * Files: engine.c (threads, opening, closing), submit.c (what the loop thread calls), event.c
  * (building and freeing events), io.c (workers), conv.c (loaded conversations), residency.c (evict,
- * room), restore.c, verbs.c (the way of a request), verb-conv.c and verb-query.c (verbs that are
- * not generation), prompt.c (Continue: from input to the queue), generate.c (from the queue to
- * Done), sched.c (admission, batches), stats.c, budget.c.
+ * room), register.c (room, locks and leftovers of the register), restore.c, verbs.c (the way of a
+ * request), verb-conv.c and verb-query.c (verbs that are not generation), prompt.c (Continue: from
+ * input to the queue), generate.c (from the queue to Done), sched.c (admission, batches), stats.c,
+ * budget.c.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -226,6 +227,7 @@ struct counters {
         uint64_t reused_shared, writebehind_blocks, evict_blocks_written, blocks_linked;
         uint64_t reclaimed, blocks_lost, restores_skipped, restores_overlapped;
         uint64_t budget_shrunk, exports, imports;
+        uint64_t scrubs;
 };
 
 /* How fast memory comes from disk, and how fast it is computed (restore.c): sums that fade. */
@@ -251,7 +253,7 @@ struct engine {
         int32_t *eog; /* end-of-generation tokens */
         size_t n_eog;
         char tokenizer_name[96];
-        int lock_fd;
+        int lock_fd, reserve_fd;
         bool looking;                        /* by engine_look(): nothing may be changed */
         bool remembered;                     /* the hash of the weights came from the register */
         enum engine_register register_state; /* what engine_look() found */
@@ -304,8 +306,13 @@ struct engine {
         struct ereq **batch_rows; /* request per output row */
         uint64_t next_order;
         bool stopping;
-        bool again;                 /* something changed that may let a step go on: don't sleep */
-        bool spill_refused;         /* the last write failed: that was told */
+        bool again;         /* something changed that may let a step go on: don't sleep */
+        bool spill_refused; /* the last write failed: that was told */
+        /* register.c */
+        uint64_t t_scrub;  /* something was removed: scrub then; 0: nothing */
+        bool scrubbing;    /* a job is under way */
+        bool scrub_failed; /* the last one: that was told */
+        bool log_lost_told;
         struct event_node *stopped; /* the last event, made in time */
 
         /* under lock */
@@ -317,7 +324,10 @@ struct engine {
         struct map *usage;
         size_t n_requests;
         bool stop_asked, abandon, signalled;
-        struct list events; /* outgoing */
+        struct list events;     /* outgoing */
+        struct store_cut *cuts; /* records that workers took to make room for the register */
+        size_t n_cuts;
+        uint64_t reclaimed; /* bytes of these */
         size_t n_events, events_size;
         bool backlogged; /* the engine thread waits until fewer are left */
         int event_fd;
@@ -474,6 +484,22 @@ void residency_release(struct engine *en, const struct store_gone *gone);
 void residency_io_over(struct engine *en, struct conv *c);
 /* Room for @n bytes of bookkeeping: unloads idle conversations where needed. 0 or 1. */
 int residency_charge(struct engine *en, size_t n);
+/* Records were taken from these conversations, which may be loaded. */
+void residency_cut(struct engine *en, const struct store_cut *cuts, size_t n);
+
+/* --- register.c --- */
+/* Opens the register and keeps others from writing. @fresh: it may be missing or empty. */
+int register_open(struct engine *en, const char *path, bool fresh, struct err *e);
+/* Worker: a call that writes into the register has ended with @r. True if that was for want of
+ * space and something was done about it: call it again. @tries: 0 before the first call. */
+bool register_retry(struct engine *en, unsigned *tries, int r, const struct err *e);
+/* Engine thread: what register_retry() took. */
+void register_take_cuts(struct engine *en);
+/* Something is no longer to be found in the register's files, soon. */
+void register_removed(struct engine *en);
+/* Start what is due; returns when to call again at the latest (clock_monotonic_usec()). */
+uint64_t register_step(struct engine *en);
+
 /* --- write.c --- */
 /* What was written to disk today, as the register remembers it. */
 int write_meters_read(struct engine *en, uint64_t *written, uint64_t *day, struct err *e);

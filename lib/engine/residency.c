@@ -64,6 +64,18 @@ void residency_release(struct engine *en, const struct store_gone *gone) {
         }
 }
 
+void residency_cut(struct engine *en, const struct store_cut *cuts, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                struct conv *c = map_get_u64(en->convs, cuts[i].conv);
+
+                if (!c)
+                        continue;
+                conv_drop_recs(en, c, cuts[i].from_index);
+                if (c->n_users == 0)
+                        residency_trim(en, c);
+        }
+}
+
 void residency_trim(struct engine *en, struct conv *c) {
         uint32_t bt = en->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
 

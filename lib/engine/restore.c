@@ -38,12 +38,19 @@ struct unlink_job {
         struct conv *c;
         uint64_t conv_id;
         uint32_t from;
+        uint64_t record; /* the damaged one, which all others forget as well; 0: none */
+        struct store_reclaimed got;
 };
 
 static void unlink_run(struct engine *en, struct job *j) {
         struct unlink_job *uj = container_of(j, struct unlink_job, job);
         struct store_gone gone = {0};
 
+        if (uj->record)
+                j->r = store_forget_record(en->store, uj->record, &uj->got, &j->err);
+        if (j->r < 0)
+                return;
+        residency_release(en, &uj->got.gone);
         j->r = store_unlink_from(en->store, uj->conv_id, uj->from, &gone, &j->err);
         if (j->r < 0)
                 return;
@@ -56,15 +63,18 @@ static void unlink_done(struct engine *en, struct job *j) {
 
         if (j->r < 0 && j->r != -ERR_NOT_FOUND)
                 engine_event_log(en, LOG_WARNING, &j->err);
+        residency_cut(en, uj->got.cuts, uj->got.n_cuts);
+        store_reclaimed_deinit(&uj->got);
         residency_io_over(en, uj->c);
         free(uj);
 }
 
-/* The memory is good up to block @index only. */
-static void cut_damaged(struct engine *en, struct conv *c, uint32_t index) {
+/* The memory is good up to block @index only. @record: the damaged one (0: it is missing, or of
+ * other tokens), which forks and sharers have too: they need not read it to find out. */
+static void cut_damaged(struct engine *en, struct conv *c, uint32_t index, uint64_t record) {
         struct unlink_job *uj;
 
-        seq_cut(c->seq, index * en->info.block_tokens);
+        seq_cut(c->seq, MIN(index * en->info.block_tokens, seq_n_tokens(c->seq)));
         conv_drop_recs(en, c, index);
         uj = calloc(1, sizeof(*uj));
         if (!uj)
@@ -74,6 +84,7 @@ static void cut_damaged(struct engine *en, struct conv *c, uint32_t index) {
         uj->conv_id = c->id;
         uj->c = c;
         uj->from = index;
+        uj->record = record;
         c->n_io++; /* no eviction may link new records before the old ones are forgotten */
         conv_use(en, c);
         io_submit(en, &uj->job);
@@ -156,7 +167,7 @@ static int gather(struct engine *en, struct ereq *rq) {
                 if (seq_block_at(c->seq, i)) {
                         g->sources[i] = SOURCE_RAM;
                 } else if (!gather_hole(en, rq, (uint32_t)i, i < n_shared ? shared[i] : NULL)) {
-                        cut_damaged(en, c, (uint32_t)i);
+                        cut_damaged(en, c, (uint32_t)i, 0);
                         break;
                 }
         }
@@ -221,7 +232,7 @@ static bool add_own(struct engine *en, struct conv *c, struct restore *rs, uint3
         uint32_t bt = en->info.block_tokens;
 
         if (i >= c->n_recs || !c->recs[i]) {
-                cut_damaged(en, c, i);
+                cut_damaged(en, c, i, 0);
                 return false;
         }
         add_item(rs, i, MIN(bt, seq_n_tokens(c->seq) - i * bt), false, &c->recs[i]->r);
@@ -323,11 +334,9 @@ void restore_finish(struct engine *en, struct restore *rs) {
                 rec = map_get_u64(en->recs, it->record.id);
                 if (rec)
                         rec->damaged = true; /* others that link it need not find out */
-                /* What another conversation has is that one's to forget. */
                 if (it->appended)
                         c->no_disk_share = true;
-                else
-                        cut_damaged(en, c, it->index);
+                cut_damaged(en, c, it->index, it->record.id);
         }
         rq->g.t_read = rs->t_end;
         en->count.restores++;

@@ -74,6 +74,7 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
                 {"blocks_linked", c->blocks_linked},
                 {"blocks_lost", c->blocks_lost},
                 {"reclaimed_bytes", c->reclaimed},
+                {"register_scrubs", c->scrubs},
                 {"restores_skipped", c->restores_skipped},
                 {"restores_overlapped", c->restores_overlapped},
                 {"blocks_restored", c->blocks_restored},

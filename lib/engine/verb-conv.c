@@ -63,11 +63,15 @@ static void open_run(struct engine *en, struct job *j) {
                 .text_size = rq->r.system ? strlen(rq->r.system) : 0,
                 .created_usec = clock_realtime_usec()};
 
+        unsigned tries = 0;
+
         pthread_mutex_lock(&en->create_lock);
-        j->r = verb_check_quota(en, rq->r.uid, &j->err);
-        if (j->r == 0)
-                j->r = store_conv_create(en->store, &rq->sc, &turn, rq->input.n > 0, rq->input.ids,
-                        rq->input.n, &j->err);
+        do {
+                j->r = verb_check_quota(en, rq->r.uid, &j->err);
+                if (j->r == 0)
+                        j->r = store_conv_create(en->store, &rq->sc, &turn, rq->input.n > 0,
+                                rq->input.ids, rq->input.n, &j->err);
+        } while (register_retry(en, &tries, j->r, &j->err));
         pthread_mutex_unlock(&en->create_lock);
 }
 
@@ -114,9 +118,13 @@ static void rewind_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
         struct store_gone gone = {0};
         struct store_turn last;
+        unsigned tries = 0;
 
-        j->r = store_rewind(en->store, rq->sc.id, rq->keep.n_turns, keep_last(&rq->keep, &last),
-                en->info.block_tokens, &rq->revision, &gone, &j->err);
+        do {
+                j->r = store_rewind(en->store, rq->sc.id, rq->keep.n_turns,
+                        keep_last(&rq->keep, &last), en->info.block_tokens, &rq->revision, &gone,
+                        &j->err);
+        } while (register_retry(en, &tries, j->r, &j->err));
         if (j->r < 0)
                 return;
         residency_release(en, &gone);
@@ -134,6 +142,7 @@ static void rewind_done(struct engine *en, struct job *j) {
                 verb_fail(en, rq, &j->err);
                 return;
         }
+        register_removed(en);
         conv_forget_damage(en, c); /* it lay behind what is kept */
         c->n_turns = rq->keep.n_turns;
         if (rq->keep.inside)
@@ -155,8 +164,11 @@ static void rewind_done(struct engine *en, struct job *j) {
 static void close_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
         struct store_gone gone = {0};
+        unsigned tries = 0;
 
-        j->r = store_conv_delete(en->store, rq->sc.id, &gone, &j->err);
+        do {
+                j->r = store_conv_delete(en->store, rq->sc.id, &gone, &j->err);
+        } while (register_retry(en, &tries, j->r, &j->err));
         if (j->r < 0)
                 return;
         residency_release(en, &gone);
@@ -170,6 +182,7 @@ static void close_done(struct engine *en, struct job *j) {
                 verb_fail(en, rq, &j->err);
                 return;
         }
+        register_removed(en);
         rq->conv->stale = true;
         if (rq->conv->n_published > 0) {
                 rq->conv->n_published = 0;
@@ -182,16 +195,20 @@ static void fork_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
         uint64_t parent = rq->sc.id;
         struct store_turn last;
+        unsigned tries = 0;
 
         rq->sc = (struct store_conv){.uid = rq->r.uid};
         j->r = verb_copy_name(rq->sc.name, rq->r.name, &j->err);
         if (j->r < 0)
                 return;
         pthread_mutex_lock(&en->create_lock);
-        j->r = verb_check_quota(en, rq->r.uid, &j->err);
-        if (j->r == 0)
-                j->r = store_conv_fork(en->store, parent, rq->keep.n_turns,
-                        keep_last(&rq->keep, &last), en->info.block_tokens, &rq->sc, &j->err);
+        do {
+                j->r = verb_check_quota(en, rq->r.uid, &j->err);
+                if (j->r == 0)
+                        j->r = store_conv_fork(en->store, parent, rq->keep.n_turns,
+                                keep_last(&rq->keep, &last), en->info.block_tokens, &rq->sc,
+                                &j->err);
+        } while (register_retry(en, &tries, j->r, &j->err));
         pthread_mutex_unlock(&en->create_lock);
 }
 
@@ -267,6 +284,7 @@ static void update_run(struct engine *en, struct job *j) {
         struct sampling s = rq->sc.sampling;
         const char *name = rq->r.name && rq->r.name[0] ? rq->r.name : NULL;
         uint64_t id = rq->sc.id;
+        unsigned tries = 0;
 
         if (name)
                 j->r = check_name(name, &j->err);
@@ -277,7 +295,10 @@ static void update_run(struct engine *en, struct job *j) {
                 return;
         s = rq->sc.sampling;
         sampling_merge(&s, &rq->r.sampling);
-        j->r = store_conv_update(en->store, id, name, rq->r.sampling.has ? &s : NULL, &j->err);
+        do {
+                j->r = store_conv_update(
+                        en->store, id, name, rq->r.sampling.has ? &s : NULL, &j->err);
+        } while (register_retry(en, &tries, j->r, &j->err));
         if (j->r == 0)
                 j->r = store_conv_get(en->store, rq->r.uid, id, NULL, &rq->sc, &j->err);
 }

@@ -395,15 +395,7 @@ void write_finish(struct engine *en, struct write_job *wj) {
 
         log_failure(en, wj);
         en->count.reclaimed += wj->reclaimed;
-        for (size_t i = 0; i < wj->n_cuts; i++) {
-                struct conv *c = map_get_u64(en->convs, wj->cuts[i].conv);
-
-                if (!c)
-                        continue;
-                conv_drop_recs(en, c, wj->cuts[i].from_index);
-                if (c->n_users == 0)
-                        residency_trim(en, c);
-        }
+        residency_cut(en, wj->cuts, wj->n_cuts);
         for (size_t i = 0; i < wj->n; i++) {
                 take_item(en, wj, &wj->items[i]);
                 all = all && wj->items[i].ok;

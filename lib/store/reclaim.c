@@ -333,3 +333,24 @@ int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_c
         x.got = (struct store_reclaimed){};
         return 0;
 }
+
+int store_forget_record(
+        struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e) {
+        STORE_LOCK(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _cleanup_(reclaim_deinit) struct reclaim x = {.s = s, .uid = STORE_UID_ANY};
+        int r;
+
+        r = txn_begin(s, &txn, e);
+        if (r == 0)
+                r = store_id_possible(record) ? take_shared(&x, record, e) : 0;
+        if (r < 0)
+                return r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        merge_cuts(&x.got);
+        *ret = x.got;
+        x.got = (struct store_reclaimed){};
+        return 0;
+}

@@ -13,7 +13,7 @@
  *      store_link              new records, links, records replaced, fingerprint, meters
  *      store_unlink_from       links, records
  *      store_conv_delete       row, turns, links, records
- *      store_reclaim           links of many conversations, records
+ *      store_reclaim, store_forget_record  links of many conversations, records
  *
  * A stop before COMMIT has written the log (kill -9, power, a failure that is returned) leaves the
  * register as it was: SQLite ignores a log without the commit mark. A stop after it leaves the new

@@ -266,6 +266,11 @@ void store_reclaimed_deinit(struct store_reclaimed *r);
 int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_conv,
         struct store_reclaimed *ret, struct err *e);
 
+/* A record turned out to be damaged: take it, and what lies behind it, from all conversations that
+ * link it. A record that is gone already is no error. */
+int store_forget_record(
+        struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e);
+
 /* A record and one conversation that links it: one that has all its tokens, if there is one. */
 struct store_held {
         struct store_record record; /* n_valid of that conversation */

@@ -197,6 +197,48 @@ static void test_damage_under_fork(void **state) {
         erig_close(&r);
 }
 
+/* Forks share a damaged record: one reads it, and none of the others does any more, also after a
+ * restart. */
+static void test_damage_is_told_once(void **state) {
+        enum { N_FORKS = 4 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = {
+                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        uint64_t c, forks[N_FORKS], n_corrupt = 0;
+        struct erig r;
+
+        erig_need_model();
+        answers(o);
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 12, &A);
+        erig_simple(&r, ENGINE_EVICT, c, &A);
+        q.conv_id = c;
+        for (int i = 0; i < N_FORKS; i++) {
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                forks[i] = A.conv.id;
+        }
+        erig_restart(&r, true);
+        do_damage(&r, c, c, FLIP_PAYLOAD);
+        for (int i = 0; i < N_FORKS; i++) {
+                erig_say(&r, forks[i], "What does Ada like?", 12, &A);
+                answer_same(&A, &expected[1]);
+                if (i == 0)
+                        n_corrupt = erig_stat(&r, "spill_corrupt");
+                assert_true(n_corrupt > 0);
+                assert_int_equal(erig_stat(&r, "spill_corrupt"), n_corrupt);
+                assert_int_equal(erig_simple(&r, ENGINE_EVICT, forks[i], &A), ENGINE_CONV);
+                /* The others are not in RAM. */
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, forks[i], &A), ENGINE_EMPTY);
+        }
+        erig_say(&r, c, "What does Ada like?", 12, &A);
+        answer_same(&A, &expected[1]);
+        erig_simple(&r, ENGINE_CLOSE, c, &A);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
 /* What the conversation's tokens alone give: its last @n tokens, generated after the others. */
 static void replay(struct engine_options o, const struct answer *got, uint32_t n) {
         struct engine_request q = {.verb = ENGINE_CONTINUE,
@@ -521,6 +563,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_damage),
                 cmocka_unit_test(test_damage_under_fork),
+                cmocka_unit_test(test_damage_is_told_once),
                 cmocka_unit_test(test_other_fingerprint),
                 cmocka_unit_test(test_state_folder),
                 cmocka_unit_test(test_odd_spill_files),

@@ -3,10 +3,12 @@
  * The register under an engine that runs: damaged histories, other programs that lock it or remove
  * its log, what stays of a conversation that was closed.
  */
+#include <sched.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -165,10 +167,213 @@ static void test_missing_turn(void **state) {
         erig_close(&r);
 }
 
+/* Another program may look at any time, and not write: nobody waits for it. */
+static void test_other_programs(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        sqlite3_stmt *st = NULL;
+        struct erig r;
+        sqlite3 *db;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, first, 4, &A);
+        assert_int_equal(sqlite3_open(in_state(&r, "register.db"), &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_BUSY);
+        assert_int_equal(sqlite3_exec(db, "DELETE FROM turn", NULL, NULL, NULL), SQLITE_BUSY);
+        /* A reader that stays where it is. */
+        assert_int_equal(sqlite3_exec(db, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(
+                sqlite3_prepare_v2(db, "SELECT text FROM transcript WHERE turn = 0", -1, &st, NULL),
+                SQLITE_OK);
+        assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+        assert_string_equal((const char *)sqlite3_column_text(st, 0), first);
+        erig_say(&r, c, "What is my name?", 4, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, &A), ENGINE_EMPTY);
+        sqlite3_finalize(st);
+        sqlite3_close(db);
+        erig_close(&r);
+}
+
+/* The log is removed while it is in use: what is acknowledged afterwards survives a kill. */
+static void test_removed_log(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r, s;
+        char cmd[700];
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, first, 8, &expected[0]);
+        assert_int_equal(unlink(in_state(&r, "register.db-wal")), 0);
+        erig_say(&r, c, "What is my name?", 8, &expected[1]);
+        erig_say(&r, c, "And where do I live?", 8, &expected[2]);
+        assert_int_equal(count_lines(&r, "was removed by another program"), 1);
+        /* What a kill would leave: the files that have names. */
+        erig_open(&s, &o);
+        erig_stop(&s, true);
+        snprintf(cmd, sizeof(cmd), "rm -f '%s'/register.db*; cp '%s'/register.db* '%s'", s.dir,
+                r.dir, s.dir);
+        assert_int_equal(system(cmd), 0);
+        erig_start(&s);
+        assert_int_equal(get(&s, c, &A), ENGINE_CONV);
+        assert_int_equal(A.n_turns, 6);
+        assert_false(A.damaged);
+        erig_close(&s);
+        erig_close(&r);
+}
+
+/* The register itself is replaced: nothing is acknowledged that would be lost. */
+static void test_replaced_register(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        char cmd[700];
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, first, 8, &A);
+        snprintf(
+                cmd, sizeof(cmd), "cd '%s' && cp register.db other && mv other register.db", r.dir);
+        assert_int_equal(system(cmd), 0);
+        for (int i = 0; i < 2; i++) {
+                q = erig_say_request(c, "What is my name?", 4);
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+                assert_int_equal(A.err.code, ERR_STATE);
+                assert_non_null(strstr(A.err.msg, "replaced"));
+        }
+        erig_close(&r);
+}
+
+/* No file of the state folder has these words. */
+static bool is_gone(const struct erig *r, const char *words) {
+        char cmd[400];
+
+        snprintf(cmd, sizeof(cmd), "grep -rqs '%s' '%s'", words, r->dir);
+        return system(cmd) != 0;
+}
+
+static void wait_for_scrub(struct erig *r, uint64_t before) {
+        /* Fifty times as long as it should take. */
+        for (int i = 0; i < 10000 && erig_stat(r, "register_scrubs") == before; i++)
+                usleep(1000);
+        assert_true(erig_stat(r, "register_scrubs") > before);
+}
+
+/* What was closed or rewound cannot be found in any file, soon. */
+static void test_closed_is_gone(void **state) {
+        static const char secret[] = "the owl of Elsinore";
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c, before;
+        char text[200];
+
+        erig_need_model();
+        erig_open(&r, &o);
+        snprintf(text, sizeof(text), "I tell you of %s, and nobody else.", secret);
+        wait_for_scrub(&r, 0); /* the one at the start */
+        for (int round = 0; round < 3; round++) {
+                c = erig_new(&r, NULL, NULL);
+                erig_say(&r, c, first, 2, &A);
+                erig_say(&r, c, text, 2, &A);
+                assert_false(is_gone(&r, secret));
+                before = erig_stat(&r, "register_scrubs");
+                q = at_turn(round == 1 ? ENGINE_REWIND : ENGINE_CLOSE, c, 2);
+                assert_true(erig_do(&r, &q, &A) != ENGINE_ERROR);
+                wait_for_scrub(&r, before);
+                if (!is_gone(&r, secret))
+                        fail_msg("round %d: it is still there", round);
+        }
+        erig_close(&r);
+}
+
+/* A register that was filled and emptied gives its space back. */
+static void test_shrinks(void **state) {
+        enum { N = 100 };
+        static char text[4000];
+        struct engine_options o = erig_options(64 << 20);
+        struct stat st, log;
+        struct erig r;
+        off_t full;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        for (int i = 0; i < 20; i++)
+                strcat(text, first);
+        for (int i = 0; i < N; i++)
+                erig_new(&r, NULL, text);
+        erig_restart(&r, true);
+        assert_int_equal(stat(in_state(&r, "register.db"), &st), 0);
+        full = st.st_size;
+        for (uint64_t c = 1; c <= N; c++)
+                assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, &A), ENGINE_EMPTY);
+        for (int i = 0; i < 10000; i++) {
+                assert_int_equal(stat(in_state(&r, "register.db"), &st), 0);
+                assert_int_equal(stat(in_state(&r, "register.db-wal"), &log), 0);
+                if (st.st_size < full / 2 && log.st_size == 0)
+                        break;
+                (void)erig_stat(&r, "register_scrubs");
+                usleep(1000);
+        }
+        if (st.st_size >= full / 2 || log.st_size > 0)
+                fail_msg("%lld bytes of %lld are left, and %lld of the log", (long long)st.st_size,
+                        (long long)full, (long long)log.st_size);
+        erig_close(&r);
+}
+
+/* Memory on disk fills a file system to the last byte: transcripts still find room. */
+static void test_full_disk(void **state) {
+        enum { N = 24 };
+        struct engine_options o = erig_options(0);
+        char text[300];
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        o.pool_size = erig_pool(9);
+        o.spill_delay_ms = 0;
+        erig_open(&r, &o);
+        erig_stop(&r, true);
+        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+                mount("tmpfs", r.dir, "tmpfs", 0, "size=2m,mode=700") < 0) {
+                print_message("SKIP: cannot mount a tmpfs here\n");
+                erig_start(&r);
+                erig_close(&r);
+                skip();
+        }
+        erig_start(&r);
+        for (int i = 0; i < N; i++) {
+                snprintf(text, sizeof(text), "%d times %d is a number. %s %s", i, 17 * i, first,
+                        first);
+                c = erig_new(&r, NULL, NULL);
+                erig_say(&r, c, text, 4, &A);
+                erig_say(&r, c, "What is my name?", 2, &A);
+        }
+        assert_true(erig_stat(&r, "spill_refused") > 0);
+        assert_true(erig_stat(&r, "reclaimed_bytes") > 0);
+        erig_restart(&r, true);
+        for (uint64_t i = 1; i <= N; i++) {
+                assert_int_equal(get(&r, i, &A), ENGINE_CONV);
+                assert_int_equal(A.n_turns, 4);
+        }
+        erig_stop(&r, true);
+        assert_int_equal(umount(r.dir), 0);
+        erig_start(&r);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_damaged_history),
-                cmocka_unit_test(test_missing_turn),
+                cmocka_unit_test(test_damaged_history), cmocka_unit_test(test_missing_turn),
+                cmocka_unit_test(test_other_programs), cmocka_unit_test(test_removed_log),
+                cmocka_unit_test(test_replaced_register), cmocka_unit_test(test_closed_is_gone),
+                cmocka_unit_test(test_shrinks),
+                cmocka_unit_test(test_full_disk), /* the last: it leaves the mount namespace */
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
