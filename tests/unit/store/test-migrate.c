@@ -65,6 +65,36 @@ static void make_version_1(struct fixture *f) {
         fixture_sql(f, "PRAGMA application_id = 1668179554; PRAGMA user_version = 1;");
 }
 
+/* The step to version 2, as it was. */
+static const char version_2[] =
+        "ALTER TABLE conversation ADD COLUMN n_published INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN private_memory INTEGER NOT NULL DEFAULT 0"
+        " CHECK (private_memory IN (0, 1));"
+        "ALTER TABLE record ADD COLUMN uid INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE record ADD COLUMN private INTEGER NOT NULL DEFAULT 0"
+        " CHECK (private IN (0, 1));"
+        "ALTER TABLE link ADD COLUMN n_valid INTEGER NOT NULL DEFAULT 0;"
+        "CREATE INDEX record_prefix ON record (uid, token_hash) WHERE private = 0;"
+        "CREATE INDEX conversation_published ON conversation (n_published) WHERE n_published > 0;"
+        "CREATE TABLE meter ("
+        " name TEXT PRIMARY KEY NOT NULL,"
+        " value INTEGER NOT NULL"
+        ") STRICT, WITHOUT ROWID;"
+        "PRAGMA user_version = 2;";
+
+static const char content_2[] =
+        "INSERT INTO conversation (id, uid, name, parent, fork_pos, revision, n_tokens, n_turns,"
+        " created_usec, updated_usec, model_weights, model_rules, vocab) VALUES"
+        " (3, 1000, 'work', 0, 0, 5, 5, 3, 10, 20, 1, 2, 3),"
+        " (4, 1000, 'bare', 0, 0, 1, 0, 0, 11, 21, 1, 2, 3);"
+        "INSERT INTO turn (conversation, n, role, first, past, created_usec, text, tokens) VALUES"
+        " (3, 0, 'user', 0, 2, 10, 'hello', x'0700000008000000'),"
+        " (3, 1, 'assistant', 2, 2, 11, '', x''),"
+        " (3, 2, 'user', 2, 5, 12, 'again', x'090000000a0000000b000000');"
+        "INSERT INTO record (id, file_key, start, stored_size, raw_size, class, block, n_tokens,"
+        " token_hash, uid) VALUES (8, 3, 4096, 4096, 9000, 0, 0, 2, -77, 1000);"
+        "INSERT INTO link (conversation, block, class, record, n_valid) VALUES (3, 0, 0, 8, 1);";
+
 static const char content[] =
         "INSERT INTO conversation (id, uid, name, parent, fork_pos, revision, n_tokens, n_turns,"
         " created_usec, updated_usec, model_weights, model_rules, vocab, top_k) VALUES"
@@ -120,6 +150,42 @@ static void test_content_stays(void **state) {
         fixture_expect_sound(f);
 }
 
+/* Of version 2: tokens have hashes afterwards, by which damage is found; what has records is known;
+ * pages can be given back. */
+static void test_version_2(void **state) {
+        struct fixture *f = *state;
+        struct store_reading x = {};
+        struct store_reclaimed got = {};
+        int32_t tokens[5];
+
+        make_version_1(f);
+        fixture_sql(f, version_2);
+        fixture_sql(f, content_2);
+        fixture_open(f);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 3);
+        assert_int_equal(fixture_count(f, "PRAGMA auto_vacuum"), 2);
+        assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), 0);
+        for (int i = 0; i < 5; i++)
+                assert_int_equal(tokens[i], 7 + i);
+        assert_int_equal(
+                fixture_count(
+                        f, "SELECT count(DISTINCT token_hash) FROM turn WHERE token_hash <> 0"),
+                3);
+        assert_int_equal(fixture_count(f, "SELECT id FROM conversation WHERE on_disk"), 3);
+        fixture_expect_sound(f);
+        fixture_sql(f, "UPDATE turn SET tokens = x'09000000ff0000000b000000' WHERE n = 2");
+        assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), -ERR_CORRUPT);
+        assert_int_equal(store_read(f->s, 1000, 3, NULL, STORE_READ_TOKENS, &x, &f->e), 0);
+        assert_true(x.damaged);
+        assert_int_equal(x.n_sound_turns, 2);
+        assert_int_equal(x.n_tokens, 2);
+        store_reading_deinit(&x);
+        assert_int_equal(store_reclaim(f->s, 1000, 1, 0, &got, &f->e), 0);
+        assert_int_equal(got.gone.n, 1);
+        store_reclaimed_deinit(&got);
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM conversation WHERE on_disk"), 0);
+}
+
 /* A migrated register has the same tables and indices as a new one. */
 static void test_same_form(void **state) {
         struct fixture *f = *state;
@@ -164,6 +230,7 @@ static void test_stopped_migration(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test_closed(test_content_stays),
+                store_test_closed(test_version_2),
                 store_test_closed(test_same_form),
                 store_test_closed(test_stopped_migration),
         };

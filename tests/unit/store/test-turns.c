@@ -236,6 +236,77 @@ static void expect_corrupt(struct fixture *f, uint64_t id, bool tokens, const ch
         fixture_verify(f->s, id, 2, 30);
 }
 
+/* What is given of a history with one bit that is not as it was written. */
+static void expect_damage(struct fixture *f, const char *sql, uint32_t turn, size_t n_listed) {
+        struct store_reading x = {};
+        int32_t tokens[100];
+
+        fixture_sql(f, "CREATE TABLE saved AS SELECT * FROM turn");
+        fixture_sql(f, sql);
+        assert_int_equal(
+                store_read(f->s, 1, 0, "a", STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOKENS,
+                        &x, &f->e),
+                0);
+        assert_true(x.damaged);
+        assert_int_equal(x.damage.code, ERR_CORRUPT);
+        assert_int_equal(x.n_sound_turns, turn);
+        assert_int_equal(x.n_sound_tokens, 10 * turn);
+        assert_int_equal(x.n_tokens, 10 * turn);
+        for (uint32_t i = 0; i < x.n_tokens; i++)
+                assert_int_equal(x.tokens[i], fixture_token(i));
+        assert_int_equal(x.turns.n, n_listed);
+        for (size_t i = 0; i < x.turns.n; i++)
+                assert_int_equal(x.turns.turns[i].text_size, 3);
+        assert_int_equal(store_tokens(f->s, x.conv.id, tokens, 30, &f->e), -ERR_CORRUPT);
+        store_reading_deinit(&x);
+        fixture_sql(f, "DELETE FROM turn; INSERT INTO turn SELECT * FROM saved; DROP TABLE saved");
+        assert_int_equal(
+                store_read(f->s, 1, 0, "a", STORE_READ_TURNS | STORE_READ_TOKENS, &x, &f->e), 0);
+        assert_false(x.damaged);
+        assert_int_equal(x.n_tokens, 30);
+        store_reading_deinit(&x);
+}
+
+static void test_damaged_history(void **state) {
+        struct fixture *f = *state;
+        struct store_turn last = {.role = 1, .start = 10, .end = 15, .text = "t", .text_size = 1};
+        struct store_conv child = {};
+        struct store_gone gone = {};
+        uint64_t id = fixture_conv(f, 1, "a"), revision;
+
+        fixture_say(f, id, 10, "one");
+        fixture_say(f, id, 10, "two");
+        fixture_say(f, id, 10, "end");
+        /* Tokens alone: all turns can still be listed. */
+        expect_damage(f,
+                "UPDATE turn SET tokens = CAST(substr(tokens, 1, 39) || x'7f' AS BLOB) "
+                "WHERE n = 1",
+                1, 3);
+        expect_damage(f, "UPDATE turn SET token_hash = token_hash + 1 WHERE n = 0", 0, 3);
+        expect_damage(f, "UPDATE turn SET tokens = x'00' WHERE n = 2", 2, 3);
+        expect_damage(f,
+                "UPDATE turn SET tokens = (SELECT tokens FROM turn WHERE n = 0), "
+                "token_hash = (SELECT token_hash FROM turn WHERE n = 0) WHERE n = 1",
+                1, 3);
+        /* The row: the list ends. */
+        expect_damage(f, "DELETE FROM turn WHERE n = 1", 1, 1);
+        expect_damage(f, "DELETE FROM turn WHERE n = 2", 2, 2);
+        expect_damage(f, "UPDATE turn SET past = 21 WHERE n = 1", 1, 2);
+        expect_damage(f, "UPDATE turn SET first = 11 WHERE n = 1", 1, 1);
+
+        /* What is cut inside of a turn keeps a hash, and nothing is made of damaged tokens. */
+        fixture_sql(f, "UPDATE turn SET tokens = CAST(x'01' || substr(tokens, 2) AS BLOB) "
+                       "WHERE n = 1");
+        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, &child, &f->e), -ERR_CORRUPT);
+        assert_int_equal(
+                store_rewind(f->s, id, 2, &last, 32, &revision, &gone, &f->e), -ERR_CORRUPT);
+        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, 32, &child, &f->e), 0);
+        fixture_verify(f->s, child.id, 1, 10);
+        assert_int_equal(store_rewind(f->s, id, 1, NULL, 32, &revision, &gone, &f->e), 0);
+        fixture_verify(f->s, id, 1, 10);
+        store_gone_deinit(&gone);
+}
+
 static void test_damaged_turns(void **state) {
         struct fixture *f = *state;
         uint64_t id = fixture_conv(f, 1, "a");
@@ -279,6 +350,7 @@ int main(void) {
                 store_test(test_shortened_turn_is_checked),
                 store_test(test_tokens_want_the_whole),
                 store_test(test_damaged_turns),
+                store_test(test_damaged_history),
                 store_test(test_large_turn),
         };
 

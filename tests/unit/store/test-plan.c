@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* How SQLite runs what is asked often: by an index, and without sorting. */
+#include "store-fixture.h"
+#include "store/store-private.h"
+
+/* The steps of the plan, one line each. */
+static void read_plan(struct fixture *f, enum store_stmt which, char *out, size_t size) {
+        char sql[4096];
+        sqlite3_stmt *st;
+
+        out[0] = 0;
+        snprintf(sql, sizeof(sql), "EXPLAIN QUERY PLAN %s", stmt_text(which));
+        assert_int_equal(sqlite3_prepare_v2(f->s->db, sql, -1, &st, NULL), SQLITE_OK);
+        while (sqlite3_step(st) == SQLITE_ROW)
+                snprintf(out + strlen(out), size - strlen(out), "%s\n",
+                        (const char *)sqlite3_column_text(st, 3));
+        sqlite3_finalize(st);
+}
+
+/* It looks for what it wants with @index (NULL: any), reads no table or index from end to end, and
+ * sorts nothing. */
+static void expect_plan(struct fixture *f, enum store_stmt which, const char *index) {
+        char plan[4096];
+
+        read_plan(f, which, plan, sizeof(plan));
+        if ((index && !strstr(plan, index)) || strstr(plan, "SCAN") || strstr(plan, "TEMP B-TREE"))
+                fail_msg("%s\n%s", stmt_text(which), plan);
+}
+
+static void test_plans(void **state) {
+        struct fixture *f = *state;
+
+        expect_plan(f, STMT_CONV_LIST, "conversation_uid ");
+        expect_plan(f, STMT_CONV_LIST_ANY, "PRIMARY KEY");
+        expect_plan(f, STMT_CONV_COUNT, "conversation_uid ");
+        expect_plan(f, STMT_RECLAIM_CONVS, "conversation_uid_on_disk");
+        expect_plan(f, STMT_RECLAIM_CONVS_ANY, "conversation_on_disk");
+        expect_plan(f, STMT_RECLAIM_RECORDS, "record_uid");
+        expect_plan(f, STMT_LINK_USERS, "link_record");
+        expect_plan(f, STMT_LINK_REFERS, "link_record");
+        expect_plan(f, STMT_LINK_LIST, NULL);
+        expect_plan(f, STMT_TURN_LIST, NULL);
+        expect_plan(f, STMT_PREFIX_HAS, "record_prefix");
+}
+
+/* Making room does not look through conversations that have nothing on disk, however many were
+ * updated before those that have. */
+static void test_reclaim_looks_at_few(void **state) {
+        struct fixture *f = *state;
+        struct store_reclaimed got = {};
+        sqlite3_stmt *st;
+        uint64_t id;
+
+        fixture_sql(f, "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n "
+                       "WHERE i < 20000) INSERT INTO conversation (id, uid, name, parent, "
+                       "fork_pos, revision, n_tokens, n_turns, created_usec, updated_usec, "
+                       "model_weights, model_rules, vocab) SELECT i, 1, i, 0, 0, 1, 0, 0, 1, 1, 0, "
+                       "0, 0 FROM n");
+        id = fixture_conv(f, 1, "full");
+        fixture_say(f, id, 320, "x");
+        fixture_link(f, id, 7, 0, 10, NULL, 0);
+        assert_int_equal(store_reclaim(f->s, STORE_UID_ANY, 2 * 4096, 0, &got, &f->e), 0);
+        assert_int_equal(got.gone.n, 2);
+        assert_int_equal(got.n_cuts, 1);
+        assert_int_equal(got.cuts[0].conv, id);
+        store_reclaimed_deinit(&got);
+        /* Steps of SQLite's machine: a look at each would be some 100000. */
+        st = f->s->stmts[STMT_RECLAIM_CONVS_ANY];
+        assert_non_null(st);
+        assert_true(sqlite3_stmt_status(st, SQLITE_STMTSTATUS_VM_STEP, 0) < 1000);
+        assert_int_equal(store_reclaim(f->s, 1, 4096, 0, &got, &f->e), 0);
+        assert_int_equal(got.gone.n, 1);
+        store_reclaimed_deinit(&got);
+        st = f->s->stmts[STMT_RECLAIM_CONVS];
+        assert_true(sqlite3_stmt_status(st, SQLITE_STMTSTATUS_VM_STEP, 0) < 1000);
+        /* All of it, and nothing is on disk any more. */
+        assert_int_equal(store_reclaim(f->s, 1, UINT64_MAX, 0, &got, &f->e), 0);
+        assert_int_equal(got.gone.n, 7);
+        store_reclaimed_deinit(&got);
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM conversation WHERE on_disk"), 0);
+        fixture_expect_sound(f);
+}
+
+/* More conversations than are listed at a time; rounds come back to those that share. */
+static void test_reclaim_goes_on(void **state) {
+        enum { N = 150 };
+        struct fixture *f = *state;
+        struct store_reclaimed got = {};
+        struct store_conv child;
+
+        for (int i = 0; i < N; i++) {
+                char name[16];
+                uint64_t id;
+
+                snprintf(name, sizeof(name), "c%d", i);
+                id = fixture_conv(f, 1, name);
+                fixture_say(f, id, 64, "x");
+                fixture_link(f, id, id, 0, 2, NULL, 0);
+                child = (struct store_conv){};
+                if (i % 3 == 0)
+                        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, 32, &child, &f->e), 0);
+        }
+        assert_int_equal(store_reclaim(f->s, 1, UINT64_MAX, 0, &got, &f->e), 0);
+        assert_int_equal(got.gone.n, 2 * N);
+        assert_int_equal(got.n_cuts, N + N / 3);
+        store_reclaimed_deinit(&got);
+        fixture_expect_sound(f);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                store_test(test_plans),
+                store_test(test_reclaim_looks_at_few),
+                store_test(test_reclaim_goes_on),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
