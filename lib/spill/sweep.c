@@ -74,7 +74,9 @@ int spill_scan(struct spill *s, int (*found)(void *arg, const struct spill_found
         int r = 0;
 
         /* Not a dup: the position in the folder would be shared. */
-        fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        do {
+                fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        } while (fd < 0 && errno == EINTR);
         if (fd < 0)
                 return err_set(e, ERR_SYS, "cannot open the spill folder");
         dir = fdopendir(fd);

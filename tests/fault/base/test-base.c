@@ -9,7 +9,10 @@
 #include "base/queue.h"
 #include "fault/fault.h"
 #include "util/test.h"
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void test_map_new(void **state) {
         for (long n = 0;; n++) {
@@ -154,6 +157,82 @@ static void test_file(void **state) {
         assert_int_equal(unlink(path), 0);
 }
 
+/* What file_replace() does to the disk, in order: w(rite), s(ync), r(ename), d: sync of a folder.
+ */
+static char order[16];
+static char fails_at;
+
+static int note(char what) {
+        size_t n = strlen(order);
+
+        if (n + 1 < sizeof(order)) {
+                order[n] = what;
+                order[n + 1] = 0;
+        }
+        if (what != fails_at)
+                return 0;
+        errno = EIO;
+        return -1;
+}
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd) {
+        struct stat st;
+
+        assert_int_equal(fstat(fd, &st), 0);
+        return note(S_ISDIR(st.st_mode) ? 'd' : 's') < 0 ? -1 : __real_fsync(fd);
+}
+
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to) {
+        return note('r') < 0 ? -1 : __real_rename(from, to);
+}
+
+#define WRAP_PWRITE(name)                                                                          \
+        ssize_t __real_##name(int fd, const void *p, size_t n, off_t at);                          \
+        ssize_t __wrap_##name(int fd, const void *p, size_t n, off_t at);                          \
+        ssize_t __wrap_##name(int fd, const void *p, size_t n, off_t at) {                         \
+                return note('w') < 0 ? -1 : __real_##name(fd, p, n, at);                           \
+        }
+WRAP_PWRITE(pwrite)
+WRAP_PWRITE(pwrite64)
+
+static void expect_content(const char *want) {
+        char *data = NULL;
+
+        assert_int_equal(file_read_all(path, 100, &data, NULL, NULL), 0);
+        assert_string_equal(data, want);
+        free(data);
+}
+
+/* A power cut after the rename must not find an empty file: what is renamed is on disk before, and
+ * the new name afterwards. */
+static void test_replace_is_durable(void **state) {
+        fault_alloc_at(-1);
+        snprintf(path, sizeof(path), "/tmp/confab-test-fault-%ld", (long)getpid());
+        assert_int_equal(file_replace(path, "old", 3, 0600, NULL), 0);
+        assert_string_equal(order, "wsrd");
+        expect_content("old");
+        /* What failed before the rename left the old one; the folder's sync comes after it. */
+        for (const char *p = "wsr"; *p; p++) {
+                order[0] = 0;
+                fails_at = *p;
+                assert_int_equal(file_replace(path, "new", 3, 0600, NULL), -ERR_SYS);
+                fails_at = 0;
+                assert_int_equal(order[strlen(order) - 1], *p);
+                expect_content("old");
+        }
+        order[0] = 0;
+        fails_at = 'd';
+        assert_int_equal(file_replace(path, "new", 3, 0600, NULL), -ERR_SYS);
+        fails_at = 0;
+        expect_content("new");
+        assert_int_equal(unlink(path), 0);
+        order[0] = 0;
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_map_new),
@@ -161,6 +240,7 @@ int main(void) {
                 cmocka_unit_test(test_queue),
                 cmocka_unit_test(test_buf),
                 cmocka_unit_test(test_json),
+                cmocka_unit_test(test_replace_is_durable),
                 cmocka_unit_test(test_file),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

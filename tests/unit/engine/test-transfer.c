@@ -307,6 +307,109 @@ static void test_foreign(void **state) {
         erig_close(&r);
 }
 
+static void put_u64(uint8_t *p, uint64_t v) {
+        for (size_t i = 0; i < 8; i++)
+                p[i] = (uint8_t)(v >> (8 * i));
+}
+
+/* All checksums of a changed file anew, as anybody can. */
+static void reseal(struct file *f, const struct xfer_header *h) {
+        static struct xfer_sum sum;
+        static const uint8_t key[XFER_KEY_SIZE];
+        size_t at = XFER_HEADER_SIZE, n = (size_t)xfer_transcript_size(h);
+
+        put_u64(f->data + XFER_HEADER_SIZE - 8, hash64(f->data, XFER_HEADER_SIZE - 8, 0));
+        put_u64(f->data + at + n, hash64(f->data + at, n, 0));
+        at += n + 8;
+        for (uint32_t i = 0; i < h->n_blocks; i++, at += h->block_size + 8)
+                put_u64(f->data + at + h->block_size,
+                        hash64(f->data + at, (size_t)h->block_size, 0));
+        xfer_sum_init(&sum, key);
+        xfer_sum_update(&sum, f->data, at);
+        xfer_sum_final(&sum, f->data + at);
+}
+
+/* Other rules of computing, although the weights are the same: none of the memory is taken. */
+static void test_other_rules(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct xfer_header h;
+        struct erig r, s;
+        struct file f;
+        uint64_t c, d;
+
+        (void)state;
+        erig_need_model();
+        erig_open(&r, &o);
+        c = dialogue(&r, NULL);
+        f = export(&r, c, false);
+        erig_say(&r, c, "Where do they live?", 24, &A);
+        assert_int_equal(xfer_header_parse(f.data, f.size, f.size, &h, NULL), 0);
+        assert_true(h.n_blocks > 0);
+        put_u64(f.data + 24, h.model.rules + 1);
+        reseal(&f, &h);
+        erig_open(&s, &o);
+        d = import_good(&s, &f, NULL);
+        assert_int_equal(D.conv.residency, ENGINE_COLD);
+        assert_int_equal(D.conv.disk_size, 0);
+        assert_false(D.conv.private_memory);
+        erig_say(&s, d, "Where do they live?", 24, &B);
+        assert_int_equal(B.n_computed, B.n_prompt);
+        answer_same(&A, &B);
+        free(f.data);
+        erig_close(&s);
+        erig_close(&r);
+}
+
+static void append_raw(struct erig *r, uint64_t c, const char *text) {
+        struct engine_request q = erig_say_request(c, text, 0);
+
+        q.input = ENGINE_INPUT_RAW;
+        assert_int_equal(erig_do(r, &q, &A), ENGINE_DONE);
+}
+
+/* A record of a block that was rewound into, and gone on with differently, while the disk takes
+ * nothing new: it is of other tokens, and does not go out as the memory of these. */
+static void test_stale_record(void **state) {
+        static const char one[] =
+                "The seven birds sing in the garden near the river all night, and "
+                "the old king listens to them with his dog and his seven cats.";
+        static const char two[] =
+                " of all the letters that she wrote to her friends in the winter, "
+                "Ada kept only one, and she read it again when the snow was gone.";
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request back = {
+                .verb = ENGINE_REWIND, .at_turn = ENGINE_UNSET, .at_position = 10};
+        struct erig r;
+        struct file f;
+        uint64_t c, d;
+
+        (void)state;
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        append_raw(&r, c, one);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_true(A.conv.disk_size > 0);
+        r.o.disk_writes_per_day = 1;
+        erig_restart(&r, true);
+        back.conv_id = c;
+        assert_int_equal(erig_do(&r, &back, &A), ENGINE_CONV);
+        append_raw(&r, c, two);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_true(erig_stat(&r, "spill_refused") > 0);
+        f = export(&r, c, false);
+        assert_int_equal(D.n_memory, 0);
+        erig_say(&r, c, "What did she read?", 16, &A);
+        r.o.disk_writes_per_day = 0;
+        erig_restart(&r, true);
+        d = import_good(&r, &f, NULL);
+        erig_say(&r, d, "What did she read?", 16, &B);
+        answer_same(&A, &B);
+        free(f.data);
+        erig_close(&r);
+}
+
 /* A record that cannot be read ends the memory in the file, and nothing else. */
 static void test_damaged_record(void **state) {
         struct engine_options o = erig_options(64 << 20);
@@ -385,28 +488,6 @@ static void test_damage(void **state) {
         assert_true(D.conv.private_memory);
         free(f.data);
         erig_close(&r);
-}
-
-static void put_u64(uint8_t *p, uint64_t v) {
-        for (size_t i = 0; i < 8; i++)
-                p[i] = (uint8_t)(v >> (8 * i));
-}
-
-/* All checksums of a changed file anew, as anybody can. */
-static void reseal(struct file *f, const struct xfer_header *h) {
-        static struct xfer_sum sum;
-        static const uint8_t key[XFER_KEY_SIZE];
-        size_t at = XFER_HEADER_SIZE, n = (size_t)xfer_transcript_size(h);
-
-        put_u64(f->data + XFER_HEADER_SIZE - 8, hash64(f->data, XFER_HEADER_SIZE - 8, 0));
-        put_u64(f->data + at + n, hash64(f->data + at, n, 0));
-        at += n + 8;
-        for (uint32_t i = 0; i < h->n_blocks; i++, at += h->block_size + 8)
-                put_u64(f->data + at + h->block_size,
-                        hash64(f->data + at, (size_t)h->block_size, 0));
-        xfer_sum_init(&sum, key);
-        xfer_sum_update(&sum, f->data, at);
-        xfer_sum_final(&sum, f->data + at);
 }
 
 /* A file of an older confab: its transcript and memory come back, as anybody's would. */
@@ -626,6 +707,8 @@ int main(void) {
                 cmocka_unit_test(test_round_trip),
                 cmocka_unit_test(test_without_memory),
                 cmocka_unit_test(test_other_kv),
+                cmocka_unit_test(test_other_rules),
+                cmocka_unit_test(test_stale_record),
                 cmocka_unit_test(test_foreign),
                 cmocka_unit_test(test_damaged_record),
                 cmocka_unit_test(test_damage),

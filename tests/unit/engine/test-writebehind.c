@@ -4,9 +4,12 @@
  * happens to its conversation while it is being written; nobody waits for it; space is found where
  * it is missed least. Replies are those of an engine that never evicts.
  */
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "rig.h"
@@ -201,6 +204,104 @@ static void test_races(void **state) {
         erig_close(&r);
 }
 
+/* Writing can be held up: a record is begun, and goes on when the test says so. */
+static sem_t writing, go_on;
+static atomic_bool held_up;
+
+#define WRAP_PWRITEV(name)                                                                         \
+        ssize_t __real_##name(int fd, const struct iovec *iov, int n, off_t at);                   \
+        ssize_t __wrap_##name(int fd, const struct iovec *iov, int n, off_t at);                   \
+        ssize_t __wrap_##name(int fd, const struct iovec *iov, int n, off_t at) {                  \
+                if (atomic_exchange(&held_up, false)) {                                            \
+                        sem_post(&writing);                                                        \
+                        while (sem_wait(&go_on) < 0)                                               \
+                                ;                                                                  \
+                }                                                                                  \
+                return __real_##name(fd, iov, n, at);                                              \
+        }
+WRAP_PWRITEV(pwritev)
+WRAP_PWRITEV(pwritev64)
+
+static void append_tokens(struct erig *r, uint64_t c, int32_t from, size_t n) {
+        struct engine_request q = erig_say_request(c, "", 0);
+        int32_t tokens[200];
+
+        for (size_t i = 0; i < n; i++)
+                tokens[i] = from + (int32_t)i;
+        q.input = ENGINE_INPUT_TOKENS;
+        q.tokens = tokens;
+        q.n_tokens = n;
+        assert_int_equal(erig_do(r, &q, &A), ENGINE_DONE);
+}
+
+/* While its blocks are being written the conversation is rewound, and goes on with other tokens to
+ * the same length: what was written is not linked. */
+static void test_rewound_while_writing(void **state) {
+        struct engine_options o = options();
+        struct engine_request rewind = {
+                .verb = ENGINE_REWIND, .at_turn = 0, .at_position = ENGINE_UNSET};
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        assert_int_equal(sem_init(&writing, 0, 0), 0);
+        assert_int_equal(sem_init(&go_on, 0, 0), 0);
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        atomic_store(&held_up, true);
+        append_tokens(&r, c, 300, 100);
+        while (sem_wait(&writing) < 0)
+                ;
+        rewind.conv_id = c;
+        assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
+        append_tokens(&r, c, 500, 100);
+        sem_post(&go_on);
+        /* The new ones are written in their turn. */
+        wait_for(&r, "writebehind_blocks", 3);
+        check_register(&r);
+        erig_say(&r, c, "What does Ada like?", 8, &A);
+        erig_simple(&r, ENGINE_CLOSE, c, NULL);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
+/* After a restart no record is taken of which the conversation has only a part: it was rewound into
+ * the block, and went on differently. */
+static void test_part_of_a_record(void **state) {
+        struct engine_options o = options();
+        struct engine_request rewind = {
+                .verb = ENGINE_REWIND, .at_turn = ENGINE_UNSET, .at_position = 10};
+        struct engine_request q = {
+                .verb = ENGINE_UPDATE, .sampling = {.has = SAMPLING_TEMPERATURE, .temperature = 1}};
+        struct engine_request raw;
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        raw = erig_say_request(c, STORY, 0);
+        raw.input = ENGINE_INPUT_RAW;
+        assert_int_equal(erig_do(&r, &raw, &A), ENGINE_DONE);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        rewind.conv_id = c;
+        assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
+        raw.text = STORY + 20;
+        raw.text_size = strlen(STORY) - 20;
+        assert_int_equal(erig_do(&r, &raw, &A), ENGINE_DONE);
+        erig_restart(&r, false);
+        q.conv_id = c;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.residency, ENGINE_COLD);
+        assert_int_equal(A.conv.disk_size, 0);
+        erig_say(&r, c, "What does Ada like?", 8, &A);
+        assert_int_equal(A.n_disk, 0);
+        assert_int_equal(A.differs_at, 0);
+        check_register(&r);
+        erig_close(&r);
+}
+
 /* A full disk takes the place of what was updated longest ago; nothing is exchanged for ever. */
 static void test_total_limit(void **state) {
         enum { N = 6 };
@@ -314,6 +415,8 @@ int main(void) {
                 cmocka_unit_test(test_once),
                 cmocka_unit_test(test_off),
                 cmocka_unit_test(test_races),
+                cmocka_unit_test(test_rewound_while_writing),
+                cmocka_unit_test(test_part_of_a_record),
                 cmocka_unit_test(test_total_limit),
                 cmocka_unit_test(test_uid_limit),
                 cmocka_unit_test(test_day_limit),

@@ -241,6 +241,39 @@ static void restore(const struct fixture *f, struct seq *s, size_t i) {
         seq_block_unref(b);
 }
 
+/* Of two equal blocks one has an entry that was left without its parent: the other's, which can be
+ * found, stays. */
+static void test_merge_keeps_what_is_found(void **state) {
+        struct fixture *f = *state;
+        _cleanup_(seq_freep) struct seq *s = NULL, *t = NULL;
+        struct seq_block *out[3] = {0};
+        struct seq_index_stats st;
+        int32_t tokens[12];
+
+        for (int32_t i = 0; i < 12; i++)
+                tokens[i] = 100 + i;
+        s = seq_of(f, 12);
+        assert_int_equal(seq_index_enter(f->x, ALICE, s, tokens, 0, NULL), 0);
+        /* Its first block goes, and the entries of the others hang nowhere. */
+        seq_drop(s, 0);
+        seq_index_stats(f->x, &st);
+        assert_true(st.n_orphans > 0);
+        assert_int_equal(match(f, ALICE, tokens, 3, out), 0);
+        t = seq_of(f, 12);
+        assert_int_equal(seq_index_enter(f->x, ALICE, t, tokens, 0, NULL), 0);
+        assert_int_equal(match(f, ALICE, tokens, 3, out), 3);
+        /* The first sequence is whole again, and takes the second one's blocks for its own. */
+        seq_attach(s, 0, out[0]);
+        assert_int_equal(seq_index_enter(f->x, ALICE, s, tokens, 0, NULL), 0);
+        assert_ptr_equal(seq_block_at(s, 1), seq_block_at(t, 1));
+        assert_int_equal(match(f, ALICE, tokens, 3, out), 3);
+        for (size_t i = 0; i < 3; i++)
+                assert_ptr_equal(out[i], seq_block_at(t, i));
+        seq_index_stats(f->x, &st);
+        assert_int_equal(st.n_orphans, 0);
+        assert_int_equal(st.n_entries, 3);
+}
+
 static void test_holes(void **state) {
         struct fixture *f = *state;
         _cleanup_(seq_freep) struct seq *s = seq_of(f, 24), *t = NULL;
@@ -497,6 +530,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_written_tail_is_not_found, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_merge, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_merge_keeps_other_scopes, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_merge_keeps_what_is_found, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_holes, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_no_room, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_wrong_callers, setup, teardown),

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "spill/record.h"
 #include "unit/spill/store.h"
 
 static int setup(void **state) {
@@ -340,6 +341,59 @@ static void test_restart(void **state) {
         assert_int_equal(store_file_size(t, 1), -1);
 }
 
+/* A file that ends inside of a record: the record is not taken for one. */
+static void test_adopt_cut_record(void **state) {
+        struct store *t = *state;
+        struct spill_ref whole, cut;
+        struct err e;
+
+        store_start(t);
+        whole = put(t, 3, RANDOM, 1);
+        cut = put(t, 3, RANDOM, 2);
+        for (int bytes = 1; bytes <= 4096; bytes += 4095) {
+                t->s = spill_free(t->s);
+                assert_int_equal(
+                        truncate(store_path(t, 3), (off_t)(cut.offset + cut.stored_size) - bytes),
+                        0);
+                store_open(t);
+                assert_int_equal(spill_adopt(t->s, &cut, &e), -ERR_CORRUPT);
+                assert_non_null(strstr(e.msg, "outside of the file"));
+                assert_int_equal(store_stats(t).n_records, 0);
+                assert_int_equal(store_stats(t).disk_size, 0);
+                assert_int_equal(spill_adopt(t->s, &whole, &e), 0);
+                assert_int_equal(store_stats(t).n_records, 1);
+        }
+        assert_int_equal(spill_sweep(t->s, NULL, NULL), 0);
+        expect(t, &whole, RANDOM, 1);
+        assert_int_equal(store_file_size(t, 3), (long long)whole.stored_size);
+}
+
+/* Behind the payload the last page is zeros: nothing of the writer's memory goes to disk. */
+static void test_padding(void **state) {
+        struct store *t = *state;
+        static uint8_t record[2 * BLOCK];
+
+        store_start(t);
+        for (enum kind k = ZERO; k < N_KINDS; k++) {
+                struct spill_ref ref = put(t, 4, k, (uint32_t)k);
+                int fd = open(store_path(t, 4), O_RDONLY);
+                uint64_t payload, end;
+                uint16_t n;
+
+                assert_true(fd >= 0);
+                assert_true(ref.stored_size <= sizeof(record));
+                assert_int_equal(pread(fd, record, ref.stored_size, (off_t)ref.offset),
+                        (ssize_t)ref.stored_size);
+                close(fd);
+                memcpy(&n, record + 6, sizeof(n));
+                memcpy(&payload, record + 56, sizeof(payload));
+                end = spill_header_size(n) + payload;
+                assert_true(end < ref.stored_size && ref.stored_size - end < 4096);
+                for (uint64_t i = end; i < ref.stored_size; i++)
+                        assert_int_equal(record[i], 0);
+        }
+}
+
 static void test_limits(void **state) {
         struct store *t = *state;
         struct spill_meta m = meta_of(0);
@@ -412,6 +466,8 @@ int main(void) {
                 T(test_refs_that_are_none),
                 T(test_release),
                 T(test_restart),
+                T(test_adopt_cut_record),
+                T(test_padding),
                 T(test_limits),
                 T(test_few_descriptors),
         };
