@@ -439,6 +439,7 @@ static void init_shared(struct engine *en) {
         list_init(&en->loading);
         list_init(&en->queue);
         list_init(&en->active);
+        list_init(&en->users);
         list_init(&en->inbox);
         list_init(&en->io_done);
         list_init(&en->requests);
@@ -548,6 +549,15 @@ static void free_convs(struct engine *en) {
         }
 }
 
+/* Those that were kept beyond their last request. */
+static void free_users(struct engine *en) {
+        size_t it = 0;
+        struct usage *u;
+
+        while (en->usage && (u = map_next(en->usage, &it)))
+                free(u);
+}
+
 struct engine *engine_free(struct engine *en) {
         struct engine_event *ev;
 
@@ -570,6 +580,7 @@ struct engine *engine_free(struct engine *en) {
         map_free(en->recs);
         map_free(en->damaged);
         map_free(en->by_handle);
+        free_users(en);
         map_free(en->usage);
         seq_index_free(en->index);
         seq_pool_free(en->pool);

@@ -119,10 +119,26 @@ void evict_retry(struct engine *en) {
         }
 }
 
+/* Of a request that waits for a place, the last to come first: it is not counted among the active
+ * (sched.c). */
+static struct conv *find_waiting(struct engine *en, bool background) {
+        struct list *it;
+
+        for (it = en->queue.prev; it != &en->queue; it = it->prev) {
+                const struct ereq *rq = list_entry(it, struct ereq, link);
+                struct conv *c = rq->conv;
+
+                if (rq->r.background == background && c->n_users == 1 && c->n_io == 0 &&
+                        seq_n_resident(c->seq) > 0)
+                        return c;
+        }
+        return NULL;
+}
+
 /* The conversation whose memory is worth least: the least recently used idle one; else that of a
- * request which waits for admission (the last to come first), for it is not yet counted among the
- * active. */
+ * request which waits for a place, background ones first. */
 static struct conv *find_victim(struct engine *en) {
+        struct conv *waiting;
         struct list *it;
 
         list_for_each (it, &en->idle) {
@@ -131,13 +147,8 @@ static struct conv *find_victim(struct engine *en) {
                 if (seq_n_resident(c->seq) > 0)
                         return c;
         }
-        for (it = en->queue.prev; it != &en->queue; it = it->prev) {
-                struct conv *c = list_entry(it, struct ereq, link)->conv;
-
-                if (c->n_users == 1 && c->n_io == 0 && seq_n_resident(c->seq) > 0)
-                        return c;
-        }
-        return NULL;
+        waiting = find_waiting(en, true);
+        return waiting ? waiting : find_waiting(en, false);
 }
 
 enum room residency_make_room(struct engine *en) {

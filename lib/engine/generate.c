@@ -211,7 +211,8 @@ void generate_restored(struct engine *en, struct ereq *rq) {
                  * only what others have computed meanwhile. */
                 generate_adopted(en, rq);
         }
-        rq->phase = PHASE_PREFILL;
+        /* Parked between two tokens, and nothing was lost: no prompt is to be computed. */
+        rq->phase = g->n_generated > 0 && kept + 1 == c->n_all ? PHASE_DECODE : PHASE_PREFILL;
         en->again = true;
         if (kept == c->n_all)
                 generate_finish(en, rq, ENGINE_FINISH_LENGTH);

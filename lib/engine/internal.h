@@ -7,8 +7,8 @@
  * (building and freeing events), io.c (workers), conv.c (loaded conversations), residency.c (evict,
  * room), register.c (room, locks and leftovers of the register), restore.c, verbs.c (the way of a
  * request), verb-conv.c and verb-query.c (verbs that are not generation), prompt.c (Continue: from
- * input to the queue), generate.c (from the queue to Done), sched.c (admission, batches), stats.c,
- * budget.c.
+ * input to the queue), generate.c (from the queue to Done), sched.c (places), batch.c (steps),
+ * stats.c, budget.c.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -157,6 +157,9 @@ struct gen {
         struct restore *restore;
         uint64_t t_read;
         uint32_t in_batch; /* tokens in the present step */
+        enum gen_mark { GEN_GOES_ON, GEN_FAILED, GEN_COMPLETE } mark; /* after it (batch.c) */
+        /* sched.c: it has its place since this step; it is to be parked for another one. */
+        bool incoming, outgoing;
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
 };
 
@@ -212,15 +215,33 @@ struct ereq {
         struct transfer *transfer; /* export, import */
 };
 
-/* Share of one uid. */
+/* A user's requests of one class, interactive or background: what places (sched.c) and steps
+ * (batch.c) are shared between. All zeros: a user who has had nothing yet. */
+struct flow {
+        uint32_t n_requests; /* queued or active */
+        int64_t service;     /* tokens computed for it, from engine.floor on */
+        double debt;         /* tokens beyond its share of steps */
+        bool works;          /* it had requests when last looked at */
+        bool fresh;          /* it came to work, owed nothing, and had no token since */
+        bool prompts_turn;   /* of one token at a time: this one was a prompt's */
+        /* Filled by look() of sched.c: places held, and the request in the queue that is next. */
+        uint32_t n_places;
+        struct ereq *next;
+        /* Of the step that is being built: requests by phase, tokens that they want, and have. */
+        uint32_t n_decode, n_prefill, wanted, used;
+};
+
+/* What one uid has of the engine. In engine.usage while it has requests, or is kept. */
 struct usage {
         uint32_t uid;
         uint32_t n_requests; /* in flight (under engine.lock) */
-        uint64_t served;     /* tokens computed for it, for fairness (engine thread) */
+        bool kept;           /* in engine.users (under engine.lock) */
+        struct list link;    /* in engine.users */
+        struct flow flow[2]; /* engine thread; [1]: background */
 };
 
 struct counters {
-        uint64_t steps, tokens_prefilled, tokens_decoded, tokens_recomputed;
+        uint64_t steps, parked, tokens_prefilled, tokens_decoded, tokens_recomputed;
         uint64_t reused_ram, reused_disk;
         uint64_t evictions, restores, blocks_spilled, blocks_restored, restore_failures;
         uint64_t spill_failures, unspilled_drops, requests, forks;
@@ -228,6 +249,12 @@ struct counters {
         uint64_t reclaimed, blocks_lost, restores_skipped, restores_overlapped;
         uint64_t budget_shrunk, exports, imports;
         uint64_t scrubs;
+};
+
+/* What a step of n tokens takes (batch.c): sums that fade, over x = 1/n and y = time/n. */
+struct costs {
+        double w, x, y, xx, xy;
+        double step_usec, token_usec; /* a and b */
 };
 
 /* How fast memory comes from disk, and how fast it is computed (restore.c): sums that fade. */
@@ -281,9 +308,12 @@ struct engine {
         struct list idle;    /* conversations nobody uses, least recently used first */
         struct list loading; /* requests whose job loads a conversation */
         struct list turns;   /* requests that wait while others hold their conversations */
-        struct list queue;   /* requests waiting for admission */
+        struct list queue;   /* requests waiting for admission, in order of arrival */
         struct list active;
         size_t n_active, active_blocks;
+        struct list users; /* struct usage: all that sched.c has to remember */
+        int64_t floor[2];  /* least service of the flows at work, by class; it only rises */
+        struct costs costs;
         size_t n_jobs;             /* under way, of any kind */
         size_t n_evictions;        /* under way */
         struct list dirty;         /* idle conversations with blocks to write, longest idle first */
@@ -350,8 +380,6 @@ struct engine {
         atomic_uint_fast64_t budget_asked; /* by engine_set_pool_size() */
         atomic_bool spare_refused;         /* by engine_set_spare() */
         atomic_uint_fast64_t heartbeat;
-        atomic_uint_fast64_t
-                served_floor; /* least `served` of the uids at work: where a new one begins */
 };
 
 /* --- event.c --- */
@@ -672,7 +700,17 @@ bool budget_step(struct engine *en);
  * again at the latest (clock_monotonic_usec()). */
 uint64_t budget_spare(struct engine *en);
 
+/* --- submit.c --- */
+/* Under engine.lock: free it if it has no requests and is not kept. */
+void usage_put(struct engine *en, struct usage *u);
+
+/* --- batch.c --- */
+/* Compute what the active requests may have of one step. False if there was nothing. */
+bool batch_step(struct engine *en);
+
 /* --- sched.c --- */
+/* Its peer does not read, and it was not cancelled. */
+bool sched_is_paused(struct ereq *rq);
 void sched_queue(struct engine *en, struct ereq *rq);
 /* Out of the queue or of the active ones. */
 void sched_leave(struct engine *en, struct ereq *rq);

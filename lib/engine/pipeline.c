@@ -353,7 +353,6 @@ bool restore_compute(struct engine *en, struct ereq *rq, size_t *n_rows) {
                 en->batch_rows[(*n_rows)++] = rq;
         en->count.restores_overlapped++;
         rq->g.in_batch = n;
-        rq->usage->served += n;
         rs->n_allocated = 0; /* the sequence has them */
         restore_finish(en, rs);
         return true;

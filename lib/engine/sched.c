@@ -1,21 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scheduling: continuous batching within a token budget per step.
+ * Places: which requests are active. batch.c tells how the active ones share a step.
  *
- * 1. Every step computes one token of each generating request and fills the rest of its budget with
- * prefill, so a long prompt delays the others by one chunk at most. A part of the budget is
- * prefill's if there is any; who got a token goes to the end of the line, so that all get their
- * turn when the budget is too small for a token of each.
- * 2. Fair between uids by tokens served (the uid that got least goes first), then in order of
- * arrival. Background requests stand back, but age: after some seconds they count as interactive.
- * 3. A prompt that begins like another one's takes over what that one has computed so far
- * (share.c), and leaves out a step in which it would compute the same block beside it.
- * 4. A request is admitted only if the blocks that it and all active ones may come to need fit the
- * pool together. So an active request never waits for another active one, only for evictions of
- * idle memory. The first in line is not overtaken when it does not fit yet.
- * 5. A paused request is not admitted, and gives its place back (it is parked: in the queue again,
- * with its tokens, and its memory may be evicted) when another one could have it. So a peer that
- * does not read withholds nothing from others.
+ * A request waits in the queue or holds one of max_active places, and the blocks that it may come
+ * to need count against the pool's capacity as long as it holds the place. A user's requests of one
+ * class (interactive or background) are a flow. Places and steps are shared between flows; within a
+ * flow requests go in order of arrival.
+ *
+ *                 take_place()                 generate_restored()
+ *      QUEUED ───────────────────→ RESTORE ─────────────────────────→ PREFILL → DECODE
+ *        ↑ ↑                        │ ↑  │                               │        │
+ *        │ └────────── park() ──────┘ │  └→ READING ─→ (restore.c)       │        │
+ *        │                            └──────┘ stopped, to be parked     │        │
+ *        └─────────────────────────── park() ────────────────────────────┴────────┘
+ *
+ * 1. A request is admitted only if the blocks that it and all active ones may come to need fit the
+ *    pool together. So an active request never waits for another active one, only for evictions of
+ *    memory that no active request has.
+ * 2. Any active request may be parked between two steps: it goes back into the queue with its
+ *    tokens, and its memory stays until somebody else needs the room (evict.c). When it has a place
+ *    again its memory is restored or computed again, and it goes on with the same bits (I2). Its
+ *    client sees a pause. A request that is being read from disk is stopped first, and parked when
+ *    the workers are out of it.
+ * 3. The next one to have a place is interactive rather than background, then of the flow that
+ *    holds the fewest places, then of the flow with the least service, then the first to come.
+ *    Nobody overtakes it while it does not fit.
+ * 4. If it does not fit, others are parked for it, as many as it takes or none. Who may be parked,
+ *    in this order:
+ *    a. requests whose peer does not read (they are not counted anywhere here);
+ *    b. for an interactive request: background requests of any user, at once;
+ *    c. requests of the same class of a flow that holds at least two places more: so flows that
+ *       want more places than there are hold equal numbers, and no such exchange is undone;
+ *    d. for a flow without any place: requests of a flow whose service is a turn (half of
+ *       batch_tokens) ahead. So more users than places take turns. If the flow is fresh, a lead of
+ *       nothing will do against one that is not.
+ *    Of several flows the one with the most places is taken from, then the one with the most
+ *    service, and of its requests the last to come. A flow never parks its own requests, and no
+ *    request is parked in the step in which it got its place: so this ends.
+ * 5. Service is the number of tokens computed for a flow. A flow that comes to work starts with two
+ *    turns less than the least service of the flows at work, or with what it had, whichever is
+ *    more. In the first case it is fresh until it has its first token. So a user who comes anew has
+ *    a place at once, however long the requests of the others are, and nobody gains by being
+ *    absent, or by coming and going.
+ * 6. While interactive requests hold or want all places, background ones wait: they do not age.
+ *    Where interactive ones leave places, background ones have them, and compute (batch.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,346 +51,358 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 
-#define BACKGROUND_PENALTY 4096 /* tokens */
-#define AGING_PER_SECOND 256
-#define RATE_TOKENS 16 /* steps of fewer tell nothing about the speed of prefill */
-
-void sched_queue(struct engine *en, struct ereq *rq) {
-        rq->phase = PHASE_QUEUED;
-        rq->order = en->next_order++;
-        list_append(&en->queue, &rq->link);
-        en->again = true;
+static struct flow *flow_of(const struct ereq *request) {
+        return &request->usage->flow[request->r.background];
 }
 
-void sched_leave(struct engine *en, struct ereq *rq) {
-        list_unlink(&rq->link);
-        en->again = true;
-        if (rq->phase == PHASE_QUEUED)
-                return;
-        en->n_active--;
-        en->active_blocks -= rq->g.need_blocks;
+bool sched_is_paused(struct ereq *request) {
+        return atomic_load(&request->paused) && !atomic_load(&request->cancel);
 }
 
-/* Smaller goes first. */
-static uint64_t priority(const struct ereq *rq, uint64_t now) {
-        uint64_t p = rq->usage->served, aged;
-
-        if (rq->r.background) {
-                aged = (now - rq->t_submitted) / 1000000 * AGING_PER_SECOND;
-                if (aged < BACKGROUND_PENALTY)
-                        p += BACKGROUND_PENALTY - aged;
-        }
-        return p;
-}
-
-static bool goes_before(const struct ereq *a, const struct ereq *b, uint64_t now) {
-        uint64_t pa = priority(a, now), pb = priority(b, now);
-
-        return pa != pb ? pa < pb : a->order < b->order;
-}
-
-static bool is_paused(struct ereq *rq) {
-        return atomic_load(&rq->paused) && !atomic_load(&rq->cancel);
-}
-
-static struct ereq *first_in_line(struct engine *en, uint64_t now) {
-        struct ereq *best = NULL;
+/* The queue is kept in order of arrival, also when a request comes back to it. */
+static void enqueue(struct engine *engine, struct ereq *request) {
         struct list *it;
 
-        list_for_each (it, &en->queue) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-
-                if (!is_paused(rq) && (!best || goes_before(rq, best, now)))
-                        best = rq;
-        }
-        return best;
-}
-
-static bool fits(struct engine *en, const struct ereq *rq) {
-        return en->n_active < en->o.max_active &&
-               (en->n_active == 0 ||
-                       en->active_blocks + rq->g.need_blocks <= residency_capacity(en));
-}
-
-/* Take the place of one paused request; false if there is none. */
-static bool park_one(struct engine *en) {
-        struct list *it;
-
-        list_for_each (it, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-
-                if (!is_paused(rq) || rq->phase == PHASE_READING)
-                        continue;
-                residency_restore_abandon(en, rq);
-                seq_unreserve(rq->conv->seq);
-                sched_leave(en, rq);
-                rq->phase = PHASE_QUEUED;
-                list_append(&en->queue, &rq->link);
-                return true;
-        }
-        return false;
-}
-
-static void admit(struct engine *en) {
-        uint64_t now = clock_monotonic_usec();
-        struct ereq *best;
-
-        while ((best = first_in_line(en, now))) {
-                if (!fits(en, best)) {
-                        if (!park_one(en))
-                                return;
-                        continue;
-                }
-                list_unlink(&best->link);
-                list_append(&en->active, &best->link);
-                en->n_active++;
-                en->active_blocks += best->g.need_blocks;
-                best->phase = PHASE_RESTORE;
-                if (best->g.t_admitted == 0)
-                        best->g.t_admitted = now;
-        }
-}
-
-static void cancel_all(struct engine *en, struct list *list, const struct err *e) {
-        struct list *it, *tmp;
-
-        list_for_each_safe (it, tmp, list) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-
-                if (!atomic_load(&rq->cancel))
-                        continue;
-                if (rq->phase == PHASE_READING)
-                        residency_restore_stop(rq); /* it ends when the workers are out of it */
-                else
-                        generate_cancel(en, rq, e);
-        }
-}
-
-void sched_cancelled(struct engine *en) {
-        struct err e;
-
-        if (en->stopping)
-                err_set(&e, ERR_SHUTDOWN, "the daemon is stopping; nothing was changed");
-        else
-                err_set(&e, ERR_CANCELLED, "cancelled before the reply began; nothing was changed");
-        cancel_all(en, &en->queue, &e);
-        cancel_all(en, &en->active, &e);
-}
-
-static void restore_all(struct engine *en) {
-        struct list *it, *tmp;
-
-        list_for_each_safe (it, tmp, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-
-                if (rq->phase == PHASE_RESTORE)
-                        residency_restore(en, rq);
-        }
-}
-
-/* Put @want tokens of the request into the batch; 0 if there is no room right now. */
-static uint32_t add_to_batch(
-        struct engine *en, struct ereq *rq, uint32_t want, size_t *n, size_t *n_rows) {
-        struct conv *c = rq->conv;
-        uint32_t pos = seq_n_tokens(c->seq);
-        struct err e;
-        int r;
-
-        while ((r = seq_reserve(c->seq, want, &e)) == SEQ_FULL) {
-                enum room room = residency_make_room(en);
-
-                if (room == ROOM_LATER)
-                        return 0;
-                if (room == ROOM_NEVER) {
-                        r = err_set(&e, ERR_LIMIT, "the memory budget is exhausted");
+        list_for_each (it, &engine->queue)
+                if (list_entry(it, struct ereq, link)->order > request->order)
                         break;
-                }
-        }
-        if (r < 0) {
-                generate_abort(en, rq, &e);
-                return 0;
-        }
-        for (uint32_t i = 0; i < want; i++) {
-                bool last = pos + i + 1 == c->n_all && rq->g.max_new > 0;
-
-                en->batch[(*n)++] = (struct model_token){.token = c->tokens[pos + i],
-                        .pos = pos + i,
-                        .seq = c->seq,
-                        .want_logits = last};
-                if (last)
-                        en->batch_rows[(*n_rows)++] = rq;
-        }
-        rq->g.in_batch = want;
-        rq->usage->served += want;
-        return want;
+        list_insert_before(it, &request->link);
+        request->phase = PHASE_QUEUED;
 }
 
-/* The prefilling requests, best first, in an array of at most max_active. */
-static size_t prefill_order(struct engine *en, struct ereq **order) {
-        uint64_t now = clock_monotonic_usec();
+void sched_queue(struct engine *engine, struct ereq *request) {
+        struct usage *user = request->usage;
+
+        if (list_empty(&user->link)) {
+                list_append(&engine->users, &user->link);
+                pthread_mutex_lock(&engine->lock);
+                user->kept = true;
+                pthread_mutex_unlock(&engine->lock);
+        }
+        flow_of(request)->n_requests++;
+        request->phase = PHASE_QUEUED;
+        request->order = engine->next_order++;
+        list_append(&engine->queue, &request->link);
+        engine->again = true;
+}
+
+static void leave_place(struct engine *engine, struct ereq *request) {
+        list_unlink(&request->link);
+        engine->n_active--;
+        engine->active_blocks -= request->g.need_blocks;
+}
+
+void sched_leave(struct engine *engine, struct ereq *request) {
+        engine->again = true;
+        flow_of(request)->n_requests--;
+        if (request->phase == PHASE_QUEUED)
+                list_unlink(&request->link);
+        else
+                leave_place(engine, request);
+}
+
+/* --- looking --- */
+
+static int64_t turn(const struct engine *engine) {
+        return MAX(engine->o.batch_tokens / 2, 1u);
+}
+
+/* Rule 5, for the flows of one class. */
+static void update_service(struct engine *engine, bool class) {
+        int64_t least = INT64_MAX, start = engine->floor[class];
         struct list *it;
-        size_t n = 0;
 
-        list_for_each (it, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-                size_t i;
+        list_for_each (it, &engine->users)
+                if (list_entry(it, struct usage, link)->flow[class].works)
+                        start = engine->floor[class] - 2 * turn(engine);
+        list_for_each (it, &engine->users) {
+                struct flow *f = &list_entry(it, struct usage, link)->flow[class];
+                bool works = f->n_places > 0 || f->next;
 
-                if (rq->phase != PHASE_PREFILL || is_paused(rq))
-                        continue;
-                for (i = n; i > 0 && goes_before(rq, order[i - 1], now); i--)
-                        order[i] = order[i - 1];
-                order[i] = rq;
-                n++;
+                if (works && !f->works) {
+                        f->fresh = f->service <= start;
+                        f->service = MAX(f->service, start);
+                }
+                f->works = works;
+                if (works)
+                        least = MIN(least, f->service);
         }
-        return n;
+        if (least != INT64_MAX)
+                engine->floor[class] = MAX(engine->floor[class], least);
 }
 
-/* Tokens of a step that decoding may have. */
-static size_t decode_share(const struct engine *en, size_t n_prefill) {
-        size_t all = en->o.batch_tokens;
+static bool worth_remembering(const struct engine *engine, const struct usage *user) {
+        for (int class = 0; class < 2; class ++) {
+                const struct flow *f = &user->flow[class];
 
-        if (n_prefill == 0)
-                return all;
-        return all > 1 ? all - MAX(all / 4, (size_t)1) : en->count.steps % 2;
-}
-
-/* Is the next block of the prompt being computed in this very step, for a prompt that is the same
- * so far? @before are those that come before it. */
-static bool computed_beside(
-        const struct engine *en, const struct ereq *rq, struct ereq *const *before, size_t n) {
-        const struct conv *c = rq->conv;
-        size_t bt = en->info.block_tokens, end = (seq_n_tokens(c->seq) / bt + 1) * bt;
-
-        if (rq->g.n_generated > 0 || !share_allowed(c) || end > share_limit(en, rq) * bt)
-                return false;
-        for (size_t i = 0; i < n; i++) {
-                const struct conv *o = before[i]->conv;
-
-                if (o->uid == c->uid && share_allowed(o) && before[i]->g.in_batch > 0 &&
-                        end > seq_n_tokens(o->seq) &&
-                        end <= (size_t)seq_n_tokens(o->seq) + before[i]->g.in_batch &&
-                        memcmp(o->tokens, c->tokens, end * sizeof(*c->tokens)) == 0)
+                if (f->n_requests > 0 || f->debt > 0 ||
+                        f->service > engine->floor[class] - 2 * turn(engine))
                         return true;
         }
         return false;
 }
 
-/* What the step has left for a prompt. */
-static void add_prefill(
-        struct engine *en, struct ereq **order, size_t i, size_t *n, size_t *n_rows) {
-        struct ereq *rq = order[i];
-        uint32_t left;
-
-        if (rq->g.n_generated == 0 && share_adopt(en, rq) > 0)
-                generate_adopted(en, rq);
-        if (computed_beside(en, rq, order, i))
-                return;
-        left = rq->conv->n_all - seq_n_tokens(rq->conv->seq);
-        if (left == 0) {
-                generate_finish(en, rq, ENGINE_FINISH_LENGTH); /* nothing was to be generated */
-                return;
-        }
-        add_to_batch(en, rq, MIN(left, (uint32_t)(en->o.batch_tokens - *n)), n, n_rows);
-}
-
-static size_t build_batch(struct engine *en, size_t *n_rows) {
-        struct ereq *order[ENGINE_MAX_ACTIVE];
-        size_t n = 0, n_prefill = prefill_order(en, order), share = decode_share(en, n_prefill);
+/* Users without requests are kept until they are like new ones, so that nobody gains by leaving. */
+static void forget_users(struct engine *engine) {
+        bool idle = list_empty(&engine->queue) && engine->n_active == 0;
         struct list *it, *tmp;
 
-        list_for_each_safe (it, tmp, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
+        list_for_each_safe (it, tmp, &engine->users) {
+                struct usage *user = list_entry(it, struct usage, link);
 
-                rq->g.in_batch = 0;
-                if (rq->phase == PHASE_DECODE && !is_paused(rq) && n < share)
-                        add_to_batch(en, rq, 1, &n, n_rows);
-        }
-        for (size_t i = 0; i < n_prefill && n < en->o.batch_tokens; i++)
-                add_prefill(en, order, i, &n, n_rows);
-        return n;
-}
-
-/* What was computed belongs to the sequences; who had a share goes to the end of the line. */
-static void commit_batch(struct engine *en) {
-        struct list *it, *tmp, served;
-        uint32_t start;
-
-        list_init(&served);
-        list_for_each_safe (it, tmp, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-
-                if (rq->g.in_batch == 0)
+                if (!idle && worth_remembering(engine, user))
                         continue;
-                start = seq_n_tokens(rq->conv->seq);
-                seq_commit(rq->conv->seq, rq->g.in_batch);
-                share_enter(en, rq->conv, start / en->info.block_tokens);
-                list_unlink(&rq->link);
-                list_append(&served, &rq->link);
+                list_unlink(&user->link);
+                memset(user->flow, 0, sizeof(user->flow));
+                pthread_mutex_lock(&engine->lock);
+                user->kept = false;
+                usage_put(engine, user);
+                pthread_mutex_unlock(&engine->lock);
         }
-        while (!list_empty(&served)) {
-                it = served.next;
-                list_unlink(it);
-                list_append(&en->active, it);
-        }
+        if (idle)
+                engine->floor[0] = engine->floor[1] = 2 * turn(engine);
 }
 
-static void update_floor(struct engine *en) {
-        uint64_t least = UINT64_MAX;
+/* How many places each flow holds, and which of its requests is the next. Requests whose peer does
+ * not read are left out: they hold what nobody wants yet. */
+static void look(struct engine *engine) {
         struct list *it;
 
-        list_for_each (it, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
+        list_for_each (it, &engine->users)
+                for (int class = 0; class < 2; class ++) {
+                        struct flow *f = &list_entry(it, struct usage, link)->flow[class];
 
-                least = MIN(least, rq->usage->served);
+                        f->n_places = 0;
+                        f->next = NULL;
+                }
+        list_for_each (it, &engine->active) {
+                struct ereq *request = list_entry(it, struct ereq, link);
+
+                request->g.outgoing = false;
+                if (!sched_is_paused(request))
+                        flow_of(request)->n_places++;
         }
-        if (least != UINT64_MAX)
-                atomic_store(&en->served_floor, least);
+        list_for_each (it, &engine->queue) {
+                struct ereq *request = list_entry(it, struct ereq, link);
+                struct flow *f = flow_of(request);
+
+                if (!f->next && !sched_is_paused(request))
+                        f->next = request;
+        }
+        update_service(engine, false);
+        update_service(engine, true);
+        forget_users(engine);
 }
 
-/* One forward call, as things stand; the number of its tokens. */
-static size_t compute(struct engine *en, size_t *n_rows) {
-        struct ereq *first =
-                list_empty(&en->active) ? NULL : list_entry(en->active.next, struct ereq, link);
-        uint64_t start;
-        size_t n;
+/* --- who is next --- */
 
-        if (en->n_active == 1 && !is_paused(first) && restore_compute(en, first, n_rows))
-                return first->g.in_batch;
-        n = build_batch(en, n_rows);
-        if (n == 0)
-                return 0;
-        start = clock_monotonic_usec();
-        model_forward(en->work, en->batch, n, NULL);
-        if (n >= RATE_TOKENS)
-                restore_note_computed(en, n, clock_monotonic_usec() - start);
-        return n;
+/* Of two flows of one class that want a place (rule 3). */
+static bool goes_before(const struct flow *a, const struct flow *b) {
+        if (a->n_places != b->n_places)
+                return a->n_places < b->n_places;
+        if (a->service != b->service)
+                return a->service < b->service;
+        return a->next->order < b->next->order;
 }
 
-bool sched_step(struct engine *en) {
-        size_t n, n_rows = 0;
+static struct ereq *first_in_line(struct engine *engine) {
+        struct list *it;
+
+        for (int class = 0; class < 2; class ++) {
+                struct flow *best = NULL;
+
+                list_for_each (it, &engine->users) {
+                        struct flow *f = &list_entry(it, struct usage, link)->flow[class];
+
+                        if (f->next && (!best || goes_before(f, best)))
+                                best = f;
+                }
+                if (best)
+                        return best->next;
+        }
+        return NULL;
+}
+
+/* --- room for it --- */
+
+static bool fits(
+        struct engine *engine, const struct ereq *request, size_t n_active, size_t active_blocks) {
+        return n_active < engine->o.max_active &&
+               (n_active == 0 ||
+                       active_blocks + request->g.need_blocks <= residency_capacity(engine));
+}
+
+/* Whose turn it is to go for @request: the lower, the sooner; 0: not at all (rule 4). */
+enum { STAYS, GOES_UNREAD, GOES_BACKGROUND, GOES_EQUAL };
+
+static int may_go(struct engine *engine, struct ereq *victim, const struct ereq *request) {
+        const struct flow *of = flow_of(victim), *to = flow_of(request);
+
+        if (victim->g.incoming || victim->g.outgoing)
+                return STAYS;
+        if (sched_is_paused(victim))
+                return GOES_UNREAD;
+        if (victim->r.background != request->r.background)
+                return victim->r.background ? GOES_BACKGROUND : STAYS;
+        if (of == to)
+                return STAYS;
+        if (of->n_places > to->n_places + 1)
+                return GOES_EQUAL;
+        if (to->n_places > 0)
+                return STAYS;
+        if (to->fresh && !of->fresh && of->service >= to->service)
+                return GOES_EQUAL;
+        return of->service >= to->service + turn(engine) ? GOES_EQUAL : STAYS;
+}
+
+/* Of two that may go for the same reason: does @a go rather than @b? One that is being read would
+ * have to be read again. */
+static bool goes_sooner(const struct ereq *a, const struct ereq *b) {
+        const struct flow *fa = flow_of(a), *fb = flow_of(b);
+
+        if (fa->n_places != fb->n_places)
+                return fa->n_places > fb->n_places;
+        if (fa != fb && fa->service != fb->service)
+                return fa->service > fb->service;
+        if ((a->phase == PHASE_READING) != (b->phase == PHASE_READING))
+                return b->phase == PHASE_READING;
+        return a->order > b->order;
+}
+
+static struct ereq *next_victim(struct engine *engine, const struct ereq *request) {
+        struct ereq *best = NULL;
+        int best_why = STAYS;
+        struct list *it;
+
+        list_for_each (it, &engine->active) {
+                struct ereq *victim = list_entry(it, struct ereq, link);
+                int why = may_go(engine, victim, request);
+
+                if (why == STAYS)
+                        continue;
+                if (!best || why < best_why || (why == best_why && goes_sooner(victim, best))) {
+                        best = victim;
+                        best_why = why;
+                }
+        }
+        return best;
+}
+
+static void park(struct engine *engine, struct ereq *request) {
+        residency_restore_abandon(engine, request);
+        seq_unreserve(request->conv->seq);
+        leave_place(engine, request);
+        enqueue(engine, request);
+        /* What it waits for now is no restoring: its client was told nothing yet. */
+        if (request->g.t_restored == 0)
+                request->g.t_admitted = 0;
+        engine->count.parked++;
+}
+
+/* Park others until @request fits (rule 4). False if they are not enough, or if the workers have to
+ * be out of one of them first. */
+static bool make_place(struct engine *engine, const struct ereq *request) {
+        struct ereq *victims[ENGINE_MAX_ACTIVE];
+        size_t n = 0, n_active = engine->n_active, blocks = engine->active_blocks;
+        bool reading = false;
+
+        while (!fits(engine, request, n_active, blocks)) {
+                struct ereq *victim = next_victim(engine, request);
+
+                if (!victim)
+                        return false;
+                victim->g.outgoing = true;
+                if (!sched_is_paused(victim))
+                        flow_of(victim)->n_places--;
+                victims[n++] = victim;
+                n_active--;
+                blocks -= victim->g.need_blocks;
+        }
+        for (size_t i = 0; i < n; i++)
+                if (victims[i]->phase == PHASE_READING) {
+                        residency_restore_stop(victims[i]);
+                        reading = true;
+                }
+        for (size_t i = 0; i < n && !reading; i++)
+                park(engine, victims[i]);
+        return !reading;
+}
+
+static void take_place(struct engine *engine, struct ereq *request, uint64_t now) {
+        list_unlink(&request->link);
+        list_append(&engine->active, &request->link);
+        engine->n_active++;
+        engine->active_blocks += request->g.need_blocks;
+        request->phase = PHASE_RESTORE;
+        request->g.incoming = true;
+        if (request->g.t_admitted == 0)
+                request->g.t_admitted = now;
+}
+
+static void admit(struct engine *engine) {
+        uint64_t now = clock_monotonic_usec();
+        struct list *it;
+
+        list_for_each (it, &engine->active)
+                list_entry(it, struct ereq, link)->g.incoming = false;
+        for (;;) {
+                struct ereq *request;
+
+                look(engine);
+                request = first_in_line(engine);
+                if (!request)
+                        return;
+                if (!fits(engine, request, engine->n_active, engine->active_blocks) &&
+                        !make_place(engine, request))
+                        return;
+                take_place(engine, request, now);
+        }
+}
+
+/* --- the step --- */
+
+static void cancel_all(struct engine *engine, struct list *list, const struct err *e) {
         struct list *it, *tmp;
 
-        sched_cancelled(en);
-        if (event_backlog(en))
-                return false;
-        admit(en);
-        restore_all(en);
-        n = compute(en, &n_rows);
-        if (n == 0)
-                return false;
-        en->count.steps++;
-        update_floor(en);
-        commit_batch(en);
-        list_for_each_safe (it, tmp, &en->active) {
-                struct ereq *rq = list_entry(it, struct ereq, link);
-                const float *logits = NULL;
+        list_for_each_safe (it, tmp, list) {
+                struct ereq *request = list_entry(it, struct ereq, link);
 
-                if (rq->g.in_batch == 0)
+                if (!atomic_load(&request->cancel))
                         continue;
-                for (size_t row = 0; row < n_rows; row++)
-                        if (en->batch_rows[row] == rq)
-                                logits = model_logits(en->work, row);
-                generate_advance(en, rq, logits);
+                if (request->phase == PHASE_READING)
+                        residency_restore_stop(request); /* it ends when the workers are out */
+                else
+                        generate_cancel(engine, request, e);
         }
-        return true;
+}
+
+void sched_cancelled(struct engine *engine) {
+        struct err e;
+
+        if (engine->stopping)
+                err_set(&e, ERR_SHUTDOWN, "the daemon is stopping; nothing was changed");
+        else
+                err_set(&e, ERR_CANCELLED, "cancelled before the reply began; nothing was changed");
+        cancel_all(engine, &engine->queue, &e);
+        cancel_all(engine, &engine->active, &e);
+}
+
+static void restore_all(struct engine *engine) {
+        struct list *it, *tmp;
+
+        list_for_each_safe (it, tmp, &engine->active) {
+                struct ereq *request = list_entry(it, struct ereq, link);
+
+                if (request->phase == PHASE_RESTORE)
+                        residency_restore(engine, request);
+        }
+}
+
+bool sched_step(struct engine *engine) {
+        sched_cancelled(engine);
+        if (event_backlog(engine))
+                return false;
+        admit(engine);
+        restore_all(engine);
+        return batch_step(engine);
 }

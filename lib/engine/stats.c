@@ -53,6 +53,7 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
                 {"requests_active", en->n_active},
                 {"requests_queued", f->n_queued},
                 {"requests_waiting", f->n_turns},
+                {"requests_parked", c->parked},
                 {"forks", c->forks},
                 {"steps", c->steps},
                 {"tokens_prefilled", c->tokens_prefilled},

@@ -132,6 +132,13 @@ static int check_quotas(struct engine *en, uint32_t uid, uint32_t n, struct err 
         return 0;
 }
 
+void usage_put(struct engine *en, struct usage *u) {
+        if (u->n_requests > 0 || u->kept)
+                return;
+        map_remove_u64(en->usage, u->uid);
+        free(u);
+}
+
 /* Under the lock: quotas, then enter the tables. */
 static int enter(struct engine *en, struct ereq *rq, struct err *e) {
         struct usage *u;
@@ -150,7 +157,7 @@ static int enter(struct engine *en, struct ereq *rq, struct err *e) {
                         return err_set(e, ERR_NOMEM, "no memory for a request");
                 }
                 u->uid = rq->r.uid;
-                u->served = atomic_load(&en->served_floor);
+                list_init(&u->link);
         }
         r = map_add_u64(en->by_handle, rq->r.handle, rq, e);
         if (r == 0) {
@@ -163,10 +170,7 @@ static int enter(struct engine *en, struct ereq *rq, struct err *e) {
                 pthread_cond_signal(&en->wake);
                 return 0;
         }
-        if (u->n_requests == 0) {
-                map_remove_u64(en->usage, u->uid);
-                free(u);
-        }
+        usage_put(en, u);
         return r > 0 ? err_set(e, ERR_INVALID, "a request with this handle is in flight") : r;
 }
 

@@ -84,10 +84,8 @@ static void forget(struct engine *en, struct ereq *rq) {
         list_unlink(&rq->all);
         map_remove_u64(en->by_handle, rq->r.handle);
         en->n_requests--;
-        if (--rq->usage->n_requests == 0) {
-                map_remove_u64(en->usage, rq->usage->uid);
-                free(rq->usage);
-        }
+        rq->usage->n_requests--;
+        usage_put(en, rq->usage);
         pthread_mutex_unlock(&en->lock);
         ledger_release(&en->req_ledger, rq->charged);
         en->again = true;

@@ -2,9 +2,9 @@
 /*
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
  * requests runs on it (open, say, evict, say again with a restore, fork, rewind, warm, get,
- * publish, export, import, close). Each request ends once, well or with an error; afterwards the
- * engine does its work as ever, and when the conversations are closed nothing is left. Not every n
- * is tried, to be done in seconds.
+ * publish, export, import, close; two prompts at the same time). Each request ends once, well or
+ * with an error; afterwards the engine does its work as ever, and when the conversations are closed
+ * nothing is left. Not every n is tried, to be done in seconds.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -151,6 +151,23 @@ static void sharing(struct erig *r) {
                 erig_do(r, &q, &A);
 }
 
+/* Two prompts of several blocks at the same time: what befalls the one while a step is built, the
+ * other one may look at. */
+static void beside(struct erig *r) {
+        struct engine_request q[2];
+
+        for (int i = 0; i < 2; i++) {
+                q[i] = (struct engine_request){.verb = ENGINE_OPEN};
+                if (erig_do(r, &q[i], &A) != ENGINE_CONV)
+                        return;
+                q[i] = erig_say_request(A.conv.id, SYSTEM, 1);
+        }
+        erig_send(r, &q[0], &A);
+        erig_send(r, &q[1], &B);
+        erig_wait(r, &A);
+        erig_wait(r, &B);
+}
+
 /* Close whatever has come to be, up to one that is made for it: ids rise. */
 static void close_all(struct erig *r) {
         static uint64_t closed; /* of this engine */
@@ -199,12 +216,13 @@ static long count(struct erig *r, void (*program)(struct erig *r)) {
         return n;
 }
 
-static void run_requests(
-        void (*program)(struct erig *r), void (*arm)(long n), long runs, uint32_t delay) {
+static void run_requests_in(uint32_t batch_tokens, void (*program)(struct erig *r),
+        void (*arm)(long n), long runs, uint32_t delay) {
         struct engine_options o = erig_options(8 << 20);
         struct erig r;
         long end, step;
 
+        o.batch_tokens = batch_tokens;
         o.spill_delay_ms = delay;
         erig_open(&r, &o);
         r.silence_msec = 20000;
@@ -220,6 +238,11 @@ static void run_requests(
         erig_close(&r);
 }
 
+static void run_requests(
+        void (*program)(struct erig *r), void (*arm)(long n), long runs, uint32_t delay) {
+        run_requests_in(256, program, arm, runs, delay);
+}
+
 static void test_requests(void **state) {
         erig_need_model();
         run_requests(requests, fault_alloc_at, RUNS, UINT32_MAX);
@@ -233,6 +256,12 @@ static void test_requests_write_behind(void **state) {
 static void test_sharing(void **state) {
         erig_need_model();
         run_requests(sharing, fault_alloc_at, RUNS / 2, 0);
+}
+
+/* In steps of half a block, so that there are many in which both compute. */
+static void test_beside(void **state) {
+        erig_need_model();
+        run_requests_in(16, beside, fault_alloc_at, RUNS, UINT32_MAX);
 }
 
 /* From the n-th on none succeeds. */
@@ -293,6 +322,7 @@ int main(void) {
                 cmocka_unit_test(test_requests),
                 cmocka_unit_test(test_requests_write_behind),
                 cmocka_unit_test(test_sharing),
+                cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_requests_without_memory),
                 cmocka_unit_test(test_open),
         };

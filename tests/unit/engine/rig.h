@@ -61,7 +61,7 @@ struct erig {
         struct erig_open {
                 uint64_t handle;
                 struct answer *a;
-        } open[64]; /* requests in flight */
+        } open[128]; /* requests in flight */
         size_t n_open;
 };
 

@@ -166,6 +166,7 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
                 .uid = m->id ? m->uid : 1000 + op->arg[ARG_UID],
                 .at_turn = ENGINE_UNSET,
                 .at_position = ENGINE_UNSET,
+                .background = op->arg[ARG_BACK] != 0,
                 .fd = -1};
         if (op_generates(op->kind)) {
                 fill_reply_request(k, op);
@@ -374,6 +375,7 @@ static void damage(struct life *l, uint32_t k) {
 }
 
 static void add_figures(struct life *l) {
+        l->tally->parked += life_stat(l, "requests_parked", 0);
         l->tally->evictions += life_stat(l, "evictions", 0);
         l->tally->restores += life_stat(l, "restores", 0);
         l->tally->restore_failures += life_stat(l, "restore_failures", 0);

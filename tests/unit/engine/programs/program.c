@@ -18,10 +18,12 @@ static const char *const arg_names[N_ARGS] = {[ARG_CONV] = "c",
         [ARG_TEMP] = "temp",
         [ARG_HOW] = "how",
         [ARG_AFTER] = "after",
-        [ARG_FILE] = "f"};
+        [ARG_FILE] = "f",
+        [ARG_BACK] = "back"};
 
 #define SAMPLED                                                                                    \
-        [ARG_MAX] = MAX_NEW, [ARG_SEED] = 50, [ARG_TEMP] = 3, [ARG_HOW] = N_TWISTS, [ARG_AFTER] = 6
+        [ARG_MAX] = MAX_NEW, [ARG_SEED] = 50, [ARG_TEMP] = 3, [ARG_HOW] = N_TWISTS,                \
+        [ARG_AFTER] = 6, [ARG_BACK] = 2
 /* Each argument is below its limit; 0: not taken. */
 static const struct op_type {
         const char *name;
@@ -39,7 +41,7 @@ static const struct op_type {
         [OP_UPDATE] = {"update", 1, {[ARG_CONV] = N_SLOTS, [ARG_SEED] = 50, [ARG_TEMP] = 3}},
         [OP_CLOSE] = {"close", 3, {[ARG_CONV] = N_SLOTS}},
         [OP_EVICT] = {"evict", 9, {[ARG_CONV] = N_SLOTS}},
-        [OP_WARM] = {"warm", 5, {[ARG_CONV] = N_SLOTS}},
+        [OP_WARM] = {"warm", 5, {[ARG_CONV] = N_SLOTS, [ARG_BACK] = 2}},
         [OP_PUBLISH] = {"publish", 3, {[ARG_CONV] = N_SLOTS, [ARG_K] = 6}},
         [OP_UNPUBLISH] = {"unpublish", 1, {[ARG_CONV] = N_SLOTS}},
         [OP_EXPORT] = {"export", 2, {[ARG_CONV] = N_SLOTS, [ARG_FILE] = N_FILES, [ARG_K] = 2}},

@@ -85,6 +85,7 @@ enum arg {
         ARG_HOW,   /* enum twist */
         ARG_AFTER, /* tokens until the twist */
         ARG_FILE,
+        ARG_BACK, /* in the background */
         N_ARGS
 };
 enum keep_by { BY_ALL, BY_TURN, BY_POSITION, BY_DROP, N_KEEP_BY };
@@ -143,8 +144,8 @@ struct tally {
         uint64_t programs, ops, replies, compared; /* log-probabilities */
         uint64_t ram, disk, shared, computed;      /* prompt tokens */
         uint64_t restarts, kills, resolved, refused;
-        uint64_t evictions, merged, reclaimed, restores, restore_failures, write_behind, damaged,
-                imported, overlapped;
+        uint64_t parked, evictions, merged, reclaimed, restores, restore_failures, write_behind,
+                damaged, imported, overlapped;
 };
 void tally_add(struct tally *to, const struct tally *t);
 

@@ -230,11 +230,13 @@ static void print_tally(const struct tally *t, uint64_t usec) {
         printf("%llu restarts, %llu kills (%llu requests under way), %llu refused, %llu bits "
                "flipped\n",
                 N(t->restarts), N(t->kills), N(t->resolved), N(t->refused), N(t->damaged));
-        printf("%llu evictions, %llu restores (%llu failed, %llu while computing), %llu blocks "
+        printf("%llu parked, %llu evictions, %llu restores (%llu failed, %llu while computing), "
+               "%llu blocks "
                "merged, %llu written "
                "behind, %llu bytes reclaimed, %llu imported\n",
-                N(t->evictions), N(t->restores), N(t->restore_failures), N(t->overlapped),
-                N(t->merged), N(t->write_behind), N(t->reclaimed), N(t->imported));
+                N(t->parked), N(t->evictions), N(t->restores), N(t->restore_failures),
+                N(t->overlapped), N(t->merged), N(t->write_behind), N(t->reclaimed),
+                N(t->imported));
 #undef N
 }
 
@@ -245,8 +247,8 @@ static int check_reach(const struct tally *t) {
                 uint64_t n;
         } reached[] = {{"replies", t->replies}, {"own RAM", t->ram}, {"disk", t->disk},
                 {"shared", t->shared}, {"restarts", t->restarts}, {"kills", t->kills},
-                {"resolved", t->resolved}, {"evictions", t->evictions}, {"restores", t->restores},
-                {"restore failures", t->restore_failures},
+                {"resolved", t->resolved}, {"parked", t->parked}, {"evictions", t->evictions},
+                {"restores", t->restores}, {"restore failures", t->restore_failures},
                 {"restores while computing", t->overlapped}, {"merged", t->merged},
                 {"written behind", t->write_behind}, {"reclaimed", t->reclaimed},
                 {"imported", t->imported}};

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fair places and steps: whatever one user has running and queued, another one's short reply begins
+ * within two steps of the engine and goes on at its share, and nobody's bits change by it.
+ *
+ * Steps are counted where the engine calls the model, from the moment when a request has joined the
+ * queue. In some tests the time of a step is made up, so that shares do not depend on the machine.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/internal.h"
+#include "rig.h"
+#include "util/test.h"
+
+enum { UID_A = 1001, UID_B = 1002, UID_C = 1003, MOST = 64, BLOCK = 32, EXPECTED = 300 };
+
+static struct answer A[MOST], B, C, expected[8];
+static struct erig rig; /* in use by one test after another */
+
+/* --- the engine, watched --- */
+
+static struct {
+        pthread_mutex_t lock;
+        pthread_cond_t cond;
+        bool closed, held; /* the gate: the engine stands before it */
+        uint64_t step;
+        /* Requests by the handle that the rig gives them. */
+        struct seen {
+                const struct seq *seq;
+                uint32_t uid;
+                bool background;
+                uint64_t queued, first, last; /* steps: when it was queued; first and last token */
+                uint64_t tokens;
+        } seen[512];
+        /* Of the steps in which both have tokens: how many there were, and what they had. */
+        uint64_t shared_steps, shared_a, shared_b;
+        bool fake; /* time is made up: */
+        uint64_t now, base, per_token;
+} w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+uint64_t __real_clock_monotonic_usec(void);
+uint64_t __wrap_clock_monotonic_usec(void);
+uint64_t __wrap_clock_monotonic_usec(void) {
+        uint64_t now;
+
+        pthread_mutex_lock(&w.lock);
+        now = w.fake ? w.now : __real_clock_monotonic_usec();
+        pthread_mutex_unlock(&w.lock);
+        return now;
+}
+
+void __real_sched_queue(struct engine *engine, struct ereq *request);
+void __wrap_sched_queue(struct engine *engine, struct ereq *request);
+void __wrap_sched_queue(struct engine *engine, struct ereq *request) {
+        pthread_mutex_lock(&w.lock);
+        if (request->r.handle < sizeof(w.seen) / sizeof(w.seen[0]))
+                w.seen[request->r.handle] = (struct seen){.seq = request->conv->seq,
+                        .uid = request->r.uid,
+                        .background = request->r.background,
+                        .queued = w.step};
+        pthread_mutex_unlock(&w.lock);
+        __real_sched_queue(engine, request);
+}
+
+static struct seen *seen_of(const struct seq *seq) {
+        /* The last one: a conversation may have been spoken in before. */
+        for (size_t i = sizeof(w.seen) / sizeof(w.seen[0]); i-- > 0;)
+                if (w.seen[i].seq == seq)
+                        return &w.seen[i];
+        return NULL;
+}
+
+static void watch(const struct model_token *batch, size_t n) {
+        uint64_t a = 0, b = 0;
+
+        w.step++;
+        for (size_t i = 0; i < n; i++) {
+                struct seen *s = seen_of(batch[i].seq);
+
+                if (!s)
+                        continue;
+                s->first = s->first ? s->first : w.step;
+                s->last = w.step;
+                s->tokens++;
+                a += s->uid == UID_A;
+                b += s->uid == UID_B;
+        }
+        if (a > 0 && b > 0) {
+                w.shared_steps++;
+                w.shared_a += a;
+                w.shared_b += b;
+        }
+        w.now += w.base + w.per_token * n;
+}
+
+int __real_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait);
+int __wrap_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait);
+int __wrap_model_forward(struct model_work *work, const struct model_token *batch, size_t n,
+        const struct model_wait *wait) {
+        pthread_mutex_lock(&w.lock);
+        watch(batch, n);
+        w.held = w.closed;
+        pthread_cond_broadcast(&w.cond);
+        while (w.held)
+                pthread_cond_wait(&w.cond, &w.lock);
+        pthread_mutex_unlock(&w.lock);
+        return __real_model_forward(work, batch, n, wait);
+}
+
+static void gate_pass(bool closed) {
+        pthread_mutex_lock(&w.lock);
+        w.closed = closed;
+        w.held = false;
+        pthread_cond_broadcast(&w.cond);
+        pthread_mutex_unlock(&w.lock);
+}
+
+/* Until the engine stands before it. */
+static void gate_wait(void) {
+        struct timespec ts;
+        int r = 0;
+
+        clock_gettime(CLOCK_REALTIME, &ts);
+        ts.tv_sec += 60;
+        pthread_mutex_lock(&w.lock);
+        while (!w.held && r == 0)
+                r = pthread_cond_timedwait(&w.cond, &w.lock, &ts);
+        pthread_mutex_unlock(&w.lock);
+        assert_int_equal(r, 0);
+}
+
+static struct seen seen(uint64_t handle) {
+        struct seen s;
+
+        pthread_mutex_lock(&w.lock);
+        s = w.seen[handle];
+        pthread_mutex_unlock(&w.lock);
+        return s;
+}
+
+static void watch_reset(void) {
+        pthread_mutex_lock(&w.lock);
+        memset(w.seen, 0, sizeof(w.seen));
+        w.shared_steps = w.shared_a = w.shared_b = 0;
+        w.fake = false;
+        pthread_mutex_unlock(&w.lock);
+}
+
+/* A step takes @base and @per_token for each of its tokens, in microseconds. */
+static void fake_time(uint64_t base, uint64_t per_token) {
+        uint64_t now = __real_clock_monotonic_usec();
+
+        pthread_mutex_lock(&w.lock);
+        w.now = now;
+        w.base = base;
+        w.per_token = per_token;
+        w.fake = true;
+        pthread_mutex_unlock(&w.lock);
+}
+
+/* A failed test must not leave an engine behind: it would be watched by the next one. */
+static int teardown(void **state) {
+        gate_pass(false);
+        if (rig.en)
+                erig_close(&rig);
+        watch_reset();
+        return 0;
+}
+
+/* --- what is said --- */
+
+static uint64_t open_for(struct erig *r, uint32_t uid) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid};
+
+        assert_int_equal(erig_do(r, &q, &C), ENGINE_CONV);
+        return C.conv.id;
+}
+
+/* Short enough for one block together with what the chat format adds. */
+static struct engine_request say(uint64_t conv, uint32_t uid, unsigned which, uint32_t max) {
+        static const char *const texts[8] = {"Hello.", "A story.", "Why?", "The sea.", "Go on.",
+                "Seven birds.", "Good night.", "Names."};
+        struct engine_request q = erig_say_request(conv, texts[which % 8], max);
+
+        q.uid = uid;
+        q.ignore_eos = true;
+        return q;
+}
+
+/* @n tokens that no chat format adds to. */
+static struct engine_request tokens_of(uint64_t conv, uint32_t uid, uint32_t n, uint32_t max) {
+        static int32_t tokens[512];
+        struct engine_request q = say(conv, uid, 0, max);
+
+        for (int32_t i = 0; i < 512; i++)
+                tokens[i] = 300 + i;
+        q.input = ENGINE_INPUT_TOKENS;
+        q.text = NULL;
+        q.text_size = 0;
+        q.tokens = tokens;
+        q.n_tokens = n;
+        return q;
+}
+
+static void begin(struct erig *r, uint32_t max_active, uint32_t batch_tokens, uint64_t pool) {
+        struct engine_options o = erig_options(pool);
+
+        o.spill_delay_ms = UINT32_MAX;
+        o.max_active = max_active;
+        o.batch_tokens = batch_tokens;
+        watch_reset();
+        erig_open(r, &o);
+}
+
+/* Every one of the eight things to say, undisturbed. */
+static void find_expected(void) {
+        struct erig *r = &rig;
+
+        if (expected[7].final)
+                return;
+        begin(r, 16, 256, 256 << 20);
+        for (unsigned i = 0; i < 8; i++) {
+                struct engine_request q = say(open_for(r, UID_A), UID_A, i, EXPECTED);
+
+                assert_int_equal(erig_do(r, &q, &expected[i]), ENGINE_DONE);
+        }
+        erig_close(r);
+}
+
+/* One is the beginning of the other. */
+static void check_same(const struct answer *a, const struct answer *full) {
+        size_t n = MIN(a->n_tokens, full->n_tokens);
+
+        assert_int_equal(a->kind, ENGINE_DONE);
+        assert_memory_equal(a->tokens, full->tokens, n * sizeof(a->tokens[0]));
+        assert_memory_equal(a->logprobs, full->logprobs, n * sizeof(a->logprobs[0]));
+}
+
+static void send_many(struct erig *r, unsigned n, bool background, uint32_t length) {
+        uint64_t conv[MOST];
+
+        for (unsigned i = 0; i < n; i++)
+                conv[i] = open_for(r, UID_A);
+        for (unsigned i = 0; i < n; i++) {
+                struct engine_request q = say(conv[i], UID_A, i, length);
+
+                q.background = background;
+                erig_send(r, &q, &A[i]);
+        }
+}
+
+/* --- places --- */
+
+/* Say something of 4 tokens as UID_B; it begins and ends in time. */
+static void short_reply(struct erig *r, uint64_t conv, unsigned which, bool background) {
+        struct engine_request q = say(conv, UID_B, which, 4);
+        struct seen s;
+
+        q.background = background;
+        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
+        s = seen(q.handle);
+        if (s.first > s.queued + 2)
+                fail_msg("queued after step %llu, it began in step %llu",
+                        (unsigned long long)s.queued, (unsigned long long)s.first);
+        /* The prompt in one step, and three more tokens. */
+        if (s.last > s.first + 3)
+                fail_msg("begun in step %llu, it ended in step %llu", (unsigned long long)s.first,
+                        (unsigned long long)s.last);
+        check_same(&B, &expected[which]);
+}
+
+/* @n replies of one user, and then another user's. */
+static void newcomer(unsigned n, bool background, uint32_t max_active) {
+        enum { LENGTH = 1900 };
+        struct engine_request q;
+        struct erig *r = &rig;
+        uint64_t first, c[3];
+
+        begin(r, max_active, 256, 256 << 20); /* room for all */
+        for (unsigned i = 0; i < 3; i++)
+                c[i] = open_for(r, UID_B);
+        send_many(r, n, background, LENGTH);
+        first = r->next - n;
+        while (A[0].n_tokens < 3 || A[MIN(n, max_active) - 1].n_tokens < 1)
+                erig_step(r);
+        for (unsigned i = 0; i < 3; i++) {
+                short_reply(r, c[i], i, background && i == 2);
+                assert_true(i > 0 || !A[0].final); /* there was somebody to give way */
+        }
+        /* Enough was heard. Those that were parked said nothing wrong before or since. */
+        for (unsigned i = 0; i < MIN(n, max_active); i++)
+                while (A[i].n_tokens < 8)
+                        erig_step(r);
+        for (uint64_t handle = first; handle < first + n; handle++)
+                engine_cancel(r->en, handle);
+        for (unsigned i = 0; i < n; i++) {
+                erig_wait(r, &A[i]);
+                if (i < max_active)
+                        check_same(&A[i], &expected[i % 8]);
+        }
+        assert_true(n < max_active || erig_stat(r, "requests_parked") > 0);
+        /* Which goes for the conversations, too: they go on. */
+        q = say(c[2] + 1, UID_A, 0, 1);
+        assert_int_equal(erig_do(r, &q, &C), ENGINE_DONE);
+        erig_check_budget(r);
+        erig_close(r);
+}
+
+static void test_newcomer(void **state) {
+        erig_need_model();
+        find_expected();
+        newcomer(1, false, 16);
+        newcomer(16, false, 16);
+        newcomer(64, false, 16);
+        newcomer(1, false, 1);
+        newcomer(3, false, 1);
+}
+
+static void test_newcomer_background(void **state) {
+        erig_need_model();
+        find_expected();
+        newcomer(1, true, 16);
+        newcomer(16, true, 16);
+        newcomer(64, true, 16);
+        newcomer(2, true, 1);
+}
+
+/* Where memory is short: the blocks that the newcomer may need are counted against the others'. */
+static void test_newcomer_memory(void **state) {
+        enum { LENGTH = 200 };
+        struct engine_request q;
+        struct erig *r = &rig;
+
+        erig_need_model();
+        find_expected();
+        begin(r, 16, 256, erig_pool(18)); /* for two of them */
+        send_many(r, 4, false, LENGTH);
+        while (A[0].n_tokens < 70 || A[1].n_tokens < 70)
+                erig_step(r);
+        assert_int_equal(erig_stat(r, "requests_active"), 2);
+        q = say(open_for(r, UID_B), UID_B, 5, 100);
+        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
+        check_same(&B, &expected[5]);
+        assert_int_equal(erig_stat(r, "requests_parked"), 1);
+        for (unsigned i = 0; i < 4; i++) {
+                erig_wait(r, &A[i]);
+                assert_int_equal(A[i].n_tokens, LENGTH);
+                check_same(&A[i], &expected[i]);
+        }
+        erig_check_budget(r);
+        erig_close(r);
+}
+
+/* Two users with long replies and one place: they take turns, each of half of batch_tokens, and
+ * memory that goes to disk in between comes back as it was. */
+static void turns(uint64_t pool) {
+        enum { LENGTH = 300, BATCH = 64, TURN = BATCH / 2 };
+        struct engine_request q;
+        uint64_t parked, prompt;
+        struct erig *r = &rig;
+
+        begin(r, 1, BATCH, pool);
+        send_many(r, 1, false, LENGTH);
+        while (A[0].n_tokens < 3)
+                erig_step(r);
+        q = say(open_for(r, UID_B), UID_B, 1, LENGTH);
+        erig_send(r, &q, &B);
+        erig_wait(r, &A[0]);
+        erig_wait(r, &B);
+        check_same(&A[0], &expected[0]);
+        check_same(&B, &expected[1]);
+        assert_int_equal(A[0].n_tokens, LENGTH);
+        assert_int_equal(B.n_tokens, LENGTH);
+        assert_int_equal(A[0].done_computed, A[0].n_prompt);
+        parked = erig_stat(r, "requests_parked");
+        /* Each turn parks one, and the newcomer's first one came early. */
+        prompt = B.n_prompt;
+        if (parked < 2 * (LENGTH - TURN) / TURN / 2 || parked > 2 * (LENGTH + prompt) / TURN + 2)
+                fail_msg("parked %llu times", (unsigned long long)parked);
+        assert_int_equal(erig_stat(r, "tokens_recomputed"), 0);
+        /* The first token of a reply comes from the prompt's last. */
+        assert_int_equal(erig_stat(r, "tokens_decoded"), 2 * (LENGTH - 1));
+        assert_int_equal(erig_stat(r, "tokens_prefilled"), A[0].n_prompt + B.n_prompt);
+        assert_int_equal(erig_stat(r, "tokens_reused_disk"), 0);
+        erig_check_budget(r);
+        erig_close(r);
+}
+
+static void test_turns(void **state) {
+        erig_need_model();
+        find_expected();
+        turns(64 << 20);
+        turns(erig_pool(13)); /* the memory of one and a bit */
+}
+
+/* A user's own background requests give way to the user's interactive one, and go on afterwards. */
+static void test_own_background(void **state) {
+        enum { N = 3, LENGTH = 60 };
+        struct engine_request q;
+        struct erig *r = &rig;
+        struct seen s;
+
+        erig_need_model();
+        find_expected();
+        begin(r, 2, 256, 64 << 20);
+        send_many(r, N, true, LENGTH);
+        while (A[0].n_tokens < 3)
+                erig_step(r);
+        q = say(open_for(r, UID_A), UID_A, 4, 8);
+        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
+        s = seen(q.handle);
+        assert_true(s.first <= s.queued + 2);
+        check_same(&B, &expected[4]);
+        for (unsigned i = 0; i < N; i++) {
+                erig_wait(r, &A[i]);
+                assert_int_equal(A[i].n_tokens, LENGTH);
+                check_same(&A[i], &expected[i]);
+        }
+        erig_close(r);
+}
+
+/* --- steps --- */
+
+/* UID_A generates in 15 conversations, UID_B in one: tokens of the steps that they shared. */
+static void share(bool background, uint64_t base, uint64_t per_token, double *a, double *b) {
+        enum { N = 15, LENGTH = 60 };
+        struct engine_request q;
+        struct erig *r = &rig;
+
+        begin(r, 16, 256, 256 << 20);
+        fake_time(base, per_token);
+        send_many(r, N, background, 400);
+        while (A[N - 1].n_tokens < 3)
+                erig_step(r);
+        q = say(open_for(r, UID_B), UID_B, 1, LENGTH);
+        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
+        assert_int_equal(seen(q.handle).last, seen(q.handle).first + LENGTH - 1);
+        *a = (double)w.shared_a / LENGTH;
+        *b = (double)w.shared_b / LENGTH;
+        erig_close(r);
+}
+
+static void test_share_of_steps(void **state) {
+        double a, b;
+
+        erig_need_model();
+        /* A token costs the same in a batch: token for token. */
+        share(false, 0, 100, &a, &b);
+        assert_true(a > 0.9 && a < 1.5);
+        /* A step costs what five tokens do: with so many beside it, it takes twice as long. */
+        share(false, 500, 100, &a, &b);
+        assert_true(a > 4 && a < 7);
+        /* Tokens cost next to nothing: nobody is left out. */
+        share(false, 100000, 1, &a, &b);
+        assert_true(a > 14.5 && a <= 15);
+        /* In the background an eighth of that. */
+        share(true, 0, 100, &a, &b);
+        assert_true(a > 0.06 && a < 0.3);
+        share(true, 700, 100, &a, &b);
+        assert_true(a > 0.5 && a < 1.5);
+}
+
+/* A long prompt beside a reply: neither waits for more than its share of the other. */
+static void test_share_of_prompt(void **state) {
+        struct engine_request q;
+        struct erig *r = &rig;
+        struct seen s;
+
+        erig_need_model();
+        begin(r, 16, 256, 64 << 20);
+        fake_time(0, 100);
+        send_many(r, 1, false, 2000);
+        while (A[0].n_tokens < 3)
+                erig_step(r);
+        q = tokens_of(open_for(r, UID_B), UID_B, 400, 1);
+        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
+        s = seen(q.handle);
+        /* A quarter of batch_tokens at once, and then a token for each of the other's. */
+        assert_in_range(s.last - s.first, 300, 400);
+        erig_close(r);
+}
+
+/* A user alone has the whole step, with any number of requests. */
+static void test_alone(void **state) {
+        enum { N = 15 };
+        struct erig *r = &rig;
+
+        erig_need_model();
+        find_expected();
+        begin(r, 16, 256, 64 << 20);
+        fake_time(0, 100);
+        send_many(r, N, false, 60);
+        for (unsigned i = 0; i < N; i++) {
+                erig_wait(r, &A[i]);
+                check_same(&A[i], &expected[i % 8]);
+        }
+        /* Each had a token in each step after the last prompt. */
+        assert_true(erig_stat(r, "steps") <= 60 + 2 * N + 20);
+        assert_int_equal(erig_stat(r, "requests_parked"), 0);
+        erig_close(r);
+}
+
+/* --- equal prompts (I6) --- */
+
+/* Two equal prompts of several blocks, begun in the same step. True if both have tokens in it. */
+static bool beside(uint32_t uid_b, uint32_t uid_c) {
+        struct engine_request other, b, c;
+        struct erig *r = &rig;
+        bool both;
+
+        begin(r, 4, 256, 64 << 20);
+        other = say(open_for(r, UID_A), UID_A, 0, 2000);
+        b = tokens_of(open_for(r, uid_b), uid_b, 3 * BLOCK + 5, 1);
+        c = tokens_of(open_for(r, uid_c), uid_c, 3 * BLOCK + 5, 1);
+        erig_send(r, &other, &A[0]);
+        while (A[0].n_tokens < 3)
+                erig_step(r);
+        gate_pass(true);
+        gate_wait();
+        erig_send(r, &b, &B);
+        engine_pause(r->en, b.handle, true);
+        erig_send(r, &c, &A[1]);
+        engine_pause(r->en, c.handle, true);
+        gate_pass(false);
+        while (erig_stat(r, "requests_queued") < 2)
+                ;
+        gate_pass(true);
+        gate_wait();
+        engine_pause(r->en, b.handle, false);
+        engine_pause(r->en, c.handle, false);
+        gate_pass(false);
+        erig_wait(r, &B);
+        erig_wait(r, &A[1]);
+        answer_same(&B, &A[1]);
+        both = seen(b.handle).first == seen(c.handle).first;
+        if (both) {
+                assert_int_equal(seen(b.handle).last, seen(c.handle).last);
+                assert_int_equal(seen(b.handle).tokens, seen(c.handle).tokens);
+        }
+        engine_cancel(r->en, other.handle);
+        erig_wait(r, &A[0]);
+        erig_close(r);
+        return both;
+}
+
+static void test_equal_prompts(void **state) {
+        erig_need_model();
+        /* One of the same user's two waits for the other's blocks: so the test can tell. */
+        assert_false(beside(UID_B, UID_B));
+        assert_true(beside(UID_B, UID_C));
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_teardown(test_newcomer, teardown),
+                cmocka_unit_test_teardown(test_newcomer_background, teardown),
+                cmocka_unit_test_teardown(test_newcomer_memory, teardown),
+                cmocka_unit_test_teardown(test_turns, teardown),
+                cmocka_unit_test_teardown(test_own_background, teardown),
+                cmocka_unit_test_teardown(test_share_of_steps, teardown),
+                cmocka_unit_test_teardown(test_share_of_prompt, teardown),
+                cmocka_unit_test_teardown(test_alone, teardown),
+                cmocka_unit_test_teardown(test_equal_prompts, teardown),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
