@@ -87,12 +87,14 @@ static void take_delta(struct answer *a, const struct engine_event *ev) {
         if (ev->delta.has_token) {
                 assert_true(a->n_tokens < sizeof(a->tokens) / sizeof(a->tokens[0]));
                 a->tokens[a->n_tokens] = ev->delta.token;
+                a->ends[a->n_tokens] = n + ev->delta.text_size;
                 a->logprobs[a->n_tokens++] = ev->delta.logprob;
         }
 }
 
 static void take_done(struct answer *a, const struct engine_event *ev) {
         a->finish = ev->done.finish;
+        snprintf(a->stop, sizeof(a->stop), "%s", ev->done.stop ? ev->done.stop : "");
         a->revision = ev->done.revision;
         a->n_generated = ev->done.n_generated;
         a->done_ram = ev->done.n_ram;

@@ -34,6 +34,8 @@ struct answer {
         size_t n_tokens;
         int32_t tokens[2048];
         float logprobs[2048];
+        size_t ends[2048]; /* of the text, after each token */
+        char stop[64];     /* Done: the stop string, or empty */
         size_t n_deltas;
         int32_t *history; /* GET with want_tokens: [n_history], owned, see answer_reset() */
         uint32_t n_history;
