@@ -293,7 +293,7 @@ static void park(struct engine *engine, struct ereq *request) {
         seq_unreserve(request->conv->seq);
         leave_place(engine, request);
         enqueue(engine, request);
-        /* What it waits for now is no restoring: its client was told nothing yet. */
+        /* Waiting for a place is not restoring: times begin anew with the next place. */
         if (request->g.t_restored == 0)
                 request->g.t_admitted = 0;
         engine->count.parked++;
