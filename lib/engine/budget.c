@@ -2,31 +2,45 @@
 /*
  * The budget: how it is divided, how it changes while running, and what "auto" means.
  *
+ * Two numbers. The *most* is the largest budget that was ever asked for. It says what fits: a
+ * request whose conversation fits into it is never refused for want of room. The *target* is the
+ * budget that was asked for last. It says how much idle memory may stay: memory pressure lowers it,
+ * and idle memory beyond it is evicted. The budget in force is the target, or what the active
+ * requests may come to need if that is more.
+ *
  * Division. Shares of the ledger are reserved in it and spent from ledgers of their own: what
  * requests bring along, the bookkeeping of loaded conversations, the prefix index, and the workers'
- * scratch memory. The pool of blocks has the rest.
+ * scratch memory. The pool of blocks has the rest. The shares are those of the most, whatever the
+ * target is. Only what is spent of them is in memory, so keeping them costs nothing, and a request
+ * that fitted into its share still does while memory is short.
  *
  * Change (I3):
- * 1. used <= budget holds at each moment. Only the engine thread reserves in the main ledger, so it
- *    may lower the budget to what is used, never below; then it makes room and lowers it again,
- *    until the target is reached. A share is lowered to what is used of it at least.
- * 2. The target is what was asked for, but no less than the floor: the shares as far as they are
- *    used, the scratch memory, and the blocks that all active requests together, or any one that
- *    waits, may come to need. So no request that was admitted, or told that it fits, fails for a
- *    budget that shrank afterwards. The floor sinks as requests end, and the target with it.
- * 3. Growing is at once: nothing has to happen first.
+ * 1. used <= budget holds at each moment. Only the engine thread reserves in the main ledger and
+ *    only the engine thread sets its budget, so a reservation and a change of the budget never
+ * meet. The budget is lowered to what is used, never below; then the engine thread makes room and
+ *    lowers it again, until it is where it should be.
+ * 2. The budget of a share never shrinks. Other threads reserve in the shares, and nothing here
+ *    relies on what a ledger does when its budget is lowered beside a reservation.
+ * 3. The budget in force is never less than the floor: the shares, the scratch memory, and the
+ *    blocks that all active requests together may come to need. So a request that was admitted does
+ *    not fail for a budget that shrinks afterwards. The floor sinks as requests end, and the budget
+ *    with it.
+ * 4. The target yields to requests: sched.c admits one that needs more than the target has, up to
+ *    the most, while the system has that much to give (residency_capacity()). Where the system has
+ *    not, the request waits in the queue, others go before it, and it is looked at again each
+ * second.
+ * 5. Growing is at once: nothing has to happen first.
  *
  * Spare memory. The pool keeps freed blocks for the next ones (seq/pool.c), because fresh memory is
  * expensive: an eighth of the budget at most. In a budget of a few GiB that is some conversations
- * of usual length, so what an eviction frees is what the restore that it made room for takes; and
- * half of what the mildest shrink under memory pressure gives back, so the process is hardly larger
- * for it than it would be. Nobody has less:
- * 4. A block takes spares first, so nothing is evicted for a block while there are any. A budget
+ * of usual length, so what an eviction frees is what the restore that it made room for takes.
+ * Nobody has less:
+ * 6. A block takes spares first, so nothing is evicted for a block while there are any. A budget
  *    that shrinks gives them back before it looks for anything else. (A share grows only with the
  *    budget, by less than that does.)
- * 5. While the budget shrinks, and while memory is said to be short (engine_set_spare()), none are
+ * 7. While the budget shrinks, and while memory is said to be short (engine_set_spare()), none are
  *    kept.
- * 6. When no block was taken or freed for SPARE_USEC they are given back, a part in each turn of
+ * 8. When no block was taken or freed for SPARE_USEC they are given back, a part in each turn of
  *    the engine thread, so that a request that comes meanwhile waits for a part at most.
  *
  * Auto: three quarters of
@@ -34,18 +48,20 @@
  *      min(MemAvailable, for each cgroup from ours up: limit - (current - file cache))
  *              + what the pool holds now - the size of the weights
  *
- * and at least 64 MiB; limit is the lesser of memory.max and memory.high, file cache is active_file
- * + inactive_file of memory.stat. Pages of the page cache count as available in both terms; the
- * weights lie there when they are resident, and want to stay, therefore they are subtracted whole,
- * resident or not. What the pool holds is added, because it is missing from the first term and at
- * our disposal. So the result does not depend on how much of the budget or of the weights is in
- * memory just now. Sources: proc(5) meminfo, Linux Documentation/admin-guide/cgroup-v2.rst.
+ * and at least 64 MiB, or half of what there is if that is less: a group of 48 MiB must not be
+ * filled with 64. base/machine.h reads these figures, of cgroups of version 1 and 2. Pages of the
+ * page cache count as available in both terms; the weights lie there when they are resident, and
+ * want to stay, therefore they are subtracted whole, resident or not. What the pool holds is added,
+ * because it is missing from the first term and at our disposal. So the result does not depend on
+ * how much of the budget or of the weights is in memory just now. The same figure is what the
+ * system has to give in rule 4.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "engine/internal.h"
 
 #define LEAST_AUTO ((uint64_t)64 << 20)
@@ -57,99 +73,28 @@
 #define SPARE_DIVISOR 8
 #define SPARE_USEC (10 * 1000000ull)
 #define SPARE_STEP ((size_t)32 << 20)
+#define GIVE_USEC 250000ull /* between two looks at what the system has to give */
 
 /* --- auto --- */
 
-static uint64_t mem_available(const char *path) {
-        _cleanup_(fclosep) FILE *f = fopen(path, "re");
-        char line[256];
-        unsigned long long kib;
+/* Of what the machine has for us, with what the pool @held already. 0: nothing is known. */
+static uint64_t auto_of(const struct machine_memory *m, uint64_t weights_size, uint64_t held) {
+        uint64_t left = machine_memory_left(m), n, least;
 
-        while (f && fgets(line, sizeof(line), f))
-                if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
-                        return kib < UINT64_MAX >> 10 ? (uint64_t)kib << 10 : UINT64_MAX;
-        return 0;
+        if (m->available == 0 && m->group_available == UINT64_MAX)
+                return 0;
+        left = left < UINT64_MAX - held ? left + held : UINT64_MAX;
+        n = left > weights_size ? (left - weights_size) / 4 * 3 : 0;
+        least = MIN(LEAST_AUTO, left / 2);
+        return MAX(n, least);
 }
 
-static FILE *open_knob(const struct budget_paths *p, const char *dir, const char *name) {
-        char path[8192];
+uint64_t budget_auto(const char *root, uint64_t weights_size, uint64_t held) {
+        struct machine_memory m;
 
-        if ((size_t)snprintf(path, sizeof(path), "%s%s/%s", p->cgroups, dir, name) >= sizeof(path))
-                return NULL;
-        return fopen(path, "re");
-}
-
-static bool read_number(
-        const struct budget_paths *p, const char *dir, const char *name, uint64_t *ret) {
-        _cleanup_(fclosep) FILE *f = open_knob(p, dir, name);
-        unsigned long long v;
-
-        if (!f || fscanf(f, "%llu", &v) != 1)
-                return false; /* "max" is no number: no limit */
-        *ret = v;
-        return true;
-}
-
-static uint64_t file_cache(const struct budget_paths *p, const char *dir) {
-        _cleanup_(fclosep) FILE *f = open_knob(p, dir, "memory.stat");
-        char line[256];
-        unsigned long long v;
-        uint64_t n = 0;
-
-        while (f && fgets(line, sizeof(line), f))
-                if (sscanf(line, "active_file %llu", &v) == 1 ||
-                        sscanf(line, "inactive_file %llu", &v) == 1)
-                        n += v;
-        return n;
-}
-
-/* What one cgroup's limits leave; UINT64_MAX without any. */
-static uint64_t level_available(const struct budget_paths *p, const char *dir) {
-        uint64_t limit = UINT64_MAX, used, cache, n;
-
-        if (read_number(p, dir, "memory.max", &n))
-                limit = MIN(limit, n);
-        if (read_number(p, dir, "memory.high", &n))
-                limit = MIN(limit, n);
-        if (limit == UINT64_MAX || !read_number(p, dir, "memory.current", &used))
-                return UINT64_MAX;
-        cache = file_cache(p, dir);
-        used = used > cache ? used - cache : 0;
-        return limit > used ? limit - used : 0;
-}
-
-/* Of this process's cgroup and those above. */
-static uint64_t cgroup_available(const struct budget_paths *p) {
-        _cleanup_(fclosep) FILE *f = fopen(p->self, "re");
-        uint64_t least = UINT64_MAX;
-        char line[4096];
-
-        while (f && fgets(line, sizeof(line), f)) {
-                char *dir = line + 3, *slash;
-
-                if (strncmp(line, "0::", 3) != 0)
-                        continue;
-                dir[strcspn(dir, "\n")] = '\0';
-                while ((slash = strrchr(dir, '/'))) {
-                        uint64_t n = level_available(p, dir);
-
-                        least = MIN(least, n);
-                        *slash = '\0';
-                }
-        }
-        return least;
-}
-
-uint64_t budget_auto(const struct budget_paths *p, uint64_t weights_size, uint64_t held) {
-        static const struct budget_paths real = {
-                "/proc/meminfo", "/proc/self/cgroup", "/sys/fs/cgroup"};
-        uint64_t n;
-
-        p = p ? p : &real;
-        n = MIN(mem_available(p->meminfo), cgroup_available(p));
-        n = n < UINT64_MAX - held ? n + held : UINT64_MAX;
-        n = n > weights_size ? (n - weights_size) / 4 * 3 : 0;
-        return MAX(n, LEAST_AUTO);
+        machine_memory(root, &m);
+        return m.available == 0 && m.limit == UINT64_MAX ? LEAST_AUTO
+                                                         : auto_of(&m, weights_size, held);
 }
 
 /* --- division --- */
@@ -167,14 +112,6 @@ static struct shares shares_of(const struct engine *en, uint64_t budget) {
                 MAX(n, MIN_SHARE + en->slot_size), n, (size_t)MAX(index, (uint64_t)MIN_INDEX)};
 }
 
-/* Not less than what is used of them now. */
-static struct shares shares_used(struct engine *en, struct shares s) {
-        s.req = MAX(s.req, ledger_used(&en->req_ledger));
-        s.meta = MAX(s.meta, ledger_used(&en->meta_ledger));
-        s.index = MAX(s.index, ledger_used(&en->index_ledger));
-        return s;
-}
-
 size_t budget_reserved(struct engine *en) {
         return ledger_budget(&en->req_ledger) + ledger_budget(&en->meta_ledger) +
                ledger_budget(&en->index_ledger) + en->scratch_size;
@@ -186,11 +123,49 @@ static size_t capacity(struct engine *en, size_t budget) {
         return budget > reserved ? (budget - reserved) / en->slot_size : 0;
 }
 
-/* While the budget sinks, nothing is admitted that would hold it up. */
-size_t residency_capacity(struct engine *en) {
-        size_t budget = MIN(ledger_budget(&en->ledger), en->budget_want);
+/* --- what requests may have --- */
 
+/* A request alone always fits into the least. */
+static size_t request_blocks(struct engine *en, size_t budget) {
         return MAX(capacity(en, budget), (size_t)MIN_BLOCKS);
+}
+
+size_t residency_capacity(struct engine *en) {
+        return request_blocks(en, en->budget_want);
+}
+
+size_t residency_capacity_most(struct engine *en) {
+        return request_blocks(en, en->budget_most);
+}
+
+/* Bytes in memory of what the ledger has reserved: of the shares only what is spent of them. Read
+ * one after the other, so from another thread it is an estimate. */
+static uint64_t held(struct engine *en) {
+        size_t used = ledger_used(&en->ledger), reserved = budget_reserved(en);
+
+        used = used > reserved ? used - reserved : 0;
+        return (uint64_t)used + ledger_used(&en->req_ledger) + ledger_used(&en->meta_ledger) +
+               ledger_used(&en->index_ledger);
+}
+
+/* The budget that the system has memory for, as it was a moment ago at most. */
+static size_t system_gives(struct engine *en) {
+        uint64_t now = clock_monotonic_usec(), n;
+        struct machine_memory m;
+
+        if (en->t_give != 0 && now - en->t_give < GIVE_USEC)
+                return en->give;
+        machine_memory(en->machine_root, &m);
+        n = auto_of(&m, en->info.weights_size, held(en));
+        en->t_give = now;
+        en->give = n > 0 ? (size_t)MIN(n, (uint64_t)SIZE_MAX) : SIZE_MAX;
+        return en->give;
+}
+
+bool residency_fits(struct engine *en, size_t n_blocks) {
+        return n_blocks <= residency_capacity(en) ||
+               (n_blocks <= residency_capacity_most(en) &&
+                       n_blocks <= request_blocks(en, system_gives(en)));
 }
 
 static uint64_t needed(const struct engine *en, struct shares s, size_t n_blocks) {
@@ -208,35 +183,24 @@ uint64_t budget_of_blocks(const struct engine *en, size_t n_blocks) {
         return budget;
 }
 
-/* Let a share have @n bytes: taken from the main ledger, or given back to it as far as they are not
- * in use. Other threads may be spending from it: after its budget was lowered they can't go above.
- */
-static void resize_share(struct engine *en, struct ledger *share, size_t n) {
+/* Let a share have @n bytes of the main ledger, if that is more than it has (invariant 2). */
+static void grow_share(struct engine *en, struct ledger *share, size_t n) {
         size_t old = ledger_budget(share);
 
-        if (n > old) {
-                if (ledger_reserve(&en->ledger, n - old) == 0)
-                        ledger_set_budget(share, n);
-                return;
-        }
-        ledger_set_budget(share, n);
-        if (ledger_used(share) > n) {
-                n = MIN(ledger_used(share), old);
+        if (n > old && ledger_reserve(&en->ledger, n - old) == 0)
                 ledger_set_budget(share, n);
-        }
-        ledger_release(&en->ledger, old - n);
 }
 
-static void resize_shares(struct engine *en, struct shares s) {
-        resize_share(en, &en->req_ledger, s.req);
-        resize_share(en, &en->meta_ledger, s.meta);
-        resize_share(en, &en->index_ledger, s.index);
+static void grow_shares(struct engine *en, struct shares s) {
+        grow_share(en, &en->req_ledger, s.req);
+        grow_share(en, &en->meta_ledger, s.meta);
+        grow_share(en, &en->index_ledger, s.index);
 }
 
 enum err_code budget_code(struct engine *en, struct ledger *share, size_t n) {
-        bool whole = ledger_budget(&en->ledger) >= en->budget_first;
+        size_t most = share == &en->ledger ? en->budget_most : ledger_budget(share);
 
-        return whole && n > ledger_budget(share) ? ERR_TOO_LARGE : ERR_LIMIT;
+        return n > most ? ERR_TOO_LARGE : ERR_LIMIT;
 }
 
 static int too_small(struct engine *en, struct err *e) {
@@ -254,8 +218,8 @@ int budget_open(struct engine *en, struct err *e) {
         en->req_ledger = en->meta_ledger = en->index_ledger = (struct ledger)LEDGER_INIT(0);
         en->scratch_size = 0;
         atomic_store(&en->budget_asked, budget);
-        en->budget_want = en->budget_first = (size_t)budget;
-        resize_shares(en, shares_of(en, budget));
+        en->budget_want = en->budget_most = (size_t)budget;
+        grow_shares(en, shares_of(en, budget));
         return capacity(en, ledger_budget(&en->ledger)) < MIN_BLOCKS ? too_small(en, e) : 0;
 }
 
@@ -270,33 +234,23 @@ int budget_set_scratch(struct engine *en, size_t n, struct err *e) {
 
 /* --- change --- */
 
-/* Invariant 2. */
-static uint64_t target(struct engine *en, struct shares *ret) {
-        size_t n_blocks = MAX(en->active_blocks, (size_t)MIN_BLOCKS);
-        struct list *it;
-
-        list_for_each (it, &en->queue)
-                n_blocks = MAX(n_blocks, list_entry(it, struct ereq, link)->g.need_blocks);
-        *ret = shares_used(en, shares_of(en, en->budget_want));
-        return MAX((uint64_t)en->budget_want, needed(en, *ret, n_blocks));
+/* Invariant 3. */
+static size_t floor_of(struct engine *en) {
+        return budget_reserved(en) + MAX(en->active_blocks, (size_t)MIN_BLOCKS) * en->slot_size;
 }
 
-bool budget_step(struct engine *en) {
-        struct shares s;
-        size_t to, used;
+void budget_admitted(struct engine *en) {
+        size_t least = floor_of(en);
 
-        en->budget_want = (size_t)MIN(atomic_load(&en->budget_asked), (uint64_t)SIZE_MAX);
-        to = (size_t)MIN(target(en, &s), (uint64_t)SIZE_MAX);
-        if (to == ledger_budget(&en->ledger))
-                return false;
-        if (to > ledger_budget(&en->ledger)) {
-                ledger_set_budget(&en->ledger, to);
-                resize_shares(en, s);
-                en->again = true;
-                return false;
-        }
+        if (least > ledger_budget(&en->ledger))
+                ledger_set_budget(&en->ledger, least);
+}
+
+/* Let memory go until the budget is @to. True if something has to end first. */
+static bool shrink(struct engine *en, size_t to) {
+        size_t used;
+
         seq_pool_set_spare(en->pool, 0);
-        resize_shares(en, s);
         for (;;) {
                 used = ledger_used(&en->ledger);
                 ledger_set_budget(&en->ledger, MAX(used, to));
@@ -310,7 +264,34 @@ bool budget_step(struct engine *en) {
         return false;
 }
 
+bool budget_step(struct engine *en) {
+        size_t to;
+
+        en->budget_want = (size_t)MIN(atomic_load(&en->budget_asked), (uint64_t)SIZE_MAX);
+        en->budget_most = MAX(en->budget_most, en->budget_want);
+        to = MAX(en->budget_want, floor_of(en));
+        if (to > ledger_budget(&en->ledger)) {
+                ledger_set_budget(&en->ledger, to);
+                en->again = true;
+        }
+        grow_shares(en, shares_of(en, en->budget_most));
+        to = MAX(to, floor_of(en)); /* the shares are a part of it */
+        return to < ledger_budget(&en->ledger) ? shrink(en, to) : false;
+}
+
 /* --- spare memory --- */
+
+/* What no request that is active or waits for admission has in use: it can be evicted. */
+static uint64_t idle_size(struct engine *en, const struct seq_pool_stats *st) {
+        struct list *const both[] = {&en->active, &en->queue};
+        size_t busy = 0;
+        struct list *it;
+
+        for (size_t i = 0; i < ARRAY_SIZE(both); i++)
+                list_for_each (it, both[i])
+                        busy += seq_n_resident(list_entry(it, struct ereq, link)->conv->seq);
+        return (uint64_t)(st->n_blocks - MIN(st->n_blocks, busy)) * en->slot_size + st->spare_size;
+}
 
 uint64_t budget_spare(struct engine *en) {
         bool keep = !en->shrinking && !atomic_load(&en->spare_refused);
@@ -319,6 +300,7 @@ uint64_t budget_spare(struct engine *en) {
 
         seq_pool_set_spare(en->pool, keep ? ledger_budget(&en->ledger) / SPARE_DIVISOR : 0);
         seq_pool_stats(en->pool, &st);
+        atomic_store(&en->idle_size, idle_size(en, &st));
         if (st.spare_size == 0)
                 return UINT64_MAX;
         now = clock_monotonic_usec();
@@ -354,12 +336,13 @@ uint64_t engine_pool_size(struct engine *en) {
         return ledger_budget(&en->ledger);
 }
 
-uint64_t engine_pool_auto(struct engine *en) {
-        size_t used = ledger_used(&en->ledger), reserved = budget_reserved(en);
+void engine_pool_use(struct engine *en, struct engine_pool_use *ret) {
+        *ret = (struct engine_pool_use){.budget = ledger_budget(&en->ledger),
+                .used = ledger_used(&en->ledger),
+                .idle = atomic_load(&en->idle_size),
+                .weights = en->info.weights_size};
+}
 
-        /* Of the shares only what is spent is in memory. Read one after the other: an estimate. */
-        used = used > reserved ? used - reserved : 0;
-        used += ledger_used(&en->req_ledger) + ledger_used(&en->meta_ledger) +
-                ledger_used(&en->index_ledger);
-        return budget_auto(NULL, en->info.weights_size, used);
+uint64_t engine_pool_auto(struct engine *en) {
+        return budget_auto(en->machine_root, en->info.weights_size, held(en));
 }

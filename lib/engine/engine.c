@@ -17,7 +17,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <assert.h>
 #include <stdlib.h>
@@ -32,9 +31,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/machine.h"
 #include "engine/internal.h"
 
 #define RINGS_PART 16 /* of the budget, for what the I/O workers read into */
+#define MOST_THREADS 1024u /* that "auto" takes: what lib/kern takes */
 #define IDLE_SEC 1    /* between heartbeats of an engine without work */
 
 /* --- the engine thread --- */
@@ -169,14 +170,9 @@ static int load_model(struct engine *en, struct err *e) {
                 .kv_type = kv_types[en->o.kv_type].type, .context = en->o.context};
         struct gguf_str template = {0};
         enum kern_isa isa = en->o.max_isa < KERN_N_ISA ? (enum kern_isa)en->o.max_isa : KERN_N_ISA;
-        cpu_set_t cpus;
-        unsigned threads = en->o.n_threads;
+        unsigned threads = en->o.n_threads ? en->o.n_threads : MIN(machine_cpus(NULL), MOST_THREADS);
         int r;
 
-        if (threads == 0)
-                threads = sched_getaffinity(0, sizeof(cpus), &cpus) == 0
-                                  ? (unsigned)CPU_COUNT(&cpus)
-                                  : 1;
         r = gguf_open(&en->gguf, en->model_path, e);
         if (r < 0)
                 return r; /* it names the file itself */

@@ -109,12 +109,13 @@ void engine_stop(struct engine *en);
 struct engine *engine_free(struct engine *en);
 DEFINE_CLEANUP(struct engine *, engine_free);
 
-/* Change the budget while running (memory pressure, settings); it comes into force within one step
- * of the engine thread. Shrinking evicts idle memory at once, least recently used first, and gives
- * its pages back to the system; the budget goes down as memory does, so that `used <= budget` holds
- * at each moment (I3). Never below what requests in flight may come to need, nor below what opening
- * requires: then the smallest possible budget is taken, and it goes down further when those
- * requests end. Growing is at once. */
+/* Change the budget while running (memory pressure, "auto"), in bytes; it comes into force within
+ * one step of the engine thread. Shrinking evicts idle memory at once, least recently used first,
+ * and gives its pages back to the system; the budget goes down as memory does, so that `used <=
+ * budget` holds at each moment (I3). No request fails for it: what fitted into the largest budget
+ * that this engine had still fits. A request that needs more than the budget has takes it
+ * nevertheless while the system has memory to give, and waits until then otherwise; the budget is
+ * what was asked for again when it ends. Growing is at once. Any thread. */
 void engine_set_pool_size(struct engine *en, uint64_t bytes);
 /* Memory is short (@keep false): give back what the pool keeps of freed blocks for the next ones,
  * and keep none until memory is not short any more (true). Within one step of the engine thread. */
@@ -122,6 +123,13 @@ void engine_set_spare(struct engine *en, bool keep);
 /* The budget now in force, which is above the one that was asked for while shrinking. Any thread.
  */
 uint64_t engine_pool_size(struct engine *en);
+/* How the pool stands, in bytes; of the engine thread's last step. Any thread. */
+struct engine_pool_use {
+        uint64_t budget, used; /* in force; reserved of it */
+        uint64_t idle;         /* of that: blocks that no request has in use, spares among them */
+        uint64_t weights;      /* size of the model's, which want to stay in the page cache */
+};
+void engine_pool_use(struct engine *en, struct engine_pool_use *ret);
 /* What "auto" gives now (budget.c has the formula). Stable against what this engine holds itself:
  * memory of its pool and weights that are in the page cache are not counted as lost. Reads small
  * files of /proc and /sys. */

@@ -133,6 +133,7 @@ struct gen {
         uint32_t n_input_start; /* conv->n_tokens when it began */
         uint32_t n_prompt;      /* history + input + reply start */
         uint32_t max_new;
+        bool was_told;      /* that it waits for the system: logged */
         bool context_bound; /* max_new was cut down by the context or the pool */
         struct conv_turn input_turn, reply_turn;
         bool has_input_turn, has_reply_turn;
@@ -297,8 +298,10 @@ struct engine {
         struct ledger ledger, req_ledger, meta_ledger;
         struct seq_pool *pool;
         size_t slot_size;    /* what a block costs in the ledger */
-        size_t budget_want;  /* the budget that was asked for last (budget.c) */
-        size_t budget_first; /* at the beginning */
+        size_t budget_want;  /* the budget that was asked for last: the target (budget.c) */
+        size_t budget_most;  /* the largest that was asked for: what fits into it is not refused */
+        size_t give;         /* what the system had memory for at t_give */
+        uint64_t t_give;     /* clock_monotonic_usec(), 0: never looked */
         bool shrinking;      /* memory has to be let go before the budget is what was asked for */
         uint64_t pool_moves; /* blocks taken and freed, and when that was seen to change */
         uint64_t t_pool;
@@ -379,6 +382,8 @@ struct engine {
         atomic_uint_fast64_t export_bytes; /* on disk, of exports being written */
         atomic_uint_fast64_t budget_asked; /* by engine_set_pool_size() */
         atomic_bool spare_refused;         /* by engine_set_spare() */
+        atomic_uint_fast64_t idle_size;    /* bytes of the pool that no request has in use */
+        const char *machine_root; /* base/machine.h: before all paths; NULL, but in tests */
         atomic_uint_fast64_t heartbeat;
 };
 
@@ -504,8 +509,13 @@ enum room {
         ROOM_NEVER  /* nothing can be evicted and nothing is under way */
 };
 enum room residency_make_room(struct engine *en);
-/* Blocks that may ever be used at the same time. */
+/* Blocks that the target has for requests (budget.c). */
 size_t residency_capacity(struct engine *en);
+/* Blocks that requests may come to need at most: one that needs more is refused. */
+size_t residency_capacity_most(struct engine *en);
+/* May active requests come to need so many blocks together, now: in the target, or beyond it
+ * because the system has memory to give? */
+bool residency_fits(struct engine *en, size_t n_blocks);
 /* Give back the space of records that are gone from the register. Any thread. */
 void residency_release(struct engine *en, const struct store_gone *gone);
 /* A job of n_io on the conversation is over: requests that were parked for it go on. */
@@ -677,16 +687,14 @@ void generate_cancel(struct engine *en, struct ereq *rq, const struct err *e);
 void gen_deinit(struct gen *g);
 
 /* --- budget.c --- */
-/* Where the figures come from; tests have their own. NULL: the system's. */
-struct budget_paths {
-        const char *meminfo, *self, *cgroups; /* /proc/meminfo, /proc/self/cgroup, /sys/fs/cgroup */
-};
-uint64_t budget_auto(const struct budget_paths *p, uint64_t weights_size, uint64_t held);
+/* What "auto" gives, in bytes. @root: base/machine.h. @held: of it, what the pool has already. Any
+ * thread. */
+uint64_t budget_auto(const char *root, uint64_t weights_size, uint64_t held);
 /* Set up and divide the ledger. The pool comes after it, but its slot size (en->slot_size) before.
  */
 int budget_open(struct engine *en, struct err *e);
-/* What to refuse @n bytes of @share with: ERR_TOO_LARGE if they do not fit although nothing else is
- * in it and the budget is not shrunk, else ERR_LIMIT. Any thread. */
+/* What to refuse @n bytes of @share with: ERR_TOO_LARGE if they would not fit even if nothing else
+ * were in it, else ERR_LIMIT. Any thread; of the whole ledger the engine thread. */
 enum err_code budget_code(struct engine *en, struct ledger *share, size_t n);
 /* Once, before anything runs: @n bytes of the ledger are the workers' scratch memory for good. */
 int budget_set_scratch(struct engine *en, size_t n, struct err *e);
@@ -694,6 +702,8 @@ int budget_set_scratch(struct engine *en, size_t n, struct err *e);
 size_t budget_reserved(struct engine *en);
 /* The least budget that has @n_blocks blocks. */
 uint64_t budget_of_blocks(const struct engine *en, size_t n_blocks);
+/* A request was admitted, en->active_blocks is up to date: the budget is no less than it needs. */
+void budget_admitted(struct engine *en);
 /* Go on towards the budget that was asked for. True while memory has to be let go first. */
 bool budget_step(struct engine *en);
 /* Let the pool keep what it may of freed blocks, and give back what lies idle; returns when to call

@@ -90,7 +90,7 @@ int engine_look(struct engine **ret, const struct engine_options *o, struct err 
 
 /* Beside the blocks for its tokens a request needs one for the copy of a shared tail. */
 static uint32_t most_tokens(struct engine *en) {
-        uint64_t n_blocks = residency_capacity(en);
+        uint64_t n_blocks = residency_capacity_most(en);
         uint64_t n = n_blocks > 1 ? (n_blocks - 1) * en->info.block_tokens : 0;
 
         return (uint32_t)MIN(n, (uint64_t)en->info.context);

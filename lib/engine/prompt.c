@@ -144,7 +144,7 @@ static int make_bounds(struct engine *en, struct ereq *rq, struct err *e) {
         struct gen *g = &rq->g;
         uint32_t bt = en->info.block_tokens, wanted;
         size_t n_prompt = (size_t)rq->conv->n_tokens + rq->input.n;
-        size_t capacity = residency_capacity(en);
+        size_t capacity = residency_capacity_most(en);
         /* One block for the copy of a shared tail. */
         size_t room = capacity > 1 ? (capacity - 1) * bt : 0;
 
@@ -161,7 +161,7 @@ static int make_bounds(struct engine *en, struct ereq *rq, struct err *e) {
         if (n_prompt + (wanted > 0) > room)
                 return err_set(e, budget_code(en, &en->ledger, SIZE_MAX),
                         "%zu tokens need more memory than the whole budget of %zu has", n_prompt,
-                        ledger_budget(&en->ledger));
+                        en->budget_most);
         g->n_prompt = (uint32_t)n_prompt;
         g->max_new = MIN(wanted, en->info.context - g->n_prompt);
         if (g->max_new > room - n_prompt)

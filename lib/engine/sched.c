@@ -16,7 +16,9 @@
  *
  * 1. A request is admitted only if the blocks that it and all active ones may come to need fit the
  *    pool together. So an active request never waits for another active one, only for evictions of
- *    memory that no active request has.
+ *    memory that no active request has. A request that does not even fit alone, because the system
+ *    has no memory to give, waits until the system has (budget.c, rule 4), and lets others go
+ * before it.
  * 2. Any active request may be parked between two steps: it goes back into the queue with its
  *    tokens, and its memory stays until somebody else needs the room (evict.c). When it has a place
  *    again its memory is restored or computed again, and it goes on with the same bits (I2). Its
@@ -47,6 +49,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 
 #include "base/clock.h"
 #include "engine/internal.h"
@@ -163,6 +166,20 @@ static void forget_users(struct engine *engine) {
                 engine->floor[0] = engine->floor[1] = 2 * turn(engine);
 }
 
+/* Once for a request: why it waits. */
+static void tell_waiting(struct engine *engine, struct ereq *request) {
+        struct err e;
+
+        if (request->g.was_told)
+                return;
+        request->g.was_told = true;
+        err_set(&e, ERR_LIMIT,
+                "conversation %llu needs %llu MiB, more than the system has to give now: it waits",
+                (unsigned long long)request->conv->id,
+                (unsigned long long)(request->g.need_blocks * engine->slot_size >> 20));
+        engine_event_log(engine, LOG_WARNING, &e);
+}
+
 /* How many places each flow holds, and which of its requests is the next. Requests whose peer does
  * not read are left out: they hold what nobody wants yet. */
 static void look(struct engine *engine) {
@@ -186,8 +203,12 @@ static void look(struct engine *engine) {
                 struct ereq *request = list_entry(it, struct ereq, link);
                 struct flow *f = flow_of(request);
 
-                if (!f->next && !sched_is_paused(request))
+                if (f->next || sched_is_paused(request))
+                        continue;
+                if (residency_fits(engine, request->g.need_blocks))
                         f->next = request;
+                else
+                        tell_waiting(engine, request);
         }
         update_service(engine, false);
         update_service(engine, true);
@@ -228,8 +249,7 @@ static struct ereq *first_in_line(struct engine *engine) {
 static bool fits(
         struct engine *engine, const struct ereq *request, size_t n_active, size_t active_blocks) {
         return n_active < engine->o.max_active &&
-               (n_active == 0 ||
-                       active_blocks + request->g.need_blocks <= residency_capacity(engine));
+               residency_fits(engine, active_blocks + request->g.need_blocks);
 }
 
 /* Whose turn it is to go for @request: the lower, the sooner; 0: not at all (rule 4). */
@@ -333,6 +353,7 @@ static void take_place(struct engine *engine, struct ereq *request, uint64_t now
         list_append(&engine->active, &request->link);
         engine->n_active++;
         engine->active_blocks += request->g.need_blocks;
+        budget_admitted(engine);
         request->phase = PHASE_RESTORE;
         request->g.incoming = true;
         if (request->g.t_admitted == 0)

@@ -33,7 +33,7 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
         const struct engine_stat all[] = {
                 {"budget", ledger_budget(&en->ledger)},
                 {"budget_asked", en->budget_want},
-                {"budget_max", en->budget_first},
+                {"budget_max", en->budget_most},
                 {"budget_shrunk", c->budget_shrunk},
                 {"ledger_used", ledger_used(&en->ledger)},
                 {"ledger_peak", ledger_peak(&en->ledger)},
@@ -42,6 +42,7 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
                 {"ledger_index_used", ledger_used(&en->index_ledger)},
                 {"pool_capacity_blocks", residency_capacity(en)},
                 {"pool_blocks", f->pool.n_blocks},
+                {"pool_idle_bytes", atomic_load(&en->idle_size)},
                 {"pool_spare_blocks", f->pool.spare_size / en->slot_size},
                 {"block_bytes", en->info.block_size},
                 {"block_tokens", en->info.block_tokens},

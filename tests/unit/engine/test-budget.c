@@ -23,22 +23,23 @@ static struct answer A, B[12], C[12];
 /* --- auto --- */
 
 static char dir[64];
-static char meminfo[128], self[128];
-static struct budget_paths paths = {meminfo, self, dir};
 
-static void put(const char *name, const char *text) {
-        char path[256];
+static void put(const char *path, const char *text) {
+        char full[256], *slash;
 
-        snprintf(path, sizeof(path), "%s/%s", dir, name);
-        assert_int_equal(file_mkdir_p(dir, 0700, NULL), 0);
-        assert_int_equal(file_replace(path, text, strlen(text), 0600, NULL), 0);
+        snprintf(full, sizeof(full), "%s%s", dir, path);
+        slash = strrchr(full, '/');
+        *slash = '\0';
+        assert_int_equal(file_mkdir_p(full, 0700, NULL), 0);
+        *slash = '/';
+        assert_int_equal(file_replace(full, text, strlen(text), 0600, NULL), 0);
 }
 
-static void put_number(const char *name, uint64_t n) {
+static void put_number(const char *path, uint64_t n) {
         char text[32];
 
         snprintf(text, sizeof(text), "%llu\n", (unsigned long long)n);
-        put(name, text);
+        put(path, text);
 }
 
 static void put_available(uint64_t bytes) {
@@ -47,65 +48,87 @@ static void put_available(uint64_t bytes) {
         snprintf(text, sizeof(text),
                 "MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable: %llu kB\n",
                 (unsigned long long)(bytes >> 10));
-        put("meminfo", text);
+        put("/proc/meminfo", text);
 }
 
-static void put_level(const char *level, const char *name, uint64_t n) {
-        char path[128];
-
-        snprintf(path, sizeof(path), "%s/%s", level, name);
-        put_number(path, n);
+static int machine_setup(void **state) {
+        (void)state;
+        strcpy(dir, "/tmp/confab-budget-XXXXXX");
+        assert_non_null(mkdtemp(dir));
+        return 0;
 }
 
-static void test_auto(void **state) {
-        char path[128], cmd[128];
+static int machine_teardown(void **state) {
+        char cmd[128];
 
         (void)state;
-        snprintf(dir, sizeof(dir), "/tmp/confab-budget-XXXXXX");
-        assert_non_null(mkdtemp(dir));
-        snprintf(meminfo, sizeof(meminfo), "%s/meminfo", dir);
-        snprintf(self, sizeof(self), "%s/self", dir);
+        snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
+        return system(cmd);
+}
+
+#define A_B "/sys/fs/cgroup/a.slice/b.service/"
+
+static void test_auto(void **state) {
+        (void)state;
         /* Nothing known: the least. */
-        assert_int_equal(budget_auto(&paths, 0, 0), 64 * MIB);
+        assert_int_equal(budget_auto(dir, 0, 0), 64 * MIB);
         put_available(8000 * MIB);
-        put("self", "1:name=systemd:/x\n0::/a.slice/b.service\n");
-        assert_int_equal(budget_auto(&paths, 0, 0), 6000 * MIB);
-        assert_int_equal(budget_auto(&paths, 4000 * MIB, 0), 3000 * MIB);
-        assert_int_equal(budget_auto(&paths, 9000 * MIB, 0), 64 * MIB);
+        put("/proc/self/cgroup", "1:name=systemd:/x\n0::/a.slice/b.service\n");
+        put("/proc/self/mountinfo", "40 30 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        assert_int_equal(budget_auto(dir, 0, 0), 6000 * MIB);
+        assert_int_equal(budget_auto(dir, 4000 * MIB, 0), 3000 * MIB);
+        assert_int_equal(budget_auto(dir, 9000 * MIB, 0), 64 * MIB);
         /* What the pool takes is missing there, and added here. */
         put_available(8000 * MIB - 1000 * MIB);
-        assert_int_equal(budget_auto(&paths, 4000 * MIB, 1000 * MIB), 3000 * MIB);
+        assert_int_equal(budget_auto(dir, 4000 * MIB, 1000 * MIB), 3000 * MIB);
         put_available(8000 * MIB);
         /* A limit of ours. */
-        snprintf(path, sizeof(path), "%s/a.slice/b.service", dir);
-        assert_int_equal(file_mkdir_p(path, 0700, NULL), 0);
-        put("a.slice/b.service/memory.max", "max\n");
-        put("a.slice/b.service/memory.high", "max\n");
-        put_level("a.slice/b.service", "memory.current", 500 * MIB);
-        assert_int_equal(budget_auto(&paths, 0, 0), 6000 * MIB);
-        put_level("a.slice/b.service", "memory.max", 2500 * MIB);
-        assert_int_equal(budget_auto(&paths, 0, 0), 1500 * MIB);
-        put_level("a.slice/b.service", "memory.high", 1300 * MIB);
-        assert_int_equal(budget_auto(&paths, 0, 0), 600 * MIB);
+        put(A_B "memory.max", "max\n");
+        put(A_B "memory.high", "max\n");
+        put_number(A_B "memory.current", 500 * MIB);
+        assert_int_equal(budget_auto(dir, 0, 0), 6000 * MIB);
+        put_number(A_B "memory.max", 2500 * MIB);
+        assert_int_equal(budget_auto(dir, 0, 0), 1500 * MIB);
+        put_number(A_B "memory.high", 1300 * MIB);
+        assert_int_equal(budget_auto(dir, 0, 0), 600 * MIB);
         /* The page cache in it can go, wherever the weights are at the moment. */
-        snprintf(path, sizeof(path), "anon 1\nfile %llu\ninactive_file %llu\nactive_file %llu\n",
-                (unsigned long long)(400 * MIB), (unsigned long long)(100 * MIB),
-                (unsigned long long)(300 * MIB));
-        put("a.slice/b.service/memory.stat", path);
-        assert_int_equal(budget_auto(&paths, 0, 0), 900 * MIB);
-        assert_int_equal(budget_auto(&paths, 400 * MIB, 0), 600 * MIB);
-        put_level("a.slice/b.service", "memory.current", 100 * MIB); /* they were pushed out */
-        put("a.slice/b.service/memory.stat", "active_file 0\ninactive_file 0\n");
-        assert_int_equal(budget_auto(&paths, 400 * MIB, 0), 600 * MIB);
+        put(A_B "memory.stat",
+                "anon 1\nfile 419430400\ninactive_file 104857600\nactive_file 314572800\n");
+        assert_int_equal(budget_auto(dir, 0, 0), 900 * MIB);
+        assert_int_equal(budget_auto(dir, 400 * MIB, 0), 600 * MIB);
+        put_number(A_B "memory.current", 100 * MIB); /* they were pushed out */
+        put(A_B "memory.stat", "active_file 0\ninactive_file 0\n");
+        assert_int_equal(budget_auto(dir, 400 * MIB, 0), 600 * MIB);
+        /* More page cache than was in use when that was read. */
+        put(A_B "memory.stat", "active_file 0\ninactive_file 209715200\n");
+        assert_int_equal(budget_auto(dir, 0, 0), 975 * MIB);
         /* A limit above counts as well. */
-        put_level("a.slice", "memory.max", 1000 * MIB);
-        put_level("a.slice", "memory.current", 600 * MIB);
-        assert_int_equal(budget_auto(&paths, 0, 0), 300 * MIB);
-        put_level("a.slice", "memory.current", 2000 * MIB);
-        assert_int_equal(budget_auto(&paths, 0, 0), 64 * MIB);
-        assert_int_equal(budget_auto(&paths, 0, 1000 * MIB), 750 * MIB);
-        snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-        assert_int_equal(system(cmd), 0);
+        put_number("/sys/fs/cgroup/a.slice/memory.max", 1000 * MIB);
+        put_number("/sys/fs/cgroup/a.slice/memory.current", 600 * MIB);
+        assert_int_equal(budget_auto(dir, 0, 0), 300 * MIB);
+        put_number("/sys/fs/cgroup/a.slice/memory.current", 2000 * MIB);
+        assert_int_equal(budget_auto(dir, 0, 0), 0);
+        assert_int_equal(budget_auto(dir, 0, 1000 * MIB), 750 * MIB);
+}
+
+/* A limit of version 1, less than the least that it would be otherwise. */
+static void test_auto_little(void **state) {
+        static const unsigned limits[] = {24, 48, 100};
+
+        (void)state;
+        put_available(8000 * MIB);
+        put("/proc/self/cgroup", "4:memory:/a\n0::/\n");
+        put("/proc/self/mountinfo",
+                "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+        put_number("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", 4 * MIB);
+        for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+                uint64_t left = (limits[i] - 4) * MIB, n;
+
+                put_number("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", limits[i] * MIB);
+                n = budget_auto(dir, 8 * MIB, 0);
+                assert_int_equal(n, MAX((left - 8 * MIB) / 4 * 3, MIN(left / 2, 64 * MIB)));
+                assert_true(n <= left * 3 / 4);
+        }
 }
 
 /* --- change --- */
@@ -129,6 +152,11 @@ static void check_ledger(struct erig *r) {
         if (v[0] > v[1])
                 fail_msg("%llu bytes are used of a budget of %llu", (unsigned long long)v[0],
                         (unsigned long long)v[1]);
+}
+
+/* The budget that has @n blocks for idle memory, as this engine is. */
+static uint64_t budget_with(struct erig *r, size_t n) {
+        return budget_reserved(r->en) + n * r->en->slot_size;
 }
 
 /* Wait until the budget is what was asked for. */
@@ -168,7 +196,7 @@ static void test_shrink_idle(void **state) {
         assert_true(few >= 16);
         before = resident_size();
         start = clock_monotonic_usec();
-        settle(&r, budget_of_blocks(r.en, 8));
+        settle(&r, budget_with(&r, 8));
         print_message("%llu blocks written and dropped in %llu us\n",
                 (unsigned long long)few - erig_stat(&r, "pool_blocks"),
                 (unsigned long long)(clock_monotonic_usec() - start));
@@ -222,7 +250,7 @@ static void test_under_load(void **state) {
                 bool done = false;
 
                 erig_open(&r, &o);
-                least = budget_of_blocks(r.en, 14);
+                least = budget_with(&r, 4);
                 for (int i = 0; i < 12; i++) {
                         c[i] = erig_new(&r, NULL, NULL);
                         erig_say(&r, c[i], texts[i % 3], 16, &A);
@@ -272,7 +300,7 @@ static void test_floor(void **state) {
         (void)state;
         erig_need_model();
         erig_open(&r, &o);
-        least = budget_of_blocks(r.en, 4);
+        least = budget_with(&r, 4);
         c = erig_new(&r, NULL, NULL);
         q = erig_say_request(c, texts[0], 300);
         q.ignore_eos = true;
@@ -290,14 +318,127 @@ static void test_floor(void **state) {
         while (engine_pool_size(r.en) > least)
                 check_ledger(&r);
         assert_true(erig_stat(&r, "pool_blocks") <= 4);
-        /* What is longer than that has to wait for better times. */
-        q = erig_say_request(c, "Hello", 4);
-        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
-        assert_int_equal(A.err.code, ERR_LIMIT);
+        /* What is longer than that goes on all the same, as the system has memory to give. */
+        erig_say(&r, c, "Hello", 4, &A);
+        assert_int_equal(erig_stat(&r, "budget_max"), 64 << 20);
+        while (engine_pool_size(r.en) > least)
+                check_ledger(&r);
         engine_set_pool_size(r.en, 64 << 20);
         erig_say(&r, c, "Hello", 4, &A);
         assert_int_equal(engine_pool_size(r.en), 64 << 20);
         assert_true(engine_pool_auto(r.en) >= 64 << 20);
+        erig_close(&r);
+}
+
+/* What fitted before fits in the least budget: the longest conversation, a long text, and as much
+ * at the same time. Only what never fitted is refused. */
+static void test_fits_still(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        static char text[1 << 20];
+        struct engine_request q;
+        struct erig r;
+        uint64_t c[12], n;
+
+        (void)state;
+        erig_need_model();
+        erig_open(&r, &o);
+        settle(&r, budget_with(&r, 4));
+        /* Three kinds at once, each of which needs more than four blocks. */
+        for (int i = 0; i < 12; i++) {
+                c[i] = erig_new(&r, NULL, NULL);
+                q = erig_say_request(c[i], texts[i % 3], 150);
+                q.ignore_eos = true;
+                erig_send(&r, &q, &C[i]);
+        }
+        n = 0;
+        for (int i = 0; i < 12; i++) {
+                while (!C[i].final) {
+                        n = MAX(n, erig_stat(&r, "requests_active"));
+                        erig_step(&r);
+                }
+                if (C[i].kind != ENGINE_DONE)
+                        fail_msg("%d: %s", i, C[i].err.msg);
+        }
+        assert_true(n > 1); /* the system has memory for them together */
+        /* A request of nearly all that its share has. */
+        memset(text, 'a', sizeof(text) - 1);
+        n = ledger_budget(&r.en->req_ledger);
+        assert_int_equal(n, (64 << 20) / 16);
+        q = erig_say_request(c[0], text, 4);
+        q.text_size = (size_t)(n * 9 / 10 / 5);
+        assert_true(q.text_size < sizeof(text));
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_CONTEXT);
+        erig_close(&r);
+}
+
+/* The system has nothing to give: what needs more than the target waits, others go before it, and
+ * it is done when there is memory. */
+static void test_waits_for_the_system(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t large, small;
+
+        (void)state;
+        erig_need_model();
+        put_available(0);
+        erig_open(&r, &o);
+        r.en->machine_root = dir;
+        large = erig_new(&r, NULL, NULL);
+        small = erig_new(&r, NULL, NULL);
+        put_available(1 * MIB);
+        settle(&r, budget_with(&r, 6));
+        q = erig_say_request(large, texts[0], 300);
+        q.ignore_eos = true;
+        erig_send(&r, &q, &A);
+        erig_say(&r, small, "Hi.", 4, &B[0]);
+        assert_int_equal(erig_stat(&r, "requests_queued"), 1);
+        assert_false(A.final);
+        /* It can be taken back. */
+        engine_cancel(r.en, q.handle);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_CANCELLED);
+        erig_send(&r, &q, &A);
+        erig_say(&r, small, "Ho.", 4, &B[0]);
+        assert_int_equal(erig_stat(&r, "requests_queued"), 1);
+        put_available(4000 * MIB);
+        erig_wait(&r, &A);
+        if (A.kind != ENGINE_DONE)
+                fail_msg("%s", A.err.msg);
+        assert_int_equal(A.n_generated, 300);
+        check_ledger(&r);
+        erig_close(&r);
+}
+
+/* What is idle can be told from what is in use. */
+static void test_idle_size(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_pool_use use;
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        (void)state;
+        erig_need_model();
+        erig_open(&r, &o);
+        engine_pool_use(r.en, &use);
+        assert_int_equal(use.idle, 0);
+        assert_int_equal(use.budget, 64 << 20);
+        assert_true(use.weights > 0);
+        c = erig_new(&r, NULL, NULL);
+        q = erig_say_request(c, texts[0], 200);
+        q.ignore_eos = true;
+        erig_send(&r, &q, &A);
+        while (A.n_tokens < 150)
+                erig_step(&r);
+        engine_pool_use(r.en, &use);
+        assert_true(use.used >= budget_with(&r, 4));
+        assert_int_equal(use.idle, 0);
+        erig_wait(&r, &A);
+        assert_int_equal(
+                erig_stat(&r, "pool_idle_bytes"), erig_stat(&r, "pool_blocks") * r.en->slot_size);
         erig_close(&r);
 }
 
@@ -312,6 +453,7 @@ static void blocks_open(struct blocks *f, uint64_t budget) {
         memset(f, 0, sizeof(*f));
         pthread_mutex_init(&f->en.lock, NULL);
         pthread_cond_init(&f->en.wake, NULL);
+        list_init(&f->en.active);
         list_init(&f->en.idle);
         list_init(&f->en.queue);
         f->en.o.pool_size = budget;
@@ -419,7 +561,7 @@ static void test_spare_goes_first(void **state) {
         assert_int_equal(erig_stat(&r, "pool_spare_blocks"), n_closed);
         check_ledger(&r);
         evictions = erig_stat(&r, "evictions");
-        settle(&r, budget_of_blocks(r.en, MAX(used, (uint64_t)4)));
+        settle(&r, budget_with(&r, MAX(used, (uint64_t)4)));
         assert_int_equal(erig_stat(&r, "pool_spare_blocks"), 0);
         assert_int_equal(erig_stat(&r, "pool_blocks"), used);
         assert_int_equal(erig_stat(&r, "evictions"), evictions);
@@ -470,7 +612,7 @@ static void test_spare_tells_nothing(void **state) {
                 erig_say(&r, c, texts[2], 5, &A);
                 assert_true(life == 0 || erig_stat(&r, "pool_spare_blocks") < n_spares);
                 /* The others put it out. */
-                settle(&r, budget_of_blocks(r.en, 4));
+                settle(&r, budget_with(&r, 4));
                 for (int i = 0; i < 4; i++)
                         erig_say(&r, erig_new(&r, NULL, NULL), texts[i % 2], 40, &B[0]);
                 assert_int_equal(erig_simple(&r, ENGINE_GET, c, &A), ENGINE_CONV);
@@ -485,10 +627,15 @@ static void test_spare_tells_nothing(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_auto),
+                cmocka_unit_test_setup_teardown(test_auto, machine_setup, machine_teardown),
+                cmocka_unit_test_setup_teardown(test_auto_little, machine_setup, machine_teardown),
                 cmocka_unit_test(test_shrink_idle),
                 cmocka_unit_test(test_under_load),
                 cmocka_unit_test(test_floor),
+                cmocka_unit_test(test_fits_still),
+                cmocka_unit_test_setup_teardown(
+                        test_waits_for_the_system, machine_setup, machine_teardown),
+                cmocka_unit_test(test_idle_size),
                 cmocka_unit_test(test_spare_idle),
                 cmocka_unit_test(test_spare_refused),
                 cmocka_unit_test(test_spare_goes_first),

@@ -262,6 +262,27 @@ static bool is_kill(const struct call *k) {
         return op_has(k->op->kind, ARG_HOW) && k->op->arg[ARG_HOW] == KILL;
 }
 
+static uint32_t pool_blocks(uint32_t k) {
+        return k < 4 ? 4 + 2 * k : SAFE_POOL + k - 4;
+}
+
+/* Memory pressure comes and goes at any time, beside any request; which it is depends on the
+ * operation alone. No answer may differ for it, and no request be refused. */
+static void random_pressure(struct life *l, const struct op *op, size_t index) {
+        uint32_t x = 2654435761u * (uint32_t)(index + 1);
+
+        for (size_t i = 0; i < N_ARGS; i++)
+                x = (x ^ op->arg[i]) * 2246822519u + (x >> 15);
+        if ((x >> 8) % 4 == 0) {
+                engine_set_pool_size(l->en, life_pool_size(l, pool_blocks((x >> 16) % 4)));
+                l->tally->pressed++;
+        } else if ((x >> 8) % 4 == 1) {
+                engine_set_pool_size(l->en, life_pool_size(l, l->blocks));
+        }
+        if ((x >> 8) % 8 == 2)
+                engine_set_spare(l->en, x >> 31);
+}
+
 static void begin_calls(struct life *l, size_t at, size_t n) {
         life_begin_group(l);
         l->n_calls = 0;
@@ -278,6 +299,7 @@ static void begin_calls(struct life *l, size_t at, size_t n) {
                 fill_request(l, k, op);
                 l->n_calls++;
                 l->tally->ops++;
+                random_pressure(l, op, at + i);
                 life_send(l, &k->q, &k->a);
                 if (op->kind == OP_IMPORT)
                         close(k->q.fd);
@@ -324,10 +346,6 @@ static void run_group(struct life *l, size_t at, size_t n) {
 }
 
 /* --- what is done to the engine as a whole --- */
-
-static uint32_t pool_blocks(uint32_t k) {
-        return k < 4 ? 4 + 2 * k : SAFE_POOL + k - 4;
-}
 
 static int by_name(const void *a, const void *b) {
         return strcmp(*(char *const *)a, *(char *const *)b);

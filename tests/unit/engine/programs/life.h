@@ -74,9 +74,8 @@ struct life {
         struct engine_options o;
         uint64_t next_handle;
         unsigned n_names;
-        uint32_t blocks;       /* that the pool was last asked to have */
-        uint32_t group_blocks; /* that it had at least while the group ran */
-        uint64_t most_pool;    /* bytes that it was asked to have at most, since the start */
+        uint32_t blocks;    /* that the pool was last asked to have, but for pressure */
+        uint64_t most_pool; /* bytes that it was asked to have at most, since the start */
         bool stopped;
         struct mirror m[N_SLOTS];
         struct file files[N_FILES];

@@ -230,10 +230,9 @@ static void check_counts(struct life *l, const struct call *k, const struct mirr
 
 static void settle_refused(struct life *l, const struct call *k, const struct mirror *m) {
         enum err_code code = k->a.err.code;
-        bool fine = (code == ERR_CANCELLED && k->op->arg[ARG_HOW] == CANCEL) ||
-                    ((code == ERR_LIMIT || code == ERR_TOO_LARGE) && l->group_blocks < SAFE_POOL);
 
-        if (!fine)
+        /* Never for a pool that shrank: what fitted at the start fits. */
+        if (code != ERR_CANCELLED || k->op->arg[ARG_HOW] != CANCEL)
                 life_fail(l, "error", "%s", k->a.err.msg);
         l->tally->refused++;
         check_same(l, &m->c, get_own(l, m));
@@ -452,11 +451,7 @@ void life_settle(struct life *l, struct call *k) {
                 break;
         }
         if (k->a.kind == ENGINE_ERROR) {
-                if (k->op->kind != OP_WARM ||
-                        (k->a.err.code != ERR_LIMIT && k->a.err.code != ERR_TOO_LARGE) ||
-                        l->group_blocks >= SAFE_POOL)
-                        life_fail(l, "error", "%s", k->a.err.msg);
-                l->tally->refused++;
+                life_fail(l, "error", "%s", k->a.err.msg);
         }
         if (k->op->kind == OP_OPEN) {
                 now = life_get(l, k->q.uid, k->a.conv.id, NULL);
@@ -614,7 +609,6 @@ static void note_published(struct life *l) {
 void life_begin_group(struct life *l) {
         for (struct past *p = l->past; p; p = p->next)
                 p->call = NULL;
-        l->group_blocks = l->blocks;
         l->published = past_free(l->published);
         note_published(l);
 }
