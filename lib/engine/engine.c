@@ -34,9 +34,9 @@
 #include "base/machine.h"
 #include "engine/internal.h"
 
-#define RINGS_PART 16 /* of the budget, for what the I/O workers read into */
+#define RINGS_PART 16      /* of the budget, for what the I/O workers read into */
 #define MOST_THREADS 1024u /* that "auto" takes: what lib/kern takes */
-#define IDLE_SEC 1    /* between heartbeats of an engine without work */
+#define IDLE_SEC 1         /* between heartbeats of an engine without work */
 
 /* --- the engine thread --- */
 
@@ -170,7 +170,8 @@ static int load_model(struct engine *en, struct err *e) {
                 .kv_type = kv_types[en->o.kv_type].type, .context = en->o.context};
         struct gguf_str template = {0};
         enum kern_isa isa = en->o.max_isa < KERN_N_ISA ? (enum kern_isa)en->o.max_isa : KERN_N_ISA;
-        unsigned threads = en->o.n_threads ? en->o.n_threads : MIN(machine_cpus(NULL), MOST_THREADS);
+        unsigned threads =
+                en->o.n_threads ? en->o.n_threads : MIN(machine_cpus(NULL), MOST_THREADS);
         int r;
 
         r = gguf_open(&en->gguf, en->model_path, e);
