@@ -42,13 +42,13 @@ static struct daemon *make_daemon(void) {
         struct err e;
 
         log_init(LOG_CRIT);
-        setenv("MEMORY_PRESSURE_WATCH", "/dev/null", 1);
         CHECK(mkdtemp(dir));
         snprintf(path, sizeof(path), "%s/s", dir);
         CHECK(settings_load(&settings, 3, argv, &action, &e) == 0);
         CHECK(settings_set(&settings, "socket", path, &e) == 0);
         settings.log_level = LOG_CRIT;
         settings.max_frame = 65536;
+        settings.pressure = 0; /* what the machine is short of is none of our inputs */
         CHECK(daemon_new(&d, &settings, 0, NULL, &e) == 0);
         /* Nobody connects through the file system. */
         unlink(path);
