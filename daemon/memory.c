@@ -1,26 +1,72 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/memory.h"
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/util.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/pressure-watch.h"
 #include <event2/event.h>
 #include <malloc.h>
-#include <string.h>
+#include <stdio.h>
+
+#define CAUSE_MAX 224 /* bytes of a cause in words */
 
 static unsigned long long mib(uint64_t n) {
         return (unsigned long long)(n >> 20);
 }
 
-static void apply(struct daemon *d) {
-        uint64_t budget = d->memory.policy.budget;
+/* --- what is left --- */
 
-        LOG(LOG_DEBUG, "budget of memory: %llu MiB of at most %llu", mib(budget),
-                mib(d->memory.policy.ceiling));
-        engine_set_pool_size(d->engine, budget);
+static bool is_short_of(uint64_t left, uint64_t all, uint64_t weights) {
+        uint64_t margin = MIN(all / MEMORY_SHORT_DIVISOR, (uint64_t)MEMORY_SHORT_MOST);
+
+        return left < weights + margin;
 }
+
+/* The weights count, because the kernel says of their pages too that they are available. */
+bool memory_is_short(const struct machine_memory *m, uint64_t weights) {
+        return (m->total > 0 && is_short_of(m->available, m->total, weights)) ||
+               (m->limit != UINT64_MAX && is_short_of(m->group_available, m->limit, weights));
+}
+
+static bool look_short(struct daemon *d, struct machine_memory *ret) {
+        struct engine_pool_use use;
+
+        machine_memory(d->memory.root, ret);
+        engine_pool_use(d->engine, &use);
+        return memory_is_short(ret, use.weights);
+}
+
+/* --- words --- */
+
+static void say_left(char *text, size_t size, const struct machine_memory *m) {
+        int n = snprintf(text, size, "MemAvailable %llu MiB", mib(m->available));
+
+        if (m->limit != UINT64_MAX && n > 0 && (size_t)n < size)
+                snprintf(text + n, size - (size_t)n, ", %llu MiB left of the cgroup's %llu",
+                        mib(m->group_available), mib(m->limit));
+}
+
+static void say_cause(
+        char *text, size_t size, const struct pressure_report *r, const struct machine_memory *m) {
+        static const char *const origins[] = {[PRESSURE_OF_MANAGER] = "service manager",
+                [PRESSURE_OF_GROUP] = "cgroup",
+                [PRESSURE_OF_SYSTEM] = "system"};
+        int n = snprintf(text, size, "%s: ", origins[r->origin]);
+
+        if (r->span > 0)
+                n += snprintf(text + n, size - (size_t)n,
+                        "some avg10 %.2f, %llu ms stalled in %.1f s; ", r->avg10,
+                        (unsigned long long)r->stalled / 1000, (double)r->span / 1e6);
+        say_left(text + n, size - (size_t)n, m);
+}
+
+static void apply(struct daemon *d) {
+        engine_set_pool_size(d->engine, d->memory.policy.budget);
+}
+
+/* --- time --- */
 
 /* Sleep until there is something to do. */
 static void arm(struct daemon *d) {
@@ -30,6 +76,8 @@ static void arm(struct daemon *d) {
 
         if (m->is_auto)
                 at = MIN(at, m->next_look);
+        if (m->next_step)
+                at = MIN(at, m->next_step);
         if (at == UINT64_MAX) {
                 event_del(m->timer);
                 return;
@@ -42,98 +90,137 @@ static void arm(struct daemon *d) {
                         "no memory for a timer: the budget stays until memory is short again");
 }
 
-static void look(struct daemon *d, uint64_t now) {
+static void look_at_auto(struct daemon *d, uint64_t now) {
         struct memory *m = &d->memory;
+        uint64_t before = m->policy.budget, ceiling = m->policy.ceiling;
+        struct machine_memory left;
+        char words[CAUSE_MAX];
 
         if (!m->is_auto || now < m->next_look)
                 return;
         m->next_look = now + MEMORY_LOOK_USEC;
-        if (pressure_set_ceiling(&m->policy, engine_pool_auto(d->engine)))
+        if (!pressure_set_ceiling(&m->policy, engine_pool_auto(d->engine)) &&
+                m->policy.ceiling == ceiling)
+                return;
+        (void)look_short(d, &left);
+        say_left(words, sizeof(words), &left);
+        LOG(LOG_INFO,
+                "pool-size auto is %llu MiB now instead of %llu (%s): budget %llu -> %llu MiB",
+                mib(m->policy.ceiling), mib(ceiling), words, mib(before), mib(m->policy.budget));
+        if (m->policy.budget != before)
+                apply(d);
+}
+
+/* One step down, if there is idle memory. */
+static void press(
+        struct daemon *d, const struct pressure_report *report, const struct machine_memory *left) {
+        struct memory *m = &d->memory;
+        uint64_t now = clock_monotonic_usec(), before = m->policy.budget;
+        bool was_pressed = m->policy.pressed;
+        struct engine_pool_use use;
+        char words[CAUSE_MAX];
+
+        engine_pool_use(d->engine, &use);
+        say_cause(words, sizeof(words), report, left);
+        if (!was_pressed)
+                engine_set_spare(d->engine, false); /* until it is calm */
+        m->next_step = now + PRESSURE_STEP_USEC;
+        if (pressure_event(&m->policy, now, use.used, use.idle)) {
+                apply(d);
+                malloc_trim(0);
+                LOG(LOG_NOTICE,
+                        "memory is short (%s): idle memory %llu -> %llu MiB; budget %llu -> %llu "
+                        "MiB",
+                        words, mib(use.idle), mib(use.idle - (use.used - m->policy.budget)),
+                        mib(before), mib(m->policy.budget));
+        } else if (!was_pressed) {
+                LOG(LOG_NOTICE,
+                        "memory is short (%s): %llu MiB are idle, the budget stays at %llu MiB",
+                        words, mib(use.idle), mib(before));
+        }
+}
+
+void memory_pressure(struct daemon *d, const struct pressure_report *report) {
+        struct memory *m = &d->memory;
+        struct machine_memory left;
+        bool scarce;
+
+        if (d->state != DAEMON_RUNNING)
+                return;
+        scarce = look_short(d, &left);
+        if (report->origin == PRESSURE_OF_SYSTEM && !scarce) {
+                LOG(LOG_DEBUG,
+                        "stalls of others: %llu ms in %.1f s, with MemAvailable %llu MiB; ignored",
+                        (unsigned long long)report->stalled / 1000, (double)report->span / 1e6,
+                        mib(left.available));
+                return;
+        }
+        if (m->next_step && clock_monotonic_usec() < m->next_step) {
+                m->pending = *report;
+                m->has_pending = true;
+                m->policy.n_events++;
+        } else {
+                press(d, report, &left);
+        }
+        arm(d);
+}
+
+static void on_pressure(void *arg, const struct pressure_report *report) {
+        memory_pressure(arg, report);
+}
+
+/* A while after a step: is there still pressure? */
+static void look_again(struct daemon *d, uint64_t now) {
+        struct memory *m = &d->memory;
+        struct pressure_report report;
+        struct machine_memory left;
+        bool scarce;
+
+        if (!m->next_step || now < m->next_step)
+                return;
+        m->next_step = 0;
+        scarce = look_short(d, &left);
+        if (m->has_pending)
+                report = m->pending;
+        if (pressure_watch_look(m->watch, scarce, &report) || m->has_pending) {
+                if (m->has_pending)
+                        m->policy.n_events--; /* it was counted when it came */
+                m->has_pending = false;
+                press(d, &report, &left);
+        }
+}
+
+static void grow(struct daemon *d, uint64_t now) {
+        struct memory *m = &d->memory;
+        uint64_t before = m->policy.budget;
+        bool was_pressed = m->policy.pressed, scarce;
+        struct machine_memory left;
+        char words[CAUSE_MAX];
+
+        if (now < pressure_next(&m->policy))
+                return;
+        scarce = look_short(d, &left);
+        if (!pressure_tick(&m->policy, now, scarce) && m->policy.pressed == was_pressed)
+                return;
+        if (was_pressed && !m->policy.pressed)
+                engine_set_spare(d->engine, true);
+        say_left(words, sizeof(words), &left);
+        LOG(LOG_INFO, "no memory pressure for %.1f s (%s): budget %llu -> %llu MiB",
+                (double)(now - m->policy.last_event) / 1e6, words, mib(before),
+                mib(m->policy.budget));
+        if (m->policy.budget != before)
                 apply(d);
 }
 
 static void on_timer(int fd, short what, void *arg) {
         struct daemon *d = arg;
-        struct memory *m = &d->memory;
         uint64_t now = clock_monotonic_usec();
-        bool was_pressed = m->policy.pressed;
 
-        look(d, now);
-        if (pressure_tick(&m->policy, now))
-                apply(d);
-        if (was_pressed && !m->policy.pressed) {
-                engine_set_spare(d->engine, true);
-                LOG(LOG_INFO,
-                        "memory is not short any more; the budget of %llu MiB grows back slowly",
-                        mib(m->policy.budget));
-        }
+        (void)fd, (void)what;
+        look_at_auto(d, now);
+        look_again(d, now);
+        grow(d, now);
         arm(d);
-}
-
-/* Memory is short, and so much of the budget is in use. */
-static void press(struct daemon *d, uint64_t used) {
-        struct memory *m = &d->memory;
-        uint64_t before = m->policy.budget;
-        bool was_pressed = m->policy.pressed;
-
-        if (pressure_event(&m->policy, clock_monotonic_usec(), used)) {
-                apply(d);
-                malloc_trim(0);
-        }
-        if (!was_pressed) {
-                engine_set_spare(d->engine, false); /* until on_timer() finds that it is calm */
-                LOG(LOG_NOTICE, "memory is short: the budget shrinks from %llu to %llu MiB",
-                        mib(before), mib(m->policy.budget));
-        }
-        arm(d);
-}
-
-static uint64_t figure(const struct engine_event *ev, const char *name) {
-        for (size_t i = 0; ev->kind == ENGINE_STATS_RESULT && i < ev->stats.n; i++)
-                if (strcmp(ev->stats.stats[i].name, name) == 0)
-                        return ev->stats.stats[i].value;
-        return UINT64_MAX;
-}
-
-/*
- * The budget into which the blocks in use would just fit. The engine reserves shares of the budget
- * for other purposes, whether they are used or not, and they shrink with it: they are no memory
- * that can be given back. Spare blocks are given back before any other. UINT64_MAX: not known.
- */
-static uint64_t budget_in_use(const struct engine_event *ev) {
-        uint64_t budget = figure(ev, "budget"), used = figure(ev, "ledger_used"), blocks;
-        uint64_t n_spare = figure(ev, "pool_spare_blocks"), spare;
-
-        if (used != UINT64_MAX && n_spare != UINT64_MAX &&
-                !mul_overflow(n_spare, figure(ev, "block_bytes"), &spare))
-                used -= MIN(used, spare);
-        if (mul_overflow(figure(ev, "pool_blocks"), figure(ev, "block_bytes"), &blocks) ||
-                budget == UINT64_MAX || used == UINT64_MAX || used < blocks ||
-                used - blocks >= budget)
-                return UINT64_MAX;
-        return (uint64_t)((double)blocks / (double)(budget - (used - blocks)) * (double)budget);
-}
-
-/* The answer to the question of on_pressure(). */
-static void on_answer(struct request *question, struct engine_event *ev) {
-        struct daemon *d = question->arg;
-
-        d->memory.asking = false;
-        press(d, budget_in_use(ev));
-}
-
-static void on_pressure(void *arg) {
-        struct daemon *d = arg;
-        const struct request question = {.on_event = on_answer, .arg = d};
-        struct engine_request r = {.verb = ENGINE_STATS, .admin = true};
-
-        if (d->memory.asking || d->state != DAEMON_RUNNING)
-                return;
-        /* A daemon too short of memory to ask takes the budget for what is in use. */
-        if (requests_submit(&d->requests, &question, &r, NULL) == 0)
-                d->memory.asking = true;
-        else
-                press(d, UINT64_MAX);
 }
 
 int memory_start(struct daemon *d, struct err *e) {
@@ -149,7 +236,7 @@ int memory_start(struct daemon *d, struct err *e) {
         m->timer = loop_event_new(d->base, -1, 0, on_timer, d);
         if (!m->timer)
                 return err_set(e, ERR_NOMEM, "no memory for a timer");
-        r = pressure_watch_new(&m->watch, d->base, on_pressure, d, e);
+        r = pressure_watch_new(&m->watch, d->base, m->root, on_pressure, d, e);
         if (r < 0)
                 return r;
         source = pressure_watch_source(m->watch);

@@ -7,7 +7,9 @@
  */
 #include "daemon/pressure-watch.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/err.h"
+#include "base/machine.h"
 #include "base/util.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
@@ -25,101 +27,162 @@
 #define SYSTEM_FILE "/proc/pressure/memory"
 /* What a service manager may want to be written: far more than a trigger's text. */
 #define PAYLOAD_MAX 4096
+/* A trigger's event with fewer stalls than this since the last report tells nothing new. */
+#define NEWS_USEC (PRESSURE_STALL_USEC / 8)
+
+struct source {
+        struct pressure_watch *watch;
+        enum pressure_origin origin;
+        int fd, epoll_fd; /* -1: none */
+        struct event *event, *timer;
+        bool has_totals;
+        uint64_t total; /* when the last report was made, at @since */
+        uint64_t since;
+        char name[256]; /* for people; empty: not there */
+};
 
 struct pressure_watch {
-        int fd, epoll_fd;
-        struct event *event, *timer;
-        uint64_t total; /* of the file, when it was read last */
-        void (*fn)(void *arg);
+        struct source sources[2];
+        void (*fn)(void *arg, const struct pressure_report *report);
         void *arg;
         struct err problem;
-        char source[256];
+        char name[2 * sizeof(((struct source *)NULL)->name) + 8];
 };
 
 const char *pressure_watch_source(const struct pressure_watch *w) {
-        return w->source[0] ? w->source : NULL;
+        return w->name[0] ? w->name : NULL;
 }
 
 const struct err *pressure_watch_problem(const struct pressure_watch *w) {
         return &w->problem;
 }
 
-static void give_up(struct pressure_watch *w) {
-        w->event = loop_event_free(w->event);
-        LOG(LOG_WARNING, "%s is gone, memory pressure is not watched any more", w->source);
+static void give_up(struct source *s) {
+        s->event = loop_event_free(s->event);
+        LOG(LOG_WARNING, "%s is gone, memory pressure is not watched there any more", s->name);
 }
 
 /* ---- events ---- */
 
+static bool read_stalls(int fd, struct machine_stalls *ret) {
+        char text[512];
+        ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+        if (n <= 0)
+                return false;
+        text[n] = '\0';
+        return machine_parse_stalls(text, ret);
+}
+
+/* From now on only new stalls count. */
+static void begin(struct source *s) {
+        struct machine_stalls stalls;
+
+        s->has_totals = read_stalls(s->fd, &stalls);
+        s->total = s->has_totals ? stalls.some : 0;
+        s->since = clock_monotonic_usec();
+}
+
+/* The stalls since the last report are at least @least: that is a report. */
+static bool take_report(struct source *s, uint64_t least, struct pressure_report *ret) {
+        struct machine_stalls stalls;
+        uint64_t now = clock_monotonic_usec();
+
+        if (!read_stalls(s->fd, &stalls) || stalls.some < s->total)
+                return false;
+        if (stalls.some - s->total < least)
+                return false;
+        *ret = (struct pressure_report){s->origin, stalls.some - s->total,
+                MAX(now - s->since, (uint64_t)1), stalls.some_avg10};
+        s->total = stalls.some;
+        s->since = now;
+        return true;
+}
+
 static void on_trigger(evutil_socket_t fd, short what, void *arg) {
-        struct pressure_watch *w = arg;
+        struct pressure_report report;
+        struct source *s = arg;
         struct epoll_event ev;
 
+        (void)what;
         if (epoll_wait(fd, &ev, 1, 0) == 1 && (ev.events & (EPOLLERR | EPOLLHUP)))
-                give_up(w);
-        else
-                w->fn(w->arg);
+                give_up(s);
+        else if (!s->has_totals)
+                s->watch->fn(s->watch->arg, &(struct pressure_report){.origin = s->origin});
+        else if (take_report(s, NEWS_USEC, &report))
+                s->watch->fn(s->watch->arg, &report);
 }
 
 /* A FIFO or a socket: any bytes are an event, and mean nothing else. */
 static void on_bytes(evutil_socket_t fd, short what, void *arg) {
-        struct pressure_watch *w = arg;
+        struct source *s = arg;
         char sink[4096];
         ssize_t n = read(fd, sink, sizeof(sink));
 
+        (void)what;
         if (n > 0)
-                w->fn(w->arg);
+                s->watch->fn(s->watch->arg, &(struct pressure_report){.origin = s->origin});
         else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-                give_up(w);
-}
-
-/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=0": the total, in usec. */
-static bool read_total(int fd, uint64_t *ret) {
-        unsigned long long total;
-        char text[256];
-        ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
-        const char *at;
-
-        if (n <= 0)
-                return false;
-        text[n] = 0;
-        at = strstr(text, "total=");
-        if (strncmp(text, "some ", 5) != 0 || !at || sscanf(at, "total=%llu", &total) != 1)
-                return false;
-        *ret = total;
-        return true;
+                give_up(s);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg) {
-        struct pressure_watch *w = arg;
-        uint64_t before = w->total;
+        struct pressure_report report;
+        struct source *s = arg;
 
-        if (read_total(w->fd, &w->total) && w->total - before >= PRESSURE_STALL_USEC)
-                w->fn(w->arg);
+        (void)fd, (void)what;
+        if (take_report(s, PRESSURE_STALL_USEC, &report))
+                s->watch->fn(s->watch->arg, &report);
+        else
+                begin(s);
+}
+
+bool pressure_watch_look(
+        struct pressure_watch *w, bool believe_system, struct pressure_report *ret) {
+        bool found = false;
+
+        for (size_t i = 0; i < ARRAY_SIZE(w->sources); i++) {
+                struct source *s = &w->sources[i];
+                uint64_t span = clock_monotonic_usec() - s->since;
+
+                if (!s->has_totals)
+                        continue;
+                if (!found && (s->origin != PRESSURE_OF_SYSTEM || believe_system)) {
+                        /* The rate of a trigger, over the time since the last look. */
+                        span = MIN(span, (uint64_t)PRESSURE_WINDOW_USEC);
+                        found = take_report(s,
+                                MAX(span * PRESSURE_STALL_USEC / PRESSURE_WINDOW_USEC,
+                                        (uint64_t)NEWS_USEC),
+                                ret);
+                }
+                begin(s);
+        }
+        return found;
 }
 
 /* ---- sources ---- */
 
-static int watch_fd(struct pressure_watch *w, struct event_base *base, int fd,
+static int watch_fd(struct source *s, struct event_base *base, int fd,
         void (*fn)(evutil_socket_t, short, void *), struct err *e) {
-        w->event = loop_event_new(base, fd, EV_READ | EV_PERSIST, fn, w);
-        if (!w->event || event_add(w->event, NULL) < 0) {
-                w->event = loop_event_free(w->event);
+        s->event = loop_event_new(base, fd, EV_READ | EV_PERSIST, fn, s);
+        if (!s->event || event_add(s->event, NULL) < 0) {
+                s->event = loop_event_free(s->event);
                 return err_set(e, ERR_NOMEM, "no memory to watch for memory pressure");
         }
         return 0;
 }
 
-/* w->fd is a file of triggers, and what it is to be told has been written. */
-static int watch_trigger(struct pressure_watch *w, struct event_base *base, struct err *e) {
+/* s->fd is a file of triggers, and what it is to be told has been written. */
+static int watch_trigger(struct source *s, struct event_base *base, struct err *e) {
         struct epoll_event ev = {.events = EPOLLPRI};
 
-        w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-        if (w->epoll_fd < 0)
+        begin(s);
+        s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (s->epoll_fd < 0)
                 return err_set(e, ERR_SYS, "cannot make an epoll set");
-        if (epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, w->fd, &ev) < 0)
+        if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->fd, &ev) < 0)
                 return err_set(e, ERR_SYS, "it tells no events");
-        return watch_fd(w, base, w->epoll_fd, on_trigger, e);
+        return watch_fd(s, base, s->epoll_fd, on_trigger, e);
 }
 
 static int write_payload(int fd, const void *data, size_t n, struct err *e) {
@@ -131,70 +194,50 @@ static int write_payload(int fd, const void *data, size_t n, struct err *e) {
         return 0;
 }
 
-static void reset(struct pressure_watch *w) {
-        w->event = loop_event_free(w->event);
-        w->timer = loop_event_free(w->timer);
-        if (w->epoll_fd >= 0)
-                close(w->epoll_fd);
-        if (w->fd >= 0)
-                close(w->fd);
-        w->fd = w->epoll_fd = -1;
-        w->source[0] = 0;
+static void reset(struct source *s) {
+        s->event = loop_event_free(s->event);
+        s->timer = loop_event_free(s->timer);
+        if (s->epoll_fd >= 0)
+                close(s->epoll_fd);
+        if (s->fd >= 0)
+                close(s->fd);
+        s->fd = s->epoll_fd = -1;
+        s->name[0] = 0;
+        s->has_totals = false;
 }
 
-static int set_trigger(
-        struct pressure_watch *w, struct event_base *base, const char *path, struct err *e) {
+static int set_trigger(struct source *s, struct event_base *base, const char *path, struct err *e) {
         char text[64];
         int r, n;
 
-        reset(w);
-        w->fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-        if (w->fd < 0)
+        reset(s);
+        s->fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        if (s->fd < 0)
                 return err_set(e, ERR_SYS, "cannot open '%s'", path);
         n = snprintf(text, sizeof(text), "some %d %d", PRESSURE_STALL_USEC, PRESSURE_WINDOW_USEC);
-        r = write_payload(w->fd, text, (size_t)n + 1, e);
+        r = write_payload(s->fd, text, (size_t)n + 1, e);
         if (r == 0)
-                r = watch_trigger(w, base, e);
+                r = watch_trigger(s, base, e);
         if (r == 0)
-                snprintf(w->source, sizeof(w->source), "a trigger on %s", path);
+                snprintf(s->name, sizeof(s->name), "a trigger on %s", path);
         return r;
 }
 
-static int set_reading(
-        struct pressure_watch *w, struct event_base *base, const char *path, struct err *e) {
+static int set_reading(struct source *s, struct event_base *base, const char *path, struct err *e) {
         static const struct timeval t = {.tv_sec = PRESSURE_WINDOW_USEC / 1000000};
 
-        reset(w);
-        w->fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (w->fd < 0)
+        reset(s);
+        s->fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (s->fd < 0)
                 return err_set(e, ERR_SYS, "cannot open '%s'", path);
-        if (!read_total(w->fd, &w->total))
+        begin(s);
+        if (!s->has_totals)
                 return err_set(e, ERR_FORMAT, "'%s' has no total", path);
-        w->timer = loop_event_new(base, -1, EV_PERSIST, on_timer, w);
-        if (!w->timer || event_add(w->timer, &t) < 0)
+        s->timer = loop_event_new(base, -1, EV_PERSIST, on_timer, s);
+        if (!s->timer || event_add(s->timer, &t) < 0)
                 return err_set(e, ERR_NOMEM, "no memory to watch for memory pressure");
-        snprintf(w->source, sizeof(w->source), "reading %s", path);
+        snprintf(s->name, sizeof(s->name), "reading %s", path);
         return 0;
-}
-
-/* The memory.pressure file of our cgroup: false if there is none. */
-static bool cgroup_file(char *ret, size_t size) {
-        static const char *const roots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-        _cleanup_(fclosep) FILE *f = fopen("/proc/self/cgroup", "re");
-        char line[2048];
-
-        while (f && fgets(line, sizeof(line), f)) {
-                if (strncmp(line, "0::/", 4) != 0)
-                        continue;
-                line[strcspn(line, "\n")] = 0;
-                for (size_t i = 0; i < ARRAY_SIZE(roots); i++) {
-                        snprintf(ret, size, "%s%s/memory.pressure", roots[i],
-                                line[4] ? line + 3 : "");
-                        if (access(ret, R_OK) == 0)
-                                return true;
-                }
-        }
-        return false;
 }
 
 /* ---- the service manager's ---- */
@@ -237,78 +280,90 @@ static int connect_to(const char *path, struct err *e) {
         return TAKE_FD(fd);
 }
 
-static int set_manager(
-        struct pressure_watch *w, struct event_base *base, const char *path, struct err *e) {
+static int set_manager(struct source *s, struct event_base *base, const char *path, struct err *e) {
         const char *text = getenv("MEMORY_PRESSURE_WRITE");
         uint8_t payload[PAYLOAD_MAX];
         ssize_t n = text ? decode_base64(text, payload, sizeof(payload)) : 0;
         struct stat st;
         int r;
 
-        reset(w);
+        reset(s);
         if (n < 0)
                 return err_set(e, ERR_INVALID, "MEMORY_PRESSURE_WRITE is no Base64");
         if (stat(path, &st) < 0)
                 return err_set(e, ERR_SYS, "cannot look at it");
         if (S_ISSOCK(st.st_mode))
-                w->fd = connect_to(path, e);
+                s->fd = connect_to(path, e);
         else if (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode))
-                w->fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+                s->fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
         else
                 return err_set(e, ERR_INVALID, "neither file, FIFO nor socket");
-        if (w->fd < 0)
-                return S_ISSOCK(st.st_mode) ? w->fd : err_set(e, ERR_SYS, "cannot open it");
-        r = write_payload(w->fd, payload, (size_t)n, e);
+        if (s->fd < 0)
+                return S_ISSOCK(st.st_mode) ? s->fd : err_set(e, ERR_SYS, "cannot open it");
+        r = write_payload(s->fd, payload, (size_t)n, e);
         if (r == 0)
-                r = S_ISREG(st.st_mode) ? watch_trigger(w, base, e)
-                                        : watch_fd(w, base, w->fd, on_bytes, e);
+                r = S_ISREG(st.st_mode) ? watch_trigger(s, base, e)
+                                        : watch_fd(s, base, s->fd, on_bytes, e);
         if (r == 0)
-                snprintf(w->source, sizeof(w->source), "the service manager's %s", path);
+                snprintf(s->name, sizeof(s->name), "the service manager's %s", path);
         return r;
 }
 
 /* ---- all together ---- */
 
-static void find_source(struct pressure_watch *w, struct event_base *base) {
-        const char *path = getenv("MEMORY_PRESSURE_WATCH");
-        char cgroup[2304];
-        bool own;
+/* By a trigger, else by reading. */
+static void watch_file(
+        struct source *s, struct event_base *base, enum pressure_origin origin, const char *path) {
+        s->origin = origin;
+        if (set_trigger(s, base, path, NULL) < 0 && set_reading(s, base, path, NULL) < 0)
+                reset(s);
+}
 
-        if (path && strcmp(path, "/dev/null") == 0)
+static void find_sources(struct pressure_watch *w, struct event_base *base, const char *root) {
+        const char *manager = getenv("MEMORY_PRESSURE_WATCH");
+        struct source *first = &w->sources[0], *second = &w->sources[1];
+        char path[2 * MACHINE_PATH_MAX];
+
+        if (manager && strcmp(manager, "/dev/null") == 0)
                 return;
-        if (path && *path) {
-                if (set_manager(w, base, path, &w->problem) == 0) {
+        if (manager && *manager) {
+                first->origin = PRESSURE_OF_MANAGER;
+                if (set_manager(first, base, manager, &w->problem) == 0) {
                         w->problem = (struct err){0};
                         return;
                 }
+                reset(first);
                 (void)err_wrap(
-                        &w->problem, -(int)w->problem.code, "MEMORY_PRESSURE_WATCH=%s", path);
+                        &w->problem, -(int)w->problem.code, "MEMORY_PRESSURE_WATCH=%s", manager);
         }
-        own = cgroup_file(cgroup, sizeof(cgroup));
-        if ((own && set_trigger(w, base, cgroup, NULL) == 0) ||
-                set_trigger(w, base, SYSTEM_FILE, NULL) == 0 ||
-                (own && set_reading(w, base, cgroup, NULL) == 0) ||
-                set_reading(w, base, SYSTEM_FILE, NULL) == 0)
-                return;
-        reset(w);
+        if (machine_pressure_file(root, path, sizeof(path)))
+                watch_file(first, base, PRESSURE_OF_GROUP, path);
+        snprintf(path, sizeof(path), "%s%s", root ? root : "", SYSTEM_FILE);
+        watch_file(second, base, PRESSURE_OF_SYSTEM, path);
 }
 
-int pressure_watch_new(struct pressure_watch **ret, struct event_base *base, void (*fn)(void *arg),
-        void *arg, struct err *e) {
+int pressure_watch_new(struct pressure_watch **ret, struct event_base *base, const char *root,
+        void (*fn)(void *arg, const struct pressure_report *report), void *arg, struct err *e) {
         struct pressure_watch *w = calloc(1, sizeof(*w));
+        const struct source *s;
 
         if (!w)
                 return err_set(e, ERR_NOMEM, "no memory to watch for memory pressure");
-        *w = (struct pressure_watch){.fd = -1, .epoll_fd = -1, .fn = fn, .arg = arg};
-        find_source(w, base);
+        w->fn = fn;
+        w->arg = arg;
+        for (size_t i = 0; i < ARRAY_SIZE(w->sources); i++)
+                w->sources[i] = (struct source){.watch = w, .fd = -1, .epoll_fd = -1};
+        find_sources(w, base, root);
+        s = w->sources;
+        snprintf(w->name, sizeof(w->name), "%s%s%s", s[0].name,
+                s[0].name[0] && s[1].name[0] ? ", " : "", s[1].name);
         *ret = w;
         return 0;
 }
 
 struct pressure_watch *pressure_watch_free(struct pressure_watch *w) {
-        if (w) {
-                reset(w);
-                free(w);
-        }
+        for (size_t i = 0; w && i < ARRAY_SIZE(w->sources); i++)
+                reset(&w->sources[i]);
+        free(w);
         return NULL;
 }

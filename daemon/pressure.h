@@ -1,67 +1,69 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * How large the pool may be while memory is short: a state machine over a clock that the caller
+ * How much idle memory may stay while memory is short: a state machine over a clock that the caller
  * gives. It knows no files, no engine and no loop (pressure-watch.c and memory.c do).
  *
- *     FULL ──event──▶ PRESSED ──PRESSURE_CALM_USEC without an event──▶ GROWING ──ceiling──▶ FULL
- *                      ▲   ▲                                             │
- *                      │   └──────────────────event──────────────────────┘
- *                    event
+ *            pressure, and idle memory to let go               `patience` of calm
+ *     FULL ─────────────────────────────────────▶ PRESSED ─────────────────────────▶ GROWING
+ *      ▲                                           │    ▲                             │   │
+ *      │                     still pressure after  │    │          pressure           │   │
+ *      │                     a step: another step  └────┘◀────────────────────────────┘   │
+ *      └────────────────────────────── the ceiling is reached ────────────────────────────┘
  *
- * Down fast: each event takes a quarter of what is in use, at most one in PRESSURE_SHRINK_USEC, so
- * that seconds are enough for a sixteenth. Up slowly: by an eighth, with
- * PRESSURE_GROW_USEC between two steps, and near the level that hurt last only one step in each
- * `patience`, which doubles when such a step is regretted, and halves when one beyond that level is
- * not.
+ * The budget here is the engine's target: idle memory beyond it is let go. It refuses nobody. The
+ * engine lets a request exceed it while the system has memory to give (lib/engine/budget.c).
  *
- * 1. floor <= budget <= ceiling, always.
- * 2. An event never makes the budget larger, a tick never smaller.
- * 3. Events less than PRESSURE_SHRINK_USEC after a shrink change nothing: what it freed may not
- *    have been seen yet.
- * 4. No growth within PRESSURE_CALM_USEC of an event, nor within PRESSURE_GROW_USEC of a growth.
- * 5. Above `limit`, an eighth below the use at which pressure began last, each step of growth takes
- *    `patience` of calm. So when there is room for C and no more, the budget exceeds C at most once
- *    in each patience, which soon is PRESSURE_PATIENCE_MAX: it does not oscillate.
- * 6. When pressure is over for good, the ceiling is reached again in a bounded time, as patience
- *    halves with every step.
- * 7. The ceiling (what "auto" gives now) moves only by more than an eighth, so that noise moves
- *    nothing.
+ * 1. budget <= ceiling, always.
+ * 2. A step down takes an eighth of the idle memory, or PRESSURE_STEP_LEAST if that is more. The
+ * budget never gets below what is in use and not idle. With nothing idle the budget does not
+ * change.
+ * 3. There is at least PRESSURE_STEP_USEC between two steps, so that the next one is taken only if
+ * pressure goes on after the last one. Pressure that stops ends the steps.
+ * 4. The budget grows when there was no pressure for `patience`: by an eighth of the ceiling, once
+ * in each PRESSURE_GROW_USEC, while memory is not short. So it is back at the ceiling
+ * PRESSURE_CALM_USEC + 8 * PRESSURE_GROW_USEC after pressure ended, wherever it was.
+ * 5. `patience` is PRESSURE_CALM_USEC at first. It doubles, to PRESSURE_PATIENCE_MOST at most, each
+ * time that pressure begins within PRESSURE_REGRET_USEC of a growth, and is PRESSURE_CALM_USEC
+ * again when pressure begins later than that. So a budget that is too large for the system is tried
+ * once in each PRESSURE_PATIENCE_MOST, and costs an eighth of the idle memory each time.
+ * 6. The ceiling (what "auto" gives now) moves only by more than an eighth, so that noise moves
+ * nothing.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 /* All numbers of the policy. */
-#define PRESSURE_SHRINK_USEC 1000000ull          /* between two shrinks */
-#define PRESSURE_SHRINK_DIVISOR 4                /* part of what is in use */
-#define PRESSURE_CALM_USEC 30000000ull           /* after the last event, before growth */
-#define PRESSURE_GROW_USEC 10000000ull           /* between two growths */
-#define PRESSURE_GROW_DIVISOR 8                  /* part of the budget that one adds */
-#define PRESSURE_PATIENCE_MIN PRESSURE_CALM_USEC /* calm before a step above the limit */
-#define PRESSURE_PATIENCE_MAX 1800000000ull
-#define PRESSURE_FLOOR_DIVISOR 16        /* of the ceiling, */
-#define PRESSURE_FLOOR_MOST (256u << 20) /* but no more than this */
-#define PRESSURE_CEILING_DIVISOR 8       /* changes of the ceiling that are smaller do not count */
+#define PRESSURE_STEP_USEC 1000000ull  /* between two steps down */
+#define PRESSURE_STEP_DIVISOR 8        /* part of the idle memory that one takes, */
+#define PRESSURE_STEP_LEAST (1u << 20) /* or so many bytes */
+#define PRESSURE_CALM_USEC 3000000ull  /* without pressure, before the first growth */
+#define PRESSURE_GROW_USEC 1000000ull  /* between two growths */
+#define PRESSURE_GROW_DIVISOR 8        /* part of the ceiling that one adds */
+#define PRESSURE_REGRET_USEC 10000000ull
+#define PRESSURE_PATIENCE_MOST 60000000ull
+#define PRESSURE_CEILING_DIVISOR 8 /* changes of the ceiling that are smaller do not count */
 
 struct pressure {
-        uint64_t ceiling, floor, budget;
-        uint64_t hurt;     /* what was in use when the last episode began */
-        uint64_t limit;    /* level up to which growth is not risky; UINT64_MAX: any */
-        uint64_t patience; /* usec */
+        uint64_t ceiling, budget; /* bytes */
+        uint64_t patience;        /* usec */
         /* When, usec; 0: never. */
         uint64_t last_event, last_shrink, last_grow;
-        bool pressed; /* an episode is on: from its first event to calm */
-        bool probing; /* the last growth went above the limit */
+        uint64_t last_try; /* to grow, whether memory was scarce then or not */
+        bool pressed;      /* an episode is on: from its first event to `patience` of calm */
         uint64_t n_events, n_episodes;
 };
 
 void pressure_init(struct pressure *p, uint64_t ceiling);
-/* Memory is short at time @now (monotonic usec, not 0), and what is in use would just fit into a
- * budget of @used; UINT64_MAX: not known. True if the budget changed. */
-bool pressure_event(struct pressure *p, uint64_t now, uint64_t used);
+/* There is pressure at time @now (monotonic usec, not 0). @used bytes of the budget in force are
+ * used, @idle of these for idle memory. True if the budget changed. */
+bool pressure_event(struct pressure *p, uint64_t now, uint64_t used, uint64_t idle);
+/* May a step follow, if there is pressure? */
+bool pressure_may_step(const struct pressure *p, uint64_t now);
 /* What the budget could be at most is @ceiling now. True if the budget changed. */
 bool pressure_set_ceiling(struct pressure *p, uint64_t ceiling);
-/* Time has passed. True if the budget changed; an episode may have ended (!p->pressed). */
-bool pressure_tick(struct pressure *p, uint64_t now);
+/* Time has passed; memory is @scarce, so that the budget must not grow. True if the budget changed;
+ * an episode may have ended (!p->pressed). */
+bool pressure_tick(struct pressure *p, uint64_t now, bool scarce);
 /* When pressure_tick() may have something to do; UINT64_MAX: not before the next event. */
 uint64_t pressure_next(const struct pressure *p);

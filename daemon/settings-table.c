@@ -43,14 +43,15 @@ const struct setting settings_table[] = {
         {"pool-size", SETTING_SIZE, AT(pool_size), 1ull << 20, 1ull << 50, "auto", .zero = "auto",
                 .metavar = "BYTES",
                 .help = "Budget of RAM for the memory of conversations. What does not fit is "
-                        "spilled to disk. auto: what the system, or the limit of the cgroup, "
-                        "has to spare, now and later."},
+                        "spilled to disk. auto: what the system, or the limit of a cgroup "
+                        "(version 1 or 2, nested ones too), has to spare, now and later."},
         {"pressure", SETTING_CHOICE, AT(pressure), .initial = "yes", .choices = yes_no,
                 .metavar = "YES|NO",
-                .help = "Shrink the budget while memory is short, and let it grow back slowly "
-                        "afterwards."},
+                .help = "Let idle memory go, step by step, while memory is short for this process. "
+                        "No request fails for it; seconds after it the budget is back."},
         {"threads", SETTING_COUNT, AT(threads), 1, 1024, "auto", .zero = "auto", .metavar = "N",
-                .help = "Threads that compute. auto: one for each CPU this process may use."},
+                .help = "Threads that compute. auto: one for each CPU this process may use, but "
+                        "no more than a CPU quota of its cgroups pays for."},
         {"context", SETTING_COUNT, AT(context), 16, 1u << 24, "auto", .zero = "auto",
                 .metavar = "N",
                 .help = "Longest conversation, in tokens. auto: what the model was trained for, "

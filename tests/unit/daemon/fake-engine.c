@@ -216,6 +216,11 @@ uint64_t engine_pool_size(struct engine *en) {
         return fake.pool_size;
 }
 
+void engine_pool_use(struct engine *en, struct engine_pool_use *ret) {
+        *ret = (struct engine_pool_use){
+                .budget = fake.pool_size, .used = fake.pool_used, .idle = fake.pool_idle};
+}
+
 uint64_t engine_pool_auto(struct engine *en) {
         return fake.pool_auto;
 }
@@ -365,9 +370,8 @@ void fake_emit_exported(uint64_t handle, const char *text) {
                 fake_emit(&ev);
 }
 
-void fake_emit_used(uint64_t handle, uint64_t used) {
-        struct engine_stat stats[] = {{"budget", fake.pool_size}, {"ledger_used", used},
-                {"pool_blocks", used >> 20}, {"block_bytes", 1 << 20}};
+void fake_emit_stats(uint64_t handle) {
+        struct engine_stat stats[] = {{"budget", fake.pool_size}};
 
         fake_emit(&(struct engine_event){.handle = handle,
                 .kind = ENGINE_STATS_RESULT,

@@ -25,6 +25,7 @@ struct fake_engine {
         bool stopping;
         uint64_t heartbeat;
         uint64_t pool_size, pool_auto; /* what is in force, and what auto would give */
+        uint64_t pool_used, pool_idle; /* what engine_pool_use() says */
         bool spare_refused;
         unsigned n_resizes;
 };
@@ -45,7 +46,7 @@ void fake_emit_error(uint64_t handle, enum err_code code, const char *message);
 void fake_emit_done(uint64_t handle);
 /* An export of @text. */
 void fake_emit_exported(uint64_t handle, const char *text);
-/* Stats with this much in use. */
-void fake_emit_used(uint64_t handle, uint64_t used);
+/* Stats with one figure. */
+void fake_emit_stats(uint64_t handle);
 /* Everything forgotten. */
 void fake_reset(void);

@@ -2,9 +2,12 @@
 /* The service manager's protocol by hand (FIFO, socket, file), and what an event does to the
  * daemon's budget. */
 #include "daemon-fixture.h"
+#include "base/file.h"
+#include "base/machine.h"
 #include "daemon/pressure-watch.h"
 #include <event2/event.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -14,14 +17,17 @@
 static const char payload[] = "some 200000 2000000";
 
 struct watcher {
-        char dir[64], path[96];
+        char dir[64], path[96], root[96]; /* root: of files of our own, or empty */
         struct event_base *base;
         struct pressure_watch *w;
         unsigned n;
 };
 
-static void count(void *arg) {
+static struct pressure_report last;
+
+static void count(void *arg, const struct pressure_report *report) {
         (*(unsigned *)arg)++;
+        last = *report;
 }
 
 static int setup(void **state) {
@@ -56,7 +62,9 @@ static int teardown(void **state) {
 static void start(struct watcher *t) {
         struct err e;
 
-        assert_int_equal(pressure_watch_new(&t->w, t->base, count, &t->n, &e), 0);
+        assert_int_equal(
+                pressure_watch_new(&t->w, t->base, t->root[0] ? t->root : NULL, count, &t->n, &e),
+                0);
 }
 
 static void step(struct watcher *t) {
@@ -184,6 +192,139 @@ static void test_kernel(void **state) {
         step(t);
 }
 
+/* ---- files of our own ---- */
+
+static void put(const char *root, const char *path, const char *text) {
+        char full[256], *slash;
+
+        snprintf(full, sizeof(full), "%s%s", root, path);
+        slash = strrchr(full, '/');
+        *slash = '\0';
+        assert_int_equal(file_mkdir_p(full, 0700, NULL), 0);
+        *slash = '/';
+        assert_int_equal(file_replace(full, text, strlen(text), 0600, NULL), 0);
+}
+
+/* A file of stalls that takes no triggers: only this mapping of it can be written. */
+struct stalls {
+        int fd;
+        char *text;
+};
+
+static void set_total(struct stalls *s, unsigned long long total) {
+        memset(s->text, 0, 256);
+        snprintf(s->text, 256,
+                "some avg10=12.50 avg60=0.00 avg300=0.00 total=%llu\nfull avg10=0.00 total=0\n",
+                total);
+}
+
+static void make_stalls(
+        struct stalls *s, const char *root, const char *path, unsigned long long total) {
+        char full[256], target[64];
+
+        put(root, path, "");
+        snprintf(full, sizeof(full), "%s%s", root, path);
+        assert_int_equal(unlink(full), 0);
+        s->fd = memfd_create("stalls", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(ftruncate(s->fd, 256), 0);
+        s->text = mmap(NULL, 256, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
+        assert_true(s->text != MAP_FAILED);
+        set_total(s, total);
+        assert_int_equal(fcntl(s->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+        snprintf(target, sizeof(target), "/proc/%d/fd/%d", getpid(), s->fd);
+        assert_int_equal(symlink(target, full), 0);
+}
+
+static void end_stalls(struct stalls *s) {
+        munmap(s->text, 256);
+        close(s->fd);
+}
+
+static int root_setup(void **state) {
+        struct watcher *t;
+
+        setup(state);
+        t = *state;
+        unsetenv("MEMORY_PRESSURE_WATCH");
+        snprintf(t->root, sizeof(t->root), "%s/root", t->dir);
+        return 0;
+}
+
+static int root_teardown(void **state) {
+        struct watcher *t = *state;
+        char cmd[128];
+
+        snprintf(cmd, sizeof(cmd), "rm -rf '%s'", t->root);
+        return system(cmd) | teardown(state);
+}
+
+/* What was before the start is never told, nor what was told already; of both files. */
+static void test_stalls_count_from_the_start(void **state) {
+        struct watcher *t = *state;
+        struct stalls group, all;
+        struct pressure_report r;
+
+        put(t->root, "/proc/self/cgroup", "0::/a\n");
+        put(t->root, "/proc/self/mountinfo",
+                "40 30 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        put(t->root, "/sys/fs/cgroup/a/cgroup.events", "populated 1\n");
+        make_stalls(&group, t->root, "/sys/fs/cgroup/a/memory.pressure", 900000000);
+        make_stalls(&all, t->root, "/proc/pressure/memory", 990000000);
+        start(t);
+        assert_non_null(strstr(pressure_watch_source(t->w), "a/memory.pressure, reading"));
+        assert_non_null(strstr(pressure_watch_source(t->w), "proc/pressure/memory"));
+        assert_false(pressure_watch_look(t->w, true, &r));
+        /* Stalls of the system, believed or not. */
+        set_total(&all, 990000000 + 400000);
+        assert_false(pressure_watch_look(t->w, false, &r));
+        assert_false(pressure_watch_look(t->w, true, &r)); /* that was before */
+        set_total(&all, 990000000 + 800000);
+        assert_true(pressure_watch_look(t->w, true, &r));
+        assert_int_equal(r.origin, PRESSURE_OF_SYSTEM);
+        assert_int_equal(r.stalled, 400000);
+        assert_true(r.span > 0 && r.avg10 > 12.0);
+        assert_false(pressure_watch_look(t->w, true, &r));
+        /* Ours. */
+        set_total(&group, 900000000 + 400000);
+        assert_true(pressure_watch_look(t->w, false, &r));
+        assert_int_equal(r.origin, PRESSURE_OF_GROUP);
+        /* Little is nothing. */
+        set_total(&group, 900000000 + 400000 + 1000);
+        assert_false(pressure_watch_look(t->w, false, &r));
+        /* A counter that goes back, or rubbish. */
+        set_total(&group, 7);
+        assert_false(pressure_watch_look(t->w, false, &r));
+        memset(group.text, 'x', 256);
+        assert_false(pressure_watch_look(t->w, false, &r));
+        assert_int_equal(t->n, 0);
+        end_stalls(&group);
+        end_stalls(&all);
+}
+
+/* Our group is the root of all: what it tells is of the system. */
+static void test_root_group_is_the_system(void **state) {
+        struct watcher *t = *state;
+        struct stalls group, all;
+        struct pressure_report r;
+
+        put(t->root, "/proc/self/cgroup", "4:memory:/a\n0::/\n");
+        put(t->root, "/proc/self/mountinfo",
+                "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+        make_stalls(&group, t->root, "/sys/fs/cgroup/unified/memory.pressure", 0);
+        make_stalls(&all, t->root, "/proc/pressure/memory", 0);
+        start(t);
+        assert_null(strstr(pressure_watch_source(t->w), "unified"));
+        set_total(&group, 500000);
+        set_total(&all, 500000);
+        assert_false(pressure_watch_look(t->w, false, &r));
+        set_total(&group, 900000);
+        set_total(&all, 900000);
+        assert_true(pressure_watch_look(t->w, true, &r));
+        assert_int_equal(r.origin, PRESSURE_OF_SYSTEM);
+        end_stalls(&group);
+        end_stalls(&all);
+}
+
 /* ---- the daemon ---- */
 
 static int daemon_pressure_setup(void **state) {
@@ -220,32 +361,35 @@ static void test_budget_shrinks(void **state) {
 
         assert_int_equal(settings_set(&f->settings, "pool-size", "1G", &f->e), 0);
         fixture_start(f);
+        fake.pool_used = 500u << 20;
+        fake.pool_idle = 400u << 20;
         tell();
-        fixture_wait_requests(f, 1);
-        assert_int_equal(fake.requests[0].r.verb, ENGINE_STATS);
-        /* Not before it is known what is in use; and only one question at a time. */
+        for (unsigned i = 0; fake.n_resizes == 0; i++) {
+                assert_true(i < STEPS_MAX);
+                daemon_step(f->d);
+        }
+        /* An eighth of what is idle; nobody is asked. */
+        assert_int_equal(fake.n, 0);
+        assert_int_equal(fake.pool_size, 450u << 20);
+        assert_true(fake.spare_refused);
+        /* At once again: not before it is known what that was good for. */
+        fake.pool_used = 450u << 20;
+        fake.pool_idle = 350u << 20;
         tell();
-        fixture_steps(f, 10);
-        assert_int_equal(fake.n, 1);
-        assert_int_equal(fake.n_resizes, 0);
-        fake_emit_used(fake.requests[0].r.handle, 400u << 20);
         fixture_steps(f, 10);
         assert_int_equal(fake.n_resizes, 1);
-        assert_int_equal(fake.pool_size, 300u << 20);
-        assert_true(fake.spare_refused);
         /* What it says of itself. */
         fixture_client(f, &w);
         id = fixture_send_stats(&w);
-        fixture_wait_requests(f, 2);
-        fake_emit_used(fake.requests[1].r.handle, 0);
+        fixture_wait_requests(f, 1);
+        fake_emit_stats(fake.requests[0].r.handle);
         m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_STATS);
         for (size_t i = 0; i < m->event->stats->n_stats; i++) {
                 const Confab__V1__Stat *s = m->event->stats->stats[i];
-                uint64_t want = strcmp(s->name, "budget_ceiling") == 0 ? 1u << 30
-                                : strcmp(s->name, "pressure_events") == 0 ||
-                                                strcmp(s->name, "pressure_episodes") == 0
-                                        ? 1
-                                        : s->value;
+                uint64_t want = strcmp(s->name, "budget_ceiling") == 0      ? 1u << 30
+                                : strcmp(s->name, "pressure_events") == 0   ? 2
+                                : strcmp(s->name, "pressure_episodes") == 0 ? 1
+                                                                            : s->value;
 
                 assert_int_equal(s->value, want);
         }
@@ -253,18 +397,85 @@ static void test_budget_shrinks(void **state) {
         wire_close(&w);
 }
 
-static void test_budget_without_an_answer(void **state) {
+/* With nothing idle there is nothing to give, and the budget stays what it is. */
+static void test_nothing_idle(void **state) {
         struct fixture *f = *state;
 
         assert_int_equal(settings_set(&f->settings, "pool-size", "1G", &f->e), 0);
         fixture_start(f);
-        fake_fail_submit(ERR_LIMIT, "full");
+        fake.pool_used = 700u << 20;
         tell();
-        for (unsigned i = 0; fake.n_resizes == 0; i++) {
+        for (unsigned i = 0; !fake.spare_refused; i++) {
                 assert_true(i < STEPS_MAX);
                 daemon_step(f->d);
         }
-        assert_int_equal(fake.pool_size, 768u << 20);
+        assert_int_equal(fake.n_resizes, 0);
+        assert_int_equal(f->d->memory.policy.budget, 1u << 30);
+}
+
+static const struct pressure_report of_system = {
+        .origin = PRESSURE_OF_SYSTEM, .stalled = 300000, .span = 2000000};
+
+/* Stalls of the system count while MemAvailable is short, or what a limit of ours leaves. */
+static void test_stalls_of_others(void **state) {
+        const struct pressure_report ours = {
+                .origin = PRESSURE_OF_GROUP, .stalled = 300000, .span = 2000000};
+        struct fixture *f = *state;
+        char root[96], cmd[128];
+
+        snprintf(root, sizeof(root), "%s/root", f->dir);
+        put(root, "/proc/meminfo", "MemTotal: 25165824 kB\nMemAvailable: 24117248 kB\n");
+        assert_int_equal(settings_set(&f->settings, "pool-size", "1G", &f->e), 0);
+        fixture_start(f);
+        f->d->memory.root = root;
+        fake.pool_used = 500u << 20;
+        fake.pool_idle = 400u << 20;
+        for (unsigned i = 0; i < 20; i++)
+                memory_pressure(f->d, &of_system);
+        assert_int_equal(fake.n_resizes, 0);
+        assert_false(fake.spare_refused);
+        assert_int_equal(f->d->memory.policy.n_events, 0);
+        put(root, "/proc/meminfo", "MemTotal: 25165824 kB\nMemAvailable: 2097152 kB\n");
+        memory_pressure(f->d, &of_system);
+        assert_int_equal(fake.n_resizes, 1);
+        assert_int_equal(fake.pool_size, 450u << 20);
+        /* Our own always. */
+        memory_stop(f->d);
+        assert_int_equal(memory_start(f->d, &f->e), 0);
+        put(root, "/proc/meminfo", "MemTotal: 25165824 kB\nMemAvailable: 24117248 kB\n");
+        f->d->memory.next_step = 0;
+        memory_pressure(f->d, &ours);
+        assert_int_equal(f->d->memory.policy.n_events, 1);
+        memory_stop(f->d);
+        snprintf(cmd, sizeof(cmd), "rm -rf '%s'", root);
+        assert_int_equal(system(cmd), 0);
+}
+
+static void test_short(void **state) {
+        const uint64_t mib = 1u << 20;
+        struct machine_memory m = {.total = 24000 * mib,
+                .available = 23000 * mib,
+                .limit = UINT64_MAX,
+                .group_available = UINT64_MAX};
+
+        (void)state;
+        assert_false(memory_is_short(&m, 8 * mib));
+        assert_true(memory_is_short(&m, 22000 * mib)); /* the weights would have to go */
+        m.available = 2900 * mib;
+        assert_true(memory_is_short(&m, 0));
+        m.available = 3100 * mib;
+        assert_false(memory_is_short(&m, 0));
+        m.limit = 48 * mib;
+        m.group_available = 20 * mib;
+        assert_false(memory_is_short(&m, 8 * mib));
+        m.group_available = 13 * mib;
+        assert_true(memory_is_short(&m, 8 * mib));
+        /* Much is not little because there is much more. */
+        m = (struct machine_memory){1000000 * mib, 5000 * mib, UINT64_MAX, UINT64_MAX};
+        assert_false(memory_is_short(&m, 0));
+        /* Nothing known. */
+        m = (struct machine_memory){0, 0, UINT64_MAX, UINT64_MAX};
+        assert_false(memory_is_short(&m, 0));
 }
 
 static void test_pressure_no(void **state) {
@@ -290,8 +501,14 @@ int main(void) {
                 watch_test(test_off),
                 watch_test(test_bad_words),
                 watch_test(test_kernel),
+                cmocka_unit_test_setup_teardown(
+                        test_stalls_count_from_the_start, root_setup, root_teardown),
+                cmocka_unit_test_setup_teardown(
+                        test_root_group_is_the_system, root_setup, root_teardown),
                 pressure_test(test_budget_shrinks),
-                pressure_test(test_budget_without_an_answer),
+                pressure_test(test_nothing_idle),
+                pressure_test(test_stalls_of_others),
+                cmocka_unit_test(test_short),
                 pressure_test(test_pressure_no),
         };
 

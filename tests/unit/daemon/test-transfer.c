@@ -262,7 +262,7 @@ static void test_closing_waits_elsewhere(void **state) {
         id = fixture_send_stats(&other);
         fixture_wait_peers(f, 1);
         fixture_wait_requests(f, 1);
-        fake_emit_used(fake.requests[0].r.handle, 0);
+        fake_emit_stats(fake.requests[0].r.handle);
         proto_message_free(expect_kind(&other, id, CONFAB__V1__EVENT__KIND_STATS));
         wire_close(&other);
         fixture_wait_peers(f, 0);
