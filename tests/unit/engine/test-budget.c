@@ -353,8 +353,10 @@ static void test_fits_still(void **state) {
         n = 0;
         for (int i = 0; i < 12; i++) {
                 while (!C[i].final) {
+                        /* The question takes events too, perhaps the last. */
                         n = MAX(n, erig_stat(&r, "requests_active"));
-                        erig_step(&r);
+                        if (!C[i].final)
+                                erig_step(&r);
                 }
                 if (C[i].kind != ENGINE_DONE)
                         fail_msg("%d: %s", i, C[i].err.msg);
