@@ -295,7 +295,7 @@ static void test_floor(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
         struct erig r;
-        uint64_t c, least;
+        uint64_t c, least, size;
 
         (void)state;
         erig_need_model();
@@ -308,10 +308,12 @@ static void test_floor(void **state) {
         while (A.n_tokens < 3)
                 erig_step(&r);
         engine_set_pool_size(r.en, 1);
-        while (A.n_tokens < 20)
-                erig_step(&r);
-        assert_true(engine_pool_size(r.en) < 64 << 20);
-        assert_true(engine_pool_size(r.en) > least);
+        while (engine_pool_size(r.en) >= 64 << 20)
+                check_ledger(&r);
+        size = engine_pool_size(r.en);
+        /* Active still, so it was when that was read. */
+        if (erig_stat(&r, "requests_active") == 1)
+                assert_true(size > least);
         erig_wait(&r, &A);
         assert_int_equal(A.kind, ENGINE_DONE);
         assert_int_equal(A.n_generated, 300);
@@ -437,7 +439,8 @@ static void test_idle_size(void **state) {
                 erig_step(&r);
         engine_pool_use(r.en, &use);
         assert_true(use.used >= budget_with(&r, 4));
-        assert_int_equal(use.idle, 0);
+        if (erig_stat(&r, "requests_active") == 1)
+                assert_int_equal(use.idle, 0);
         erig_wait(&r, &A);
         assert_int_equal(
                 erig_stat(&r, "pool_idle_bytes"), erig_stat(&r, "pool_blocks") * r.en->slot_size);
