@@ -85,7 +85,7 @@ const struct setting settings_table[] = {
                 .metavar = "BYTES",
                 .help = "Space that spill files may take. Beyond it the memory of conversations "
                         "that were used least recently is forgotten, and computed again when "
-                        "they are."},
+                        "they are; a user with more than an equal part makes room alone."},
         {"disk-limit-per-user", SETTING_SIZE, AT(disk_limit_per_user), 1ull << 20, 1ull << 60,
                 "none", .zero = "none", .metavar = "BYTES",
                 .help = "Likewise, for the conversations of one user."},

@@ -10,6 +10,7 @@
 #include <syslog.h>
 
 #include "base/hash.h"
+#include "base/share.h"
 
 #define METER_WRITTEN "spill_written_today"
 #define METER_DAY "spill_day"
@@ -174,11 +175,29 @@ static void find_records(struct engine *en, struct write_job *wj) {
         store_prefix_deinit(&found);
 }
 
+/*
+ * Whose records make room. A user who holds more than an equal part of what is on disk makes room
+ * among its own: writing much does not push out the memory of those who write little. Otherwise
+ * whoever's is oldest; the same for root, which is kept out by nobody.
+ */
+static uint32_t who_makes_room(
+        struct engine *en, const struct write_job *wj, enum spill_refusal why) {
+        struct spill_stats s;
+
+        if (why == SPILL_REFUSED_OWNER)
+                return wj->uid;
+        spill_stats(en->spill, &s);
+        if (share_exempt(wj->uid) || s.n_owners < 2 ||
+                spill_owner_size(en->spill, wj->uid) <= s.disk_size / s.n_owners)
+                return STORE_UID_ANY;
+        return wj->uid;
+}
+
 /* Room for the rest, or some of it, at the expense of others. False if there is none to be had. */
 static bool reclaim(
         struct engine *en, struct write_job *wj, enum spill_refusal why, size_t n_left) {
         uint64_t one = spill_stored_max(en->spill, en->info.block_size);
-        uint32_t uid = why == SPILL_REFUSED_OWNER ? wj->uid : STORE_UID_ANY;
+        uint32_t uid = who_makes_room(en, wj, why);
         struct store_reclaimed got = {0};
         struct store_cut *cuts;
 

@@ -398,6 +398,45 @@ static void test_uid_limit(void **state) {
         erig_close(&r);
 }
 
+/* Of all users: one who writes much makes room among its own. */
+static void test_total_limit_is_shared(void **state) {
+        struct engine_options o = options();
+        struct engine_request q = {.verb = ENGINE_OPEN, .uid = 7};
+        struct erig r;
+        uint64_t first, size;
+
+        erig_need_model();
+        answers();
+        o.disk_limit = 600000;
+        erig_open(&r, &o);
+        first = erig_new(&r, NULL, NULL);
+        erig_say(&r, first, texts[0], 12, &A);
+        erig_simple(&r, ENGINE_EVICT, first, &A);
+        size = A.conv.disk_size;
+        assert_true(size > 0 && size < o.disk_limit / 2);
+        for (int i = 0; i < 12; i++) {
+                struct engine_request say, evict = {.verb = ENGINE_EVICT, .uid = 7};
+                char text[512];
+
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                evict.conv_id = A.conv.id;
+                snprintf(text, sizeof(text), "%d: %s", i, texts[0]);
+                say = erig_say_request(A.conv.id, text, 4);
+                say.uid = 7;
+                assert_int_equal(erig_do(&r, &say, &A), ENGINE_DONE);
+                assert_int_equal(erig_do(&r, &evict, &A), ENGINE_CONV);
+                assert_true(A.conv.disk_size > 0);
+        }
+        assert_true(erig_stat(&r, "reclaimed_bytes") > 0);
+        erig_simple(&r, ENGINE_GET, first, &A);
+        assert_int_equal(A.conv.disk_size, size);
+        erig_say(&r, first, texts[1], 12, &A);
+        answer_same(&A, &expected[1]);
+        assert_true(A.n_disk > 0);
+        check_register(&r);
+        erig_close(&r);
+}
+
 /* After so many bytes it is over for today, also after a restart; nobody else loses anything. */
 static void test_day_limit(void **state) {
         struct engine_options o = options();
@@ -443,6 +482,7 @@ int main(void) {
                 cmocka_unit_test(test_part_of_a_record),
                 cmocka_unit_test(test_total_limit),
                 cmocka_unit_test(test_uid_limit),
+                cmocka_unit_test(test_total_limit_is_shared),
                 cmocka_unit_test(test_day_limit),
         };
 
