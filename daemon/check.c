@@ -258,7 +258,8 @@ static void say_model(struct report *p, const struct settings *s, const struct e
 static void say_memory(struct report *p, const struct settings *s, const struct engine_view *v) {
         const struct engine_model_info *m = &v->model;
 
-        say(p, "  RAM that may be used: %s", BYTES_TEXT(v->ram_size));
+        say(p, "  RAM that may be used: %s",
+                v->ram_size == UINT64_MAX ? "not known" : BYTES_TEXT(v->ram_size));
         say(p, "  memory per token: %s (%s)", BYTES_TEXT(v->token_size), m->kv_type);
         say(p, "  budget: %s (%s)", BYTES_TEXT(v->budget),
                 s->pool_size ? "pool-size" : "auto, by what is free now");

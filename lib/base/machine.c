@@ -330,6 +330,13 @@ uint64_t machine_memory_left(const struct machine_memory *m) {
         return MIN(m->available, m->group_available);
 }
 
+uint64_t machine_ram(const char *root) {
+        struct machine_memory m;
+
+        machine_memory(root, &m);
+        return m.total > 0 ? MIN(m.total, m.limit) : m.limit;
+}
+
 /* --- pressure --- */
 
 bool machine_parse_stalls(const char *text, struct machine_stalls *ret) {

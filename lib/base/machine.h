@@ -39,6 +39,10 @@ void machine_memory(const char *root, struct machine_memory *ret);
 /* What there is for the taking: the lesser of both. 0 also if nothing is known. */
 uint64_t machine_memory_left(const struct machine_memory *m);
 
+/* How much RAM there is for this process at most: what the system has, or the least limit of our
+ * groups if that is less. UINT64_MAX: not known. */
+uint64_t machine_ram(const char *root);
+
 /* Pressure stall information: time since boot during which tasks waited for memory, in usec. */
 struct machine_stalls {
         uint64_t some, full; /* at least one task; all of them */

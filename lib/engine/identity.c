@@ -20,6 +20,7 @@
 #include <syslog.h>
 #include <time.h>
 
+#include "base/machine.h"
 #include "engine/internal.h"
 
 #define SETTLED_NSEC 3000000000u
@@ -95,7 +96,7 @@ int identity_open_model(struct engine *en, const struct model_options *o, struct
         const struct gguf_progress progress = {tell_read, en};
         const struct engine_opening now = {.stage = ENGINE_STAGE_MODEL,
                 .weights_size = gguf_data_size(en->gguf),
-                .ram_size = ram_size()};
+                .ram_size = machine_ram(NULL)};
         struct model_options mo = *o;
         struct gguf_identity before, after;
         uint64_t hash, began = now_nsec();

@@ -442,10 +442,6 @@ int identity_check(struct engine *en, struct err *e);
 /* What looks needs the register no more. */
 void look_release(struct engine *en);
 
-/* --- ram.c --- */
-/* RAM that this process may use at most, in bytes: the system's, or a limit of its cgroups. */
-uint64_t ram_size(void);
-
 /* --- io.c --- */
 int io_start(struct engine *en, struct err *e);
 void io_stop(struct engine *en);

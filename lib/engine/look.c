@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/machine.h"
 #include "engine/internal.h"
 
 static int read_register(struct engine *en, const char *path, struct err *e) {
@@ -98,7 +99,7 @@ static uint32_t most_tokens(struct engine *en) {
 
 void engine_view(struct engine *en, struct engine_view *ret) {
         *ret = (struct engine_view){.file_size = gguf_file_size(en->gguf),
-                .ram_size = ram_size(),
+                .ram_size = machine_ram(NULL),
                 .remembered = en->remembered,
                 .token_size = en->slot_size / en->info.block_tokens,
                 .budget = ledger_budget(&en->ledger),

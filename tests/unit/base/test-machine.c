@@ -294,9 +294,26 @@ static void test_here(void **state) {
 
 #define machine_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* What the system has, unless a group of ours has a limit below it. */
+static void test_ram(void **state) {
+        (void)state;
+        assert_true(machine_ram(dir) == UINT64_MAX);
+        put("/proc/meminfo", "MemTotal: 4096 kB\nMemFree: 1 kB\nMemAvailable: 1024 kB\n");
+        assert_int_equal(machine_ram(dir), 4 << 20);
+        put("/proc/self/mountinfo", V2);
+        put("/proc/self/cgroup", "0::/a/b\n");
+        put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+        assert_int_equal(machine_ram(dir), 4 << 20);
+        put_number("/sys/fs/cgroup/a/memory.max", 2 << 20);
+        put_number("/sys/fs/cgroup/a/memory.current", 1 << 20);
+        assert_int_equal(machine_ram(dir), 2 << 20);
+        assert_true(machine_ram(NULL) > 16 << 20 && machine_ram(NULL) < UINT64_MAX);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 machine_test(test_nothing),
+                machine_test(test_ram),
                 machine_test(test_system),
                 machine_test(test_version_2),
                 machine_test(test_version_1),

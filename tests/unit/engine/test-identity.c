@@ -250,6 +250,8 @@ static void test_broken_off(void **state) {
         open_once(&f->o, &t, &is);
 }
 
+/* ---- RAM ---- */
+
 /* ---- looking ---- */
 
 static unsigned n_files(const char *dir) {
