@@ -1,364 +1,226 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The chat's line editor: libedit, with what it does not do by itself.
+ *
+ * 1. A paste is one text. Terminals mark where a paste begins and ends when they are asked to
+ *    (bracketed paste); its newlines are then part of the line, and only Enter sends.
+ * 2. Ctrl-C gives up the line, so it has to be a key here and no signal, and Ctrl-Z with it: that
+ *    key stops the program as the terminal would. libedit gives the terminal back before the
+ *    program stops or a signal ends it, and takes it again.
+ * 3. Text is UTF-8, whatever the locale says: the daemon takes nothing else.
+ * 4. A terminal that cannot move its cursor (TERM=dumb) is read as it is, without any of this.
+ *
+ * ~/.editrc is read, so those who want the keys of vi have them.
+ */
 #include "client/cli-line.h"
-#include "base/utf8.h"
+#include "base/cleanup.h"
 #include "base/util.h"
-#include "client/cli.h"
-#include <errno.h>
+#include <histedit.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
 
-#define KEY_CTRL(c) ((c)&0x1f)
-#define DEL 0x7f
-#define ESC 0x1b
-/* Longer than anybody types; a paste may be that long. */
-#define LINE_MAX_SIZE (1u << 20)
+#define HISTORY_SIZE 100
+#define PASTE_MAX (1u << 20) /* characters; what is longer is cut */
+#define PASTE_ON "\x1b[?2004h"
+#define PASTE_OFF "\x1b[?2004l"
+#define PASTE_BEGIN "\\e[200~" /* as libedit writes keys */
+#define PASTE_END L"\x1b[201~"
 
-/* ---- moving and changing ---- */
+struct line {
+        EditLine *el;
+        History *history;
+        const char *prompt;
+        char *text; /* owned: the last line */
+        bool edits; /* else the terminal is read as it is */
+        bool interrupted;
+};
 
-static size_t before(const struct line *l, size_t at) {
-        while (at > 0 && (l->text.data[--at] & 0xc0) == 0x80)
-                ;
-        return at;
+static void put(const char *s) {
+        fputs(s, stdout);
+        fflush(stdout);
 }
 
-static size_t after(const struct line *l, size_t at) {
-        while (at < l->text.size && (l->text.data[++at] & 0xc0) == 0x80)
-                ;
-        return MIN(at, l->text.size);
+static struct line *line_of(EditLine *el) {
+        void *l = NULL;
+
+        el_get(el, EL_CLIENTDATA, &l);
+        return l;
 }
 
-static size_t word_before(const struct line *l, size_t at) {
-        while (at > 0 && l->text.data[at - 1] == ' ')
-                at--;
-        while (at > 0 && l->text.data[at - 1] != ' ')
-                at--;
-        return at;
+static char *show_prompt(EditLine *el) {
+        return (char *)(uintptr_t)line_of(el)->prompt;
 }
 
-static size_t word_after(const struct line *l, size_t at) {
-        while (at < l->text.size && l->text.data[at] == ' ')
-                at++;
-        while (at < l->text.size && l->text.data[at] != ' ')
-                at++;
-        return at;
+/* Ctrl-C: the line ends as by Enter, which moves the cursor below it, and is thrown away then. */
+static unsigned char give_up(EditLine *el, int key) {
+        line_of(el)->interrupted = true;
+        el_wpush(el, L"\n");
+        return CC_NORM;
 }
 
-static void erase(struct line *l, size_t from, size_t to) {
-        struct buf *t = &l->text;
-
-        if (from >= to)
-                return;
-        memmove(t->data + from, t->data + to, t->size - to + 1);
-        t->size -= to - from;
-        l->cursor = from;
+/* Ctrl-Z: stop until somebody has the program go on. */
+static unsigned char stop(EditLine *el, int key) {
+        put(PASTE_OFF);
+        kill(0, SIGTSTP);
+        put(PASTE_ON);
+        return CC_REDISPLAY;
 }
 
-static void insert(struct line *l, const void *s, size_t n) {
-        struct buf *t = &l->text;
+/* ---- pastes ---- */
 
-        t->max = LINE_MAX_SIZE;
-        if (buf_reserve(t, n) < 0)
-                return;
-        memmove(t->data + l->cursor + n, t->data + l->cursor, t->size - l->cursor);
-        memcpy(t->data + l->cursor, s, n);
-        t->size += n;
-        t->data[t->size] = 0;
-        l->cursor += n;
-}
+/* Newlines are \n, and of other controls only tabs stay. */
+static size_t clean(wchar_t *s, size_t n) {
+        wchar_t before = 0;
+        size_t kept = 0;
 
-static void set_text(struct line *l, const char *s) {
-        l->text.size = l->cursor = l->first = 0;
-        if (l->text.data)
-                l->text.data[0] = 0;
-        if (s)
-                insert(l, s, strlen(s));
-}
+        for (size_t i = 0; i < n; i++) {
+                wchar_t c = s[i];
+                bool newline = c == L'\r' || (c == L'\n' && before != L'\r');
 
-static void browse(struct line *l, bool older) {
-        if (older ? l->browsing == 0 : l->browsing == l->n_history)
-                return;
-        if (l->browsing == l->n_history) {
-                free(l->draft);
-                l->draft = strdup(l->text.data ? (char *)l->text.data : "");
+                if (newline || c == L'\t' || (c >= 0x20 && (c < 0x7f || c > 0x9f)))
+                        s[kept++] = newline ? L'\n' : c;
+                before = c;
         }
-        l->browsing += older ? -1 : 1;
-        set_text(l, l->browsing == l->n_history ? l->draft : l->history[l->browsing]);
+        s[kept] = 0;
+        return kept;
 }
 
-/* ---- keys ---- */
+static bool ends_paste(const wchar_t *s, size_t n) {
+        size_t n_end = wcslen(PASTE_END);
 
-/* @s is what came between ESC [ (or ESC O) and the last byte. */
-static void take_sequence(struct line *l, const char *s, char last) {
-        bool by_word = strcmp(s, "1;5") == 0 || strcmp(s, "1;3") == 0;
-
-        switch (last) {
-        case 'A':
-                browse(l, true);
-                break;
-        case 'B':
-                browse(l, false);
-                break;
-        case 'C':
-                l->cursor = by_word ? word_after(l, l->cursor) : after(l, l->cursor);
-                break;
-        case 'D':
-                l->cursor = by_word ? word_before(l, l->cursor) : before(l, l->cursor);
-                break;
-        case 'H':
-                l->cursor = 0;
-                break;
-        case 'F':
-                l->cursor = l->text.size;
-                break;
-        case '~':
-                if (strcmp(s, "3") == 0)
-                        erase(l, l->cursor, after(l, l->cursor));
-                else if (strcmp(s, "1") == 0 || strcmp(s, "7") == 0)
-                        l->cursor = 0;
-                else if (strcmp(s, "4") == 0 || strcmp(s, "8") == 0)
-                        l->cursor = l->text.size;
-                else if (strcmp(s, "200") == 0)
-                        l->pasting = true;
-                else if (strcmp(s, "201") == 0)
-                        l->pasting = false;
-                break;
-        }
+        return n >= n_end && wmemcmp(s + n - n_end, PASTE_END, n_end) == 0;
 }
 
-static enum line_outcome take_control(struct line *l, uint8_t c) {
-        switch (c) {
-        case '\r':
-        case '\n':
-                return LINE_DONE;
-        case KEY_CTRL('C'):
-                return LINE_INTERRUPT;
-        case KEY_CTRL('D'):
-                if (l->text.size == 0)
-                        return LINE_END;
-                erase(l, l->cursor, after(l, l->cursor));
-                break;
-        case KEY_CTRL('L'):
-                return LINE_CLEAR;
-        case KEY_CTRL('A'):
-                l->cursor = 0;
-                break;
-        case KEY_CTRL('E'):
-                l->cursor = l->text.size;
-                break;
-        case KEY_CTRL('B'):
-                l->cursor = before(l, l->cursor);
-                break;
-        case KEY_CTRL('F'):
-                l->cursor = after(l, l->cursor);
-                break;
-        case KEY_CTRL('P'):
-                browse(l, true);
-                break;
-        case KEY_CTRL('N'):
-                browse(l, false);
-                break;
-        case KEY_CTRL('H'):
-        case DEL:
-                erase(l, before(l, l->cursor), l->cursor);
-                break;
-        case KEY_CTRL('K'):
-                erase(l, l->cursor, l->text.size);
-                break;
-        case KEY_CTRL('U'):
-                erase(l, 0, l->cursor);
-                break;
-        case KEY_CTRL('W'):
-                erase(l, word_before(l, l->cursor), l->cursor);
-                break;
-        }
-        return LINE_MORE;
-}
+/* What is pasted, until its end (or that of the terminal). Without memory it is read all the same,
+ * so that none of it is taken for keys. */
+static unsigned char take_paste(EditLine *el, int key) {
+        _cleanup_(freep) wchar_t *s = calloc(PASTE_MAX + 1, sizeof(*s));
+        wchar_t last[8] = L""; /* the newest characters */
+        size_t n = 0, n_last = ARRAY_SIZE(last) - 1;
+        wchar_t c;
 
-/* An ESC has come; true when the key is complete (or hopeless). */
-static bool take_escape(struct line *l) {
-        uint8_t last = l->key[l->n_key - 1];
-        char params[sizeof(l->key)] = "";
-
-        if (l->n_key == 1)
-                return false;
-        if (l->n_key == 2 && (last == '[' || last == 'O'))
-                return false;
-        if (l->n_key == 2) { /* Alt with a key */
-                if (last == 'b')
-                        l->cursor = word_before(l, l->cursor);
-                else if (last == 'f')
-                        l->cursor = word_after(l, l->cursor);
-                return true;
-        }
-        if (last < 0x40 || last > 0x7e)
-                return l->n_key == sizeof(l->key);
-        memcpy(params, l->key + 2, l->n_key - 3);
-        take_sequence(l, params, (char)last);
-        return true;
-}
-
-enum line_outcome line_feed(struct line *l, uint8_t byte) {
-        int k;
-
-        if (l->n_key == 0 && (byte < 0x20 || byte == DEL) && byte != ESC) {
-                if (!l->pasting)
-                        return take_control(l, byte);
-                if (byte == '\r' || byte == '\n')
-                        insert(l, "\n", 1);
-                else if (byte == '\t')
-                        insert(l, "\t", 1);
-                return LINE_MORE;
-        }
-        l->key[l->n_key++] = byte;
-        if (l->key[0] == ESC) {
-                if (take_escape(l))
-                        l->n_key = 0;
-                return LINE_MORE;
-        }
-        k = utf8_decode(l->key, l->n_key, NULL);
-        if (k > 0)
-                insert(l, l->key, l->n_key);
-        if (k >= 0)
-                l->n_key = 0;
-        return LINE_MORE;
-}
-
-/* ---- drawing ---- */
-
-/* Columns of the characters in [from, to), each newline or tab being one. */
-static size_t width(const struct line *l, size_t from, size_t to) {
-        return from < to ? safe_width((char *)l->text.data + from, to - from) : 0;
-}
-
-int line_draw(struct line *l, const char *prompt, unsigned columns, struct buf *out) {
-        size_t used = safe_width(prompt, strlen(prompt)), room, end;
-        int r;
-
-        room = columns > used + 2 ? columns - (unsigned)used - 1 : 1;
-        if (l->first > l->cursor)
-                l->first = l->cursor;
-        if (l->cursor - l->first > 8 * room) /* a long way: not column by column */
-                l->first = before(l, l->cursor - 8 * room);
-        while (l->first < l->cursor && width(l, l->first, l->cursor) >= room)
-                l->first = after(l, l->first);
-        for (end = l->first; end < l->text.size; end = after(l, end))
-                if (width(l, l->first, after(l, end)) > room)
+        while (el_wgetc(el, &c) == 1) {
+                wmemmove(last, last + 1, n_last - 1);
+                last[n_last - 1] = c;
+                if (s && n < PASTE_MAX)
+                        s[n++] = c;
+                if (ends_paste(last, n_last))
                         break;
-        r = buf_printf(out, "\r%s", prompt);
-        for (size_t i = l->first; i < end && r == 0; i = after(l, i)) {
-                uint8_t c = l->text.data[i];
-
-                if (c == '\n')
-                        r = buf_append_str(out, "\xe2\x86\xb5"); /* U+21B5 */
-                else if (c == '\t')
-                        r = buf_append_str(out, " ");
-                else
-                        r = safe_append(out, l->text.data + i, after(l, i) - i, false);
         }
-        if (r == 0)
-                r = buf_printf(out, "\x1b[K\r");
-        used += width(l, l->first, l->cursor);
-        if (r == 0 && used)
-                r = buf_printf(out, "\x1b[%zuC", used);
-        return r;
+        if (!s)
+                return CC_ERROR;
+        if (ends_paste(s, n))
+                n -= wcslen(PASTE_END);
+        if (clean(s, n) > 0 && el_winsertstr(el, s) < 0)
+                return CC_ERROR;
+        return CC_REFRESH;
 }
 
-void line_reset(struct line *l) {
-        if (l->text.size) {
-                char *s = strdup((char *)l->text.data);
+/* ---- the editor ---- */
 
-                if (s && l->n_history == LINE_HISTORY) {
-                        free(l->history[0]);
-                        memmove(l->history, l->history + 1,
-                                (LINE_HISTORY - 1) * sizeof(l->history[0]));
-                        l->n_history--;
-                }
-                if (s)
-                        l->history[l->n_history++] = s;
+/* Can the terminal do what editing needs? */
+static bool can_edit(EditLine *el) {
+        const char *up = NULL;
+
+        return el_get(el, EL_GETTC, "up", &up) == 0 && up;
+}
+
+static void bind_keys(EditLine *el) {
+        el_set(el, EL_EDITOR, "emacs");
+        el_set(el, EL_BIND, "^W", "ed-delete-prev-word", NULL);
+        el_set(el, EL_BIND, "\\e[1;5C", "em-next-word", NULL); /* with Ctrl, and with Alt */
+        el_set(el, EL_BIND, "\\e[1;5D", "ed-prev-word", NULL);
+        el_set(el, EL_BIND, "\\e[1;3C", "em-next-word", NULL);
+        el_set(el, EL_BIND, "\\e[1;3D", "ed-prev-word", NULL);
+        el_source(el, NULL);
+        el_set(el, EL_ADDFN, "confab-paste", "take what is pasted as it is", take_paste);
+        el_set(el, EL_BIND, PASTE_BEGIN, "confab-paste", NULL);
+        el_set(el, EL_ADDFN, "confab-give-up", "throw the line away", give_up);
+        el_set(el, EL_BIND, "^C", "confab-give-up", NULL);
+        el_set(el, EL_ADDFN, "confab-stop", "stop the program", stop);
+        el_set(el, EL_BIND, "^Z", "confab-stop", NULL);
+        el_set(el, EL_SETTY, "-d", "-isig", "-icrnl", "-inlcr", NULL);
+}
+
+struct line *line_new(const char *prompt) {
+        struct line *l = calloc(1, sizeof(*l));
+        HistEvent event;
+
+        if (!l)
+                return NULL;
+        if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+                setlocale(LC_CTYPE, "C.UTF-8");
+        l->prompt = prompt;
+        l->history = history_init();
+        l->el = isatty(STDIN_FILENO) ? el_init("confab", stdin, stdout, stderr) : NULL;
+        if (!l->el || !l->history)
+                return line_free(l);
+        history(l->history, &event, H_SETSIZE, HISTORY_SIZE);
+        el_set(l->el, EL_CLIENTDATA, l);
+        el_set(l->el, EL_PROMPT, show_prompt);
+        el_set(l->el, EL_HIST, history, l->history);
+        el_set(l->el, EL_SIGNAL, 1); /* resized, stopped and ended: the terminal is given back */
+        l->edits = can_edit(l->el);
+        if (l->edits)
+                bind_keys(l->el);
+        else
+                el_set(l->el, EL_EDITMODE, 0);
+        return l;
+}
+
+struct line *line_free(struct line *l) {
+        if (!l)
+                return NULL;
+        if (l->el)
+                el_end(l->el);
+        if (l->history)
+                history_end(l->history);
+        free(l->text);
+        free(l);
+        return NULL;
+}
+
+/* Without its newline, and into the history. */
+static void take_line(struct line *l, const char *s, size_t n) {
+        HistEvent event;
+
+        if (n && s[n - 1] == '\n')
+                n--;
+        l->text = strndup(s, n);
+        if (l->text && *l->text)
+                history(l->history, &event, H_ENTER, l->text);
+}
+
+enum line_outcome line_read(struct line *l, const char **ret) {
+        const char *s;
+        int n = 0;
+
+        free(TAKE_PTR(l->text));
+        *ret = "";
+        l->interrupted = false;
+        if (l->edits) { /* from here on keys are keys, and pastes are marked */
+                el_set(l->el, EL_PREP_TERM, 1);
+                put(PASTE_ON);
         }
-        free(TAKE_PTR(l->draft));
-        l->browsing = l->n_history;
-        l->n_key = 0;
-        l->pasting = false;
-        set_text(l, NULL);
-}
-
-void line_deinit(struct line *l) {
-        for (size_t i = 0; i < l->n_history; i++)
-                free(l->history[i]);
-        free(l->draft);
-        buf_deinit(&l->text);
-        *l = LINE_NULL;
-}
-
-/* ---- the terminal ---- */
-
-static void put(const void *s, size_t n) {
-        const char *p = s;
-
-        while (n) {
-                ssize_t k = write(STDOUT_FILENO, p, n);
-
-                if (k < 0 && errno != EINTR)
-                        return;
-                if (k > 0) {
-                        p += k;
-                        n -= (size_t)k;
-                }
-        }
-}
-
-static void draw(struct line *l, const char *prompt) {
-        struct buf out = BUF_NULL;
-        struct winsize w = {0};
-
-        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) < 0 || w.ws_col == 0)
-                w.ws_col = 80;
-        if (line_draw(l, prompt, w.ws_col, &out) == 0)
-                put(out.data, out.size);
-        buf_deinit(&out);
-}
-
-static enum line_outcome edit(struct line *l, const char *prompt) {
-        enum line_outcome outcome = LINE_MORE;
-
-        draw(l, prompt);
-        while (outcome == LINE_MORE) {
-                uint8_t byte;
-                ssize_t n = read(STDIN_FILENO, &byte, 1);
-
-                if (n < 0 && errno == EINTR)
-                        continue; /* a resized window, for one */
-                if (n <= 0)
-                        return LINE_END;
-                outcome = line_feed(l, byte);
-                if (outcome == LINE_CLEAR) {
-                        put("\x1b[H\x1b[2J", 7);
-                        outcome = LINE_MORE;
-                }
-                if (!l->pasting)
-                        draw(l, prompt);
-        }
-        return outcome;
-}
-
-enum line_outcome line_read(struct line *l, const char *prompt) {
-        struct termios saved, raw;
-        enum line_outcome outcome;
-
-        if (tcgetattr(STDIN_FILENO, &saved) < 0)
+        s = el_gets(l->el, &n);
+        if (l->edits)
+                put(PASTE_OFF);
+        el_set(l->el, EL_PREP_TERM, 0);
+        if (!s || n <= 0) {
+                put("\n");
                 return LINE_END;
-        raw = saved;
-        raw.c_iflag &= (tcflag_t) ~(ICRNL | INLCR | IGNCR | IXON | ISTRIP);
-        raw.c_lflag &= (tcflag_t) ~(ICANON | ECHO | IEXTEN | ISIG);
-        raw.c_cc[VMIN] = 1;
-        raw.c_cc[VTIME] = 0;
-        if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) < 0)
-                return LINE_END;
-        put("\x1b[?2004h", 8); /* pastes are bracketed, so that their newlines do not send */
-        outcome = edit(l, prompt);
-        put("\x1b[?2004l\r\n", 10);
-        tcsetattr(STDIN_FILENO, TCSADRAIN, &saved);
-        return outcome;
+        }
+        if (l->interrupted)
+                return LINE_INTERRUPT;
+        take_line(l, s, (size_t)n);
+        if (l->text)
+                *ret = l->text;
+        return LINE_DONE;
 }

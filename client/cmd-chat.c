@@ -18,7 +18,7 @@ struct chat {
         bool tty, quit;
         struct generate_options options;
         struct confab_request proto; /* what every message has in common */
-        struct line line;
+        struct line *line;           /* on a terminal */
 };
 
 /* ---- where we are ---- */
@@ -196,15 +196,17 @@ static int one_line(struct chat *chat, const char *s) {
 /* ---- lines ---- */
 
 static int on_terminal(struct chat *chat) {
-        for (enum line_outcome outcome = LINE_MORE; !chat->quit && outcome != LINE_END;) {
-                int status = 0;
+        enum line_outcome outcome = LINE_DONE;
+        const char *text;
 
-                outcome = line_read(&chat->line, PROMPT);
-                if (outcome == LINE_DONE && chat->line.text.size)
-                        status = one_line(chat, (char *)chat->line.text.data);
-                line_reset(&chat->line);
-                if (status == CLI_BROKEN_PIPE)
-                        return status;
+        chat->line = line_new(PROMPT);
+        if (!chat->line)
+                return cli_error(
+                        chat->cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory for the line editor");
+        while (!chat->quit && outcome != LINE_END) {
+                outcome = line_read(chat->line, &text);
+                if (outcome == LINE_DONE && one_line(chat, text) == CLI_BROKEN_PIPE)
+                        return CLI_BROKEN_PIPE;
         }
         return 0;
 }
@@ -247,7 +249,7 @@ static int run(struct cli *cli) {
         }
         if (status == 0)
                 status = chat.tty ? on_terminal(&chat) : from_pipe(&chat);
-        line_deinit(&chat.line);
+        line_free(chat.line);
         generate_options_deinit(&chat.options);
         free(chat.name);
         return status;

@@ -188,7 +188,7 @@ struct confab_request {
         bool want_logprobs;
         uint32_t n_logprobs; /* alternatives per token; implies want_logprobs */
         bool detach;         /* go on when this connection closes */
-        bool ignore_eos; /* never choose an end-of-generation token */
+        bool ignore_eos;     /* never choose an end-of-generation token */
         bool background;
 
         bool has_expect_revision; /* continue, fork, rewind */

@@ -224,7 +224,7 @@ struct engine_request {
         size_t n_stops;
         bool want_logprobs;
         uint32_t n_logprobs; /* alternatives; implies want_logprobs */
-        bool ignore_eos; /* end-of-generation tokens are never chosen */
+        bool ignore_eos;     /* end-of-generation tokens are never chosen */
         bool background;
         /* Continue: while another request holds the conversation, wait until it has ended, in the
          * order in which they came; expect_revision is compared then. false: -ERR_BUSY. */

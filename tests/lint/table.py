@@ -41,6 +41,7 @@ EXTERNAL = [
     (r'sodium', 'libsodium', ['engine']),
     (r'sqlite3', 'libsqlite3', ['store']),
     (r'pcre2', 'libpcre2', ['tok']),
+    (r'histedit', 'libedit', ['client']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),
     (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern', 'spill']),
 ]

@@ -61,6 +61,8 @@ static inline void child(struct fixture *f, const char *const *args, int in, int
                 close(1);
         setenv("CONFAB_SOCKET", f->path, 1);
         setenv("LC_ALL", "C.UTF-8", 1);
+        setenv("TERM", "xterm", 1);
+        setenv("EDITRC", "/dev/null", 1);
         execv(program, proto_borrow(argv));
         _exit(99);
 }

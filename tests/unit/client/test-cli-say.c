@@ -352,7 +352,7 @@ static int wait_status(struct fixture *f) {
         return WEXITSTATUS(w);
 }
 
-#define READY "\x1b[K\r\x1b[2C" /* an empty line has been drawn after the prompt */
+#define READY "\x1b[?2004h" /* the line editor has the terminal */
 
 static void test_chat_terminal(void **state) {
         struct buf seen = BUF_NULL;
@@ -386,7 +386,9 @@ static void test_chat_terminal(void **state) {
         peer_send_conversation(&f.peer, expect(&f, REQ(FORK)), 9, "x");
         wait_for(f.out, &seen, "x (#9)");
         wait_for(f.out, &seen, READY);
-        type(&f, "\x03\x1b[A\x15/nothing\r"); /* at the prompt Ctrl-C is harmless */
+        type(&f, "\x03"); /* at the prompt it is harmless */
+        wait_for(f.out, &seen, READY);
+        type(&f, "\x1b[A\x15/nothing\r");
         wait_for(f.out, &seen, "unknown command");
         wait_for(
                 f.out, &seen, READY); /* before it, the terminal itself takes Ctrl-D and loses it */

@@ -1,171 +1,302 @@
 /* SPDX-License-Identifier: MIT */
+/* The line editor on a pseudoterminal: keys in, lines out. */
+#include "base/cleanup.h"
 #include "client/cli-line.h"
 #include "client/cli.h"
 #include "util/test.h"
 #include <locale.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <termios.h>
 
 const struct cli_command *const cli_commands[] = {NULL};
 
-static enum line_outcome type(struct line *l, const char *keys) {
-        enum line_outcome outcome = LINE_MORE;
+#define READY "\x1b[?2004h" /* the editor has the terminal */
 
-        for (; *keys; keys++)
-                outcome = line_feed(l, (uint8_t)*keys);
-        return outcome;
+struct fixture {
+        int terminal, results;
+        pid_t pid;
+        struct buf screen;
+};
+
+/* The child: each outcome is a letter, and the line, and a NUL. */
+static void run_editor(int results) {
+        struct line *l = line_new("> ");
+        enum line_outcome outcome = LINE_DONE;
+        const char *text;
+
+        while (l && outcome != LINE_END) {
+                outcome = line_read(l, &text);
+                dprintf(results, "%c%s", "DEI"[outcome], text);
+                if (write(results, "", 1) != 1)
+                        _exit(1);
+        }
+        line_free(l);
+        _exit(l ? 0 : 1);
 }
 
-static void check(const char *keys, const char *text, size_t cursor) {
-        struct line l = LINE_NULL;
+static void setup(struct fixture *f, const char *locale, const char *term) {
+        struct winsize size = {.ws_row = 24, .ws_col = 80};
+        int results[2], slave;
 
-        assert_int_equal(type(&l, keys), LINE_MORE);
-        assert_string_equal(l.text.data ? (char *)l.text.data : "", text);
-        assert_int_equal(l.cursor, cursor);
-        line_deinit(&l);
+        *f = (struct fixture){.screen = BUF_NULL};
+        assert_int_equal(pipe(results), 0);
+        assert_int_equal(openpty(&f->terminal, &slave, NULL, NULL, &size), 0);
+        f->pid = fork();
+        assert_true(f->pid >= 0);
+        if (f->pid == 0) {
+                setsid();
+                ioctl(slave, TIOCSCTTY, 0);
+                for (int fd = 0; fd < 3; fd++)
+                        dup2(slave, fd);
+                close(f->terminal);
+                setenv("TERM", term, 1);
+                setenv("EDITRC", "/dev/null", 1);
+                setlocale(LC_CTYPE, locale);
+                signal(SIGHUP, SIG_IGN); /* so that it reads the end of the terminal */
+                run_editor(results[1]);
+        }
+        close(slave);
+        close(results[1]);
+        f->results = results[0];
+        alarm(60); /* a hang is a failure */
+}
+
+static void teardown(struct fixture *f, int status) {
+        int w;
+
+        close(f->terminal);
+        assert_int_equal(waitpid(f->pid, &w, 0), f->pid);
+        assert_true(WIFEXITED(w));
+        assert_int_equal(WEXITSTATUS(w), status);
+        close(f->results);
+        buf_deinit(&f->screen);
+}
+
+/* Read what is shown; false when the editor is gone. */
+static bool look(struct fixture *f) {
+        char chunk[4096];
+        ssize_t n = read(f->terminal, chunk, sizeof(chunk));
+
+        if (n > 0)
+                assert_int_equal(buf_append(&f->screen, chunk, (size_t)n), 0);
+        return n > 0;
+}
+
+/* Until @text is shown; what came before it is forgotten. */
+static void wait_for(struct fixture *f, const char *text) {
+        const uint8_t *at;
+
+        while (!f->screen.size ||
+                !(at = memmem(f->screen.data, f->screen.size, text, strlen(text))))
+                assert_true(look(f));
+        buf_consume(&f->screen, (size_t)(at - f->screen.data) + strlen(text));
+}
+
+static void type_bytes(struct fixture *f, const char *keys, size_t n) {
+        while (n) {
+                struct pollfd p = {f->terminal, POLLIN | POLLOUT, 0};
+                ssize_t k;
+
+                assert_int_equal(poll(&p, 1, -1), 1);
+                if (p.revents & POLLIN)
+                        assert_true(look(f));
+                if (!(p.revents & POLLOUT))
+                        continue;
+                k = write(f->terminal, keys, MIN(n, 256));
+                assert_true(k > 0);
+                keys += k;
+                n -= (size_t)k;
+        }
+}
+
+/* What comes of it, to be freed. */
+static char *outcome(struct fixture *f) {
+        struct buf b = BUF_NULL;
+        char c = 1;
+
+        while (c) {
+                struct pollfd p[2] = {{f->results, POLLIN, 0}, {f->terminal, POLLIN, 0}};
+
+                assert_true(poll(p, 2, -1) > 0);
+                if (p[1].revents & POLLIN)
+                        look(f);
+                if (!p[0].revents)
+                        continue;
+                assert_int_equal(read(f->results, &c, 1), 1);
+                assert_int_equal(buf_append(&b, &c, 1), 0);
+        }
+        return buf_take(&b, NULL);
+}
+
+static void check(struct fixture *f, const char *keys, const char *expected) {
+        _cleanup_(freep) char *got = NULL;
+
+        wait_for(f, READY);
+        type_bytes(f, keys, strlen(keys));
+        got = outcome(f);
+        assert_string_equal(got, expected);
+}
+
+static void need_terminal(void) {
+        struct pollfd p = {.events = POLLIN};
+        bool works = false;
+        int slave;
+
+        if (openpty(&p.fd, &slave, NULL, NULL, NULL) == 0) {
+                works = write(slave, "x", 1) == 1 && poll(&p, 1, 1000) == 1;
+                close(slave);
+                close(p.fd);
+        }
+        if (!works) {
+                print_message("SKIP: no working pseudoterminal here\n");
+                skip();
+        }
 }
 
 static void test_editing(void **state) {
-        check("abc", "abc", 3);
-        check("abc\x01x", "xabc", 1);             /* Ctrl-A */
-        check("abc\x01\x05x", "abcx", 4);         /* Ctrl-E */
-        check("abc\x02\x02x", "axbc", 2);         /* Ctrl-B */
-        check("ab\x7f\x7f\x7f", "", 0);           /* Backspace */
-        check("abc\x1b[D\x1b[D\x1b[3~", "ac", 1); /* left, left, Delete */
-        check("abc\x1b[D\x1b[Cx", "abcx", 4);
-        check("abc\x1b[Hx\x1b[Fy", "xabcy", 5);
-        check("abc\x1bOHx\x1bOFy", "xabcy", 5);
-        check("abc\x1b[1~x\x1b[4~y", "xabcy", 5);
-        check("one two\x17", "one ", 4); /* Ctrl-W */
-        check("one two\x1b[1;5Dx", "one xtwo", 5);
-        check("one two\x1b"
-              "b\x1b"
-              "bx",
-                "xone two", 1);
-        check("abc\x02\x0b", "ab", 2);   /* Ctrl-K */
-        check("abc\x02\x15", "c", 0);    /* Ctrl-U */
-        check("ab\x02\x04", "a", 1);     /* Ctrl-D on text deletes */
-        check("a\x1b[99;99zb", "ab", 2); /* unknown keys vanish */
-        check("\x01\x02\x05\x06\x7f\x0b\x15\x17\x1b[3~\x1b[C\x1b[D", "", 0);
+        struct fixture f;
+
+        need_terminal();
+        setup(&f, "C.UTF-8", "xterm");
+        check(&f, "abc\r", "Dabc");
+        check(&f, "\r", "D");
+        check(&f, "abc\x01x\r", "Dxabc");                  /* Ctrl-A */
+        check(&f, "abc\x01\x05x\r", "Dabcx");              /* Ctrl-E */
+        check(&f, "abc\x02\x02x\r", "Daxbc");              /* Ctrl-B */
+        check(&f, "ab\x7f\x7f\x7f\r", "D");                /* Backspace */
+        check(&f, "abc\x1b[D\x1b[D\x1b[3~\r", "Dac");      /* left, left, Delete */
+        check(&f, "abc\x1bOD\x1bODx\r", "Daxbc");          /* as some terminals say it */
+        check(&f, "abc\x1b[Hx\x1b[Fy\r", "Dxabcy");        /* Home, End */
+        check(&f, "one two\x17\r", "Done ");               /* Ctrl-W */
+        check(&f, "one two\x1b[1;5Dx\r", "Done xtwo");     /* Ctrl-left */
+        check(&f, "one two\x01\x1b[1;5Cx\r", "Donex two"); /* to the end of a word */
+        check(&f, "abc\x02\x0b\r", "Dab");                 /* Ctrl-K */
+        check(&f, "ab\x02\x04\r", "Da");                   /* Ctrl-D on text deletes */
+        check(&f, "abc\x03", "I");                         /* Ctrl-C */
+        check(&f, "\x03", "I");
+        check(&f, "next\r", "Dnext");
+        check(&f, "st\x1aop\r", "Dstop"); /* Ctrl-Z, where nobody could make it go on */
+        wait_for(&f, READY);              /* that of going on */
+        check(&f, "\x04", "E");
+        teardown(&f, 0);
 }
 
+/* UTF-8, also where the locale does not say so. */
 static void test_utf8(void **state) {
-        check("h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "h\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 10);
-        check("\xc3\xa9\x7f", "", 0);
-        check("a\xf0\x9f\x98\x80\x1b[Dx", "ax\xf0\x9f\x98\x80", 2);
-        check("a\xff\xfe"
-              "b",
-                "ab", 2); /* what is not a character is not taken */
+        static const char *const locales[] = {"C.UTF-8", "C"};
+
+        need_terminal();
+        for (size_t i = 0; i < ARRAY_SIZE(locales); i++) {
+                struct fixture f;
+
+                setup(&f, locales[i], "xterm");
+                check(&f, "h\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80\r",
+                        "Dh\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80");
+                check(&f, "\xc3\xa9\x7f\r", "D");
+                check(&f, "a\xe6\xbc\xa2\x1b[Dx\r", "Dax\xe6\xbc\xa2");
+                check(&f, "\x04", "E");
+                teardown(&f, 0);
+        }
 }
 
-static void test_endings(void **state) {
-        struct line l = LINE_NULL;
-
-        assert_int_equal(type(&l, "hi\r"), LINE_DONE);
-        assert_string_equal((char *)l.text.data, "hi");
-        line_reset(&l);
-        assert_int_equal(type(&l, "\x04"), LINE_END);
-        assert_int_equal(type(&l, "x\x03"), LINE_INTERRUPT);
-        assert_int_equal(type(&l, "\x0c"), LINE_CLEAR);
-        line_deinit(&l);
-}
-
+/* Newlines of a paste do not send, its control characters do nothing, keys after it are keys. */
 static void test_paste(void **state) {
-        struct line l = LINE_NULL;
+        static char big[80000], expected[80000];
+        struct fixture f;
 
-        assert_int_equal(type(&l, "\x1b[200~a\rb\tc\x03\x1b[201~"), LINE_MORE);
-        assert_string_equal((char *)l.text.data, "a\nb\tc");
-        assert_int_equal(type(&l, "\r"), LINE_DONE);
-        line_deinit(&l);
+        need_terminal();
+        setup(&f, "C.UTF-8", "xterm");
+        check(&f, "\x1b[200~one\rtwo\tx\x03\x04\x1b[A\nlast\x1b[201~!\r", "Done\ntwo\tx[A\nlast!");
+        check(&f, "ac\x1b[D\x1b[200~b\r\n\x1b[201~\r", "Dab\nc");
+        check(&f, "\x1b[200~\x1b[201~x\r", "Dx");
+        check(&f, "\x1b[200~\xe6\xbc\xa2\r\xc3\xa9\x1b[201~\r", "D\xe6\xbc\xa2\n\xc3\xa9");
+        /* recalled as it was */
+        check(&f, "\x1b[A\r", "D\xe6\xbc\xa2\n\xc3\xa9");
+        memset(big, 'x', sizeof(big) - 16);
+        memcpy(big, "\x1b[200~", 6);
+        strcpy(big + sizeof(big) - 16, "\x1b[201~\r");
+        expected[0] = 'D';
+        memset(expected + 1, 'x', sizeof(big) - 16 - 6);
+        check(&f, big, expected);
+        wait_for(&f, READY);
+        type_bytes(&f, "\x1b[200~never ended", 17);
+        teardown(&f, 0);
 }
 
 static void test_history(void **state) {
-        struct line l = LINE_NULL;
-        char many[32];
+        struct fixture f;
+        char keys[32], line[32];
 
-        assert_int_equal(type(&l, "\x1b[A\x1b[B"), LINE_MORE);
-        type(&l, "one\r");
-        line_reset(&l);
-        type(&l, "two\r");
-        line_reset(&l);
-        line_reset(&l); /* empty lines are not kept */
-        type(&l, "dra\x1b[A");
-        assert_string_equal((char *)l.text.data, "two");
-        type(&l, "\x1b[A");
-        assert_string_equal((char *)l.text.data, "one");
-        type(&l, "\x1b[A");
-        assert_string_equal((char *)l.text.data, "one");
-        type(&l, "\x1b[B\x1b[B\x1b[B");
-        assert_string_equal((char *)l.text.data, "dra");
-        line_reset(&l);
-        for (unsigned i = 0; i < 2 * LINE_HISTORY; i++) {
-                snprintf(many, sizeof(many), "%u\r", i);
-                type(&l, many);
-                line_reset(&l);
+        need_terminal();
+        setup(&f, "C.UTF-8", "xterm");
+        check(&f, "one\r", "Done");
+        check(&f, "two\r", "Dtwo");
+        check(&f, "\r", "D"); /* empty lines are not kept, nor are those that were given up */
+        check(&f, "three\x03", "I");
+        check(&f, "dra\x1b[A\r", "Dtwo");
+        check(&f, "\x1b[A\x1b[A\x1b[A\r", "Done");
+        check(&f, "draft\x1b[A\x1b[B\r", "Ddraft");
+        for (unsigned i = 0; i < 105; i++) {
+                snprintf(keys, sizeof(keys), "%u\r", i);
+                snprintf(line, sizeof(line), "D%u", i);
+                check(&f, keys, line);
         }
-        assert_int_equal(l.n_history, LINE_HISTORY);
-        type(&l, "\x10"); /* Ctrl-P */
-        assert_string_equal((char *)l.text.data, "199");
-        line_deinit(&l);
+        check(&f, "\x10\r", "D104"); /* Ctrl-P */
+        check(&f, "\x04", "E");
+        teardown(&f, 0);
 }
 
-static void check_draw(const char *keys, unsigned columns, const char *expected) {
-        struct line l = LINE_NULL;
-        struct buf out = BUF_NULL;
+static void test_dumb(void **state) {
+        _cleanup_(freep) char *got = NULL;
+        struct fixture f;
 
-        type(&l, keys);
-        assert_int_equal(line_draw(&l, "> ", columns, &out), 0);
-        assert_string_equal((char *)out.data, expected);
-        buf_deinit(&out);
-        line_deinit(&l);
+        need_terminal();
+        setup(&f, "C.UTF-8", "dumb");
+        wait_for(&f, "> ");
+        type_bytes(&f, "plain\r", 6); /* which the terminal makes a newline */
+        got = outcome(&f);
+        assert_string_equal(got, "Dplain");
+        assert_null(f.screen.size ? memmem(f.screen.data, f.screen.size, "\x1b", 1) : NULL);
+        teardown(&f, 0);
 }
 
-static void test_draw(void **state) {
-        check_draw("", 80, "\r> \x1b[K\r\x1b[2C");
-        check_draw("abc", 80, "\r> abc\x1b[K\r\x1b[5C");
-        check_draw("abc\x02", 80, "\r> abc\x1b[K\r\x1b[4C");
-        check_draw("\x1b[200~a\nb\x1b[201~", 80,
-                "\r> a\xe2\x86\xb5"
-                "b\x1b[K\r\x1b[5C");
-        /* ten columns: prompt, seven of text, one for the cursor */
-        check_draw("0123456789", 10, "\r> 456789\x1b[K\r\x1b[8C");
-        check_draw("0123456789\x01", 10, "\r> 0123456\x1b[K\r\x1b[2C");
-        check_draw("abc", 1, "\r> \x1b[K\r\x1b[2C");
-        check_draw("\xc2\x85", 80, "\r> <U+0085>\x1b[K\r\x1b[3C");
-}
+/* The terminal is given back, also to a signal that ends the program. */
+static void test_terminal(void **state) {
+        struct termios during, after;
+        struct fixture f;
+        int w;
 
-/* Any keys at all, on any screen: nothing is written out of bounds, and it ends. */
-static void test_random_keys(void **state) {
-        static const char keys[] = "ab \xc3\xa9\x1b[ABCDHF~0123;5\x01\x05\x0b\x15\x17\x7f\x02\x06";
-        struct line l = LINE_NULL;
-        uint32_t x = 1;
-
-        for (unsigned i = 0; i < 20000; i++) {
-                struct buf out = BUF_NULL;
-
-                x = x * 1664525 + 1013904223;
-                line_feed(&l, (uint8_t)(x >> 8 & 1 ? keys[(x >> 16) % (sizeof(keys) - 1)]
-                                                   : (char)(x >> 24)));
-                assert_true(l.cursor <= l.text.size);
-                assert_int_equal(line_draw(&l, "> ", (x >> 10) % 40, &out), 0);
-                assert_true(l.first <= l.cursor);
-                buf_deinit(&out);
-                if (i % 500 == 0)
-                        line_reset(&l);
-        }
-        line_deinit(&l);
+        need_terminal();
+        setup(&f, "C.UTF-8", "xterm");
+        wait_for(&f, READY);
+        assert_int_equal(tcgetattr(f.terminal, &during), 0);
+        assert_false(during.c_lflag & ICANON);
+        type_bytes(&f, "half a line", 11);
+        wait_for(&f, "line");
+        kill(f.pid, SIGTERM);
+        assert_int_equal(waitpid(f.pid, &w, 0), f.pid);
+        assert_true(WIFSIGNALED(w) && WTERMSIG(w) == SIGTERM);
+        assert_int_equal(tcgetattr(f.terminal, &after), 0);
+        assert_true(after.c_lflag & ICANON && after.c_lflag & ECHO && after.c_lflag & ISIG);
+        close(f.terminal);
+        close(f.results);
+        buf_deinit(&f.screen);
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_editing),
                 cmocka_unit_test(test_utf8),
-                cmocka_unit_test(test_endings),
                 cmocka_unit_test(test_paste),
                 cmocka_unit_test(test_history),
-                cmocka_unit_test(test_draw),
-                cmocka_unit_test(test_random_keys),
+                cmocka_unit_test(test_dumb),
+                cmocka_unit_test(test_terminal),
         };
 
-        setlocale(LC_CTYPE, "C.UTF-8");
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
