@@ -214,21 +214,27 @@ static void check_state(struct report *p, const struct settings *s) {
         check_space(p, path, s->disk_floor);
 }
 
+/* The folder that @path is in, in @ret of @size bytes. */
+static void folder_of(const char *path, char *ret, size_t size) {
+        const char *slash = strrchr(path, '/');
+
+        snprintf(ret, size, "%.*s", slash ? (int)MAX(slash - path, 1) : 1, slash ? path : ".");
+}
+
 static void check_folders(struct report *p, const struct settings *s) {
-        const char *slash = strrchr(s->socket, '/');
-        char path[4096];
+        char folder[4096], above[4096];
 
         say(p, "State folder");
         check_state(p, s);
         say(p, "Socket");
         say(p, "  %s, unless the service manager passes sockets", s->socket);
         /* The service's own folder is made together with its socket. */
-        if (strncmp(s->socket, "/run/confab/", strlen("/run/confab/")) != 0) {
-                snprintf(path, sizeof(path), "%.*s", slash ? (int)MAX(slash - s->socket, 1) : 1,
-                        slash ? s->socket : ".");
-                if (!may(path, W_OK | X_OK))
-                        PROBLEM(p, "no socket can be made in %s", path);
-        }
+        if (strncmp(s->socket, "/run/confab/", strlen("/run/confab/")) == 0)
+                return;
+        folder_of(s->socket, folder, sizeof(folder));
+        folder_of(folder, above, sizeof(above));
+        if (!may(folder, W_OK | X_OK) && (may(folder, F_OK) || !may(above, W_OK | X_OK)))
+                PROBLEM(p, "no socket can be made in %s", folder);
 }
 
 static void check_groups(struct report *p, const struct settings *s) {

@@ -60,6 +60,22 @@ static int find_group(const char *name, gid_t *ret, struct err *e) {
         return 0;
 }
 
+/* The folder that the socket goes into, as $XDG_RUNTIME_DIR/confab of a user's own daemon; those
+ * above it have to be there. */
+static int make_folder(const char *path, struct err *e) {
+        _cleanup_(freep) char *folder = strdup(path);
+        char *slash = folder ? strrchr(folder, '/') : NULL;
+
+        if (!folder)
+                return err_set(e, ERR_NOMEM, "no memory for a path");
+        if (!slash || slash == folder)
+                return 0;
+        *slash = 0;
+        if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+                return err_set(e, ERR_SYS, "cannot make the folder '%s' of the socket", folder);
+        return 0;
+}
+
 static int bind_path(int fd, const char *path, mode_t mode, const char *group, struct err *e) {
         struct sockaddr_un a;
         gid_t gid = 0;
@@ -74,7 +90,9 @@ static int bind_path(int fd, const char *path, mode_t mode, const char *group, s
                 if (r < 0)
                         return r;
         }
-        r = remove_stale(path, &a, e);
+        r = make_folder(path, e);
+        if (r == 0)
+                r = remove_stale(path, &a, e);
         if (r < 0)
                 return r;
         /* Nobody can connect before listen(), so nobody sees it with another mode or group. */

@@ -30,7 +30,8 @@ struct listeners {
 };
 #define LISTENERS_NULL ((struct listeners){})
 
-/* Bind or take over, without accepting yet. @group NULL: unchanged. */
+/* Bind or take over, without accepting yet. @group NULL: unchanged. The folder of @path is made if
+ * it is missing (0755, less the umask), those above it are not. */
 int listeners_open(
         struct listeners *l, const char *path, mode_t mode, const char *group, struct err *e);
 /* Call @accepted(@arg, fd) for each new connection; the fd is close-on-exec and nonblocking. */

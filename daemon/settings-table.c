@@ -21,8 +21,8 @@ const struct setting settings_table[] = {
                 .help = "Model file (GGUF). Required."},
         {"socket", SETTING_TEXT, AT(socket), .initial = "/run/confab/confab.sock",
                 .metavar = "PATH",
-                .help = "Unix socket to listen on. Not used when the service manager passes "
-                        "sockets."},
+                .help = "Unix socket to listen on; its folder is made if missing. Not used when "
+                        "the service manager passes sockets."},
         {"state", SETTING_TEXT, AT(state), .initial = "/var/lib/confab", .metavar = "DIR",
                 .help = "Folder of the register and the spill files; made with mode 0700 if "
                         "missing."},

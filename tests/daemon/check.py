@@ -112,7 +112,8 @@ def check_layers(case):
 def check_problems(case):
     case.check(3, 'PROBLEM:', '/none.gguf', model=os.path.join(case.folder, 'none.gguf'))
     case.check(3, 'PROBLEM:', 'is not a folder', state=model, absent=('Warnings: 0',))
-    case.check(3, 'PROBLEM: no socket can be made in', socket='/nonexistent/socket')
+    case.check(3, 'PROBLEM: no socket can be made in', socket='/nonexistent/folder/socket')
+    case.check(0, socket=os.path.join(case.folder, 'new', 'socket'))
     case.check(3, "PROBLEM: admin-group: unknown group 'no-such-group'", admin_group='no-such-group')
     case.check(3, 'PROBLEM:', 'is expected', model_fingerprint='0123456789abcdef')
     case.check(0, 'less than disk-floor', disk_floor='1000T')
