@@ -72,7 +72,7 @@ static int make_folder(const char *path, struct err *e) {
                 return 0;
         *slash = 0;
         if (mkdir(folder, 0755) < 0 && errno != EEXIST)
-                return err_set(e, ERR_SYS, "cannot make the folder '%s' of the socket", folder);
+                return err_set(e, ERR_SYS, "cannot make the folder of the socket '%s'", path);
         return 0;
 }
 
