@@ -333,26 +333,36 @@ static void test_newcomer_background(void **state) {
 
 /* Where memory is short: the blocks that the newcomer may need are counted against the others'. */
 static void test_newcomer_memory(void **state) {
-        enum { LENGTH = 200 };
-        struct engine_request q;
+        enum { N = 4, LENGTH = 1500 };
         struct erig *r = &rig;
+        struct engine_request q;
+        uint64_t c, first;
+        size_t n;
 
         erig_need_model();
         find_expected();
-        begin(r, 16, 256, erig_pool(18)); /* for two of them */
-        send_many(r, 4, false, LENGTH);
-        while (A[0].n_tokens < 70 || A[1].n_tokens < 70)
+        begin(r, 16, 256, erig_pool(100)); /* for two of them, but not for three */
+        c = open_for(r, UID_B);
+        send_many(r, N, false, LENGTH);
+        first = r->next - N;
+        while (A[0].n_tokens < 40 || A[1].n_tokens < 40)
                 erig_step(r);
         assert_int_equal(erig_stat(r, "requests_active"), 2);
-        q = say(open_for(r, UID_B), UID_B, 5, 100);
+        q = say(c, UID_B, 5, 100);
         assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
         check_same(&B, &expected[5]);
         assert_int_equal(erig_stat(r, "requests_parked"), 1);
-        for (unsigned i = 0; i < 4; i++) {
+        /* The one that was parked, the last to come, goes on. */
+        n = A[1].n_tokens + 20;
+        while (A[1].n_tokens < n)
+                erig_step(r);
+        for (uint64_t handle = first; handle < first + N; handle++)
+                engine_cancel(r->en, handle);
+        for (unsigned i = 0; i < N; i++)
                 erig_wait(r, &A[i]);
-                assert_int_equal(A[i].n_tokens, LENGTH);
-                check_same(&A[i], &expected[i]);
-        }
+        check_same(&A[0], &expected[0]);
+        check_same(&A[1], &expected[1]);
+        assert_int_equal(A[2].err.code, ERR_CANCELLED);
         erig_check_budget(r);
         erig_close(r);
 }
