@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* One transfer asks for at most this: the kernel stops near 2 GiB anyway. */
 #define TRANSFER_MAX ((size_t)1 << 30)
@@ -234,6 +235,24 @@ int file_mkdir_p(const char *path, mode_t mode, struct err *e) {
                 return err_set(e, ERR_SYS, "cannot stat '%s'", path);
         if (!S_ISDIR(st.st_mode))
                 return err_set(e, ERR_EXISTS, "'%s' is not a folder", path);
+        return 0;
+}
+
+int file_check_own_folder(int fd, const char *path, struct err *e) {
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return err_set(e, ERR_SYS, "cannot look at folder '%s'", path);
+        if (st.st_uid != geteuid())
+                return err_set(e, ERR_STATE,
+                        "folder '%s' belongs to user %u, not to user %u: give it to that user "
+                        "(chown), or name another folder",
+                        path, (unsigned)st.st_uid, (unsigned)geteuid());
+        if (st.st_mode & (S_IWGRP | S_IWOTH))
+                return err_set(e, ERR_STATE,
+                        "folder '%s' has mode %04o, so that others can write into it: take that "
+                        "away (chmod go-w)",
+                        path, (unsigned)st.st_mode & 07777);
         return 0;
 }
 

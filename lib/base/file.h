@@ -22,6 +22,10 @@ int file_sync_parent(const char *path, struct err *e);
 /* mkdir -p with @mode for the directories it makes. */
 int file_mkdir_p(const char *path, mode_t mode, struct err *e);
 
+/* Whether the folder @path, open as @fd, is ours alone: owned by this process's user, and writable
+ * by nobody else. -ERR_STATE with a sentence that says what to do; -ERR_SYS. */
+int file_check_own_folder(int fd, const char *path, struct err *e);
+
 /* A file mapped read-only, shared. */
 struct file_map {
         const uint8_t *data; /* NULL for an empty file */

@@ -245,8 +245,16 @@ static int open_memory(struct engine *en, struct err *e) {
 
 static int lock_state(struct engine *en, struct err *e) {
         char path[4096];
+        _cleanup_(closep) int dir_fd = -1;
         int r = file_mkdir_p(en->state_dir, 0700, e);
 
+        if (r < 0)
+                return r;
+        /* A link to it is fine: systemd makes one for DynamicUser=. */
+        dir_fd = open(en->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir_fd < 0)
+                return err_set(e, ERR_SYS, "cannot open the state folder '%s'", en->state_dir);
+        r = file_check_own_folder(dir_fd, en->state_dir, e);
         if (r < 0)
                 return r;
         snprintf(path, sizeof(path), "%s/lock", en->state_dir);

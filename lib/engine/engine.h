@@ -94,7 +94,8 @@ struct engine_options {
                 .max_isa = UINT32_MAX})
 
 /* Loads the model, opens the register, sweeps the spill folder, starts the threads. A state folder
- * in use by another engine is -ERR_BUSY. */
+ * in use by another engine is -ERR_BUSY; one of another user, or that others can write into, is
+ * -ERR_STATE, and so are spill files without their register. Nothing is changed then. */
 int engine_open(struct engine **ret, const struct engine_options *o, struct err *e);
 /* What engine_open() would do with these options, without doing it. Reads the model file (all of
  * it, unless the register remembers its hash), and the register if no engine is using it. Changes

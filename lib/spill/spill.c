@@ -103,14 +103,24 @@ static int check_options(const struct spill_options *o, struct err *e) {
 
 static int open_dir(int *ret, const char *dir, bool read_only, struct err *e) {
         _cleanup_(closep) int fd = -1;
+        struct stat st;
         int r;
 
         r = read_only ? 0 : file_mkdir_p(dir, 0700, e);
         if (r < 0)
                 return r;
-        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        /* What is swept must be what was meant. */
+        if (lstat(dir, &st) == 0 && S_ISLNK(st.st_mode))
+                return err_set(e, ERR_STATE,
+                        "the spill folder '%s' is a symbolic link, which is not followed: mount "
+                        "the other folder there instead (mount --bind)",
+                        dir);
+        fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return err_set(e, ERR_SYS, "cannot open the spill folder %s", dir);
+        r = read_only ? 0 : file_check_own_folder(fd, dir, e);
+        if (r < 0)
+                return r;
         if (flock(fd, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0) {
                 if (errno == EWOULDBLOCK)
                         return err_set(e, ERR_BUSY, "the spill folder %s is in use", dir);

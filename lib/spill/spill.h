@@ -123,7 +123,9 @@ struct spill_ref {
 enum { SPILL_ALIGN = 4096 };
 
 /* Open the store in @dir (made with 0700 if missing, parents too) and lock the folder. Errors:
- * -ERR_BUSY (another process or store has it), -ERR_SYS, -ERR_INVALID (options), -ERR_NOMEM. */
+ * -ERR_BUSY (another process or store has it), -ERR_STATE (a symbolic
+ * link, another user's, or writable by others; the latter two not if read_only), -ERR_SYS,
+ * -ERR_INVALID (options), -ERR_NOMEM. */
 int spill_open(struct spill **ret, const char *dir, const struct spill_options *o, struct err *e);
 /* Closes; what is on disk stays. No call may be in progress, no load alive. */
 struct spill *spill_free(struct spill *s);

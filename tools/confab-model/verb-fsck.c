@@ -2,8 +2,8 @@
 /*
  * The state folder of a daemon that does not run: is all in it what it must be?
  *
- * Nothing is changed: the register is opened for reading only (SQLite may rebuild the index of a
- * log that a crash left), and so are the spill files. The daemon's lock is taken, shared, so that
+ * Nothing is changed: the register is opened for reading only (the index of a log that a crash left
+ * is kept in memory), and so are the spill files. The daemon's lock is taken, shared, so that
  * none begins meanwhile and several may look.
  */
 #include <errno.h>

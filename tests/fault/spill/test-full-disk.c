@@ -18,7 +18,7 @@ static void mount_small(struct store *t, int size) {
         char options[32];
 
         store_make(t);
-        snprintf(options, sizeof(options), "size=%d", size);
+        snprintf(options, sizeof(options), "size=%d,mode=700", size);
         if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
                 mount("tmpfs", t->dir, "tmpfs", 0, options) < 0) {
                 rmdir(t->dir);
@@ -189,7 +189,8 @@ static void test_no_permission(void **state) {
         store_start(&t);
         assert_int_equal(put(&t, 1, 1, BLOCK, &ref, &why, &e), 0);
         t.s = spill_free(t.s);
-        assert_int_equal(chmod(t.dir, 0755), 0);
+        assert_int_equal(chown(t.dir, 65534, 65534), 0);
+        assert_int_equal(chmod(t.dir, 0555), 0);
         pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {

@@ -382,6 +382,25 @@ static void test_state_folder(void **state) {
         snprintf(cmd, sizeof(cmd), "rm '%s/spill'; mv '%s/aside' '%s/spill'", r.dir, r.dir, r.dir);
         assert_int_equal(system(cmd), 0);
 
+        snprintf(cmd, sizeof(cmd), "mv '%s/spill' '%s/aside'; ln -s aside '%s/spill'", r.dir, r.dir,
+                r.dir);
+        assert_int_equal(system(cmd), 0);
+        expect_refusal(&r, ERR_STATE, "the spill folder is a link");
+        snprintf(cmd, sizeof(cmd), "rm '%s/spill'; mv '%s/aside' '%s/spill'", r.dir, r.dir, r.dir);
+        assert_int_equal(system(cmd), 0);
+        snprintf(path, sizeof(path), "%s/spill", r.dir);
+        assert_int_equal(chmod(path, 0770), 0);
+        expect_refusal(&r, ERR_STATE, "a spill folder that a group can write into");
+        assert_int_equal(chmod(path, 0700), 0);
+        assert_int_equal(chmod(r.dir, 0777), 0);
+        expect_refusal(&r, ERR_STATE, "a state folder that all can write into");
+        assert_int_equal(chmod(r.dir, 0700), 0);
+        if (geteuid() == 0) {
+                assert_int_equal(chown(r.dir, 65534, 65534), 0);
+                expect_refusal(&r, ERR_STATE, "another user's state folder");
+                assert_int_equal(chown(r.dir, 0, 0), 0);
+        }
+
         r.o.state_dir = "/dev/null/confab-test";
         expect_refusal(&r, 0, "a folder below a file");
         r.o.state_dir = "/proc/confab-test";
