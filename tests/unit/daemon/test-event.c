@@ -179,7 +179,11 @@ static void test_too_long_for_the_peer(void **state) {
         struct engine_turn turn = {.text = (uint8_t *)text, .text_size = sizeof(text)};
         struct engine_event ev = {.kind = ENGINE_CONV,
                 .final = true,
-                .conv = {.id = 7, .name = chars("work"), .n_turns = 1, .n_turn_list = 1, .turns = &turn}};
+                .conv = {.id = 7,
+                        .name = chars("work"),
+                        .n_turns = 1,
+                        .n_turn_list = 1,
+                        .turns = &turn}};
         struct wire w;
         uint64_t id;
 

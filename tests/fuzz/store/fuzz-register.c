@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A register whose rows anybody may have edited. The input is a row of edits, each 12 bytes: which
+ * column, which row, what kind of value, and the value. The register is made once; each input gets
+ * a copy, then every call goes over it. None may crash or hang, and what a call gives is within
+ * its own bounds.
+ */
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/util.h"
+#include "store/store.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Nothing here has to survive a power cut. */
+int fsync(int fd) {
+        return 0;
+}
+int fdatasync(int fd) {
+        return 0;
+}
+
+enum { N_TOKENS = 200, BLOCK = 32, EDIT = 12, MAX_EDITS = 32 };
+
+static char dir[64], path[96];
+static char *template;
+static size_t template_size;
+
+static void check(bool right) {
+        if (!right)
+                abort();
+}
+
+static void clean_up(void) {
+        static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+        char name[128];
+
+        for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+                snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
+                unlink(name);
+        }
+}
+
+static void remove_all(void) {
+        clean_up();
+        rmdir(dir);
+}
+
+static void make_conv(struct store *s, uint32_t uid, const char *name) {
+        struct store_conv c = {.uid = uid}, child = {0};
+        struct store_turn turns[4] = {0};
+        struct store_record links[N_TOKENS / BLOCK] = {0};
+        struct store_gone gone = {0};
+        struct fingerprint model = {11, 12};
+        int32_t tokens[N_TOKENS];
+        uint64_t hash = 0;
+
+        snprintf(c.name, sizeof(c.name), "%s", name);
+        for (uint32_t i = 0; i < N_TOKENS; i++)
+                tokens[i] = (int32_t)(i * uid);
+        for (uint32_t i = 0; i < 4; i++)
+                turns[i] = (struct store_turn){.role = i % 4,
+                        .start = 50 * i,
+                        .end = 50 * i + 50,
+                        .text = "what was said",
+                        .text_size = 13};
+        check(store_conv_create(s, &c, turns, 4, tokens, N_TOKENS, NULL) == 0);
+        for (uint32_t i = 0; i < ARRAY_SIZE(links); i++) {
+                hash = hash64_chain_tokens(tokens + BLOCK * i, BLOCK, hash);
+                links[i] = (struct store_record){.file_key = c.id,
+                        .offset = 4096 * i,
+                        .stored_size = 4096,
+                        .raw_size = 8192,
+                        .index = i,
+                        .n_tokens = BLOCK,
+                        .token_hash = hash};
+        }
+        check(store_link(s, c.id, &model, links, ARRAY_SIZE(links), NULL, 0, &gone, NULL) == 0);
+        check(store_conv_fork(s, c.id, 3, NULL, BLOCK, &child, NULL) == 0);
+}
+
+static void make_template(void) {
+        struct store *s = NULL;
+        FILE *f;
+
+        strcpy(dir, "/tmp/confab-fuzz-XXXXXX");
+        check(mkdtemp(dir) != NULL);
+        snprintf(path, sizeof(path), "%s/register.db", dir);
+        atexit(remove_all);
+        check(store_open(&s, path, NULL) == 0);
+        make_conv(s, 1, "one");
+        make_conv(s, 2, "two");
+        store_free(s);
+        f = fopen(path, "rb");
+        check(f && fseek(f, 0, SEEK_END) == 0);
+        template_size = (size_t)ftell(f);
+        rewind(f);
+        template = malloc(template_size);
+        check(template && fread(template, 1, template_size, f) == template_size);
+        fclose(f);
+}
+
+static const char *const edits[] = {
+        "UPDATE conversation SET uid = ? WHERE id = ?",
+        "UPDATE conversation SET name = ? WHERE id = ?",
+        "UPDATE conversation SET parent = ? WHERE id = ?",
+        "UPDATE conversation SET revision = ? WHERE id = ?",
+        "UPDATE conversation SET n_tokens = ? WHERE id = ?",
+        "UPDATE conversation SET n_turns = ? WHERE id = ?",
+        "UPDATE conversation SET updated_usec = ? WHERE id = ?",
+        "UPDATE conversation SET n_published = ? WHERE id = ?",
+        "UPDATE conversation SET private_memory = ? WHERE id = ?",
+        "UPDATE conversation SET on_disk = ? WHERE id = ?",
+        "UPDATE conversation SET top_p = ? WHERE id = ?",
+        "UPDATE conversation SET logit_bias = ? WHERE id = ?",
+        "UPDATE turn SET n = ? WHERE rowid = ?",
+        "UPDATE turn SET role = ? WHERE rowid = ?",
+        "UPDATE turn SET first = ? WHERE rowid = ?",
+        "UPDATE turn SET past = ? WHERE rowid = ?",
+        "UPDATE turn SET finish = ? WHERE rowid = ?",
+        "UPDATE turn SET created_usec = ? WHERE rowid = ?",
+        "UPDATE turn SET text = ? WHERE rowid = ?",
+        "UPDATE turn SET tokens = ? WHERE rowid = ?",
+        "UPDATE turn SET token_hash = ? WHERE rowid = ?",
+        "UPDATE record SET file_key = ? WHERE id = ?",
+        "UPDATE record SET start = ? WHERE id = ?",
+        "UPDATE record SET stored_size = ? WHERE id = ?",
+        "UPDATE record SET raw_size = ? WHERE id = ?",
+        "UPDATE record SET class = ? WHERE id = ?",
+        "UPDATE record SET block = ? WHERE id = ?",
+        "UPDATE record SET n_tokens = ? WHERE id = ?",
+        "UPDATE record SET token_hash = ? WHERE id = ?",
+        "UPDATE record SET uid = ? WHERE id = ?",
+        "UPDATE record SET private = ? WHERE id = ?",
+        "UPDATE link SET block = ? WHERE record = ?",
+        "UPDATE link SET class = ? WHERE record = ?",
+        "UPDATE link SET n_valid = ? WHERE record = ?",
+        "UPDATE link SET record = ? WHERE record = ?",
+        "UPDATE sqlite_sequence SET seq = ? WHERE rowid = ?",
+        "DELETE FROM turn WHERE ? <> rowid AND rowid = ?",
+        "DELETE FROM record WHERE ? <> id AND id = ?",
+};
+
+static void edit(sqlite3 *db, const uint8_t *p) {
+        sqlite3_stmt *st = NULL;
+        int64_t v;
+
+        if (sqlite3_prepare_v2(db, edits[p[0] % ARRAY_SIZE(edits)], -1, &st, NULL) != SQLITE_OK)
+                return;
+        memcpy(&v, p + 4, sizeof(v));
+        if (p[2] % 5 == 0)
+                sqlite3_bind_blob(st, 1, p + 4, p[3] % 9, SQLITE_STATIC);
+        else if (p[2] % 5 == 1)
+                sqlite3_bind_text(st, 1, (const char *)p + 4, p[3] % 9, SQLITE_STATIC);
+        else if (p[2] % 5 == 2)
+                sqlite3_bind_double(st, 1, (double)v);
+        else
+                sqlite3_bind_int64(st, 1, p[2] % 5 == 3 ? v : (int8_t)p[4]);
+        sqlite3_bind_int(st, 2, 1 + p[1] % 20);
+        (void)sqlite3_step(st);
+        sqlite3_finalize(st);
+}
+
+static void damage(const uint8_t *data, size_t size) {
+        FILE *f = fopen(path, "wb");
+        sqlite3 *db;
+
+        check(f && fwrite(template, 1, template_size, f) == template_size && fclose(f) == 0);
+        check(sqlite3_open(path, &db) == SQLITE_OK);
+        sqlite3_exec(db, "PRAGMA ignore_check_constraints = ON; PRAGMA synchronous = OFF", NULL,
+                NULL, NULL);
+        for (size_t i = 0; i < MAX_EDITS && (i + 1) * EDIT <= size; i++)
+                edit(db, data + i * EDIT);
+        sqlite3_close(db);
+}
+
+static void read_conv(struct store *s, uint64_t id) {
+        struct store_reading x = {0};
+        unsigned what = STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOKENS | STORE_READ_LINKS |
+                        STORE_READ_SIZE;
+
+        if (store_read(s, STORE_UID_ANY, id, NULL, what, &x, NULL) == 0) {
+                check(x.n_tokens == x.n_sound_tokens && x.n_sound_turns <= x.turns.n);
+                check(x.damaged || (x.n_tokens == x.conv.n_tokens && x.turns.n == x.conv.n_turns));
+                check(x.n_sound_turns == 0 ||
+                        x.turns.turns[x.n_sound_turns - 1].end == x.n_sound_tokens);
+        }
+        store_reading_deinit(&x);
+}
+
+static void find_prefix(struct store *s) {
+        struct fingerprint model = {11, 12};
+        int32_t tokens[N_TOKENS];
+        uint64_t hashes[N_TOKENS / BLOCK], hash = 0;
+        struct store_prefix p = {0};
+
+        for (uint32_t i = 0; i < N_TOKENS; i++)
+                tokens[i] = (int32_t)i;
+        for (size_t i = 0; i < ARRAY_SIZE(hashes); i++)
+                hash = hashes[i] = hash64_chain_tokens(tokens + BLOCK * i, BLOCK, hash);
+        if (store_prefix_find(
+                    s, 1, &model, 0, tokens, hashes, ARRAY_SIZE(hashes), BLOCK, &p, NULL) == 0)
+                check(p.n <= ARRAY_SIZE(hashes));
+        store_prefix_deinit(&p);
+}
+
+static void change(struct store *s) {
+        struct store_reclaimed got = {0};
+        struct store_gone gone = {0};
+        struct store_conv child = {0};
+        uint64_t revision;
+
+        (void)store_conv_fork(s, 1, 2, NULL, BLOCK, &child, NULL);
+        if (store_rewind(s, 1, 1, NULL, BLOCK, &revision, &gone, NULL) == 0)
+                store_gone_deinit(&gone);
+        if (store_reclaim(s, 1, 3 * 4096, 0, &got, NULL) == 0)
+                store_reclaimed_deinit(&got);
+        if (store_reclaim(s, STORE_UID_ANY, UINT64_MAX, 2, &got, NULL) == 0)
+                store_reclaimed_deinit(&got);
+        if (store_forget_record(s, 7, &got, NULL) == 0)
+                store_reclaimed_deinit(&got);
+        for (uint64_t id = 1; id <= 5; id++) {
+                gone = (struct store_gone){0};
+                if (store_conv_delete(s, id, &gone, NULL) == 0)
+                        store_gone_deinit(&gone);
+        }
+        (void)store_scrub(s, NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+        static struct store_conv rows[8];
+        struct store_census census;
+        struct store_held *held = NULL;
+        struct store *s = NULL;
+        uint64_t sizes[8];
+        size_t n = 0;
+
+        if (!template)
+                make_template();
+        damage(data, size);
+        if (store_open_existing(&s, path, NULL) == 0) {
+                (void)store_check(s, NULL, NULL, &census, NULL);
+                if (store_list_held(s, &held, &n, NULL) == 0)
+                        free(held);
+                (void)store_conv_list(s, STORE_UID_ANY, 0, rows, sizes, 8, &n, NULL);
+                (void)store_conv_list(s, 1, 0, rows, NULL, 8, &n, NULL);
+                for (uint64_t id = 1; id <= 4; id++)
+                        read_conv(s, id);
+                find_prefix(s);
+                change(s);
+        }
+        store_free(s);
+        clean_up();
+        return 0;
+}
