@@ -1,43 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/ledger.h"
+#include "base/util.h"
 #include <assert.h>
-#include <stdatomic.h>
 
 int ledger_reserve(struct ledger *l, size_t n) {
-        size_t used = atomic_load(&l->used), peak;
+        bool fits;
 
-        do {
-                size_t budget = atomic_load(&l->budget);
-
-                if (n > budget || used > budget - n)
-                        return 1;
-        } while (!atomic_compare_exchange_weak(&l->used, &used, used + n));
-
-        peak = atomic_load(&l->peak);
-        while (peak < used + n && !atomic_compare_exchange_weak(&l->peak, &peak, used + n))
-                ;
-        return 0;
+        pthread_mutex_lock(&l->lock);
+        fits = l->used <= l->budget && n <= l->budget - l->used;
+        if (fits) {
+                l->used += n;
+                l->peak = MAX(l->peak, l->used);
+        }
+        pthread_mutex_unlock(&l->lock);
+        return fits ? 0 : 1;
 }
 
 void ledger_release(struct ledger *l, size_t n) {
-        size_t before = atomic_fetch_sub(&l->used, n);
-
-        assert(before >= n);
-        (void)before;
+        pthread_mutex_lock(&l->lock);
+        assert(n <= l->used);
+        l->used -= n;
+        pthread_mutex_unlock(&l->lock);
 }
 
 void ledger_set_budget(struct ledger *l, size_t budget) {
-        atomic_store(&l->budget, budget);
+        pthread_mutex_lock(&l->lock);
+        l->budget = budget;
+        pthread_mutex_unlock(&l->lock);
+}
+
+size_t ledger_shrink(struct ledger *l, size_t budget) {
+        pthread_mutex_lock(&l->lock);
+        budget = l->budget = MIN(l->budget, MAX(budget, l->used));
+        pthread_mutex_unlock(&l->lock);
+        return budget;
+}
+
+static size_t read_field(struct ledger *l, const size_t *field) {
+        size_t v;
+
+        pthread_mutex_lock(&l->lock);
+        v = *field;
+        pthread_mutex_unlock(&l->lock);
+        return v;
 }
 
 size_t ledger_used(struct ledger *l) {
-        return atomic_load(&l->used);
+        return read_field(l, &l->used);
 }
 
 size_t ledger_budget(struct ledger *l) {
-        return atomic_load(&l->budget);
+        return read_field(l, &l->budget);
 }
 
 size_t ledger_peak(struct ledger *l) {
-        return atomic_load(&l->peak);
+        return read_field(l, &l->peak);
 }

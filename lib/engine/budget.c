@@ -248,17 +248,10 @@ void budget_admitted(struct engine *en) {
 
 /* Let memory go until the budget is @to. True if something has to end first. */
 static bool shrink(struct engine *en, size_t to) {
-        size_t used;
-
         seq_pool_set_spare(en->pool, 0);
-        for (;;) {
-                used = ledger_used(&en->ledger);
-                ledger_set_budget(&en->ledger, MAX(used, to));
-                if (used <= to)
-                        break;
+        while (ledger_shrink(&en->ledger, to) > to)
                 if (residency_make_room(en) != ROOM_NOW)
                         return true;
-        }
         spill_trim(en->spill);
         en->count.budget_shrunk++;
         return false;
