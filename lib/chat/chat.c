@@ -246,29 +246,32 @@ static void parts_add(struct chat_parts *p, const char *text, size_t n, bool par
                 p->fragments[p->n++] = (struct tok_fragment){text, n, parse_special};
 }
 
+/* Into @out itself: a long message is not there twice. */
 static int parts_encode(const struct chat *c, const struct chat_parts *p, size_t max,
         struct tok_ids *out, struct err *e) {
-        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
-        size_t from = 0;
-        int r;
+        size_t n_before = out->n, n;
+        int r = 0;
 
         if (p->bos) {
                 const int32_t bos = tok_bos(c->tok);
 
-                r = tok_ids_append(&ids, &bos, 1, e);
-                if (r < 0)
-                        return r;
+                r = tok_ids_append(out, &bos, 1, e);
         }
         /* One more than allowed, for what is left out. */
-        r = tok_encode(
-                c->tok, p->fragments, p->n, false, p->starts, max > 0 ? max + 1 : 0, &ids, e);
+        if (r == 0)
+                r = tok_encode(c->tok, p->fragments, p->n, false, p->starts, max > 0 ? max + 1 : 0,
+                        out, e);
+        n = out->n - n_before;
+        if (r == 0 && p->skip >= 0 && n > 0 && out->ids[n_before] == p->skip) {
+                n--;
+                memmove(out->ids + n_before, out->ids + n_before + 1, n * sizeof(*out->ids));
+                out->n--;
+        }
+        if (r == 0 && max > 0 && n > max)
+                r = err_set(e, ERR_LIMIT, "the message has more tokens than the limit allows");
         if (r < 0)
-                return r;
-        if (p->skip >= 0 && ids.n > 0 && ids.ids[0] == p->skip)
-                from = 1;
-        if (max > 0 && ids.n - from > max)
-                return err_set(e, ERR_LIMIT, "the message has more tokens than the limit allows");
-        return ids.n > from ? tok_ids_append(out, ids.ids + from, ids.n - from, e) : 0;
+                out->n = n_before;
+        return r;
 }
 
 /* Close what is open. */

@@ -127,9 +127,30 @@ static int bpe_load_bytes(struct tok *t, struct bpe_names *names, struct err *e)
         return 0;
 }
 
+/* The byte that the first or last character of a text stands for, or -1. */
+static int bpe_end_byte(const char *text, size_t n, bool last) {
+        uint32_t cp = 0;
+        size_t at = last && n > 0 ? n - 1 : 0;
+
+        while (last && at > 0 && ((uint8_t)text[at] & 0xc0) == 0x80)
+                at--;
+        return utf8_decode((const uint8_t *)text + at, n - at, &cp) > 0 ? bpe_byte_of_char(cp) : -1;
+}
+
+/* Symbols are made of characters that stand for bytes, so a merge with another one at its seam
+ * never happens. */
+static void bpe_note_join(struct tok_joins *joins, const char *text, size_t n_left, size_t n) {
+        int left = bpe_end_byte(text, n_left, true);
+        int right = bpe_end_byte(text + n_left, n - n_left, false);
+
+        if (left >= 0 && right >= 0)
+                tok_joins_add(joins, (uint8_t)left, (uint8_t)right);
+}
+
 /* "left right"; the separator is the first space that is not the first character. */
-static int bpe_load_merge(struct tok_bpe *b, struct bpe_names *names, uint32_t rank,
+static int bpe_load_merge(struct tok *t, struct bpe_names *names, uint32_t rank,
         struct gguf_str line, char *joined, struct err *e) {
+        struct tok_bpe *b = t->bpe;
         const char *space = NULL;
         uint32_t left, right, result;
         struct bpe_merge *m;
@@ -151,13 +172,15 @@ static int bpe_load_merge(struct tok_bpe *b, struct bpe_names *names, uint32_t r
         if (r < 0)
                 return r;
         m = bpe_find(b, left, right);
+        bpe_note_join(&t->joins, joined, n_left, line.size - 1);
         if (m->key == BPE_FREE) /* of equal lines the first counts */
                 *m = (struct bpe_merge){(uint64_t)left << 32 | right, rank, result};
         return 0;
 }
 
 static int bpe_load_merges(
-        struct tok_bpe *b, struct bpe_names *names, const struct gguf *g, struct err *e) {
+        struct tok *t, struct bpe_names *names, const struct gguf *g, struct err *e) {
+        struct tok_bpe *b = t->bpe;
         _cleanup_(freep) char *joined = NULL;
         struct gguf_array a;
         uint32_t n_slots = 16;
@@ -185,7 +208,7 @@ static int bpe_load_merges(
         for (uint32_t i = 0; i < n_slots; i++)
                 b->merges[i].key = BPE_FREE;
         for (uint32_t i = 0; i < a.count; i++) {
-                r = bpe_load_merge(b, names, i, gguf_array_next_str(&a, &pos), joined, e);
+                r = bpe_load_merge(t, names, i, gguf_array_next_str(&a, &pos), joined, e);
                 if (r < 0)
                         return r;
         }
@@ -232,7 +255,7 @@ static int bpe_load(struct tok *t, const struct gguf *g, struct err *e) {
         r = bpe_load_bytes(t, &names, e);
         if (r < 0)
                 return r;
-        return bpe_load_merges(t->bpe, &names, g, e);
+        return bpe_load_merges(t, &names, g, e);
 }
 
 static void bpe_unload(struct tok *t) {
@@ -244,9 +267,9 @@ static void bpe_unload(struct tok *t) {
         t->bpe = NULL;
 }
 
-static bool bpe_pair(const struct tok *t, const struct tok_work *w, const struct tok_symbol *l,
-        const struct tok_symbol *r, uint32_t *ret_rank, uint32_t *ret_id) {
-        const struct bpe_merge *m = bpe_find(t->bpe, l->id, r->id);
+static bool bpe_pair(const struct tok *t, const struct tok_work *w, uint32_t left, uint32_t right,
+        uint32_t *ret_rank, uint32_t *ret_id) {
+        const struct bpe_merge *m = bpe_find(t->bpe, w->symbols[left].id, w->symbols[right].id);
 
         if (m->key == BPE_FREE)
                 return false;
@@ -281,11 +304,14 @@ static int bpe_find_whole(const struct tok *t, struct tok_work *w, const char *t
         return 0;
 }
 
-static int bpe_emit(const struct tok *t, const struct tok_work *w, const struct tok_symbol *s,
-        struct tok_out *out, struct err *e) {
+static int bpe_emit(
+        const struct tok *t, struct tok_work *w, uint32_t at, struct tok_out *out, struct err *e) {
+        const struct tok_symbol *s = &w->symbols[at];
+        size_t n = tok_symbol_size(w, at);
+
         if (bpe_may_emit(t, s->id))
                 return tok_out_push(out, (int32_t)s->id, e);
-        for (uint32_t i = 0; i < s->size; i++) {
+        for (size_t i = 0; i < n; i++) {
                 int32_t id = t->bpe->byte_token[(uint8_t)w->text[s->start + i]];
                 int r;
 
@@ -298,36 +324,58 @@ static int bpe_emit(const struct tok *t, const struct tok_work *w, const struct 
         return 0;
 }
 
-static int bpe_encode_piece(const struct tok *t, struct tok_work *w, const char *text, size_t n,
-        struct tok_out *out, struct err *e) {
-        int32_t whole;
-        int r;
+/* Bytes at text[0..n) that are merged by themselves: behind them no merge reaches across. */
+static size_t bpe_stretch(const struct tok *t, const char *text, size_t n) {
+        size_t at = 1;
 
-        if (t->bpe->ignore_merges) {
-                r = bpe_find_whole(t, w, text, n, &whole, e);
-                if (r < 0)
-                        return r;
-                if (whole >= 0)
-                        return tok_out_push(out, whole, e);
-        }
-        r = tok_work_reserve_symbols(w, n, e);
+        while (at < n && tok_may_join(&t->joins, (uint8_t)text[at - 1], (uint8_t)text[at]))
+                at++;
+        return at;
+}
+
+static int bpe_encode_stretch(const struct tok *t, struct tok_work *w, const char *text, size_t n,
+        struct tok_out *out, struct err *e) {
+        int r = tok_work_reserve_symbols(w, n, e);
+
         if (r < 0)
                 return r;
         for (size_t i = 0; i < n; i++)
                 w->symbols[i] = (struct tok_symbol){
                         .start = (uint32_t)i,
-                        .size = 1,
                         .id = t->bpe->byte_symbol[(uint8_t)text[i]],
                 };
-        w->n_symbols = n;
+        w->n_symbols = w->text_size = n;
         w->text = text;
-        tok_merge(t, w, bpe_pair);
-        for (uint32_t at = 0; at != UINT32_MAX; at = w->symbols[at].next) {
-                r = bpe_emit(t, w, &w->symbols[at], out, e);
-                if (r < 0)
-                        return r;
+        r = tok_merge(t, w, bpe_pair, e);
+        for (uint32_t at = 0; r >= 0 && at != TOK_SYMBOL_NONE; at = w->symbols[at].next)
+                r = bpe_emit(t, w, at, out, e);
+        return r;
+}
+
+/* What the pieces of one bpe_encode() go to. */
+struct bpe_pieces {
+        const struct tok *t;
+        struct tok_work *w;
+        struct tok_out *out;
+};
+
+static int bpe_encode_piece(void *userdata, const char *text, size_t n, struct err *e) {
+        const struct bpe_pieces *to = userdata;
+        int32_t whole = -1;
+        int r = 0;
+
+        if (to->t->bpe->ignore_merges)
+                r = bpe_find_whole(to->t, to->w, text, n, &whole, e);
+        if (r >= 0 && whole >= 0)
+                return tok_out_push(to->out, whole, e);
+        while (r >= 0 && n > 0) {
+                size_t size = bpe_stretch(to->t, text, n);
+
+                r = bpe_encode_stretch(to->t, to->w, text, size, to->out, e);
+                text += size;
+                n -= size;
         }
-        return 0;
+        return r;
 }
 
 /* Bytes at text[0..n) that are all well-formed, or all not. */
@@ -348,24 +396,38 @@ static size_t bpe_run(const char *text, size_t n, bool *ret_well_formed) {
 
 static int bpe_encode(const struct tok *t, struct tok_work *w, const char *text, size_t n,
         bool starts, struct tok_out *out, struct err *e) {
+        struct bpe_pieces to = {t, w, out};
+
         while (n > 0) {
                 bool well_formed;
                 size_t run = bpe_run(text, n, &well_formed);
-                int r = 0;
+                int r;
 
                 if (!well_formed)
-                        r = bpe_encode_piece(t, w, text, run, out, e);
+                        r = bpe_encode_piece(&to, text, run, e);
                 else
-                        r = tok_pretok_split(t->bpe->pretok, w, text, run, e);
-                for (size_t i = 0; r >= 0 && well_formed && i < w->pieces.n; i++)
-                        r = bpe_encode_piece(
-                                t, w, text + w->pieces.v[i].start, w->pieces.v[i].size, out, e);
+                        r = tok_pretok_each(t->bpe->pretok, w, text, run, bpe_encode_piece, &to, e);
                 if (r < 0)
                         return r;
                 text += run;
                 n -= run;
         }
         return 0;
+}
+
+/* Pieces only make stretches shorter. */
+static size_t bpe_memory(const struct tok *t, const char *text, size_t n) {
+        size_t longest = 0;
+
+        while (n > 0) {
+                size_t size = bpe_stretch(t, text, n);
+
+                longest = MAX(longest, size);
+                text += size;
+                n -= size;
+        }
+        return tok_symbols_memory(longest) + tok_pretok_memory(t->bpe->pretok) +
+               (t->bpe->ignore_merges ? t->vocab.max_size * 2 + TOK_MIN_BUFFER : 0);
 }
 
 static size_t bpe_piece(const struct tok *t, int32_t token, char *dst, size_t size) {
@@ -401,5 +463,6 @@ const struct tok_ops tok_ops_bpe = {
         .load = bpe_load,
         .unload = bpe_unload,
         .encode = bpe_encode,
+        .memory = bpe_memory,
         .piece = bpe_piece,
 };

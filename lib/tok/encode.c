@@ -7,10 +7,22 @@
 #include "base/util.h"
 #include "tok/tok-internal.h"
 
+/* The allocator's grain: large blocks are whole pages. */
+#define TOK_FIXED_MEMORY ((size_t)24 << 10)
+
+int tok_stop(struct err *e) {
+        return err_set(e, ERR_CANCELLED, "cancelled");
+}
+
 int tok_out_push(struct tok_out *out, int32_t id, struct err *e) {
-        if (out->ids->n >= out->n_max)
+        const struct tok_sink *s = out->sink;
+
+        if (out->n >= out->n_max)
                 return err_set(e, ERR_LIMIT, "the text has more tokens than the limit allows");
-        return tok_ids_append(out->ids, &id, 1, e);
+        if (s->stop && atomic_load_explicit(s->stop, memory_order_relaxed))
+                return tok_stop(e);
+        out->n++;
+        return s->put(s->userdata, id, e);
 }
 
 static int tok_encode_fragment(const struct tok *t, struct tok_work *w,
@@ -56,28 +68,92 @@ static int tok_check_size(const struct tok *t, const struct tok_fragment *fragme
         return 0;
 }
 
+static int tok_encode_to(const struct tok *t, const struct tok_fragment *fragments,
+        size_t n_fragments, bool add_special, bool at_start, struct tok_out *out, struct err *e) {
+        _cleanup_(tok_work_deinit) struct tok_work w = {.stop = out->sink->stop};
+        bool starts = at_start;
+        int r = 0;
+
+        if (add_special && t->add_bos && t->bos >= 0)
+                r = tok_out_push(out, t->bos, e);
+        for (size_t i = 0; r >= 0 && i < n_fragments; i++)
+                r = tok_encode_fragment(t, &w, &fragments[i], &starts, out, e);
+        if (r >= 0 && add_special && t->add_eos && t->eos >= 0)
+                r = tok_out_push(out, t->eos, e);
+        return r < 0 ? r : 0;
+}
+
+int tok_encode_each(const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments,
+        bool add_special, bool at_start, const struct tok_sink *sink, struct err *e) {
+        struct tok_out out = {.sink = sink, .n_max = SIZE_MAX};
+
+        return tok_encode_to(t, fragments, n_fragments, add_special, at_start, &out, e);
+}
+
+static int tok_put_id(void *userdata, int32_t token, struct err *e) {
+        return tok_ids_append(userdata, &token, 1, e);
+}
+
 int tok_encode(const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments,
         bool add_special, bool at_start, size_t max, struct tok_ids *out, struct err *e) {
-        _cleanup_(tok_work_deinit) struct tok_work w = {0};
+        struct tok_sink sink = {.put = tok_put_id, .userdata = out};
+        struct tok_out to = {.sink = &sink, .n_max = max > 0 ? max : SIZE_MAX};
         size_t n_before = out->n;
-        struct tok_out sink = {.ids = out, .n_max = SIZE_MAX};
-        bool starts = at_start;
         int r;
 
-        if (max > 0 && add_overflow(n_before, max, &sink.n_max))
-                sink.n_max = SIZE_MAX;
         r = tok_check_size(t, fragments, n_fragments, max, e);
+        if (r >= 0)
+                r = tok_encode_to(t, fragments, n_fragments, add_special, at_start, &to, e);
         if (r < 0)
-                return r;
-        if (add_special && t->add_bos && t->bos >= 0)
-                r = tok_out_push(&sink, t->bos, e);
-        for (size_t i = 0; r >= 0 && i < n_fragments; i++)
-                r = tok_encode_fragment(t, &w, &fragments[i], &starts, &sink, e);
-        if (r >= 0 && add_special && t->add_eos && t->eos >= 0)
-                r = tok_out_push(&sink, t->eos, e);
-        if (r < 0) {
                 out->n = n_before;
-                return r;
+        return r;
+}
+
+/* --- memory --- */
+
+/* Every special of the set is found at most where its first two bytes are. */
+static size_t tok_count_starts(
+        const struct tok *t, const struct tok_specials *s, const char *text, size_t n) {
+        struct tok_joins starts = {{0}};
+        size_t n_starts = 0;
+
+        if (s->n_sizes == 0)
+                return 0;
+        for (uint32_t i = 0; i <= s->mask; i++) {
+                const struct gguf_str *special;
+
+                if (s->slots[i].id_plus_1 == 0)
+                        continue;
+                special = &t->vocab.text[s->slots[i].id_plus_1 - 1];
+                for (unsigned next = 0; special->size == 1 && next < 256; next++)
+                        tok_joins_add(&starts, (uint8_t)special->data[0], (uint8_t)next);
+                if (special->size > 1)
+                        tok_joins_add(
+                                &starts, (uint8_t)special->data[0], (uint8_t)special->data[1]);
         }
-        return 0;
+        for (size_t i = 0; i + 1 < n; i++)
+                n_starts += tok_may_join(&starts, (uint8_t)text[i], (uint8_t)text[i + 1]);
+        return n_starts + 1; /* the last byte */
+}
+
+/* tok_partition()'s lists, which double as they grow: hits, the text before each of them (twice,
+ * while one search follows another), both together, that once more while it grows or is sorted. */
+static size_t tok_spans_memory(size_t n_hits) {
+        return ((n_hits + 1) * (2 + 2 + 2 + 4 + 2 + 2) + 5 * 16) * sizeof(struct tok_span);
+}
+
+size_t tok_encode_memory(
+        const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments) {
+        size_t text = 0, spans = 0;
+
+        for (size_t i = 0; i < n_fragments; i++) {
+                const struct tok_fragment *f = &fragments[i];
+                const struct tok_specials *s = f->parse_special ? &t->parsed : &t->always;
+
+                if (f->size == 0 || f->size > TOK_MAX_INPUT)
+                        continue;
+                text = MAX(text, t->ops->memory(t, f->text, f->size));
+                spans = MAX(spans, tok_spans_memory(tok_count_starts(t, s, f->text, f->size)));
+        }
+        return TOK_FIXED_MEMORY + text + spans;
 }

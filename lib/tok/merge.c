@@ -2,8 +2,18 @@
 /*
  * Merging, as SPM and BPE both do it: of all adjacent pairs that may be joined the best one is
  * joined, again and again. A heap holds the candidates. An entry is stale when one of its two
- * symbols has been joined to something since; that shows in the symbols' sizes and links, so
- * nothing is ever searched for or removed from the middle: O(n log n) for any text.
+ * symbols has been joined to something since, so nothing is ever searched for or removed from the
+ * middle: O(n log n) for any text.
+ *
+ * 1. An entry is the rank of a pair and its left symbol, 8 bytes, and nothing else. When it comes
+ *    to the top the pair is looked up again: the entry counts if the symbol still is there and the
+ *    pair that it now begins has this rank. A stale entry that happens to have the rank of the
+ *    symbol's present pair stands for just that pair, whose own entry is equal to it.
+ * 2. The symbols of a text lie side by side, so a symbol ends where the next one begins. A symbol
+ *    that was joined to the left is its own `next`.
+ * 3. Only stretches are merged that no pair reaches out of (tok_may_join()), and each of them by
+ *    itself: what one stretch becomes does not depend on any other. So the memory that a text takes
+ *    is that of its longest stretch, in most vocabularies of a word: 32 bytes for each symbol.
  */
 #include <stdlib.h>
 
@@ -11,45 +21,41 @@
 #include "base/util.h"
 #include "tok/tok-internal.h"
 
-#define SYMBOL_NONE UINT32_MAX
+#define HEAP_PER_SYMBOL 2 /* one candidate per gap, and each join trades one for two */
+#define POPS_PER_LOOK 4096
+
+size_t tok_symbols_memory(size_t n) {
+        n = MAX(n, (size_t)TOK_MIN_SYMBOLS);
+        return n * (sizeof(struct tok_symbol) + HEAP_PER_SYMBOL * sizeof(uint64_t));
+}
 
 int tok_work_reserve_symbols(struct tok_work *w, size_t n, struct err *e) {
-        size_t n_heap = n * 2,
-               capacity; /* one candidate per gap, and each join trades one for two */
-
-        if (n > w->symbols_capacity) {
-                struct tok_symbol *p;
-
-                capacity = MAX(n, (size_t)64);
-                p = realloc(w->symbols, capacity * sizeof(*p));
-                if (!p)
-                        return err_set(e, ERR_NOMEM, "out of memory to tokenise %zu symbols", n);
-                w->symbols = p;
-                w->symbols_capacity = capacity;
-        }
-        if (n_heap > w->heap_capacity) {
-                struct tok_pair *p;
-
-                capacity = MAX(n_heap, (size_t)128);
-                p = realloc(w->heap, capacity * sizeof(*p));
-                if (!p)
-                        return err_set(e, ERR_NOMEM, "out of memory to tokenise %zu symbols", n);
-                w->heap = p;
-                w->heap_capacity = capacity;
-        }
+        if (n <= w->symbols_capacity)
+                return 0;
+        n = MAX(n, (size_t)TOK_MIN_SYMBOLS);
+        /* Nothing of the old content is wanted: no moment has both. */
+        w->symbols_capacity = 0;
+        free(w->symbols);
+        free(w->heap);
+        w->heap = NULL;
+        w->symbols = malloc(n * sizeof(*w->symbols));
+        if (w->symbols)
+                w->heap = malloc(n * HEAP_PER_SYMBOL * sizeof(*w->heap));
+        if (!w->heap)
+                return err_set(e, ERR_NOMEM, "out of memory to tokenise %zu symbols", n);
+        w->symbols_capacity = n;
         return 0;
 }
 
 int tok_work_reserve_buffer(struct tok_work *w, size_t n, struct err *e) {
-        char *p;
-
         if (n <= w->buffer_capacity)
                 return 0;
-        n = MAX(n, (size_t)256);
-        p = realloc(w->buffer, n);
-        if (!p)
+        n = MAX(n, (size_t)TOK_MIN_BUFFER);
+        w->buffer_capacity = 0;
+        free(w->buffer);
+        w->buffer = malloc(n);
+        if (!w->buffer)
                 return err_set(e, ERR_NOMEM, "out of memory to tokenise %zu bytes", n);
-        w->buffer = p;
         w->buffer_capacity = n;
         return 0;
 }
@@ -62,101 +68,112 @@ void tok_work_deinit(struct tok_work *w) {
         free(w->raw.v);
         free(w->raw_next.v);
         free(w->hits.v);
-        free(w->pieces.v);
-        free(w->pieces_next.v);
-        tok_pretok_work_free(w->match);
+        for (size_t i = 0; i < TOK_PRETOK_MAX_RULES; i++)
+                tok_pretok_work_free(w->match[i]);
         *w = (struct tok_work){0};
 }
 
 static void heap_sink(struct tok_work *w, size_t at) {
-        struct tok_pair p = w->heap[at];
+        uint64_t key = w->heap[at];
 
         for (;;) {
                 size_t child = at * 2 + 1;
 
                 if (child >= w->n_heap)
                         break;
-                if (child + 1 < w->n_heap && w->heap[child + 1].key < w->heap[child].key)
+                if (child + 1 < w->n_heap && w->heap[child + 1] < w->heap[child])
                         child++;
-                if (p.key <= w->heap[child].key)
+                if (key <= w->heap[child])
                         break;
                 w->heap[at] = w->heap[child];
                 at = child;
         }
-        w->heap[at] = p;
+        w->heap[at] = key;
 }
 
-static void heap_push(struct tok_work *w, struct tok_pair p) {
+static void heap_push(struct tok_work *w, uint64_t key) {
         size_t at = w->n_heap++;
 
-        while (at > 0 && p.key < w->heap[(at - 1) / 2].key) {
+        while (at > 0 && key < w->heap[(at - 1) / 2]) {
                 w->heap[at] = w->heap[(at - 1) / 2];
                 at = (at - 1) / 2;
         }
-        w->heap[at] = p;
+        w->heap[at] = key;
 }
 
-static struct tok_pair heap_pop(struct tok_work *w) {
-        struct tok_pair p = w->heap[0];
+static uint64_t heap_pop(struct tok_work *w) {
+        uint64_t key = w->heap[0];
 
         w->heap[0] = w->heap[--w->n_heap];
         if (w->n_heap > 1)
                 heap_sink(w, 0);
-        return p;
+        return key;
 }
 
+/* The pair that symbol @left begins, if there is one: its entry, and what it becomes. */
 static bool pair_of(const struct tok *t, const struct tok_work *w, uint32_t left, tok_pair_fn *pair,
-        struct tok_pair *ret) {
-        uint32_t right, rank, id;
+        uint64_t *ret_key, uint32_t *ret_id) {
+        uint32_t right, rank;
 
-        if (left == SYMBOL_NONE)
+        if (left == TOK_SYMBOL_NONE)
                 return false;
         right = w->symbols[left].next;
-        if (right == SYMBOL_NONE)
+        if (right == TOK_SYMBOL_NONE || right == left)
                 return false;
-        if (!pair(t, w, &w->symbols[left], &w->symbols[right], &rank, &id))
+        if (!pair(t, w, left, right, &rank, ret_id))
                 return false;
-        *ret = (struct tok_pair){
-                .key = (uint64_t)rank << 32 | left,
-                .right = right,
-                .size = w->symbols[left].size + w->symbols[right].size,
-                .result = id,
-        };
+        *ret_key = (uint64_t)rank << 32 | left;
         return true;
 }
 
-void tok_merge(const struct tok *t, struct tok_work *w, tok_pair_fn *pair) {
-        struct tok_pair p;
+static void push_pair(const struct tok *t, struct tok_work *w, uint32_t left, tok_pair_fn *pair) {
+        uint64_t key;
+        uint32_t id;
+
+        if (pair_of(t, w, left, pair, &key, &id))
+                heap_push(w, key);
+}
+
+static void join(struct tok_work *w, uint32_t left, uint32_t id) {
+        struct tok_symbol *l = &w->symbols[left];
+        uint32_t right = l->next;
+
+        l->id = id;
+        l->next = w->symbols[right].next;
+        if (l->next != TOK_SYMBOL_NONE)
+                w->symbols[l->next].prev = left;
+        w->symbols[right].next = right;
+}
+
+static void fill_heap(const struct tok *t, struct tok_work *w, tok_pair_fn *pair) {
+        uint64_t key;
+        uint32_t id;
 
         w->n_heap = 0;
         for (size_t i = 0; i < w->n_symbols; i++) {
-                w->symbols[i].prev = i > 0 ? (uint32_t)i - 1 : SYMBOL_NONE;
-                w->symbols[i].next = i + 1 < w->n_symbols ? (uint32_t)i + 1 : SYMBOL_NONE;
+                w->symbols[i].prev = i > 0 ? (uint32_t)i - 1 : TOK_SYMBOL_NONE;
+                w->symbols[i].next = i + 1 < w->n_symbols ? (uint32_t)i + 1 : TOK_SYMBOL_NONE;
         }
         for (size_t i = 0; i + 1 < w->n_symbols; i++)
-                if (pair_of(t, w, (uint32_t)i, pair, &p))
-                        w->heap[w->n_heap++] = p;
+                if (pair_of(t, w, (uint32_t)i, pair, &key, &id))
+                        w->heap[w->n_heap++] = key;
         for (size_t i = w->n_heap / 2; i-- > 0;)
                 heap_sink(w, i);
-        while (w->n_heap > 0) {
-                uint32_t left;
-                struct tok_symbol *l, *r;
+}
 
-                p = heap_pop(w);
-                left = (uint32_t)p.key;
-                l = &w->symbols[left];
-                r = &w->symbols[p.right];
-                if (l->size == 0 || l->next != p.right || l->size + r->size != p.size)
+int tok_merge(const struct tok *t, struct tok_work *w, tok_pair_fn *pair, struct err *e) {
+        fill_heap(t, w, pair);
+        for (size_t n = 0; w->n_heap > 0; n++) {
+                uint64_t key = heap_pop(w), now;
+                uint32_t left = (uint32_t)key, id;
+
+                if (n % POPS_PER_LOOK == POPS_PER_LOOK - 1 && tok_stopped(w))
+                        return tok_stop(e);
+                if (!pair_of(t, w, left, pair, &now, &id) || now != key)
                         continue;
-                l->size += r->size;
-                l->id = p.result;
-                l->next = r->next;
-                r->size = 0;
-                if (l->next != SYMBOL_NONE)
-                        w->symbols[l->next].prev = left;
-                if (pair_of(t, w, l->prev, pair, &p))
-                        heap_push(w, p);
-                if (pair_of(t, w, left, pair, &p))
-                        heap_push(w, p);
+                join(w, left, id);
+                push_pair(t, w, w->symbols[left].prev, pair);
+                push_pair(t, w, left, pair);
         }
+        return 0;
 }

@@ -44,7 +44,9 @@ struct tok_pretok {
 
 /* One attempt takes at most a few steps per byte of a run. */
 #define RULE_MATCH_LIMIT 500000000u
+/* No rule of the table needs more than PCRE2's first frames (20 KiB and the match data). */
 #define RULE_HEAP_LIMIT_KIB (64u * 1024)
+#define RULE_MATCH_MEMORY ((size_t)24 << 10)
 
 static void *rule_malloc(size_t n, void *unused) {
         return malloc(n);
@@ -156,23 +158,45 @@ struct tok_pretok *tok_pretok_free(struct tok_pretok *p) {
         return NULL;
 }
 
+size_t tok_pretok_memory(const struct tok_pretok *p) {
+        return p->n_rules * RULE_MATCH_MEMORY;
+}
+
 void tok_pretok_work_free(void *match) {
         pcre2_match_data_free(match);
 }
 
+/*
+ * One text on its way through the rules. A piece goes through the rules behind the one that made it
+ * as soon as it is found, and then to its receiver: no list of pieces is kept.
+ */
+struct split {
+        const struct tok_pretok *p;
+        struct tok_work *w;
+        const char *text;
+        tok_piece_fn *put;
+        void *userdata;
+        struct err *e;
+};
+
+static int apply_rules(struct split *s, size_t rule, uint32_t start, uint32_t size);
+
 /* The pieces of one rule as they come. */
 struct rule_sink {
-        struct tok_spans *out;
+        struct split *split;
+        size_t next;   /* the rule that they go through next */
         uint32_t base; /* of the piece that is cut */
         uint32_t done; /* so far, relative to it */
         int r;
 };
 
 static void rule_cut(struct rule_sink *s, uint32_t at) {
-        if (s->r < 0 || at <= s->done)
+        uint32_t from = s->done;
+
+        if (s->r < 0 || at <= from)
                 return;
-        s->r = tok_spans_push(s->out, s->base + s->done, at - s->done, -1);
         s->done = at;
+        s->r = apply_rules(s->split, s->next, s->base + from, at - from);
 }
 
 /* Cut before every third digit from the right; digits have 1 to 4 bytes. */
@@ -184,73 +208,69 @@ static void rule_cut_digits(
                 n += ((uint8_t)text[i] & 0xc0) != 0x80;
         if (whole)
                 rule_cut(s, from);
-        for (uint32_t i = from; i < to; i++)
+        for (uint32_t i = from; s->r >= 0 && i < to; i++)
                 if (((uint8_t)text[i] & 0xc0) != 0x80 && (n - k++) % 3 == 0)
                         rule_cut(s, i);
         if (whole)
                 rule_cut(s, to);
 }
 
-static int rule_apply(const struct tok_pretok *p, const struct tok_rule *rule, struct tok_work *w,
-        const char *text, struct tok_span piece) {
-        struct rule_sink sink = {.out = &w->pieces_next, .base = piece.start};
-        PCRE2_SIZE *match = pcre2_get_ovector_pointer(w->match);
-        PCRE2_SIZE at = 0;
+static int rule_failed(struct split *s, int code) {
+        if (code == PCRE2_ERROR_NOMEMORY)
+                return err_set(s->e, ERR_NOMEM, "out of memory to tokenise");
+        return err_set(s->e, ERR_LIMIT, "the pre-tokenizer's rules are too hard on this text");
+}
 
-        text += piece.start;
-        while (sink.r >= 0 && at < piece.size) {
-                int n = pcre2_match(rule->code, (PCRE2_SPTR)text, piece.size, at,
-                        PCRE2_NO_UTF_CHECK, w->match, p->match);
+static int apply_rule(struct split *s, size_t i, uint32_t start, uint32_t size) {
+        const struct tok_rule *rule = &s->p->rules[i];
+        struct rule_sink sink = {.split = s, .next = i + 1, .base = start};
+        const char *text = s->text + start;
+        pcre2_match_data *data = s->w->match[i];
+        uint32_t at = 0;
+
+        if (!data)
+                data = s->w->match[i] = pcre2_match_data_create(2, s->p->general);
+        if (!data)
+                return rule_failed(s, PCRE2_ERROR_NOMEMORY);
+        while (sink.r >= 0 && at < size) {
+                int n = pcre2_match(rule->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK,
+                        data, s->p->match);
+                const PCRE2_SIZE *match = pcre2_get_ovector_pointer(data);
+                uint32_t from, to;
 
                 if (n == PCRE2_ERROR_NOMATCH)
                         break;
-                if (n == PCRE2_ERROR_NOMEMORY)
-                        return -ERR_NOMEM;
                 if (n < 0 || match[1] <= at)
-                        return -ERR_LIMIT;
-                at = match[1];
+                        return rule_failed(s, n);
+                from = (uint32_t)match[0];
+                at = to = (uint32_t)match[1];
                 switch (rule->kind) {
                 case RULE_REGEX:
-                        rule_cut(&sink, (uint32_t)match[0]);
-                        rule_cut(&sink, (uint32_t)match[1]);
+                        rule_cut(&sink, from);
+                        rule_cut(&sink, to);
                         break;
                 case RULE_DIGITS:
                         if (n < 2)
-                                rule_cut_digits(
-                                        &sink, text, (uint32_t)match[0], (uint32_t)match[1], true);
+                                rule_cut_digits(&sink, text, from, to, true);
                         break;
                 case RULE_THOUSANDS:
-                        rule_cut_digits(&sink, text, (uint32_t)match[0], (uint32_t)match[1], false);
+                        rule_cut_digits(&sink, text, from, to, false);
                         break;
                 }
         }
-        rule_cut(&sink, piece.size);
+        rule_cut(&sink, size);
         return sink.r;
 }
 
-int tok_pretok_split(
-        const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n, struct err *e) {
-        int r;
+static int apply_rules(struct split *s, size_t rule, uint32_t start, uint32_t size) {
+        if (rule < s->p->n_rules)
+                return apply_rule(s, rule, start, size);
+        return s->put(s->userdata, s->text + start, size, s->e);
+}
 
-        if (!w->match)
-                w->match = pcre2_match_data_create(2, p->general);
-        if (!w->match)
-                return err_set(e, ERR_NOMEM, "out of memory to tokenise %zu bytes", n);
-        w->pieces.n = 0;
-        r = tok_spans_push(&w->pieces, 0, (uint32_t)n, -1);
-        for (size_t i = 0; r >= 0 && i < p->n_rules; i++) {
-                struct tok_spans swap;
+int tok_pretok_each(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,
+        tok_piece_fn *put, void *userdata, struct err *e) {
+        struct split s = {p, w, text, put, userdata, e};
 
-                w->pieces_next.n = 0;
-                for (size_t k = 0; r >= 0 && k < w->pieces.n; k++)
-                        r = rule_apply(p, &p->rules[i], w, text, w->pieces.v[k]);
-                swap = w->pieces;
-                w->pieces = w->pieces_next;
-                w->pieces_next = swap;
-        }
-        if (r == -ERR_NOMEM)
-                return err_set(e, ERR_NOMEM, "out of memory to tokenise %zu bytes", n);
-        if (r < 0)
-                return err_set(e, ERR_LIMIT, "the pre-tokenizer's rules are too hard on this text");
-        return 0;
+        return apply_rules(&s, 0, 0, (uint32_t)n);
 }

@@ -67,6 +67,12 @@ static int spm_load(struct tok *t, const struct gguf *g, struct err *e) {
         for (uint32_t i = 0; i < t->vocab.n; i++)
                 t->spm->rank[i] = spm_rank(t->vocab.score[i]);
         spm_load_bytes(t);
+        for (uint32_t i = 0; i < t->vocab.n; i++) {
+                const struct gguf_str *s = &t->vocab.text[i];
+
+                for (size_t k = 1; k < s->size; k++)
+                        tok_joins_add(&t->joins, (uint8_t)s->data[k - 1], (uint8_t)s->data[k]);
+        }
         t->add_space_prefix = true;
         r = gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &t->add_space_prefix, e);
         return r < 0 ? r : 0;
@@ -87,9 +93,10 @@ static int32_t spm_find(const struct tok *t, const char *text, size_t n) {
         return id >= 0 && t->vocab.type[id] != TOK_BYTE && tok_may_emit(t, (uint32_t)id) ? id : -1;
 }
 
-static bool spm_pair(const struct tok *t, const struct tok_work *w, const struct tok_symbol *l,
-        const struct tok_symbol *r, uint32_t *ret_rank, uint32_t *ret_id) {
-        int32_t id = spm_find(t, w->text + l->start, (size_t)l->size + r->size);
+static bool spm_pair(const struct tok *t, const struct tok_work *w, uint32_t left, uint32_t right,
+        uint32_t *ret_rank, uint32_t *ret_id) {
+        size_t n = tok_symbol_size(w, left) + tok_symbol_size(w, right);
+        int32_t id = spm_find(t, w->text + w->symbols[left].start, n);
 
         if (id < 0)
                 return false;
@@ -98,81 +105,134 @@ static bool spm_pair(const struct tok *t, const struct tok_work *w, const struct
         return true;
 }
 
-/* The text with U+2581 for spaces, in w->buffer; its characters are the symbols. */
-static int spm_prepare(const struct tok *t, struct tok_work *w, const char *text, size_t n,
-        bool prefix, struct err *e) {
-        size_t n_spaces = prefix, size = 0, n_text;
-        char *p;
-        int r;
+/* Bytes of the character at text[0..n), n >= 1; a byte that is none is one by itself. */
+static size_t spm_char(const char *text, size_t n) {
+        int len = (uint8_t)text[0] < 0x80 ? 1 : utf8_decode((const uint8_t *)text, n, NULL);
 
-        for (size_t i = 0; i < n; i++)
-                n_spaces += text[i] == ' ';
-        n_text = n + n_spaces * SPM_SPACE_SIZE; /* at most */
-        r = tok_work_reserve_buffer(w, n_text, e);
-        if (r < 0)
-                return r;
-        r = tok_work_reserve_symbols(w, n + 1, e);
-        if (r < 0)
-                return r;
-        p = w->buffer;
-        if (prefix) {
-                memcpy(p, SPM_SPACE, SPM_SPACE_SIZE);
-                size += SPM_SPACE_SIZE;
+        return len < 1 ? 1 : (size_t)len;
+}
+
+/*
+ * The next stretch of text[0..n) that is merged by itself: it ends where no token has the last byte
+ * before and the first one behind (with spaces as U+2581) side by side. Its bytes, and how many
+ * characters and bytes with U+2581 it has.
+ */
+struct spm_stretch {
+        size_t size, n_chars, n_bytes;
+};
+
+static struct spm_stretch spm_stretch(
+        const struct tok *t, const char *text, size_t n, bool prefix) {
+        struct spm_stretch s = {0, prefix, prefix ? SPM_SPACE_SIZE : 0};
+        uint8_t last = prefix ? (uint8_t)SPM_SPACE[2] : 0;
+
+        while (s.size < n) {
+                const char *p = text + s.size;
+                bool space = *p == ' ';
+                uint8_t first = (uint8_t)(space ? SPM_SPACE[0] : *p);
+                size_t len = spm_char(p, n - s.size);
+
+                if (s.n_chars > 0 && !tok_may_join(&t->joins, last, first))
+                        break;
+                last = (uint8_t)(space ? SPM_SPACE[2] : p[len - 1]);
+                s.size += len;
+                s.n_chars++;
+                s.n_bytes += space ? SPM_SPACE_SIZE : len;
         }
+        return s;
+}
+
+static void spm_symbol(const struct tok *t, struct tok_work *w, const char *text, size_t n) {
+        int32_t id;
+
+        memcpy(w->buffer + w->text_size, text, n);
+        id = spm_find(t, w->buffer + w->text_size, n);
+        w->symbols[w->n_symbols++] = (struct tok_symbol){
+                .start = (uint32_t)w->text_size,
+                .id = id >= 0 ? (uint32_t)id : SPM_NO_TOKEN,
+        };
+        w->text_size += n;
+}
+
+/* The text of a stretch with U+2581 for spaces, in w->buffer; its characters are the symbols. */
+static int spm_prepare(const struct tok *t, struct tok_work *w, const char *text,
+        struct spm_stretch stretch, bool prefix, struct err *e) {
+        int r = tok_work_reserve_buffer(w, stretch.n_bytes, e);
+
+        if (r == 0)
+                r = tok_work_reserve_symbols(w, stretch.n_chars, e);
+        if (r < 0)
+                return r;
+        w->text = w->buffer;
+        w->n_symbols = w->text_size = 0;
+        if (prefix)
+                spm_symbol(t, w, SPM_SPACE, SPM_SPACE_SIZE);
+        for (size_t at = 0; at < stretch.size;) {
+                size_t len = spm_char(text + at, stretch.size - at);
+
+                if (text[at] == ' ')
+                        spm_symbol(t, w, SPM_SPACE, SPM_SPACE_SIZE);
+                else
+                        spm_symbol(t, w, text + at, len);
+                at += len;
+        }
+        return 0;
+}
+
+static int spm_emit(
+        const struct tok *t, struct tok_work *w, uint32_t at, struct tok_out *out, struct err *e) {
+        const struct tok_symbol *s = &w->symbols[at];
+        size_t n = tok_symbol_size(w, at);
+
+        if (s->id != SPM_NO_TOKEN)
+                return tok_out_push(out, (int32_t)s->id, e);
         for (size_t i = 0; i < n; i++) {
-                if (text[i] != ' ') {
-                        p[size++] = text[i];
-                        continue;
-                }
-                memcpy(p + size, SPM_SPACE, SPM_SPACE_SIZE);
-                size += SPM_SPACE_SIZE;
-        }
-        w->text = p;
-        w->n_symbols = 0;
-        for (size_t at = 0; at < size;) {
-                int len = utf8_decode((const uint8_t *)p + at, size - at, NULL);
-                int32_t id;
+                int32_t id = t->spm->byte[(uint8_t)w->text[s->start + i]];
+                int r;
 
-                if (len < 1)
-                        len = 1;
-                id = spm_find(t, p + at, (size_t)len);
-                w->symbols[w->n_symbols++] = (struct tok_symbol){
-                        .start = (uint32_t)at,
-                        .size = (uint32_t)len,
-                        .id = id >= 0 ? (uint32_t)id : SPM_NO_TOKEN,
-                };
-                at += (size_t)len;
+                id = id >= 0 ? id : t->unk;
+                r = id >= 0 ? tok_out_push(out, id, e) : 0;
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
 
 static int spm_encode(const struct tok *t, struct tok_work *w, const char *text, size_t n,
         bool starts, struct tok_out *out, struct err *e) {
-        int r;
+        bool prefix = starts && t->add_space_prefix;
 
-        r = spm_prepare(t, w, text, n, starts && t->add_space_prefix, e);
-        if (r < 0)
-                return r;
-        tok_merge(t, w, spm_pair);
-        for (uint32_t at = 0; at != UINT32_MAX; at = w->symbols[at].next) {
-                const struct tok_symbol *s = &w->symbols[at];
+        while (n > 0 || prefix) {
+                struct spm_stretch stretch = spm_stretch(t, text, n, prefix);
+                int r = spm_prepare(t, w, text, stretch, prefix, e);
 
-                if (s->id != SPM_NO_TOKEN) {
-                        r = tok_out_push(out, (int32_t)s->id, e);
-                        if (r < 0)
-                                return r;
-                        continue;
-                }
-                for (uint32_t i = 0; i < s->size; i++) {
-                        int32_t id = t->spm->byte[(uint8_t)w->text[s->start + i]];
-
-                        id = id >= 0 ? id : t->unk;
-                        r = id >= 0 ? tok_out_push(out, id, e) : 0;
-                        if (r < 0)
-                                return r;
-                }
+                if (r == 0)
+                        r = tok_merge(t, w, spm_pair, e);
+                for (uint32_t at = 0; r >= 0 && at != TOK_SYMBOL_NONE; at = w->symbols[at].next)
+                        r = spm_emit(t, w, at, out, e);
+                if (r < 0)
+                        return r;
+                text += stretch.size;
+                n -= stretch.size;
+                prefix = false;
         }
         return 0;
+}
+
+static size_t spm_memory(const struct tok *t, const char *text, size_t n) {
+        size_t n_chars = 0, n_bytes = 0;
+        bool prefix = t->add_space_prefix;
+
+        while (n > 0) {
+                struct spm_stretch s = spm_stretch(t, text, n, prefix);
+
+                n_chars = MAX(n_chars, s.n_chars);
+                n_bytes = MAX(n_bytes, s.n_bytes);
+                text += s.size;
+                n -= s.size;
+                prefix = false;
+        }
+        return tok_symbols_memory(n_chars) + MAX(n_bytes, (size_t)TOK_MIN_BUFFER);
 }
 
 static int spm_hex(char c) {
@@ -233,5 +293,6 @@ const struct tok_ops tok_ops_spm = {
         .load = spm_load,
         .unload = spm_unload,
         .encode = spm_encode,
+        .memory = spm_memory,
         .piece = spm_piece,
 };

@@ -11,6 +11,7 @@
  *
  * A further kind (WordPiece, Unigram, ...) is one more file and one more row in tok.c.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,6 +72,25 @@ struct tok_specials {
         uint64_t base; /* of the rolling hash; odd, random */
 };
 
+/*
+ * Which bytes may come to lie side by side inside a symbol that merging makes. Between two others
+ * nothing is ever joined, so text may be cut there. More than necessary is allowed: it costs memory
+ * only.
+ */
+struct tok_joins {
+        uint8_t bits[256 * 256 / 8];
+};
+static inline void tok_joins_add(struct tok_joins *j, uint8_t left, uint8_t right) {
+        unsigned at = (unsigned)left << 8 | right;
+
+        j->bits[at / 8] |= (uint8_t)(1u << at % 8);
+}
+static inline bool tok_may_join(const struct tok_joins *j, uint8_t left, uint8_t right) {
+        unsigned at = (unsigned)left << 8 | right;
+
+        return j->bits[at / 8] >> at % 8 & 1;
+}
+
 struct tok_pretok; /* pretok.c */
 struct tok_bpe;    /* bpe.c */
 struct tok_spm;    /* spm.c */
@@ -87,6 +107,7 @@ struct tok {
         size_t n_suppressed;
         struct tok_specials always; /* user-defined, without markers */
         struct tok_specials parsed; /* user-defined, control, unknown */
+        struct tok_joins joins;     /* filled by the kind */
         union {
                 struct tok_bpe *bpe;
                 struct tok_spm *spm;
@@ -110,6 +131,8 @@ struct tok_ops {
          * token. */
         int (*encode)(const struct tok *t, struct tok_work *w, const char *text, size_t n,
                 bool starts, struct tok_out *out, struct err *e);
+        /* The scratch memory that encode() takes for ordinary text, at most. */
+        size_t (*memory)(const struct tok *t, const char *text, size_t n);
         /* Bytes that a normal or byte token stands for, as tok_piece(). */
         size_t (*piece)(const struct tok *t, int32_t token, char *dst, size_t size);
 };
@@ -147,48 +170,62 @@ static inline bool tok_may_emit(const struct tok *t, uint32_t id) {
 
 /* Where the tokens go. */
 struct tok_out {
-        struct tok_ids *ids;
-        size_t n_max; /* of ids->n */
+        const struct tok_sink *sink;
+        size_t n, n_max; /* given so far, and at most */
 };
 int tok_out_push(struct tok_out *out, int32_t id, struct err *e);
 
-/* A part of the text that merging joins; size 0: was joined to the left. */
+/* A part of the text that merging joins. It ends where the next one begins. */
 struct tok_symbol {
-        uint32_t start, size; /* bytes in the text being merged */
-        uint32_t prev, next;  /* UINT32_MAX: none */
-        uint32_t id;          /* the kind's own */
+        uint32_t start;      /* byte in the text being merged */
+        uint32_t prev, next; /* TOK_SYMBOL_NONE: none; next is itself: was joined to the left */
+        uint32_t id;         /* the kind's own */
 };
-struct tok_pair {
-        uint64_t key; /* rank << 32 | left symbol */
-        uint32_t right, size, result;
-};
+#define TOK_SYMBOL_NONE UINT32_MAX
+#define TOK_MIN_SYMBOLS 64
+#define TOK_MIN_BUFFER 256
 
-/* Scratch of one tok_encode(): grows to the largest piece, freed at the end. */
+#define TOK_PRETOK_MAX_RULES 8
+
+/* Scratch of one tok_encode(): grows to the longest stretch that is merged, freed at the end. */
 struct tok_work {
         struct tok_symbol *symbols;
         size_t n_symbols, symbols_capacity;
-        struct tok_pair *heap;
-        size_t n_heap, heap_capacity;
+        uint64_t *heap; /* rank << 32 | left symbol */
+        size_t n_heap;
         const char *text; /* that the symbols lie in */
-        char *buffer;     /* the kind's own copy of the text */
+        size_t text_size;
+        char *buffer; /* the kind's own copy of the text */
         size_t buffer_capacity;
         struct tok_spans spans, raw, raw_next, hits;
-        struct tok_spans pieces, pieces_next; /* pretok.c */
-        void *match;                          /* pretok.c: match data, see tok_pretok_work_free() */
+        void *match[TOK_PRETOK_MAX_RULES]; /* pretok.c: match data, see tok_pretok_work_free() */
+        const atomic_bool *stop;           /* of the sink, or NULL */
 };
 void tok_work_deinit(struct tok_work *w);
 int tok_work_reserve_symbols(struct tok_work *w, size_t n, struct err *e);
 int tok_work_reserve_buffer(struct tok_work *w, size_t n, struct err *e);
+/* What tok_work_reserve_symbols() allocates for @n of them. */
+size_t tok_symbols_memory(size_t n);
+static inline size_t tok_symbol_size(const struct tok_work *w, uint32_t at) {
+        const struct tok_symbol *s = &w->symbols[at];
 
-/* Whether the neighbours @l and @r may be joined: true with the rank (lower goes first) and the
- * joined symbol's id. */
-typedef bool tok_pair_fn(const struct tok *t, const struct tok_work *w, const struct tok_symbol *l,
-        const struct tok_symbol *r, uint32_t *ret_rank, uint32_t *ret_id);
-/* Join w->symbols, best rank first, leftmost of equals, until no pair is left. O(n log n). */
-void tok_merge(const struct tok *t, struct tok_work *w, tok_pair_fn *pair);
+        return (s->next == TOK_SYMBOL_NONE ? w->text_size : w->symbols[s->next].start) - s->start;
+}
+/* Whoever wanted the tokens does so no longer. */
+static inline bool tok_stopped(const struct tok_work *w) {
+        return w->stop && atomic_load_explicit(w->stop, memory_order_relaxed);
+}
+int tok_stop(struct err *e); /* -ERR_CANCELLED */
+
+/* Whether the neighbours @left and @right may be joined: true with the rank (lower goes first) and
+ * the joined symbol's id. */
+typedef bool tok_pair_fn(const struct tok *t, const struct tok_work *w, uint32_t left,
+        uint32_t right, uint32_t *ret_rank, uint32_t *ret_id);
+/* Join w->symbols, best rank first, leftmost of equals, until no pair is left. O(n log n). 0 or
+ * -ERR_CANCELLED. */
+int tok_merge(const struct tok *t, struct tok_work *w, tok_pair_fn *pair, struct err *e);
 
 /* Pre-tokenizers: data (pretok-table.c) and the machine (pretok.c). */
-#define TOK_PRETOK_MAX_RULES 8
 enum {
         TOK_PRETOK_IGNORE_MERGES = 1, /* a piece that is a token is that token */
         TOK_PRETOK_ADD_BOS = 2,
@@ -205,10 +242,14 @@ const struct tok_pretok_row *tok_pretok_find(const char *name, size_t n);
 
 int tok_pretok_new(struct tok_pretok **ret, const struct tok_pretok_row *row, struct err *e);
 struct tok_pretok *tok_pretok_free(struct tok_pretok *p);
-/* Cut well-formed text[0..n) into w->pieces. */
-int tok_pretok_split(
-        const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n, struct err *e);
+/* Cut well-formed text[0..n) into pieces and give one after the other to @put, which may end it
+ * with a negative code. -ERR_LIMIT, -ERR_NOMEM, or what @put has returned. */
+typedef int tok_piece_fn(void *userdata, const char *text, size_t n, struct err *e);
+int tok_pretok_each(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,
+        tok_piece_fn *put, void *userdata, struct err *e);
 void tok_pretok_work_free(void *match);
+/* What that allocates at most. */
+size_t tok_pretok_memory(const struct tok_pretok *p);
 
 /* A name from the file, cut and made printable for messages. */
 struct tok_quoted {

@@ -10,6 +10,7 @@
  * are recognised in all text. Immutable after tok_new() and tok_protect(): any thread may encode
  * and decode at the same time.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -74,6 +75,23 @@ int tok_ids_append(struct tok_ids *ids, const int32_t *src, size_t n, struct err
  */
 int tok_encode(const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments,
         bool add_special, bool at_start, size_t max, struct tok_ids *out, struct err *e);
+
+/* Where tokens go, one after the other, as they are found. */
+struct tok_sink {
+        int (*put)(void *userdata, int32_t token, struct err *e); /* a negative code ends it all */
+        void *userdata;
+        const atomic_bool *stop; /* or NULL: set by any thread, it ends the work: -ERR_CANCELLED */
+};
+/* As tok_encode(), with the tokens going to @sink: those of a text's beginning are there long
+ * before its end was looked at. On failure some of them have come already. */
+int tok_encode_each(const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments,
+        bool add_special, bool at_start, const struct tok_sink *sink, struct err *e);
+/* How many bytes of memory encoding these fragments takes at most while it lasts, without the
+ * tokens themselves. That follows from the longest stretch without a place where no token can
+ * reach across (a word, in most texts; in "aaaa..." all), 32 bytes for each of its bytes. One look
+ * at each byte of the text. */
+size_t tok_encode_memory(
+        const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments);
 
 /* Bytes of one token when printed; control and unknown tokens give nothing unless @special. Returns
  * the number of bytes; writes at most @size of them. */

@@ -12,23 +12,32 @@ static struct tok_pretok *open_row(const struct tok_pretok_row *row) {
         return p;
 }
 
+struct joined {
+        struct buf text;
+        unsigned n;
+};
+
+static int put_joined(void *userdata, const char *text, size_t n, struct err *e) {
+        struct joined *j = userdata;
+
+        if (j->n++ > 0)
+                buf_append_str(&j->text, "|");
+        return buf_append(&j->text, text, n);
+}
+
 /* The pieces joined by '|'. */
 static void assert_split(const char *pre, const char *text, const char *want) {
         const struct tok_pretok_row *row = tok_pretok_find(pre, strlen(pre));
-        _cleanup_(buf_deinit) struct buf b = BUF_NULL;
+        struct joined j = {.text = BUF_NULL};
         struct tok_work w = {0};
         struct tok_pretok *p;
 
         assert_non_null(row);
         p = open_row(row);
-        assert_int_equal(tok_pretok_split(p, &w, text, strlen(text), NULL), 0);
-        for (size_t i = 0; i < w.pieces.n; i++) {
-                if (i > 0)
-                        buf_append_str(&b, "|");
-                buf_append(&b, text + w.pieces.v[i].start, w.pieces.v[i].size);
-        }
-        if (strcmp((char *)b.data, want) != 0)
-                fail_msg("%s: \"%s\" is not \"%s\"", pre, (char *)b.data, want);
+        assert_int_equal(tok_pretok_each(p, &w, text, strlen(text), put_joined, &j, NULL), 0);
+        if (strcmp((char *)j.text.data, want) != 0)
+                fail_msg("%s: \"%s\" is not \"%s\"", pre, (char *)j.text.data, want);
+        buf_deinit(&j.text);
         tok_work_deinit(&w);
         tok_pretok_free(p);
 }
@@ -91,6 +100,38 @@ static void test_white_space(void **state) {
         assert_split("gpt-2", " \x1c!", " \x1c!");
 }
 
+/* Pieces follow one another, and none is empty. */
+static int put_next(void *userdata, const char *text, size_t n, struct err *e) {
+        const char **at = userdata;
+
+        assert_ptr_equal(text, *at);
+        assert_true(n > 0);
+        *at += n;
+        return 0;
+}
+
+static int put_two(void *userdata, const char *text, size_t n, struct err *e) {
+        int *left = userdata;
+
+        return (*left)-- > 0 ? 0 : -ERR_CANCELLED;
+}
+
+/* The receiver ends it, in the middle of any rule. */
+static void test_ended(void **state) {
+        for (size_t i = 0; i < tok_pretok_table_size; i++) {
+                struct tok_pretok *p = open_row(&tok_pretok_table[i]);
+                struct tok_work w = {0};
+                int left = 2;
+
+                assert_int_equal(tok_pretok_each(p, &w, "a 12345678 b,c\n12345678 d", 25, put_two,
+                                         &left, NULL),
+                        -ERR_CANCELLED);
+                assert_int_equal(left, -1);
+                tok_work_deinit(&w);
+                tok_pretok_free(p);
+        }
+}
+
 /* All rules on texts made to be hard: pieces cover the text, in time about linear. */
 static void test_no_stall(void **state) {
         static const char *const patterns[] = {"a", "A", " ", "\n", "9", "'", "a ", "A.", "9 ",
@@ -105,18 +146,14 @@ static void test_no_stall(void **state) {
 
                 for (size_t k = 0; k < sizeof(patterns) / sizeof(patterns[0]); k++) {
                         size_t len = strlen(patterns[k]), size = n / len * len;
-                        uint32_t at = 0;
+                        const char *at = text;
 
                         for (size_t m = 0; m < size; m++)
                                 text[m] = patterns[k][m % len];
                         text[size++] = 'x';
-                        assert_int_equal(tok_pretok_split(p, &w, text, size, NULL), 0);
-                        for (size_t m = 0; m < w.pieces.n; m++) {
-                                assert_int_equal(w.pieces.v[m].start, at);
-                                assert_true(w.pieces.v[m].size > 0);
-                                at += w.pieces.v[m].size;
-                        }
-                        assert_int_equal(at, size);
+                        assert_int_equal(
+                                tok_pretok_each(p, &w, text, size, put_next, &at, NULL), 0);
+                        assert_ptr_equal(at, text + size);
                 }
                 tok_work_deinit(&w);
                 tok_pretok_free(p);
@@ -129,6 +166,7 @@ int main(void) {
                 cmocka_unit_test(test_splits),
                 cmocka_unit_test(test_digits),
                 cmocka_unit_test(test_white_space),
+                cmocka_unit_test(test_ended),
                 cmocka_unit_test(test_no_stall),
         };
 
