@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/buf.h"
+#include "base/charge.h"
 #include "base/err.h"
 #include "base/util.h"
 #include <assert.h>
@@ -12,6 +13,7 @@
 int buf_reserve(struct buf *b, size_t n) {
         size_t need, capacity;
         uint8_t *data;
+        int r;
 
         if (add_overflow(b->size, n, &need) || add_overflow(need, 1, &need))
                 return -ERR_NOMEM;
@@ -20,12 +22,20 @@ int buf_reserve(struct buf *b, size_t n) {
         if (need <= b->capacity)
                 return 0;
         capacity = MAX(b->capacity, (size_t)BUF_FIRST_CAPACITY);
+        if (!b->data)
+                capacity = MAX(capacity, need);
         while (capacity < need)
                 if (mul_overflow(capacity, 2, &capacity))
                         return -ERR_NOMEM;
+        r = b->charge ? charge_take(b->charge, capacity - b->capacity, "a text", NULL) : 0;
+        if (r < 0)
+                return r;
         data = realloc(b->data, capacity);
-        if (!data)
+        if (!data) {
+                if (b->charge)
+                        charge_give(b->charge, capacity - b->capacity);
                 return -ERR_NOMEM;
+        }
         data[b->size] = 0;
         b->data = data;
         b->capacity = capacity;
@@ -92,12 +102,13 @@ void buf_consume(struct buf *b, size_t n) {
 }
 
 char *buf_take(struct buf *b, size_t *ret_size) {
-        size_t max = b->max, size = b->size;
+        struct buf empty = {.max = b->max, .charge = b->charge};
+        size_t size = b->size;
         char *s = b->data ? (char *)b->data : calloc(1, 1);
 
         if (!s)
                 return NULL;
-        *b = (struct buf){.max = max};
+        *b = empty;
         if (ret_size)
                 *ret_size = size;
         return s;
@@ -107,5 +118,7 @@ void buf_deinit(struct buf *b) {
         if (!b)
                 return;
         free(b->data);
-        *b = (struct buf){.max = b->max};
+        if (b->charge)
+                charge_give(b->charge, b->capacity);
+        *b = (struct buf){.max = b->max, .charge = b->charge};
 }

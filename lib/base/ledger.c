@@ -25,12 +25,14 @@ void ledger_release(struct ledger *l, size_t n) {
 
 void ledger_set_budget(struct ledger *l, size_t budget) {
         pthread_mutex_lock(&l->lock);
+        l->most = MAX(l->most, l->budget);
         l->budget = budget;
         pthread_mutex_unlock(&l->lock);
 }
 
 size_t ledger_shrink(struct ledger *l, size_t budget) {
         pthread_mutex_lock(&l->lock);
+        l->most = MAX(l->most, l->budget);
         budget = l->budget = MIN(l->budget, MAX(budget, l->used));
         pthread_mutex_unlock(&l->lock);
         return budget;
@@ -51,6 +53,15 @@ size_t ledger_used(struct ledger *l) {
 
 size_t ledger_budget(struct ledger *l) {
         return read_field(l, &l->budget);
+}
+
+size_t ledger_most(struct ledger *l) {
+        size_t v;
+
+        pthread_mutex_lock(&l->lock);
+        v = MAX(l->most, l->budget);
+        pthread_mutex_unlock(&l->lock);
+        return v;
 }
 
 size_t ledger_peak(struct ledger *l) {

@@ -23,6 +23,7 @@
 struct ledger {
         pthread_mutex_t lock;
         size_t used, budget, peak; /* bytes */
+        size_t most;               /* the greatest budget before the present one */
 };
 #define LEDGER_INIT(b) ((struct ledger){.lock = PTHREAD_MUTEX_INITIALIZER, .budget = (b)})
 
@@ -37,3 +38,5 @@ size_t ledger_shrink(struct ledger *l, size_t budget);
 size_t ledger_used(struct ledger *l);
 size_t ledger_budget(struct ledger *l);
 size_t ledger_peak(struct ledger *l);
+/* The greatest budget that it ever had: what is more than this never fits. */
+size_t ledger_most(struct ledger *l);

@@ -219,3 +219,25 @@ int store_turns(
         x.turns = (struct store_turns){};
         return 0;
 }
+
+int store_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        struct store_sizes sizes;
+        _query_ q = {};
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = query_begin(&q, s, STMT_TURN_SIZES, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        sizes.texts_size = query_number(&q, 0, INT64_MAX);
+        sizes.n_links = query_number(&q, 1, INT64_MAX);
+        r = query_check(&q, e);
+        if (r == 0)
+                *ret = sizes;
+        return r;
+}

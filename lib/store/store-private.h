@@ -62,6 +62,7 @@ enum store_stmt {
         STMT_TURN_LIST_BARE,
         STMT_TURN_TOKENS,
         STMT_TURN_TOKENS_OF,
+        STMT_TURN_SIZES,
         STMT_TURN_GET,
         STMT_TURN_SHORTEN,
         STMT_RECORD_INSERT,

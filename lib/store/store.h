@@ -165,6 +165,11 @@ int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct st
  * array and are freed with store_turns_deinit). -ERR_CORRUPT, naming the turn, if a turn cannot be
  * or its tokens are not those that were written. */
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e);
+/* What reading a conversation will take: bytes of all texts, and links. */
+struct store_sizes {
+        uint64_t texts_size, n_links;
+};
+int store_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e);
 struct store_turns {
         struct store_turn *turns;
         size_t n;

@@ -55,6 +55,9 @@ static int check_turns(const struct store_conv *c, const struct store_turn *turn
         return 0;
 }
 
+/* Tokens lie in memory as they do in the register: no copy is needed. */
+#define TOKENS_ARE_BYTES (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+
 static void put_tokens(uint8_t *p, const int32_t *tokens, size_t n) {
         for (size_t i = 0; i < n; i++) {
                 uint32_t v = (uint32_t)tokens[i];
@@ -103,7 +106,8 @@ static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct st
 
 int turns_insert(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
-        _cleanup_(freep) uint8_t *bytes = NULL;
+        _cleanup_(freep) uint8_t *copy = NULL;
+        const uint8_t *bytes = (const uint8_t *)tokens;
         size_t size;
         int r;
 
@@ -112,10 +116,13 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
                 return r;
         if (mul_overflow(n_tokens, 4, &size))
                 return err_set(e, ERR_TOO_LARGE, "too many tokens");
-        bytes = malloc(MAX(size, (size_t)1));
-        if (!bytes)
-                return err_set(e, ERR_NOMEM, "no memory for %zu tokens", n_tokens);
-        put_tokens(bytes, tokens, n_tokens);
+        if (!TOKENS_ARE_BYTES) {
+                copy = malloc(MAX(size, (size_t)1));
+                if (!copy)
+                        return err_set(e, ERR_NOMEM, "no memory for %zu tokens", n_tokens);
+                put_tokens(copy, tokens, n_tokens);
+                bytes = copy;
+        }
         for (size_t i = 0; i < n_turns; i++) {
                 r = insert_turn(s, c->id, c->n_turns + (uint32_t)i, &turns[i],
                         bytes + 4 * (size_t)(turns[i].start - c->n_tokens), e);

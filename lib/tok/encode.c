@@ -96,7 +96,7 @@ static int tok_put_id(void *userdata, int32_t token, struct err *e) {
 
 int tok_encode(const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments,
         bool add_special, bool at_start, size_t max, struct tok_ids *out, struct err *e) {
-        struct tok_sink sink = {.put = tok_put_id, .userdata = out};
+        struct tok_sink sink = {.put = tok_put_id, .userdata = out, .stop = out->stop};
         struct tok_out to = {.sink = &sink, .n_max = max > 0 ? max : SIZE_MAX};
         size_t n_before = out->n;
         int r;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/charge.h"
 #include "base/err.h"
 #include "base/util.h"
 #include "tok/tok-internal.h"
@@ -161,11 +162,14 @@ const char *tok_text(const struct tok *t, int32_t token, size_t *ret_size) {
 
 void tok_ids_deinit(struct tok_ids *ids) {
         free(ids->ids);
-        *ids = TOK_IDS_NULL;
+        if (ids->charge)
+                charge_give(ids->charge, ids->capacity * sizeof(*ids->ids));
+        *ids = (struct tok_ids){.charge = ids->charge, .stop = ids->stop};
 }
 
 int tok_ids_append(struct tok_ids *ids, const int32_t *src, size_t n, struct err *e) {
         size_t want, bytes;
+        int r;
 
         if (n == 0)
                 return 0;
@@ -177,9 +181,17 @@ int tok_ids_append(struct tok_ids *ids, const int32_t *src, size_t n, struct err
 
                 if (mul_overflow(capacity, sizeof(*p), &bytes))
                         return err_set(e, ERR_NOMEM, "out of memory for tokens");
-                p = realloc(ids->ids, bytes);
-                if (!p)
+                bytes -= ids->capacity * sizeof(*p);
+                r = ids->charge ? charge_take(ids->charge, bytes, "a list of tokens", e) : 0;
+                ids->refused = r < 0;
+                if (r < 0)
+                        return r;
+                p = realloc(ids->ids, capacity * sizeof(*p));
+                if (!p) {
+                        if (ids->charge)
+                                charge_give(ids->charge, bytes);
                         return err_set(e, ERR_NOMEM, "out of memory for %zu tokens", want);
+                }
                 ids->ids = p;
                 ids->capacity = capacity;
         }

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 
+struct charge;
 struct err;
 struct gguf;
 struct tok;
@@ -61,6 +62,10 @@ struct tok_fragment {
 struct tok_ids {
         int32_t *ids;
         size_t n, capacity;
+        struct charge *charge; /* or NULL: charged as it grows, given back by tok_ids_deinit() */
+        bool refused;          /* by the charge: it was not the limit of tokens */
+        const atomic_bool
+                *stop; /* or NULL: set by any thread, it ends tok_encode(): -ERR_CANCELLED */
 };
 #define TOK_IDS_NULL ((struct tok_ids){0})
 void tok_ids_deinit(struct tok_ids *ids);

@@ -71,6 +71,7 @@ static void test_names(void **state) {
         }
         assert_string_equal(err_code_name(ERR_NOT_FOUND), "not_found");
         assert_string_equal(err_code_name(ERR_CONTEXT), "context_length_exceeded");
+        assert_string_equal(err_code_name(ERR_TOO_LARGE), err_code_name(ERR_LIMIT));
         assert_string_equal(err_code_name(ERR_N_CODES), "unknown");
         assert_string_equal(err_code_name((enum err_code) - 1), "unknown");
 }
