@@ -375,12 +375,12 @@ static void send_tokens(struct request *r, const struct engine_event *in) {
                 reply_error(r->peer, r->id, &e);
                 return;
         }
-        m.n_pieces = in->tokens.pieces ? in->tokens.n : 0;
+        m.n_pieces = in->tokens.piece_ends ? in->tokens.n : 0;
         for (size_t i = 0; i < m.n_pieces; i++) {
-                struct engine_logprob *l = &in->tokens.pieces[i];
+                uint32_t start = i > 0 ? in->tokens.piece_ends[i - 1] : 0;
 
-                m.pieces[i].data = l->text;
-                m.pieces[i].len = MIN((size_t)l->text_size, sizeof(l->text));
+                m.pieces[i].data = in->tokens.pieces + start;
+                m.pieces[i].len = in->tokens.piece_ends[i] - start;
         }
         ev.kind_case = CONFAB__V1__EVENT__KIND_TOKENIZE;
         ev.tokenize = &m;

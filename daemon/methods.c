@@ -91,6 +91,7 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 .fd = -1,
                 .uid = p->uid,
                 .admin = p->admin,
+                .max_answer = p->max_event,
         };
         struct request asked = {
                 .id = in->id,

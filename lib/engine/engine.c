@@ -7,7 +7,8 @@
  * else.
  * - The engine thread owns model, sequences, pool, loaded conversations and all requests after
  * submission.
- * - I/O workers own spill files and register while a job runs (io.c).
+ * - I/O workers own spill files and register while a job runs (io.c); another thread tokenises what
+ * is long (text.c).
  * They meet in struct engine's part under `lock`: inbox, finished jobs, outgoing events.
  *
  * Life of a request: submit → inbox → verb_start → (jobs, queue, steps) → final event, freed. It is
@@ -212,6 +213,7 @@ static int scan_vocabulary(struct engine *en, struct err *e) {
 
                 hash64_update(&h, &size, sizeof(size));
                 hash64_update(&h, text, n);
+                en->max_piece = MAX(en->max_piece, n);
                 if (tok_is_eog(en->tok, (int32_t)i))
                         en->eog[en->n_eog++] = (int32_t)i;
         }
@@ -438,6 +440,7 @@ static void init_shared(struct engine *en) {
         pthread_cond_init(&en->wake, &attr);
         pthread_mutex_init(&en->io_lock, NULL);
         pthread_cond_init(&en->io_wake, NULL);
+        pthread_cond_init(&en->text_wake, NULL);
         pthread_mutex_init(&en->create_lock, NULL);
         pthread_condattr_destroy(&attr);
         list_init(&en->idle);
@@ -498,7 +501,9 @@ int engine_new(struct engine **ret, const struct engine_options *o, struct err *
         en->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         en->model_path = strdup(o->model_path);
         en->state_dir = strdup(o->state_dir);
-        en->stopped = engine_event_new(0, ENGINE_STOPPED, false);
+        en->event_home = event_home_new(en);
+        if (en->event_home)
+                en->stopped = event_new_of(en, NULL, 0, ENGINE_STOPPED, false);
         if (en->event_fd < 0)
                 r = err_set(e, ERR_SYS, "cannot make an eventfd");
         else if (!en->model_path || !en->state_dir || !en->stopped)
@@ -581,6 +586,7 @@ struct engine *engine_free(struct engine *en) {
                 engine_event_free(ev);
         if (en->stopped)
                 engine_event_free(&en->stopped->ev);
+        event_home_leave(en->event_home);
         map_free(en->convs);
         map_free(en->recs);
         map_free(en->damaged);
@@ -615,6 +621,7 @@ struct engine *engine_free(struct engine *en) {
         pthread_cond_destroy(&en->wake);
         pthread_mutex_destroy(&en->io_lock);
         pthread_cond_destroy(&en->io_wake);
+        pthread_cond_destroy(&en->text_wake);
         pthread_mutex_destroy(&en->create_lock);
         free(en);
         return NULL;

@@ -251,10 +251,15 @@ struct engine_request {
         uint32_t limit; /* list: at most ENGINE_MAX_LIST, which is also what 0 means */
         bool all_users;
         bool special, add_bos; /* tokenize */
+        /* Tokenize: the longest answer in bytes that its receiver takes, 0: any. What is longer is
+         * refused as soon as that is known. */
+        uint64_t max_answer;
 };
 
-/* Takes copies. On failure (-ERR_LIMIT queue or quota, -ERR_SHUTDOWN, -ERR_INVALID) no event
- * follows. */
+/* Takes copies. On failure (-ERR_LIMIT: a queue, quota or the budget is full now; -ERR_TOO_LARGE:
+ * it is beyond the budget as such; -ERR_SHUTDOWN, -ERR_INVALID) no event follows. All memory that
+ * the request causes is charged to the budget before it is allocated, what its events hold until
+ * they are freed. */
 int engine_submit(struct engine *en, const struct engine_request *r, struct err *e);
 /* Ask request @handle to end early; it does so by itself. Unknown handles are ignored. */
 void engine_cancel(struct engine *en, uint64_t handle);
@@ -408,7 +413,8 @@ struct engine_event {
                 struct {
                         int32_t *ids;
                         size_t n;
-                        struct engine_logprob *pieces; /* [n], text and text_size only */
+                        uint8_t *pieces;      /* one behind the other */
+                        uint32_t *piece_ends; /* [n] */
                 } tokens;
                 struct engine_model_info info;
                 struct {
@@ -425,7 +431,8 @@ struct engine_event {
 
 /* Readable while events wait. Owned by the engine. */
 int engine_fd(struct engine *en);
-/* The next event, owned by the caller, or NULL. */
+/* The next event, owned by the caller, or NULL. It may outlive
+ * the engine. */
 struct engine_event *engine_next_event(struct engine *en);
 struct engine_event *engine_event_free(struct engine_event *ev);
 DEFINE_CLEANUP(struct engine_event *, engine_event_free);

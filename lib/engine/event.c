@@ -1,5 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Events: built on the engine thread, freed by the loop thread. */
+/*
+ * Events: built on the engine thread or by a job, freed by the loop thread.
+ *
+ * Their memory is a part of what requests share (engine.req_ledger), from before an event is made
+ * until engine_event_free().
+ *
+ * 1. A request's final event is made when the request comes, of the request's own charge, and so
+ *    are errors and answers of a fixed size: no request fails to end.
+ * 2. What an answer has besides is charged to the event before it is allocated (event_calloc()), or
+ *    was charged to the request before and is handed over with its charge (event_adopt()).
+ * 3. A generating request sends events while the share may be full of other things, and must not
+ *    lose any. So it has a credit, set aside when it came, for all events that one step may send.
+ *    An event is taken from the share as long as those that wait are few, else from the credit. No
+ *    step begins while a credit is in use (event_backlog()): the loop thread frees the event soon,
+ *    whatever its peer does, and the engine goes on.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,8 +23,86 @@
 
 #define MAX_BACKLOG 8192
 #define MAX_BACKLOG_SIZE ((size_t)16 << 20)
+#define BACKLOG_PART 4 /* of the share */
 
-struct event_node *engine_event_new(uint64_t handle, enum engine_event_kind kind, bool final) {
+/* Where events come from: they may outlive the engine, and then have nothing to give back to. */
+struct event_home {
+        pthread_mutex_t lock;
+        struct engine *engine; /* under lock: NULL when it is gone */
+        atomic_uint n_refs;
+};
+
+struct event_home *event_home_new(struct engine *en) {
+        struct event_home *h = calloc(1, sizeof(*h));
+
+        if (!h)
+                return NULL;
+        pthread_mutex_init(&h->lock, NULL);
+        h->engine = en;
+        h->n_refs = 1;
+        return h;
+}
+
+static void home_unref(struct event_home *h) {
+        if (atomic_fetch_sub(&h->n_refs, 1) > 1)
+                return;
+        pthread_mutex_destroy(&h->lock);
+        free(h);
+}
+
+struct event_home *event_home_leave(struct event_home *h) {
+        if (!h)
+                return NULL;
+        pthread_mutex_lock(&h->lock);
+        h->engine = NULL;
+        pthread_mutex_unlock(&h->lock);
+        home_unref(h);
+        return NULL;
+}
+
+/* Lives as long as the request or an event that is paid from it. */
+struct credit {
+        struct charge charge; /* for `size` and this struct */
+        size_t size;
+        atomic_size_t lent;
+        atomic_uint n_refs;
+};
+
+struct credit *credit_new(struct charge *from, size_t size) {
+        struct credit *c = calloc(1, sizeof(*c));
+
+        if (!c)
+                return NULL;
+        c->size = size - sizeof(*c);
+        c->n_refs = 1;
+        charge_move(&c->charge, from, size);
+        return c;
+}
+
+void credit_unref(struct credit *c) {
+        struct charge charge;
+
+        if (!c || atomic_fetch_sub(&c->n_refs, 1) > 1)
+                return;
+        charge = c->charge;
+        free(c);
+        charge_deinit(&charge);
+}
+
+/* Accepted, Progress, and two Deltas: a token and the rest of the text. */
+size_t credit_size(const struct engine *en, const struct engine_request *r) {
+        size_t text = 3 * en->max_piece + 64, top = MIN(r->n_logprobs, en->info.n_vocab);
+
+        if (r->verb != ENGINE_CONTINUE)
+                return 0;
+        for (size_t i = 0; i < r->n_stops; i++)
+                text += strlen(r->stops[i]);
+        return sizeof(struct credit) + 4 * sizeof(struct event_node) + 2 * text +
+               top * (sizeof(struct engine_logprob) + sizeof(struct sample_logprob));
+}
+
+struct event_node *event_new_of(struct engine *en, struct charge *from, uint64_t handle,
+        enum engine_event_kind kind, bool final) {
         struct event_node *n = calloc(1, sizeof(*n));
 
         if (!n)
@@ -17,28 +110,91 @@ struct event_node *engine_event_new(uint64_t handle, enum engine_event_kind kind
         n->ev.handle = handle;
         n->ev.kind = kind;
         n->ev.final = final;
+        n->home = en->event_home;
+        n->home->n_refs++;
         list_init(&n->link);
+        if (from)
+                charge_move(&n->charge, from, sizeof(*n));
         return n;
 }
 
-/* What a client can make large. */
-static size_t event_size(const struct engine_event *ev) {
-        size_t n = sizeof(struct event_node);
+struct event_node *engine_event_new(
+        struct engine *en, uint64_t handle, enum engine_event_kind kind, bool final) {
+        struct charge charge = {.ledger = &en->req_ledger};
+        struct event_node *n;
 
-        if (ev->kind == ENGINE_DELTA)
-                n += ev->delta.text_size + ev->delta.n_top * sizeof(*ev->delta.top);
-        else if (ev->kind == ENGINE_TOKENS)
-                n += ev->tokens.n * (sizeof(*ev->tokens.ids) + sizeof(*ev->tokens.pieces));
-        else if (ev->kind == ENGINE_CONV && ev->conv.tokens)
-                n += ev->conv.n_token_list * sizeof(*ev->conv.tokens);
+        if (charge_take(&charge, sizeof(*n), "an event", NULL) < 0)
+                return NULL;
+        n = event_new_of(en, &charge, handle, kind, final);
+        charge_deinit(&charge); /* what was not handed over */
         return n;
+}
+
+/* Bytes of events that may wait. */
+static size_t max_backlog(struct engine *en) {
+        return MIN(MAX_BACKLOG_SIZE, ledger_budget(&en->req_ledger) / BACKLOG_PART);
+}
+
+static bool backlog_has_room(struct engine *en, size_t size) {
+        bool room;
+
+        pthread_mutex_lock(&en->lock);
+        room = en->events_size + size <= max_backlog(en);
+        pthread_mutex_unlock(&en->lock);
+        return room;
+}
+
+struct event_node *event_new_stream(
+        struct engine *en, struct ereq *rq, enum engine_event_kind kind, size_t size) {
+        struct charge charge = {.ledger = &en->req_ledger};
+        struct credit *c = rq->credit;
+        struct event_node *n;
+
+        size += sizeof(*n);
+        if (backlog_has_room(en, size) && charge_take(&charge, size, "an event", NULL) == 0)
+                c = NULL;
+        else if (c->lent + size > c->size)
+                return NULL; /* not by what credit_size() counts */
+        n = event_new_of(en, NULL, rq->r.handle, kind, false);
+        if (n && c) {
+                n->credit = c;
+                n->credit_size = size;
+                c->lent += size;
+                c->n_refs++;
+        } else if (n) {
+                charge_move(&n->charge, &charge, size);
+        }
+        charge_deinit(&charge);
+        return n;
+}
+
+void *event_calloc(struct event_node *n, size_t count, size_t size, struct err *e) {
+        size_t total;
+        void *p;
+
+        if (mul_overflow(MAX(count, (size_t)1), size, &total)) {
+                err_set(e, ERR_TOO_LARGE, "impossible size of an answer");
+                return NULL;
+        }
+        if (charge_take(&n->charge, total, "the answer", e) < 0)
+                return NULL;
+        p = calloc(1, total);
+        if (!p) {
+                charge_give(&n->charge, total);
+                err_set(e, ERR_NOMEM, "no memory for an answer");
+        }
+        return p;
+}
+
+void event_adopt(struct event_node *n, struct charge *from, size_t size) {
+        charge_move(&n->charge, from, size);
 }
 
 void engine_event_send(struct engine *en, struct event_node *n) {
         uint64_t one = 1;
         bool first;
 
-        n->size = event_size(&n->ev);
+        n->size = n->charge.size + n->credit_size;
         pthread_mutex_lock(&en->lock);
         first = list_empty(&en->events);
         list_append(&en->events, &n->link);
@@ -51,14 +207,35 @@ void engine_event_send(struct engine *en, struct event_node *n) {
         pthread_mutex_unlock(&en->lock);
 }
 
+/* Under the lock. */
+static bool credit_in_use(struct engine *en) {
+        struct list *it;
+
+        list_for_each (it, &en->active) {
+                const struct credit *c = list_entry(it, struct ereq, link)->credit;
+
+                if (c && c->lent > 0)
+                        return true;
+        }
+        return false;
+}
+
 bool event_backlog(struct engine *en) {
         bool backlog;
 
         pthread_mutex_lock(&en->lock);
-        backlog = en->n_events > MAX_BACKLOG || en->events_size > MAX_BACKLOG_SIZE;
+        backlog = en->n_events > MAX_BACKLOG || en->events_size > max_backlog(en) ||
+                  credit_in_use(en);
         en->backlogged = backlog;
         pthread_mutex_unlock(&en->lock);
         return backlog;
+}
+
+/* Under the lock. */
+static void end_backlog(struct engine *en) {
+        en->backlogged = false;
+        en->signalled = true;
+        pthread_cond_signal(&en->wake);
 }
 
 void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t token) {
@@ -69,7 +246,7 @@ void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t tok
 }
 
 void engine_event_log(struct engine *en, int level, const struct err *e) {
-        struct event_node *n = engine_event_new(0, ENGINE_LOG, false);
+        struct event_node *n = engine_event_new(en, 0, ENGINE_LOG, false);
 
         if (!n)
                 return; /* a log line is not worth more than memory */
@@ -78,11 +255,13 @@ void engine_event_log(struct engine *en, int level, const struct err *e) {
         engine_event_send(en, n);
 }
 
-int engine_event_conv(struct engine_conv *out, const struct store_conv *sc) {
-        char *name = strdup(sc->name);
+int event_conv(
+        struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e) {
+        char *name = event_calloc(n, strlen(sc->name) + 1, 1, e);
 
         if (!name)
-                return -ERR_NOMEM;
+                return -(int)e->code;
+        memcpy(name, sc->name, strlen(sc->name));
         *out = (struct engine_conv){
                 .id = sc->id,
                 .name = name,
@@ -110,9 +289,8 @@ static void conv_deinit(struct engine_conv *c) {
         free(c->name);
 }
 
-struct engine_event *engine_event_free(struct engine_event *ev) {
-        if (!ev)
-                return NULL;
+/* All that hangs on an event. */
+static void event_deinit(struct engine_event *ev) {
         switch (ev->kind) {
         case ENGINE_DELTA:
                 free(ev->delta.text);
@@ -132,6 +310,7 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         case ENGINE_TOKENS:
                 free(ev->tokens.ids);
                 free(ev->tokens.pieces);
+                free(ev->tokens.piece_ends);
                 break;
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);
@@ -143,7 +322,45 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         default:
                 break;
         }
+}
+
+void event_reset(struct event_node *n, enum engine_event_kind kind) {
+        event_deinit(&n->ev);
+        charge_give(&n->charge, n->charge.size - MIN(n->charge.size, sizeof(*n)));
+        n->ev = (struct engine_event){.handle = n->ev.handle, .kind = kind, .final = n->ev.final};
+        if (kind == ENGINE_EXPORTED)
+                n->ev.exported.fd = -1;
+}
+
+/* A step may begin that waited for it. */
+static void credit_back(struct engine *en, struct credit *c, size_t size) {
+        pthread_mutex_lock(&en->lock);
+        c->lent -= size;
+        if (en->backlogged && c->lent == 0)
+                end_backlog(en);
+        pthread_mutex_unlock(&en->lock);
+        credit_unref(c);
+}
+
+struct engine_event *engine_event_free(struct engine_event *ev) {
+        struct event_node was;
+
+        if (!ev)
+                return NULL;
+        event_deinit(ev);
+        was = *(struct event_node *)ev;
         free(ev);
+        pthread_mutex_lock(&was.home->lock);
+        if (was.home->engine) {
+                charge_deinit(&was.charge);
+                if (was.credit)
+                        credit_back(was.home->engine, was.credit, was.credit_size);
+        } else if (was.credit) {
+                was.credit->charge = CHARGE_NULL;
+                credit_unref(was.credit);
+        }
+        pthread_mutex_unlock(&was.home->lock);
+        home_unref(was.home);
         return NULL;
 }
 
@@ -163,11 +380,8 @@ struct engine_event *engine_next_event(struct engine *en) {
                 en->events_size -= n->size;
         }
         if (en->backlogged && en->n_events <= MAX_BACKLOG / 2 &&
-                en->events_size <= MAX_BACKLOG_SIZE / 2) {
-                en->backlogged = false;
-                en->signalled = true;
-                pthread_cond_signal(&en->wake);
-        }
+                en->events_size <= max_backlog(en) / 2)
+                end_backlog(en);
         if (list_empty(&en->events) && read(en->event_fd, &drop, sizeof(drop)) < 0) {
                 /* EAGAIN: it was not set. */
         }

@@ -23,6 +23,9 @@
 #include "base/file.h"
 #include "engine/transfer.h"
 
+#define TRANSCRIPT_COST 8192 /* whole pages of large blocks */
+#define TEXT_COST 32         /* the allocation of a text, however short */
+
 static int open_unnamed(struct engine *en, struct err *e) {
         char path[4096];
         /* With O_EXCL nobody can give it a name. */
@@ -80,31 +83,49 @@ static int write_part(struct transfer *x, const void *data, size_t n, struct err
         return 0;
 }
 
+/* Once as the register has it, once as the file will: of which only the texts are large. A turn
+ * that comes to the register while this is read waits in front of the commit: the request holds the
+ * conversation. */
+static int charge_transcript(struct engine *en, struct ereq *rq, struct err *e) {
+        struct transfer *x = rq->transfer;
+        struct store_sizes sizes;
+        int r = store_sizes(en->store, rq->sc.id, &sizes, e);
+
+        if (r < 0)
+                return r;
+        x->h.n_turns = rq->sc.n_turns;
+        x->h.texts_size = sizes.texts_size;
+        if (sizes.texts_size > XFER_MAX_TEXTS)
+                return err_set(e, ERR_TOO_LARGE,
+                        "texts of %" PRIu64 " bytes are too large for a file", sizes.texts_size);
+        if (x->charged > 0)
+                return 0; /* it is begun anew */
+        x->charged = (size_t)(xfer_transcript_size(&x->h) + sizes.texts_size) + TRANSCRIPT_COST +
+                     2 * ((size_t)rq->sc.n_turns + 8) * (sizeof(struct store_turn) + TEXT_COST);
+        r = transfer_charge(rq, x->charged, e);
+        if (r < 0)
+                x->charged = 0;
+        return r;
+}
+
 static int write_transcript(struct engine *en, struct ereq *rq, struct err *e) {
         struct transfer *x = rq->transfer;
         struct xfer_header *h = &x->h;
         struct store_turns turns = {0};
         struct buf out = BUF_NULL;
         uint8_t header[XFER_HEADER_SIZE];
-        int r = store_turns(en->store, rq->sc.id, true, &turns, e);
+        int r = charge_transcript(en, rq, e);
 
+        if (r == 0)
+                r = store_turns(en->store, rq->sc.id, true, &turns, e);
         if (r < 0)
                 return r;
         h->n_turns = (uint32_t)turns.n;
         h->texts_size = 0;
         for (size_t i = 0; i < turns.n; i++)
                 h->texts_size += turns.turns[i].text_size;
-        if (h->texts_size > XFER_MAX_TEXTS)
-                r = err_set(e, ERR_TOO_LARGE, "texts of %" PRIu64 " bytes are too large for a file",
-                        h->texts_size);
-        /* Once as the register has it, once as the file will: of which only the texts are large. */
-        if (r == 0 && !x->charged)
-                r = transfer_charge(en, rq, (size_t)(xfer_transcript_size(h) + h->texts_size), e);
-        if (r == 0) {
-                x->charged = true;
-                count(en, x, xfer_file_size(h));
-                r = check_room(en, x, xfer_file_size(h), e);
-        }
+        count(en, x, xfer_file_size(h));
+        r = check_room(en, x, xfer_file_size(h), e);
         if (r == 0)
                 r = xfer_transcript_format(&out, h, rq->sc.name, turns.turns, rq->conv->tokens, e);
         xfer_header_format(h, header);
@@ -246,7 +267,7 @@ static void unpin(struct engine *en, struct transfer *x) {
 static void export_done(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
         struct transfer *x = rq->transfer;
-        struct event_node *n;
+        struct engine_event *ev;
 
         if (j->r == 0 && !x->ended) {
                 io_submit(en, j);
@@ -257,17 +278,12 @@ static void export_done(struct engine *en, struct job *j) {
                 verb_fail(en, rq, &j->err);
                 return;
         }
-        n = engine_event_new(rq->r.handle, ENGINE_EXPORTED, true);
-        if (!n) {
-                err_set(&j->err, ERR_NOMEM, "no memory for an answer");
-                verb_fail(en, rq, &j->err);
-                return;
-        }
+        ev = verb_answer(rq, ENGINE_EXPORTED);
         en->count.exports++;
-        n->ev.exported.fd = TAKE_FD(x->fd);
-        n->ev.exported.size = x->offset;
-        n->ev.exported.n_memory_tokens = x->h.n_blocks * en->info.block_tokens;
-        verb_finish(en, rq, n);
+        ev->exported.fd = TAKE_FD(x->fd);
+        ev->exported.size = x->offset;
+        ev->exported.n_memory_tokens = x->h.n_blocks * en->info.block_tokens;
+        verb_finish(en, rq);
 }
 
 /* The full blocks from the start that are in RAM, or on disk as a record of just these tokens. */
@@ -296,21 +312,20 @@ static void pin(struct engine *en, const struct conv *c, struct transfer *x) {
 
 int verb_export(struct engine *en, struct ereq *rq, struct err *e) {
         struct conv *c = rq->conv;
-        struct transfer *x = transfer_new(rq, e);
+        struct transfer *x = transfer_new(en, rq, e);
         size_t n = seq_n_tokens(c->seq) / en->info.block_tokens;
         int r;
 
         if (!x)
-                return -ERR_NOMEM;
+                return -(int)e->code;
         x->h.block_tokens = en->info.block_tokens;
         x->h.block_size = en->info.block_size;
         x->h.is_private = c->private_memory;
-        r = transfer_charge(en, rq, sizeof(*x) + en->info.block_size + n * sizeof(*x->blocks), e);
+        r = transfer_charge(rq, (n + 1) * sizeof(*x->blocks), e);
         if (r < 0)
                 return r;
         x->blocks = calloc(n + 1, sizeof(*x->blocks));
-        x->buffer = malloc(en->info.block_size);
-        if (!x->blocks || !x->buffer)
+        if (!x->blocks)
                 return err_set(e, ERR_NOMEM, "no memory for an export");
         if (!rq->r.without_memory && !c->foreign_vocab)
                 pin(en, c, x);

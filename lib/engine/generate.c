@@ -33,7 +33,7 @@ void gen_deinit(struct gen *g) {
 /* --- events --- */
 
 static void send_accepted(struct engine *en, struct ereq *rq) {
-        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_ACCEPTED, false);
+        struct event_node *n = event_new_stream(en, rq, ENGINE_ACCEPTED, 0);
         struct gen *g = &rq->g;
 
         if (!n)
@@ -60,7 +60,7 @@ static void send_progress(struct engine *en, struct ereq *rq) {
                 seq_n_tokens(rq->conv->seq) < g->n_kept)
                 return;
         g->t_last_progress = now;
-        n = engine_event_new(rq->r.handle, ENGINE_PROGRESS, false);
+        n = event_new_stream(en, rq, ENGINE_PROGRESS, 0);
         if (!n)
                 return;
         n->ev.progress.total = g->n_prompt - g->n_kept;
@@ -90,17 +90,28 @@ static int fill_logprobs(struct engine *en, struct ereq *rq, struct engine_event
         return 0;
 }
 
+/* What fill_logprobs() takes. */
+static size_t tops_size(const struct engine *en, const struct engine_request *r) {
+        size_t top = MIN((size_t)r->n_logprobs, (size_t)en->info.n_vocab);
+
+        return top * (sizeof(struct engine_logprob) + sizeof(struct sample_logprob));
+}
+
 /* Send the first @n bytes of the held text (with @token if there is one). */
 static int send_delta(
         struct engine *en, struct ereq *rq, size_t n, const int32_t *token, const float *logits) {
         struct gen *g = &rq->g;
         struct event_node *node;
+        size_t size;
+        int r;
 
         if (n == 0 && !token)
                 return 0;
-        if (n > 0 && buf_append(&g->text, g->held.data, n) < 0)
-                return -ERR_NOMEM;
-        node = engine_event_new(rq->r.handle, ENGINE_DELTA, false);
+        size = n + 1 + (token ? tops_size(en, &rq->r) : 0);
+        r = n > 0 ? buf_append(&g->text, g->held.data, n) : 0;
+        if (r < 0)
+                return r;
+        node = event_new_stream(en, rq, ENGINE_DELTA, size);
         if (!node)
                 return -ERR_NOMEM;
         node->ev.delta.text = malloc(n + 1);
@@ -230,6 +241,25 @@ static int push_text(struct engine *en, struct gen *g, int32_t token) {
         return r;
 }
 
+/* The share of all requests has no room for a longer reply: it ends here, and is kept. The last
+ * token's text could not be sent, so the token was not said either. */
+static void end_without_room(struct engine *en, struct ereq *rq) {
+        struct gen *g = &rq->g;
+        struct err e;
+
+        rq->conv->n_all--;
+        g->n_generated--;
+        if (g->n_generated == 0) {
+                err_set(&e, ERR_LIMIT, "requests have no memory for a reply");
+                generate_abort(en, rq, &e);
+                return;
+        }
+        g->held.size = 0;
+        g->stop = NULL;
+        tok_stream_init(&g->stream, en->tok, false, false);
+        generate_finish(en, rq, ENGINE_FINISH_LENGTH);
+}
+
 /* Take one more token from @logits. */
 static void generate_token(struct engine *en, struct ereq *rq, const float *logits) {
         struct conv *c = rq->conv;
@@ -256,7 +286,12 @@ static void generate_token(struct engine *en, struct ereq *rq, const float *logi
                 g->held.size = cut;
         else
                 cut = g->held.size - partial_stop(rq);
-        if (send_delta(en, rq, cut, &token, logits) < 0)
+        r = send_delta(en, rq, cut, &token, logits);
+        if (r == -ERR_LIMIT || r == -ERR_TOO_LARGE) {
+                end_without_room(en, rq);
+                return;
+        }
+        if (r < 0)
                 goto nomem;
         if (g->stop)
                 generate_finish(en, rq, ENGINE_FINISH_STOP_STRING);
@@ -360,43 +395,39 @@ static void commit_run(struct engine *en, struct job *j) {
         } while (register_retry(en, &tries, j->r, &j->err));
 }
 
-static struct event_node *done_event(struct ereq *rq) {
+static void fill_done(struct ereq *rq) {
+        struct engine_event *ev = verb_answer(rq, ENGINE_DONE);
         struct gen *g = &rq->g;
-        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_DONE, true);
         uint64_t now = clock_monotonic_usec();
 
-        if (!n)
-                return NULL;
-        if (g->stop) {
-                n->ev.done.stop = strdup(g->stop);
-                if (!n->ev.done.stop) {
-                        engine_event_free(&n->ev);
-                        return NULL;
+        /* The request's own copy, which was charged when it came. */
+        for (size_t i = 0; g->stop && i < rq->r.n_stops; i++)
+                if (rq->r.stops[i] == g->stop) {
+                        event_adopt(rq->final, &rq->charge, strlen(g->stop));
+                        ev->done.stop = (char *)(uintptr_t)TAKE_PTR(rq->r.stops[i]);
+                        break;
                 }
-        }
-        n->ev.done.finish = g->finish;
-        n->ev.done.revision = rq->revision;
-        n->ev.done.seed = g->seed;
-        n->ev.done.n_prompt = g->n_prompt;
-        n->ev.done.n_generated = g->n_generated;
-        n->ev.done.n_ram = g->n_ram;
-        n->ev.done.n_disk = g->n_disk;
-        n->ev.done.n_shared = g->n_shared;
-        n->ev.done.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
-        n->ev.done.differs_at = g->differs_at;
-        n->ev.done.differs_why = g->differs_why;
-        n->ev.done.queued_usec = g->t_admitted - rq->t_submitted;
-        n->ev.done.restore_usec = g->t_restored - g->t_admitted;
-        n->ev.done.prefill_usec = g->t_prefilled - g->t_restored;
-        n->ev.done.decode_usec = now - g->t_prefilled;
-        return n;
+        ev->done.finish = g->finish;
+        ev->done.revision = rq->revision;
+        ev->done.seed = g->seed;
+        ev->done.n_prompt = g->n_prompt;
+        ev->done.n_generated = g->n_generated;
+        ev->done.n_ram = g->n_ram;
+        ev->done.n_disk = g->n_disk;
+        ev->done.n_shared = g->n_shared;
+        ev->done.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
+        ev->done.differs_at = g->differs_at;
+        ev->done.differs_why = g->differs_why;
+        ev->done.queued_usec = g->t_admitted - rq->t_submitted;
+        ev->done.restore_usec = g->t_restored - g->t_admitted;
+        ev->done.prefill_usec = g->t_prefilled - g->t_restored;
+        ev->done.decode_usec = now - g->t_prefilled;
 }
 
 static void commit_done(struct engine *en, struct job *j) {
         struct ereq *rq = container_of(j, struct ereq, job);
         struct conv *c = rq->conv;
         struct gen *g = &rq->g;
-        struct event_node *n;
 
         if (j->r < 0) {
                 /* Written, but into a file that was replaced: RAM does not know what is there. */
@@ -413,13 +444,8 @@ static void commit_done(struct engine *en, struct job *j) {
                 /* The register has it; RAM no longer agrees with it: load it anew next time. */
                 c->stale = true;
         }
-        n = done_event(rq);
-        if (!n) {
-                err_set(&j->err, ERR_NOMEM, "no memory for the final event; the turn was saved");
-                verb_fail(en, rq, &j->err);
-                return;
-        }
-        verb_finish(en, rq, n);
+        fill_done(rq);
+        verb_finish(en, rq);
 }
 
 void generate_finish(struct engine *en, struct ereq *rq, enum engine_finish finish) {
@@ -440,6 +466,7 @@ void generate_finish(struct engine *en, struct ereq *rq, enum engine_finish fini
         sched_leave(en, rq);
         seq_unreserve(rq->conv->seq);
         rq->phase = PHASE_COMMIT;
+        rq->job.kind = JOB_VERB;
         rq->job.run = ereq_is_warm(rq) ? warm_run : commit_run;
         rq->job.done = ereq_is_warm(rq) ? warm_done : commit_done;
         io_submit(en, &rq->job);

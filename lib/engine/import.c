@@ -77,7 +77,7 @@ static int read_transcript(struct engine *en, struct ereq *rq, struct err *e) {
         uint64_t size = xfer_transcript_size(&x->h) + 8;
         size_t more = ((size_t)x->h.n_turns + 1) * sizeof(*x->t.turns) +
                       ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens);
-        int r = transfer_charge(en, rq, (size_t)size + more, e);
+        int r = transfer_charge(rq, (size_t)size + more, e);
 
         if (r < 0)
                 return r;
@@ -212,17 +212,10 @@ static void import_done(struct engine *en, struct job *j) {
 
 void verb_import(struct engine *en, struct ereq *rq) {
         struct err e;
-        struct transfer *x = transfer_new(rq, &e);
+        struct transfer *x = transfer_new(en, rq, &e);
         char name[STORE_NAME_MAX + 1];
-        int r = x ? verb_copy_name(name, rq->r.name, &e) : -ERR_NOMEM;
+        int r = x ? verb_copy_name(name, rq->r.name, &e) : -(int)e.code;
 
-        if (r == 0)
-                r = transfer_charge(en, rq, sizeof(*x) + en->info.block_size, &e);
-        if (r == 0) {
-                x->buffer = malloc(en->info.block_size);
-                if (!x->buffer)
-                        r = err_set(&e, ERR_NOMEM, "no memory for an import");
-        }
         if (r < 0)
                 verb_fail(en, rq, &e);
         else
@@ -351,7 +344,7 @@ int verb_import_memory(struct engine *en, struct ereq *rq, struct err *e) {
         /* Somebody else may have had it before us: then it has memory of its own. */
         if (seq_n_blocks(c->seq) > 0 || c->n_tokens < x->h.n_blocks * en->info.block_tokens)
                 return err_set(e, ERR_STATE, "the conversation went on already");
-        r = transfer_charge(en, rq, x->h.n_blocks * sizeof(*x->records), e);
+        r = transfer_charge(rq, x->h.n_blocks * sizeof(*x->records), e);
         if (r < 0)
                 return r;
         x->records = calloc(x->h.n_blocks, sizeof(*x->records));
@@ -360,7 +353,6 @@ int verb_import_memory(struct engine *en, struct ereq *rq, struct err *e) {
         x->offset = XFER_HEADER_SIZE + xfer_transcript_size(&x->h) + 8;
         x->next = 0;
         x->ended = false;
-        rq->job.kind = JOB_WRITE_BEHIND;
-        verb_submit(en, rq, memory_run, memory_done);
+        verb_submit_as(en, rq, JOB_WRITE_BEHIND, memory_run, memory_done);
         return 0;
 }

@@ -4,8 +4,8 @@
  * The inside of the engine. See engine.c for who owns what.
  *
  * Files: engine.c (threads, opening, closing), submit.c (what the loop thread calls), event.c
- * (building and freeing events), io.c (workers), conv.c (loaded conversations), residency.c (evict,
- * room), register.c (room, locks and leftovers of the register), restore.c, verbs.c (the way of a
+ * (building and freeing events), io.c (workers), text.c (Tokenize), conv.c (loaded conversations),
+ * residency.c (evict, room), register.c (room, locks and leftovers of the register), restore.c, verbs.c (the way of a
  * request), verb-conv.c and verb-query.c (verbs that are not generation), prompt.c (Continue: from
  * input to the queue), generate.c (from the queue to Done), sched.c (places), batch.c (steps),
  * stats.c, budget.c.
@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/charge.h"
 #include "base/ids.h"
 #include "base/ledger.h"
 #include "base/list.h"
@@ -97,6 +98,7 @@ enum job_kind {
         JOB_RESTORE, /* before all others */
         JOB_EVICT,
         JOB_WRITE_BEHIND,
+        JOB_TEXT, /* tokenising, by a thread of its own; of requests only */
         N_JOB_KINDS
 };
 
@@ -172,10 +174,12 @@ struct keep {
         struct buf text;       /* of that */
 };
 
-/* A conversation as the register knows it. */
-struct list_row {
-        struct store_conv sc;
-        uint64_t disk_size; /* of its records */
+/* What Tokenize answers. */
+struct text_answer {
+        struct tok_ids ids;
+        struct buf pieces; /* bytes, one behind the other */
+        uint32_t *ends;    /* [n_ends], as many as ids: where each piece ends */
+        size_t n_ends, ends_capacity;
 };
 
 struct ereq {
@@ -187,22 +191,27 @@ struct ereq {
         atomic_bool cancel, paused;
         enum phase phase;
         struct conv *conv;
-        size_t charged; /* in engine.req_ledger */
+        /* All memory that the request holds but its conversation's, in engine.req_ledger: the
+         * engine thread's, or its job's while one runs. */
+        struct charge charge;
         struct usage *usage;
-        struct event_node *error;  /* its final event should it fail */
-        struct event_node *answer; /* made by a job */
-        uint64_t loading;          /* the conversation that its job loads */
-        struct list followers;     /* requests that wait until this one has loaded a conversation */
-        bool has_turn;             /* it waited in engine.turns, and was let go on */
+        struct event_node *final; /* its final event, made when it came: see event.c */
+        struct credit *credit;    /* for its other events (continue) */
+        uint64_t loading;         /* the conversation that its job loads */
+        struct list followers;    /* requests that wait until this one has loaded a conversation */
+        bool has_turn;            /* it waited in engine.turns, and was let go on */
         uint64_t t_submitted;
         uint64_t order;
         bool told; /* what it fails with is in the journal already */
         /* filled by jobs */
         struct store_conv sc;
         struct store_reading reading;
+        size_t load_size; /* charged for it */
         uint64_t disk_size;
-        struct list_row *list;
+        struct store_conv *list;  /* [n_list] */
+        uint64_t *list_disk_size; /* [n_list], of their records */
         size_t n_list;
+        struct text_answer answer; /* of a Tokenize, as it grows */
         uint64_t revision;
         struct keep keep;
         void (*evict_then)(struct engine *en, struct ereq *rq); /* in engine.evict_waiting */
@@ -280,6 +289,7 @@ struct engine {
         uint64_t vocab_hash;
         int32_t *eog; /* end-of-generation tokens */
         size_t n_eog;
+        size_t max_piece; /* bytes of the longest token's text */
         char tokenizer_name[96];
         int lock_fd, reserve_fd;
         bool looking;                        /* by engine_look(): nothing may be changed */
@@ -347,6 +357,7 @@ struct engine {
         bool scrub_failed; /* the last one: that was told */
         bool log_lost_told;
         struct event_node *stopped; /* the last event, made in time */
+        struct event_home *event_home;
 
         /* under lock */
         pthread_mutex_t lock;
@@ -371,6 +382,10 @@ struct engine {
         bool io_waking; /* a worker was signalled and has not come by yet; under io_lock */
         struct list io_queues[N_JOB_KINDS];
         size_t n_io_writing; /* workers that run JOB_EVICT or JOB_WRITE_BEHIND */
+        pthread_cond_t text_wake;
+        pthread_t text_worker;
+        bool text_started;
+        uint32_t text_uid; /* whose job it ran last */
         bool io_quit;
         pthread_mutex_t create_lock; /* counting a user's conversations, then adding one */
         pthread_t workers[ENGINE_MAX_WORKERS];
@@ -391,20 +406,50 @@ struct engine {
 struct event_node {
         struct engine_event ev; /* first: engine_event_free() casts back */
         struct list link;
+        struct event_home *home;
+        struct charge charge;  /* this node, and all that it owns */
+        struct credit *credit; /* that it lives on instead, or NULL */
+        size_t credit_size;
         size_t size; /* bytes, once sent */
 };
-/* A blank event for a request; NULL without memory. */
-struct event_node *engine_event_new(uint64_t handle, enum engine_event_kind kind, bool final);
+/* What events refer to; event_home_leave() is for engine_free(), when nothing makes any more. */
+struct event_home *event_home_new(struct engine *en);
+struct event_home *event_home_leave(struct event_home *h);
+/* A blank event for a request, charged; NULL without memory, or without room in the share. */
+struct event_node *engine_event_new(
+        struct engine *en, uint64_t handle, enum engine_event_kind kind, bool final);
+/* The same of @from's bytes, which it has; or of none (@from NULL): before there is a ledger. */
+struct event_node *event_new_of(struct engine *en, struct charge *from, uint64_t handle,
+        enum engine_event_kind kind, bool final);
+/* Zeroed memory for an array of the event, charged to it: engine_event_free() frees both. NULL: @e
+ * tells. At least one byte. */
+void *event_calloc(struct event_node *n, size_t count, size_t size, struct err *e);
+/* @size bytes of memory that @from has paid for are the event's now. */
+void event_adopt(struct event_node *n, struct charge *from, size_t size);
+/* Begin anew: free what it owns, but not itself. */
+void event_reset(struct event_node *n, enum engine_event_kind kind);
 /* Hand it to the loop thread. */
 void engine_event_send(struct engine *en, struct event_node *n);
 /* More events wait than the loop thread should ever leave lying: produce no more. */
 bool event_backlog(struct engine *en);
+/* What the events take that one step of a request may send, at most. */
+size_t credit_size(const struct engine *en, const struct engine_request *r);
+/* @from, which has them, pays @size bytes for the credit. NULL without memory. */
+struct credit *credit_new(struct charge *from, size_t size);
+/* The request is over. The credit ends with its last event. */
+void credit_unref(struct credit *c);
+/* An event of @size bytes in all with what is hung on it, for a request that generates: of the
+ * share if others leave room in it, else of the request's credit. NULL without memory. */
+struct event_node *event_new_stream(
+        struct engine *en, struct ereq *rq, enum engine_event_kind kind, size_t size);
 /* The token's text, cut to fit. */
 void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t token);
 void engine_event_log(struct engine *en, int level, const struct err *e);
-/* Copy of a register row as an event's conversation; residency is added by conv_fill_residency().
+/* Copy of a register row as a conversation of the event; residency is added by
+ * conv_fill_residency().
  */
-int engine_event_conv(struct engine_conv *out, const struct store_conv *sc);
+int event_conv(
+        struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e);
 
 /* Everything from @from to @to, which need not be initialised. */
 static inline void list_move_all(struct list *to, struct list *from) {
@@ -571,15 +616,22 @@ void verb_start(struct engine *en, struct ereq *rq);
 void verb_turns(struct engine *en);
 /* Go on with a request whose conversation is loaded and free of I/O. */
 void verb_act(struct engine *en, struct ereq *rq);
-/* End a request with an error or an event; frees it. */
+/* End a request with an error, or with its final event (verb_answer()); frees it. */
 void verb_fail(struct engine *en, struct ereq *rq, const struct err *e);
-void verb_finish(struct engine *en, struct ereq *rq, struct event_node *n);
+void verb_finish(struct engine *en, struct ereq *rq);
+/* For store_read_admitted(): charges the reading to the request @arg, as its load_size. */
+int verb_admit_reading(void *arg, size_t n, struct err *e);
+/* The request's final event, blank, to be filled. It was made when the request came, so ending a
+ * request never fails for want of memory. */
+struct engine_event *verb_answer(struct ereq *rq, enum engine_event_kind kind);
 void verb_finish_empty(struct engine *en, struct ereq *rq);
 struct ereq *ereq_free(struct ereq *rq);
 static inline struct ereq *ereq_of(struct job *j) {
         return container_of(j, struct ereq, job);
 }
-/* Give it a job of its own. */
+/* Give it a job of its own: of kind JOB_VERB, or another. */
+void verb_submit_as(struct engine *en, struct ereq *rq, enum job_kind kind,
+        void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *));
 void verb_submit(struct engine *en, struct ereq *rq, void (*run)(struct engine *, struct job *),
         void (*done)(struct engine *, struct job *));
 /* A done() for jobs that leave the answer's row in rq->sc. */
@@ -612,12 +664,22 @@ int verb_rewind(struct engine *en, struct ereq *rq, struct err *e);
 int verb_update(struct engine *en, struct ereq *rq, struct err *e);
 void verb_close(struct engine *en, struct ereq *rq);
 
+/* --- text.c --- */
+/* Tokenising @text by tok_encode() or chat_append_message() takes so many bytes beside the tokens.
+ */
+size_t text_memory(const struct engine *en, const void *text, size_t size, bool special);
+/* A text so long that it is no work for the engine thread. */
+static inline bool text_is_long(size_t size) {
+        return size > (size_t)32 << 10;
+}
+void verb_tokenize(struct engine *en, struct ereq *rq);
+void text_answer_deinit(struct ereq *rq);
+
 /* --- verb-query.c --- */
 /* End with the conversation as the register row in rq->sc says. */
 void verb_finish_conv(struct engine *en, struct ereq *rq);
 void verb_get(struct engine *en, struct ereq *rq);
 void verb_list(struct engine *en, struct ereq *rq);
-void verb_tokenize(struct engine *en, struct ereq *rq);
 void verb_model_info(struct engine *en, struct ereq *rq);
 
 /* --- verb-publish.c --- */

@@ -9,7 +9,11 @@
  * 2. One worker at least is never busy with writing blocks, so a read or a commit waits for no
  * write to end. (There are two workers at least.)
  *
- * 3. One worker is woken at a time (io_waking): by who submits, and then, if jobs are left, by the
+ * 3. Tokenising (JOB_TEXT) takes none of them: it has a thread of its own, which does nothing else,
+ *    one text at a time. No two texts of one user in a row while another user's waits, so a user
+ *    with many of them holds up each other user by one.
+ *
+ * 4. One worker is woken at a time (io_waking): by who submits, and then, if jobs are left, by the
  * worker that has just taken one. Whoever holds a job, or was signalled, comes by the queue before
  * it sleeps, so no job is left behind. Woken both at once, two workers would often be put on one
  * processor, since the other one still runs the submitter, and stay there for milliseconds with the
@@ -19,8 +23,7 @@
 
 #include "engine/internal.h"
 
-static const enum job_kind order[N_JOB_KINDS] = {
-        JOB_RESTORE, JOB_VERB, JOB_EVICT, JOB_WRITE_BEHIND};
+static const enum job_kind order[] = {JOB_RESTORE, JOB_VERB, JOB_EVICT, JOB_WRITE_BEHIND};
 
 static bool writes_blocks(const struct job *j) {
         return j->kind == JOB_EVICT || j->kind == JOB_WRITE_BEHIND;
@@ -44,9 +47,30 @@ static struct job *take(struct engine *en) {
         return NULL;
 }
 
+/* The same for the thread that tokenises. */
+static struct job *take_text(struct engine *en) {
+        struct list *q = &en->io_queues[JOB_TEXT], *it;
+        struct job *j;
+
+        if (list_empty(q))
+                return NULL;
+        j = list_entry(q->next, struct job, link);
+        list_for_each (it, q) {
+                struct job *other = list_entry(it, struct job, link);
+
+                if (ereq_of(other)->r.uid != en->text_uid) {
+                        j = other;
+                        break;
+                }
+        }
+        en->text_uid = ereq_of(j)->r.uid;
+        list_unlink(&j->link);
+        return j;
+}
+
 static bool nothing_queued(const struct engine *en) {
-        for (size_t i = 0; i < N_JOB_KINDS; i++)
-                if (!list_empty(&en->io_queues[i]))
+        for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+                if (!list_empty(&en->io_queues[order[i]]))
                         return false;
         return true;
 }
@@ -57,6 +81,32 @@ static void wake_one(struct engine *en) {
                 return;
         en->io_waking = true;
         pthread_cond_signal(&en->io_wake);
+}
+
+static void run(struct engine *en, struct job *j) {
+        j->run(en, j);
+
+        pthread_mutex_lock(&en->lock);
+        list_append(&en->io_done, &j->link);
+        en->signalled = true;
+        pthread_cond_signal(&en->wake);
+        pthread_mutex_unlock(&en->lock);
+}
+
+static void *text_main(void *arg) {
+        struct engine *en = arg;
+
+        for (;;) {
+                struct job *j;
+
+                pthread_mutex_lock(&en->io_lock);
+                while (!(j = take_text(en)) && !en->io_quit)
+                        pthread_cond_wait(&en->text_wake, &en->io_lock);
+                pthread_mutex_unlock(&en->io_lock);
+                if (!j)
+                        return NULL;
+                run(en, j);
+        }
 }
 
 static void *worker_main(void *arg) {
@@ -79,14 +129,7 @@ static void *worker_main(void *arg) {
                         return NULL;
                 writes = writes_blocks(j);
 
-                j->run(en, j);
-
-                pthread_mutex_lock(&en->lock);
-                list_append(&en->io_done, &j->link);
-                en->signalled = true;
-                pthread_cond_signal(&en->wake);
-                pthread_mutex_unlock(&en->lock);
-
+                run(en, j);
                 if (writes) {
                         pthread_mutex_lock(&en->io_lock);
                         en->n_io_writing--;
@@ -119,6 +162,9 @@ int io_start(struct engine *en, struct err *e) {
                         return err_set(e, ERR_NOMEM, "cannot start an I/O worker");
                 }
         }
+        if (pthread_create(&en->text_worker, NULL, text_main, en) != 0)
+                return err_set(e, ERR_NOMEM, "cannot start a thread that tokenises");
+        en->text_started = true;
         return 0;
 }
 
@@ -127,7 +173,11 @@ void io_stop(struct engine *en) {
         pthread_mutex_lock(&en->io_lock);
         en->io_quit = true;
         pthread_cond_broadcast(&en->io_wake);
+        pthread_cond_signal(&en->text_wake);
         pthread_mutex_unlock(&en->io_lock);
+        if (en->text_started)
+                pthread_join(en->text_worker, NULL);
+        en->text_started = false;
         for (size_t i = 0; i < en->n_workers; i++)
                 pthread_join(en->workers[i], NULL);
         en->n_workers = 0;
@@ -139,6 +189,9 @@ void io_submit(struct engine *en, struct job *j) {
         j->r = 0;
         pthread_mutex_lock(&en->io_lock);
         list_append(&en->io_queues[j->kind], &j->link);
-        wake_one(en);
+        if (j->kind == JOB_TEXT)
+                pthread_cond_signal(&en->text_wake);
+        else
+                wake_one(en);
         pthread_mutex_unlock(&en->io_lock);
 }

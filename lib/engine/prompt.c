@@ -12,6 +12,10 @@
 #include "base/utf8.h"
 #include "engine/internal.h"
 
+/* The reply's text that is set aside at once: so many tokens, usual ones. */
+#define REPLY_TOKENS 1024u
+#define REPLY_BYTES 6
+
 static int input_raw(struct engine *en, struct ereq *rq, size_t max, struct err *e) {
         bool first = rq->conv->n_tokens == 0;
         struct tok_fragment f = {.text = rq->r.text, .size = rq->r.text_size};
@@ -79,7 +83,7 @@ static int make_input(struct engine *en, struct ereq *rq, struct err *e) {
                         r = chat_append_reply_start(en->chat, max + 64, &rq->input, e);
                 break;
         }
-        if (r == -ERR_LIMIT)
+        if (r == -ERR_LIMIT && !rq->input.refused)
                 return err_set(e, ERR_CONTEXT,
                         "the conversation has %u tokens, and the input alone more than the context "
                         "of %u",
@@ -179,24 +183,33 @@ static int check_stops(const struct engine_request *r, struct err *e) {
         return 0;
 }
 
-void generate_start(struct engine *en, struct ereq *rq) {
+/* All that grows with the prompt or the reply beside the conversation's own: hashes and sources of
+ * blocks, what others have on disk, and the reply's text as far as it can be foreseen. */
+static int charge_work(struct engine *en, struct ereq *rq, struct err *e) {
+        struct gen *g = &rq->g;
+        size_t per_block = sizeof(*g->hashes) + sizeof(*g->sources) + sizeof(struct seq_block *) +
+                           2 * sizeof(struct store_record);
+        int r = charge_take(&rq->charge, (g->need_blocks + 1) * per_block, "the prompt", e);
+
+        if (r == 0 && g->max_new > 0 &&
+                (r = buf_reserve(&g->text, MIN(g->max_new, REPLY_TOKENS) * REPLY_BYTES)) < 0)
+                r = err_set(e, (enum err_code) - r, "requests have no memory for a reply");
+        return r;
+}
+
+/* Its input has been tokenised. */
+static void start(struct engine *en, struct ereq *rq) {
         struct conv *c = rq->conv;
         struct gen *g = &rq->g;
         struct err e;
-        int r;
+        int r = check_stops(&rq->r, &e);
 
-        g->n_input_start = c->n_tokens;
-        if (c->foreign_vocab)
-                r = err_set(&e, ERR_STATE,
-                        "the conversation's tokens belong to another model's vocabulary");
-        else
-                r = ereq_is_warm(rq) ? 0 : make_input(en, rq, &e);
-        if (r == 0)
-                r = check_stops(&rq->r, &e);
         if (r == 0)
                 r = make_params(en, rq, &e);
         if (r == 0)
                 r = make_bounds(en, rq, &e);
+        if (r == 0)
+                r = charge_work(en, rq, &e);
         if (r == 0)
                 r = conv_reserve_tokens(en, c, g->n_prompt + g->max_new, &e);
         if (r < 0) {
@@ -205,6 +218,7 @@ void generate_start(struct engine *en, struct ereq *rq) {
         }
         if (rq->input.n > 0)
                 memcpy(c->tokens + c->n_tokens, rq->input.ids, rq->input.n * sizeof(*c->tokens));
+        tok_ids_deinit(&rq->input);
         c->n_all = g->n_prompt;
         g->reply_turn.start = g->input_turn.end;
         g->has_reply_turn = g->max_new > 0;
@@ -213,4 +227,49 @@ void generate_start(struct engine *en, struct ereq *rq) {
         tok_stream_init(&g->stream, en->tok,
                 g->n_prompt > 0 && tok_is_special(en->tok, c->tokens[g->n_prompt - 1]), false);
         sched_queue(en, rq);
+}
+
+/* The conversation is held: what make_input() reads of it stays. */
+static int charged_input(struct engine *en, struct ereq *rq, struct err *e) {
+        size_t n = text_memory(en, rq->r.text, rq->r.text_size, false);
+        int r = charge_take(&rq->charge, n, "tokenising the input", e);
+
+        if (r < 0)
+                return r;
+        r = make_input(en, rq, e);
+        charge_give(&rq->charge, n);
+        return r;
+}
+
+static void input_run(struct engine *en, struct job *j) {
+        j->r = charged_input(en, ereq_of(j), &j->err);
+}
+
+static void input_done(struct engine *en, struct job *j) {
+        struct ereq *rq = ereq_of(j);
+
+        if (j->r == 0 && en->stopping)
+                j->r = err_set(&j->err, ERR_SHUTDOWN, "the daemon is stopping");
+        if (j->r < 0)
+                verb_fail(en, rq, &j->err);
+        else
+                start(en, rq);
+}
+
+void generate_start(struct engine *en, struct ereq *rq) {
+        struct err e;
+        int r = 0;
+
+        rq->g.n_input_start = rq->conv->n_tokens;
+        if (rq->conv->foreign_vocab)
+                r = err_set(&e, ERR_STATE,
+                        "the conversation's tokens belong to another model's vocabulary");
+        else if (!ereq_is_warm(rq) && text_is_long(rq->r.text_size))
+                return verb_submit_as(en, rq, JOB_TEXT, input_run, input_done);
+        else if (!ereq_is_warm(rq))
+                r = charged_input(en, rq, &e);
+        if (r < 0)
+                verb_fail(en, rq, &e);
+        else
+                start(en, rq);
 }

@@ -104,19 +104,17 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
 }
 
 void stats_answer(struct engine *en, struct ereq *rq) {
-        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_STATS_RESULT, true);
+        struct engine_event *ev = verb_answer(rq, ENGINE_STATS_RESULT);
         struct figures f;
         struct err e;
 
         gather(en, &f);
-        if (n)
-                n->ev.stats.stats = calloc(fill(en, &f, NULL), sizeof(struct engine_stat));
-        if (!n || !n->ev.stats.stats) {
-                engine_event_free(n ? &n->ev : NULL);
-                err_set(&e, ERR_NOMEM, "no memory for statistics");
+        ev->stats.stats =
+                event_calloc(rq->final, fill(en, &f, NULL), sizeof(struct engine_stat), &e);
+        if (!ev->stats.stats) {
                 verb_fail(en, rq, &e);
                 return;
         }
-        n->ev.stats.n = fill(en, &f, n->ev.stats.stats);
-        verb_finish(en, rq, n);
+        ev->stats.n = fill(en, &f, ev->stats.stats);
+        verb_finish(en, rq);
 }

@@ -68,16 +68,20 @@ static int copy_request(struct engine_request *r, struct err *e) {
         return a;
 }
 
-static size_t request_size(const struct engine_request *r) {
-        size_t n = sizeof(struct ereq) + sizeof(struct event_node);
+#define PART_SIZE 32 /* of each copy: its final 0, and what the allocator adds */
 
-        n += r->conv_name ? strlen(r->conv_name) : 0;
-        n += r->name ? strlen(r->name) : 0;
-        n += r->system ? strlen(r->system) * (1 + sizeof(int32_t)) : 0;
-        /* Text becomes at most one token per byte. */
-        n += r->text_size * (1 + sizeof(int32_t)) + r->n_tokens * 2 * sizeof(int32_t);
+static size_t copy_size(const char *s) {
+        return s ? strlen(s) + PART_SIZE : 0;
+}
+
+/* The copy, and the events that it will certainly need. What is done with it is charged then. */
+static size_t request_size(const struct engine *en, const struct engine_request *r) {
+        size_t n = sizeof(struct ereq) + sizeof(struct event_node) + credit_size(en, r);
+
+        n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
+        n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * PART_SIZE;
         for (size_t i = 0; i < r->n_stops; i++)
-                n += strlen(r->stops[i]);
+                n += copy_size(r->stops[i]);
         return n;
 }
 
@@ -174,41 +178,56 @@ static int enter(struct engine *en, struct ereq *rq, struct err *e) {
         return r > 0 ? err_set(e, ERR_INVALID, "a request with this handle is in flight") : r;
 }
 
+/* What grows while the request lasts is charged to it, and looks whether it was cancelled. */
+static void attach_charge(struct ereq *rq) {
+        rq->input.charge = rq->answer.ids.charge = &rq->charge;
+        rq->input.stop = rq->answer.ids.stop = &rq->cancel;
+        rq->answer.pieces.charge = &rq->charge;
+        rq->keep.text.charge = rq->g.held.charge = rq->g.text.charge = &rq->charge;
+}
+
+static int make_events(struct engine *en, struct ereq *rq, struct err *e) {
+        size_t size = credit_size(en, &rq->r);
+
+        rq->final = event_new_of(en, &rq->charge, rq->r.handle, ENGINE_ERROR, true);
+        if (rq->final && size > 0)
+                rq->credit = credit_new(&rq->charge, size);
+        return rq->final && (rq->credit || size == 0)
+                       ? 0
+                       : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
 int engine_submit(struct engine *en, const struct engine_request *r, struct err *e) {
+        struct charge charge = {.ledger = &en->req_ledger};
         struct ereq *rq = NULL;
-        size_t size = 0;
         int k = check_request(r, e);
 
+        if (k == 0)
+                k = charge_take(&charge, request_size(en, r), "the request", e);
         if (k < 0)
                 return k;
-        size = request_size(r);
-        if (ledger_reserve(&en->req_ledger, size) != 0)
-                return err_set(e, budget_code(en, &en->req_ledger, size),
-                        "the memory budget has no room for a request of %zu bytes", size);
         rq = calloc(1, sizeof(*rq));
         if (!rq) {
-                ledger_release(&en->req_ledger, size);
+                charge_deinit(&charge);
                 return err_set(e, ERR_NOMEM, "no memory for a request");
         }
         rq->r = *r;
-        rq->charged = size;
+        rq->charge = charge;
+        attach_charge(rq);
         rq->t_submitted = clock_monotonic_usec();
         list_init(&rq->link);
         list_init(&rq->all);
         list_init(&rq->followers);
         k = copy_request(&rq->r, e);
-        rq->error = engine_event_new(r->handle, ENGINE_ERROR, true);
-        if (k == 0 && !rq->error)
-                k = err_set(e, ERR_NOMEM, "no memory for a request");
+        if (k == 0)
+                k = make_events(en, rq, e);
         if (k == 0) {
                 pthread_mutex_lock(&en->lock);
                 k = enter(en, rq, e);
                 pthread_mutex_unlock(&en->lock);
         }
-        if (k < 0) {
-                ledger_release(&en->req_ledger, size);
+        if (k < 0)
                 ereq_free(rq);
-        }
         return k;
 }
 

@@ -12,9 +12,12 @@
 
 #include "base/file.h"
 
-struct transfer *transfer_new(struct ereq *rq, struct err *e) {
-        struct transfer *x = aligned_alloc(_Alignof(struct transfer), sizeof(*x));
+struct transfer *transfer_new(struct engine *en, struct ereq *rq, struct err *e) {
+        struct transfer *x;
 
+        if (transfer_charge(rq, sizeof(*x) + en->info.block_size, e) < 0)
+                return NULL;
+        x = aligned_alloc(_Alignof(struct transfer), sizeof(*x));
         if (!x) {
                 err_set(e, ERR_NOMEM, "no memory for a transfer");
                 return NULL;
@@ -22,6 +25,11 @@ struct transfer *transfer_new(struct ereq *rq, struct err *e) {
         memset(x, 0, sizeof(*x));
         x->fd = -1;
         rq->transfer = x;
+        x->buffer = malloc(en->info.block_size);
+        if (!x->buffer) {
+                err_set(e, ERR_NOMEM, "no memory for a transfer");
+                return NULL; /* the request frees the rest */
+        }
         return x;
 }
 
@@ -39,12 +47,8 @@ struct transfer *transfer_free(struct transfer *x) {
         return NULL;
 }
 
-int transfer_charge(struct engine *en, struct ereq *rq, size_t n, struct err *e) {
-        if (ledger_reserve(&en->req_ledger, n) != 0)
-                return err_set(e, budget_code(en, &en->req_ledger, n),
-                        "the memory budget has no room for a transfer that needs %zu bytes", n);
-        rq->charged += n;
-        return 0;
+int transfer_charge(struct ereq *rq, size_t n, struct err *e) {
+        return charge_take(&rq->charge, n, "a transfer", e);
 }
 
 /* A file of just 32 bytes that only we can read, never replaced by us: who changes it makes older

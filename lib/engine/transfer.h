@@ -27,7 +27,7 @@ struct transfer {
         struct transfer_block *blocks; /* [h.n_blocks] */
         uint32_t n_pinned;
         uint64_t counted; /* in engine.export_bytes */
-        bool charged;     /* for the transcript */
+        size_t charged;   /* for the transcript */
 
         /* import */
         struct xfer_transcript t;
@@ -39,10 +39,11 @@ struct transfer {
         uint32_t n_records;
 };
 
-/* A transfer for the request, or NULL without memory (err is filled). */
-struct transfer *transfer_new(struct ereq *rq, struct err *e);
-/* Bytes that the request needs while it lasts. -ERR_LIMIT. Engine thread, or its job's worker. */
-int transfer_charge(struct engine *en, struct ereq *rq, size_t n, struct err *e);
+/* A transfer for the request, charged, with its buffer for a block; or NULL (err is filled). */
+struct transfer *transfer_new(struct engine *en, struct ereq *rq, struct err *e);
+/* Bytes that the request needs while it lasts. -ERR_LIMIT, -ERR_TOO_LARGE. Engine thread, or its
+ * job's worker. */
+int transfer_charge(struct ereq *rq, size_t n, struct err *e);
 /* The key of this state folder, made at its first use. Any worker. */
 int transfer_key(struct engine *en, uint8_t key[XFER_KEY_SIZE], struct err *e);
 static inline int transfer_cancelled(struct ereq *rq, struct err *e) {

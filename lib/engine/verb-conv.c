@@ -89,6 +89,33 @@ int verb_check_sampling(struct engine *en, const struct sampling *s, struct err 
         return sample_params_validate(&p, en->info.n_vocab, e);
 }
 
+static int open_input(struct engine *en, struct ereq *rq, struct err *e) {
+        size_t size = strlen(rq->r.system), n = text_memory(en, rq->r.system, size, false);
+        int r = charge_take(&rq->charge, n, "tokenising the system message", e);
+
+        if (r < 0)
+                return r;
+        r = chat_append_message(en->chat, CHAT_EMPTY, CHAT_SYSTEM, rq->r.system, size,
+                en->info.context, &rq->input, e);
+        charge_give(&rq->charge, n);
+        if (r == -ERR_LIMIT && !rq->input.refused)
+                r = err_set(e, ERR_CONTEXT,
+                        "the system message alone is longer than the context of %u tokens",
+                        en->info.context);
+        return r;
+}
+
+static void open_input_run(struct engine *en, struct job *j) {
+        j->r = open_input(en, ereq_of(j), &j->err);
+}
+
+static void open_input_done(struct engine *en, struct job *j) {
+        if (j->r < 0)
+                verb_fail(en, ereq_of(j), &j->err);
+        else
+                verb_submit(en, ereq_of(j), open_run, verb_row_done);
+}
+
 void verb_open(struct engine *en, struct ereq *rq) {
         struct err e;
         int r;
@@ -100,14 +127,10 @@ void verb_open(struct engine *en, struct ereq *rq) {
         r = verb_copy_name(rq->sc.name, rq->r.name, &e);
         if (r == 0)
                 r = verb_check_sampling(en, &rq->r.sampling, &e);
-        if (r == 0 && rq->r.system) {
-                r = chat_append_message(en->chat, CHAT_EMPTY, CHAT_SYSTEM, rq->r.system,
-                        strlen(rq->r.system), en->info.context, &rq->input, &e);
-                if (r == -ERR_LIMIT)
-                        r = err_set(&e, ERR_CONTEXT,
-                                "the system message alone is longer than the context of %u tokens",
-                                en->info.context);
-        }
+        if (r == 0 && rq->r.system && text_is_long(strlen(rq->r.system)))
+                return verb_submit_as(en, rq, JOB_TEXT, open_input_run, open_input_done);
+        if (r == 0 && rq->r.system)
+                r = open_input(en, rq, &e);
         if (r < 0)
                 verb_fail(en, rq, &e);
         else
@@ -262,6 +285,11 @@ static int fork_snapshot(struct engine *en, struct ereq *rq, struct err *e) {
         size_t n = (pos + bt - 1) / bt;
         int r;
 
+        /* Tables of the child, until it has been charged for as a conversation. */
+        r = charge_take(
+                &rq->charge, (n + 1) * (sizeof(struct rec *) + 4 * sizeof(void *)), "a fork", e);
+        if (r < 0)
+                return r;
         pos = MIN(pos, seq_n_tokens(p->seq));
         r = seq_fork(&rq->fork_seq, p->seq, pos, e);
         if (r < 0)

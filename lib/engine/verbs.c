@@ -29,6 +29,8 @@ static void free_copy(const void *p) {
 }
 
 struct ereq *ereq_free(struct ereq *rq) {
+        struct charge charge;
+
         if (!rq)
                 return NULL;
         free_copy(rq->r.conv_name);
@@ -40,6 +42,8 @@ struct ereq *ereq_free(struct ereq *rq) {
                 free_copy(rq->r.stops[i]);
         store_reading_deinit(&rq->reading);
         free(rq->list);
+        free(rq->list_disk_size);
+        text_answer_deinit(rq);
         seq_free(rq->fork_seq);
         free(rq->fork_recs);
         tok_ids_deinit(&rq->input);
@@ -48,11 +52,12 @@ struct ereq *ereq_free(struct ereq *rq) {
         if (rq->r.fd >= 0)
                 close(rq->r.fd);
         gen_deinit(&rq->g);
-        if (rq->error)
-                engine_event_free(&rq->error->ev);
-        if (rq->answer)
-                engine_event_free(&rq->answer->ev);
+        if (rq->final)
+                engine_event_free(&rq->final->ev);
+        credit_unref(rq->credit);
+        charge = rq->charge;
         free(rq);
+        charge_deinit(&charge);
         return NULL;
 }
 
@@ -87,29 +92,42 @@ static void forget(struct engine *en, struct ereq *rq) {
         rq->usage->n_requests--;
         usage_put(en, rq->usage);
         pthread_mutex_unlock(&en->lock);
-        ledger_release(&en->req_ledger, rq->charged);
         en->again = true;
         ereq_free(rq);
 }
 
-void verb_finish(struct engine *en, struct ereq *rq, struct event_node *n) {
+struct engine_event *verb_answer(struct ereq *rq, enum engine_event_kind kind) {
+        event_reset(rq->final, kind);
+        return &rq->final->ev;
+}
+
+void verb_finish(struct engine *en, struct ereq *rq) {
+        struct event_node *n = TAKE_PTR(rq->final);
+
         /* First let go, then tell: whoever sees the event may ask for the conversation at once. */
         forget(en, rq);
         engine_event_send(en, n);
 }
 
 void verb_fail(struct engine *en, struct ereq *rq, const struct err *e) {
-        /* Made when the request came, so that failing can't fail. */
-        struct event_node *n = TAKE_PTR(rq->error);
+        struct err err = *e; /* which may be the request's own */
 
-        n->ev.err = *e;
-        n->ev.told = rq->told;
-        verb_finish(en, rq, n);
+        struct engine_event *ev = verb_answer(rq, ENGINE_ERROR);
+
+        ev->err = err;
+        ev->told = rq->told;
+        verb_finish(en, rq);
 }
 
 void verb_submit(struct engine *en, struct ereq *rq, void (*run)(struct engine *, struct job *),
         void (*done)(struct engine *, struct job *)) {
+        verb_submit_as(en, rq, JOB_VERB, run, done);
+}
+
+void verb_submit_as(struct engine *en, struct ereq *rq, enum job_kind kind,
+        void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *)) {
         rq->phase = PHASE_IO;
+        rq->job.kind = kind;
         rq->job.run = run;
         rq->job.done = done;
         io_submit(en, &rq->job);
@@ -166,11 +184,21 @@ static int forget_memory(struct engine *en, struct ereq *rq, struct err *e) {
         return 0;
 }
 
+int verb_admit_reading(void *arg, size_t n, struct err *e) {
+        struct ereq *rq = arg;
+        int r = charge_take(&rq->charge, n, "reading the conversation", e);
+
+        if (r == 0)
+                rq->load_size = n;
+        return r;
+}
+
 static void load_run(struct engine *en, struct job *j) {
         struct ereq *rq = ereq_of(j);
         unsigned what = STORE_READ_TURNS | STORE_READ_TOKENS | STORE_READ_LINKS;
 
-        j->r = store_read(en->store, whose(&rq->r), rq->sc.id, NULL, what, &rq->reading, &j->err);
+        j->r = store_read_admitted(en->store, whose(&rq->r), rq->sc.id, NULL, what,
+                verb_admit_reading, rq, &rq->reading, &j->err);
         if (j->r < 0)
                 return;
         rq->sc = rq->reading.conv;
@@ -296,6 +324,8 @@ static void load_done(struct engine *en, struct job *j) {
         if (j->r == 0)
                 j->r = load_conv(en, rq, &c, &j->err);
         store_reading_deinit(&rq->reading);
+        charge_give(&rq->charge, rq->load_size);
+        rq->load_size = 0;
         if (j->r < 0)
                 load_failed(en, rq, &j->err);
         else
@@ -320,15 +350,8 @@ static void resolve_done(struct engine *en, struct job *j) {
 }
 
 void verb_finish_empty(struct engine *en, struct ereq *rq) {
-        struct event_node *n = engine_event_new(rq->r.handle, ENGINE_EMPTY, true);
-        struct err e;
-
-        if (n) {
-                verb_finish(en, rq, n);
-                return;
-        }
-        err_set(&e, ERR_NOMEM, "no memory for an answer; the request was carried out");
-        verb_fail(en, rq, &e);
+        verb_answer(rq, ENGINE_EMPTY);
+        verb_finish(en, rq);
 }
 
 static void evict_then(struct engine *en, struct ereq *rq) {

@@ -19,6 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TEXT_COST 32  /* the allocation of a text, however short */
+#define ARRAY_FIRST 8 /* items of an array that array_grow() begins */
+
 void store_turns_deinit(struct store_turns *t) {
         for (size_t i = 0; i < t->n; i++)
                 free((void *)(uintptr_t)t->turns[i].text);
@@ -160,14 +163,74 @@ static int read_size(struct store *s, struct store_reading *x, struct err *e) {
         return query_check(&q, e);
 }
 
+static int read_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
+        struct store_sizes sizes;
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_SIZES, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        sizes.texts_size = query_number(&q, 0, INT64_MAX);
+        sizes.n_links = query_number(&q, 1, INT64_MAX);
+        sizes.n_turns = query_number(&q, 2, INT64_MAX);
+        sizes.tokens_size = query_number(&q, 3, INT64_MAX);
+        r = query_check(&q, e);
+        if (r == 0)
+                *ret = sizes;
+        return r;
+}
+
+int store_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        int r = read_begin(&s, &reading, e);
+
+        return r < 0 ? r : read_sizes(s, id, ret, e);
+}
+
+/* Bytes that the parts take at most: arrays have twice the room that they need, as they grow. */
+static uint64_t cost_of(const struct store_sizes *sizes, unsigned what) {
+        uint64_t n = 0;
+
+        if (what & (STORE_READ_TURNS | STORE_READ_TOKENS))
+                n += TEXT_COST;
+        if (what & STORE_READ_TURNS)
+                n += (sizes->n_turns + ARRAY_FIRST) * (2 * sizeof(struct store_turn) + TEXT_COST);
+        if (what & STORE_READ_TEXTS)
+                n += sizes->texts_size;
+        if (what & STORE_READ_TOKENS)
+                n += capacity_for(sizes->tokens_size / 4) * sizeof(int32_t);
+        if (what & STORE_READ_LINKS)
+                n += 2 * (sizes->n_links + ARRAY_FIRST) * sizeof(struct store_record);
+        return n;
+}
+
+static int admit_reading(struct store *s, uint64_t id, unsigned what, store_admit_fn *admit,
+        void *arg, struct err *e) {
+        struct store_sizes sizes;
+        int r = read_sizes(s, id, &sizes, e);
+
+        return r < 0 ? r : admit(arg, (size_t)MIN(cost_of(&sizes, what), (uint64_t)SIZE_MAX), e);
+}
+
 int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
         struct store_reading *ret, struct err *e) {
+        return store_read_admitted(s, uid, id, name, what, NULL, NULL, ret, e);
+}
+
+int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
+        store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
         _cleanup_(store_reading_deinit) struct store_reading x = {};
         _cleanup_(read_endp) struct store *reading = NULL;
         int r = read_begin(&s, &reading, e);
 
         if (r == 0)
                 r = conv_get(s, uid, id, name, &x.conv, e);
+        if (r == 0 && admit)
+                r = admit_reading(s, x.conv.id, what, admit, arg, e);
         x.n_sound_turns = x.conv.n_turns;
         x.n_sound_tokens = x.conv.n_tokens;
         if (r == 0 && what & STORE_READ_SIZE)
@@ -218,26 +281,4 @@ int store_turns(
         *ret = x.turns;
         x.turns = (struct store_turns){};
         return 0;
-}
-
-int store_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
-        _cleanup_(read_endp) struct store *reading = NULL;
-        struct store_sizes sizes;
-        _query_ q = {};
-        int r = read_begin(&s, &reading, e);
-
-        if (r == 0)
-                r = query_begin(&q, s, STMT_TURN_SIZES, e);
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, id);
-        r = query_step(&q, e);
-        if (r < 0)
-                return r;
-        sizes.texts_size = query_number(&q, 0, INT64_MAX);
-        sizes.n_links = query_number(&q, 1, INT64_MAX);
-        r = query_check(&q, e);
-        if (r == 0)
-                *ret = sizes;
-        return r;
 }

@@ -78,7 +78,8 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_TURN_TOKENS_OF] = "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash FROM turn "
                                 "WHERE conversation = ? AND n = ?",
         [STMT_TURN_SIZES] = "SELECT coalesce(sum(length(CAST(text AS BLOB))), 0), "
-                            "(SELECT count(*) FROM link WHERE link.conversation = ?1) "
+                            "(SELECT count(*) FROM link WHERE link.conversation = ?1), "
+                            "count(*), coalesce(sum(length(tokens)), 0) "
                             "FROM turn WHERE turn.conversation = ?1",
         [STMT_TURN_GET] = "SELECT role, first, past FROM turn WHERE conversation = ? AND n = ?",
         [STMT_TURN_SHORTEN] = "UPDATE turn SET past = ?, tokens = ?, token_hash = ?, finish = ?, "

@@ -165,9 +165,9 @@ int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct st
  * array and are freed with store_turns_deinit). -ERR_CORRUPT, naming the turn, if a turn cannot be
  * or its tokens are not those that were written. */
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e);
-/* What reading a conversation will take: bytes of all texts, and links. */
+/* How much there is of a conversation: bytes of all texts, links, turns, bytes of all tokens. */
 struct store_sizes {
-        uint64_t texts_size, n_links;
+        uint64_t texts_size, n_links, n_turns, tokens_size;
 };
 int store_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e);
 struct store_turns {
@@ -230,6 +230,11 @@ void store_reading_deinit(struct store_reading *x);
  * read.c says what is given of one. */
 int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
         struct store_reading *ret, struct err *e);
+/* The same for callers who reserve memory first: @admit is called once, before anything is
+ * allocated, with the bytes that the reading takes at most. Its negative result ends it. */
+typedef int store_admit_fn(void *arg, size_t n, struct err *e);
+int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
+        store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
 
 /* Memory of a prefix that some conversation has on disk. */
 struct store_prefix {

@@ -291,8 +291,11 @@ void fake_emit(const struct engine_event *from) {
                 break;
         case ENGINE_TOKENS:
                 ev->tokens.ids = copy_array(ev->tokens.ids, ev->tokens.n, sizeof(int32_t));
-                ev->tokens.pieces =
-                        copy_array(ev->tokens.pieces, ev->tokens.n, sizeof(*ev->tokens.pieces));
+                if (ev->tokens.piece_ends)
+                        ev->tokens.pieces = copy_array(
+                                ev->tokens.pieces, ev->tokens.piece_ends[ev->tokens.n - 1], 1);
+                ev->tokens.piece_ends =
+                        copy_array(ev->tokens.piece_ends, ev->tokens.n, sizeof(uint32_t));
                 break;
         case ENGINE_STATS_RESULT:
                 ev->stats.stats =
@@ -328,6 +331,7 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         case ENGINE_TOKENS:
                 free(ev->tokens.ids);
                 free(ev->tokens.pieces);
+                free(ev->tokens.piece_ends);
                 break;
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);

@@ -265,8 +265,8 @@ static void test_list_in_parts(void **state) {
 
 static void test_info_tokens_stats(void **state) {
         struct fixture *f = *state;
-        struct engine_logprob pieces[2] = {
-                {.text = "He", .text_size = 2}, {.text = "y", .text_size = 1}};
+        uint8_t pieces[] = {'H', 'e', 'y'};
+        uint32_t ends[2] = {2, 3};
         int32_t ids[2] = {10, 20};
         struct engine_stat stats[1] = {{"steps", UINT64_MAX}};
         struct proto_message *m;
@@ -281,11 +281,13 @@ static void test_info_tokens_stats(void **state) {
         fake_emit(&(struct engine_event){.handle = fake.requests[0].r.handle,
                 .kind = ENGINE_TOKENS,
                 .final = true,
-                .tokens = {.ids = ids, .n = 2, .pieces = pieces}});
+                .tokens = {.ids = ids, .n = 2, .pieces = pieces, .piece_ends = ends}});
         m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_TOKENIZE);
         assert_int_equal(m->event->tokenize->n_tokens, 2);
         assert_int_equal(m->event->tokenize->tokens[1], 20);
         assert_int_equal(m->event->tokenize->pieces[0].len, 2);
+        assert_int_equal(m->event->tokenize->pieces[1].len, 1);
+        assert_int_equal(m->event->tokenize->pieces[1].data[0], 'y');
         proto_message_free(m);
         id = wire_send(&w, &r2);
         fixture_wait_requests(f, 2);

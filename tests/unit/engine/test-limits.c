@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "engine/internal.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -392,7 +393,7 @@ static void test_stop_while_busy(void **state) {
                 erig_open(&r, &o);
                 for (int i = 0; i < N; i++) {
                         c[i] = erig_new(&r, NULL, NULL);
-                        q[i] = say_long(c[i], words(5, (unsigned)i), 600);
+                        q[i] = say_long(c[i], words(5, (unsigned)i), 1900);
                         if (i == 5)
                                 q[i].background = true;
                         erig_send(&r, &q[i], &many[i]);
@@ -563,6 +564,149 @@ static void test_load_races(void **state) {
         erig_close(&r);
 }
 
+/* So much of what requests share is held by somebody else that @left bytes are left. */
+static size_t hold_share(struct erig *r, size_t left) {
+        struct ledger *share = &r->en->req_ledger;
+        size_t n = ledger_budget(share) - ledger_used(share);
+
+        assert_true(n > left);
+        n -= left;
+        assert_int_equal(ledger_reserve(share, n), 0);
+        return n;
+}
+
+/* The tokens of a request are a part of what requests share: more than that never fit, and those
+ * that fit are there while the request lasts. */
+static void test_tokens_are_charged(void **state) {
+        enum { N = 1000 };
+        static int32_t tokens[1 << 20];
+        struct engine_options o = erig_options(0);
+        struct engine_request first = say_long(0, "Tell me a story.", 500), q;
+        uint64_t before;
+        struct erig r;
+
+        erig_need_model();
+        o.pool_size = erig_pool(60);
+        o.max_active = 1;
+        erig_open(&r, &o);
+        q = (struct engine_request){.verb = ENGINE_CONTINUE,
+                .conv_id = erig_new(&r, NULL, NULL),
+                .input = ENGINE_INPUT_TOKENS,
+                .tokens = tokens,
+                .n_tokens = sizeof(tokens) / sizeof(tokens[0])};
+        erig_send(&r, &q, &A);
+        assert_true(A.refused);
+        assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        assert_non_null(strpbrk(A.err.msg, "0123456789"));
+        first.conv_id = erig_new(&r, NULL, NULL);
+        erig_send(&r, &first, &B);
+        while (B.n_tokens < 1)
+                erig_step(&r);
+        before = erig_stat(&r, "ledger_requests_used");
+        q.n_tokens = N;
+        for (int i = 0; i < N; i++)
+                tokens[i] = 20;
+        erig_send(&r, &q, &A);
+        assert_true(erig_stat(&r, "ledger_requests_used") >= before + N * sizeof(int32_t));
+        engine_cancel(r.en, first.handle);
+        erig_wait(&r, &B);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        erig_close(&r);
+}
+
+/* What is refused because others hold the memory may come again; what never fits may not. */
+static void test_full_or_too_large(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        static char text[6 << 20];
+        struct engine_request q = {.verb = ENGINE_TOKENIZE, .text = text, .text_size = 100000};
+        struct erig r;
+        size_t held;
+
+        erig_need_model();
+        memset(text, 'a', sizeof(text));
+        erig_open(&r, &o);
+        held = hold_share(&r, 90000);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_LIMIT);
+        /* Small ones still go. */
+        q.text_size = 100;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_TOKENS);
+        ledger_release(&r.en->req_ledger, held);
+        q.text_size = 100000;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_TOKENS);
+        q.text_size = sizeof(text);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        /* Its answer alone is too large. */
+        q.text_size = 2 << 20;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        /* So many alternatives that not even one token can be told. */
+        erig_close(&r);
+        o.pool_size = erig_pool(60);
+        erig_open(&r, &o);
+        q = erig_say_request(erig_new(&r, NULL, NULL), "Hello.", 4);
+        q.n_logprobs = ENGINE_MAX_LOGPROBS;
+        if (ledger_budget(&r.en->req_ledger) < (size_t)r.en->info.n_vocab * 84) {
+                erig_send(&r, &q, &A);
+                assert_true(A.refused);
+                assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        }
+        erig_close(&r);
+}
+
+/* A reply that has begun goes on when others hold all that requests share: it has a credit. */
+static void test_reply_without_room(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = say_long(0, "Tell me a story.", 300);
+        struct erig r;
+        size_t held;
+
+        erig_need_model();
+        q.n_logprobs = 5;
+        reference(q, &B);
+        erig_open(&r, &o);
+        q.conv_id = erig_new(&r, NULL, NULL);
+        erig_send(&r, &q, &A);
+        while (A.n_tokens < 2)
+                erig_step(&r);
+        held = hold_share(&r, 0);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        answer_same(&A, &B);
+        ledger_release(&r.en->req_ledger, held);
+        assert_true(erig_stat(&r, "ledger_requests_used") < 8192);
+        erig_close(&r);
+}
+
+/* A reply that grows beyond what was set aside for its text ends where it is, and is kept. */
+static void test_reply_ends_without_room(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = say_long(0, "Tell me a story.", 1900), get;
+        struct erig r;
+        size_t held;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        q.conv_id = erig_new(&r, NULL, NULL);
+        erig_send(&r, &q, &A);
+        while (A.n_tokens < 2)
+                erig_step(&r);
+        held = hold_share(&r, 0);
+        erig_wait(&r, &A);
+        ledger_release(&r.en->req_ledger, held);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        assert_int_equal(A.finish, ENGINE_FINISH_LENGTH);
+        get = (struct engine_request){.verb = ENGINE_GET, .conv_id = q.conv_id, .want_turns = true};
+        assert_int_equal(erig_do(&r, &get, &B), ENGINE_CONV);
+        assert_int_equal(B.n_turns, 2);
+        assert_int_equal(B.turns[1].text_size, strlen(A.text));
+        assert_memory_equal(B.turns[1].text, A.text, strlen(A.text));
+        erig_say(&r, q.conv_id, "And then?", 4, &A);
+        erig_close(&r);
+}
+
 static void test_bad_requests(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
@@ -616,6 +760,10 @@ int main(void) {
                 cmocka_unit_test(test_refuse_while_stopping),
                 cmocka_unit_test(test_narrow_batch),
                 cmocka_unit_test(test_load_races),
+                cmocka_unit_test(test_tokens_are_charged),
+                cmocka_unit_test(test_full_or_too_large),
+                cmocka_unit_test(test_reply_without_room),
+                cmocka_unit_test(test_reply_ends_without_room),
                 cmocka_unit_test(test_bad_requests),
                 cmocka_unit_test(test_backlog),
         };

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whatever a request makes the engine hold is charged before it is allocated (I3): at each
+ * allocation, in any thread, the bytes that the program holds are compared with what the ledger's
+ * shares say. For every verb, with small, large and absurd arguments, and with events that nobody
+ * takes.
+ *
+ * What is not seen here: memory of blocks (the pool has its own pages, and tests), and that of
+ * SQLite and other shared libraries.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/internal.h"
+#include "fault/count.h"
+#include "unit/engine/rig.h"
+#include "util/test.h"
+
+#define MIB ((size_t)1 << 20)
+/* Small things of a request that are not counted one by one (entries of tables, paths, what the
+ * allocator adds), and those of a background job. */
+#define SLACK ((size_t)48 << 10)
+
+static struct engine *engine;
+static _Atomic int64_t worst; /* held - charged, the most since begin() */
+static int64_t quiet;         /* the same with no request */
+static char large[4 * MIB + 1];
+static int32_t many_tokens[1 << 20];
+
+static int64_t charged(void) {
+        return (int64_t)(ledger_used(&engine->req_ledger) + ledger_used(&engine->meta_ledger) +
+                         ledger_used(&engine->index_ledger));
+}
+
+static void watch(size_t live) {
+        int64_t over = (int64_t)live - charged(), most = worst;
+
+        while (most < over && !atomic_compare_exchange_weak(&worst, &most, over))
+                ;
+}
+
+static void begin(void) {
+        quiet = (int64_t)count_live() - charged();
+        worst = INT64_MIN;
+        count_begin(watch);
+}
+
+/* The workers' own memory for reading and writing spill files is a share of the ledger by itself,
+ * and comes with its first use. */
+static bool spills(const char *what) {
+        return strstr(what, "evict") || strstr(what, "warm") || strstr(what, "with memory");
+}
+
+static void end(const char *what) {
+        int64_t more = spills(what) ? (int64_t)engine->scratch_size : 0;
+
+        count_begin(NULL);
+        if (worst > quiet + (int64_t)SLACK + more)
+                fail_msg("%s: %lld bytes were held and not charged", what,
+                        (long long)(worst - quiet));
+}
+
+/* --- requests, without memory of the test's own --- */
+
+struct outcome {
+        enum engine_event_kind kind;
+        struct err err;
+        uint64_t conv;
+        size_t n; /* turns, rows, tokens */
+        int fd;
+        uint64_t size;
+};
+
+static void take(const struct engine_event *ev, struct outcome *o) {
+        o->kind = ev->kind;
+        o->err = ev->err;
+        if (ev->kind == ENGINE_CONV) {
+                o->conv = ev->conv.id;
+                o->n = ev->conv.n_tokens;
+        } else if (ev->kind == ENGINE_CONVS) {
+                o->n = ev->convs.n;
+        } else if (ev->kind == ENGINE_TOKENS) {
+                o->n = ev->tokens.n;
+        } else if (ev->kind == ENGINE_EXPORTED) {
+                o->fd = dup(ev->exported.fd);
+                o->size = ev->exported.size;
+        }
+}
+
+static uint64_t next_handle = 1000000;
+
+static uint64_t submit(struct engine_request *q) {
+        struct err e;
+
+        q->handle = next_handle++;
+        if (engine_submit(engine, q, &e) < 0)
+                fail_msg("submit: %s", e.msg);
+        return q->handle;
+}
+
+static struct outcome wait_for(uint64_t handle) {
+        struct pollfd p = {.fd = engine_fd(engine), .events = POLLIN};
+        struct outcome o = {0};
+        bool done = false;
+
+        while (!done) {
+                struct engine_event *ev = engine_next_event(engine);
+
+                if (!ev) {
+                        assert_int_equal(poll(&p, 1, 60000), 1);
+                        continue;
+                }
+                if (ev->handle == handle && ev->final) {
+                        take(ev, &o);
+                        done = true;
+                }
+                engine_event_free(ev);
+        }
+        return o;
+}
+
+static struct outcome run(const char *what, struct engine_request q) {
+        struct outcome o;
+
+        begin();
+        o = wait_for(submit(&q));
+        end(what);
+        return o;
+}
+
+static struct outcome verb(const char *what, enum engine_verb v, uint64_t conv) {
+        return run(what, (struct engine_request){.verb = v,
+                                 .conv_id = conv,
+                                 .admin = true,
+                                 .publish = true,
+                                 .at_turn = ENGINE_UNSET,
+                                 .at_position = ENGINE_UNSET});
+}
+
+static struct engine_request say(uint64_t conv, const void *text, size_t n, uint32_t max_tokens) {
+        return (struct engine_request){.verb = ENGINE_CONTINUE,
+                .conv_id = conv,
+                .input = ENGINE_INPUT_MESSAGE,
+                .role = ENGINE_USER,
+                .text = text,
+                .text_size = n,
+                .max_tokens = max_tokens,
+                .ignore_eos = true};
+}
+
+static void fill_words(void) {
+        static const char words[] = "The green house by the river has seven birds, 1234 stones. ";
+
+        for (size_t i = 0; i + 1 < sizeof(large); i++)
+                large[i] = words[i % (sizeof(words) - 1)];
+}
+
+static void fill_noise(void) {
+        uint64_t x = 88172645463325252u;
+
+        for (size_t i = 0; i + 1 < sizeof(large); i++) {
+                x ^= x << 13;
+                x ^= x >> 7;
+                x ^= x << 17;
+                large[i] = (char)(x >> 32);
+        }
+}
+
+/* --- cases --- */
+
+static void tokenize(const char *what, size_t n, uint64_t max_answer, enum engine_event_kind want) {
+        struct outcome o = run(what, (struct engine_request){.verb = ENGINE_TOKENIZE,
+                                             .text = large,
+                                             .text_size = n,
+                                             .special = true,
+                                             .max_answer = max_answer});
+
+        if (o.kind != want)
+                fail_msg("%s: %s", what, o.err.msg);
+        if (want == ENGINE_ERROR)
+                assert_int_equal(o.err.code, ERR_TOO_LARGE);
+        else
+                assert_true(o.n > n / 200);
+}
+
+static void tokenize_cases(void) {
+        fill_words();
+        tokenize("tokenize a word", 10, 0, ENGINE_TOKENS);
+        tokenize("tokenize 4 MiB of words", 4 * MIB, 0, ENGINE_TOKENS);
+        tokenize("tokenize for a small frame", 4 * MIB, 4096, ENGINE_ERROR);
+        fill_noise();
+        tokenize("tokenize noise", MIB, 0, ENGINE_TOKENS);
+        memset(large, 'a', 4 * MIB);
+        tokenize("tokenize one letter", MIB, 0, ENGINE_TOKENS);
+        memset(large, ' ', 4 * MIB);
+        tokenize("tokenize blanks", MIB, 0, ENGINE_TOKENS);
+        /* More than all that requests share. */
+        fill_noise();
+        tokenize("tokenize 4 MiB of noise", 4 * MIB, 0, ENGINE_ERROR);
+}
+
+static void input_cases(uint64_t conv) {
+        struct engine_request q;
+
+        fill_words();
+        q = say(conv, large, 4 * MIB, 4);
+        assert_int_equal(run("say 4 MiB", q).err.code, ERR_CONTEXT);
+        q.input = ENGINE_INPUT_RAW;
+        assert_int_equal(run("say 4 MiB raw", q).err.code, ERR_CONTEXT);
+        q = say(conv, NULL, 0, 4);
+        q.input = ENGINE_INPUT_TOKENS;
+        q.tokens = many_tokens;
+        q.n_tokens = sizeof(many_tokens) / sizeof(many_tokens[0]);
+        assert_int_equal(run("say a million tokens", q).err.code, ERR_CONTEXT);
+        q = (struct engine_request){.verb = ENGINE_OPEN, .system = large};
+        assert_int_equal(run("open with 4 MiB", q).err.code, ERR_CONTEXT);
+        large[3000] = '\0';
+        assert_int_equal(run("open with a system message", q).kind, ENGINE_CONV);
+        fill_words();
+        q = say(conv, large, 5000, 64);
+        assert_int_equal(run("say 5000 bytes", q).kind, ENGINE_DONE);
+}
+
+/* Nobody takes the events for a while. */
+static void unread_case(uint64_t conv, uint32_t n_logprobs) {
+        struct engine_request q = say(conv, "Tell me a story.", 16, 400);
+        uint64_t handle, last = 0, now;
+        struct outcome o;
+
+        q.n_logprobs = n_logprobs;
+        q.want_logprobs = true;
+        begin();
+        handle = submit(&q);
+        while ((now = engine_heartbeat(engine)) > last + 1) {
+                last = now;
+                poll(NULL, 0, 200);
+        }
+        engine_cancel(engine, handle);
+        o = wait_for(handle);
+        if (o.kind != ENGINE_DONE)
+                fail_msg("a reply with %u alternatives: %s", n_logprobs, o.err.msg);
+        end("a reply that nobody reads");
+}
+
+static void transfer_case(uint64_t conv, bool without_memory) {
+        static uint8_t file[32 * MIB];
+        struct engine_request q = {
+                .verb = ENGINE_EXPORT, .conv_id = conv, .without_memory = without_memory};
+        struct outcome o = run("export", q);
+
+        assert_int_equal(o.kind, ENGINE_EXPORTED);
+        assert_true(o.size <= sizeof(file));
+        assert_int_equal(pread(o.fd, file, o.size, 0), o.size);
+        close(o.fd);
+        q = (struct engine_request){.verb = ENGINE_IMPORT};
+        q.fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(pwrite(q.fd, file, o.size, 0), o.size);
+        assert_int_equal(fcntl(q.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
+        o = run(without_memory ? "import" : "import with memory", q);
+        assert_int_equal(o.kind, ENGINE_CONV);
+        close(q.fd);
+        assert_int_equal(verb("close", ENGINE_CLOSE, o.conv).kind, ENGINE_EMPTY);
+}
+
+static void conversation_cases(uint64_t conv) {
+        struct engine_request get = {
+                .verb = ENGINE_GET, .conv_id = conv, .want_turns = true, .want_tokens = true};
+        struct engine_request cut = {.verb = ENGINE_FORK,
+                .conv_id = conv,
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET};
+        struct outcome o = run("get", get);
+
+        assert_int_equal(o.kind, ENGINE_CONV);
+        assert_true(o.n > 1000);
+        o = run("fork", cut);
+        assert_int_equal(o.kind, ENGINE_CONV);
+        assert_int_equal(verb("close a fork", ENGINE_CLOSE, o.conv).kind, ENGINE_EMPTY);
+        assert_int_equal(verb("evict", ENGINE_EVICT, conv).kind, ENGINE_CONV);
+        assert_int_equal(verb("warm", ENGINE_WARM, conv).kind, ENGINE_CONV);
+        assert_int_equal(verb("publish", ENGINE_PUBLISH, conv).kind, ENGINE_CONV);
+        assert_int_equal(verb("update", ENGINE_UPDATE, conv).kind, ENGINE_CONV);
+        assert_int_equal(verb("cancel", ENGINE_CANCEL, conv).kind, ENGINE_EMPTY);
+        transfer_case(conv, true);
+        transfer_case(conv, false);
+}
+
+static void small_cases(void) {
+        struct engine_request list = {.verb = ENGINE_LIST, .limit = ENGINE_MAX_LIST};
+        struct outcome o = run("list", list);
+
+        assert_int_equal(o.kind, ENGINE_CONVS);
+        assert_true(o.n > 50);
+        assert_int_equal(verb("stats", ENGINE_STATS, 0).kind, ENGINE_STATS_RESULT);
+        assert_int_equal(verb("model info", ENGINE_MODEL_INFO, 0).kind, ENGINE_INFO);
+        assert_int_equal(
+                verb("a conversation that is not there", ENGINE_GET, 999999).kind, ENGINE_ERROR);
+}
+
+static void test_every_verb(void **state) {
+        struct engine_options o = erig_options(512 * MIB);
+        struct engine_request rewind = {
+                .verb = ENGINE_REWIND, .at_turn = 1, .at_position = ENGINE_UNSET};
+        struct erig r;
+        uint64_t conv;
+
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        engine = r.en;
+        conv = erig_new(&r, NULL, NULL);
+        /* What comes with the first use of something stays. */
+        fill_words();
+        wait_for(submit(&(struct engine_request){
+                .verb = ENGINE_TOKENIZE, .text = large, .text_size = 1000}));
+        wait_for(submit(&(struct engine_request){.verb = ENGINE_LIST}));
+        tokenize_cases();
+        input_cases(conv);
+        unread_case(erig_new(&r, NULL, NULL), 0);
+        unread_case(erig_new(&r, NULL, NULL), 20);
+        unread_case(erig_new(&r, NULL, NULL), ENGINE_MAX_LOGPROBS);
+        conversation_cases(conv);
+        for (int i = 0; i < 60; i++)
+                erig_new(&r, NULL, NULL);
+        small_cases();
+        /* Loaded from the register. */
+        erig_restart(&r, true);
+        engine = r.en;
+        assert_int_equal(verb("load", ENGINE_UPDATE, conv).kind, ENGINE_CONV);
+        assert_int_equal(verb("load and warm", ENGINE_WARM, conv).kind, ENGINE_CONV);
+        rewind.conv_id = conv;
+        assert_int_equal(run("rewind", rewind).kind, ENGINE_CONV);
+        assert_int_equal(verb("close it", ENGINE_CLOSE, conv).kind, ENGINE_EMPTY);
+        erig_close(&r);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_every_verb),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
