@@ -161,6 +161,13 @@ int store_append(struct store *s, uint64_t id, const struct store_turn *turns, s
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
         uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e);
 
+/* What store_rewind() does and then what store_append() does (turns[0].start == the tokens that are
+ * kept), as one step: revision + 1, one transaction. */
+int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
+        uint32_t block_tokens, const struct store_turn *turns, size_t n_turns,
+        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
+        struct err *e);
+
 /* All tokens (@n must be the conversation's n_tokens) / all turns (owned array; texts belong to the
  * array and are freed with store_turns_deinit). -ERR_CORRUPT, naming the turn, if a turn cannot be
  * or its tokens are not those that were written. */

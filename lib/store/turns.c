@@ -297,8 +297,30 @@ static int cut_turns(struct store *s, uint64_t id, uint32_t n_turns, struct err 
         return query_run(&q, e);
 }
 
-int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
-        uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
+/* Within a transaction: what a rewind does, but for the revision. @c becomes what is left. The
+ * extent is set here and not with what is appended next, because it also ends the publication of
+ * the tokens that go. */
+static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
+        const struct store_turn *last, uint32_t block_tokens, struct store_gone *lost,
+        struct err *e) {
+        int r = turns_extent(s, c, n_turns, last, &c->n_tokens, e);
+
+        if (r == 0)
+                r = cut_turns(s, c->id, n_turns, e);
+        if (r == 0 && last)
+                r = turn_shorten(s, c->id, n_turns - 1, last, e);
+        if (r == 0)
+                r = links_shorten(s, c->id, c->n_tokens, block_tokens, lost, e);
+        if (r < 0)
+                return r;
+        c->n_turns = n_turns;
+        return conv_set_extent(s, c, e);
+}
+
+int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
+        uint32_t block_tokens, const struct store_turn *turns, size_t n_turns,
+        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
+        struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
@@ -310,19 +332,12 @@ int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct st
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
-        r = turns_extent(s, &c, n_turns, last, &c.n_tokens, e);
+        r = cut_conv(s, &c, n_kept, last, block_tokens, &lost, e);
         if (r < 0)
                 return r;
-        r = cut_turns(s, id, n_turns, e);
+        r = turns_insert(s, &c, turns, n_turns, tokens, n_tokens, e);
         if (r < 0)
                 return r;
-        r = last ? turn_shorten(s, id, n_turns - 1, last, e) : 0;
-        if (r < 0)
-                return r;
-        r = links_shorten(s, id, c.n_tokens, block_tokens, &lost, e);
-        if (r < 0)
-                return r;
-        c.n_turns = n_turns;
         c.revision++;
         r = conv_set_extent(s, &c, e);
         if (r < 0)
@@ -334,6 +349,12 @@ int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct st
         *gone = lost;
         lost = (struct store_gone){};
         return 0;
+}
+
+int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
+        uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
+        return store_replace(
+                s, id, n_turns, last, block_tokens, NULL, 0, NULL, 0, ret_revision, gone, e);
 }
 
 /* Rows must be turns 0, 1, 2, ... that join without gaps; @pos is where this one should begin. */

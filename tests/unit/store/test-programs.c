@@ -183,6 +183,22 @@ static void step_rewind(struct world *w, struct conv *c) {
         expect_gone(w, &gone);
 }
 
+static void step_replace(struct world *w, struct conv *c) {
+        struct store_turn buf, turns[3];
+        struct store_gone gone = {};
+        uint32_t n_kept, from, n;
+        uint64_t revision;
+        const struct store_turn *last = pick_end(w, c, &n_kept, &buf);
+
+        cut_conv(c, n_kept, last);
+        from = c->n;
+        n = make_turns(w, c, turns);
+        assert_int_equal(store_replace(w->f->s, c->id, n_kept, last, BT, turns, n, c->tokens + from,
+                                 c->n - from, &revision, &gone, &w->f->e),
+                0);
+        expect_gone(w, &gone);
+}
+
 static void step_fork(struct world *w, struct conv *parent) {
         struct conv *c = free_slot(w);
         struct store_conv child = {};
@@ -451,7 +467,7 @@ static void step(struct world *w) {
         else if (what < 6)
                 step_append(w, c);
         else if (what < 8)
-                step_rewind(w, c);
+                pick(w, 2) ? step_rewind(w, c) : step_replace(w, c);
         else if (what < 10)
                 step_fork(w, c);
         else if (what < 14)

@@ -179,6 +179,64 @@ static void test_shortened_turn(void **state) {
         fixture_verify(f->s, id, 2, 10);
 }
 
+/* A rewind and an append in one step: what comes is not what was published, and what is refused has
+ * dropped nothing. */
+static void test_replace(void **state) {
+        struct fixture *f = *state;
+        uint64_t id = fixture_conv(f, 1, "a"), revision = 9, ids[5] = {}, before;
+        struct store_turn last = {.role = 1, .start = 0, .end = 70, .text = "a", .text_size = 1};
+        struct store_turn turns[] = {{.role = 1, .start = 70, .end = 75, .text = "b"},
+                {.role = 2, .start = 75, .end = 160, .finish = 1}};
+        struct store_gone gone = {};
+        struct store_conv c;
+        int32_t tokens[90];
+
+        fixture_say(f, id, 100, "one");
+        fixture_say(f, id, 60, "two");
+        fixture_link(f, id, 1, 0, 5, ids, 0);
+        assert_int_equal(store_conv_publish(f->s, id, 160, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
+        before = c.revision;
+        for (uint32_t i = 0; i < 90; i++)
+                tokens[i] = fixture_token(70 + i);
+        /* The cut is right, what is to come behind it is not. */
+        turns[1].end = 161;
+        assert_int_equal(store_replace(f->s, id, 1, &last, 32, turns, 2, tokens, 90, &revision,
+                                 &gone, &f->e),
+                -ERR_INVALID);
+        turns[1].end = 160;
+        assert_int_equal(
+                store_replace(f->s, id, 1, NULL, 32, turns, 2, tokens, 90, &revision, &gone, &f->e),
+                -ERR_INVALID);
+        assert_int_equal(
+                store_replace(f->s, id, 3, NULL, 32, turns, 2, tokens, 90, &revision, &gone, &f->e),
+                -ERR_INVALID);
+        assert_int_equal(
+                store_replace(f->s, id, 1, &last, 0, turns, 2, tokens, 90, &revision, &gone, &f->e),
+                -ERR_INVALID);
+        assert_int_equal(revision, 9);
+        assert_int_equal(gone.n, 0);
+        fixture_verify(f->s, id, 2, 160);
+        assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
+        assert_int_equal(c.revision, before);
+        assert_int_equal(c.n_published, 160);
+        assert_int_equal(store_replace(f->s, id, 1, &last, 32, turns, 2, tokens, 90, &revision,
+                                 &gone, &f->e),
+                0);
+        assert_int_equal(revision, before + 1);
+        assert_int_equal(gone.n, 2); /* of blocks 3 and 4 nothing is left */
+        store_gone_deinit(&gone);
+        fixture_verify(f->s, id, 3, 160);
+        assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
+        assert_int_equal(c.n_published, 70);
+        assert_int_equal(store_links(f->s, id, &gone, &f->e), 0);
+        assert_int_equal(gone.n, 3);
+        assert_int_equal(gone.records[2].n_valid, 6);
+        store_gone_deinit(&gone);
+        fixture_reopen(f);
+        fixture_verify(f->s, id, 3, 160);
+}
+
 static void test_shortened_turn_is_checked(void **state) {
         struct fixture *f = *state;
         uint64_t id = fixture_conv(f, 1, "a"), revision = 9;
@@ -347,6 +405,7 @@ int main(void) {
                 store_test(test_append_checks),
                 store_test(test_rewind),
                 store_test(test_shortened_turn),
+                store_test(test_replace),
                 store_test(test_shortened_turn_is_checked),
                 store_test(test_tokens_want_the_whole),
                 store_test(test_damaged_turns),
