@@ -193,7 +193,10 @@ struct confab_request {
 
         bool has_expect_revision; /* continue, fork, rewind */
         uint64_t expect_revision;
-        bool has_at_turn; /* fork, rewind: keep turns [0, at_turn); publish: these */
+        /* Fork, rewind: keep turns [0, at_turn); publish: these. Continue: keep these, and go on
+         * from there; the others are dropped with the commit of what is new, and stay if that
+         * fails. */
+        bool has_at_turn;
         uint32_t at_turn;
         uint32_t drop_turns; /* rewind without at_turn and at_position: drop so many from the end */
 
@@ -204,8 +207,8 @@ struct confab_request {
         uint64_t cancel_request; /* cancel: a request of this connection, else the conversation's */
         bool special, add_bos;   /* tokenize */
 
-        /* Fork, rewind: keep tokens [0, at_position), which is the end of a turn, or inside a reply
-         * or a raw turn; not together with at_turn. */
+        /* Fork, rewind, continue: keep tokens [0, at_position), which is the end of a turn, or
+         * inside a reply or a raw turn; not together with at_turn. */
         bool has_at_position;
         uint32_t at_position;
         bool off;            /* publish: share it no longer */

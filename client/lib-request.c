@@ -167,6 +167,21 @@ static int put_input(struct draft *d, struct err *e) {
         return err_set(e, ERR_INVALID, "unknown kind of input");
 }
 
+static int put_from(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+
+        if (r->has_at_turn && r->has_at_position)
+                return err_set(e, ERR_INVALID, "continue goes on from at_turn or at_position");
+        if (r->has_at_turn) {
+                d->cont.from_case = CONFAB__V1__CONTINUE__FROM_AT_TURN;
+                d->cont.at_turn = r->at_turn;
+        } else if (r->has_at_position) {
+                d->cont.from_case = CONFAB__V1__CONTINUE__FROM_AT_POSITION;
+                d->cont.at_position = r->at_position;
+        }
+        return 0;
+}
+
 static int draft_continue(struct draft *d, struct err *e) {
         const struct confab_request *r = d->from;
         Confab__V1__Continue *c = &d->cont;
@@ -176,6 +191,8 @@ static int draft_continue(struct draft *d, struct err *e) {
         k = put_ref(d, &c->conversation, e);
         if (k == 0)
                 k = put_input(d, e);
+        if (k == 0)
+                k = put_from(d, e);
         if (k == 0)
                 k = put_sampling(d, &c->sampling, e);
         if (k < 0)

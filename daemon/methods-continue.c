@@ -59,6 +59,21 @@ static int take_stops(const Confab__V1__Continue *m, struct engine_request *out,
         return 0;
 }
 
+static void take_from(const Confab__V1__Continue *m, struct engine_request *out) {
+        switch (m->from_case) {
+        case CONFAB__V1__CONTINUE__FROM_AT_TURN:
+                out->cuts = true;
+                out->at_turn = m->at_turn;
+                break;
+        case CONFAB__V1__CONTINUE__FROM_AT_POSITION:
+                out->cuts = true;
+                out->at_position = m->at_position;
+                break;
+        default:
+                break;
+        }
+}
+
 int method_continue(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Continue *m = in->continue_;
@@ -78,6 +93,7 @@ int method_continue(
                         ENGINE_MAX_LOGPROBS);
         out->n_logprobs = m->logprobs;
         out->want_logprobs = m->want_logprobs || m->logprobs;
+        take_from(m, out);
         if (m->has_max_tokens)
                 out->max_tokens = m->max_tokens;
         out->has_expect_revision = m->has_expect_revision;

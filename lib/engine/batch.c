@@ -394,6 +394,7 @@ static void commit_batch(struct engine *engine) {
                         continue;
                 start = seq_n_tokens(c->seq);
                 seq_commit(c->seq, request->g.in_batch);
+                request->g.n_here += request->g.in_batch;
                 share_enter(engine, c, start / engine->info.block_tokens);
                 list_unlink(&request->link);
                 list_append(&served, &request->link);

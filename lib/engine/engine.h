@@ -231,13 +231,18 @@ struct engine_request {
          * order in which they came; expect_revision is compared then. false: -ERR_BUSY. */
         bool wait;
 
-        /* Fork, rewind, publish: keep turns [0, at_turn); ENGINE_UNSET: see below. */
+        /* Continue: keep what at_turn or at_position says, and go on from there. What comes behind
+         * is dropped by the transaction that commits the new turns: until then, and if the request
+         * is refused, fails or is cancelled before its first token, the conversation is as it was.
+         * Such a request and a Fork exclude each other (-ERR_BUSY). */
+        bool cuts;
+        /* Fork, rewind, publish, continue: keep turns [0, at_turn); ENGINE_UNSET: see below. */
         uint32_t at_turn;
-        /* Fork, rewind, when at_turn is ENGINE_UNSET: keep tokens [0, at_position), which is at a
-         * turn's end or inside an assistant's reply or a raw turn (elsewhere -ERR_INVALID, which
-         * names the nearest places). What is kept of such a turn has the text of the kept tokens
-         * (whole characters) and is an open one: a Continue without input goes on with it, one with
-         * input ends it first. ENGINE_UNSET: not used. Note that 0 is a position. */
+        /* Fork, rewind, continue, when at_turn is ENGINE_UNSET: keep tokens [0, at_position), which
+         * is at a turn's end or inside an assistant's reply or a raw turn (elsewhere -ERR_INVALID,
+         * which names the nearest places). What is kept of such a turn has the text of the kept
+         * tokens (whole characters) and is an open one: a Continue without input goes on with it,
+         * one with input ends it first. ENGINE_UNSET: not used. Note that 0 is a position. */
         uint32_t at_position;
         uint32_t drop_turns; /* rewind, when both are ENGINE_UNSET: drop so many from the end */
         bool publish;        /* publish: all turns, or those before at_turn; false: no longer */

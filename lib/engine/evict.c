@@ -70,6 +70,7 @@ static int evict_now(struct engine *en, struct conv *c,
         int r;
 
         seq_unreserve(c->seq);
+        edit_before_evict(en, c);
         r = write_job_new(&wj, en, c, false, SIZE_MAX, e);
         if (r != 0)
                 return r;
@@ -159,6 +160,9 @@ enum room residency_make_room(struct engine *en) {
         if (en->n_evictions > 0)
                 return ROOM_LATER;
         c = find_victim(en);
+        /* Behind the memory of idle conversations, before that of requests (edit.c). */
+        if ((!c || c->n_users > 0) && edit_make_room(en))
+                return ROOM_NOW;
         if (!c)
                 /* What a running job holds (a commit, a fork) becomes idle when it ends. */
                 return en->n_jobs > 0 ? ROOM_LATER : ROOM_NEVER;

@@ -5,7 +5,7 @@
  * 1. History is never rendered or tokenised again (I1): input becomes tokens that are appended,
  * once.
  * 2. Until the commit the new tokens live behind conv->n_tokens; whatever goes wrong before cuts
- * back to it.
+ * back to it, and puts back what was to be replaced (edit.c).
  * 3. Done is sent after the register has the turns (I4).
  * 4. Tokens are kept as they were sampled; a stop string only cuts the text.
  */
@@ -390,8 +390,12 @@ static void commit_run(struct engine *en, struct job *j) {
                         .text_size = g->text.size,
                         .created_usec = now};
         do {
-                j->r = store_append(en->store, c->id, turns, n, c->tokens + g->n_input_start,
-                        c->n_all - g->n_input_start, &rq->revision, &j->err);
+                if (rq->edit)
+                        j->r = edit_store(en, rq, turns, n, &j->err);
+                else
+                        j->r = store_append(en->store, c->id, turns, n,
+                                c->tokens + g->n_input_start, c->n_all - g->n_input_start,
+                                &rq->revision, &j->err);
         } while (register_retry(en, &tries, j->r, &j->err));
 }
 
@@ -435,6 +439,7 @@ static void commit_done(struct engine *en, struct job *j) {
                 verb_fail(en, rq, &j->err);
                 return;
         }
+        edit_done(en, rq);
         c->n_tokens = c->n_all;
         c->revision = rq->revision;
         g->reply_turn.end = c->n_all;

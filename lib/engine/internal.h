@@ -5,10 +5,10 @@
  *
  * Files: engine.c (threads, opening, closing), submit.c (what the loop thread calls), event.c
  * (building and freeing events), io.c (workers), text.c (Tokenize), conv.c (loaded conversations),
- * residency.c (evict, room), register.c (room, locks and leftovers of the register), restore.c, verbs.c (the way of a
- * request), verb-conv.c and verb-query.c (verbs that are not generation), prompt.c (Continue: from
- * input to the queue), generate.c (from the queue to Done), sched.c (places), batch.c (steps),
- * stats.c, budget.c.
+ * residency.c (evict, room), register.c (room, locks and leftovers of the register), restore.c,
+ * verbs.c (the way of a request), verb-conv.c and verb-query.c (verbs that are not generation),
+ * prompt.c (Continue: from input to the queue), edit.c (a Continue that replaces turns), generate.c
+ * (from the queue to Done), sched.c (places), batch.c (steps), stats.c, budget.c.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,6 +30,7 @@
 #include "store/store.h"
 #include "tok/tok.h"
 
+struct edit;
 struct ereq;
 struct event_node;
 struct restore;
@@ -163,10 +164,12 @@ struct gen {
         enum gen_mark { GEN_GOES_ON, GEN_FAILED, GEN_COMPLETE } mark; /* after it (batch.c) */
         /* sched.c: it has its place since this step; it is to be parked for another one. */
         bool incoming, outgoing;
+        /* sched.c: since it has its place, tokens computed; before that, tokens that were new. */
+        uint32_t n_here, n_new_before;
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
 };
 
-/* What Rewind, Fork and Publish keep of a conversation. */
+/* What Rewind, Fork, Publish and a Continue that cuts keep of a conversation. */
 struct keep {
         uint32_t n_turns, n_tokens;
         bool inside;           /* the last kept turn is cut: */
@@ -222,6 +225,7 @@ struct ereq {
         size_t n_fork_recs, fork_link_from;
         struct tok_ids input;
         struct gen g;
+        struct edit *edit;         /* continue: turns are dropped by its commit (edit.c), or NULL */
         struct transfer *transfer; /* export, import */
 };
 
@@ -726,6 +730,26 @@ void generate_start(struct engine *en, struct ereq *rq);
 static inline bool ereq_is_warm(const struct ereq *rq) {
         return rq->r.verb == ENGINE_WARM;
 }
+
+/* --- edit.c --- */
+/* Shorten rq->conv, which the request holds, to what its cut keeps; the old end is put aside. On
+ * failure nothing was changed. 0 also if nothing is dropped. */
+int edit_begin(struct engine *en, struct ereq *rq, struct err *e);
+/* The conversation is what it was before edit_begin(). Nothing if no edit is pending. */
+void edit_undo(struct engine *en, struct ereq *rq);
+/* Worker: the commit, in place of store_append(). Fills rq->revision. */
+int edit_store(struct engine *en, struct ereq *rq, const struct store_turn *turns, size_t n_turns,
+        struct err *e);
+/* The commit went well: forget the old end. Nothing if no edit is pending. */
+void edit_done(struct engine *en, struct ereq *rq);
+/* Drop the memory of an old end; false if there is none. */
+bool edit_make_room(struct engine *en);
+/* What may be written and linked of a conversation with a pending edit: its common beginning. The
+ * rest of its memory is dropped. */
+void edit_before_evict(struct engine *en, struct conv *c);
+/* The register has no records of blocks from @from on any more, neither of the conversation as it
+ * is nor of an old end that was put aside. */
+void conv_forget_recs(struct engine *en, struct conv *c, size_t from);
 
 /* --- generate.c --- */
 /* PHASE_RESTORE is over: decide what must be computed, tell the client. */

@@ -43,8 +43,8 @@
  * there; its links are forgotten in the register, then the space is given back (I5). restore.c
  * tells how computing may begin before all is read.
  * 9. Admission (sched.c) bounds the blocks that active conversations may come to need by the pool's
- * capacity, and everything else can be evicted; so waiting for room always ends. Blocks that a job
- * has pinned come back when it ends.
+ * capacity, and everything else can be evicted (or dropped: what edits have put aside, edit.c); so
+ * waiting for room always ends. Blocks that a job has pinned come back when it ends.
  * 10. Room on disk: a write that a limit refuses takes the space of the conversations that were
  * updated longest ago (store_reclaim: from their tails, what several share last), and tries once
  * more. The daily limit is not met that way: writing rests until tomorrow. What was reclaimed is
@@ -70,7 +70,7 @@ void residency_cut(struct engine *en, const struct store_cut *cuts, size_t n) {
 
                 if (!c)
                         continue;
-                conv_drop_recs(en, c, cuts[i].from_index);
+                conv_forget_recs(en, c, cuts[i].from_index);
                 if (c->n_users == 0)
                         residency_trim(en, c);
         }

@@ -75,7 +75,7 @@ static void cut_damaged(struct engine *en, struct conv *c, uint32_t index, uint6
         struct unlink_job *uj;
 
         seq_cut(c->seq, MIN(index * en->info.block_tokens, seq_n_tokens(c->seq)));
-        conv_drop_recs(en, c, index);
+        conv_forget_recs(en, c, index);
         uj = calloc(1, sizeof(*uj));
         if (!uj)
                 return; /* the links stay and fail again next time */

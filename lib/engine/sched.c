@@ -34,8 +34,11 @@
  *    c. requests of the same class of a flow that holds at least two places more: so flows that
  *       want more places than there are hold equal numbers, and no such exchange is undone;
  *    d. for a flow without any place: requests of a flow whose service is a turn (half of
- *       batch_tokens) ahead. So more users than places take turns. If the flow is fresh, a lead of
- *       nothing will do against one that is not.
+ *       batch_tokens) ahead, and that had theirs: since they have the place they computed something
+ *       new, and half as much as they had to compute again. So more users than places take turns,
+ *       and each of them comes on, also where the memory of the ones that wait is always lost. If
+ *       the flow is fresh, a lead of nothing will do against one that is not; it is fresh only
+ *       once.
  *    Of several flows the one with the most places is taken from, then the one with the most
  *    service, and of its requests the last to come. A flow never parks its own requests, and no
  *    request is parked in the step in which it got its place: so this ends.
@@ -252,6 +255,20 @@ static bool fits(
                residency_fits(engine, active_blocks + request->g.need_blocks);
 }
 
+/* Tokens of the conversation that are new since the request came: what it computes again, because
+ * it lost its memory while it was parked, does not count. */
+static uint32_t n_new(const struct ereq *request) {
+        return request->g.n_reached + request->g.n_generated;
+}
+
+/* Something new, and half as much as it had to compute again for it (up to a turn). */
+static bool had_its_turn(const struct engine *engine, const struct ereq *request) {
+        uint32_t fresh = n_new(request) - request->g.n_new_before;
+        uint32_t again = request->g.n_here - MIN(request->g.n_here, fresh);
+
+        return fresh >= MAX(MIN(again / 2, (uint32_t)turn(engine)), 1u);
+}
+
 /* Whose turn it is to go for @request: the lower, the sooner; 0: not at all (rule 4). */
 enum { STAYS, GOES_UNREAD, GOES_BACKGROUND, GOES_EQUAL };
 
@@ -272,7 +289,9 @@ static int may_go(struct engine *engine, struct ereq *victim, const struct ereq 
                 return STAYS;
         if (to->fresh && !of->fresh && of->service >= to->service)
                 return GOES_EQUAL;
-        return of->service >= to->service + turn(engine) ? GOES_EQUAL : STAYS;
+        return of->service >= to->service + turn(engine) && had_its_turn(engine, victim)
+                       ? GOES_EQUAL
+                       : STAYS;
 }
 
 /* Of two that may go for the same reason: does @a go rather than @b? One that is being read would
@@ -356,6 +375,8 @@ static void take_place(struct engine *engine, struct ereq *request, uint64_t now
         budget_admitted(engine);
         request->phase = PHASE_RESTORE;
         request->g.incoming = true;
+        request->g.n_here = 0;
+        request->g.n_new_before = n_new(request);
         if (request->g.t_admitted == 0)
                 request->g.t_admitted = now;
 }

@@ -11,7 +11,8 @@
  * 2. Acting waits until no job changes the conversation's blocks (conv->waiters), unless a request
  *    holds it.
  * 3. Verbs that change a conversation hold it (conv->busy) until they end; the second one gets
- *    ERR_BUSY. A fork changes nothing of the parent: it goes together with a Continue.
+ *    ERR_BUSY. A fork changes nothing of the parent: it goes together with a Continue that
+ *    only appends.
  * 4. A Continue that is willing to wait (r.wait) stands in engine.turns instead. It holds nothing
  *    there, so the conversation's memory may be evicted as if nobody waited. When the conversation
  *    is free, the first of its requests in the list goes on; no other verb gets in before it.
@@ -68,6 +69,7 @@ void verb_release_conv(struct engine *en, struct ereq *rq) {
         if (!c)
                 return;
         if (c->busy == rq) {
+                edit_undo(en, rq);
                 c->busy = NULL;
                 c->n_all = c->n_tokens;
                 seq_unreserve(c->seq);
@@ -435,18 +437,22 @@ static int expect(const struct ereq *rq, struct err *e) {
         return 0;
 }
 
-/* A Continue only appends, a Warm or Export changes nothing: forks go together with them. */
-static bool goes_with_forks(enum engine_verb v) {
-        return v == ENGINE_CONTINUE || v == ENGINE_WARM || v == ENGINE_EXPORT;
+/* A Continue only appends (but for one that cuts), a Warm or Export changes nothing: forks go
+ * together with them. */
+static bool goes_with_forks(const struct ereq *rq) {
+        enum engine_verb v = rq->r.verb;
+
+        return (v == ENGINE_CONTINUE && !rq->r.cuts) || v == ENGINE_WARM || v == ENGINE_EXPORT;
 }
 
-/* What goes on from the end of the history, or gives all of it away, needs it whole. Fork and
- * Rewind see for themselves what they keep. */
+/* What goes on from the end of the history, or gives all of it away, needs it whole. Fork, Rewind
+ * and a Continue that cuts see for themselves what they keep. */
 static int need_history(struct ereq *rq, struct err *e) {
         enum engine_verb v = rq->r.verb;
 
-        if (!rq->conv->damage || v == ENGINE_REWIND || v == ENGINE_CLOSE || v == ENGINE_UPDATE ||
-                v == ENGINE_EVICT || (v == ENGINE_PUBLISH && !rq->r.publish))
+        if (!rq->conv->damage || v == ENGINE_REWIND || (v == ENGINE_CONTINUE && rq->r.cuts) ||
+                v == ENGINE_CLOSE || v == ENGINE_UPDATE || v == ENGINE_EVICT ||
+                (v == ENGINE_PUBLISH && !rq->r.publish))
                 return 0;
         rq->told = true;
         *e = *rq->conv->damage;
@@ -457,7 +463,7 @@ static int act_fork(struct engine *en, struct ereq *rq, struct err *e) {
         struct conv *c = rq->conv;
         int r = expect(rq, e);
 
-        if (r == 0 && c->busy && !goes_with_forks(c->busy->r.verb))
+        if (r == 0 && c->busy && !goes_with_forks(c->busy))
                 r = err_set(e, ERR_BUSY, "the conversation is being changed by another request");
         return r < 0 ? r : verb_fork(en, rq, e);
 }
@@ -466,7 +472,7 @@ static int act_exclusive(struct engine *en, struct ereq *rq, struct err *e) {
         struct conv *c = rq->conv;
         int r;
 
-        if (c->busy || (c->n_forks > 0 && !goes_with_forks(rq->r.verb)) ||
+        if (c->busy || (c->n_forks > 0 && !goes_with_forks(rq)) ||
                 (!rq->has_turn && turn_waits(en, c->id))) {
                 if (!rq->r.wait || rq->r.verb != ENGINE_CONTINUE)
                         return err_set(e, ERR_BUSY, "another request holds the conversation");
@@ -482,6 +488,10 @@ static int act_exclusive(struct engine *en, struct ereq *rq, struct err *e) {
         rq->sc.id = c->id;
         switch (rq->r.verb) {
         case ENGINE_CONTINUE:
+                r = rq->r.cuts ? edit_begin(en, rq, e) : 0;
+                if (r == 0)
+                        generate_start(en, rq);
+                return r;
         case ENGINE_WARM:
                 generate_start(en, rq);
                 return 0;
@@ -507,8 +517,10 @@ static int act_exclusive(struct engine *en, struct ereq *rq, struct err *e) {
 
 /* Write-behind counts on the tokens that it has looked at: see writebehind.c. And when a Close is
  * over, nothing of the conversation is left anywhere. */
-static bool waits_for_writing(const struct conv *c, enum engine_verb v) {
-        return v == ENGINE_CLOSE ? c->writing != NULL : v == ENGINE_REWIND && c->n_links > 0;
+static bool waits_for_writing(const struct conv *c, const struct ereq *rq) {
+        bool cuts = rq->r.verb == ENGINE_REWIND || (rq->r.verb == ENGINE_CONTINUE && rq->r.cuts);
+
+        return rq->r.verb == ENGINE_CLOSE ? c->writing != NULL : cuts && c->n_links > 0;
 }
 
 void verb_act(struct engine *en, struct ereq *rq) {
@@ -530,7 +542,7 @@ void verb_act(struct engine *en, struct ereq *rq) {
                 load_failed(en, rq, &e);
                 return;
         }
-        if ((c->n_io > 0 || waits_for_writing(c, rq->r.verb)) && !c->busy) {
+        if ((c->n_io > 0 || waits_for_writing(c, rq)) && !c->busy) {
                 rq->phase = PHASE_PARKED;
                 list_append(&c->waiters, &rq->link);
                 return;

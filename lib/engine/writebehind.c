@@ -16,8 +16,10 @@
  *    back. (Tokens are the truth: no generation counter could say it better.)
  * 3. From that look until the end of the transaction nothing takes tokens of the conversation away
  *    and it stays loaded: Rewind waits for n_links, Close for the whole job (so that nothing is
- * left of a conversation that was closed), and LINKING waits for them. All other verbs go on; they
- *    only append, or copy.
+ * left of a conversation that was closed), and LINKING waits for them. A Continue that cuts waits
+ *    for n_links as well; LINKING does not wait for it, since what lies behind its cut does not
+ *    belong any more while it is under way (edit.c). All other verbs go on; they only append, or
+ *    copy.
  * 4. A block is marked (TAG_WRITING) from the beginning of WRITING to the end of LINKING. Who wants
  *    to evict it waits for that, so it is not written twice.
  * 5. After a failure the conversation is left alone until it was used again: its eviction tries

@@ -450,6 +450,13 @@ uint64_t client_say_begin(struct client *c, const struct say *s) {
         SET(m, background, s->background);
         if (s->expect_revision)
                 SET(m, expect_revision, s->expect_revision);
+        if (s->from_turn) {
+                m.from_case = CONFAB__V1__CONTINUE__FROM_AT_TURN;
+                m.at_turn = s->at;
+        } else if (s->from_position) {
+                m.from_case = CONFAB__V1__CONTINUE__FROM_AT_POSITION;
+                m.at_position = s->at;
+        }
         if (s->stop) {
                 m.stop = stops;
                 m.n_stop = 1;

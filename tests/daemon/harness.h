@@ -117,6 +117,9 @@ struct say {
         uint64_t expect_revision; /* 0: none */
         bool keep_eos;            /* else ignore_eos is set, so that lengths are known */
         bool detach, background;
+        /* Go on from there, dropping what comes behind. */
+        bool from_turn, from_position;
+        uint32_t at; /* that turn or position */
 };
 
 struct reply {

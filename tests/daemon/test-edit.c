@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Taking back: to turns, to positions, to say something else or to get another reply. What comes
  * out is what a conversation gives that never had what was taken back, bit for bit. */
+#include "base/util.h"
 #include "fixture.h"
 
 enum { N_REPLY = 20 };
@@ -44,21 +45,20 @@ static void test_regenerate(void **state) {
         assert_int_equal(client_get(c, id, true, false, &v), 0);
         assert_int_equal(v.n_turns, 5);
         for (int round = 0; round < 2; round++) {
-                struct conv w;
+                struct say s = {.conv = id,
+                        .max_tokens = N_REPLY,
+                        .logprobs = 2,
+                        .temperature = 1,
+                        .seed = round ? 6 : 5,
+                        .from_turn = true,
+                        .at = 4,
+                        .expect_revision = v.revision + 7};
 
-                assert_int_equal(client_rewind_to_turn(c, id, 4, v.revision + 1, NULL), -1);
+                assert_int_equal(client_say(c, &s, &other), -1);
                 assert_string_equal(c->error.code, "conflict");
-                assert_int_equal(client_rewind_to_turn(c, id, 4, 0, &w), 0);
-                assert_int_equal(w.n_turns, 4);
-                conv_deinit(&w);
-                assert_int_equal(client_say(c,
-                                         &(struct say){.conv = id,
-                                                 .max_tokens = N_REPLY,
-                                                 .logprobs = 2,
-                                                 .temperature = 1,
-                                                 .seed = round ? 6 : 5},
-                                         round ? &other : &second),
-                        0);
+                reply_deinit(&other);
+                s.expect_revision = 0;
+                assert_int_equal(client_say(c, &s, round ? &other : &second), 0);
         }
         /* The same seed, the same reply; another one, most likely another. */
         assert_true(reply_equal(&first, &second));
@@ -89,9 +89,15 @@ static void test_edit(void **state) {
         id = open_talk(c, "edited",
                 (const char *const[]){
                         "Hello.", "My cat is called Tom.", "What is it called?", NULL});
-        assert_int_equal(client_rewind_to_turn(c, id, 3, 0, &v), 0);
-        conv_deinit(&v);
-        say_text(c, id, "My dog is called Rex.", 0, &edited);
+        assert_int_equal(client_say(c,
+                                 &(struct say){.conv = id,
+                                         .message = "My dog is called Rex.",
+                                         .max_tokens = N_REPLY,
+                                         .logprobs = 2,
+                                         .from_turn = true,
+                                         .at = 3},
+                                 &edited),
+                0);
         id2 = open_talk(c, "straight", (const char *const[]){"Hello.", NULL});
         say_text(c, id2, "My dog is called Rex.", 0, &straight);
         assert_true(reply_equal(&edited, &straight));
@@ -165,11 +171,63 @@ static void test_positions(void **state) {
         harness_stop(h);
 }
 
+/* A refused one takes nothing back, also after a kill: what was acknowledged stays (I4). */
+static void test_refused(void **state) {
+        static char longest[100000];
+        static const int32_t unknown[] = {99999999};
+        const struct say wrong[] = {
+                {.message = longest, .max_tokens = 8},
+                {.max_tokens = NO_TOKENS},
+                {.message = "x", .max_tokens = 8, .temperature = -1},
+                {.message = "x", .max_tokens = 8, .stop = ""},
+                {.tokens = unknown, .n_tokens = 1, .max_tokens = 8},
+                {.message = "x", .max_tokens = 8, .expect_revision = 99},
+        };
+        struct harness *h = *state;
+        struct client *c;
+        struct conv before, after;
+        uint64_t id;
+
+        for (size_t i = 0; i + 8 < sizeof(longest); i += 8)
+                memcpy(longest + i, "a river ", 8);
+        harness_start(h, NULL);
+        c = harness_client(h);
+        id = open_talk(c, "a", (const char *const[]){"Hello.", "Tell me of cats.", NULL});
+        assert_int_equal(client_get(c, id, true, true, &before), 0);
+        for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+                struct say s = wrong[i];
+                struct reply r;
+
+                s.conv = id;
+                s.from_turn = true;
+                s.at = 1 + i % 4;
+                if (client_say(c, &s, &r) == 0)
+                        fail_msg("request %zu is not refused", i);
+                reply_deinit(&r);
+        }
+        client_free(c);
+        harness_kill(h);
+        harness_start(h, NULL);
+        c = harness_client(h);
+        assert_int_equal(client_get(c, id, true, true, &after), 0);
+        assert_int_equal(after.revision, before.revision);
+        assert_int_equal(after.n_tokens, before.n_tokens);
+        assert_int_equal(after.n_turns, before.n_turns);
+        assert_memory_equal(after.tokens, before.tokens, before.n_tokens * sizeof(int32_t));
+        for (size_t i = 0; i < before.n_turns; i++)
+                assert_string_equal(after.texts[i], before.texts[i]);
+        conv_deinit(&before);
+        conv_deinit(&after);
+        client_free(c);
+        harness_stop(h);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_regenerate),
                 daemon_test(test_edit),
                 daemon_test(test_positions),
+                daemon_test(test_refused),
         };
 
         return DAEMON_TESTS_MAIN(tests);

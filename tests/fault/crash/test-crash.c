@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process stops, or a call fails, at every place where the engine changes a file, one after
- * another: while it opens, says, forks, evicts, restores, rewinds, writes behind, publishes,
+ * another: while it opens, says, forks, evicts, restores, rewinds, edits, writes behind, publishes,
  * exports, imports, closes and stops. Then it is opened again on the same folder, and:
  *
  * I4. Each conversation is as it was after the last operation that was acknowledged, or as it is
@@ -53,6 +53,7 @@ static const int32_t MORE[N_MORE] = {301, 302, 340, 377, 390};
 enum act {
         OPEN,
         SAY,
+        EDIT, /* say from turn `at` on; without text: another reply */
         FORK,
         FORK_AT,
         REWIND,
@@ -84,11 +85,13 @@ static const struct step steps[] = {
         {EVICT, 1, 0, NULL, 0},
         {EVICT, 2, 0, NULL, 0},
         {SAY, 1, 0, SHORT, 0},
+        {EDIT, 1, 0, LONG, 3},
         {RESTART, 0, 0, NULL, 0},
         {WARM, 2, 0, NULL, 0},
         {SAY, 2, 0, LONG, 0},
         {IDLE, 0, 0, NULL, 0},
         {PUBLISH, 2, 0, NULL, 0},
+        {EDIT, 2, 0, NULL, 6},
         {REWIND, 2, 0, NULL, 3},
         {EVICT, 2, 0, NULL, 0},
         {FORK_AT, 1, 3, NULL, 3},
@@ -96,6 +99,9 @@ static const struct step steps[] = {
         {KILL, 0, 0, NULL, 0},
         {SAY, 3, 0, SHORT, 0},
         {EVICT, 3, 0, NULL, 0},
+        {EDIT, 3, 0, SHORT, 1},
+        {SAY, 3, 0, LONG, 0},
+        {IDLE, 0, 0, NULL, 0},
         {CLOSE, 1, 0, NULL, 0},
         {OPEN, 4, 0, SYSTEM, 0},
         {SAY, 4, 0, LONG, 0},
@@ -195,6 +201,13 @@ static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
         case SAY:
                 q = erig_say_request((uint64_t)s->conv, s->text, 4);
                 q.ignore_eos = true;
+                break;
+        case EDIT:
+                q = erig_say_request((uint64_t)s->conv, s->text ? s->text : "", 4);
+                q.input = s->text ? ENGINE_INPUT_MESSAGE : ENGINE_INPUT_NONE;
+                q.ignore_eos = q.cuts = true;
+                q.at_turn = s->at;
+                q.at_position = ENGINE_UNSET;
                 break;
         case FORK:
         case FORK_AT:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
- * requests runs on it (open, say, evict, say again with a restore, fork, rewind, warm, get,
- * publish, export, import, close; two prompts at the same time). Each request ends once, well or
+ * requests runs on it (open, say, evict, say again with a restore, fork, rewind, edit, warm,
+ * get, publish, export, import, close; two prompts at the same time). Each request ends once, well or
  * with an error; afterwards the engine does its work as ever, and when the conversations are closed
  * nothing is left. Not every n is tried, to be done in seconds.
  */
@@ -58,6 +58,27 @@ static void transfer(struct erig *r, uint64_t c) {
         }
 }
 
+/* Replaced as a whole, or as it was. */
+static void edit(struct erig *r, uint64_t c, uint32_t at_turn) {
+        struct engine_request q = erig_say_request(c, QUESTION, 4);
+        uint32_t n_turns, n_tokens;
+
+        if (erig_simple(r, ENGINE_GET, c, &A) != ENGINE_CONV)
+                return;
+        n_turns = A.conv.n_turns;
+        n_tokens = A.conv.n_tokens;
+        q.cuts = q.ignore_eos = true;
+        q.at_turn = at_turn;
+        q.at_position = ENGINE_UNSET;
+        erig_do(r, &q, &B);
+        if (erig_simple(r, ENGINE_GET, c, &A) != ENGINE_CONV)
+                return;
+        if (A.conv.n_turns != n_turns || A.conv.n_tokens != n_tokens)
+                assert_int_equal(A.conv.n_turns, at_turn + 2);
+        else if (B.kind == ENGINE_DONE)
+                assert_int_equal(A.conv.n_turns, at_turn + 2);
+}
+
 /* Requests that may fail; nothing here allocates but the engine. */
 static void requests(struct erig *r) {
         struct engine_request q = {.verb = ENGINE_OPEN, .name = "oom", .system = "Be kind."};
@@ -82,6 +103,7 @@ static void requests(struct erig *r) {
                 erig_simple(r, ENGINE_EVICT, d, &A);
         q = erig_say_request(c, "And you?", 4);
         erig_do(r, &q, &A);
+        edit(r, c, 1);
         if (d)
                 erig_simple(r, ENGINE_WARM, d, &A);
         q = (struct engine_request){.verb = ENGINE_GET, .conv_id = c, .want_turns = true};

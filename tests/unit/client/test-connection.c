@@ -333,6 +333,39 @@ static void test_each_verb(void **state) {
         teardown(&f);
 }
 
+static void test_continue_from(void **state) {
+        struct confab_request r = request_of(CONFAB_CONTINUE);
+        struct confab_error e = {0};
+        struct proto_message *m;
+        struct fixture f;
+
+        setup(&f);
+        r.conversation = "c";
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, NULL), 0);
+        r.has_at_turn = true;
+        r.at_turn = 0;
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, NULL), 0);
+        r.has_at_position = true;
+        r.at_position = 77;
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), -1);
+        assert_true(confab_error_is(&e, CONFAB_INVALID));
+        r.has_at_turn = false;
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, NULL), 0);
+        assert_int_equal(confab_process(f.c, NULL), 0);
+        m = peer_next(&f.peer);
+        assert_int_equal(m->request->continue_->from_case, CONFAB__V1__CONTINUE__FROM__NOT_SET);
+        proto_message_free(m);
+        m = peer_next(&f.peer);
+        assert_int_equal(m->request->continue_->from_case, CONFAB__V1__CONTINUE__FROM_AT_TURN);
+        assert_int_equal(m->request->continue_->at_turn, 0);
+        proto_message_free(m);
+        m = peer_next(&f.peer);
+        assert_int_equal(m->request->continue_->from_case, CONFAB__V1__CONTINUE__FROM_AT_POSITION);
+        assert_int_equal(m->request->continue_->at_position, 77);
+        proto_message_free(m);
+        teardown(&f);
+}
+
 static void test_rewind_and_cancel(void **state) {
         struct confab_request r = request_of(CONFAB_REWIND);
         struct proto_message *m;
@@ -447,6 +480,7 @@ int main(void) {
                 cmocka_unit_test(test_call),
                 cmocka_unit_test(test_continue_request),
                 cmocka_unit_test(test_each_verb),
+                cmocka_unit_test(test_continue_from),
                 cmocka_unit_test(test_rewind_and_cancel),
                 cmocka_unit_test(test_refused_requests),
                 cmocka_unit_test(test_daemon_takes_little),

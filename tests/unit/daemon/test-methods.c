@@ -233,6 +233,7 @@ static void test_continue(void **state) {
         assert_true(got->want_logprobs && got->n_logprobs == 3);
         assert_true(got->has_expect_revision && got->expect_revision == 12);
         assert_true(got->background && got->ignore_eos && got->wait);
+        assert_false(got->cuts);
         wire_close(&w);
 }
 
@@ -274,6 +275,23 @@ static void test_continue_inputs(void **state) {
         wire_send(&w, &r);
         fixture_wait_requests(f, 3);
         assert_int_equal(fake.requests[2].r.input, ENGINE_INPUT_NONE);
+        /* From an earlier place: 0 is one, too. */
+        m.from_case = CONFAB__V1__CONTINUE__FROM_AT_TURN;
+        m.at_turn = 0;
+        r.has_id = false;
+        wire_send(&w, &r);
+        fixture_wait_requests(f, 4);
+        assert_true(fake.requests[3].r.cuts);
+        assert_int_equal(fake.requests[3].r.at_turn, 0);
+        assert_int_equal(fake.requests[3].r.at_position, ENGINE_UNSET);
+        m.from_case = CONFAB__V1__CONTINUE__FROM_AT_POSITION;
+        m.at_position = 77;
+        r.has_id = false;
+        wire_send(&w, &r);
+        fixture_wait_requests(f, 5);
+        assert_true(fake.requests[4].r.cuts);
+        assert_int_equal(fake.requests[4].r.at_turn, ENGINE_UNSET);
+        assert_int_equal(fake.requests[4].r.at_position, 77);
         wire_close(&w);
 }
 

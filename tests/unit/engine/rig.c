@@ -96,6 +96,7 @@ static void take_done(struct answer *a, const struct engine_event *ev) {
         a->finish = ev->done.finish;
         snprintf(a->stop, sizeof(a->stop), "%s", ev->done.stop ? ev->done.stop : "");
         a->revision = ev->done.revision;
+        a->seed = ev->done.seed;
         a->n_generated = ev->done.n_generated;
         a->done_ram = ev->done.n_ram;
         a->done_disk = ev->done.n_disk;

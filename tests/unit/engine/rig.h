@@ -29,7 +29,7 @@ struct answer {
         enum engine_differs differs_why;
         bool accepted;
         enum engine_finish finish;
-        uint64_t revision;
+        uint64_t revision, seed;
         char text[16384];
         size_t n_tokens;
         int32_t tokens[2048];

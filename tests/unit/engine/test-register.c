@@ -369,10 +369,10 @@ static void test_full_disk(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_damaged_history), cmocka_unit_test(test_missing_turn),
-                cmocka_unit_test(test_other_programs), cmocka_unit_test(test_removed_log),
-                cmocka_unit_test(test_replaced_register), cmocka_unit_test(test_closed_is_gone),
-                cmocka_unit_test(test_shrinks),
+                cmocka_unit_test(test_damaged_history), cmocka_unit_test(test_damage_is_replaced),
+                cmocka_unit_test(test_missing_turn), cmocka_unit_test(test_other_programs),
+                cmocka_unit_test(test_removed_log), cmocka_unit_test(test_replaced_register),
+                cmocka_unit_test(test_closed_is_gone), cmocka_unit_test(test_shrinks),
                 cmocka_unit_test(test_full_disk), /* the last: it leaves the mount namespace */
         };
 

@@ -77,7 +77,38 @@ static struct sampling update_of(const struct op *op) {
 
 /* --- requests --- */
 
-static void fill_reply_request(struct call *k, const struct op *op) {
+/* Fork, rewind, a reply: where to cut. */
+static void fill_keep(struct call *k, const struct op *op, const struct engine_conv *c) {
+        struct engine_request *q = &k->q;
+        uint32_t n_turns = c->n_turns;
+
+        k->n_kept = c->n_tokens;
+        k->n_kept_turns = c->n_turns;
+        switch ((enum keep_by)op->arg[ARG_WHICH]) {
+        case BY_ALL:
+                return;
+        case BY_POSITION:
+                q->at_position = k->n_kept = op->arg[ARG_K] % (c->n_tokens + 1);
+                for (n_turns = 0; n_turns < c->n_turns && c->turns[n_turns].end <= k->n_kept;)
+                        n_turns++;
+                k->n_kept_turns =
+                        n_turns + (n_turns < c->n_turns && c->turns[n_turns].start < k->n_kept);
+                return;
+        case BY_TURN:
+                q->at_turn = n_turns = op->arg[ARG_K] % (n_turns + 1);
+                break;
+        default:
+                q->drop_turns = op->arg[ARG_K] % (n_turns + 1);
+                n_turns -= q->drop_turns;
+                if (q->verb == ENGINE_CONTINUE)
+                        q->at_turn = n_turns;
+                break;
+        }
+        k->n_kept_turns = n_turns;
+        k->n_kept = n_turns > 0 ? c->turns[n_turns - 1].end : 0;
+}
+
+static void fill_reply_request(struct call *k, const struct op *op, const struct engine_conv *c) {
         struct engine_request *q = &k->q;
 
         q->verb = ENGINE_CONTINUE;
@@ -102,29 +133,8 @@ static void fill_reply_request(struct call *k, const struct op *op) {
         }
         if (op->kind == OP_AGAIN)
                 q->max_tokens = MAX(q->max_tokens, 1u);
-}
-
-/* Fork, rewind: where to cut. */
-static void fill_keep(struct call *k, const struct op *op, const struct engine_conv *c) {
-        struct engine_request *q = &k->q;
-        uint32_t n_turns = c->n_turns;
-
-        k->n_kept = c->n_tokens;
-        switch ((enum keep_by)op->arg[ARG_WHICH]) {
-        case BY_ALL:
-                return;
-        case BY_POSITION:
-                q->at_position = k->n_kept = op->arg[ARG_K] % (c->n_tokens + 1);
-                return;
-        case BY_TURN:
-                q->at_turn = n_turns = op->arg[ARG_K] % (n_turns + 1);
-                break;
-        default:
-                q->drop_turns = op->arg[ARG_K] % (n_turns + 1);
-                n_turns -= q->drop_turns;
-                break;
-        }
-        k->n_kept = n_turns > 0 ? c->turns[n_turns - 1].end : 0;
+        fill_keep(k, op, c);
+        q->cuts = op->arg[ARG_WHICH] != BY_ALL;
 }
 
 /* A copy that may be sent: sealed, and perhaps damaged. Without the right code at its end (a MAC)
@@ -169,7 +179,7 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
                 .background = op->arg[ARG_BACK] != 0,
                 .fd = -1};
         if (op_generates(op->kind)) {
-                fill_reply_request(k, op);
+                fill_reply_request(k, op, &m->c);
                 return;
         }
         if (op->kind == OP_OPEN || op->kind == OP_FORK || op->kind == OP_IMPORT) {

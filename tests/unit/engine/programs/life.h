@@ -33,7 +33,9 @@ struct call {
         size_t index; /* of the operation */
         struct engine_request q;
         struct reply a;
-        uint32_t n_kept;   /* fork, rewind: tokens that should be left */
+        /* Fork, rewind, a reply: tokens that should be left of what there was, and turns, the last
+         * of which may be cut. */
+        uint32_t n_kept, n_kept_turns;
         uint32_t n_before; /* a reply: tokens of the conversation before */
         char text[256], name[24];
         int32_t tokens[128];

@@ -23,7 +23,7 @@ static const char *const arg_names[N_ARGS] = {[ARG_CONV] = "c",
 
 #define SAMPLED                                                                                    \
         [ARG_MAX] = MAX_NEW, [ARG_SEED] = 50, [ARG_TEMP] = 3, [ARG_HOW] = N_TWISTS,                \
-        [ARG_AFTER] = 6, [ARG_BACK] = 2
+        [ARG_AFTER] = 6, [ARG_BACK] = 2, [ARG_WHICH] = N_KEEP_BY, [ARG_K] = 250
 /* Each argument is below its limit; 0: not taken. */
 static const struct op_type {
         const char *name;
@@ -134,6 +134,10 @@ static void random_args(struct maker *m, struct op *op) {
                 op->arg[ARG_HOW] = PLAIN;
         if (op->arg[ARG_HOW] == PLAIN)
                 op->arg[ARG_AFTER] = 0;
+        if (op_generates(op->kind) && draw(m, 5) > 0)
+                op->arg[ARG_WHICH] = BY_ALL;
+        if (op_generates(op->kind) && op->arg[ARG_WHICH] == BY_ALL)
+                op->arg[ARG_K] = 0;
         if (op->kind == OP_OPEN && draw(m, 2) == 0)
                 op->arg[ARG_TEXT] = m->system;
         if (op->kind == OP_TOKENS && draw(m, 2) == 0)
@@ -182,6 +186,13 @@ static void add_edit(struct program *p, struct maker *m) {
         say = add(p, m, rewind->arg[ARG_K] == 1 ? OP_AGAIN : OP_SAY);
         say->arg[ARG_CONV] = rewind->arg[ARG_CONV];
         say->with = false;
+        /* As two requests, or as one that is cancelled as often as not. */
+        if (draw(m, 2) == 0) {
+                say->arg[ARG_WHICH] = BY_DROP;
+                say->arg[ARG_K] = rewind->arg[ARG_K];
+                *rewind = *say;
+                p->ops[--p->n] = (struct op){0};
+        }
 }
 
 static void add_beginning(struct program *p, struct maker *m, uint32_t c, uint32_t uid) {

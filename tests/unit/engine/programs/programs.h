@@ -77,7 +77,7 @@ enum arg {
         ARG_TO,    /* fork: slot of the copy */
         ARG_UID,   /* open, import */
         ARG_TEXT,  /* which text, system prompt or token list */
-        ARG_WHICH, /* fork, rewind: enum keep_by */
+        ARG_WHICH, /* fork, rewind, replies (from an earlier place): enum keep_by */
         ARG_K,     /* a count, see the operation */
         ARG_MAX,   /* tokens of the reply */
         ARG_SEED,

@@ -228,14 +228,52 @@ static void check_counts(struct life *l, const struct call *k, const struct mirr
         l->tally->computed += d->n_computed;
 }
 
+/* Is a cut at the position refused with good reason? */
+static bool is_no_place(const struct engine_conv *c, uint32_t pos) {
+        for (uint32_t i = 0; i < c->n_turns; i++) {
+                const struct engine_turn *t = &c->turns[i];
+
+                if (pos <= t->start || pos >= t->end)
+                        continue;
+                return !(t->role == ENGINE_RAW ||
+                         (t->role == ENGINE_ASSISTANT && t->finish != ENGINE_FINISH_NONE &&
+                                 pos > t->start + 8));
+        }
+        return false;
+}
+
+/* A reply from an earlier place: there is none, or nothing to go on from. */
+static bool is_no_beginning(const struct call *k, const struct engine_conv *c) {
+        if (!k->q.cuts)
+                return false;
+        if (k->op->arg[ARG_WHICH] == BY_POSITION && is_no_place(c, k->n_kept))
+                return true;
+        return k->op->kind == OP_AGAIN &&
+               (k->n_kept_turns == 0 || c->turns[k->n_kept_turns - 1].role == ENGINE_SYSTEM);
+}
+
 static void settle_refused(struct life *l, const struct call *k, const struct mirror *m) {
         enum err_code code = k->a.err.code;
+        bool fine = (code == ERR_CANCELLED && k->op->arg[ARG_HOW] == CANCEL) ||
+                    (code == ERR_INVALID && is_no_beginning(k, &m->c));
 
         /* Never for a pool that shrank: what fitted at the start fits. */
-        if (code != ERR_CANCELLED || k->op->arg[ARG_HOW] != CANCEL)
+        if (!fine)
                 life_fail(l, "error", "%s", k->a.err.msg);
         l->tally->refused++;
         check_same(l, &m->c, get_own(l, m));
+}
+
+/* What the conversation began with is there still, and publication ends with it. */
+static void check_beginning(struct life *l, const struct call *k, const struct engine_conv *was,
+        const struct engine_conv *now) {
+        check_prefix(l, was, now, k->n_kept);
+        if (k->n_kept_turns > 0 && (now->n_turns < k->n_kept_turns ||
+                                           now->turns[k->n_kept_turns - 1].end != k->n_kept))
+                life_fail(l, "history", "the kept turns do not end at token %u", k->n_kept);
+        if (now->n_published != MIN(was->n_published, k->n_kept))
+                life_fail(l, "foreign", "%u of %u published tokens are left with %u kept ones",
+                        now->n_published, was->n_published, k->n_kept);
 }
 
 static void settle_reply(struct life *l, struct call *k) {
@@ -250,22 +288,23 @@ static void settle_reply(struct life *l, struct call *k) {
         }
         check_counts(l, k, m);
         now = get_own(l, m);
-        check_prefix(l, &m->c, now, m->c.n_tokens);
+        check_beginning(l, k, &m->c, now);
         if (a->n_generated != a->n_tokens || now->n_tokens != a->counts.n_prompt + a->n_tokens ||
-                now->n_turns <= m->c.n_turns || now->n_turns > m->c.n_turns + 2 ||
-                now->revision != a->revision)
+                now->n_turns <= k->n_kept_turns || now->n_turns > k->n_kept_turns + 2 ||
+                now->revision != a->revision || now->revision != m->c.revision + 1)
                 life_fail(l, "history",
                         "%u tokens in %u turns became %u in %u with %u of the prompt and %u "
                         "generated",
                         m->c.n_tokens, m->c.n_turns, now->n_tokens, now->n_turns,
                         a->counts.n_prompt, a->n_generated);
         if (k->op->kind == OP_TOKENS &&
-                !same_tokens(now->tokens + m->c.n_tokens, k->q.tokens, (uint32_t)k->q.n_tokens))
+                !same_tokens(now->tokens + k->n_kept, k->q.tokens, (uint32_t)k->q.n_tokens))
                 life_fail(l, "history", "not the tokens that were given");
         last = &now->turns[now->n_turns - 1];
         if (a->n_tokens > 0 && (last->finish != a->finish || last->text_size != strlen(a->text) ||
                                        memcmp(last->text, a->text, last->text_size) != 0))
                 life_fail(l, "history", "the reply in the register is not the one that was sent");
+        ref_cut(m->memory, k->n_kept);
         compare(l, k, m, now->tokens, now->n_tokens);
         l->tally->replies++;
         k->n_before = m->c.n_tokens;
@@ -273,20 +312,6 @@ static void settle_reply(struct life *l, struct call *k) {
 }
 
 /* --- fork and rewind --- */
-
-/* Is a cut at the position refused with good reason? */
-static bool is_no_place(const struct engine_conv *c, uint32_t pos) {
-        for (uint32_t i = 0; i < c->n_turns; i++) {
-                const struct engine_turn *t = &c->turns[i];
-
-                if (pos <= t->start || pos >= t->end)
-                        continue;
-                return !(t->role == ENGINE_RAW ||
-                         (t->role == ENGINE_ASSISTANT && t->finish != ENGINE_FINISH_NONE &&
-                                 pos > t->start + 8));
-        }
-        return false;
-}
 
 static bool settle_kept(
         struct life *l, struct call *k, const struct mirror *m, const struct engine_conv *now) {
@@ -493,13 +518,14 @@ static void resolve_new(struct life *l, struct call *k) {
 static void resolve_reply(struct life *l, struct call *k, struct mirror *m) {
         struct engine_conv *now = get_own(l, m);
 
-        check_prefix(l, &m->c, now, m->c.n_tokens);
-        if (now->n_turns > m->c.n_turns + 2)
-                life_fail(l, "history", "%u turns became %u", m->c.n_turns, now->n_turns);
-        if (now->n_turns == m->c.n_turns) {
+        if (now->revision == m->c.revision) {
                 check_same(l, &m->c, now);
                 return;
         }
+        check_beginning(l, k, &m->c, now);
+        if (now->n_turns > k->n_kept_turns + 2 || now->revision != m->c.revision + 1)
+                life_fail(l, "history", "%u turns became %u", m->c.n_turns, now->n_turns);
+        ref_cut(m->memory, k->n_kept);
         /* It is there. What was heard of it must be its beginning. */
         if (k->a.accepted) {
                 if (now->n_tokens < k->a.counts.n_prompt + k->a.n_tokens)
@@ -538,6 +564,7 @@ void life_resolve(struct life *l, struct call *k) {
         if (k->op->kind == OP_PUBLISH || k->op->kind == OP_UNPUBLISH)
                 m->c.n_published = now->n_published;
         check_same(l, &m->c, now);
+        m->c.revision = now->revision; /* a rewind may have dropped nothing */
         m->c.sampling = now->sampling;
 }
 
