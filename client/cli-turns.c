@@ -1,11 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* What edit and regenerate share: look, take back, and go on, with the revision as a guard. */
+/* What edit and regenerate do, and chat's commands of these names: look, then replace from a turn
+ * on, in one request that is guarded by the revision that was seen. */
 #include "client/cli.h"
+
+#define LAST_TURN (SIZE_MAX - 1)
+
+/* One turn of a conversation, which the request that replaces it names by id and revision. */
+struct cli_turn {
+        uint64_t id, revision;
+        size_t n_turns;
+        bool found; /* there is such a turn: */
+        size_t n;   /* its number */
+        enum confab_role role;
+};
 
 struct look {
         size_t turn;
         struct cli_turn *ret;
 };
+
+static size_t last_message(const struct confab_conversation *c) {
+        for (size_t i = c->n_turn_list; i-- > 0;)
+                if (c->turns[i].role == CONFAB_ROLE_USER)
+                        return i;
+        return SIZE_MAX;
+}
 
 static void look_event(void *userdata, const struct confab_event *event) {
         const struct confab_conversation *c = event->conversation;
@@ -14,19 +33,21 @@ static void look_event(void *userdata, const struct confab_event *event) {
 
         if (event->kind != CONFAB_EVENT_CONVERSATION)
                 return;
-        if (i == CLI_LAST_TURN)
+        if (i == LAST_TURN)
                 i = c->n_turn_list - 1; /* without any turn it is out of range */
+        else if (i == CLI_LAST_MESSAGE)
+                i = last_message(c);
         *look->ret =
                 (struct cli_turn){.id = c->id, .revision = c->revision, .n_turns = c->n_turn_list};
         if (i >= c->n_turn_list)
                 return;
         look->ret->found = true;
+        look->ret->n = i;
         look->ret->role = c->turns[i].role;
-        look->ret->start = c->turns[i].start;
-        look->ret->end = c->turns[i].end;
 }
 
-int cli_get_turn(struct cli *cli, const char *name, size_t turn, struct cli_turn *ret) {
+/* Turn number @turn, or LAST_TURN, or CLI_LAST_MESSAGE. 0 or a status. */
+static int get_turn(struct cli *cli, const char *name, size_t turn, struct cli_turn *ret) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         struct look look = {turn, ret};
         int status = cli_ref(cli, name, &r);
@@ -38,28 +59,45 @@ int cli_get_turn(struct cli *cli, const char *name, size_t turn, struct cli_turn
         return cli_call(cli, &r, look_event, &look);
 }
 
-static void rewound_event(void *userdata, const struct confab_event *event) {
-        struct confab_request *r = userdata;
-
-        if (event->kind == CONFAB_EVENT_CONVERSATION)
-                r->expect_revision = event->conversation->revision;
+static void replace_from(const struct cli_turn *t, struct confab_request *r) {
+        r->conversation_id = t->id;
+        r->has_at_turn = true;
+        r->at_turn = (uint32_t)t->n;
+        r->has_expect_revision = true;
+        r->expect_revision = t->revision;
 }
 
-int cli_rewind_for(
-        struct cli *cli, const struct cli_turn *t, size_t turn, struct confab_request *r) {
-        struct confab_request rewind = CONFAB_REQUEST_INIT;
-        int status;
+int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_request *r) {
+        struct cli_turn t = {0};
+        int status = get_turn(cli, name, turn, &t);
 
-        rewind.verb = CONFAB_REWIND;
-        rewind.conversation_id = t->id;
-        rewind.has_at_turn = true;
-        rewind.at_turn = (uint32_t)turn;
-        rewind.has_expect_revision = true;
-        rewind.expect_revision = t->revision;
-        status = cli_call(cli, &rewind, rewound_event, r);
         if (status)
                 return status;
-        r->conversation_id = t->id;
-        r->has_expect_revision = true;
-        return 0;
+        if (t.found && t.role == CONFAB_ROLE_USER) {
+                replace_from(&t, r);
+                return cli_generate(cli, r, false);
+        }
+        if (turn == CLI_LAST_MESSAGE)
+                cli_complain(cli, "nothing was said yet");
+        else if (t.found)
+                cli_complain(cli, "turn %zu is of the %s: a user's can be edited", turn,
+                        confab_role_name(t.role));
+        else
+                cli_complain(cli, "there are %zu turns, and no number %zu", t.n_turns, turn);
+        return CLI_FAILED;
+}
+
+int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r) {
+        struct cli_turn t = {0};
+        int status = get_turn(cli, name, LAST_TURN, &t);
+
+        if (status)
+                return status;
+        if (!t.found || t.n_turns < 2 || t.role == CONFAB_ROLE_SYSTEM ||
+                t.role == CONFAB_ROLE_USER) {
+                cli_complain(cli, "%s does not end with a reply", name);
+                return CLI_FAILED;
+        }
+        replace_from(&t, r);
+        return cli_generate(cli, r, false);
 }

@@ -170,23 +170,14 @@ void cli_print_residency(struct cli *cli, const struct confab_conversation *c);
 
 /* ---- turns ---- */
 
-/* What a command that changes an earlier turn has to know: the conversation, whose id and revision
- * the requests that follow name, and one of its turns. */
-struct cli_turn {
-        uint64_t id, revision;
-        size_t n_turns;
-        bool found; /* there is a turn number `turn` */
-        enum confab_role role;
-        uint32_t start, end;
-};
-/* Turn number @turn of conversation @name, or the last one for CLI_LAST_TURN. 0 or a status. */
-#define CLI_LAST_TURN SIZE_MAX
-int cli_get_turn(struct cli *cli, const char *name, size_t turn, struct cli_turn *ret);
-/* Rewind to before turn number @turn if the conversation is at the revision that was seen, and make
- * @r a Continue for what came out of it and nothing else: somebody else's turn in between is a
- * conflict. With --json nothing is printed for it. 0 or a status. */
-int cli_rewind_for(
-        struct cli *cli, const struct cli_turn *t, size_t turn, struct confab_request *r);
+/* Say what @r, a Continue, says instead of turn number @turn, a user's, and of all that follows; or
+ * (CLI_LAST_MESSAGE) instead of what the user said last. If the conversation is changed by somebody
+ * else meanwhile that is a conflict, and what is replaced goes only with the commit of what is new.
+ * 0 or a status, after telling why. */
+#define CLI_LAST_MESSAGE SIZE_MAX
+int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_request *r);
+/* The same for the last reply: @r, without input, gives another one. */
+int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r);
 
 /* ---- generating ---- */
 

@@ -135,6 +135,34 @@ static int chat_more(struct chat *chat, const char *arg) {
         return cli_generate(chat->cli, &r, false);
 }
 
+/* Both name the conversation by number: somebody may have given it another name. */
+static int chat_replace(struct chat *chat, const char *text) {
+        struct confab_request r = chat->proto;
+        char number[24];
+
+        snprintf(number, sizeof(number), "#%llu", (unsigned long long)chat->id);
+        if (!text)
+                return cli_regenerate(chat->cli, number, &r);
+        r.input = CONFAB_INPUT_MESSAGE;
+        r.text = text;
+        r.text_size = strlen(text);
+        return cli_edit(chat->cli, number, CLI_LAST_MESSAGE, &r);
+}
+
+static int chat_edit(struct chat *chat, const char *arg) {
+        if (*arg)
+                return chat_replace(chat, arg);
+        cli_complain(chat->cli, "/edit takes what is to be said instead");
+        return CLI_USAGE;
+}
+
+static int chat_regenerate(struct chat *chat, const char *arg) {
+        if (!*arg)
+                return chat_replace(chat, NULL);
+        cli_complain(chat->cli, "/regenerate takes nothing; /edit TEXT says something else");
+        return CLI_USAGE;
+}
+
 static int chat_quit(struct chat *chat, const char *arg) {
         chat->quit = true;
         return 0;
@@ -147,6 +175,8 @@ static const struct chat_command {
         int (*run)(struct chat *chat, const char *arg);
 } chat_commands[] = {
         {"/fork", "[NAME]", "go on in a fork of this conversation", chat_fork},
+        {"/edit", "TEXT", "say TEXT instead of what was said last", chat_edit},
+        {"/regenerate", "", "drop the last reply and get another", chat_regenerate},
         {"/rewind", "[N]", "take back N turns (2: what was said last, and its reply)", chat_rewind},
         {"/more", "", "let a reply that was cut go on", chat_more},
         {"/quit", "", "leave, as Ctrl-D does", chat_quit},
@@ -155,7 +185,7 @@ static const struct chat_command {
 
 static int chat_help(struct chat *chat, const char *arg) {
         for (size_t i = 0; i < ARRAY_SIZE(chat_commands); i++)
-                cli_printf(chat->cli, "%-8s %-7s %s\n", chat_commands[i].name,
+                cli_printf(chat->cli, "%-11s %-7s %s\n", chat_commands[i].name,
                         chat_commands[i].args, chat_commands[i].help);
         cli_printf(chat->cli, "A message that begins with a slash is written with two.\n");
         return 0;
@@ -268,8 +298,9 @@ const struct cli_command cmd_chat = {
         .help = "NAME is opened if it does not exist. On a terminal lines can be edited and "
                 "recalled,\n"
                 "Ctrl-C stops a reply, Ctrl-D leaves, and /help lists the commands (/fork, "
-                "/rewind,\n"
-                "/more, /quit). Otherwise each line of standard input is a message.",
+                "/edit,\n"
+                "/regenerate, /rewind, /more, /quit). Otherwise each line of standard input is a "
+                "message.",
         .options = {options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

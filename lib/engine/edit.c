@@ -155,8 +155,10 @@ int edit_begin(struct engine *engine, struct ereq *request, struct err *e) {
         if (request->r.at_turn == ENGINE_UNSET && request->r.at_position == ENGINE_UNSET)
                 return err_set(e, ERR_INVALID, "turn %u of %u", ENGINE_UNSET, c->n_turns);
         r = keep_resolve(engine, c, &request->r, keep, e);
-        if (r < 0)
+        if (r < 0) {
+                request->told = r == -ERR_CORRUPT; /* when it was loaded */
                 return r;
+        }
         if (keep->n_turns == c->n_turns && !keep->inside && !c->damage)
                 return 0; /* nothing is dropped: it only appends */
         edit = calloc(1, sizeof(*edit));

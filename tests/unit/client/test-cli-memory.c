@@ -157,8 +157,9 @@ static void test_rewind(void **state) {
         teardown(&f);
 }
 
-/* Get, then Rewind to @turn at the revision that was seen. */
-static void expect_rewind(struct fixture *f, uint32_t turn, size_t n_turns) {
+/* Get, then one request that replaces what there is from @turn on, at the revision that was seen:
+ * nothing is taken back by itself. */
+static struct proto_message *expect_replace(struct fixture *f, uint32_t turn, size_t n_turns) {
         struct proto_message *m = peer_next(&f->peer);
 
         assert_int_equal(m->request->verb_case, REQ(GET));
@@ -166,14 +167,13 @@ static void expect_rewind(struct fixture *f, uint32_t turn, size_t n_turns) {
         peer_send_turns(&f->peer, m->request->id, 40, talk, n_turns);
         proto_message_free(m);
         m = peer_next(&f->peer);
-        assert_int_equal(m->request->verb_case, REQ(REWIND));
-        assert_int_equal(m->request->rewind->conversation->id, 3);
-        assert_int_equal(m->request->rewind->to_case, CONFAB__V1__REWIND__TO_AT_TURN);
-        assert_int_equal(m->request->rewind->at_turn, turn);
-        assert_true(m->request->rewind->has_expect_revision);
-        assert_int_equal(m->request->rewind->expect_revision, 40);
-        peer_send_turns(&f->peer, m->request->id, 41, talk, turn);
-        proto_message_free(m);
+        assert_int_equal(m->request->verb_case, REQ(CONTINUE));
+        assert_int_equal(m->request->continue_->conversation->id, 3);
+        assert_int_equal(m->request->continue_->from_case, CONFAB__V1__CONTINUE__FROM_AT_TURN);
+        assert_int_equal(m->request->continue_->at_turn, turn);
+        assert_true(m->request->continue_->has_expect_revision);
+        assert_int_equal(m->request->continue_->expect_revision, 40);
+        return m;
 }
 
 static void test_regenerate(void **state) {
@@ -183,12 +183,8 @@ static void test_regenerate(void **state) {
         setup(&f);
         START(&f, "regenerate", "a", "--seed", "5", "--max-tokens", "9");
         greet(&f);
-        expect_rewind(&f, 4, 5);
-        m = peer_next(&f.peer);
-        assert_int_equal(m->request->verb_case, REQ(CONTINUE));
-        assert_int_equal(m->request->continue_->conversation->id, 3);
+        m = expect_replace(&f, 4, 5);
         assert_int_equal(m->request->continue_->input_case, CONFAB__V1__CONTINUE__INPUT_NOTHING);
-        assert_int_equal(m->request->continue_->expect_revision, 41);
         assert_int_equal(m->request->continue_->sampling->seed, 5);
         assert_int_equal(m->request->continue_->max_tokens, 9);
         peer_send_accepted(&f.peer, m->request->id);
@@ -208,7 +204,7 @@ static void test_regenerate(void **state) {
         START(&f, "regenerate", "a");
         greet(&f);
         peer_send_turns(&f.peer, expect(&f, REQ(GET)), 40, talk, 5);
-        peer_send_error(&f.peer, expect(&f, REQ(REWIND)), "conflict", "at revision 42", false);
+        peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), "conflict", "at revision 42", false);
         finish(&f, 4, "", "at revision 42");
         assert_null(peer_next(&f.peer));
         teardown(&f);
@@ -221,11 +217,8 @@ static void test_edit(void **state) {
         setup(&f);
         START(&f, "edit", "a", "1", "other words", "--temperature", "0");
         greet(&f);
-        expect_rewind(&f, 1, 5);
-        m = peer_next(&f.peer);
-        assert_int_equal(m->request->verb_case, REQ(CONTINUE));
+        m = expect_replace(&f, 1, 5);
         assert_string_equal(m->request->continue_->message, "other words");
-        assert_int_equal(m->request->continue_->expect_revision, 41);
         peer_send_accepted(&f.peer, m->request->id);
         peer_send_done(&f.peer, m->request->id, CONFAB__V1__FINISH_REASON__FINISH_STOP);
         proto_message_free(m);
@@ -234,8 +227,7 @@ static void test_edit(void **state) {
         give_input(&f, "from a pipe\n");
         end_input(&f);
         greet(&f);
-        expect_rewind(&f, 3, 5);
-        m = peer_next(&f.peer);
+        m = expect_replace(&f, 3, 5);
         assert_string_equal(m->request->continue_->message, "from a pipe");
         peer_send_error(&f.peer, m->request->id, "conflict", "too late", false);
         proto_message_free(m);
@@ -252,6 +244,44 @@ static void test_edit(void **state) {
         teardown(&f);
 }
 
+/* In a chat: what was said last, by number. */
+static void test_chat_replaces(void **state) {
+        struct proto_message *m;
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "chat", "a", "--max-tokens", "9");
+        give_input(&f, "/edit other words\n/regenerate\n/edit\n");
+        end_input(&f);
+        greet(&f);
+        peer_send_turns(&f.peer, expect(&f, REQ(GET)), 40, talk, 5);
+        m = expect_replace(&f, 3, 5);
+        assert_string_equal(m->request->continue_->message, "other words");
+        assert_int_equal(m->request->continue_->max_tokens, 9);
+        peer_send_accepted(&f.peer, m->request->id);
+        peer_send_delta(&f.peer, m->request->id, "so");
+        peer_send_done(&f.peer, m->request->id, CONFAB__V1__FINISH_REASON__FINISH_STOP);
+        proto_message_free(m);
+        m = expect_replace(&f, 4, 5);
+        assert_int_equal(m->request->continue_->input_case, CONFAB__V1__CONTINUE__INPUT_NOTHING);
+        assert_int_equal(m->request->continue_->max_tokens, 9);
+        peer_send_accepted(&f.peer, m->request->id);
+        peer_send_delta(&f.peer, m->request->id, "or so");
+        peer_send_done(&f.peer, m->request->id, CONFAB__V1__FINISH_REASON__FINISH_STOP);
+        proto_message_free(m);
+        finish(&f, 2, "so\nor so\n", "what is to be said");
+        assert_null(peer_next(&f.peer));
+        /* Nothing to replace. */
+        START(&f, "chat", "a");
+        give_input(&f, "/edit x\n");
+        end_input(&f);
+        greet(&f);
+        peer_send_turns(&f.peer, expect(&f, REQ(GET)), 40, talk, 1);
+        peer_send_turns(&f.peer, expect(&f, REQ(GET)), 40, talk, 1);
+        finish(&f, 1, "", "nothing was said");
+        teardown(&f);
+}
+
 int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_usage),
@@ -261,6 +291,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_rewind),
                 cmocka_unit_test(test_regenerate),
                 cmocka_unit_test(test_edit),
+                cmocka_unit_test(test_chat_replaces),
         };
 
         if (argc != 2) {

@@ -139,6 +139,43 @@ static void test_damaged_history(void **state) {
         erig_close(&r);
 }
 
+/* A Continue from before the damage replaces it; one that comes to nothing leaves it as it was. */
+static void test_damage_is_replaced(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        static struct answer good;
+        struct engine_request q, bad;
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, "hurt", NULL);
+        erig_say(&r, c, first, 8, &A);
+        erig_say(&r, c, "What is my name?", 8, &good);
+        erig_stop(&r, true);
+        sql(&r, "UPDATE turn SET tokens = CAST(x'05000000' || substr(tokens, 5) AS BLOB) "
+                "WHERE conversation = 1 AND n = 2");
+        erig_start(&r);
+        q = erig_say_request(c, "What is my name?", 8);
+        q.cuts = true;
+        q.at_turn = 3;
+        q.at_position = ENGINE_UNSET;
+        refused(&r, q);
+        q.at_turn = 2;
+        bad = q;
+        bad.sampling = (struct sampling){.has = SAMPLING_TEMPERATURE, .temperature = -1};
+        assert_int_equal(erig_do(&r, &bad, &A), ENGINE_ERROR);
+        assert_int_equal(get(&r, c, &A), ENGINE_CONV);
+        assert_true(A.damaged);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        answer_same(&A, &good);
+        erig_restart(&r, true);
+        assert_int_equal(get(&r, c, &A), ENGINE_CONV);
+        assert_false(A.damaged);
+        assert_int_equal(A.conv.n_turns, 4);
+        erig_close(&r);
+}
+
 /* A turn that is missing altogether ends what can be read. */
 static void test_missing_turn(void **state) {
         struct engine_options o = erig_options(64 << 20);
