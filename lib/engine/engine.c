@@ -295,15 +295,15 @@ int engine_check_register(const char *path, const char *spill_dir, struct err *e
         if (!has_spill_files(spill_dir))
                 return 0;
         return err_set(e, ERR_STATE,
-                "there are spill files, but the register '%s' is missing or empty (put a copy of it "
+                "there are spill files, but the register '%s' is missing or empty (put a copy of "
+                "it "
                 "back, or remove the folder '%s' to begin anew)",
                 path, spill_dir);
 }
 
 /* Beside spill files there were conversations: a register that is missing or empty was lost, and to
  * begin with a new one would sweep them all. */
-static int open_store(
-        struct engine *en, const char *path, const char *spill_dir, struct err *e) {
+static int open_store(struct engine *en, const char *path, const char *spill_dir, struct err *e) {
         bool fresh = !has_spill_files(spill_dir);
         int r = register_open(en, path, fresh, e);
 
