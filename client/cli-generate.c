@@ -165,6 +165,7 @@ static int catch_interrupts(struct sigaction *old) {
 /* ---- the run ---- */
 
 struct run {
+        bool *conflict; /* NULL, or where a conflict is told of instead of to people */
         struct cli *cli;
         uint64_t id;
         bool detach, ended, accepted, written, line_open;
@@ -216,11 +217,15 @@ static void run_done(struct run *run, const struct confab_done *done) {
 static void run_error(struct run *run, const struct confab_error *e) {
         if (run->status)
                 return;
+        run->status = cli_status_of(e);
+        if (run->conflict && confab_error_is(e, CONFAB_CONFLICT)) {
+                *run->conflict = true;
+                return;
+        }
         if (n_interrupts && confab_error_is(e, CONFAB_CANCELLED)) {
                 run->status = CLI_INTERRUPTED;
                 return;
         }
-        run->status = cli_status_of(e);
         cli_complain(run->cli, "%s", e->message);
 }
 
@@ -234,7 +239,10 @@ static void run_event(void *userdata, const struct confab_event *event) {
                 cli_printf(run->cli, "\n");
                 run_flush(run);
         }
-        if (run->cli->json)
+        if (run->conflict && event->kind == CONFAB_EVENT_ERROR &&
+                confab_error_is(event->error, CONFAB_CONFLICT))
+                run_error(run, event->error);
+        else if (run->cli->json)
                 run_json(run, event);
         else if (event->kind == CONFAB_EVENT_DELTA)
                 run_text(run, event->delta);
@@ -278,7 +286,12 @@ static void run_loop(struct run *run) {
 }
 
 int cli_generate(struct cli *cli, const struct confab_request *r, bool detach) {
-        struct run run = {.cli = cli, .detach = detach};
+        return cli_generate_or_conflict(cli, r, detach, NULL);
+}
+
+int cli_generate_or_conflict(
+        struct cli *cli, const struct confab_request *r, bool detach, bool *conflict) {
+        struct run run = {.cli = cli, .detach = detach, .conflict = conflict};
         struct sigaction old;
         struct confab_error e;
         int status = cli_connect(cli);

@@ -59,24 +59,28 @@ static int get_turn(struct cli *cli, const char *name, size_t turn, struct cli_t
         return cli_call(cli, &r, look_event, &look);
 }
 
-static void replace_from(const struct cli_turn *t, struct confab_request *r) {
+/* One that waits behind somebody else's request finds another revision when its turn comes:
+ * *again, if it is to look once more. */
+static int replace_from(
+        struct cli *cli, const struct cli_turn *t, struct confab_request *r, bool *again) {
         r->conversation_id = t->id;
         r->has_at_turn = true;
         r->at_turn = (uint32_t)t->n;
         r->has_expect_revision = true;
         r->expect_revision = t->revision;
+        return cli_generate_or_conflict(cli, r, false, r->wait ? again : NULL);
 }
 
-int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_request *r) {
+static int edit_once(
+        struct cli *cli, const char *name, size_t turn, struct confab_request *r, bool *again) {
         struct cli_turn t = {0};
         int status = get_turn(cli, name, turn, &t);
 
+        *again = false;
         if (status)
                 return status;
-        if (t.found && t.role == CONFAB_ROLE_USER) {
-                replace_from(&t, r);
-                return cli_generate(cli, r, false);
-        }
+        if (t.found && t.role == CONFAB_ROLE_USER)
+                return replace_from(cli, &t, r, again);
         if (turn == CLI_LAST_MESSAGE)
                 cli_complain(cli, "nothing was said yet");
         else if (t.found)
@@ -87,10 +91,22 @@ int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_reque
         return CLI_FAILED;
 }
 
-int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r) {
+int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_request *r) {
+        bool again = false;
+        int status;
+
+        do
+                status = edit_once(cli, name, turn, r, &again);
+        while (again);
+        return status;
+}
+
+static int regenerate_once(
+        struct cli *cli, const char *name, struct confab_request *r, bool *again) {
         struct cli_turn t = {0};
         int status = get_turn(cli, name, LAST_TURN, &t);
 
+        *again = false;
         if (status)
                 return status;
         if (!t.found || t.n_turns < 2 || t.role == CONFAB_ROLE_SYSTEM ||
@@ -98,6 +114,15 @@ int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r) 
                 cli_complain(cli, "%s does not end with a reply", name);
                 return CLI_FAILED;
         }
-        replace_from(&t, r);
-        return cli_generate(cli, r, false);
+        return replace_from(cli, &t, r, again);
+}
+
+int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r) {
+        bool again = false;
+        int status;
+
+        do
+                status = regenerate_once(cli, name, r, &again);
+        while (again);
+        return status;
 }

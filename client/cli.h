@@ -194,3 +194,6 @@ void generate_options_deinit(struct generate_options *o);
 /* Run a Continue: text, or JSON lines, go to standard output as they come. The first SIGINT cancels
  * and waits for the end, the second leaves. @detach: return once it is accepted. An exit status. */
 int cli_generate(struct cli *cli, const struct confab_request *r, bool detach);
+/* The same; a conflict with @r's expect_revision is not told to people, but by *conflict. */
+int cli_generate_or_conflict(
+        struct cli *cli, const struct confab_request *r, bool detach, bool *conflict);

@@ -232,6 +232,19 @@ static void test_edit(void **state) {
         peer_send_error(&f.peer, m->request->id, "conflict", "too late", false);
         proto_message_free(m);
         finish(&f, 4, "", "too late");
+        /* Who waits for the holder looks again at what it left, and says nothing of that. */
+        START(&f, "edit", "a", "3", "x", "--wait");
+        end_input(&f);
+        greet(&f);
+        m = expect_replace(&f, 3, 5);
+        assert_true(m->request->continue_->wait);
+        peer_send_error(&f.peer, m->request->id, "conflict", "too late", false);
+        proto_message_free(m);
+        m = expect_replace(&f, 3, 5);
+        peer_send_accepted(&f.peer, m->request->id);
+        peer_send_done(&f.peer, m->request->id, CONFAB__V1__FINISH_REASON__FINISH_STOP);
+        proto_message_free(m);
+        finish(&f, 0, "", NULL);
         /* Not a user's turn, and none at all. */
         START(&f, "edit", "a", "2", "x");
         greet(&f);
