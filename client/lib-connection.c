@@ -10,7 +10,7 @@
  * 4. An event for a request that is not pending, and an event of an unknown kind, is ignored: a
  *    newer daemon may say more.
  * 5. After the daemon has stopped reading, what it has already said is still read, as its last
- * words are the reason.
+ *    words are the reason.
  */
 #include "base/map.h"
 #include "client/lib-internal.h"

@@ -4,7 +4,7 @@
  * confabd --check: would a daemon with these settings start, and what would it do?
  *
  * 1. Nothing is changed: no file is written, no socket is made, no lock is held for long. It may
- * run beside a daemon.
+ *    run beside a daemon.
  * 2. What a start would fail at is a problem, and makes the result negative. What works but is
  *    hardly meant so is a warning.
  * 3. All checks are made, also after one that found a problem, as far as they do not build on it.

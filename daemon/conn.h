@@ -11,8 +11,8 @@
  * 2. When `output_high` bytes wait for the peer, nothing more is read from it (its further frames
  *    wait) and ops->pressure(true) is called; at `output_low`, ops->pressure(false) and on.
  * 3. Output past `output_limit` ends the connection. Buffers are charged to the share of memory
- * that the owner gives (base/share.h), but for the first CONN_FREE bytes in each direction: so last
- *    words always fit. When the share refuses, the input that waits is forgotten and
+ *    that the owner gives (base/share.h), but for the first CONN_FREE bytes in each direction: so
+ *    last words always fit. When the share refuses, the input that waits is forgotten and
  *    ops->broken() is called: the owner says why, and lets the connection linger.
  * 4. One read takes at most 64 KiB, so that one busy peer delays others by little.
  * 5. A message that has begun is complete within `frame_usec` (time in which the peer does not read
@@ -21,8 +21,9 @@
  *    forgets what the peer still sends, until the peer hangs up. So a peer that is in the middle of
  *    sending finds the last words, and not a broken pipe.
  * 7. At most PROTO_FDS_MAX file descriptors wait in each direction, more end the connection; at
- * most CONN_FDS_SENT have been sent and may not have been received (conn_can_send_fd()), as what
- * the peer does not take is kept by the kernel. None is leaked, whatever happens to the connection.
+ *    most CONN_FDS_SENT have been sent and may not have been received (conn_can_send_fd()), as what
+ *    the peer does not take is kept by the kernel. None is leaked, whatever happens to the
+ *    connection.
  *
  * Loop thread only.
  */

@@ -6,11 +6,11 @@
  * budget goes to the engine.
  *
  * 1. Stalls of our own cgroup, and words of the service manager, count as they are. Stalls of the
- * system count only while memory is short for this process too: MemAvailable, or what the limit of
- * a cgroup leaves, is less than the weights and an eighth (4 GiB at most). Otherwise they are those
- * of others, and memory that this process gave back would not help them.
+ *    system count only while memory is short for this process too: MemAvailable, or what the limit
+ *    of a cgroup leaves, is less than the weights and an eighth (4 GiB at most). Otherwise they are
+ *    those of others, and memory that this process gave back would not help them.
  * 2. After each step down there is a look after PRESSURE_STEP_USEC whether there is still pressure.
- * If not, that was the last step.
+ *    If not, that was the last step.
  * 3. Each change of the budget is logged with its cause and its figures.
  *
  * Loop thread only.

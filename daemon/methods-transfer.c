@@ -6,7 +6,7 @@
  *    more (a memfd with seals): reading it neither waits for anybody nor finds something else the
  *    second time.
  * 2. Exports that a client does not receive are held by the kernel, so one that leaves
- * CONN_FDS_SENT of them unread gets "limit" for the next.
+ *    CONN_FDS_SENT of them unread gets "limit" for the next.
  */
 #include "daemon/closer.h"
 #include "daemon/methods-private.h"

@@ -4,12 +4,12 @@
  * Who tells that memory is short.
  *
  * 1. The service manager's protocol: a file, FIFO or socket that $MEMORY_PRESSURE_WATCH names, into
- * which the data of $MEMORY_PRESSURE_WRITE goes (https://systemd.io/MEMORY_PRESSURE). "/dev/null"
- * turns watching off. Where this works, nothing else is watched.
+ *    which the data of $MEMORY_PRESSURE_WRITE goes (https://systemd.io/MEMORY_PRESSURE).
+ *    "/dev/null" turns watching off. Where this works, nothing else is watched.
  * 2. Else the memory.pressure file of our own cgroup, and /proc/pressure/memory of the whole system
- * (Linux Documentation/accounting/psi.rst): by a trigger, which takes the right to write the file,
- * or by reading it each PRESSURE_WINDOW_USEC. The file of a cgroup that is the root of all is that
- * of the system.
+ *    (Linux Documentation/accounting/psi.rst): by a trigger, which takes the right to write the
+ *    file, or by reading it each PRESSURE_WINDOW_USEC. The file of a cgroup that is the root of all
+ *    is that of the system.
  *
  * Such a file has a total, the time for which tasks were stalled. An event counts only if the total
  * has grown since the watch began, or since the last report. So stalls of before the start are

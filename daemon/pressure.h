@@ -16,19 +16,19 @@
  *
  * 1. budget <= ceiling, always.
  * 2. A step down takes an eighth of the idle memory, or PRESSURE_STEP_LEAST if that is more. The
- * budget never gets below what is in use and not idle. With nothing idle the budget does not
- * change.
+ *    budget never gets below what is in use and not idle. With nothing idle the budget does not
+ *    change.
  * 3. There is at least PRESSURE_STEP_USEC between two steps, so that the next one is taken only if
- * pressure goes on after the last one. Pressure that stops ends the steps.
+ *    pressure goes on after the last one. Pressure that stops ends the steps.
  * 4. The budget grows when there was no pressure for `patience`: by an eighth of the ceiling, once
- * in each PRESSURE_GROW_USEC, while memory is not short. So it is back at the ceiling
- * PRESSURE_CALM_USEC + 8 * PRESSURE_GROW_USEC after pressure ended, wherever it was.
+ *    in each PRESSURE_GROW_USEC, while memory is not short. So it is back at the ceiling
+ *    PRESSURE_CALM_USEC + 8 * PRESSURE_GROW_USEC after pressure ended, wherever it was.
  * 5. `patience` is PRESSURE_CALM_USEC at first. It doubles, to PRESSURE_PATIENCE_MOST at most, each
- * time that pressure begins within PRESSURE_REGRET_USEC of a growth, and is PRESSURE_CALM_USEC
- * again when pressure begins later than that. So a budget that is too large for the system is tried
- * once in each PRESSURE_PATIENCE_MOST, and costs an eighth of the idle memory each time.
+ *    time that pressure begins within PRESSURE_REGRET_USEC of a growth, and is PRESSURE_CALM_USEC
+ *    again when pressure begins later than that. So a budget that is too large for the system is
+ *    tried once in each PRESSURE_PATIENCE_MOST, and costs an eighth of the idle memory each time.
  * 6. The ceiling (what "auto" gives now) moves only by more than an eighth, so that noise moves
- * nothing.
+ *    nothing.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
  *    replace that file at any time; nobody else writes it.
  * 2. The administrator's file (--config) comes second. No installation ever writes it. It may be
  *    missing if there is a file of defaults or a drop-in; a file that was named alone must be
- * there.
+ *    there.
  * 3. The drop-ins come last: the files FILE.d/NAME.conf beside --config FILE, by their names in the
  *    order of bytes. Names that begin with a dot are left out.
  *

@@ -5,7 +5,7 @@
  *
  * 1. The service manager hears each step, and while the weights are read, how far that is: at most
  *    once a second. Each word asks it for STARTUP_EXTEND_USEC more, so that a start which goes on
- * is not taken for one that hangs.
+ *    is not taken for one that hangs.
  * 2. The journal hears of long reads, and of weights that do not fit the RAM, before the reading
  *    begins.
  * 3. SIGTERM and SIGINT, which wait while the engine opens, break it off.

@@ -6,7 +6,7 @@
  * connections had done.
  *
  * 1. A connection that is refused belongs to its user, but does not count as one of the
- * connections.
+ *    connections.
  * 2. A user without any connection is remembered for the figures, as long as there are no more than
  *    USERS_IDLE_MAX of these.
  *

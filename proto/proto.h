@@ -14,10 +14,10 @@
  *    protobuf-c's merging of repeated submessages allocates as it copies, time.
  * 4. Strings of an unpacked message are UTF-8 without NUL bytes.
  * 5. A file descriptor belongs to the frame with whose first byte it came. Whoever sends one does
- * so in a call of its own, which carries bytes of no other frame; the kernel then ends a read with
- *    the bytes of that call, so the frame is the last one that begins within the read. At most one
- *    descriptor per read is kept. One that belongs to no frame is closed as soon as that is known,
- *    and one whose frame did not want it before the next frame is handed out.
+ *    so in a call of its own, which carries bytes of no other frame; the kernel then ends a read
+ *    with the bytes of that call, so the frame is the last one that begins within the read. At most
+ *    one descriptor per read is kept. One that belongs to no frame is closed as soon as that is
+ *    known, and one whose frame did not want it before the next frame is handed out.
  *
  * proto_send() and proto_recv() are the only I/O. One owner per object; not shared between threads.
  */

@@ -6,15 +6,15 @@
  * version 1, version 2, or both at once (the "hybrid" layout).
  *
  * 1. A group is found by two files: /proc/self/cgroup names our group in each hierarchy, and
- * /proc/self/mountinfo names the folder where a hierarchy is mounted, with the group that is the
- * root of that mount. A container may see its own group as "/", or may see a long path of which
- * only the end is mounted; both are understood.
+ *    /proc/self/mountinfo names the folder where a hierarchy is mounted, with the group that is the
+ *    root of that mount. A container may see its own group as "/", or may see a long path of which
+ *    only the end is mounted; both are understood.
  * 2. Limits of all groups from ours up to the mount point count, because a limit holds for
- * everything below its group.
+ *    everything below its group.
  * 3. What cannot be read or understood is no limit. Nothing here fails: the answer is then what is
- * known without it.
+ *    known without it.
  * 4. Bytes of these files are not trusted: at most MACHINE_FILE_MAX are read of each, and numbers
- * are checked.
+ *    are checked.
  *
  * @root stands before all paths, so that tests have files of their own; NULL means the real ones.
  * Any thread. Sources: proc(5), cgroups(7), Linux Documentation/admin-guide/cgroup-v2.rst and

@@ -17,8 +17,8 @@
  * Change (I3):
  * 1. used <= budget holds at each moment. Only the engine thread reserves in the main ledger and
  *    only the engine thread sets its budget, so a reservation and a change of the budget never
- * meet. The budget is lowered to what is used, never below; then the engine thread makes room and
- *    lowers it again, until it is where it should be.
+ *    meet. The budget is lowered to what is used, never below; then the engine thread makes room
+ *    and lowers it again, until it is where it should be.
  * 2. The budget of a share never shrinks. Other threads reserve in the shares, and nothing here
  *    relies on what a ledger does when its budget is lowered beside a reservation.
  * 3. The budget in force is never less than the floor: the shares, the scratch memory, and the
@@ -28,7 +28,7 @@
  * 4. The target yields to requests: sched.c admits one that needs more than the target has, up to
  *    the most, while the system has that much to give (residency_capacity()). Where the system has
  *    not, the request waits in the queue, others go before it, and it is looked at again each
- * second.
+ *    second.
  * 5. Growing is at once: nothing has to happen first.
  *
  * Spare memory. The pool keeps freed blocks for the next ones (seq/pool.c), because fresh memory is

@@ -8,9 +8,9 @@
  * and where blocks lie.
  *
  * 1. tokens[0..n_tokens) are exactly the register's, or its beginning while an edit is pending
- * (edit.c); tokens[n_tokens..n_all) belong to the request in `busy`. Of a history that is damaged
- * in the register (`damage`) they are those before the damage. It can be rewound or forked to
- * there, but not continued from its end: nobody knows what was said.
+ *    (edit.c); tokens[n_tokens..n_all) belong to the request in `busy`. Of a history that is
+ *    damaged in the register (`damage`) they are those before the damage. It can be rewound or
+ *    forked to there, but not continued from its end: nobody knows what was said.
  * 2. seq_n_tokens(seq) <= n_all, and block i of seq remembers tokens[i*bt ..] of this conversation.
  * 3. recs[i] is a record of the same tokens as block i, at least as far as seq covers it.
  */

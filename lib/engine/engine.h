@@ -7,11 +7,11 @@
  *
  * 1. Every submitted request ends with exactly one final event (final == true).
  * 2. An event with kind DONE, or a result that changed something, is sent after its transaction is
- * durable (I4).
+ *    durable (I4).
  * 3. Requests on one conversation that change it do not overlap: the second gets ERR_BUSY.
  * 4. A conversation is reached by (uid, id or name); a foreign one is "not found" (I6). uid checks
- * are done here; request.admin lifts them for metadata (list, stats), and for CANCEL, EVICT and
- * CLOSE by id, which are logged then (ENGINE_LOG).
+ *    are done here; request.admin lifts them for metadata (list, stats), and for CANCEL, EVICT and
+ *    CLOSE by id, which are logged then (ENGINE_LOG).
  *
  * One loop thread calls everything below, except where noted.
  */

@@ -3,9 +3,9 @@
  * Continue and Warm: from the queue to Done.
  *
  * 1. History is never rendered or tokenised again (I1): input becomes tokens that are appended,
- * once.
+ *    once.
  * 2. Until the commit the new tokens live behind conv->n_tokens; whatever goes wrong before cuts
- * back to it, and puts back what was to be replaced (edit.c).
+ *    back to it, and puts back what was to be replaced (edit.c).
  * 3. Done is sent after the register has the turns (I4).
  * 4. Tokens are kept as they were sampled; a stop string only cuts the text.
  */

@@ -5,19 +5,20 @@
  * store, the immutable part of struct engine, and what the job itself pins.
  *
  * 1. The order is by kind: what a client's first token waits for (restores), what a client's answer
- * waits for (verbs and commits), evictions, write-behind. Within a kind first come, first served.
+ *    waits for (verbs and commits), evictions, write-behind. Within a kind first come, first
+ *    served.
  * 2. One worker at least is never busy with writing blocks, so a read or a commit waits for no
- * write to end. (There are two workers at least.)
+ *    write to end. (There are two workers at least.)
  *
  * 3. Tokenising (JOB_TEXT) takes none of them: it has a thread of its own, which does nothing else,
  *    one text at a time. No two texts of one user in a row while another user's waits, so a user
  *    with many of them holds up each other user by one.
  *
  * 4. One worker is woken at a time (io_waking): by who submits, and then, if jobs are left, by the
- * worker that has just taken one. Whoever holds a job, or was signalled, comes by the queue before
- * it sleeps, so no job is left behind. Woken both at once, two workers would often be put on one
- * processor, since the other one still runs the submitter, and stay there for milliseconds with the
- * other idle. A worker that runs finds the submitter's free.
+ *    worker that has just taken one. Whoever holds a job, or was signalled, comes by the queue
+ *    before it sleeps, so no job is left behind. Woken both at once, two workers would often be put
+ *    on one processor, since the other one still runs the submitter, and stay there for
+ *    milliseconds with the other idle. A worker that runs finds the submitter's free.
  */
 #include <sched.h>
 

@@ -7,15 +7,15 @@
  * all blocks first, and computes its next tokens while the later ones arrive:
  *
  * 1. The blocks are attached to the sequence on trial, for the length of one model_forward(): no
- * other code of the engine thread runs meanwhile, so nobody else can see, fork, enter or write them
- * (I5).
+ *    other code of the engine thread runs meanwhile, so nobody else can see, fork, enter or write
+ *    them (I5).
  * 2. A layer touches them only after its section was read and verified in all blocks
- * (restore_wait_layer()).
+ *    (restore_wait_layer()).
  * 3. If the forward call comes to its end, all layers were waited for, so everything is verified:
- * the trial becomes final, what was computed is committed.
+ *    the trial becomes final, what was computed is committed.
  * 4. Else (damage, or somebody wants the engine thread while the disk is slow) the blocks are
- * detached, nothing is committed, and the request goes on as others do: it waits until all is read,
- * keeps what is good, and computes the rest.
+ *    detached, nothing is committed, and the request goes on as others do: it waits until all is
+ *    read, keeps what is good, and computes the rest.
  *
  * With other requests active a restore never makes them wait: it is not tried.
  */

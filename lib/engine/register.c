@@ -3,18 +3,18 @@
  * What the engine does for the register beside its transactions.
  *
  * 1. Room. Transcripts matter more than memory: when the file system is full, a transaction that
- * could not be written takes the space of spill records and is tried again. To forget records is a
- * transaction too, which needs a little room to begin with: the file `reserve` in the state folder
- * is that room. It is given away then, and made again as soon as there is space.
+ *    could not be written takes the space of spill records and is tried again. To forget records is
+ *    a transaction too, which needs a little room to begin with: the file `reserve` in the state
+ *    folder is that room. It is given away then, and made again as soon as there is space.
  *
  *      full ──→ give the reserve away ──→ cut the log ──→ forget records, punch ──→ try again
  *                                                                  │ nothing is left: it fails
  *
  * 2. What is removed goes. Soon after a Close or Rewind, and at the start (for what a crash left),
- * the log is cut and some free pages are given back. One job for all that were removed meanwhile,
- * and again until all is done.
+ *    the log is cut and some free pages are given back. One job for all that were removed
+ *    meanwhile, and again until all is done.
  * 3. Other programs are kept from writing while the daemon runs (store_hold()). A log that one of
- * them removed is told of once: nothing is lost, but each commit takes longer.
+ *    them removed is told of once: nothing is lost, but each commit takes longer.
  */
 #include <errno.h>
 #include <fcntl.h>

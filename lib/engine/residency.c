@@ -19,37 +19,38 @@
  *      CLEAN without a link of this conversation's own is linked, not written.
  *
  * 1. Memory is a cache of tokens (I1): every failure here ends with a shorter memory, never with a
- * lost conversation. What can't be written is dropped when it must go, what can't be read is cut
- * off and computed again, and a counter says so.
+ *    lost conversation. What can't be written is dropped when it must go, what can't be read is cut
+ *    off and computed again, and a counter says so.
  * 2. A block's tag is the id of the spill record that holds the same bytes, TAG_WRITING while a job
- * writes it, or 0. A tag whose record no loaded conversation refers to means nothing: the block
- * counts as not written. A record is taken for a conversation's memory only if it covers the same
- * number of tokens of the block and their chained hash is equal.
+ *    writes it, or 0. A tag whose record no loaded conversation refers to means nothing: the block
+ *    counts as not written. A record is taken for a conversation's memory only if it covers the
+ *    same number of tokens of the block and their chained hash is equal.
  * 3. recs[i] of a conversation is the record of its block i; below link_from it is also linked in
- * the register, so that the record lives as long as the conversation. The register is always right
- * by itself; recs may lag behind it and is never believed: reading verifies all.
+ *    the register, so that the record lives as long as the conversation. The register is always
+ *    right by itself; recs may lag behind it and is never believed: reading verifies all.
  * 4. Writing: the bytes → commit the links (one transaction, with the meters) → tags and recs →
- * only then drop. A crash in between leaves bytes that no one claims (swept at the next start).
- * Links go first when space is given back: commit, then punch.
+ *    only then drop. A crash in between leaves bytes that no one claims (swept at the next start).
+ *    Links go first when space is given back: commit, then punch.
  * 5. A full block is written once in its life: by the first that comes to write it, who marks it.
- * Forks and sharers find the tag and link the record; a conversation that computed what somebody
- * has on disk already links that; a block that was computed again takes the record that it had.
- * (The exceptions cost a write, nothing else: the record was damaged, reclaimed, or lost with its
- * last conversation before it was linked.)
+ *    Forks and sharers find the tag and link the record; a conversation that computed what somebody
+ *    has on disk already links that; a block that was computed again takes the record that it had.
+ *    (The exceptions cost a write, nothing else: the record was damaged, reclaimed, or lost with
+ *    its last conversation before it was linked.)
  * 6. A partial tail is written at eviction only, and replaced at the next one that finds it longer.
  * 7. While n_io > 0 (an eviction, or the forgetting of damaged links) no request acts on the
- * conversation that does not hold it already. Write-behind is not among these, see writebehind.c.
+ *    conversation that does not hold it already. Write-behind is not among these, see
+ *    writebehind.c.
  * 8. Restoring: fresh blocks → read and verify → attach. The first damaged block cuts the memory
- * there; its links are forgotten in the register, then the space is given back (I5). restore.c
- * tells how computing may begin before all is read.
+ *    there; its links are forgotten in the register, then the space is given back (I5). restore.c
+ *    tells how computing may begin before all is read.
  * 9. Admission (sched.c) bounds the blocks that active conversations may come to need by the pool's
- * capacity, and everything else can be evicted (or dropped: what edits have put aside, edit.c); so
- * waiting for room always ends. Blocks that a job has pinned come back when it ends.
+ *    capacity, and everything else can be evicted (or dropped: what edits have put aside, edit.c);
+ *    so waiting for room always ends. Blocks that a job has pinned come back when it ends.
  * 10. Room on disk: a write that a limit refuses takes the space of the conversations that were
- * updated longest ago (store_reclaim: from their tails, what several share last), and tries once
- * more. The daily limit is not met that way: writing rests until tomorrow. What was reclaimed is
- * not written again in the background, only when it was used and is evicted again; so a full disk
- * leads to no endless exchange.
+ *    updated longest ago (store_reclaim: from their tails, what several share last), and tries once
+ *    more. The daily limit is not met that way: writing rests until tomorrow. What was reclaimed is
+ *    not written again in the background, only when it was used and is evicted again; so a full
+ *    disk leads to no endless exchange.
  */
 #include <stdlib.h>
 

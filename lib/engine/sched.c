@@ -18,7 +18,7 @@
  *    pool together. So an active request never waits for another active one, only for evictions of
  *    memory that no active request has. A request that does not even fit alone, because the system
  *    has no memory to give, waits until the system has (budget.c, rule 4), and lets others go
- * before it.
+ *    before it.
  * 2. Any active request may be parked between two steps: it goes back into the queue with its
  *    tokens, and its memory stays until somebody else needs the room (evict.c). When it has a place
  *    again its memory is restored or computed again, and it goes on with the same bits (I2). Its

@@ -7,15 +7,15 @@
  * tokens, never only hashes.
  *
  * 1. Between users nothing is shared but what an administrator published: a conversation looks into
- * its own user's scope and the public one, and enters its blocks into its user's scope; the first
- * n_published tokens of a published one are entered into the public scope too (I6). What a user
- * computes behind a public prefix is that user's.
+ *    its own user's scope and the public one, and enters its blocks into its user's scope; the
+ *    first n_published tokens of a published one are entered into the public scope too (I6). What a
+ *    user computes behind a public prefix is that user's.
  * 2. Private memory (imported, not audited) is neither entered nor offered, nor does such a
- * conversation take from others; only forks share it, by fork.
+ *    conversation take from others; only forks share it, by fork.
  * 3. Only committed, verified blocks are entered: after a step of computing, and after a restore as
- * a whole (I5).
+ *    a whole (I5).
  * 4. Equal blocks that were computed at the same time become one when they are entered. A request
- * that is about to compute what another one computes in this very step waits for it.
+ *    that is about to compute what another one computes in this very step waits for it.
  * 5. Without memory or room in the index nothing is entered, and nothing else breaks.
  */
 #include <stdlib.h>

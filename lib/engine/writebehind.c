@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Write-behind: the full blocks of a conversation that has been idle for a while are written in the
- * background, so that evicting it is only a free. One job at a time, of a few MiB, by the class of
- * work that workers take last (io.c). A conversation that a request comes for meanwhile is not
- * held up: its full blocks are immutable and pinned, and the job has copies of the tokens.
+ * background, so that evicting the conversation is only a free. One job runs at a time. It writes a
+ * few MiB, as the kind of work that the I/O workers take last (io.c). A request for the conversation
+ * does not wait for the job: full blocks are immutable and pinned, and the job has its own copy of
+ * the tokens.
  *
- *                      idle for spill_delay_ms
- *      (dirty list) ───────────────────────────→ WRITING ───────→ LINK WAITS ───────→ LINKING ──→
- * done job 1            Rewind, Close       job 2 hold it
+ *      idle for spill_delay_ms
+ *      (dirty list) ──────────→ WRITING ───────→ LINK WAITS ───────→ LINKING ───────→ done
+ *                                job 1        Rewind, Close hold it    job 2
  *
- * 1. WRITING touches neither conversation nor register: bytes are appended that nobody knows. The
- *    conversation may be continued, forked, rewound or unloaded meanwhile.
- * 2. Before LINKING the engine thread looks whether the conversation is still loaded and its
- *    committed tokens up to the block's end are those that were written; the other blocks are given
- *    back. (Tokens are the truth: no generation counter could say it better.)
- * 3. From that look until the end of the transaction nothing takes tokens of the conversation away
- *    and it stays loaded: Rewind waits for n_links, Close for the whole job (so that nothing is
- * left of a conversation that was closed), and LINKING waits for them. A Continue that cuts waits
- *    for n_links as well; LINKING does not wait for it, since what lies behind its cut does not
- *    belong any more while it is under way (edit.c). All other verbs go on; they only append, or
- *    copy.
- * 4. A block is marked (TAG_WRITING) from the beginning of WRITING to the end of LINKING. Who wants
- *    to evict it waits for that, so it is not written twice.
- * 5. After a failure the conversation is left alone until it was used again: its eviction tries
- * once more, and what then cannot be written is dropped. Refused writes stop all write-behind for a
- *    while (for the daily limit: until tomorrow).
+ * 1. WRITING touches neither the conversation nor the register: the job appends bytes that nothing
+ *    refers to yet. Meanwhile the conversation may be continued, forked, rewound or unloaded.
+ * 2. Before LINKING the engine thread checks that the conversation is still loaded, and that its
+ *    committed tokens up to the end of each block are the tokens that were written. Blocks that fail
+ *    the check are given back. (Tokens are the truth: no generation counter could say it better.)
+ * 3. Between this check and the end of the transaction no verb may remove tokens from the
+ *    conversation, and the conversation stays loaded. Rewind waits for n_links. Close waits for the
+ *    whole job, so that nothing is left of a closed conversation; LINKING waits for both of them. A
+ *    Continue that cuts waits for n_links as well. LINKING does not wait for such a Continue: what
+ *    lies behind its cut does not belong to the conversation while it runs (edit.c). All other verbs
+ *    go on, because they only append or copy.
+ * 4. A block is marked (TAG_WRITING) from the beginning of WRITING to the end of LINKING. An eviction
+ *    of the block waits until then, so no block is written twice.
+ * 5. After a failure the conversation is left alone until it is used again: its eviction tries once
+ *    more, and drops what then cannot be written. A refused write stops all write-behind for a while
+ *    (for the daily limit: until tomorrow).
  */
 #include <stdlib.h>
 #include <string.h>

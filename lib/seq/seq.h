@@ -11,13 +11,13 @@
  *    is shared (copy on write).
  * 3. fork copies no block: it takes references.
  * 4. seq_reserve() is all or nothing and may answer SEQ_FULL; after it succeeded, writing the
- * reserved positions and seq_commit() cannot fail.
+ *    reserved positions and seq_commit() cannot fail.
  * 5. Every block's bytes are reserved in the ledger before they are taken from the system, and the
  *    ledger never exceeds its budget (I3). A block whose last reference goes is returned at once,
  *    or kept as a spare for the next one, charged like a block, as far as seq_pool_set_spare()
  *    allows.
  * 6. A hole (a block that is not in RAM) is a NULL in the table; seq_n_resident() counts the rest.
- * Only a sequence without holes below its end may be read by the model or reserved for.
+ *    Only a sequence without holes below its end may be read by the model or reserved for.
  * 7. A reserved position that was never written is all zeros, or what the same sequence or the one
  *    that it was forked from had there: no byte of a block comes from one that was freed.
  *

@@ -11,13 +11,13 @@
  * others'.
  *
  * 1. A hash only proposes. A donor's tokens are read and compared with the wanted ones; a run ends
- * where they differ (I6).
+ *    where they differ (I6).
  * 2. Its links must be whole: without a gap from block 0, full, of the hash wanted, not private,
- * and valid for as many tokens as they have. (A conversation that was rewound into a block and went
- * on with tokens of the same hash would otherwise offer the memory of its former tokens.)
+ *    and valid for as many tokens as they have. (A conversation that was rewound into a block and
+ *    went on with tokens of the same hash would otherwise offer the memory of its former tokens.)
  * 3. Beyond what @uid owns, only blocks that lie wholly below n_published.
  * 4. The work is bounded by MAX_DONORS comparisons and MAX_STEPS steps of SQLite's machine,
- * whatever is in the register.
+ *    whatever is in the register.
  */
 #include "base/util.h"
 #include "store/store-private.h"

@@ -47,11 +47,11 @@
  * Invariants that every transaction keeps, and store_check() proves:
  *
  * 1. Turn n of a conversation begins where turn n - 1 ends; the first at 0; each has 4 bytes of
- * tokens for each of its tokens; n_turns and n_tokens are their sums.
+ *    tokens for each of its tokens; n_turns and n_tokens are their sums.
  * 2. Every link has its conversation and its record; every record has a link.
  * 3. A link and its record are of one block and class. The record's first n_valid tokens of the
- * block are the conversation's tokens there, and no more than it has. Where n_valid is all the
- * record has, its token_hash is the chained hash of the conversation's tokens up to there.
+ *    block are the conversation's tokens there, and no more than it has. Where n_valid is all the
+ *    record has, its token_hash is the chained hash of the conversation's tokens up to there.
  * 4. Two records do not overlap in a file.
  * 5. Private records are linked by conversations of private memory only.
  * 6. n_published <= n_tokens, and 0 with private memory.
@@ -60,15 +60,15 @@
  * What the settings below promise:
  *
  * 8. WAL with synchronous=FULL: COMMIT returns after the log is fsynced, and SQLite fsyncs the
- * folder when it makes the log. A reader (sqlite3 shell) does not block the daemon, nor does
- * a program that wants to write (txn.c). A log that was removed is noticed (log.c).
+ *    folder when it makes the log. A reader (sqlite3 shell) does not block the daemon, nor does a
+ *    program that wants to write (txn.c). A log that was removed is noticed (log.c).
  * 9. If COMMIT itself fails on a dying disk, the call fails and a later call writes over its place
- * in the log; only a power cut right between the two can still bring it back whole.
+ *    in the log; only a power cut right between the two can still bring it back whole.
  * 10. While the disk takes no writes (full, read-only, gone), calls that change something fail with
- * ERR_SYS and its errno, calls that read go on, and when it takes them again all goes on.
+ *    ERR_SYS and its errno, calls that read go on, and when it takes them again all goes on.
  * 11. The file and its companions are 0600: transcripts are private.
  * 12. secure_delete: what a user closes is overwritten in the file, not just unlinked. The log has
- * it until store_scrub(), which the caller calls soon after.
+ *    it until store_scrub(), which the caller calls soon after.
  * 13. auto_vacuum: free pages are given back to the file system, some at each store_scrub().
  */
 #include "base/err.h"

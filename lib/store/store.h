@@ -5,18 +5,19 @@
  * conversations, turns, tokens, and where the blocks of their memory lie in spill files.
  *
  * 1. Every call that changes something is one transaction: it happened whole when the call returned
- * 0, and not at all otherwise, also after kill -9 or power loss. (One that failed because the disk
- * failed in the middle of its commit can come back whole if the power goes right then.)
+ *    0, and not at all otherwise, also after kill -9 or power loss. (One that failed because the
+ *    disk failed in the middle of its commit can come back whole if the power goes right then.)
  * 2. Tokens of a conversation are the concatenation of its turns' tokens; turns are [start, end)
- * without gaps from 0.
+ *    without gaps from 0.
  * 3. A conversation is reached by (uid, id) or (uid, name) and by nothing similar (I6).
  * 4. A spill record lives in table `record` exactly while a conversation refers to it. Calls that
- * take the last reference away report the records that are gone, whose space the caller then gives
- * back: a crash in between leaves space that nobody refers to, never a reference without data.
+ *    take the last reference away report the records that are gone, whose space the caller then
+ *    gives back: a crash in between leaves space that nobody refers to, never a reference without
+ *    data.
  * 5. The file is readable with the sqlite3 shell: texts are TEXT, roles and reasons are words.
  * 6. Memory reaches another conversation through store_conv_fork() and store_prefix_find() only:
- * the first within one uid, the second between equal tokens, under one model, within one uid or
- * below what an administrator published. Private memory goes to forks only.
+ *    the first within one uid, the second between equal tokens, under one model, within one uid or
+ *    below what an administrator published. Private memory goes to forks only.
  *
  * Any thread: calls that write are serialised inside, and so are calls that read; the two do not
  * wait for each other. A call that reads sees one moment of the register. The state diagram of a

@@ -11,7 +11,7 @@
  * 1. Bytes that are not UTF-8 don't reach the regexes: each run of them is a piece of its own. They
  *    come back as they were.
  * 2. A symbol that is not a token, or is a control token or a marker, is written byte by byte; a
- * byte without a token is dropped. So ordinary text never becomes a control token.
+ *    byte without a token is dropped. So ordinary text never becomes a control token.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * joined. What stays without a token is written as byte tokens.
  *
  * 1. Control, unknown and byte tokens and markers are never the result of joining: the text "</s>"
- * or "<0x0A>" of a user stays text, whatever the vocabulary holds.
+ *    or "<0x0A>" of a user stays text, whatever the vocabulary holds.
  * 2. Bytes that are not UTF-8 are symbols of their own and become byte tokens, so any bytes come
  *    back from a vocabulary that has all 256. A byte without a token becomes the unknown token.
  */

@@ -5,7 +5,7 @@
  * daemon, bit for bit.
  *
  * 1. The ledger never exceeds the budget: its peak is exact, so the peak after each step covers
- * every moment.
+ *    every moment.
  * 2. Log-probabilities are equal in every bit (I2).
  * 3. No prompt token is computed twice unless its memory was damaged.
  */
