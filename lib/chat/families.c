@@ -156,12 +156,10 @@ const struct chat_family chat_families[] = {
         {
                 .name = "command-r",
                 .marks = {"<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>"},
-                .message =
-                        {ROLE("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
-                                ROLE("<|START_OF_TURN_TOKEN|><|USER_TOKEN|>",
-                                        "<|END_OF_TURN_TOKEN|>"),
-                                ROLE("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
-                                        "<|END_OF_TURN_TOKEN|>")},
+                .message = {ROLE("<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>",
+                                    "<|END_OF_TURN_TOKEN|>"),
+                        ROLE("<|START_OF_TURN_TOKEN|><|USER_TOKEN|>", "<|END_OF_TURN_TOKEN|>"),
+                        ROLE("<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>")},
                 .reply = "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
                 .end = "<|END_OF_TURN_TOKEN|>",
                 .trim_mark = "",

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/map.h"
-#include "base/queue.h"
 #include "fault/fault.h"
 #include "util/test.h"
 #include <errno.h>
@@ -61,24 +60,6 @@ static void test_map_add(void **state) {
         }
         assert_true(failed > 200); /* keys and growing tables */
         map_free(m);
-}
-
-static void test_queue(void **state) {
-        for (long n = 0;; n++) {
-                struct queue *q = NULL;
-                int r;
-
-                fault_alloc_at(n);
-                r = queue_new(&q, 10, NULL);
-                if (!fault_alloc_hit()) {
-                        assert_int_equal(r, 0);
-                        assert_int_equal(n, 2);
-                        queue_free(q);
-                        return;
-                }
-                assert_int_equal(r, -ERR_NOMEM);
-                assert_null(q);
-        }
 }
 
 static void test_buf(void **state) {
@@ -237,7 +218,6 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_map_new),
                 cmocka_unit_test(test_map_add),
-                cmocka_unit_test(test_queue),
                 cmocka_unit_test(test_buf),
                 cmocka_unit_test(test_json),
                 cmocka_unit_test(test_replace_is_durable),

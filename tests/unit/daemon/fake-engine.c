@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "fake-engine.h"
-#include "base/queue.h"
+#include "base/list.h"
 #include "base/util.h"
 #include <fcntl.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 struct engine {
-        struct queue *events;
+        struct list events; /* struct waiting, oldest first */
+        int fd;             /* eventfd: how many of them */
 };
 
-#define MAX_EVENTS 100000
+struct waiting {
+        struct list link;
+        struct engine_event *event;
+};
+
 #define FAKE_AUTO (1ull << 30)
 
 struct fake_engine fake;
@@ -60,7 +66,6 @@ static struct fake_request *find(uint64_t handle) {
 
 int engine_open(struct engine **ret, const struct engine_options *o, struct err *e) {
         struct engine *en;
-        int r;
 
         if (open_code) {
                 enum err_code code = open_code;
@@ -73,10 +78,11 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         en = calloc(1, sizeof(*en));
         if (!en)
                 return err_set(e, ERR_NOMEM, "no memory");
-        r = queue_new(&en->events, MAX_EVENTS, e);
-        if (r < 0) {
+        list_init(&en->events);
+        en->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+        if (en->fd < 0) {
                 free(en);
-                return r;
+                return err_set(e, ERR_SYS, "no eventfd");
         }
         fake.options = *o;
         fake.pool_size = o->pool_size ? o->pool_size : FAKE_AUTO;
@@ -92,9 +98,9 @@ struct engine *engine_free(struct engine *en) {
 
         if (!en)
                 return NULL;
-        while ((ev = queue_pop(en->events)))
+        while ((ev = engine_next_event(en)))
                 engine_event_free(ev);
-        queue_free(en->events);
+        close(en->fd);
         free(en);
         the_engine = NULL;
         return NULL;
@@ -196,11 +202,34 @@ void engine_pause(struct engine *en, uint64_t handle, bool pause) {
 }
 
 int engine_fd(struct engine *en) {
-        return queue_fd(en->events);
+        return en->fd;
 }
 
 struct engine_event *engine_next_event(struct engine *en) {
-        return queue_pop(en->events);
+        struct engine_event *event;
+        struct waiting *first;
+        uint64_t one;
+
+        if (list_empty(&en->events))
+                return NULL;
+        (void)!read(en->fd, &one, sizeof(one));
+        first = list_entry(en->events.next, struct waiting, link);
+        list_unlink(&first->link);
+        event = first->event;
+        free(first);
+        return event;
+}
+
+static bool add_event(struct engine *en, struct engine_event *event) {
+        struct waiting *last = malloc(sizeof(*last));
+        const uint64_t one = 1;
+
+        if (!last)
+                return false;
+        last->event = event;
+        list_append(&en->events, &last->link);
+        (void)!write(en->fd, &one, sizeof(one));
+        return true;
 }
 
 void engine_set_pool_size(struct engine *en, uint64_t bytes) {
@@ -305,7 +334,7 @@ void fake_emit(const struct engine_event *from) {
         default:
                 break;
         }
-        if (queue_push(the_engine->events, ev) != 0)
+        if (!add_event(the_engine, ev))
                 engine_event_free(ev);
 }
 
