@@ -306,6 +306,19 @@ static void merge_cuts(struct store_reclaimed *got) {
         got->n_cuts = n;
 }
 
+/* Commit, and give the caller what is to be given back. */
+static int hand_out(
+        struct reclaim *x, struct store **txn, struct store_reclaimed *ret, struct err *e) {
+        int r = txn_commit(txn, e);
+
+        if (r < 0)
+                return r;
+        merge_cuts(&x->got);
+        *ret = x->got;
+        x->got = (struct store_reclaimed){};
+        return 0;
+}
+
 int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_conv,
         struct store_reclaimed *ret, struct err *e) {
         STORE_LOCK(s);
@@ -325,13 +338,7 @@ int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_c
                 if (r < 0)
                         return r;
         }
-        r = txn_commit(&txn, e);
-        if (r < 0)
-                return r;
-        merge_cuts(&x.got);
-        *ret = x.got;
-        x.got = (struct store_reclaimed){};
-        return 0;
+        return hand_out(&x, &txn, ret, e);
 }
 
 int store_forget_record(
@@ -346,11 +353,5 @@ int store_forget_record(
                 r = store_id_possible(record) ? take_shared(&x, record, e) : 0;
         if (r < 0)
                 return r;
-        r = txn_commit(&txn, e);
-        if (r < 0)
-                return r;
-        merge_cuts(&x.got);
-        *ret = x.got;
-        x.got = (struct store_reclaimed){};
-        return 0;
+        return hand_out(&x, &txn, ret, e);
 }
