@@ -67,7 +67,8 @@ __attribute__((target("f16c"))) static uint16_t by_hardware(float f) {
 }
 
 static void test_same_as_f16c(void **state) {
-        if (!__builtin_cpu_supports("f16c")) {
+        /* clang 14 does not know "f16c": all that have AVX2 have it. */
+        if (!__builtin_cpu_supports("avx2")) {
                 print_message("SKIP: the processor has no F16C\n");
                 skip();
         }
