@@ -655,8 +655,8 @@ static void parked_case(bool cancel) {
         send_and_hold(&r, &q, 40, &many[0]);
         engine_pause(r.en, q.handle, true);
         gate_open(&step_gate);
-        /* It takes the place, and all of the room. */
-        other = erig_say_request(d, "Tell me a long story.", 230);
+        /* It takes the place, and 9 of the 10 blocks: the two of the other one have to go. */
+        other = erig_say_request(d, "Tell me a long story.", 260);
         other.ignore_eos = true;
         assert_int_equal(erig_do(&r, &other, &many[1]), ENGINE_DONE);
         assert_true(erig_stat(&r, "evict_blocks_written") > 0);
