@@ -26,7 +26,7 @@
  *    not fail for a budget that shrinks afterwards. The floor sinks as requests end, and the budget
  *    with it.
  * 4. The target yields to requests: sched.c admits one that needs more than the target has, up to
- *    the most, while the system has that much to give (residency_capacity()). Where the system has
+ *    the most, while the system has that much to give (residency_fits()). Where the system has
  *    not, the request waits in the queue, others go before it, and it is looked at again each
  *    second.
  * 5. Growing is at once: nothing has to happen first.

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "engine/write.h"
+#include "gate.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -43,16 +44,7 @@ static void gate_set(bool closed) {
 
 /* Until a worker stands before it. */
 static void gate_wait(void) {
-        struct timespec ts;
-        int r = 0;
-
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_sec += 60;
-        pthread_mutex_lock(&gate.lock);
-        while (!gate.held && r == 0)
-                r = pthread_cond_timedwait(&gate.cond, &gate.lock, &ts);
-        pthread_mutex_unlock(&gate.lock);
-        assert_int_equal(r, 0);
+        gate_await(&gate.lock, &gate.cond, &gate.held);
 }
 
 int __real_write_link(struct engine *engine, struct write_job *job, struct err *e);

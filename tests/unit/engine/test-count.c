@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "model/model.h"
+#include "gate.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -51,16 +52,7 @@ static void gate_pass(bool closed) {
 
 /* Until the engine stands before it. */
 static void gate_wait(void) {
-        struct timespec ts;
-        int r = 0;
-
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_sec += 60;
-        pthread_mutex_lock(&gate.lock);
-        while (!gate.held && r == 0)
-                r = pthread_cond_timedwait(&gate.cond, &gate.lock, &ts);
-        pthread_mutex_unlock(&gate.lock);
-        assert_int_equal(r, 0);
+        gate_await(&gate.lock, &gate.cond, &gate.held);
 }
 
 /* A failed test must not leave an engine behind that can't end. */

@@ -13,6 +13,7 @@
 
 #include "base/util.h"
 #include "model/model.h"
+#include "gate.h"
 #include "rig.h"
 #include "store/store.h"
 #include "util/test.h"
@@ -53,10 +54,7 @@ static void gate_close(struct gate *gate, unsigned passes) {
 
 /* Until somebody stands before it. */
 static void gate_wait(struct gate *gate) {
-        pthread_mutex_lock(&gate->lock);
-        while (!gate->held)
-                pthread_cond_wait(&gate->cond, &gate->lock);
-        pthread_mutex_unlock(&gate->lock);
+        gate_await(&gate->lock, &gate->cond, &gate->held);
 }
 
 static void gate_open(struct gate *gate) {
