@@ -59,7 +59,7 @@ struct step {
         double share; /* of a flow of this class */
         double background_share; /* of a background flow beside interactive ones */
         size_t n_class, n_background;
-        struct ereq *prompts[ENGINE_MAX_ACTIVE]; /* that have tokens in it */
+        struct request *prompts[ENGINE_MAX_ACTIVE]; /* that have tokens in it */
         size_t n_prompts;
 };
 
@@ -96,12 +96,12 @@ static double costs_ratio(const struct engine *engine) {
 
 /* --- shares --- */
 
-static bool is_ready(struct ereq *request) {
+static bool is_ready(struct request *request) {
         return (request->phase == PHASE_PREFILL || request->phase == PHASE_DECODE) &&
                !sched_is_paused(request);
 }
 
-static struct flow *flow_of(const struct ereq *request) {
+static struct flow *flow_of(const struct request *request) {
         return &request->usage->flow[request->r.background];
 }
 
@@ -116,7 +116,7 @@ static void count_wanted(struct engine *engine) {
                         f->n_decode = f->n_prefill = f->wanted = f->used = 0;
                 }
         list_for_each (it, &engine->active) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
                 struct flow *f = flow_of(request);
                 uint32_t left = request->conv->n_all - seq_n_tokens(request->conv->seq);
 
@@ -212,7 +212,7 @@ static void settle_debts(struct step *s) {
 
 /* --- the batch --- */
 
-static void charge(struct ereq *request, uint32_t n) {
+static void charge(struct request *request, uint32_t n) {
         struct flow *f = flow_of(request);
 
         request->g.in_batch = n;
@@ -223,7 +223,7 @@ static void charge(struct ereq *request, uint32_t n) {
 
 /* Put @want tokens of the request into the batch; 0 if there is no room right now, or none ever:
  * then the request is marked (rule 7). */
-static uint32_t add_tokens(struct step *s, struct ereq *request, uint32_t want) {
+static uint32_t add_tokens(struct step *s, struct request *request, uint32_t want) {
         struct engine *engine = s->engine;
         struct conv *c = request->conv;
         uint32_t pos = seq_n_tokens(c->seq);
@@ -260,7 +260,7 @@ static uint32_t add_tokens(struct step *s, struct ereq *request, uint32_t want) 
 
 /* Is the next block of the prompt being computed in this very step, for a prompt of the same user
  * that is the same so far (rule 6)? */
-static bool computed_beside(const struct step *s, const struct ereq *request) {
+static bool computed_beside(const struct step *s, const struct request *request) {
         const struct conv *c = request->conv;
         size_t bt = s->engine->info.block_tokens, end = (seq_n_tokens(c->seq) / bt + 1) * bt;
 
@@ -279,7 +279,7 @@ static bool computed_beside(const struct step *s, const struct ereq *request) {
         return false;
 }
 
-static uint32_t add_prompt(struct step *s, struct ereq *request, size_t most) {
+static uint32_t add_prompt(struct step *s, struct request *request, size_t most) {
         struct engine *engine = s->engine;
         uint32_t left, n;
 
@@ -300,12 +300,12 @@ static uint32_t add_prompt(struct step *s, struct ereq *request, size_t most) {
 
 /* The flow's requests with a prompt to compute, first come first, in an array of at most
  * max_active. */
-static size_t order_prompts(struct engine *engine, const struct flow *f, struct ereq **order) {
+static size_t order_prompts(struct engine *engine, const struct flow *f, struct request **order) {
         struct list *it;
         size_t n = 0;
 
         list_for_each (it, &engine->active) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
                 size_t i;
 
                 if (flow_of(request) != f || request->phase != PHASE_PREFILL || !is_ready(request))
@@ -330,13 +330,13 @@ static size_t decode_part(struct flow *f, size_t most) {
 
 /* Rule 5. */
 static void add_flow(struct step *s, struct flow *f, size_t most) {
-        struct ereq *prompts[ENGINE_MAX_ACTIVE];
+        struct request *prompts[ENGINE_MAX_ACTIVE];
         size_t n_prompts = order_prompts(s->engine, f, prompts), n_decode = decode_part(f, most);
         struct list *it;
         size_t n = 0;
 
         list_for_each (it, &s->engine->active) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
 
                 if (n == n_decode)
                         break;
@@ -364,7 +364,7 @@ static void end_marked(struct engine *engine) {
         struct list *it, *tmp;
 
         list_for_each_safe (it, tmp, &engine->active) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
 
                 if (request->g.mark == GEN_FAILED) {
                         struct err e = request->job.err; /* freed with the request */
@@ -386,7 +386,7 @@ static void commit_batch(struct engine *engine) {
 
         list_init(&served);
         list_for_each_safe (it, tmp, &engine->active) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
                 struct conv *c = request->conv;
                 uint32_t start;
 
@@ -409,7 +409,7 @@ static void commit_batch(struct engine *engine) {
 /* A request that is alone may compute while its memory still arrives. */
 static bool compute_restoring(struct step *s) {
         struct engine *engine = s->engine;
-        struct ereq *request = list_entry(engine->active.next, struct ereq, link);
+        struct request *request = list_entry(engine->active.next, struct request, link);
 
         if (engine->n_active != 1 || sched_is_paused(request) ||
                 !restore_compute(engine, request, &s->n_rows))
@@ -449,7 +449,7 @@ bool batch_step(struct engine *engine) {
         engine->count.steps++;
         commit_batch(engine);
         list_for_each_safe (it, tmp, &engine->active) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
                 const float *logits = NULL;
 
                 if (request->g.in_batch == 0)

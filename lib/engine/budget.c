@@ -103,239 +103,246 @@ struct shares {
         size_t req, meta, index;
 };
 
-static struct shares shares_of(const struct engine *en, uint64_t budget) {
+static struct shares shares_of(const struct engine *engine, uint64_t budget) {
         size_t n = (size_t)MIN(MAX(budget / 16, (uint64_t)MIN_SHARE), (uint64_t)MAX_SHARE);
-        uint64_t index = MIN(budget / en->slot_size * INDEX_PER_BLOCK, budget / 16);
+        uint64_t index = MIN(budget / engine->slot_size * INDEX_PER_BLOCK, budget / 16);
 
         /* An export or import has a block in memory beside the pool's. */
         return (struct shares){
-                MAX(n, MIN_SHARE + en->slot_size), n, (size_t)MAX(index, (uint64_t)MIN_INDEX)};
+                MAX(n, MIN_SHARE + engine->slot_size), n, (size_t)MAX(index, (uint64_t)MIN_INDEX)};
 }
 
-size_t budget_reserved(struct engine *en) {
-        return ledger_budget(&en->req_ledger) + ledger_budget(&en->meta_ledger) +
-               ledger_budget(&en->index_ledger) + en->scratch_size;
+size_t budget_reserved(struct engine *engine) {
+        return ledger_budget(&engine->req_ledger) + ledger_budget(&engine->meta_ledger) +
+               ledger_budget(&engine->index_ledger) + engine->scratch_size;
 }
 
-static size_t capacity(struct engine *en, size_t budget) {
-        size_t reserved = budget_reserved(en);
+static size_t capacity(struct engine *engine, size_t budget) {
+        size_t reserved = budget_reserved(engine);
 
-        return budget > reserved ? (budget - reserved) / en->slot_size : 0;
+        return budget > reserved ? (budget - reserved) / engine->slot_size : 0;
 }
 
 /* --- what requests may have --- */
 
 /* A request alone always fits into the least. */
-static size_t request_blocks(struct engine *en, size_t budget) {
-        return MAX(capacity(en, budget), (size_t)MIN_BLOCKS);
+static size_t request_blocks(struct engine *engine, size_t budget) {
+        return MAX(capacity(engine, budget), (size_t)MIN_BLOCKS);
 }
 
-size_t residency_capacity(struct engine *en) {
-        return request_blocks(en, en->budget_want);
+size_t residency_capacity(struct engine *engine) {
+        return request_blocks(engine, engine->budget_want);
 }
 
-size_t residency_capacity_most(struct engine *en) {
-        return request_blocks(en, en->budget_most);
+size_t residency_capacity_most(struct engine *engine) {
+        return request_blocks(engine, engine->budget_most);
 }
 
 /* Bytes in memory of what the ledger has reserved: of the shares only what is spent of them. Read
  * one after the other, so from another thread it is an estimate. */
-static uint64_t held(struct engine *en) {
-        size_t used = ledger_used(&en->ledger), reserved = budget_reserved(en);
+static uint64_t held(struct engine *engine) {
+        size_t used = ledger_used(&engine->ledger), reserved = budget_reserved(engine);
 
         used = used > reserved ? used - reserved : 0;
-        return (uint64_t)used + ledger_used(&en->req_ledger) + ledger_used(&en->meta_ledger) +
-               ledger_used(&en->index_ledger);
+        return (uint64_t)used + ledger_used(&engine->req_ledger) +
+               ledger_used(&engine->meta_ledger) + ledger_used(&engine->index_ledger);
 }
 
 /* The budget that the system has memory for, as it was a moment ago at most. */
-static size_t system_gives(struct engine *en) {
+static size_t system_gives(struct engine *engine) {
         uint64_t now = clock_monotonic_usec(), n;
         struct machine_memory m;
 
-        if (en->t_give != 0 && now - en->t_give < GIVE_USEC)
-                return en->give;
-        machine_memory(en->machine_root, &m);
-        n = auto_of(&m, en->info.weights_size, held(en));
-        en->t_give = now;
-        en->give = n > 0 ? (size_t)MIN(n, (uint64_t)SIZE_MAX) : SIZE_MAX;
-        return en->give;
+        if (engine->t_give != 0 && now - engine->t_give < GIVE_USEC)
+                return engine->give;
+        machine_memory(engine->machine_root, &m);
+        n = auto_of(&m, engine->info.weights_size, held(engine));
+        engine->t_give = now;
+        engine->give = n > 0 ? (size_t)MIN(n, (uint64_t)SIZE_MAX) : SIZE_MAX;
+        return engine->give;
 }
 
-bool residency_fits(struct engine *en, size_t n_blocks) {
-        return n_blocks <= residency_capacity(en) ||
-               (n_blocks <= residency_capacity_most(en) &&
-                       n_blocks <= request_blocks(en, system_gives(en)));
+bool residency_fits(struct engine *engine, size_t n_blocks) {
+        return n_blocks <= residency_capacity(engine) ||
+               (n_blocks <= residency_capacity_most(engine) &&
+                       n_blocks <= request_blocks(engine, system_gives(engine)));
 }
 
-static uint64_t needed(const struct engine *en, struct shares s, size_t n_blocks) {
-        return (uint64_t)s.req + s.meta + s.index + en->scratch_size + n_blocks * en->slot_size;
+static uint64_t needed(const struct engine *engine, struct shares s, size_t n_blocks) {
+        return (uint64_t)s.req + s.meta + s.index + engine->scratch_size +
+               n_blocks * engine->slot_size;
 }
 
-uint64_t budget_of_blocks(const struct engine *en, size_t n_blocks) {
-        uint64_t budget = 0, more = needed(en, shares_of(en, 0), n_blocks);
+uint64_t budget_of_blocks(const struct engine *engine, size_t n_blocks) {
+        uint64_t budget = 0, more = needed(engine, shares_of(engine, 0), n_blocks);
 
         /* The shares grow with the budget, by less than a half of it: this ends. */
         while (more > budget) {
                 budget = more;
-                more = needed(en, shares_of(en, budget), n_blocks);
+                more = needed(engine, shares_of(engine, budget), n_blocks);
         }
         return budget;
 }
 
 /* Let a share have @n bytes of the main ledger, if that is more than it has (invariant 2). */
-static void grow_share(struct engine *en, struct ledger *share, size_t n) {
+static void grow_share(struct engine *engine, struct ledger *share, size_t n) {
         size_t old = ledger_budget(share);
 
-        if (n > old && ledger_reserve(&en->ledger, n - old) == 0)
+        if (n > old && ledger_reserve(&engine->ledger, n - old) == 0)
                 ledger_set_budget(share, n);
 }
 
-static void grow_shares(struct engine *en, struct shares s) {
-        grow_share(en, &en->req_ledger, s.req);
-        grow_share(en, &en->meta_ledger, s.meta);
-        grow_share(en, &en->index_ledger, s.index);
+static void grow_shares(struct engine *engine, struct shares s) {
+        grow_share(engine, &engine->req_ledger, s.req);
+        grow_share(engine, &engine->meta_ledger, s.meta);
+        grow_share(engine, &engine->index_ledger, s.index);
 }
 
-enum err_code budget_code(struct engine *en, struct ledger *share, size_t n) {
-        size_t most = share == &en->ledger ? en->budget_most : ledger_budget(share);
+enum err_code budget_code(struct engine *engine, struct ledger *share, size_t n) {
+        size_t most = share == &engine->ledger ? engine->budget_most : ledger_budget(share);
 
         return n > most ? ERR_TOO_LARGE : ERR_LIMIT;
 }
 
-static int too_small(struct engine *en, struct err *e) {
+static int too_small(struct engine *engine, struct err *e) {
         return err_set(e, ERR_LIMIT,
                 "a pool of %zu bytes is too small: this model needs at least %llu",
-                ledger_budget(&en->ledger), (unsigned long long)budget_of_blocks(en, MIN_BLOCKS));
+                ledger_budget(&engine->ledger),
+                (unsigned long long)budget_of_blocks(engine, MIN_BLOCKS));
 }
 
-int budget_open(struct engine *en, struct err *e) {
-        uint64_t budget =
-                en->o.pool_size ? en->o.pool_size : budget_auto(NULL, en->info.weights_size, 0);
+int budget_open(struct engine *engine, struct err *e) {
+        uint64_t budget = engine->o.pool_size ? engine->o.pool_size
+                                              : budget_auto(NULL, engine->info.weights_size, 0);
 
         budget = MIN(budget, (uint64_t)SIZE_MAX);
-        en->ledger = (struct ledger)LEDGER_INIT((size_t)budget);
-        en->req_ledger = en->meta_ledger = en->index_ledger = (struct ledger)LEDGER_INIT(0);
-        en->scratch_size = 0;
-        atomic_store(&en->budget_asked, budget);
-        en->budget_want = en->budget_most = (size_t)budget;
-        grow_shares(en, shares_of(en, budget));
-        return capacity(en, ledger_budget(&en->ledger)) < MIN_BLOCKS ? too_small(en, e) : 0;
+        engine->ledger = (struct ledger)LEDGER_INIT((size_t)budget);
+        engine->req_ledger = engine->meta_ledger = engine->index_ledger =
+                (struct ledger)LEDGER_INIT(0);
+        engine->scratch_size = 0;
+        atomic_store(&engine->budget_asked, budget);
+        engine->budget_want = engine->budget_most = (size_t)budget;
+        grow_shares(engine, shares_of(engine, budget));
+        return capacity(engine, ledger_budget(&engine->ledger)) < MIN_BLOCKS ? too_small(engine, e)
+                                                                             : 0;
 }
 
-int budget_set_scratch(struct engine *en, size_t n, struct err *e) {
-        int r = ledger_reserve(&en->ledger, n);
+int budget_set_scratch(struct engine *engine, size_t n, struct err *e) {
+        int r = ledger_reserve(&engine->ledger, n);
 
-        en->scratch_size = n;
-        if (r != 0 || capacity(en, ledger_budget(&en->ledger)) < MIN_BLOCKS)
-                return too_small(en, e);
+        engine->scratch_size = n;
+        if (r != 0 || capacity(engine, ledger_budget(&engine->ledger)) < MIN_BLOCKS)
+                return too_small(engine, e);
         return 0;
 }
 
 /* --- change --- */
 
 /* Invariant 3. */
-static size_t floor_of(struct engine *en) {
-        return budget_reserved(en) + MAX(en->active_blocks, (size_t)MIN_BLOCKS) * en->slot_size;
+static size_t floor_of(struct engine *engine) {
+        return budget_reserved(engine) +
+               MAX(engine->active_blocks, (size_t)MIN_BLOCKS) * engine->slot_size;
 }
 
-void budget_admitted(struct engine *en) {
-        size_t least = floor_of(en);
+void budget_admitted(struct engine *engine) {
+        size_t least = floor_of(engine);
 
-        if (least > ledger_budget(&en->ledger))
-                ledger_set_budget(&en->ledger, least);
+        if (least > ledger_budget(&engine->ledger))
+                ledger_set_budget(&engine->ledger, least);
 }
 
 /* Let memory go until the budget is @to. True if something has to end first. */
-static bool shrink(struct engine *en, size_t to) {
-        seq_pool_set_spare(en->pool, 0);
-        while (ledger_shrink(&en->ledger, to) > to)
-                if (residency_make_room(en) != ROOM_NOW)
+static bool shrink(struct engine *engine, size_t to) {
+        seq_pool_set_spare(engine->pool, 0);
+        while (ledger_shrink(&engine->ledger, to) > to)
+                if (residency_make_room(engine) != ROOM_NOW)
                         return true;
-        spill_trim(en->spill);
-        en->count.budget_shrunk++;
+        spill_trim(engine->spill);
+        engine->count.budget_shrunk++;
         return false;
 }
 
-bool budget_step(struct engine *en) {
+bool budget_step(struct engine *engine) {
         size_t to;
 
-        en->budget_want = (size_t)MIN(atomic_load(&en->budget_asked), (uint64_t)SIZE_MAX);
-        en->budget_most = MAX(en->budget_most, en->budget_want);
-        to = MAX(en->budget_want, floor_of(en));
-        if (to > ledger_budget(&en->ledger)) {
-                ledger_set_budget(&en->ledger, to);
-                en->again = true;
+        engine->budget_want = (size_t)MIN(atomic_load(&engine->budget_asked), (uint64_t)SIZE_MAX);
+        engine->budget_most = MAX(engine->budget_most, engine->budget_want);
+        to = MAX(engine->budget_want, floor_of(engine));
+        if (to > ledger_budget(&engine->ledger)) {
+                ledger_set_budget(&engine->ledger, to);
+                engine->again = true;
         }
-        grow_shares(en, shares_of(en, en->budget_most));
-        to = MAX(to, floor_of(en)); /* the shares are a part of it */
-        return to < ledger_budget(&en->ledger) ? shrink(en, to) : false;
+        grow_shares(engine, shares_of(engine, engine->budget_most));
+        to = MAX(to, floor_of(engine)); /* the shares are a part of it */
+        return to < ledger_budget(&engine->ledger) ? shrink(engine, to) : false;
 }
 
 /* --- spare memory --- */
 
 /* What no request that is active or waits for admission has in use: it can be evicted. */
-static uint64_t idle_size(struct engine *en, const struct seq_pool_stats *st) {
-        struct list *const both[] = {&en->active, &en->queue};
+static uint64_t idle_size(struct engine *engine, const struct seq_pool_stats *st) {
+        struct list *const both[] = {&engine->active, &engine->queue};
         size_t busy = 0;
         struct list *it;
 
         for (size_t i = 0; i < ARRAY_SIZE(both); i++)
                 list_for_each (it, both[i])
-                        busy += seq_n_resident(list_entry(it, struct ereq, link)->conv->seq);
-        return (uint64_t)(st->n_blocks - MIN(st->n_blocks, busy)) * en->slot_size + st->spare_size;
+                        busy += seq_n_resident(list_entry(it, struct request, link)->conv->seq);
+        return (uint64_t)(st->n_blocks - MIN(st->n_blocks, busy)) * engine->slot_size +
+               st->spare_size;
 }
 
-uint64_t budget_spare(struct engine *en) {
-        bool keep = !en->shrinking && !atomic_load(&en->spare_refused);
+uint64_t budget_spare(struct engine *engine) {
+        bool keep = !engine->shrinking && !atomic_load(&engine->spare_refused);
         struct seq_pool_stats st;
         uint64_t moves, now;
 
-        seq_pool_set_spare(en->pool, keep ? ledger_budget(&en->ledger) / SPARE_DIVISOR : 0);
-        seq_pool_stats(en->pool, &st);
-        atomic_store(&en->idle_size, idle_size(en, &st));
+        seq_pool_set_spare(engine->pool, keep ? ledger_budget(&engine->ledger) / SPARE_DIVISOR : 0);
+        seq_pool_stats(engine->pool, &st);
+        atomic_store(&engine->idle_size, idle_size(engine, &st));
         if (st.spare_size == 0)
                 return UINT64_MAX;
         now = clock_monotonic_usec();
         moves = 2 * st.n_allocated - st.n_blocks; /* taken and freed */
-        if (moves != en->pool_moves) {
-                en->pool_moves = moves;
-                en->t_pool = now;
+        if (moves != engine->pool_moves) {
+                engine->pool_moves = moves;
+                engine->t_pool = now;
         }
-        if (now < en->t_pool + SPARE_USEC)
-                return en->t_pool + SPARE_USEC;
-        seq_pool_trim(en->pool, st.spare_size - MIN(st.spare_size, MAX(SPARE_STEP, en->slot_size)));
+        if (now < engine->t_pool + SPARE_USEC)
+                return engine->t_pool + SPARE_USEC;
+        seq_pool_trim(engine->pool,
+                st.spare_size - MIN(st.spare_size, MAX(SPARE_STEP, engine->slot_size)));
         return now;
 }
 
-static void wake(struct engine *en) {
-        pthread_mutex_lock(&en->lock);
-        en->signalled = true;
-        pthread_cond_signal(&en->wake);
-        pthread_mutex_unlock(&en->lock);
+static void wake(struct engine *engine) {
+        pthread_mutex_lock(&engine->lock);
+        engine->signalled = true;
+        pthread_cond_signal(&engine->wake);
+        pthread_mutex_unlock(&engine->lock);
 }
 
-void engine_set_spare(struct engine *en, bool keep) {
-        atomic_store(&en->spare_refused, !keep);
-        wake(en);
+void engine_set_spare(struct engine *engine, bool keep) {
+        atomic_store(&engine->spare_refused, !keep);
+        wake(engine);
 }
 
-void engine_set_pool_size(struct engine *en, uint64_t bytes) {
-        atomic_store(&en->budget_asked, bytes);
-        wake(en);
+void engine_set_pool_size(struct engine *engine, uint64_t bytes) {
+        atomic_store(&engine->budget_asked, bytes);
+        wake(engine);
 }
 
-uint64_t engine_pool_size(struct engine *en) {
-        return ledger_budget(&en->ledger);
+uint64_t engine_pool_size(struct engine *engine) {
+        return ledger_budget(&engine->ledger);
 }
 
-void engine_pool_use(struct engine *en, struct engine_pool_use *ret) {
-        *ret = (struct engine_pool_use){.budget = ledger_budget(&en->ledger),
-                .used = ledger_used(&en->ledger),
-                .idle = atomic_load(&en->idle_size),
-                .weights = en->info.weights_size};
+void engine_pool_use(struct engine *engine, struct engine_pool_use *ret) {
+        *ret = (struct engine_pool_use){.budget = ledger_budget(&engine->ledger),
+                .used = ledger_used(&engine->ledger),
+                .idle = atomic_load(&engine->idle_size),
+                .weights = engine->info.weights_size};
 }
 
-uint64_t engine_pool_auto(struct engine *en) {
-        return budget_auto(en->machine_root, en->info.weights_size, held(en));
+uint64_t engine_pool_auto(struct engine *engine) {
+        return budget_auto(engine->machine_root, engine->info.weights_size, held(engine));
 }

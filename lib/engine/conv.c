@@ -24,12 +24,12 @@
 
 #define MAX_TOLD 256 /* damaged conversations in the journal */
 
-struct rec *rec_get(struct engine *en, const struct store_record *r, struct err *e) {
-        struct rec *rec = map_get_u64(en->recs, r->id);
+struct rec *rec_get(struct engine *engine, const struct store_record *r, struct err *e) {
+        struct rec *rec = map_get_u64(engine->recs, r->id);
 
         if (!rec) {
                 rec = calloc(1, sizeof(*rec));
-                if (!rec || map_add_u64(en->recs, r->id, rec, e) < 0) {
+                if (!rec || map_add_u64(engine->recs, r->id, rec, e) < 0) {
                         free(rec);
                         err_set(e, ERR_NOMEM, "no memory for a spill record's entry");
                         return NULL;
@@ -40,14 +40,15 @@ struct rec *rec_get(struct engine *en, const struct store_record *r, struct err 
         return rec;
 }
 
-void rec_put(struct engine *en, struct rec *rec) {
+void rec_put(struct engine *engine, struct rec *rec) {
         if (!rec || --rec->n_refs > 0)
                 return;
-        map_remove_u64(en->recs, rec->r.id);
+        map_remove_u64(engine->recs, rec->r.id);
         free(rec);
 }
 
-int conv_set_rec(struct engine *en, struct conv *c, size_t index, struct rec *rec, struct err *e) {
+int conv_set_rec(
+        struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e) {
         if (index >= c->n_recs) {
                 size_t n = MAX(index + 1, c->n_recs * 2);
                 struct rec **p;
@@ -60,32 +61,32 @@ int conv_set_rec(struct engine *en, struct conv *c, size_t index, struct rec *re
                 c->n_recs = n;
         }
         if (c->recs[index] != rec) {
-                rec_put(en, c->recs[index]);
+                rec_put(engine, c->recs[index]);
                 c->recs[index] = rec;
         } else {
-                rec_put(en, rec); /* it was there already: one reference is enough */
+                rec_put(engine, rec); /* it was there already: one reference is enough */
         }
         return 0;
 }
 
-void conv_drop_recs(struct engine *en, struct conv *c, size_t from) {
+void conv_drop_recs(struct engine *engine, struct conv *c, size_t from) {
         for (size_t i = from; i < c->n_recs; i++) {
-                rec_put(en, c->recs[i]);
+                rec_put(engine, c->recs[i]);
                 c->recs[i] = NULL;
         }
 }
 
-static int grow_turns(struct engine *en, struct conv *c, struct err *e) {
+static int grow_turns(struct engine *engine, struct conv *c, struct err *e) {
         uint32_t n = MAX(c->turns_capacity * 2, 16u);
         size_t more = (size_t)(n - c->turns_capacity) * sizeof(*c->turns);
         struct conv_turn *p;
 
-        if (residency_charge(en, more) != 0)
-                return err_set(e, budget_code(en, &en->meta_ledger, more),
+        if (residency_charge(engine, more) != 0)
+                return err_set(e, budget_code(engine, &engine->meta_ledger, more),
                         "the memory budget has no room for %u turns", n);
         p = realloc(c->turns, n * sizeof(*p));
         if (!p) {
-                ledger_release(&en->meta_ledger, more);
+                ledger_release(&engine->meta_ledger, more);
                 return err_set(e, ERR_NOMEM, "no memory for a conversation's turns");
         }
         c->turns = p;
@@ -94,8 +95,8 @@ static int grow_turns(struct engine *en, struct conv *c, struct err *e) {
         return 0;
 }
 
-int conv_add_turn(struct engine *en, struct conv *c, const struct conv_turn *t, struct err *e) {
-        int r = c->n_turns == c->turns_capacity ? grow_turns(en, c, e) : 0;
+int conv_add_turn(struct engine *engine, struct conv *c, const struct conv_turn *t, struct err *e) {
+        int r = c->n_turns == c->turns_capacity ? grow_turns(engine, c, e) : 0;
 
         if (r < 0)
                 return r;
@@ -103,43 +104,43 @@ int conv_add_turn(struct engine *en, struct conv *c, const struct conv_turn *t, 
         return 0;
 }
 
-static void conv_free(struct engine *en, struct conv *c) {
+static void conv_free(struct engine *engine, struct conv *c) {
         if (!c)
                 return;
-        conv_drop_recs(en, c, 0);
+        conv_drop_recs(engine, c, 0);
         free(c->recs);
         seq_free(c->seq);
         free(c->tokens);
         free(c->turns);
         free(c->damage);
-        ledger_release(&en->meta_ledger, c->charged);
+        ledger_release(&engine->meta_ledger, c->charged);
         free(c);
 }
 
 /* What a block of tokens may cost beside its memory: an entry in the table of records, the record
  * itself, and two in the sequence's tables (which may be twice as large as need be). */
-static size_t blocks_cost(const struct engine *en, uint32_t n_tokens) {
-        size_t n = ((size_t)n_tokens + en->info.block_tokens - 1) / en->info.block_tokens;
+static size_t blocks_cost(const struct engine *engine, uint32_t n_tokens) {
+        size_t n = ((size_t)n_tokens + engine->info.block_tokens - 1) / engine->info.block_tokens;
 
         return n * (2 * sizeof(struct rec *) + sizeof(struct rec) + 4 * sizeof(void *));
 }
 
-int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct err *e) {
+int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struct err *e) {
         uint32_t capacity;
         size_t more;
         int32_t *p;
 
         if (n <= c->capacity)
                 return 0;
-        capacity = MAX(n, (uint32_t)MIN((uint64_t)c->capacity * 2, (uint64_t)en->info.context));
-        more = (size_t)(capacity - c->capacity) * sizeof(int32_t) + blocks_cost(en, capacity) -
-               blocks_cost(en, c->capacity);
-        if (residency_charge(en, more) != 0)
-                return err_set(e, budget_code(en, &en->meta_ledger, more),
+        capacity = MAX(n, (uint32_t)MIN((uint64_t)c->capacity * 2, (uint64_t)engine->info.context));
+        more = (size_t)(capacity - c->capacity) * sizeof(int32_t) + blocks_cost(engine, capacity) -
+               blocks_cost(engine, c->capacity);
+        if (residency_charge(engine, more) != 0)
+                return err_set(e, budget_code(engine, &engine->meta_ledger, more),
                         "the memory budget has no room for %u tokens", n);
         p = realloc(c->tokens, (size_t)capacity * sizeof(*p));
         if (!p) {
-                ledger_release(&en->meta_ledger, more);
+                ledger_release(&engine->meta_ledger, more);
                 return err_set(e, ERR_NOMEM, "no memory for %u tokens", n);
         }
         c->tokens = p;
@@ -156,24 +157,24 @@ static bool tokens_are_known(const int32_t *tokens, uint32_t n, uint32_t n_vocab
         return true;
 }
 
-int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
+int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *sc,
         const int32_t *tokens, const struct store_turns *turns, struct err *e) {
         struct conv *c;
         int r;
 
-        if (residency_charge(en, sizeof(*c)) != 0)
+        if (residency_charge(engine, sizeof(*c)) != 0)
                 return err_set(e, ERR_LIMIT, "the memory budget has no room for a conversation");
         c = calloc(1, sizeof(*c));
         if (!c) {
-                ledger_release(&en->meta_ledger, sizeof(*c));
+                ledger_release(&engine->meta_ledger, sizeof(*c));
                 return err_set(e, ERR_NOMEM, "no memory for a conversation");
         }
         c->id = sc->id;
         c->uid = sc->uid;
         c->revision = sc->revision;
         /* Also if it is empty still: the register would go on saying that its tokens are others. */
-        c->foreign_vocab = sc->vocab != en->vocab_hash ||
-                           !tokens_are_known(tokens, sc->n_tokens, en->info.n_vocab);
+        c->foreign_vocab = sc->vocab != engine->vocab_hash ||
+                           !tokens_are_known(tokens, sc->n_tokens, engine->info.n_vocab);
         c->private_memory = sc->private_memory;
         c->n_published = sc->n_published;
         c->sampling = sc->sampling;
@@ -182,22 +183,22 @@ int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
         list_init(&c->lru);
         list_init(&c->waiters);
         list_init(&c->dirty);
-        r = conv_reserve_tokens(en, c, MAX(sc->n_tokens, 1u), e);
+        r = conv_reserve_tokens(engine, c, MAX(sc->n_tokens, 1u), e);
         if (r == 0)
-                r = seq_new(&c->seq, en->pool, e);
+                r = seq_new(&c->seq, engine->pool, e);
         for (size_t i = 0; r == 0 && i < turns->n; i++) {
                 const struct store_turn *t = &turns->turns[i];
                 struct conv_turn ct = {
                         (enum chat_role)t->role, t->start, t->end, (enum engine_finish)t->finish};
 
-                r = conv_add_turn(en, c, &ct, e);
+                r = conv_add_turn(engine, c, &ct, e);
         }
         if (r == 0)
-                r = map_add_u64(en->convs, c->id, c, e);
+                r = map_add_u64(engine->convs, c->id, c, e);
         if (r > 0)
                 r = err_set(e, ERR_EXISTS, "the conversation is loaded already");
         if (r < 0) {
-                conv_free(en, c);
+                conv_free(engine, c);
                 return r;
         }
         if (sc->n_tokens > 0)
@@ -208,75 +209,75 @@ int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
         c->n_known = c->n_tokens;
         if (c->n_turns > 0 && c->turns[c->n_turns - 1].finish != ENGINE_FINISH_NONE)
                 c->n_known--;
-        list_append(&en->idle, &c->lru);
+        list_append(&engine->idle, &c->lru);
         *ret = c;
         return 0;
 }
 
-void conv_tell_damage(struct engine *en, const struct store_reading *x) {
+void conv_tell_damage(struct engine *engine, const struct store_reading *x) {
         static char told; /* any address */
 
         /* Beyond so many a register has no use for more lines. */
-        if (map_get_u64(en->damaged, x->conv.id) || map_count(en->damaged) >= MAX_TOLD)
+        if (map_get_u64(engine->damaged, x->conv.id) || map_count(engine->damaged) >= MAX_TOLD)
                 return;
-        if (map_add_u64(en->damaged, x->conv.id, &told, NULL) == 0)
-                engine_event_log(en, LOG_ERR, &x->damage);
+        if (map_add_u64(engine->damaged, x->conv.id, &told, NULL) == 0)
+                engine_event_log(engine, LOG_ERR, &x->damage);
 }
 
-void conv_forget_damage(struct engine *en, struct conv *c) {
+void conv_forget_damage(struct engine *engine, struct conv *c) {
         if (!c->damage)
                 return;
         free(TAKE_PTR(c->damage));
         c->n_lost_turns = c->n_lost_tokens = 0;
-        map_remove_u64(en->damaged, c->id);
+        map_remove_u64(engine->damaged, c->id);
 }
 
-void conv_unload(struct engine *en, struct conv *c) {
+void conv_unload(struct engine *engine, struct conv *c) {
         if (c->writing)
                 c->writing->c = NULL; /* what it wrote is given back */
         list_unlink(&c->lru);
         list_unlink(&c->dirty);
-        map_remove_u64(en->convs, c->id);
-        conv_free(en, c);
+        map_remove_u64(engine->convs, c->id);
+        conv_free(engine, c);
 }
 
-void conv_use(struct engine *en, struct conv *c) {
-        (void)en;
+void conv_use(struct engine *engine, struct conv *c) {
+        (void)engine;
         c->n_users++;
         list_unlink(&c->lru);
         list_unlink(&c->dirty);
 }
 
-void conv_unuse(struct engine *en, struct conv *c) {
+void conv_unuse(struct engine *engine, struct conv *c) {
         if (--c->n_users > 0)
                 return;
-        list_append(&en->idle, &c->lru);
+        list_append(&engine->idle, &c->lru);
         if (c->stale && c->n_links == 0) {
-                conv_unload(en, c);
+                conv_unload(engine, c);
                 return;
         }
         c->t_idle = clock_monotonic_usec();
         if (!c->stale && seq_n_resident(c->seq) > 0)
-                list_append(&en->dirty, &c->dirty);
+                list_append(&engine->dirty, &c->dirty);
 }
 
-enum chat_state conv_chat_state(const struct engine *en, const struct conv *c) {
+enum chat_state conv_chat_state(const struct engine *engine, const struct conv *c) {
         const struct conv_turn *last;
 
         if (c->n_turns == 0)
                 return CHAT_EMPTY;
         last = &c->turns[c->n_turns - 1];
         if (last->role != CHAT_ASSISTANT || last->finish == ENGINE_FINISH_NONE)
-                return chat_state_after(en->chat, last->role);
+                return chat_state_after(engine->chat, last->role);
         return last->finish == ENGINE_FINISH_STOP ? CHAT_ENDED_REPLY : CHAT_OPEN_REPLY;
 }
 
-void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_conv *out) {
+void conv_fill_residency(struct engine *engine, const struct conv *c, struct engine_conv *out) {
         size_t n = seq_n_blocks(c->seq), n_ram = seq_n_resident(c->seq);
 
         out->busy = c->busy != NULL;
         out->generating = c->busy && c->busy->r.verb == ENGINE_CONTINUE;
-        out->ram_size = (uint64_t)n_ram * en->slot_size;
+        out->ram_size = (uint64_t)n_ram * engine->slot_size;
         out->disk_size = 0;
         for (size_t i = 0; i < c->n_recs; i++)
                 if (c->recs[i])

@@ -144,7 +144,7 @@ static void shorten(struct engine *engine, struct conv *c, const struct keep *ke
         drop_cut_hole(engine, c);
 }
 
-int edit_begin(struct engine *engine, struct ereq *request, struct err *e) {
+int edit_begin(struct engine *engine, struct request *request, struct err *e) {
         struct conv *c = request->conv;
         struct keep *keep = &request->keep;
         struct shortened to = {0};
@@ -191,7 +191,7 @@ static void take_beginning(
                         edit->recs[i] = TAKE_PTR(c->recs[i]);
 }
 
-void edit_undo(struct engine *engine, struct ereq *request) {
+void edit_undo(struct engine *engine, struct request *request) {
         struct edit *edit = TAKE_PTR(request->edit);
         const struct keep *keep = &request->keep;
         struct conv *c = request->conv;
@@ -234,7 +234,7 @@ void edit_undo(struct engine *engine, struct ereq *request) {
 
 /* --- forward --- */
 
-int edit_store(struct engine *engine, struct ereq *request, const struct store_turn *turns,
+int edit_store(struct engine *engine, struct request *request, const struct store_turn *turns,
         size_t n_turns, struct err *e) {
         const struct conv *c = request->conv;
         const struct keep *keep = &request->keep;
@@ -251,7 +251,7 @@ int edit_store(struct engine *engine, struct ereq *request, const struct store_t
         return 0;
 }
 
-void edit_done(struct engine *engine, struct ereq *request) {
+void edit_done(struct engine *engine, struct request *request) {
         struct edit *edit = TAKE_PTR(request->edit);
         struct conv *c = request->conv;
 
@@ -267,7 +267,7 @@ void edit_done(struct engine *engine, struct ereq *request) {
 /* --- room --- */
 
 /* False if there was nothing to drop. */
-static bool drop_old_memory(struct ereq *request) {
+static bool drop_old_memory(struct request *request) {
         struct seq *seq = request->edit ? request->edit->seq : NULL;
 
         if (!seq || seq_n_resident(seq) == 0)
@@ -281,7 +281,7 @@ static bool drop_one(struct list *list) {
         struct list *it;
 
         list_for_each (it, list)
-                if (drop_old_memory(list_entry(it, struct ereq, link)))
+                if (drop_old_memory(list_entry(it, struct request, link)))
                         return true;
         return false;
 }
@@ -291,7 +291,7 @@ bool edit_make_room(struct engine *engine) {
 }
 
 void edit_before_evict(struct engine *engine, struct conv *c) {
-        struct ereq *request = c->busy;
+        struct request *request = c->busy;
         uint32_t bt = engine->info.block_tokens, cut;
 
         if (!request || !request->edit)

@@ -104,10 +104,10 @@ int engine_look(struct engine **ret, const struct engine_options *o, struct err 
 /* Begin to stop: new requests get ERR_SHUTDOWN, running generations are cancelled (their partial
  * replies are committed, finish CANCELLED), dirty memory is spilled. When all is done the event
  * ENGINE_STOPPED comes. */
-void engine_stop(struct engine *en);
+void engine_stop(struct engine *engine);
 /* Joins the threads. Before ENGINE_STOPPED it stops as kill -9 would (nothing is lost that was
  * acknowledged). */
-struct engine *engine_free(struct engine *en);
+struct engine *engine_free(struct engine *engine);
 DEFINE_CLEANUP(struct engine *, engine_free);
 
 /* Change the budget while running (memory pressure, "auto"), in bytes; it comes into force within
@@ -117,24 +117,24 @@ DEFINE_CLEANUP(struct engine *, engine_free);
  * that this engine had still fits. A request that needs more than the budget has takes it
  * nevertheless while the system has memory to give, and waits until then otherwise; the budget is
  * what was asked for again when it ends. Growing is at once. Any thread. */
-void engine_set_pool_size(struct engine *en, uint64_t bytes);
+void engine_set_pool_size(struct engine *engine, uint64_t bytes);
 /* Memory is short (@keep false): give back what the pool keeps of freed blocks for the next ones,
  * and keep none until memory is not short any more (true). Within one step of the engine thread. */
-void engine_set_spare(struct engine *en, bool keep);
+void engine_set_spare(struct engine *engine, bool keep);
 /* The budget now in force, which is above the one that was asked for while shrinking. Any thread.
  */
-uint64_t engine_pool_size(struct engine *en);
+uint64_t engine_pool_size(struct engine *engine);
 /* How the pool stands, in bytes; of the engine thread's last step. Any thread. */
 struct engine_pool_use {
         uint64_t budget, used; /* in force; reserved of it */
         uint64_t idle;         /* of that: blocks that no request has in use, spares among them */
         uint64_t weights;      /* size of the model's, which want to stay in the page cache */
 };
-void engine_pool_use(struct engine *en, struct engine_pool_use *ret);
+void engine_pool_use(struct engine *engine, struct engine_pool_use *ret);
 /* What "auto" gives now (budget.c has the formula). Stable against what this engine holds itself:
  * memory of its pool and weights that are in the page cache are not counted as lost. Reads small
  * files of /proc and /sys. */
-uint64_t engine_pool_auto(struct engine *en);
+uint64_t engine_pool_auto(struct engine *engine);
 
 enum engine_verb {
         ENGINE_OPEN,
@@ -265,11 +265,11 @@ struct engine_request {
  * it is beyond the budget as such; -ERR_SHUTDOWN, -ERR_INVALID) no event follows. All memory that
  * the request causes is charged to the budget before it is allocated, what its events hold until
  * they are freed. */
-int engine_submit(struct engine *en, const struct engine_request *r, struct err *e);
+int engine_submit(struct engine *engine, const struct engine_request *r, struct err *e);
 /* Ask request @handle to end early; it does so by itself. Unknown handles are ignored. */
-void engine_cancel(struct engine *en, uint64_t handle);
+void engine_cancel(struct engine *engine, uint64_t handle);
 /* Stop producing for a request whose peer does not read, and go on. */
-void engine_pause(struct engine *en, uint64_t handle, bool pause);
+void engine_pause(struct engine *engine, uint64_t handle, bool pause);
 
 struct engine_turn {
         enum engine_role role;
@@ -342,7 +342,7 @@ struct engine_view {
         enum engine_register register_state;
         uint64_t n_conversations; /* READ only */
 };
-void engine_view(struct engine *en, struct engine_view *ret);
+void engine_view(struct engine *engine, struct engine_view *ret);
 
 struct engine_stat {
         const char *name; /* static */
@@ -435,12 +435,12 @@ struct engine_event {
 };
 
 /* Readable while events wait. Owned by the engine. */
-int engine_fd(struct engine *en);
+int engine_fd(struct engine *engine);
 /* The next event, owned by the caller, or NULL. It may outlive
  * the engine. */
-struct engine_event *engine_next_event(struct engine *en);
+struct engine_event *engine_next_event(struct engine *engine);
 struct engine_event *engine_event_free(struct engine_event *ev);
 DEFINE_CLEANUP(struct engine_event *, engine_event_free);
 /* Rises with every step of the engine thread (watchdog): it stands still only if the thread hangs
  * while it has work. Any thread. */
-uint64_t engine_heartbeat(struct engine *en);
+uint64_t engine_heartbeat(struct engine *engine);

@@ -32,13 +32,13 @@ struct event_home {
         atomic_uint n_refs;
 };
 
-struct event_home *event_home_new(struct engine *en) {
+struct event_home *event_home_new(struct engine *engine) {
         struct event_home *h = calloc(1, sizeof(*h));
 
         if (!h)
                 return NULL;
         pthread_mutex_init(&h->lock, NULL);
-        h->engine = en;
+        h->engine = engine;
         h->n_refs = 1;
         return h;
 }
@@ -90,8 +90,8 @@ void credit_unref(struct credit *c) {
 }
 
 /* Accepted, Progress, and two Deltas: a token and the rest of the text. */
-size_t credit_size(const struct engine *en, const struct engine_request *r) {
-        size_t text = 3 * en->max_piece + 64, top = MIN(r->n_logprobs, en->info.n_vocab);
+size_t credit_size(const struct engine *engine, const struct engine_request *r) {
+        size_t text = 3 * engine->max_piece + 64, top = MIN(r->n_logprobs, engine->info.n_vocab);
 
         if (r->verb != ENGINE_CONTINUE)
                 return 0;
@@ -101,7 +101,7 @@ size_t credit_size(const struct engine *en, const struct engine_request *r) {
                top * (sizeof(struct engine_logprob) + sizeof(struct sample_logprob));
 }
 
-struct event_node *event_new_of(struct engine *en, struct charge *from, uint64_t handle,
+struct event_node *event_new_of(struct engine *engine, struct charge *from, uint64_t handle,
         enum engine_event_kind kind, bool final) {
         struct event_node *n = calloc(1, sizeof(*n));
 
@@ -110,7 +110,7 @@ struct event_node *event_new_of(struct engine *en, struct charge *from, uint64_t
         n->ev.handle = handle;
         n->ev.kind = kind;
         n->ev.final = final;
-        n->home = en->event_home;
+        n->home = engine->event_home;
         n->home->n_refs++;
         list_init(&n->link);
         if (from)
@@ -119,43 +119,43 @@ struct event_node *event_new_of(struct engine *en, struct charge *from, uint64_t
 }
 
 struct event_node *engine_event_new(
-        struct engine *en, uint64_t handle, enum engine_event_kind kind, bool final) {
-        struct charge charge = {.ledger = &en->req_ledger};
+        struct engine *engine, uint64_t handle, enum engine_event_kind kind, bool final) {
+        struct charge charge = {.ledger = &engine->req_ledger};
         struct event_node *n;
 
         if (charge_take(&charge, sizeof(*n), "an event", NULL) < 0)
                 return NULL;
-        n = event_new_of(en, &charge, handle, kind, final);
+        n = event_new_of(engine, &charge, handle, kind, final);
         charge_deinit(&charge); /* what was not handed over */
         return n;
 }
 
 /* Bytes of events that may wait. */
-static size_t max_backlog(struct engine *en) {
-        return MIN(MAX_BACKLOG_SIZE, ledger_budget(&en->req_ledger) / BACKLOG_PART);
+static size_t max_backlog(struct engine *engine) {
+        return MIN(MAX_BACKLOG_SIZE, ledger_budget(&engine->req_ledger) / BACKLOG_PART);
 }
 
-static bool backlog_has_room(struct engine *en, size_t size) {
+static bool backlog_has_room(struct engine *engine, size_t size) {
         bool room;
 
-        pthread_mutex_lock(&en->lock);
-        room = en->events_size + size <= max_backlog(en);
-        pthread_mutex_unlock(&en->lock);
+        pthread_mutex_lock(&engine->lock);
+        room = engine->events_size + size <= max_backlog(engine);
+        pthread_mutex_unlock(&engine->lock);
         return room;
 }
 
 struct event_node *event_new_stream(
-        struct engine *en, struct ereq *rq, enum engine_event_kind kind, size_t size) {
-        struct charge charge = {.ledger = &en->req_ledger};
-        struct credit *c = rq->credit;
+        struct engine *engine, struct request *request, enum engine_event_kind kind, size_t size) {
+        struct charge charge = {.ledger = &engine->req_ledger};
+        struct credit *c = request->credit;
         struct event_node *n;
 
         size += sizeof(*n);
-        if (backlog_has_room(en, size) && charge_take(&charge, size, "an event", NULL) == 0)
+        if (backlog_has_room(engine, size) && charge_take(&charge, size, "an event", NULL) == 0)
                 c = NULL;
         else if (c->lent + size > c->size)
                 return NULL; /* not by what credit_size() counts */
-        n = event_new_of(en, NULL, rq->r.handle, kind, false);
+        n = event_new_of(engine, NULL, request->r.handle, kind, false);
         if (n && c) {
                 n->credit = c;
                 n->credit_size = size;
@@ -190,29 +190,29 @@ void event_adopt(struct event_node *n, struct charge *from, size_t size) {
         charge_move(&n->charge, from, size);
 }
 
-void engine_event_send(struct engine *en, struct event_node *n) {
+void engine_event_send(struct engine *engine, struct event_node *n) {
         uint64_t one = 1;
         bool first;
 
         n->size = n->charge.size + n->credit_size;
-        pthread_mutex_lock(&en->lock);
-        first = list_empty(&en->events);
-        list_append(&en->events, &n->link);
-        en->n_events++;
-        en->events_size += n->size;
+        pthread_mutex_lock(&engine->lock);
+        first = list_empty(&engine->events);
+        list_append(&engine->events, &n->link);
+        engine->n_events++;
+        engine->events_size += n->size;
         /* Written under the lock: the reader clears the eventfd under it, too. */
-        if (first && write(en->event_fd, &one, sizeof(one)) < 0) {
+        if (first && write(engine->event_fd, &one, sizeof(one)) < 0) {
                 /* The counter can't overflow, and the descriptor is ours: nothing to handle. */
         }
-        pthread_mutex_unlock(&en->lock);
+        pthread_mutex_unlock(&engine->lock);
 }
 
 /* Under the lock. */
-static bool credit_in_use(struct engine *en) {
+static bool credit_in_use(struct engine *engine) {
         struct list *it;
 
-        list_for_each (it, &en->active) {
-                const struct credit *c = list_entry(it, struct ereq, link)->credit;
+        list_for_each (it, &engine->active) {
+                const struct credit *c = list_entry(it, struct request, link)->credit;
 
                 if (c && c->lent > 0)
                         return true;
@@ -220,39 +220,39 @@ static bool credit_in_use(struct engine *en) {
         return false;
 }
 
-bool event_backlog(struct engine *en) {
+bool event_backlog(struct engine *engine) {
         bool backlog;
 
-        pthread_mutex_lock(&en->lock);
-        backlog = en->n_events > MAX_BACKLOG || en->events_size > max_backlog(en) ||
-                  credit_in_use(en);
-        en->backlogged = backlog;
-        pthread_mutex_unlock(&en->lock);
+        pthread_mutex_lock(&engine->lock);
+        backlog = engine->n_events > MAX_BACKLOG || engine->events_size > max_backlog(engine) ||
+                  credit_in_use(engine);
+        engine->backlogged = backlog;
+        pthread_mutex_unlock(&engine->lock);
         return backlog;
 }
 
 /* Under the lock. */
-static void end_backlog(struct engine *en) {
-        en->backlogged = false;
-        en->signalled = true;
-        pthread_cond_signal(&en->wake);
+static void end_backlog(struct engine *engine) {
+        engine->backlogged = false;
+        engine->signalled = true;
+        pthread_cond_signal(&engine->wake);
 }
 
-void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t token) {
+void event_fill_piece(struct engine *engine, struct engine_logprob *out, int32_t token) {
         out->token = token;
-        out->text_size =
-                (uint8_t)MIN(tok_piece(en->tok, token, true, (char *)out->text, sizeof(out->text)),
-                        sizeof(out->text));
+        out->text_size = (uint8_t)MIN(
+                tok_piece(engine->tok, token, true, (char *)out->text, sizeof(out->text)),
+                sizeof(out->text));
 }
 
-void engine_event_log(struct engine *en, int level, const struct err *e) {
-        struct event_node *n = engine_event_new(en, 0, ENGINE_LOG, false);
+void engine_event_log(struct engine *engine, int level, const struct err *e) {
+        struct event_node *n = engine_event_new(engine, 0, ENGINE_LOG, false);
 
         if (!n)
                 return; /* a log line is not worth more than memory */
         n->ev.err = *e;
         n->ev.log_level = level;
-        engine_event_send(en, n);
+        engine_event_send(engine, n);
 }
 
 int event_conv(
@@ -333,12 +333,12 @@ void event_reset(struct event_node *n, enum engine_event_kind kind) {
 }
 
 /* A step may begin that waited for it. */
-static void credit_back(struct engine *en, struct credit *c, size_t size) {
-        pthread_mutex_lock(&en->lock);
+static void credit_back(struct engine *engine, struct credit *c, size_t size) {
+        pthread_mutex_lock(&engine->lock);
         c->lent -= size;
-        if (en->backlogged && c->lent == 0)
-                end_backlog(en);
-        pthread_mutex_unlock(&en->lock);
+        if (engine->backlogged && c->lent == 0)
+                end_backlog(engine);
+        pthread_mutex_unlock(&engine->lock);
         credit_unref(c);
 }
 
@@ -364,27 +364,27 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         return NULL;
 }
 
-int engine_fd(struct engine *en) {
-        return en->event_fd;
+int engine_fd(struct engine *engine) {
+        return engine->event_fd;
 }
 
-struct engine_event *engine_next_event(struct engine *en) {
+struct engine_event *engine_next_event(struct engine *engine) {
         struct event_node *n = NULL;
         uint64_t drop;
 
-        pthread_mutex_lock(&en->lock);
-        if (!list_empty(&en->events)) {
-                n = list_entry(en->events.next, struct event_node, link);
+        pthread_mutex_lock(&engine->lock);
+        if (!list_empty(&engine->events)) {
+                n = list_entry(engine->events.next, struct event_node, link);
                 list_unlink(&n->link);
-                en->n_events--;
-                en->events_size -= n->size;
+                engine->n_events--;
+                engine->events_size -= n->size;
         }
-        if (en->backlogged && en->n_events <= MAX_BACKLOG / 2 &&
-                en->events_size <= max_backlog(en) / 2)
-                end_backlog(en);
-        if (list_empty(&en->events) && read(en->event_fd, &drop, sizeof(drop)) < 0) {
+        if (engine->backlogged && engine->n_events <= MAX_BACKLOG / 2 &&
+                engine->events_size <= max_backlog(engine) / 2)
+                end_backlog(engine);
+        if (list_empty(&engine->events) && read(engine->event_fd, &drop, sizeof(drop)) < 0) {
                 /* EAGAIN: it was not set. */
         }
-        pthread_mutex_unlock(&en->lock);
+        pthread_mutex_unlock(&engine->lock);
         return n ? &n->ev : NULL;
 }

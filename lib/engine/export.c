@@ -26,48 +26,49 @@
 #define TRANSCRIPT_COST 8192 /* whole pages of large blocks */
 #define TEXT_COST 32         /* the allocation of a text, however short */
 
-static int open_unnamed(struct engine *en, struct err *e) {
+static int open_unnamed(struct engine *engine, struct err *e) {
         char path[4096];
         /* With O_EXCL nobody can give it a name. */
-        int fd = open(en->state_dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+        int fd = open(engine->state_dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
 
         if (fd >= 0)
                 return fd;
         /* A file system without the like. */
-        snprintf(path, sizeof(path), "%s/export-XXXXXX", en->state_dir);
+        snprintf(path, sizeof(path), "%s/export-XXXXXX", engine->state_dir);
         fd = mkostemp(path, O_CLOEXEC);
         if (fd < 0)
-                return err_set(e, ERR_SYS, "cannot make a file in '%s'", en->state_dir);
+                return err_set(e, ERR_SYS, "cannot make a file in '%s'", engine->state_dir);
         unlink(path);
         return fd;
 }
 
 /* May @n more bytes of the file go to disk? */
-static int check_room(struct engine *en, const struct transfer *x, uint64_t n, struct err *e) {
+static int check_room(struct engine *engine, const struct transfer *x, uint64_t n, struct err *e) {
         struct spill_stats s;
         struct statvfs v;
         uint64_t avail;
 
-        spill_stats(en->spill, &s);
-        if (en->o.disk_limit > 0 && s.disk_size + atomic_load(&en->export_bytes) > en->o.disk_limit)
+        spill_stats(engine->spill, &s);
+        if (engine->o.disk_limit > 0 &&
+                s.disk_size + atomic_load(&engine->export_bytes) > engine->o.disk_limit)
                 return err_set(e, ERR_LIMIT,
                         "the disk limit of %" PRIu64 " bytes has no room for an export of %" PRIu64,
-                        en->o.disk_limit, xfer_file_size(&x->h));
+                        engine->o.disk_limit, xfer_file_size(&x->h));
         if (fstatvfs(x->fd, &v) < 0)
                 return err_set(e, ERR_SYS, "cannot tell the free space of the state folder");
         if (__builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &avail))
                 avail = UINT64_MAX;
-        if (avail < n || avail - n < en->o.disk_floor)
+        if (avail < n || avail - n < engine->o.disk_floor)
                 return err_set(e, ERR_LIMIT,
                         "exporting %" PRIu64 " bytes would leave less than %" PRIu64
                         " of the %" PRIu64 " bytes free",
-                        n, en->o.disk_floor, avail);
+                        n, engine->o.disk_floor, avail);
         return 0;
 }
 
-static void count(struct engine *en, struct transfer *x, uint64_t n) {
-        atomic_fetch_sub(&en->export_bytes, x->counted);
-        atomic_fetch_add(&en->export_bytes, n);
+static void count(struct engine *engine, struct transfer *x, uint64_t n) {
+        atomic_fetch_sub(&engine->export_bytes, x->counted);
+        atomic_fetch_add(&engine->export_bytes, n);
         x->counted = n;
 }
 
@@ -86,48 +87,50 @@ static int write_part(struct transfer *x, const void *data, size_t n, struct err
 /* Once as the register has it, once as the file will: of which only the texts are large. A turn
  * that comes to the register while this is read waits in front of the commit: the request holds the
  * conversation. */
-static int charge_transcript(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
+static int charge_transcript(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
         struct store_sizes sizes;
-        int r = store_sizes(en->store, rq->sc.id, &sizes, e);
+        int r = store_sizes(engine->store, request->sc.id, &sizes, e);
 
         if (r < 0)
                 return r;
-        x->h.n_turns = rq->sc.n_turns;
+        x->h.n_turns = request->sc.n_turns;
         x->h.texts_size = sizes.texts_size;
         if (sizes.texts_size > XFER_MAX_TEXTS)
                 return err_set(e, ERR_TOO_LARGE,
                         "texts of %" PRIu64 " bytes are too large for a file", sizes.texts_size);
         if (x->charged > 0)
                 return 0; /* it is begun anew */
-        x->charged = (size_t)(xfer_transcript_size(&x->h) + sizes.texts_size) + TRANSCRIPT_COST +
-                     2 * ((size_t)rq->sc.n_turns + 8) * (sizeof(struct store_turn) + TEXT_COST);
-        r = transfer_charge(rq, x->charged, e);
+        x->charged =
+                (size_t)(xfer_transcript_size(&x->h) + sizes.texts_size) + TRANSCRIPT_COST +
+                2 * ((size_t)request->sc.n_turns + 8) * (sizeof(struct store_turn) + TEXT_COST);
+        r = transfer_charge(request, x->charged, e);
         if (r < 0)
                 x->charged = 0;
         return r;
 }
 
-static int write_transcript(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
+static int write_transcript(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
         struct xfer_header *h = &x->h;
         struct store_turns turns = {0};
         struct buf out = BUF_NULL;
         uint8_t header[XFER_HEADER_SIZE];
-        int r = charge_transcript(en, rq, e);
+        int r = charge_transcript(engine, request, e);
 
         if (r == 0)
-                r = store_turns(en->store, rq->sc.id, true, &turns, e);
+                r = store_turns(engine->store, request->sc.id, true, &turns, e);
         if (r < 0)
                 return r;
         h->n_turns = (uint32_t)turns.n;
         h->texts_size = 0;
         for (size_t i = 0; i < turns.n; i++)
                 h->texts_size += turns.turns[i].text_size;
-        count(en, x, xfer_file_size(h));
-        r = check_room(en, x, xfer_file_size(h), e);
+        count(engine, x, xfer_file_size(h));
+        r = check_room(engine, x, xfer_file_size(h), e);
         if (r == 0)
-                r = xfer_transcript_format(&out, h, rq->sc.name, turns.turns, rq->conv->tokens, e);
+                r = xfer_transcript_format(
+                        &out, h, request->sc.name, turns.turns, request->conv->tokens, e);
         xfer_header_format(h, header);
         if (r == 0)
                 r = write_part(x, header, sizeof(header), e);
@@ -139,15 +142,15 @@ static int write_transcript(struct engine *en, struct ereq *rq, struct err *e) {
 }
 
 /* From the start, with what memory the header says by now. */
-static int begin(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
+static int begin(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
         uint8_t key[XFER_KEY_SIZE];
-        int r = transfer_key(en, key, e);
+        int r = transfer_key(engine, key, e);
 
         if (r < 0)
                 return r;
         if (x->fd < 0)
-                x->fd = open_unnamed(en, e);
+                x->fd = open_unnamed(engine, e);
         if (x->fd < 0)
                 return -ERR_SYS;
         if (ftruncate(x->fd, 0) < 0)
@@ -155,24 +158,24 @@ static int begin(struct engine *en, struct ereq *rq, struct err *e) {
         x->offset = 0;
         x->next = 0;
         xfer_sum_init(&x->sum, key);
-        r = store_conv_get(en->store, rq->r.uid, rq->conv->id, NULL, &rq->sc, e);
+        r = store_conv_get(engine->store, request->r.uid, request->conv->id, NULL, &request->sc, e);
         if (r < 0)
                 return r;
-        x->h.vocab = rq->sc.vocab;
-        x->h.model = x->h.n_blocks > 0 ? en->info.fingerprint : rq->sc.model;
-        x->h.n_tokens = rq->sc.n_tokens;
-        x->h.name_size = (uint32_t)strlen(rq->sc.name);
-        x->h.created_usec = rq->sc.created_usec;
-        x->h.sampling = rq->sc.sampling;
+        x->h.vocab = request->sc.vocab;
+        x->h.model = x->h.n_blocks > 0 ? engine->info.fingerprint : request->sc.model;
+        x->h.n_tokens = request->sc.n_tokens;
+        x->h.name_size = (uint32_t)strlen(request->sc.name);
+        x->h.created_usec = request->sc.created_usec;
+        x->h.sampling = request->sc.sampling;
         if (!(x->h.sampling.has & SAMPLING_BIASES))
                 x->h.sampling.n_biases = 0;
         x->began = true;
-        return write_transcript(en, rq, e);
+        return write_transcript(engine, request, e);
 }
 
 /* 0; 1: it cannot be read. */
-static int write_block(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
+static int write_block(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
         struct transfer_block *b = &x->blocks[x->next];
         const void *data = x->buffer;
         uint64_t hash;
@@ -185,18 +188,18 @@ static int write_block(struct engine *en, struct ereq *rq, struct err *e) {
                 struct spill_ref ref = record_ref(&b->record);
                 struct spill_meta meta = record_meta(&b->record);
 
-                r = spill_read(en->spill, &ref, &meta, x->buffer, en->info.block_size, e);
+                r = spill_read(engine->spill, &ref, &meta, x->buffer, engine->info.block_size, e);
                 if (r == -ERR_NOMEM)
                         return r;
                 if (r < 0) {
-                        engine_event_log(en, LOG_WARNING, e);
+                        engine_event_log(engine, LOG_WARNING, e);
                         return 1;
                 }
         }
-        hash = hash64(data, en->info.block_size, 0);
+        hash = hash64(data, engine->info.block_size, 0);
         for (size_t i = 0; i < 8; i++)
                 le[i] = (uint8_t)(hash >> (8 * i));
-        r = write_part(x, data, en->info.block_size, e);
+        r = write_part(x, data, engine->info.block_size, e);
         if (r == 0)
                 r = write_part(x, le, sizeof(le), e);
         if (r == 0)
@@ -232,19 +235,19 @@ static int end(struct transfer *x, struct err *e) {
         return 0;
 }
 
-static void export_run(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        struct transfer *x = rq->transfer;
+static void export_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = request->transfer;
         size_t n = 0;
 
-        j->r = transfer_cancelled(rq, &j->err);
+        j->r = transfer_cancelled(request, &j->err);
         if (j->r == 0 && !x->began)
-                j->r = begin(en, rq, &j->err);
+                j->r = begin(engine, request, &j->err);
         else if (j->r == 0)
-                j->r = check_room(en, x, xfer_file_size(&x->h) - x->offset, &j->err);
+                j->r = check_room(engine, x, xfer_file_size(&x->h) - x->offset, &j->err);
         while (j->r == 0 && x->next < x->h.n_blocks && n < TRANSFER_SLICE) {
-                j->r = write_block(en, rq, &j->err);
-                n += en->info.block_size;
+                j->r = write_block(engine, request, &j->err);
+                n += engine->info.block_size;
         }
         if (j->r == 1) {
                 x->h.n_blocks = x->next;
@@ -255,40 +258,40 @@ static void export_run(struct engine *en, struct job *j) {
         }
 }
 
-static void unpin(struct engine *en, struct transfer *x) {
+static void unpin(struct engine *engine, struct transfer *x) {
         for (uint32_t i = 0; i < x->n_pinned; i++) {
                 seq_block_unref(x->blocks[i].block);
-                rec_put(en, x->blocks[i].rec);
+                rec_put(engine, x->blocks[i].rec);
         }
         x->n_pinned = 0;
-        count(en, x, 0);
+        count(engine, x, 0);
 }
 
-static void export_done(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        struct transfer *x = rq->transfer;
+static void export_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = request->transfer;
         struct engine_event *ev;
 
         if (j->r == 0 && !x->ended) {
-                io_submit(en, j);
+                io_submit(engine, j);
                 return;
         }
-        unpin(en, x);
+        unpin(engine, x);
         if (j->r < 0) {
-                verb_fail(en, rq, &j->err);
+                verb_fail(engine, request, &j->err);
                 return;
         }
-        ev = verb_answer(rq, ENGINE_EXPORTED);
-        en->count.exports++;
+        ev = verb_answer(request, ENGINE_EXPORTED);
+        engine->count.exports++;
         ev->exported.fd = TAKE_FD(x->fd);
         ev->exported.size = x->offset;
-        ev->exported.n_memory_tokens = x->h.n_blocks * en->info.block_tokens;
-        verb_finish(en, rq);
+        ev->exported.n_memory_tokens = x->h.n_blocks * engine->info.block_tokens;
+        verb_finish(engine, request);
 }
 
 /* The full blocks from the start that are in RAM, or on disk as a record of just these tokens. */
-static void pin(struct engine *en, const struct conv *c, struct transfer *x) {
-        uint32_t bt = en->info.block_tokens, n = seq_n_tokens(c->seq) / bt, i;
+static void pin(struct engine *engine, const struct conv *c, struct transfer *x) {
+        uint32_t bt = engine->info.block_tokens, n = seq_n_tokens(c->seq) / bt, i;
         uint64_t hash = 0;
 
         for (i = 0; i < n; i++) {
@@ -310,25 +313,25 @@ static void pin(struct engine *en, const struct conv *c, struct transfer *x) {
         x->n_pinned = x->h.n_blocks = i;
 }
 
-int verb_export(struct engine *en, struct ereq *rq, struct err *e) {
-        struct conv *c = rq->conv;
-        struct transfer *x = transfer_new(en, rq, e);
-        size_t n = seq_n_tokens(c->seq) / en->info.block_tokens;
+int verb_export(struct engine *engine, struct request *request, struct err *e) {
+        struct conv *c = request->conv;
+        struct transfer *x = transfer_new(engine, request, e);
+        size_t n = seq_n_tokens(c->seq) / engine->info.block_tokens;
         int r;
 
         if (!x)
                 return -(int)e->code;
-        x->h.block_tokens = en->info.block_tokens;
-        x->h.block_size = en->info.block_size;
+        x->h.block_tokens = engine->info.block_tokens;
+        x->h.block_size = engine->info.block_size;
         x->h.is_private = c->private_memory;
-        r = transfer_charge(rq, (n + 1) * sizeof(*x->blocks), e);
+        r = transfer_charge(request, (n + 1) * sizeof(*x->blocks), e);
         if (r < 0)
                 return r;
         x->blocks = calloc(n + 1, sizeof(*x->blocks));
         if (!x->blocks)
                 return err_set(e, ERR_NOMEM, "no memory for an export");
-        if (!rq->r.without_memory && !c->foreign_vocab)
-                pin(en, c, x);
-        verb_submit(en, rq, export_run, export_done);
+        if (!request->r.without_memory && !c->foreign_vocab)
+                pin(engine, c, x);
+        verb_submit(engine, request, export_run, export_done);
         return 0;
 }

@@ -32,14 +32,14 @@ void gen_deinit(struct gen *g) {
 
 /* --- events --- */
 
-static void send_accepted(struct engine *en, struct ereq *rq) {
-        struct event_node *n = event_new_stream(en, rq, ENGINE_ACCEPTED, 0);
-        struct gen *g = &rq->g;
+static void send_accepted(struct engine *engine, struct request *request) {
+        struct event_node *n = event_new_stream(engine, request, ENGINE_ACCEPTED, 0);
+        struct gen *g = &request->g;
 
         if (!n)
                 return; /* Done repeats the figures */
-        n->ev.accepted.conv = rq->conv->id;
-        n->ev.accepted.revision = rq->conv->revision;
+        n->ev.accepted.conv = request->conv->id;
+        n->ev.accepted.revision = request->conv->revision;
         n->ev.accepted.n_prompt = g->n_prompt;
         n->ev.accepted.n_ram = g->n_ram;
         n->ev.accepted.n_disk = g->n_disk;
@@ -47,43 +47,43 @@ static void send_accepted(struct engine *en, struct ereq *rq) {
         n->ev.accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
         n->ev.accepted.differs_at = g->differs_at;
         n->ev.accepted.differs_why = g->differs_why;
-        engine_event_send(en, n);
+        engine_event_send(engine, n);
 }
 
-static void send_progress(struct engine *en, struct ereq *rq) {
-        struct gen *g = &rq->g;
+static void send_progress(struct engine *engine, struct request *request) {
+        struct gen *g = &request->g;
         uint64_t now = clock_monotonic_usec();
         struct event_node *n;
 
         /* After it was parked it catches up with what its client knows. */
         if (now - g->t_last_progress < PROGRESS_USEC || g->n_generated > 0 ||
-                seq_n_tokens(rq->conv->seq) < g->n_kept)
+                seq_n_tokens(request->conv->seq) < g->n_kept)
                 return;
         g->t_last_progress = now;
-        n = event_new_stream(en, rq, ENGINE_PROGRESS, 0);
+        n = event_new_stream(engine, request, ENGINE_PROGRESS, 0);
         if (!n)
                 return;
         n->ev.progress.total = g->n_prompt - g->n_kept;
-        n->ev.progress.done = seq_n_tokens(rq->conv->seq) - g->n_kept;
-        engine_event_send(en, n);
+        n->ev.progress.done = seq_n_tokens(request->conv->seq) - g->n_kept;
+        engine_event_send(engine, n);
 }
 
-static int fill_logprobs(struct engine *en, struct ereq *rq, struct engine_event *ev, int32_t token,
-        const float *logits) {
-        size_t top = MIN((size_t)rq->r.n_logprobs, (size_t)en->info.n_vocab);
+static int fill_logprobs(struct engine *engine, struct request *request, struct engine_event *ev,
+        int32_t token, const float *logits) {
+        size_t top = MIN((size_t)request->r.n_logprobs, (size_t)engine->info.n_vocab);
         _cleanup_(freep) struct sample_logprob *best = NULL;
 
         ev->delta.has_logprob = true;
-        ev->delta.logprob = sample_logprob(logits, en->info.n_vocab, token);
+        ev->delta.logprob = sample_logprob(logits, engine->info.n_vocab, token);
         if (top == 0)
                 return 0;
         best = calloc(top, sizeof(*best));
         ev->delta.top = calloc(top, sizeof(*ev->delta.top));
         if (!best || !ev->delta.top)
                 return -ERR_NOMEM;
-        sample_top_logprobs(en->sampler, logits, en->info.n_vocab, top, best);
+        sample_top_logprobs(engine->sampler, logits, engine->info.n_vocab, top, best);
         for (size_t i = 0; i < top; i++) {
-                event_fill_piece(en, &ev->delta.top[i], best[i].token);
+                event_fill_piece(engine, &ev->delta.top[i], best[i].token);
                 ev->delta.top[i].logprob = best[i].logprob;
         }
         ev->delta.n_top = top;
@@ -91,27 +91,27 @@ static int fill_logprobs(struct engine *en, struct ereq *rq, struct engine_event
 }
 
 /* What fill_logprobs() takes. */
-static size_t tops_size(const struct engine *en, const struct engine_request *r) {
-        size_t top = MIN((size_t)r->n_logprobs, (size_t)en->info.n_vocab);
+static size_t tops_size(const struct engine *engine, const struct engine_request *r) {
+        size_t top = MIN((size_t)r->n_logprobs, (size_t)engine->info.n_vocab);
 
         return top * (sizeof(struct engine_logprob) + sizeof(struct sample_logprob));
 }
 
 /* Send the first @n bytes of the held text (with @token if there is one). */
-static int send_delta(
-        struct engine *en, struct ereq *rq, size_t n, const int32_t *token, const float *logits) {
-        struct gen *g = &rq->g;
+static int send_delta(struct engine *engine, struct request *request, size_t n,
+        const int32_t *token, const float *logits) {
+        struct gen *g = &request->g;
         struct event_node *node;
         size_t size;
         int r;
 
         if (n == 0 && !token)
                 return 0;
-        size = n + 1 + (token ? tops_size(en, &rq->r) : 0);
+        size = n + 1 + (token ? tops_size(engine, &request->r) : 0);
         r = n > 0 ? buf_append(&g->text, g->held.data, n) : 0;
         if (r < 0)
                 return r;
-        node = event_new_stream(en, rq, ENGINE_DELTA, size);
+        node = event_new_stream(engine, request, ENGINE_DELTA, size);
         if (!node)
                 return -ERR_NOMEM;
         node->ev.delta.text = malloc(n + 1);
@@ -124,12 +124,12 @@ static int send_delta(
         if (token) {
                 node->ev.delta.has_token = true;
                 node->ev.delta.token = *token;
-                if ((rq->r.want_logprobs || rq->r.n_logprobs > 0) &&
-                        fill_logprobs(en, rq, &node->ev, *token, logits) < 0)
+                if ((request->r.want_logprobs || request->r.n_logprobs > 0) &&
+                        fill_logprobs(engine, request, &node->ev, *token, logits) < 0)
                         goto fail;
         }
         buf_consume(&g->held, n);
-        engine_event_send(en, node);
+        engine_event_send(engine, node);
         return 0;
 fail:
         engine_event_free(&node->ev);
@@ -139,32 +139,33 @@ fail:
 /* --- stop strings --- */
 
 /* Earliest end-cutting match in the held text; returns its position or SIZE_MAX. */
-static size_t find_stop(const struct ereq *rq, const char **ret) {
-        const struct buf *h = &rq->g.held;
+static size_t find_stop(const struct request *request, const char **ret) {
+        const struct buf *h = &request->g.held;
         size_t best = SIZE_MAX;
 
-        for (size_t i = 0; i < rq->r.n_stops; i++) {
-                size_t n = strlen(rq->r.stops[i]);
-                const uint8_t *p = h->size ? memmem(h->data, h->size, rq->r.stops[i], n) : NULL;
+        for (size_t i = 0; i < request->r.n_stops; i++) {
+                size_t n = strlen(request->r.stops[i]);
+                const uint8_t *p =
+                        h->size ? memmem(h->data, h->size, request->r.stops[i], n) : NULL;
 
                 if (p && (size_t)(p - h->data) < best) {
                         best = (size_t)(p - h->data);
-                        *ret = rq->r.stops[i];
+                        *ret = request->r.stops[i];
                 }
         }
         return best;
 }
 
 /* Bytes at the end of the held text that may be the beginning of a stop string. */
-static size_t partial_stop(const struct ereq *rq) {
-        const struct buf *h = &rq->g.held;
+static size_t partial_stop(const struct request *request) {
+        const struct buf *h = &request->g.held;
         size_t most = 0;
 
-        for (size_t i = 0; i < rq->r.n_stops; i++) {
-                size_t n = strlen(rq->r.stops[i]);
+        for (size_t i = 0; i < request->r.n_stops; i++) {
+                size_t n = strlen(request->r.stops[i]);
 
                 for (size_t k = MIN(n - 1, h->size); k > most; k--)
-                        if (memcmp(h->data + h->size - k, rq->r.stops[i], k) == 0) {
+                        if (memcmp(h->data + h->size - k, request->r.stops[i], k) == 0) {
                                 most = k;
                                 break;
                         }
@@ -175,65 +176,65 @@ static size_t partial_stop(const struct ereq *rq) {
 /* --- stepping --- */
 
 /* Where the first @kept tokens came from. */
-static void count_sources(struct engine *en, struct gen *g, uint32_t kept) {
-        uint32_t bt = en->info.block_tokens, n[4] = {0};
+static void count_sources(struct engine *engine, struct gen *g, uint32_t kept) {
+        uint32_t bt = engine->info.block_tokens, n[4] = {0};
 
         for (uint32_t i = 0; i < g->n_blocks && i * bt < kept; i++)
                 n[g->sources[i]] += MIN(bt, kept - i * bt);
         g->n_ram = n[SOURCE_RAM];
         g->n_disk = n[SOURCE_DISK];
         g->n_shared = n[SOURCE_SHARED];
-        en->count.reused_ram += g->n_ram;
-        en->count.reused_disk += g->n_disk;
-        en->count.reused_shared += g->n_shared;
+        engine->count.reused_ram += g->n_ram;
+        engine->count.reused_disk += g->n_disk;
+        engine->count.reused_shared += g->n_shared;
 }
 
 /* What it had before is counted already, and stays what it was: its own memory looks found when it
  * comes back after it was parked. */
-void generate_adopted(struct engine *en, struct ereq *rq) {
-        struct gen *g = &rq->g;
-        uint32_t end = MIN(seq_n_tokens(rq->conv->seq), g->n_prompt);
+void generate_adopted(struct engine *engine, struct request *request) {
+        struct gen *g = &request->g;
+        uint32_t end = MIN(seq_n_tokens(request->conv->seq), g->n_prompt);
 
         if (end <= g->n_reached)
                 return;
         g->n_shared += end - g->n_reached;
-        en->count.reused_shared += end - g->n_reached;
+        engine->count.reused_shared += end - g->n_reached;
         g->n_reached = end;
-        share_explain(en, rq, end);
+        share_explain(engine, request, end);
 }
 
-void generate_restored(struct engine *en, struct ereq *rq) {
-        struct conv *c = rq->conv;
-        struct gen *g = &rq->g;
+void generate_restored(struct engine *engine, struct request *request) {
+        struct conv *c = request->conv;
+        struct gen *g = &request->g;
         uint32_t kept = seq_n_tokens(c->seq);
 
         /* The logits of the last token are wanted: it is computed again if all is remembered. */
         if (g->max_new > 0 && kept >= c->n_all)
                 kept = seq_cut(c->seq, c->n_all - 1);
         if (g->t_restored == 0) {
-                count_sources(en, g, kept);
-                share_explain(en, rq, kept);
+                count_sources(engine, g, kept);
+                share_explain(engine, request, kept);
                 g->n_kept = g->n_reached = kept;
                 g->t_restored = g->t_read ? g->t_read : clock_monotonic_usec();
-                if (!ereq_is_warm(rq))
-                        send_accepted(en, rq);
+                if (!request_is_warm(request))
+                        send_accepted(engine, request);
         } else {
                 /* It goes on after it had been parked: its client has heard all of this. New is
                  * only what others have computed meanwhile. */
-                generate_adopted(en, rq);
+                generate_adopted(engine, request);
         }
         /* Parked between two tokens, and nothing was lost: no prompt is to be computed. */
-        rq->phase = g->n_generated > 0 && kept + 1 == c->n_all ? PHASE_DECODE : PHASE_PREFILL;
-        en->again = true;
+        request->phase = g->n_generated > 0 && kept + 1 == c->n_all ? PHASE_DECODE : PHASE_PREFILL;
+        engine->again = true;
         if (kept == c->n_all)
-                generate_finish(en, rq, ENGINE_FINISH_LENGTH);
+                generate_finish(engine, request, ENGINE_FINISH_LENGTH);
 }
 
 /* The token's text behind the held one. NUL is a character that strings can't have: it becomes
  * U+FFFD. */
-static int push_text(struct engine *en, struct gen *g, int32_t token) {
+static int push_text(struct engine *engine, struct gen *g, int32_t token) {
         _cleanup_(buf_deinit) struct buf text = BUF_NULL;
-        int r = tok_stream_push(&g->stream, en->tok, token, &text);
+        int r = tok_stream_push(&g->stream, engine->tok, token, &text);
 
         for (size_t i = 0; r == 0 && i < text.size; i++)
                 r = text.data[i] ? buf_append(&g->held, &text.data[i], 1)
@@ -243,134 +244,135 @@ static int push_text(struct engine *en, struct gen *g, int32_t token) {
 
 /* The share of all requests has no room for a longer reply: it ends here, and is kept. The last
  * token's text could not be sent, so the token was not said either. */
-static void end_without_room(struct engine *en, struct ereq *rq) {
-        struct gen *g = &rq->g;
+static void end_without_room(struct engine *engine, struct request *request) {
+        struct gen *g = &request->g;
         struct err e;
 
-        rq->conv->n_all--;
+        request->conv->n_all--;
         g->n_generated--;
         if (g->n_generated == 0) {
                 err_set(&e, ERR_LIMIT, "requests have no memory for a reply");
-                generate_abort(en, rq, &e);
+                generate_abort(engine, request, &e);
                 return;
         }
         g->held.size = 0;
         g->stop = NULL;
-        tok_stream_init(&g->stream, en->tok, false, false);
-        generate_finish(en, rq, ENGINE_FINISH_LENGTH);
+        tok_stream_init(&g->stream, engine->tok, false, false);
+        generate_finish(engine, request, ENGINE_FINISH_LENGTH);
 }
 
 /* Take one more token from @logits. */
-static void generate_token(struct engine *en, struct ereq *rq, const float *logits) {
-        struct conv *c = rq->conv;
-        struct gen *g = &rq->g;
+static void generate_token(struct engine *engine, struct request *request, const float *logits) {
+        struct conv *c = request->conv;
+        struct gen *g = &request->g;
         size_t n_recent = MIN((size_t)c->n_all, (size_t)g->params.penalty_last_n), cut;
-        int32_t token = sample_token(en->sampler, &g->params, logits,
+        int32_t token = sample_token(engine->sampler, &g->params, logits,
                 c->tokens + c->n_all - n_recent, n_recent, c->n_all);
         struct err e;
         int r;
 
         c->tokens[c->n_all++] = token;
         g->n_generated++;
-        if (tok_is_eog(en->tok, token) && !rq->r.ignore_eos) {
-                if (send_delta(en, rq, 0, &token, logits) < 0)
+        if (tok_is_eog(engine->tok, token) && !request->r.ignore_eos) {
+                if (send_delta(engine, request, 0, &token, logits) < 0)
                         goto nomem;
-                generate_finish(en, rq, ENGINE_FINISH_STOP);
+                generate_finish(engine, request, ENGINE_FINISH_STOP);
                 return;
         }
-        r = push_text(en, g, token);
+        r = push_text(engine, g, token);
         if (r < 0)
                 goto nomem;
-        cut = find_stop(rq, &g->stop);
+        cut = find_stop(request, &g->stop);
         if (cut != SIZE_MAX)
                 g->held.size = cut;
         else
-                cut = g->held.size - partial_stop(rq);
-        r = send_delta(en, rq, cut, &token, logits);
+                cut = g->held.size - partial_stop(request);
+        r = send_delta(engine, request, cut, &token, logits);
         if (r == -ERR_LIMIT || r == -ERR_TOO_LARGE) {
-                end_without_room(en, rq);
+                end_without_room(engine, request);
                 return;
         }
         if (r < 0)
                 goto nomem;
         if (g->stop)
-                generate_finish(en, rq, ENGINE_FINISH_STOP_STRING);
+                generate_finish(engine, request, ENGINE_FINISH_STOP_STRING);
         else if (g->n_generated == g->max_new)
-                generate_finish(
-                        en, rq, g->context_bound ? ENGINE_FINISH_CONTEXT : ENGINE_FINISH_LENGTH);
+                generate_finish(engine, request,
+                        g->context_bound ? ENGINE_FINISH_CONTEXT : ENGINE_FINISH_LENGTH);
         return;
 nomem:
         err_set(&e, ERR_NOMEM, "no memory for the reply");
-        generate_abort(en, rq, &e);
+        generate_abort(engine, request, &e);
 }
 
-void generate_advance(struct engine *en, struct ereq *rq, const float *logits) {
-        struct conv *c = rq->conv;
-        struct gen *g = &rq->g;
+void generate_advance(struct engine *engine, struct request *request, const float *logits) {
+        struct conv *c = request->conv;
+        struct gen *g = &request->g;
 
-        if (rq->phase == PHASE_PREFILL) {
+        if (request->phase == PHASE_PREFILL) {
                 uint32_t end = seq_n_tokens(c->seq), start = end - g->in_batch;
 
-                en->count.tokens_prefilled += g->in_batch;
+                engine->count.tokens_prefilled += g->in_batch;
                 if (start < c->n_known)
-                        en->count.tokens_recomputed += MIN(end, c->n_known) - start;
+                        engine->count.tokens_recomputed += MIN(end, c->n_known) - start;
                 c->n_known = MAX(c->n_known, end);
                 g->n_reached = MAX(g->n_reached, end);
                 if (end < c->n_all) {
-                        send_progress(en, rq);
+                        send_progress(engine, request);
                         return;
                 }
                 if (g->t_prefilled == 0)
                         g->t_prefilled = clock_monotonic_usec();
                 if (g->max_new == 0) {
-                        generate_finish(en, rq, ENGINE_FINISH_LENGTH);
+                        generate_finish(engine, request, ENGINE_FINISH_LENGTH);
                         return;
                 }
-                rq->phase = PHASE_DECODE;
+                request->phase = PHASE_DECODE;
         } else {
-                en->count.tokens_decoded += g->in_batch;
+                engine->count.tokens_decoded += g->in_batch;
                 c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
         }
-        generate_token(en, rq, logits);
+        generate_token(engine, request, logits);
 }
 
 /* --- the end --- */
 
-void generate_abort(struct engine *en, struct ereq *rq, const struct err *e) {
-        residency_restore_abandon(en, rq);
-        sched_leave(en, rq);
-        verb_fail(en, rq, e);
+void generate_abort(struct engine *engine, struct request *request, const struct err *e) {
+        residency_restore_abandon(engine, request);
+        sched_leave(engine, request);
+        verb_fail(engine, request, e);
 }
 
-void generate_cancel(struct engine *en, struct ereq *rq, const struct err *e) {
-        if (rq->g.n_generated > 0)
-                generate_finish(en, rq, ENGINE_FINISH_CANCELLED);
+void generate_cancel(struct engine *engine, struct request *request, const struct err *e) {
+        if (request->g.n_generated > 0)
+                generate_finish(engine, request, ENGINE_FINISH_CANCELLED);
         else
-                generate_abort(en, rq, e);
+                generate_abort(engine, request, e);
 }
 
-static void warm_run(struct engine *en, struct job *j) {
-        struct ereq *rq = container_of(j, struct ereq, job);
+static void warm_run(struct engine *engine, struct job *j) {
+        struct request *request = container_of(j, struct request, job);
 
-        j->r = store_conv_get(en->store, rq->r.uid, rq->conv->id, NULL, &rq->sc, &j->err);
+        j->r = store_conv_get(
+                engine->store, request->r.uid, request->conv->id, NULL, &request->sc, &j->err);
 }
 
-static void warm_done(struct engine *en, struct job *j) {
-        struct ereq *rq = container_of(j, struct ereq, job);
+static void warm_done(struct engine *engine, struct job *j) {
+        struct request *request = container_of(j, struct request, job);
 
         if (j->r < 0)
-                verb_fail(en, rq, &j->err);
+                verb_fail(engine, request, &j->err);
         else
-                verb_finish_conv(en, rq);
+                verb_finish_conv(engine, request);
 }
 
-static void commit_run(struct engine *en, struct job *j) {
-        struct ereq *rq = container_of(j, struct ereq, job);
-        struct gen *g = &rq->g;
-        struct conv *c = rq->conv; /* held by this request: tokens and id don't change */
+static void commit_run(struct engine *engine, struct job *j) {
+        struct request *request = container_of(j, struct request, job);
+        struct gen *g = &request->g;
+        struct conv *c = request->conv; /* held by this request: tokens and id don't change */
         struct store_turn turns[2];
         uint64_t now = clock_realtime_usec();
-        bool text = rq->r.input != ENGINE_INPUT_TOKENS;
+        bool text = request->r.input != ENGINE_INPUT_TOKENS;
         unsigned tries = 0;
         size_t n = 0;
 
@@ -378,8 +380,8 @@ static void commit_run(struct engine *en, struct job *j) {
                 turns[n++] = (struct store_turn){.role = g->input_turn.role,
                         .start = g->input_turn.start,
                         .end = g->input_turn.end,
-                        .text = text ? rq->r.text : "",
-                        .text_size = text ? rq->r.text_size : 0,
+                        .text = text ? request->r.text : "",
+                        .text_size = text ? request->r.text_size : 0,
                         .created_usec = now};
         if (g->has_reply_turn)
                 turns[n++] = (struct store_turn){.role = g->reply_turn.role,
@@ -390,29 +392,29 @@ static void commit_run(struct engine *en, struct job *j) {
                         .text_size = g->text.size,
                         .created_usec = now};
         do {
-                if (rq->edit)
-                        j->r = edit_store(en, rq, turns, n, &j->err);
+                if (request->edit)
+                        j->r = edit_store(engine, request, turns, n, &j->err);
                 else
-                        j->r = store_append(en->store, c->id, turns, n,
+                        j->r = store_append(engine->store, c->id, turns, n,
                                 c->tokens + g->n_input_start, c->n_all - g->n_input_start,
-                                &rq->revision, &j->err);
-        } while (register_retry(en, &tries, j->r, &j->err));
+                                &request->revision, &j->err);
+        } while (register_retry(engine, &tries, j->r, &j->err));
 }
 
-static void fill_done(struct ereq *rq) {
-        struct engine_event *ev = verb_answer(rq, ENGINE_DONE);
-        struct gen *g = &rq->g;
+static void fill_done(struct request *request) {
+        struct engine_event *ev = verb_answer(request, ENGINE_DONE);
+        struct gen *g = &request->g;
         uint64_t now = clock_monotonic_usec();
 
         /* The request's own copy, which was charged when it came. */
-        for (size_t i = 0; g->stop && i < rq->r.n_stops; i++)
-                if (rq->r.stops[i] == g->stop) {
-                        event_adopt(rq->final, &rq->charge, strlen(g->stop));
-                        ev->done.stop = (char *)(uintptr_t)TAKE_PTR(rq->r.stops[i]);
+        for (size_t i = 0; g->stop && i < request->r.n_stops; i++)
+                if (request->r.stops[i] == g->stop) {
+                        event_adopt(request->final, &request->charge, strlen(g->stop));
+                        ev->done.stop = (char *)(uintptr_t)TAKE_PTR(request->r.stops[i]);
                         break;
                 }
         ev->done.finish = g->finish;
-        ev->done.revision = rq->revision;
+        ev->done.revision = request->revision;
         ev->done.seed = g->seed;
         ev->done.n_prompt = g->n_prompt;
         ev->done.n_generated = g->n_generated;
@@ -422,57 +424,57 @@ static void fill_done(struct ereq *rq) {
         ev->done.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
         ev->done.differs_at = g->differs_at;
         ev->done.differs_why = g->differs_why;
-        ev->done.queued_usec = g->t_admitted - rq->t_submitted;
+        ev->done.queued_usec = g->t_admitted - request->t_submitted;
         ev->done.restore_usec = g->t_restored - g->t_admitted;
         ev->done.prefill_usec = g->t_prefilled - g->t_restored;
         ev->done.decode_usec = now - g->t_prefilled;
 }
 
-static void commit_done(struct engine *en, struct job *j) {
-        struct ereq *rq = container_of(j, struct ereq, job);
-        struct conv *c = rq->conv;
-        struct gen *g = &rq->g;
+static void commit_done(struct engine *engine, struct job *j) {
+        struct request *request = container_of(j, struct request, job);
+        struct conv *c = request->conv;
+        struct gen *g = &request->g;
 
         if (j->r < 0) {
                 /* Written, but into a file that was replaced: RAM does not know what is there. */
                 c->stale = c->stale || j->r == -ERR_STATE;
-                verb_fail(en, rq, &j->err);
+                verb_fail(engine, request, &j->err);
                 return;
         }
-        edit_done(en, rq);
+        edit_done(engine, request);
         c->n_tokens = c->n_all;
-        c->revision = rq->revision;
+        c->revision = request->revision;
         g->reply_turn.end = c->n_all;
         g->reply_turn.finish = g->finish;
-        if ((g->has_input_turn && conv_add_turn(en, c, &g->input_turn, &j->err) < 0) ||
-                (g->has_reply_turn && conv_add_turn(en, c, &g->reply_turn, &j->err) < 0)) {
+        if ((g->has_input_turn && conv_add_turn(engine, c, &g->input_turn, &j->err) < 0) ||
+                (g->has_reply_turn && conv_add_turn(engine, c, &g->reply_turn, &j->err) < 0)) {
                 /* The register has it; RAM no longer agrees with it: load it anew next time. */
                 c->stale = true;
         }
-        fill_done(rq);
-        verb_finish(en, rq);
+        fill_done(request);
+        verb_finish(engine, request);
 }
 
-void generate_finish(struct engine *en, struct ereq *rq, enum engine_finish finish) {
-        struct gen *g = &rq->g;
+void generate_finish(struct engine *engine, struct request *request, enum engine_finish finish) {
+        struct gen *g = &request->g;
         struct err e;
 
         g->finish = finish;
-        residency_restore_abandon(en, rq);
+        residency_restore_abandon(engine, request);
         if (finish != ENGINE_FINISH_STOP_STRING &&
                 (tok_stream_finish(&g->stream, &g->held) < 0 ||
-                        send_delta(en, rq, g->held.size, NULL, NULL) < 0)) {
+                        send_delta(engine, request, g->held.size, NULL, NULL) < 0)) {
                 err_set(&e, ERR_NOMEM, "no memory for the reply");
-                generate_abort(en, rq, &e);
+                generate_abort(engine, request, &e);
                 return;
         }
         if (g->t_prefilled == 0)
                 g->t_prefilled = clock_monotonic_usec();
-        sched_leave(en, rq);
-        seq_unreserve(rq->conv->seq);
-        rq->phase = PHASE_COMMIT;
-        rq->job.kind = JOB_VERB;
-        rq->job.run = ereq_is_warm(rq) ? warm_run : commit_run;
-        rq->job.done = ereq_is_warm(rq) ? warm_done : commit_done;
-        io_submit(en, &rq->job);
+        sched_leave(engine, request);
+        seq_unreserve(request->conv->seq);
+        request->phase = PHASE_COMMIT;
+        request->job.kind = JOB_VERB;
+        request->job.run = request_is_warm(request) ? warm_run : commit_run;
+        request->job.done = request_is_warm(request) ? warm_done : commit_done;
+        io_submit(engine, &request->job);
 }

@@ -39,19 +39,19 @@ static void parts_of(const struct gguf_identity *id, uint64_t parts[N_PARTS]) {
 }
 
 /* True if the register has the hash of just this file. */
-static bool recall(struct engine *en, const struct gguf_identity *id, uint64_t *ret) {
+static bool recall(struct engine *engine, const struct gguf_identity *id, uint64_t *ret) {
         uint64_t parts[N_PARTS];
         int64_t v;
 
-        if (!en->store)
+        if (!engine->store)
                 return false;
         parts_of(id, parts);
         for (size_t i = 0; i < N_PARTS; i++)
-                if (store_meter_get(en->store, meter_names[i], &v, NULL) < 0 ||
+                if (store_meter_get(engine->store, meter_names[i], &v, NULL) < 0 ||
                         (uint64_t)v != parts[i])
                         return false;
         /* A meter that was never set is 0, and no file has inode 0. */
-        if (parts[1] == 0 || store_meter_get(en->store, meter_names[HASH], &v, NULL) < 0)
+        if (parts[1] == 0 || store_meter_get(engine->store, meter_names[HASH], &v, NULL) < 0)
                 return false;
         *ret = (uint64_t)v;
         return true;
@@ -63,7 +63,7 @@ static bool is_settled(const struct gguf_identity *id, uint64_t now_nsec) {
         return last < now_nsec && now_nsec - last > SETTLED_NSEC;
 }
 
-static void remember(struct engine *en, const struct gguf_identity *id, uint64_t hash) {
+static void remember(struct engine *engine, const struct gguf_identity *id, uint64_t hash) {
         struct store_meter meters[N_METERS];
         uint64_t parts[N_PARTS];
         struct err e;
@@ -72,9 +72,9 @@ static void remember(struct engine *en, const struct gguf_identity *id, uint64_t
         for (size_t i = 0; i < N_PARTS; i++)
                 meters[i] = (struct store_meter){meter_names[i], (int64_t)parts[i]};
         meters[HASH] = (struct store_meter){meter_names[HASH], (int64_t)hash};
-        if (store_meter_set(en->store, meters, N_METERS, &e) < 0) {
+        if (store_meter_set(engine->store, meters, N_METERS, &e) < 0) {
                 err_wrap(&e, -(int)e.code, "the hash of the weights is not remembered");
-                engine_event_log(en, LOG_WARNING, &e);
+                engine_event_log(engine, LOG_WARNING, &e);
         }
 }
 
@@ -92,10 +92,10 @@ static uint64_t now_nsec(void) {
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-int identity_open_model(struct engine *en, const struct model_options *o, struct err *e) {
-        const struct gguf_progress progress = {tell_read, en};
+int identity_open_model(struct engine *engine, const struct model_options *o, struct err *e) {
+        const struct gguf_progress progress = {tell_read, engine};
         const struct engine_opening now = {.stage = ENGINE_STAGE_MODEL,
-                .weights_size = gguf_data_size(en->gguf),
+                .weights_size = gguf_data_size(engine->gguf),
                 .ram_size = machine_ram(NULL)};
         struct model_options mo = *o;
         struct gguf_identity before, after;
@@ -103,29 +103,29 @@ int identity_open_model(struct engine *en, const struct model_options *o, struct
         struct model_info info;
         int r;
 
-        r = engine_tell(en, &now, e);
+        r = engine_tell(engine, &now, e);
         if (r == 0)
-                r = gguf_identify(en->gguf, &before, e);
+                r = gguf_identify(engine->gguf, &before, e);
         if (r < 0)
                 return r;
-        en->remembered = recall(en, &before, &hash);
-        if (en->looking)
-                look_release(en);
+        engine->remembered = recall(engine, &before, &hash);
+        if (engine->looking)
+                look_release(engine);
         mo.progress = &progress;
-        if (en->remembered && !en->o.verify_model)
+        if (engine->remembered && !engine->o.verify_model)
                 mo.weights_hash = &hash;
-        r = model_open(&en->model, en->gguf, &mo, e);
-        if (r < 0 || mo.weights_hash || en->looking || !en->store)
+        r = model_open(&engine->model, engine->gguf, &mo, e);
+        if (r < 0 || mo.weights_hash || engine->looking || !engine->store)
                 return r;
-        model_info(en->model, &info);
-        if (is_settled(&before, began) && gguf_identify(en->gguf, &after, NULL) == 0 &&
+        model_info(engine->model, &info);
+        if (is_settled(&before, began) && gguf_identify(engine->gguf, &after, NULL) == 0 &&
                 memcmp(&before, &after, sizeof(before)) == 0)
-                remember(en, &before, info.fingerprint.weights);
+                remember(engine, &before, info.fingerprint.weights);
         return 0;
 }
 
-int identity_check(struct engine *en, struct err *e) {
-        const char *want = en->o.fingerprint;
+int identity_check(struct engine *engine, struct err *e) {
+        const char *want = engine->o.fingerprint;
         size_t n = want ? strlen(want) : 0;
         char have[33];
 
@@ -135,10 +135,10 @@ int identity_check(struct engine *en, struct err *e) {
                 return err_set(e, ERR_INVALID,
                         "a fingerprint has 16 or 32 hexadecimal digits, unlike '%.40s'", want);
         snprintf(have, sizeof(have), "%016llx%016llx",
-                (unsigned long long)en->info.fingerprint.weights,
-                (unsigned long long)en->info.fingerprint.rules);
+                (unsigned long long)engine->info.fingerprint.weights,
+                (unsigned long long)engine->info.fingerprint.rules);
         if (strncasecmp(have, want, n) == 0)
                 return 0;
         return err_set(e, ERR_STATE, "%s has the fingerprint %s, but %s is expected",
-                en->model_path, have, want);
+                engine->model_path, have, want);
 }

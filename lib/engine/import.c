@@ -33,9 +33,9 @@
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 
 static int read_part(
-        struct ereq *rq, void *dst, size_t n, uint64_t offset, bool sum, struct err *e) {
-        struct transfer *x = rq->transfer;
-        int r = file_pread(rq->r.fd, dst, n, offset, e);
+        struct request *request, void *dst, size_t n, uint64_t offset, bool sum, struct err *e) {
+        struct transfer *x = request->transfer;
+        int r = file_pread(request->r.fd, dst, n, offset, e);
 
         if (r < 0)
                 return err_wrap(e, r, "cannot read the export file");
@@ -44,98 +44,100 @@ static int read_part(
         return 0;
 }
 
-static int read_header(struct ereq *rq, uint64_t size, struct err *e) {
+static int read_header(struct request *request, uint64_t size, struct err *e) {
         uint8_t header[XFER_HEADER_SIZE];
         int r;
 
         if (size < sizeof(header))
                 return err_set(e, ERR_FORMAT, "this is no export file");
-        r = read_part(rq, header, sizeof(header), 0, true, e);
+        r = read_part(request, header, sizeof(header), 0, true, e);
         if (r < 0)
                 return r;
-        return xfer_header_parse(header, sizeof(header), size, &rq->transfer->h, e);
+        return xfer_header_parse(header, sizeof(header), size, &request->transfer->h, e);
 }
 
-static int check_header(struct engine *en, const struct xfer_header *h, struct err *e) {
-        if (h->vocab != en->vocab_hash)
+static int check_header(struct engine *engine, const struct xfer_header *h, struct err *e) {
+        if (h->vocab != engine->vocab_hash)
                 return err_set(e, ERR_UNSUPPORTED,
                         "the export file's tokens belong to another model's vocabulary");
-        if (h->n_tokens > en->info.context)
+        if (h->n_tokens > engine->info.context)
                 return err_set(e, ERR_CONTEXT,
                         "the export file has %u tokens, more than the context of %u", h->n_tokens,
-                        en->info.context);
+                        engine->info.context);
         return 0;
 }
 
-static bool memory_is_usable(struct engine *en, const struct xfer_header *h) {
-        return h->n_blocks > 0 && fingerprint_equal(&h->model, &en->info.fingerprint) &&
-               h->block_tokens == en->info.block_tokens && h->block_size == en->info.block_size;
+static bool memory_is_usable(struct engine *engine, const struct xfer_header *h) {
+        return h->n_blocks > 0 && fingerprint_equal(&h->model, &engine->info.fingerprint) &&
+               h->block_tokens == engine->info.block_tokens &&
+               h->block_size == engine->info.block_size;
 }
 
-static int read_transcript(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
+static int read_transcript(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
         uint64_t size = xfer_transcript_size(&x->h) + 8;
         size_t more = ((size_t)x->h.n_turns + 1) * sizeof(*x->t.turns) +
                       ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens);
-        int r = transfer_charge(rq, (size_t)size + more, e);
+        int r = transfer_charge(request, (size_t)size + more, e);
 
         if (r < 0)
                 return r;
         x->data = malloc(size);
         if (!x->data)
                 return err_set(e, ERR_NOMEM, "no memory for %" PRIu64 " bytes of text", size);
-        r = read_part(rq, x->data, size, XFER_HEADER_SIZE, true, e);
+        r = read_part(request, x->data, size, XFER_HEADER_SIZE, true, e);
         if (r == 0)
-                r = xfer_transcript_parse(&x->h, x->data, (size_t)size, en->info.n_vocab, &x->t, e);
+                r = xfer_transcript_parse(
+                        &x->h, x->data, (size_t)size, engine->info.n_vocab, &x->t, e);
         if (r == 0)
-                r = verb_check_sampling(en, &x->t.sampling, e);
+                r = verb_check_sampling(engine, &x->t.sampling, e);
         x->offset = XFER_HEADER_SIZE + size;
         return r;
 }
 
-static int begin(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
+static int begin(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
         uint8_t key[XFER_KEY_SIZE];
         struct stat st;
-        int seals = fcntl(rq->r.fd, F_GET_SEALS), r;
+        int seals = fcntl(request->r.fd, F_GET_SEALS), r;
 
         if (seals < 0 || (seals & SEALS) != SEALS)
                 return err_set(e, ERR_INVALID,
                         "an import comes in a memfd with write, grow and shrink seals");
-        if (fstat(rq->r.fd, &st) < 0)
+        if (fstat(request->r.fd, &st) < 0)
                 return err_set(e, ERR_SYS, "cannot tell the size of an import");
-        r = transfer_key(en, key, e);
+        r = transfer_key(engine, key, e);
         if (r < 0)
                 return r;
         xfer_sum_init(&x->sum, key);
-        r = read_header(rq, (uint64_t)st.st_size, e);
+        r = read_header(request, (uint64_t)st.st_size, e);
         if (r == 0)
-                r = check_header(en, &x->h, e);
+                r = check_header(engine, &x->h, e);
         if (r == 0)
-                r = read_transcript(en, rq, e);
-        x->with_memory = memory_is_usable(en, &x->h);
+                r = read_transcript(engine, request, e);
+        x->with_memory = memory_is_usable(engine, &x->h);
         x->began = true;
         return r;
 }
 
 /* Checksum and MAC go over what is not used otherwise yet. */
-static int check_blocks(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
+static int check_blocks(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
         uint64_t end = xfer_file_size(&x->h) - XFER_TRAILER_SIZE;
         uint8_t is[XFER_TRAILER_SIZE], should_be[XFER_TRAILER_SIZE];
         size_t done = 0;
         int r = 0;
 
         while (r == 0 && x->offset < end && done < TRANSFER_SLICE) {
-                size_t n = (size_t)MIN(end - x->offset, (uint64_t)en->info.block_size);
+                size_t n = (size_t)MIN(end - x->offset, (uint64_t)engine->info.block_size);
 
-                r = read_part(rq, x->buffer, n, x->offset, true, e);
+                r = read_part(request, x->buffer, n, x->offset, true, e);
                 x->offset += n;
                 done += n;
         }
         if (r < 0 || x->offset < end)
                 return r;
-        r = read_part(rq, should_be, sizeof(should_be), end, false, e);
+        r = read_part(request, should_be, sizeof(should_be), end, false, e);
         if (r < 0)
                 return r;
         xfer_sum_final(&x->sum, is);
@@ -143,102 +145,102 @@ static int check_blocks(struct engine *en, struct ereq *rq, struct err *e) {
         return xfer_trailer_check(is, should_be, &x->ours, e);
 }
 
-static int create(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
-        const char *name = rq->r.name && rq->r.name[0] ? rq->r.name : NULL;
+static int create(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
+        const char *name = request->r.name && request->r.name[0] ? request->r.name : NULL;
         unsigned tries = 0;
         int r;
 
-        rq->sc = (struct store_conv){.uid = rq->r.uid,
-                .model = en->info.fingerprint,
-                .vocab = en->vocab_hash,
+        request->sc = (struct store_conv){.uid = request->r.uid,
+                .model = engine->info.fingerprint,
+                .vocab = engine->vocab_hash,
                 .created_usec = x->h.created_usec,
                 .private_memory = x->with_memory && (!x->ours || x->h.is_private),
                 .sampling = x->t.sampling};
-        if (verb_copy_name(rq->sc.name, name ? name : x->t.name, name ? e : NULL) < 0) {
+        if (verb_copy_name(request->sc.name, name ? name : x->t.name, name ? e : NULL) < 0) {
                 if (name)
                         return -ERR_INVALID;
-                rq->sc.name[0] = '\0';
+                request->sc.name[0] = '\0';
         }
-        pthread_mutex_lock(&en->create_lock);
+        pthread_mutex_lock(&engine->create_lock);
         do {
-                r = verb_check_quota(en, rq->r.uid, e);
+                r = verb_check_quota(engine, request->r.uid, e);
                 if (r == 0)
-                        r = store_conv_create(en->store, &rq->sc, x->t.turns, x->h.n_turns,
+                        r = store_conv_create(engine->store, &request->sc, x->t.turns, x->h.n_turns,
                                 x->t.tokens, x->h.n_tokens, e);
-                if (r == -ERR_EXISTS && !name && rq->sc.name[0]) {
-                        rq->sc.name[0] = '\0'; /* the original is still here */
-                        r = store_conv_create(en->store, &rq->sc, x->t.turns, x->h.n_turns,
+                if (r == -ERR_EXISTS && !name && request->sc.name[0]) {
+                        request->sc.name[0] = '\0'; /* the original is still here */
+                        r = store_conv_create(engine->store, &request->sc, x->t.turns, x->h.n_turns,
                                 x->t.tokens, x->h.n_tokens, e);
                 }
-        } while (register_retry(en, &tries, r, e));
-        pthread_mutex_unlock(&en->create_lock);
+        } while (register_retry(engine, &tries, r, e));
+        pthread_mutex_unlock(&engine->create_lock);
         return r;
 }
 
-static void import_run(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        struct transfer *x = rq->transfer;
+static void import_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = request->transfer;
 
-        j->r = transfer_cancelled(rq, &j->err);
+        j->r = transfer_cancelled(request, &j->err);
         if (j->r == 0 && !x->began)
-                j->r = begin(en, rq, &j->err);
+                j->r = begin(engine, request, &j->err);
         else if (j->r == 0)
-                j->r = check_blocks(en, rq, &j->err);
+                j->r = check_blocks(engine, request, &j->err);
         if (j->r == 0 && !x->with_memory)
                 x->ended = true; /* the rest is not read at all */
         if (j->r == 0 && x->ended)
-                j->r = create(en, rq, &j->err);
+                j->r = create(engine, request, &j->err);
 }
 
-static void import_done(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        struct transfer *x = rq->transfer;
+static void import_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = request->transfer;
 
         if (j->r < 0) {
-                verb_fail(en, rq, &j->err);
+                verb_fail(engine, request, &j->err);
                 return;
         }
         if (!x->ended) {
-                io_submit(en, j);
+                io_submit(engine, j);
                 return;
         }
-        en->count.imports++;
+        engine->count.imports++;
         if (x->with_memory)
-                verb_find_conv(en, rq); /* on with verb_import_memory() */
+                verb_find_conv(engine, request); /* on with verb_import_memory() */
         else
-                verb_finish_conv(en, rq);
+                verb_finish_conv(engine, request);
 }
 
-void verb_import(struct engine *en, struct ereq *rq) {
+void verb_import(struct engine *engine, struct request *request) {
         struct err e;
-        struct transfer *x = transfer_new(en, rq, &e);
+        struct transfer *x = transfer_new(engine, request, &e);
         char name[STORE_NAME_MAX + 1];
-        int r = x ? verb_copy_name(name, rq->r.name, &e) : -(int)e.code;
+        int r = x ? verb_copy_name(name, request->r.name, &e) : -(int)e.code;
 
         if (r < 0)
-                verb_fail(en, rq, &e);
+                verb_fail(engine, request, &e);
         else
-                verb_submit(en, rq, import_run, import_done);
+                verb_submit(engine, request, import_run, import_done);
 }
 
 /* --- its memory --- */
 
-static int write_block(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
-        uint32_t bt = en->info.block_tokens, i = x->next;
-        struct spill_block b = {.file_key = rq->sc.id,
-                .owner = rq->sc.uid,
+static int write_block(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
+        uint32_t bt = engine->info.block_tokens, i = x->next;
+        struct spill_block b = {.file_key = request->sc.id,
+                .owner = request->sc.uid,
                 .raw = x->buffer,
-                .raw_size = en->info.block_size};
+                .raw_size = engine->info.block_size};
         struct spill_ref ref;
-        int r = read_part(rq, x->buffer, en->info.block_size, x->offset, false, e);
+        int r = read_part(request, x->buffer, engine->info.block_size, x->offset, false, e);
 
         if (r < 0)
                 return r;
         x->hash = conv_token_hash(x->t.tokens, bt, i, bt, x->hash);
         b.meta = (struct spill_meta){.position = i, .n_tokens = bt, .token_hash = x->hash};
-        r = spill_write(en->spill, &b, &ref, NULL, e);
+        r = spill_write(engine->spill, &b, &ref, NULL, e);
         if (r < 0)
                 return r;
         x->records[x->n_records++] = (struct store_record){.file_key = ref.file_key,
@@ -248,50 +250,50 @@ static int write_block(struct engine *en, struct ereq *rq, struct err *e) {
                 .index = i,
                 .n_tokens = bt,
                 .token_hash = x->hash,
-                .uid = rq->sc.uid,
-                .is_private = rq->sc.private_memory};
-        x->offset += en->info.block_size + 8;
+                .uid = request->sc.uid,
+                .is_private = request->sc.private_memory};
+        x->offset += engine->info.block_size + 8;
         x->next++;
         return 0;
 }
 
 /* All that was written becomes the conversation's in one transaction, or nothing. */
-static int link_records(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
+static int link_records(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
         struct store_meter meters[WRITE_N_METERS];
         struct store_gone gone = {0};
         int r;
 
-        spill_settle(en->spill, rq->sc.id);
-        write_meters(en, meters);
-        r = store_link(en->store, rq->sc.id, &en->info.fingerprint, x->records, x->n_records,
-                meters, ARRAY_SIZE(meters), &gone, e);
+        spill_settle(engine->spill, request->sc.id);
+        write_meters(engine, meters);
+        r = store_link(engine->store, request->sc.id, &engine->info.fingerprint, x->records,
+                x->n_records, meters, ARRAY_SIZE(meters), &gone, e);
         if (r < 0) {
                 gone.records = x->records;
                 gone.n = x->n_records;
-                residency_release(en, &gone);
+                residency_release(engine, &gone);
                 x->n_records = 0;
                 return r;
         }
-        residency_release(en, &gone);
+        residency_release(engine, &gone);
         store_gone_deinit(&gone);
         return 0;
 }
 
-static void memory_run(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        struct transfer *x = rq->transfer;
+static void memory_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = request->transfer;
         size_t n = 0;
 
         while (j->r == 0 && x->next < x->h.n_blocks && n < TRANSFER_SLICE) {
-                j->r = transfer_cancelled(rq, &j->err);
+                j->r = transfer_cancelled(request, &j->err);
                 if (j->r == 0)
-                        j->r = write_block(en, rq, &j->err);
-                n += en->info.block_size;
+                        j->r = write_block(engine, request, &j->err);
+                n += engine->info.block_size;
         }
         if (j->r < 0 || x->next == x->h.n_blocks) {
                 struct err e;
-                int r = x->n_records > 0 ? link_records(en, rq, &e) : 0;
+                int r = x->n_records > 0 ? link_records(engine, request, &e) : 0;
 
                 if (r < 0 && j->r == 0) {
                         j->r = r;
@@ -302,49 +304,49 @@ static void memory_run(struct engine *en, struct job *j) {
 }
 
 /* What is in the register, for the conversation in RAM. */
-static int adopt(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
-        struct conv *c = rq->conv;
+static int adopt(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
+        struct conv *c = request->conv;
 
         for (uint32_t i = 0; i < x->n_records; i++) {
-                struct rec *rec = rec_get(en, &x->records[i], e);
-                int r = rec ? conv_set_rec(en, c, i, rec, e) : -ERR_NOMEM;
+                struct rec *rec = rec_get(engine, &x->records[i], e);
+                int r = rec ? conv_set_rec(engine, c, i, rec, e) : -ERR_NOMEM;
 
                 if (r < 0) {
-                        rec_put(en, rec);
+                        rec_put(engine, rec);
                         return r;
                 }
         }
-        c->n_known = x->n_records * en->info.block_tokens;
+        c->n_known = x->n_records * engine->info.block_tokens;
         return c->n_known > 0 ? seq_set_holes(c->seq, c->n_known, e) : 0;
 }
 
-static void memory_done(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
+static void memory_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
         struct err e;
 
-        if (j->r == 0 && !rq->transfer->ended) {
-                io_submit(en, j);
+        if (j->r == 0 && !request->transfer->ended) {
+                io_submit(engine, j);
                 return;
         }
         if (j->r < 0 && j->r != -ERR_CANCELLED) {
                 err_wrap(&j->err, j->r, "the memory of an imported conversation");
-                engine_event_log(en, LOG_WARNING, &j->err);
+                engine_event_log(engine, LOG_WARNING, &j->err);
         }
-        if (adopt(en, rq, &e) < 0)
-                rq->conv->stale = true; /* the register has it: load it anew next time */
-        verb_finish_conv(en, rq);
+        if (adopt(engine, request, &e) < 0)
+                request->conv->stale = true; /* the register has it: load it anew next time */
+        verb_finish_conv(engine, request);
 }
 
-int verb_import_memory(struct engine *en, struct ereq *rq, struct err *e) {
-        struct transfer *x = rq->transfer;
-        struct conv *c = rq->conv;
+int verb_import_memory(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = request->transfer;
+        struct conv *c = request->conv;
         int r;
 
         /* Somebody else may have had it before us: then it has memory of its own. */
-        if (seq_n_blocks(c->seq) > 0 || c->n_tokens < x->h.n_blocks * en->info.block_tokens)
+        if (seq_n_blocks(c->seq) > 0 || c->n_tokens < x->h.n_blocks * engine->info.block_tokens)
                 return err_set(e, ERR_STATE, "the conversation went on already");
-        r = transfer_charge(rq, x->h.n_blocks * sizeof(*x->records), e);
+        r = transfer_charge(request, x->h.n_blocks * sizeof(*x->records), e);
         if (r < 0)
                 return r;
         x->records = calloc(x->h.n_blocks, sizeof(*x->records));
@@ -353,6 +355,6 @@ int verb_import_memory(struct engine *en, struct ereq *rq, struct err *e) {
         x->offset = XFER_HEADER_SIZE + xfer_transcript_size(&x->h) + 8;
         x->next = 0;
         x->ended = false;
-        verb_submit_as(en, rq, JOB_WRITE_BEHIND, memory_run, memory_done);
+        verb_submit_as(engine, request, JOB_WRITE_BEHIND, memory_run, memory_done);
         return 0;
 }

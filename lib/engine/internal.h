@@ -31,7 +31,7 @@
 #include "tok/tok.h"
 
 struct edit;
-struct ereq;
+struct request;
 struct event_node;
 struct restore;
 struct transfer;
@@ -72,14 +72,14 @@ struct conv {
         struct seq *seq;
         struct rec **recs; /* [n_recs], by block index; NULL: not on disk */
         size_t n_recs;
-        uint32_t n_known;    /* positions whose memory was computed at some time (for statistics) */
-        struct ereq *busy;   /* the request that holds it, or NULL */
-        unsigned n_io;       /* jobs under way that change its blocks or links */
-        uint32_t n_forks;    /* fork transactions under way */
-        uint32_t n_users;    /* requests that hold a pointer to it */
-        struct list waiters; /* requests parked until these are done */
-        size_t charged;      /* bytes in the ledger */
-        struct list lru;     /* in engine.idle, oldest first, while nobody uses it */
+        uint32_t n_known; /* positions whose memory was computed at some time (for statistics) */
+        struct request *busy; /* the request that holds it, or NULL */
+        unsigned n_io;        /* jobs under way that change its blocks or links */
+        uint32_t n_forks;     /* fork transactions under way */
+        uint32_t n_users;     /* requests that hold a pointer to it */
+        struct list waiters;  /* requests parked until these are done */
+        size_t charged;       /* bytes in the ledger */
+        struct list lru;      /* in engine.idle, oldest first, while nobody uses it */
 
         /* Writing it to disk (writebehind.c, evict.c). */
         struct write_job *writing; /* write-behind of its blocks, or NULL */
@@ -107,8 +107,8 @@ enum job_kind {
 struct job {
         struct list link;
         enum job_kind kind;
-        void (*run)(struct engine *en, struct job *j);
-        void (*done)(struct engine *en, struct job *j);
+        void (*run)(struct engine *engine, struct job *j);
+        void (*done)(struct engine *engine, struct job *j);
         int r;
         struct err err;
 };
@@ -185,7 +185,7 @@ struct text_answer {
         size_t n_ends, ends_capacity;
 };
 
-struct ereq {
+struct request {
         struct list link; /* inbox, loading, turns, queue, active, a conversation's waiters or
                              followers */
         struct list all;  /* engine.requests */
@@ -217,7 +217,8 @@ struct ereq {
         struct text_answer answer; /* of a Tokenize, as it grows */
         uint64_t revision;
         struct keep keep;
-        void (*evict_then)(struct engine *en, struct ereq *rq); /* in engine.evict_waiting */
+        void (*evict_then)(
+                struct engine *engine, struct request *request); /* in engine.evict_waiting */
         uint32_t n_not_kept;     /* Evict: tokens whose memory was lost by it, */
         struct err why_not_kept; /* and why */
         struct seq *fork_seq;
@@ -240,7 +241,7 @@ struct flow {
         bool prompts_turn;   /* of one token at a time: this one was a prompt's */
         /* Filled by look() of sched.c: places held, and the request in the queue that is next. */
         uint32_t n_places;
-        struct ereq *next;
+        struct request *next;
         /* Of the step that is being built: requests by phase, tokens that they want, and have. */
         uint32_t n_decode, n_prefill, wanted, used;
 };
@@ -350,7 +351,7 @@ struct engine {
         size_t scratch_size; /* reserved in the ledger for the workers */
         struct counters count;
         struct model_token *batch;
-        struct ereq **batch_rows; /* request per output row */
+        struct request **batch_rows; /* request per output row */
         uint64_t next_order;
         bool stopping;
         bool again;         /* something changed that may let a step go on: don't sleep */
@@ -417,13 +418,13 @@ struct event_node {
         size_t size; /* bytes, once sent */
 };
 /* What events refer to; event_home_leave() is for engine_free(), when nothing makes any more. */
-struct event_home *event_home_new(struct engine *en);
+struct event_home *event_home_new(struct engine *engine);
 struct event_home *event_home_leave(struct event_home *h);
 /* A blank event for a request, charged; NULL without memory, or without room in the share. */
 struct event_node *engine_event_new(
-        struct engine *en, uint64_t handle, enum engine_event_kind kind, bool final);
+        struct engine *engine, uint64_t handle, enum engine_event_kind kind, bool final);
 /* The same of @from's bytes, which it has; or of none (@from NULL): before there is a ledger. */
-struct event_node *event_new_of(struct engine *en, struct charge *from, uint64_t handle,
+struct event_node *event_new_of(struct engine *engine, struct charge *from, uint64_t handle,
         enum engine_event_kind kind, bool final);
 /* Zeroed memory for an array of the event, charged to it: engine_event_free() frees both. NULL: @e
  * tells. At least one byte. */
@@ -433,11 +434,11 @@ void event_adopt(struct event_node *n, struct charge *from, size_t size);
 /* Begin anew: free what it owns, but not itself. */
 void event_reset(struct event_node *n, enum engine_event_kind kind);
 /* Hand it to the loop thread. */
-void engine_event_send(struct engine *en, struct event_node *n);
+void engine_event_send(struct engine *engine, struct event_node *n);
 /* More events wait than the loop thread should ever leave lying: produce no more. */
-bool event_backlog(struct engine *en);
+bool event_backlog(struct engine *engine);
 /* What the events take that one step of a request may send, at most. */
-size_t credit_size(const struct engine *en, const struct engine_request *r);
+size_t credit_size(const struct engine *engine, const struct engine_request *r);
 /* @from, which has them, pays @size bytes for the credit. NULL without memory. */
 struct credit *credit_new(struct charge *from, size_t size);
 /* The request is over. The credit ends with its last event. */
@@ -445,10 +446,10 @@ void credit_unref(struct credit *c);
 /* An event of @size bytes in all with what is hung on it, for a request that generates: of the
  * share if others leave room in it, else of the request's credit. NULL without memory. */
 struct event_node *event_new_stream(
-        struct engine *en, struct ereq *rq, enum engine_event_kind kind, size_t size);
+        struct engine *engine, struct request *request, enum engine_event_kind kind, size_t size);
 /* The token's text, cut to fit. */
-void event_fill_piece(struct engine *en, struct engine_logprob *out, int32_t token);
-void engine_event_log(struct engine *en, int level, const struct err *e);
+void event_fill_piece(struct engine *engine, struct engine_logprob *out, int32_t token);
+void engine_event_log(struct engine *engine, int level, const struct err *e);
 /* Copy of a register row as a conversation of the event; residency is added by
  * conv_fill_residency().
  */
@@ -468,57 +469,58 @@ static inline void list_move_all(struct list *to, struct list *from) {
 
 /* --- engine.c --- */
 /* How memory is kept ("f16"). */
-const char *engine_kv_name(const struct engine *en);
+const char *engine_kv_name(const struct engine *engine);
 /* verb-query.c; the strings are the engine's. */
-void engine_describe_model(struct engine *en, struct engine_model_info *ret);
+void engine_describe_model(struct engine *engine, struct engine_model_info *ret);
 /* An engine that has opened nothing yet. */
 int engine_new(struct engine **ret, const struct engine_options *o, struct err *e);
-/* Everything that is in memory: model, tokenizer, pool, buffers. en->store may be NULL. */
-int engine_load(struct engine *en, struct err *e);
+/* Everything that is in memory: model, tokenizer, pool, buffers. engine->store may be NULL. */
+int engine_load(struct engine *engine, struct err *e);
 /* -ERR_STATE if there are spill files beside a register that is missing or empty. */
 int engine_check_register(const char *path, const char *spill_dir, struct err *e);
-struct spill_options engine_spill_options(struct engine *en);
+struct spill_options engine_spill_options(struct engine *engine);
 /* Tell the caller of engine_open(); the negative result ends the opening. */
-int engine_tell(struct engine *en, const struct engine_opening *o, struct err *e);
+int engine_tell(struct engine *engine, const struct engine_opening *o, struct err *e);
 
 /* --- identity.c --- */
 /* The hash of the weights: as the register remembers it for just this file, or by reading it. */
-int identity_open_model(struct engine *en, const struct model_options *o, struct err *e);
+int identity_open_model(struct engine *engine, const struct model_options *o, struct err *e);
 /* Is it the model that the options want? */
-int identity_check(struct engine *en, struct err *e);
+int identity_check(struct engine *engine, struct err *e);
 
 /* --- look.c --- */
 /* What looks needs the register no more. */
-void look_release(struct engine *en);
+void look_release(struct engine *engine);
 
 /* --- io.c --- */
-int io_start(struct engine *en, struct err *e);
-void io_stop(struct engine *en);
-void io_submit(struct engine *en, struct job *j);
+int io_start(struct engine *engine, struct err *e);
+void io_stop(struct engine *engine);
+void io_submit(struct engine *engine, struct job *j);
 /* How many workers there are going to be. */
 size_t io_n_workers(void);
 
 /* --- conv.c --- */
-struct rec *rec_get(struct engine *en, const struct store_record *r, struct err *e);
-void rec_put(struct engine *en, struct rec *rec);
-int conv_new(struct conv **ret, struct engine *en, const struct store_conv *sc,
+struct rec *rec_get(struct engine *engine, const struct store_record *r, struct err *e);
+void rec_put(struct engine *engine, struct rec *rec);
+int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *sc,
         const int32_t *tokens, const struct store_turns *turns, struct err *e);
 /* The conversation is damaged as @x says: once for each it is told in the journal. */
-void conv_tell_damage(struct engine *en, const struct store_reading *x);
+void conv_tell_damage(struct engine *engine, const struct store_reading *x);
 /* What is left of @c is sound. */
-void conv_forget_damage(struct engine *en, struct conv *c);
+void conv_forget_damage(struct engine *engine, struct conv *c);
 /* Takes everything back, out of all tables. The conversation must not be in use. */
-void conv_unload(struct engine *en, struct conv *c);
-int conv_add_turn(struct engine *en, struct conv *c, const struct conv_turn *t, struct err *e);
+void conv_unload(struct engine *engine, struct conv *c);
+int conv_add_turn(struct engine *engine, struct conv *c, const struct conv_turn *t, struct err *e);
 /* Room for @n tokens in all; charged to the ledger (room is made by unloading idle ones). */
-int conv_reserve_tokens(struct engine *en, struct conv *c, uint32_t n, struct err *e);
-int conv_set_rec(struct engine *en, struct conv *c, size_t index, struct rec *rec, struct err *e);
-void conv_drop_recs(struct engine *en, struct conv *c, size_t from);
+int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struct err *e);
+int conv_set_rec(
+        struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e);
+void conv_drop_recs(struct engine *engine, struct conv *c, size_t from);
 /* Take it out of / put it back into the idle list. */
-void conv_use(struct engine *en, struct conv *c);
-void conv_unuse(struct engine *en, struct conv *c);
-enum chat_state conv_chat_state(const struct engine *en, const struct conv *c);
-void conv_fill_residency(struct engine *en, const struct conv *c, struct engine_conv *out);
+void conv_use(struct engine *engine, struct conv *c);
+void conv_unuse(struct engine *engine, struct conv *c);
+enum chat_state conv_chat_state(const struct engine *engine, const struct conv *c);
+void conv_fill_residency(struct engine *engine, const struct conv *c, struct engine_conv *out);
 /* Hash of the first tokens up to the end of block @index (or of @n_tokens inside it), chained. */
 uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t index,
         uint32_t n_in_block, uint64_t prev);
@@ -537,119 +539,120 @@ static inline struct spill_meta record_meta(const struct store_record *r) {
 
 /* --- residency.c --- */
 /* Holes that nothing can fill are no memory: shorten it to what is there or on disk. */
-void residency_trim(struct engine *en, struct conv *c);
+void residency_trim(struct engine *engine, struct conv *c);
 /* Drop all blocks: what has no record is lost. */
-void residency_drop(struct engine *en, struct conv *c);
+void residency_drop(struct engine *engine, struct conv *c);
 /* Requests that were parked for the conversation go on, as far as they may. */
-void residency_resume(struct engine *en, struct conv *c);
+void residency_resume(struct engine *engine, struct conv *c);
 /* Start to write and drop the conversation's blocks. @then (may be NULL) is called on the engine
- * thread when it is done. The conversation may be idle or held by @rq. -ERR_NOMEM if not started; 1
+ * thread when it is done. The conversation may be idle or held by @request. -ERR_NOMEM if not started; 1
  * (never with a request) if its blocks are being written now: try again when a job has ended. */
-int residency_evict(struct engine *en, struct conv *c,
-        void (*then)(struct engine *en, struct ereq *rq), struct ereq *rq, struct err *e);
+int residency_evict(struct engine *engine, struct conv *c,
+        void (*then)(struct engine *engine, struct request *request), struct request *request,
+        struct err *e);
 /* The pool is full: evict the least recently used conversation. */
 enum room {
         ROOM_NOW,   /* something was dropped: try again at once */
         ROOM_LATER, /* an eviction is under way: try again after the next completion */
         ROOM_NEVER  /* nothing can be evicted and nothing is under way */
 };
-enum room residency_make_room(struct engine *en);
+enum room residency_make_room(struct engine *engine);
 /* Blocks that the target has for requests (budget.c). */
-size_t residency_capacity(struct engine *en);
+size_t residency_capacity(struct engine *engine);
 /* Blocks that requests may come to need at most: one that needs more is refused. */
-size_t residency_capacity_most(struct engine *en);
+size_t residency_capacity_most(struct engine *engine);
 /* May active requests come to need so many blocks together, now: in the target, or beyond it
  * because the system has memory to give? */
-bool residency_fits(struct engine *en, size_t n_blocks);
+bool residency_fits(struct engine *engine, size_t n_blocks);
 /* Give back the space of records that are gone from the register. Any thread. */
-void residency_release(struct engine *en, const struct store_gone *gone);
+void residency_release(struct engine *engine, const struct store_gone *gone);
 /* A job of n_io on the conversation is over: requests that were parked for it go on. */
-void residency_io_over(struct engine *en, struct conv *c);
+void residency_io_over(struct engine *engine, struct conv *c);
 /* Room for @n bytes of bookkeeping: unloads idle conversations where needed. 0 or 1. */
-int residency_charge(struct engine *en, size_t n);
+int residency_charge(struct engine *engine, size_t n);
 /* Records were taken from these conversations, which may be loaded. */
-void residency_cut(struct engine *en, const struct store_cut *cuts, size_t n);
+void residency_cut(struct engine *engine, const struct store_cut *cuts, size_t n);
 
 /* --- register.c --- */
 /* Opens the register and keeps others from writing. @fresh: it may be missing or empty. */
-int register_open(struct engine *en, const char *path, bool fresh, struct err *e);
+int register_open(struct engine *engine, const char *path, bool fresh, struct err *e);
 /* Worker: a call that writes into the register has ended with @r. True if that was for want of
  * space and something was done about it: call it again. @tries: 0 before the first call. */
-bool register_retry(struct engine *en, unsigned *tries, int r, const struct err *e);
+bool register_retry(struct engine *engine, unsigned *tries, int r, const struct err *e);
 /* Engine thread: what register_retry() took. */
-void register_take_cuts(struct engine *en);
+void register_take_cuts(struct engine *engine);
 /* Something is no longer to be found in the register's files, soon. */
-void register_removed(struct engine *en);
+void register_removed(struct engine *engine);
 /* Start what is due; returns when to call again at the latest (clock_monotonic_usec()). */
-uint64_t register_step(struct engine *en);
+uint64_t register_step(struct engine *engine);
 
 /* --- write.c --- */
 /* What was written to disk today, as the register remembers it. */
-int write_meters_read(struct engine *en, uint64_t *written, uint64_t *day, struct err *e);
+int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e);
 
 /* --- evict.c: residency_evict(), residency_make_room() --- */
 /* A job that wrote blocks is over: requests to evict that waited for it try again. */
-void evict_retry(struct engine *en);
+void evict_retry(struct engine *engine);
 
 /* --- writebehind.c --- */
 /* Start what is due; returns when to call again at the latest (clock_monotonic_usec()). */
-uint64_t writebehind_step(struct engine *en);
+uint64_t writebehind_step(struct engine *engine);
 
 /* --- restore.c --- */
 /* PHASE_RESTORE: allocate blocks, then start the read. Moves on to PHASE_PREFILL if there is
  * nothing to read. */
-void residency_restore(struct engine *en, struct ereq *rq);
-void residency_restore_abandon(struct engine *en, struct ereq *rq);
+void residency_restore(struct engine *engine, struct request *request);
+void residency_restore_abandon(struct engine *engine, struct request *request);
 /* It was cancelled: read no more. It comes back to PHASE_RESTORE. */
-void residency_restore_stop(struct ereq *rq);
+void residency_restore_stop(struct request *request);
 /* So many tokens were computed by prefill. */
-void restore_note_computed(struct engine *en, size_t n_tokens, uint64_t usec);
+void restore_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec);
 /* --- pipeline.c --- */
 /* A step for a request that is alone and whose memory is still arriving. True if it was computed:
  * the request is in PHASE_PREFILL with g.in_batch set, to be committed. */
-bool restore_compute(struct engine *en, struct ereq *rq, size_t *n_rows);
+bool restore_compute(struct engine *engine, struct request *request, size_t *n_rows);
 
 /* --- layout.c --- */
-int layout_make(struct engine *en, struct err *e);
-struct spill_layout layout_of(const struct engine *en);
+int layout_make(struct engine *engine, struct err *e);
+struct spill_layout layout_of(const struct engine *engine);
 
 /* --- verbs.c --- */
-void verb_start(struct engine *en, struct ereq *rq);
+void verb_start(struct engine *engine, struct request *request);
 /* Let those requests go on that waited for their turn on a conversation and have it now; end those
  * that were cancelled. Once in each round of the engine thread. */
-void verb_turns(struct engine *en);
+void verb_turns(struct engine *engine);
 /* Go on with a request whose conversation is loaded and free of I/O. */
-void verb_act(struct engine *en, struct ereq *rq);
+void verb_act(struct engine *engine, struct request *request);
 /* End a request with an error, or with its final event (verb_answer()); frees it. */
-void verb_fail(struct engine *en, struct ereq *rq, const struct err *e);
-void verb_finish(struct engine *en, struct ereq *rq);
+void verb_fail(struct engine *engine, struct request *request, const struct err *e);
+void verb_finish(struct engine *engine, struct request *request);
 /* For store_read_admitted(): charges the reading to the request @arg, as its load_size. */
 int verb_admit_reading(void *arg, size_t n, struct err *e);
 /* The request's final event, blank, to be filled. It was made when the request came, so ending a
  * request never fails for want of memory. */
-struct engine_event *verb_answer(struct ereq *rq, enum engine_event_kind kind);
-void verb_finish_empty(struct engine *en, struct ereq *rq);
-struct ereq *ereq_free(struct ereq *rq);
-static inline struct ereq *ereq_of(struct job *j) {
-        return container_of(j, struct ereq, job);
+struct engine_event *verb_answer(struct request *request, enum engine_event_kind kind);
+void verb_finish_empty(struct engine *engine, struct request *request);
+struct request *request_free(struct request *request);
+static inline struct request *request_of(struct job *j) {
+        return container_of(j, struct request, job);
 }
 /* Give it a job of its own: of kind JOB_VERB, or another. */
-void verb_submit_as(struct engine *en, struct ereq *rq, enum job_kind kind,
+void verb_submit_as(struct engine *engine, struct request *request, enum job_kind kind,
         void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *));
-void verb_submit(struct engine *en, struct ereq *rq, void (*run)(struct engine *, struct job *),
-        void (*done)(struct engine *, struct job *));
-/* A done() for jobs that leave the answer's row in rq->sc. */
-void verb_row_done(struct engine *en, struct job *j);
+void verb_submit(struct engine *engine, struct request *request,
+        void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *));
+/* A done() for jobs that leave the answer's row in request->sc. */
+void verb_row_done(struct engine *engine, struct job *j);
 /* Let go of the conversation; what was not committed is cut off. */
-void verb_release_conv(struct engine *en, struct ereq *rq);
-/* On with a request whose conversation is known by id (rq->sc.id): it is loaded if need be. */
-void verb_find_conv(struct engine *en, struct ereq *rq);
+void verb_release_conv(struct engine *engine, struct request *request);
+/* On with a request whose conversation is known by id (request->sc.id): it is loaded if need be. */
+void verb_find_conv(struct engine *engine, struct request *request);
 /* The request that is loading the conversation, or NULL. */
-struct ereq *verb_loading(struct engine *en, uint64_t id);
+struct request *verb_loading(struct engine *engine, uint64_t id);
 
 /* --- position.c --- */
 /* What @r keeps of @c. @ret: zeroed; to be freed with keep_deinit(), also on failure. */
-int keep_resolve(struct engine *en, const struct conv *c, const struct engine_request *r,
+int keep_resolve(struct engine *engine, const struct conv *c, const struct engine_request *r,
         struct keep *ret, struct err *e);
 /* For the register: the last kept turn if it changes, else NULL. Borrows from @k. */
 const struct store_turn *keep_last(const struct keep *k, struct store_turn *out);
@@ -659,112 +662,112 @@ void keep_deinit(struct keep *k);
 /* Checks for new conversations. A name may be NULL or "": the register chooses one. The quota is
  * checked under create_lock, and then the row is made under the same. */
 int verb_copy_name(char *dst, const char *name, struct err *e);
-int verb_check_quota(struct engine *en, uint32_t uid, struct err *e);
-int verb_check_sampling(struct engine *en, const struct sampling *s, struct err *e);
-void verb_open(struct engine *en, struct ereq *rq);
-/* Start the work on rq->conv, or fail before anything was begun. */
-int verb_fork(struct engine *en, struct ereq *rq, struct err *e);
-int verb_rewind(struct engine *en, struct ereq *rq, struct err *e);
-int verb_update(struct engine *en, struct ereq *rq, struct err *e);
-void verb_close(struct engine *en, struct ereq *rq);
+int verb_check_quota(struct engine *engine, uint32_t uid, struct err *e);
+int verb_check_sampling(struct engine *engine, const struct sampling *s, struct err *e);
+void verb_open(struct engine *engine, struct request *request);
+/* Start the work on request->conv, or fail before anything was begun. */
+int verb_fork(struct engine *engine, struct request *request, struct err *e);
+int verb_rewind(struct engine *engine, struct request *request, struct err *e);
+int verb_update(struct engine *engine, struct request *request, struct err *e);
+void verb_close(struct engine *engine, struct request *request);
 
 /* --- text.c --- */
 /* Tokenising @text by tok_encode() or chat_append_message() takes so many bytes beside the tokens.
  */
-size_t text_memory(const struct engine *en, const void *text, size_t size, bool special);
+size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special);
 /* A text so long that it is no work for the engine thread. */
 static inline bool text_is_long(size_t size) {
         return size > (size_t)32 << 10;
 }
-void verb_tokenize(struct engine *en, struct ereq *rq);
-void text_answer_deinit(struct ereq *rq);
+void verb_tokenize(struct engine *engine, struct request *request);
+void text_answer_deinit(struct request *request);
 
 /* --- verb-query.c --- */
-/* End with the conversation as the register row in rq->sc says. */
-void verb_finish_conv(struct engine *en, struct ereq *rq);
-void verb_get(struct engine *en, struct ereq *rq);
-void verb_list(struct engine *en, struct ereq *rq);
-void verb_model_info(struct engine *en, struct ereq *rq);
+/* End with the conversation as the register row in request->sc says. */
+void verb_finish_conv(struct engine *engine, struct request *request);
+void verb_get(struct engine *engine, struct request *request);
+void verb_list(struct engine *engine, struct request *request);
+void verb_model_info(struct engine *engine, struct request *request);
 
 /* --- verb-publish.c --- */
-int verb_publish(struct engine *en, struct ereq *rq, struct err *e);
+int verb_publish(struct engine *engine, struct request *request, struct err *e);
 
 /* --- transfer.c, export.c, import.c --- */
 struct transfer *transfer_free(struct transfer *x);
-int verb_export(struct engine *en, struct ereq *rq, struct err *e);
-void verb_import(struct engine *en, struct ereq *rq);
+int verb_export(struct engine *engine, struct request *request, struct err *e);
+void verb_import(struct engine *engine, struct request *request);
 /* The conversation is in the register and loaded: its memory follows. */
-int verb_import_memory(struct engine *en, struct ereq *rq, struct err *e);
+int verb_import_memory(struct engine *engine, struct request *request, struct err *e);
 
 /* --- share.c --- */
 /* May its memory be shared at all? */
 bool share_allowed(const struct conv *c);
 /* The longest run of blocks that are the memory of its first tokens, of @n at most. Borrowed. */
-size_t share_find(struct engine *en, const struct conv *c, size_t n, struct seq_block **out);
+size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_block **out);
 /* Full blocks from @from on are new: enter what there is. */
-void share_enter(struct engine *en, struct conv *c, size_t from);
+void share_enter(struct engine *engine, struct conv *c, size_t from);
 /* Blocks of the prompt that may come from elsewhere. */
-size_t share_limit(const struct engine *en, const struct ereq *rq);
+size_t share_limit(const struct engine *engine, const struct request *request);
 /* Take blocks behind the end, all that are in RAM. Returns how many tokens it has more or in
  * others' blocks now; they are the last ones of the sequence, and marked in g.sources. */
-uint32_t share_adopt(struct engine *en, struct ereq *rq);
+uint32_t share_adopt(struct engine *engine, struct request *request);
 /* May a look at what others have on disk pay? */
-bool share_worth_search(const struct engine *en, const struct ereq *rq);
+bool share_worth_search(const struct engine *engine, const struct request *request);
 /* Fills differs_at and differs_why: there was memory for the first @kept tokens. */
-void share_explain(struct engine *en, struct ereq *rq, uint32_t kept);
+void share_explain(struct engine *engine, struct request *request, uint32_t kept);
 /* The first c->n_published tokens of @c are everyone's: enter what is in RAM of them into the
  * public scope. Harmless to repeat. */
-void share_publish(struct engine *en, struct conv *c);
+void share_publish(struct engine *engine, struct conv *c);
 /* They no longer are, or (c->n_published > 0) fewer of them: forget the public entries of the rest.
  */
-void share_unpublish(struct engine *en, struct conv *c);
+void share_unpublish(struct engine *engine, struct conv *c);
 
 /* --- stats.c --- */
-void stats_answer(struct engine *en, struct ereq *rq);
+void stats_answer(struct engine *engine, struct request *request);
 
 /* --- prompt.c --- */
 /* Settings that are set replace those of @p; seed and biases are the caller's. */
 void prompt_params(struct sample_params *p, const struct sampling *s);
 /* Input to tokens, parameters, limits; then queued. Ends the request on error. */
-void generate_start(struct engine *en, struct ereq *rq);
-static inline bool ereq_is_warm(const struct ereq *rq) {
-        return rq->r.verb == ENGINE_WARM;
+void generate_start(struct engine *engine, struct request *request);
+static inline bool request_is_warm(const struct request *request) {
+        return request->r.verb == ENGINE_WARM;
 }
 
 /* --- edit.c --- */
-/* Shorten rq->conv, which the request holds, to what its cut keeps; the old end is put aside. On
+/* Shorten request->conv, which the request holds, to what its cut keeps; the old end is put aside. On
  * failure nothing was changed. 0 also if nothing is dropped. */
-int edit_begin(struct engine *en, struct ereq *rq, struct err *e);
+int edit_begin(struct engine *engine, struct request *request, struct err *e);
 /* The conversation is what it was before edit_begin(). Nothing if no edit is pending. */
-void edit_undo(struct engine *en, struct ereq *rq);
-/* Worker: the commit, in place of store_append(). Fills rq->revision. */
-int edit_store(struct engine *en, struct ereq *rq, const struct store_turn *turns, size_t n_turns,
-        struct err *e);
+void edit_undo(struct engine *engine, struct request *request);
+/* Worker: the commit, in place of store_append(). Fills request->revision. */
+int edit_store(struct engine *engine, struct request *request, const struct store_turn *turns,
+        size_t n_turns, struct err *e);
 /* The commit went well: forget the old end. Nothing if no edit is pending. */
-void edit_done(struct engine *en, struct ereq *rq);
+void edit_done(struct engine *engine, struct request *request);
 /* Drop the memory of an old end; false if there is none. */
-bool edit_make_room(struct engine *en);
+bool edit_make_room(struct engine *engine);
 /* What may be written and linked of a conversation with a pending edit: its common beginning. The
  * rest of its memory is dropped. */
-void edit_before_evict(struct engine *en, struct conv *c);
+void edit_before_evict(struct engine *engine, struct conv *c);
 /* The register has no records of blocks from @from on any more, neither of the conversation as it
  * is nor of an old end that was put aside. */
-void conv_forget_recs(struct engine *en, struct conv *c, size_t from);
+void conv_forget_recs(struct engine *engine, struct conv *c, size_t from);
 
 /* --- generate.c --- */
 /* PHASE_RESTORE is over: decide what must be computed, tell the client. */
-void generate_restored(struct engine *en, struct ereq *rq);
+void generate_restored(struct engine *engine, struct request *request);
 /* share_adopt() has taken more blocks of others: count what of the prompt is new by that. */
-void generate_adopted(struct engine *en, struct ereq *rq);
+void generate_adopted(struct engine *engine, struct request *request);
 /* Its share of a step was computed; @logits belong to its last token or are NULL. */
-void generate_advance(struct engine *en, struct ereq *rq, const float *logits);
+void generate_advance(struct engine *engine, struct request *request, const float *logits);
 /* End generation with what is there. */
-void generate_finish(struct engine *en, struct ereq *rq, enum engine_finish finish);
+void generate_finish(struct engine *engine, struct request *request, enum engine_finish finish);
 /* Give up without committing. */
-void generate_abort(struct engine *en, struct ereq *rq, const struct err *e);
+void generate_abort(struct engine *engine, struct request *request, const struct err *e);
 /* Cancelled: keep what was generated; without any, give up for reason @e. Not while a job of the
  * request's own is under way. */
-void generate_cancel(struct engine *en, struct ereq *rq, const struct err *e);
+void generate_cancel(struct engine *engine, struct request *request, const struct err *e);
 /* Free what a gen holds. */
 void gen_deinit(struct gen *g);
 
@@ -772,41 +775,41 @@ void gen_deinit(struct gen *g);
 /* What "auto" gives, in bytes. @root: base/machine.h. @held: of it, what the pool has already. Any
  * thread. */
 uint64_t budget_auto(const char *root, uint64_t weights_size, uint64_t held);
-/* Set up and divide the ledger. The pool comes after it, but its slot size (en->slot_size) before.
+/* Set up and divide the ledger. The pool comes after it, but its slot size (engine->slot_size) before.
  */
-int budget_open(struct engine *en, struct err *e);
+int budget_open(struct engine *engine, struct err *e);
 /* What to refuse @n bytes of @share with: ERR_TOO_LARGE if they would not fit even if nothing else
  * were in it, else ERR_LIMIT. Any thread; of the whole ledger the engine thread. */
-enum err_code budget_code(struct engine *en, struct ledger *share, size_t n);
+enum err_code budget_code(struct engine *engine, struct ledger *share, size_t n);
 /* Once, before anything runs: @n bytes of the ledger are the workers' scratch memory for good. */
-int budget_set_scratch(struct engine *en, size_t n, struct err *e);
+int budget_set_scratch(struct engine *engine, size_t n, struct err *e);
 /* What is not the pool's. */
-size_t budget_reserved(struct engine *en);
+size_t budget_reserved(struct engine *engine);
 /* The least budget that has @n_blocks blocks. */
-uint64_t budget_of_blocks(const struct engine *en, size_t n_blocks);
-/* A request was admitted, en->active_blocks is up to date: the budget is no less than it needs. */
-void budget_admitted(struct engine *en);
+uint64_t budget_of_blocks(const struct engine *engine, size_t n_blocks);
+/* A request was admitted, engine->active_blocks is up to date: the budget is no less than it needs. */
+void budget_admitted(struct engine *engine);
 /* Go on towards the budget that was asked for. True while memory has to be let go first. */
-bool budget_step(struct engine *en);
+bool budget_step(struct engine *engine);
 /* Let the pool keep what it may of freed blocks, and give back what lies idle; returns when to call
  * again at the latest (clock_monotonic_usec()). */
-uint64_t budget_spare(struct engine *en);
+uint64_t budget_spare(struct engine *engine);
 
 /* --- submit.c --- */
 /* Under engine.lock: free it if it has no requests and is not kept. */
-void usage_put(struct engine *en, struct usage *u);
+void usage_put(struct engine *engine, struct usage *u);
 
 /* --- batch.c --- */
 /* Compute what the active requests may have of one step. False if there was nothing. */
-bool batch_step(struct engine *en);
+bool batch_step(struct engine *engine);
 
 /* --- sched.c --- */
 /* Its peer does not read, and it was not cancelled. */
-bool sched_is_paused(struct ereq *rq);
-void sched_queue(struct engine *en, struct ereq *rq);
+bool sched_is_paused(struct request *request);
+void sched_queue(struct engine *engine, struct request *request);
 /* Out of the queue or of the active ones. */
-void sched_leave(struct engine *en, struct ereq *rq);
+void sched_leave(struct engine *engine, struct request *request);
 /* End the waiting and active requests that were cancelled. */
-void sched_cancelled(struct engine *en);
+void sched_cancelled(struct engine *engine);
 /* One step: admit, restore, compute. True if something was computed. */
-bool sched_step(struct engine *en);
+bool sched_step(struct engine *engine);

@@ -31,26 +31,26 @@ static bool writes_blocks(const struct job *j) {
 }
 
 /* Under io_lock: the job to be done next, taken out, or NULL. */
-static struct job *take(struct engine *en) {
+static struct job *take(struct engine *engine) {
         for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
-                struct list *q = &en->io_queues[order[i]];
+                struct list *q = &engine->io_queues[order[i]];
                 struct job *j;
 
                 if (list_empty(q))
                         continue;
                 j = list_entry(q->next, struct job, link);
-                if (writes_blocks(j) && en->n_io_writing + 1 >= en->n_workers)
+                if (writes_blocks(j) && engine->n_io_writing + 1 >= engine->n_workers)
                         continue;
                 list_unlink(&j->link);
-                en->n_io_writing += writes_blocks(j);
+                engine->n_io_writing += writes_blocks(j);
                 return j;
         }
         return NULL;
 }
 
 /* The same for the thread that tokenises. */
-static struct job *take_text(struct engine *en) {
-        struct list *q = &en->io_queues[JOB_TEXT], *it;
+static struct job *take_text(struct engine *engine) {
+        struct list *q = &engine->io_queues[JOB_TEXT], *it;
         struct job *j;
 
         if (list_empty(q))
@@ -59,83 +59,83 @@ static struct job *take_text(struct engine *en) {
         list_for_each (it, q) {
                 struct job *other = list_entry(it, struct job, link);
 
-                if (ereq_of(other)->r.uid != en->text_uid) {
+                if (request_of(other)->r.uid != engine->text_uid) {
                         j = other;
                         break;
                 }
         }
-        en->text_uid = ereq_of(j)->r.uid;
+        engine->text_uid = request_of(j)->r.uid;
         list_unlink(&j->link);
         return j;
 }
 
-static bool nothing_queued(const struct engine *en) {
+static bool nothing_queued(const struct engine *engine) {
         for (size_t i = 0; i < ARRAY_SIZE(order); i++)
-                if (!list_empty(&en->io_queues[order[i]]))
+                if (!list_empty(&engine->io_queues[order[i]]))
                         return false;
         return true;
 }
 
 /* Under io_lock, there is something to do. */
-static void wake_one(struct engine *en) {
-        if (en->io_waking)
+static void wake_one(struct engine *engine) {
+        if (engine->io_waking)
                 return;
-        en->io_waking = true;
-        pthread_cond_signal(&en->io_wake);
+        engine->io_waking = true;
+        pthread_cond_signal(&engine->io_wake);
 }
 
-static void run(struct engine *en, struct job *j) {
-        j->run(en, j);
+static void run(struct engine *engine, struct job *j) {
+        j->run(engine, j);
 
-        pthread_mutex_lock(&en->lock);
-        list_append(&en->io_done, &j->link);
-        en->signalled = true;
-        pthread_cond_signal(&en->wake);
-        pthread_mutex_unlock(&en->lock);
+        pthread_mutex_lock(&engine->lock);
+        list_append(&engine->io_done, &j->link);
+        engine->signalled = true;
+        pthread_cond_signal(&engine->wake);
+        pthread_mutex_unlock(&engine->lock);
 }
 
 static void *text_main(void *arg) {
-        struct engine *en = arg;
+        struct engine *engine = arg;
 
         for (;;) {
                 struct job *j;
 
-                pthread_mutex_lock(&en->io_lock);
-                while (!(j = take_text(en)) && !en->io_quit)
-                        pthread_cond_wait(&en->text_wake, &en->io_lock);
-                pthread_mutex_unlock(&en->io_lock);
+                pthread_mutex_lock(&engine->io_lock);
+                while (!(j = take_text(engine)) && !engine->io_quit)
+                        pthread_cond_wait(&engine->text_wake, &engine->io_lock);
+                pthread_mutex_unlock(&engine->io_lock);
                 if (!j)
                         return NULL;
-                run(en, j);
+                run(engine, j);
         }
 }
 
 static void *worker_main(void *arg) {
-        struct engine *en = arg;
+        struct engine *engine = arg;
 
         for (;;) {
                 bool writes;
                 struct job *j;
 
-                pthread_mutex_lock(&en->io_lock);
-                en->io_waking = false;
-                while (!(j = take(en)) && !(en->io_quit && nothing_queued(en))) {
-                        pthread_cond_wait(&en->io_wake, &en->io_lock);
-                        en->io_waking = false;
+                pthread_mutex_lock(&engine->io_lock);
+                engine->io_waking = false;
+                while (!(j = take(engine)) && !(engine->io_quit && nothing_queued(engine))) {
+                        pthread_cond_wait(&engine->io_wake, &engine->io_lock);
+                        engine->io_waking = false;
                 }
-                if (j && !nothing_queued(en))
-                        wake_one(en);
-                pthread_mutex_unlock(&en->io_lock);
+                if (j && !nothing_queued(engine))
+                        wake_one(engine);
+                pthread_mutex_unlock(&engine->io_lock);
                 if (!j)
                         return NULL;
                 writes = writes_blocks(j);
 
-                run(en, j);
+                run(engine, j);
                 if (writes) {
-                        pthread_mutex_lock(&en->io_lock);
-                        en->n_io_writing--;
-                        pthread_cond_broadcast(&en->io_wake);
-                        pthread_mutex_unlock(&en->io_lock);
+                        pthread_mutex_lock(&engine->io_lock);
+                        engine->n_io_writing--;
+                        pthread_cond_broadcast(&engine->io_wake);
+                        pthread_mutex_unlock(&engine->io_lock);
                 }
         }
 }
@@ -148,51 +148,51 @@ size_t io_n_workers(void) {
         return MIN(n, (size_t)ENGINE_MAX_WORKERS);
 }
 
-int io_start(struct engine *en, struct err *e) {
+int io_start(struct engine *engine, struct err *e) {
         size_t n = io_n_workers();
 
         /* Known to the first worker before the last one runs. */
-        en->n_workers = n;
+        engine->n_workers = n;
         for (size_t i = 0; i < n; i++) {
-                int r = pthread_create(&en->workers[i], NULL, worker_main, en);
+                int r = pthread_create(&engine->workers[i], NULL, worker_main, engine);
 
                 if (r != 0) {
-                        pthread_mutex_lock(&en->io_lock);
-                        en->n_workers = i;
-                        pthread_mutex_unlock(&en->io_lock);
+                        pthread_mutex_lock(&engine->io_lock);
+                        engine->n_workers = i;
+                        pthread_mutex_unlock(&engine->io_lock);
                         return err_set(e, ERR_NOMEM, "cannot start an I/O worker");
                 }
         }
-        if (pthread_create(&en->text_worker, NULL, text_main, en) != 0)
+        if (pthread_create(&engine->text_worker, NULL, text_main, engine) != 0)
                 return err_set(e, ERR_NOMEM, "cannot start a thread that tokenises");
-        en->text_started = true;
+        engine->text_started = true;
         return 0;
 }
 
 /* Jobs that were queued still run: what they pin must be given back by their done(). */
-void io_stop(struct engine *en) {
-        pthread_mutex_lock(&en->io_lock);
-        en->io_quit = true;
-        pthread_cond_broadcast(&en->io_wake);
-        pthread_cond_signal(&en->text_wake);
-        pthread_mutex_unlock(&en->io_lock);
-        if (en->text_started)
-                pthread_join(en->text_worker, NULL);
-        en->text_started = false;
-        for (size_t i = 0; i < en->n_workers; i++)
-                pthread_join(en->workers[i], NULL);
-        en->n_workers = 0;
+void io_stop(struct engine *engine) {
+        pthread_mutex_lock(&engine->io_lock);
+        engine->io_quit = true;
+        pthread_cond_broadcast(&engine->io_wake);
+        pthread_cond_signal(&engine->text_wake);
+        pthread_mutex_unlock(&engine->io_lock);
+        if (engine->text_started)
+                pthread_join(engine->text_worker, NULL);
+        engine->text_started = false;
+        for (size_t i = 0; i < engine->n_workers; i++)
+                pthread_join(engine->workers[i], NULL);
+        engine->n_workers = 0;
 }
 
-void io_submit(struct engine *en, struct job *j) {
-        en->n_jobs++;
+void io_submit(struct engine *engine, struct job *j) {
+        engine->n_jobs++;
         list_init(&j->link);
         j->r = 0;
-        pthread_mutex_lock(&en->io_lock);
-        list_append(&en->io_queues[j->kind], &j->link);
+        pthread_mutex_lock(&engine->io_lock);
+        list_append(&engine->io_queues[j->kind], &j->link);
         if (j->kind == JOB_TEXT)
-                pthread_cond_signal(&en->text_wake);
+                pthread_cond_signal(&engine->text_wake);
         else
-                wake_one(en);
-        pthread_mutex_unlock(&en->io_lock);
+                wake_one(engine);
+        pthread_mutex_unlock(&engine->io_lock);
 }

@@ -26,46 +26,47 @@ static enum spill_element element(enum model_kv_element e) {
 
 /* Ends the present section in front of array @i, which begins a layer, if it is large enough. */
 static bool ends_section(
-        const struct engine *en, const struct model_kv_array *a, size_t i, uint64_t start) {
+        const struct engine *engine, const struct model_kv_array *a, size_t i, uint64_t start) {
         return i > 0 && a[i].layer != a[i - 1].layer && a[i].offset - start >= MIN_SECTION &&
-               en->info.block_size - a[i].offset >= MIN_SECTION &&
-               en->n_sections + 1 < SPILL_MAX_SECTIONS;
+               engine->info.block_size - a[i].offset >= MIN_SECTION &&
+               engine->n_sections + 1 < SPILL_MAX_SECTIONS;
 }
 
-int layout_make(struct engine *en, struct err *e) {
+int layout_make(struct engine *engine, struct err *e) {
         const struct model_kv_array *a;
-        size_t n = model_kv_arrays(en->model, &a);
+        size_t n = model_kv_arrays(engine->model, &a);
         uint64_t start = 0;
 
-        en->arrays = calloc(n + 1, sizeof(*en->arrays));
-        en->section_ends = calloc(SPILL_MAX_SECTIONS, sizeof(*en->section_ends));
-        en->layer_section = calloc((size_t)en->info.n_layer + 1, sizeof(*en->layer_section));
-        if (!en->arrays || !en->section_ends || !en->layer_section)
+        engine->arrays = calloc(n + 1, sizeof(*engine->arrays));
+        engine->section_ends = calloc(SPILL_MAX_SECTIONS, sizeof(*engine->section_ends));
+        engine->layer_section =
+                calloc((size_t)engine->info.n_layer + 1, sizeof(*engine->layer_section));
+        if (!engine->arrays || !engine->section_ends || !engine->layer_section)
                 return err_set(e, ERR_NOMEM, "no memory for the layout of blocks");
-        en->n_sections = 0;
+        engine->n_sections = 0;
         for (size_t i = 0; i < n; i++) {
-                if (ends_section(en, a, i, start)) {
-                        en->section_ends[en->n_sections++] = a[i].offset;
+                if (ends_section(engine, a, i, start)) {
+                        engine->section_ends[engine->n_sections++] = a[i].offset;
                         start = a[i].offset;
                 }
-                en->arrays[i] = (struct spill_array){.element = element(a[i].element),
-                        .section = (uint32_t)en->n_sections,
+                engine->arrays[i] = (struct spill_array){.element = element(a[i].element),
+                        .section = (uint32_t)engine->n_sections,
                         .offset = a[i].offset,
                         .n_tiles = a[i].n_tiles,
                         .n_channels = a[i].n_channels,
                         .n_tokens = a[i].n_tokens,
                         .channel_major = a[i].channel_major};
-                if (a[i].layer < en->info.n_layer)
-                        en->layer_section[a[i].layer] = (uint32_t)en->n_sections;
+                if (a[i].layer < engine->info.n_layer)
+                        engine->layer_section[a[i].layer] = (uint32_t)engine->n_sections;
         }
-        en->section_ends[en->n_sections++] = en->info.block_size;
-        en->n_arrays = n;
+        engine->section_ends[engine->n_sections++] = engine->info.block_size;
+        engine->n_arrays = n;
         return 0;
 }
 
-struct spill_layout layout_of(const struct engine *en) {
-        return (struct spill_layout){.arrays = en->arrays,
-                .n_arrays = en->n_arrays,
-                .section_ends = en->section_ends,
-                .n_sections = en->n_sections};
+struct spill_layout layout_of(const struct engine *engine) {
+        return (struct spill_layout){.arrays = engine->arrays,
+                .n_arrays = engine->n_arrays,
+                .section_ends = engine->section_ends,
+                .n_sections = engine->n_sections};
 }

@@ -17,95 +17,95 @@
 #include "base/machine.h"
 #include "engine/internal.h"
 
-static int read_register(struct engine *en, const char *path, struct err *e) {
+static int read_register(struct engine *engine, const char *path, struct err *e) {
         struct err why;
-        int r = store_open_readonly(&en->store, path, &why);
+        int r = store_open_readonly(&engine->store, path, &why);
 
         if (r == -ERR_STATE) {
-                en->register_state = ENGINE_REGISTER_OLD;
+                engine->register_state = ENGINE_REGISTER_OLD;
                 return 0;
         }
         if (r < 0 && e)
                 *e = why;
         if (r < 0)
                 return r;
-        en->register_state = ENGINE_REGISTER_READ;
-        return store_conv_count(en->store, STORE_UID_ANY, &en->n_looked, e);
+        engine->register_state = ENGINE_REGISTER_READ;
+        return store_conv_count(engine->store, STORE_UID_ANY, &engine->n_looked, e);
 }
 
-static int look_at_register(struct engine *en, struct err *e) {
+static int look_at_register(struct engine *engine, struct err *e) {
         char path[4096], spill_dir[4096];
         int r;
 
-        snprintf(spill_dir, sizeof(spill_dir), "%s/spill", en->state_dir);
-        snprintf(path, sizeof(path), "%s/lock", en->state_dir);
-        en->register_state = ENGINE_REGISTER_NONE;
-        en->lock_fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (en->lock_fd < 0 && errno != ENOENT)
+        snprintf(spill_dir, sizeof(spill_dir), "%s/spill", engine->state_dir);
+        snprintf(path, sizeof(path), "%s/lock", engine->state_dir);
+        engine->register_state = ENGINE_REGISTER_NONE;
+        engine->lock_fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (engine->lock_fd < 0 && errno != ENOENT)
                 return err_set(e, ERR_SYS, "cannot open '%s'", path);
-        if (en->lock_fd >= 0 && flock(en->lock_fd, LOCK_SH | LOCK_NB) < 0) {
-                en->register_state = ENGINE_REGISTER_BUSY;
+        if (engine->lock_fd >= 0 && flock(engine->lock_fd, LOCK_SH | LOCK_NB) < 0) {
+                engine->register_state = ENGINE_REGISTER_BUSY;
                 return 0;
         }
-        snprintf(path, sizeof(path), "%s/register.db", en->state_dir);
+        snprintf(path, sizeof(path), "%s/register.db", engine->state_dir);
         r = engine_check_register(path, spill_dir, e);
         if (r < 0)
                 return r;
         if (access(path, F_OK) < 0 && errno == ENOENT)
                 return 0;
-        return read_register(en, path, e);
+        return read_register(engine, path, e);
 }
 
-void look_release(struct engine *en) {
-        en->store = store_free(en->store);
-        if (en->lock_fd >= 0)
-                close(en->lock_fd);
-        en->lock_fd = -1;
+void look_release(struct engine *engine) {
+        engine->store = store_free(engine->store);
+        if (engine->lock_fd >= 0)
+                close(engine->lock_fd);
+        engine->lock_fd = -1;
 }
 
-static int set_scratch(struct engine *en, struct err *e) {
-        struct spill_options so = engine_spill_options(en);
+static int set_scratch(struct engine *engine, struct err *e) {
+        struct spill_options so = engine_spill_options(engine);
         size_t n;
         int r = spill_scratch_size_for(&so, &n, e);
 
-        return r < 0 ? r : budget_set_scratch(en, io_n_workers() * n, e);
+        return r < 0 ? r : budget_set_scratch(engine, io_n_workers() * n, e);
 }
 
 int engine_look(struct engine **ret, const struct engine_options *o, struct err *e) {
-        _cleanup_(engine_freep) struct engine *en = NULL;
-        int r = engine_new(&en, o, e);
+        _cleanup_(engine_freep) struct engine *engine = NULL;
+        int r = engine_new(&engine, o, e);
 
         if (r < 0)
                 return r;
-        en->looking = true;
-        r = look_at_register(en, e);
+        engine->looking = true;
+        r = look_at_register(engine, e);
         if (r == 0)
-                r = engine_load(en, e);
+                r = engine_load(engine, e);
         if (r == 0)
-                r = set_scratch(en, e);
+                r = set_scratch(engine, e);
         if (r < 0)
                 return r;
-        *ret = TAKE_PTR(en);
+        *ret = TAKE_PTR(engine);
         return 0;
 }
 
 /* Beside the blocks for its tokens a request needs one for the copy of a shared tail. */
-static uint32_t most_tokens(struct engine *en) {
-        uint64_t n_blocks = residency_capacity_most(en);
-        uint64_t n = n_blocks > 1 ? (n_blocks - 1) * en->info.block_tokens : 0;
+static uint32_t most_tokens(struct engine *engine) {
+        uint64_t n_blocks = residency_capacity_most(engine);
+        uint64_t n = n_blocks > 1 ? (n_blocks - 1) * engine->info.block_tokens : 0;
 
-        return (uint32_t)MIN(n, (uint64_t)en->info.context);
+        return (uint32_t)MIN(n, (uint64_t)engine->info.context);
 }
 
-void engine_view(struct engine *en, struct engine_view *ret) {
-        *ret = (struct engine_view){.file_size = gguf_file_size(en->gguf),
+void engine_view(struct engine *engine, struct engine_view *ret) {
+        *ret = (struct engine_view){.file_size = gguf_file_size(engine->gguf),
                 .ram_size = machine_ram(NULL),
-                .remembered = en->remembered,
-                .token_size = en->slot_size / en->info.block_tokens,
-                .budget = ledger_budget(&en->ledger),
-                .most_tokens = most_tokens(en),
-                .n_threads = kern_n_threads(en->kern),
-                .register_state = en->register_state,
-                .n_conversations = en->n_looked};
-        engine_describe_model(en, &ret->model);
+                .remembered = engine->remembered,
+                .token_size = engine->slot_size / engine->info.block_tokens,
+                .budget = ledger_budget(&engine->ledger),
+                .most_tokens = most_tokens(engine),
+                .n_threads = kern_n_threads(engine->kern),
+                .register_state = engine->register_state,
+                .n_conversations = engine->n_looked};
+        engine_describe_model(engine, &ret->model);
 }

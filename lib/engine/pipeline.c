@@ -53,8 +53,8 @@ struct restore *restore_new(size_t n) {
         return rs;
 }
 
-static void restore_free(struct engine *en, struct restore *rs) {
-        ledger_release(&en->meta_ledger, rs->charged);
+static void restore_free(struct engine *engine, struct restore *rs) {
+        ledger_release(&engine->meta_ledger, rs->charged);
         for (size_t i = 0; i < rs->n_allocated; i++)
                 seq_block_unref(rs->items[i].block);
         pthread_mutex_destroy(&rs->lock);
@@ -64,10 +64,10 @@ static void restore_free(struct engine *en, struct restore *rs) {
         free(rs);
 }
 
-void restore_let_go(struct engine *en, struct restore *rs) {
-        rs->rq = NULL;
+void restore_let_go(struct engine *engine, struct restore *rs) {
+        rs->request = NULL;
         if (rs->n_jobs == 0) {
-                restore_free(en, rs);
+                restore_free(engine, rs);
                 return;
         }
         pthread_mutex_lock(&rs->lock);
@@ -75,8 +75,8 @@ void restore_let_go(struct engine *en, struct restore *rs) {
         pthread_mutex_unlock(&rs->lock);
 }
 
-void residency_restore_stop(struct ereq *rq) {
-        struct restore *rs = rq->g.restore;
+void residency_restore_stop(struct request *request) {
+        struct restore *rs = request->g.restore;
 
         if (!rs)
                 return;
@@ -87,16 +87,16 @@ void residency_restore_stop(struct ereq *rq) {
 
 /* --- workers --- */
 
-static void wake_engine(struct engine *en) {
-        pthread_mutex_lock(&en->lock);
-        en->signalled = true;
-        pthread_cond_signal(&en->wake);
-        pthread_mutex_unlock(&en->lock);
+static void wake_engine(struct engine *engine) {
+        pthread_mutex_lock(&engine->lock);
+        engine->signalled = true;
+        pthread_cond_signal(&engine->wake);
+        pthread_mutex_unlock(&engine->lock);
 }
 
 /* Sections [first, first + n) of a run are there, or @r says why not. False: read no more. */
-static bool arrive(
-        struct engine *en, struct restore *rs, size_t first, size_t n, int r, const struct err *e) {
+static bool arrive(struct engine *engine, struct restore *rs, size_t first, size_t n, int r,
+        const struct err *e) {
         bool go_on, wake = false;
 
         pthread_mutex_lock(&rs->lock);
@@ -106,14 +106,15 @@ static bool arrive(
         }
         for (size_t i = first; r == 0 && i < first + n; i++)
                 rs->arrived[i]++;
-        if (r == 0 && first + n == en->n_sections && rs->arrived[en->n_sections - 1] == rs->n_runs)
+        if (r == 0 && first + n == engine->n_sections &&
+                rs->arrived[engine->n_sections - 1] == rs->n_runs)
                 rs->t_end = clock_monotonic_usec();
         wake = rs->by_sections && first == 0 && n > 0 && rs->arrived[0] == rs->n_runs;
         go_on = !rs->stop;
         pthread_cond_broadcast(&rs->cond);
         pthread_mutex_unlock(&rs->lock);
         if (wake)
-                wake_engine(en);
+                wake_engine(engine);
         return go_on;
 }
 
@@ -121,9 +122,9 @@ static bool arrive(
  * block, where there is none yet: that costs three fifths of the exceptions for each of its pages.
  * A kernel that refuses (before 5.14) leaves it to these. */
 static void populate(
-        const struct engine *en, const struct restore_run *run, size_t first, size_t n) {
-        size_t start = first > 0 ? en->section_ends[first - 1] : 0;
-        size_t end = en->section_ends[first + n - 1];
+        const struct engine *engine, const struct restore_run *run, size_t first, size_t n) {
+        size_t start = first > 0 ? engine->section_ends[first - 1] : 0;
+        size_t end = engine->section_ends[first + n - 1];
 
         start -= start % (size_t)sysconf(_SC_PAGESIZE);
         for (size_t i = run->first; i < run->first + run->n; i++)
@@ -133,29 +134,29 @@ static void populate(
 }
 
 /* After a failure the items that are not concerned go on: what lies before the damage is kept. */
-static void run_run(struct engine *en, struct job *j) {
+static void run_run(struct engine *engine, struct job *j) {
         struct restore_run *run = container_of(j, struct restore_run, job);
         struct restore *rs = run->rs;
         struct spill_item *items = rs->reads + run->first;
-        size_t n_sections = en->n_sections, step = rs->by_sections ? 1 : n_sections;
+        size_t n_sections = engine->n_sections, step = rs->by_sections ? 1 : n_sections;
         _cleanup_(spill_load_freep) struct spill_load *load = NULL;
         size_t at = 0;
 
-        j->r = spill_load_new(&load, en->spill, items, run->n, &j->err);
+        j->r = spill_load_new(&load, engine->spill, items, run->n, &j->err);
         if (!load)
                 for (size_t i = 0; i < run->n; i++)
                         items[i].r = j->r;
-        if (!arrive(en, rs, 0, 0, j->r, &j->err) || !load)
+        if (!arrive(engine, rs, 0, 0, j->r, &j->err) || !load)
                 goto end;
         while (at < n_sections) {
                 size_t n = MIN(step, n_sections - at);
                 int r;
 
-                populate(en, run, at, n);
+                populate(engine, run, at, n);
                 r = spill_load_read(load, at, n, &j->err);
                 at += n;
                 j->r = j->r < 0 ? j->r : r;
-                if (!arrive(en, rs, at - n, n, j->r, &j->err))
+                if (!arrive(engine, rs, at - n, n, j->r, &j->err))
                         break;
                 /* The first ones are waited for; then calls get larger. */
                 step = at > 1 ? step * 2 : step;
@@ -166,43 +167,44 @@ end:
                         items[i].r = -ERR_CANCELLED;
 }
 
-static void run_done(struct engine *en, struct job *j) {
+static void run_done(struct engine *engine, struct job *j) {
         struct restore *rs = container_of(j, struct restore_run, job)->rs;
-        struct ereq *rq = rs->rq;
+        struct request *request = rs->request;
 
         if (--rs->n_jobs > 0)
                 return;
         if (rs->t_end == 0)
                 rs->t_end = clock_monotonic_usec();
-        if (!rq) {
-                restore_free(en, rs);
+        if (!request) {
+                restore_free(engine, rs);
                 return;
         }
         if (rs->stop) {
                 /* Cancelled: nothing was attached, and holes stay holes. */
-                residency_restore_abandon(en, rq);
-                rq->phase = PHASE_RESTORE;
-                en->again = true;
+                residency_restore_abandon(engine, request);
+                request->phase = PHASE_RESTORE;
+                engine->again = true;
                 return;
         }
-        restore_finish(en, rs);
+        restore_finish(engine, rs);
 }
 
 /* --- engine thread --- */
 
 /* Tokens that the sequence has when all is restored. */
-static uint32_t restored_end(const struct engine *en, const struct ereq *rq) {
-        const struct restore *rs = rq->g.restore;
-        uint32_t end = seq_n_tokens(rq->conv->seq);
+static uint32_t restored_end(const struct engine *engine, const struct request *request) {
+        const struct restore *rs = request->g.restore;
+        uint32_t end = seq_n_tokens(request->conv->seq);
 
         for (size_t i = 0; i < rs->n; i++)
-                end = MAX(end, rs->items[i].index * en->info.block_tokens + rs->items[i].n_tokens);
+                end = MAX(end,
+                        rs->items[i].index * engine->info.block_tokens + rs->items[i].n_tokens);
         return end;
 }
 
-void restore_start(struct engine *en, struct ereq *rq) {
-        struct restore *rs = rq->g.restore;
-        size_t n = rs->n, n_runs = MIN(n, n * en->info.block_size / RUN_SIZE);
+void restore_start(struct engine *engine, struct request *request) {
+        struct restore *rs = request->g.restore;
+        size_t n = rs->n, n_runs = MIN(n, n * engine->info.block_size / RUN_SIZE);
 
         for (size_t i = 0; i < n; i++) {
                 struct restore_item *it = &rs->items[i];
@@ -212,9 +214,10 @@ void restore_start(struct engine *en, struct ereq *rq) {
                         .dst = seq_block_data(it->block)};
                 it->fresh = seq_block_is_fresh(it->block);
         }
-        rs->by_sections = en->n_sections > 1 && en->n_active == 1 && list_empty(&en->queue) &&
-                          rq->g.n_generated == 0 && restored_end(en, rq) < rq->conv->n_all;
-        n_runs = MIN(n_runs, en->n_workers);
+        rs->by_sections = engine->n_sections > 1 && engine->n_active == 1 &&
+                          list_empty(&engine->queue) && request->g.n_generated == 0 &&
+                          restored_end(engine, request) < request->conv->n_all;
+        n_runs = MIN(n_runs, engine->n_workers);
         rs->n_runs = rs->n_jobs = MAX(n_runs, (size_t)1);
         rs->t_start = clock_monotonic_usec();
         for (size_t i = 0; i < rs->n_runs; i++) {
@@ -228,31 +231,32 @@ void restore_start(struct engine *en, struct ereq *rq) {
         }
         /* Only now: the first one may be over before the last one is submitted. */
         for (size_t i = 0, n_all = rs->n_runs; i < n_all; i++)
-                io_submit(en, &rs->runs[i].job);
+                io_submit(engine, &rs->runs[i].job);
 }
 
 /* The tokens that it would compute in one step, 0 if it should not be tried (now). */
-static uint32_t trial_size(struct engine *en, struct ereq *rq) {
-        struct restore *rs = rq->g.restore;
-        const struct conv *c = rq->conv;
+static uint32_t trial_size(struct engine *engine, struct request *request) {
+        struct restore *rs = request->g.restore;
+        const struct conv *c = request->conv;
         uint32_t end;
         bool ready;
 
-        if (rq->phase != PHASE_READING || !rs || !rs->by_sections || rs->tried || rs->n_jobs == 0)
+        if (request->phase != PHASE_READING || !rs || !rs->by_sections || rs->tried ||
+                rs->n_jobs == 0)
                 return 0;
         pthread_mutex_lock(&rs->lock);
         ready = rs->arrived[0] == rs->n_runs && !rs->failed && !rs->stop;
         pthread_mutex_unlock(&rs->lock);
-        end = restored_end(en, rq);
+        end = restored_end(engine, request);
         if (!ready || end >= c->n_all)
                 return 0;
-        return (uint32_t)MIN((size_t)(c->n_all - end), (size_t)en->o.batch_tokens);
+        return (uint32_t)MIN((size_t)(c->n_all - end), (size_t)engine->o.batch_tokens);
 }
 
 /* The sequence takes over the references, so that a partial tail is written in place: the worker
  * brings a layer's section before the model writes into it. */
 static int attach(struct restore *rs) {
-        struct seq *s = rs->rq->conv->seq;
+        struct seq *s = rs->request->conv->seq;
 
         for (size_t i = 0; i < rs->n; i++) {
                 struct restore_item *it = &rs->items[i];
@@ -270,7 +274,7 @@ static int attach(struct restore *rs) {
 
 /* Also after attach() failed half way. */
 static void detach(struct restore *rs, uint32_t n_tokens) {
-        struct seq *s = rs->rq->conv->seq;
+        struct seq *s = rs->request->conv->seq;
 
         seq_unreserve(s);
         for (size_t i = 0; i < rs->n; i++) {
@@ -288,10 +292,10 @@ static void detach(struct restore *rs, uint32_t n_tokens) {
 }
 
 static int wait_layer(void *arg, uint32_t layer) {
-        struct engine *en = arg;
-        struct restore *rs = en->trial;
+        struct engine *engine = arg;
+        struct restore *rs = engine->trial;
         uint64_t until = clock_monotonic_usec() + PATIENCE_USEC;
-        size_t section = en->layer_section[layer];
+        size_t section = engine->layer_section[layer];
         struct timespec ts;
         bool ok;
 
@@ -303,10 +307,10 @@ static int wait_layer(void *arg, uint32_t layer) {
                         bool wanted;
 
                         pthread_mutex_unlock(&rs->lock);
-                        pthread_mutex_lock(&en->lock);
-                        wanted = en->signalled;
-                        pthread_mutex_unlock(&en->lock);
-                        atomic_fetch_add(&en->heartbeat, 1);
+                        pthread_mutex_lock(&engine->lock);
+                        wanted = engine->signalled;
+                        pthread_mutex_unlock(&engine->lock);
+                        atomic_fetch_add(&engine->heartbeat, 1);
                         pthread_mutex_lock(&rs->lock);
                         if (wanted)
                                 break;
@@ -320,11 +324,11 @@ static int wait_layer(void *arg, uint32_t layer) {
         return ok ? 0 : 1;
 }
 
-bool restore_compute(struct engine *en, struct ereq *rq, size_t *n_rows) {
-        struct restore *rs = rq->g.restore;
-        struct conv *c = rq->conv;
-        struct model_wait wait = {.layer = wait_layer, .arg = en};
-        uint32_t n = trial_size(en, rq), before = seq_n_tokens(c->seq), pos;
+bool restore_compute(struct engine *engine, struct request *request, size_t *n_rows) {
+        struct restore *rs = request->g.restore;
+        struct conv *c = request->conv;
+        struct model_wait wait = {.layer = wait_layer, .arg = engine};
+        uint32_t n = trial_size(engine, request), before = seq_n_tokens(c->seq), pos;
         int r;
 
         if (n == 0)
@@ -338,22 +342,22 @@ bool restore_compute(struct engine *en, struct ereq *rq, size_t *n_rows) {
         }
         pos = seq_n_tokens(c->seq);
         for (uint32_t i = 0; i < n; i++)
-                en->batch[i] = (struct model_token){.token = c->tokens[pos + i],
+                engine->batch[i] = (struct model_token){.token = c->tokens[pos + i],
                         .pos = pos + i,
                         .seq = c->seq,
-                        .want_logits = pos + i + 1 == c->n_all && rq->g.max_new > 0};
-        en->trial = rs;
-        r = model_forward(en->work, en->batch, n, &wait);
-        en->trial = NULL;
+                        .want_logits = pos + i + 1 == c->n_all && request->g.max_new > 0};
+        engine->trial = rs;
+        r = model_forward(engine->work, engine->batch, n, &wait);
+        engine->trial = NULL;
         if (r != 0) {
                 detach(rs, before);
                 return false;
         }
-        if (en->batch[n - 1].want_logits)
-                en->batch_rows[(*n_rows)++] = rq;
-        en->count.restores_overlapped++;
-        rq->g.in_batch = n;
+        if (engine->batch[n - 1].want_logits)
+                engine->batch_rows[(*n_rows)++] = request;
+        engine->count.restores_overlapped++;
+        request->g.in_batch = n;
         rs->n_allocated = 0; /* the sequence has them */
-        restore_finish(en, rs);
+        restore_finish(engine, rs);
         return true;
 }

@@ -24,10 +24,10 @@ void keep_deinit(struct keep *k) {
 
 /* Tokens at the beginning of a reply's turn that invite it; 0 if it went on with an open one. */
 static int reply_header(
-        struct engine *en, const struct conv *c, const struct conv_turn *t, uint32_t *ret) {
+        struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret) {
         struct tok_ids ids = TOK_IDS_NULL;
         uint32_t n = 0;
-        int r = chat_append_reply_start(en->chat, 0, &ids, NULL);
+        int r = chat_append_reply_start(engine->chat, 0, &ids, NULL);
 
         if (r == 0 && ids.n <= t->end - t->start &&
                 memcmp(ids.ids, c->tokens + t->start, ids.n * sizeof(*ids.ids)) == 0)
@@ -40,16 +40,17 @@ static int reply_header(
 }
 
 /* As generation would have told it: NUL is a character that texts can't have. */
-static int detokenise(struct engine *en, const int32_t *tokens, uint32_t from, uint32_t to,
+static int detokenise(struct engine *engine, const int32_t *tokens, uint32_t from, uint32_t to,
         struct buf *out, struct err *e) {
         struct tok_stream s;
         int r = 0;
 
-        tok_stream_init(&s, en->tok, from == 0 || tok_is_special(en->tok, tokens[from - 1]), false);
+        tok_stream_init(
+                &s, engine->tok, from == 0 || tok_is_special(engine->tok, tokens[from - 1]), false);
         for (uint32_t i = from; r == 0 && i < to; i++) {
                 _cleanup_(buf_deinit) struct buf text = BUF_NULL;
 
-                r = tok_stream_push(&s, en->tok, tokens[i], &text);
+                r = tok_stream_push(&s, engine->tok, tokens[i], &text);
                 for (size_t k = 0; r == 0 && k < text.size; k++)
                         r = text.data[k] ? buf_append(out, &text.data[k], 1)
                                          : buf_append_str(out, "\xef\xbf\xbd");
@@ -63,14 +64,14 @@ static bool can_be_cut(const struct conv_turn *t) {
 }
 
 /* Inside turn @i. */
-static int cut_turn(struct engine *en, const struct conv *c, uint32_t i, uint32_t pos,
+static int cut_turn(struct engine *engine, const struct conv *c, uint32_t i, uint32_t pos,
         struct keep *ret, struct err *e) {
         const struct conv_turn *t = &c->turns[i];
         uint32_t header = 0, next = t->end;
         int r = 0;
 
         if (can_be_cut(t) && t->role == CHAT_ASSISTANT)
-                r = reply_header(en, c, t, &header);
+                r = reply_header(engine, c, t, &header);
         if (r < 0)
                 return err_set(e, ERR_NOMEM, "no memory to find a place in a reply");
         if (header > 0)
@@ -80,7 +81,7 @@ static int cut_turn(struct engine *en, const struct conv *c, uint32_t i, uint32_
                         "position %u is inside turn %u (%s), which cannot be cut there: the "
                         "nearest places are %u and %u",
                         pos, i, chat_role_name(t->role), t->start, next);
-        r = detokenise(en, c->tokens, t->start + header, pos, &ret->text, e);
+        r = detokenise(engine, c->tokens, t->start + header, pos, &ret->text, e);
         if (r < 0)
                 return r;
         ret->n_turns = i + 1;
@@ -97,8 +98,8 @@ static int behind_damage(const struct conv *c, struct err *e) {
         return -ERR_CORRUPT;
 }
 
-static int keep_position(
-        struct engine *en, const struct conv *c, uint32_t pos, struct keep *ret, struct err *e) {
+static int keep_position(struct engine *engine, const struct conv *c, uint32_t pos,
+        struct keep *ret, struct err *e) {
         uint32_t i = 0;
 
         if (pos > c->n_tokens + c->n_lost_tokens)
@@ -116,7 +117,7 @@ static int keep_position(
                 return err_set(e, ERR_STATE,
                         "the conversation's tokens belong to another model's vocabulary: only "
                         "whole turns can be kept");
-        return cut_turn(en, c, i, pos, ret, e);
+        return cut_turn(engine, c, i, pos, ret, e);
 }
 
 static int keep_turns(
@@ -140,10 +141,10 @@ static int keep_turns(
         return 0;
 }
 
-int keep_resolve(struct engine *en, const struct conv *c, const struct engine_request *r,
+int keep_resolve(struct engine *engine, const struct conv *c, const struct engine_request *r,
         struct keep *ret, struct err *e) {
         if (r->at_turn == ENGINE_UNSET && r->at_position != ENGINE_UNSET)
-                return keep_position(en, c, r->at_position, ret, e);
+                return keep_position(engine, c, r->at_position, ret, e);
         return keep_turns(c, r, ret, e);
 }
 

@@ -16,57 +16,59 @@
 #define REPLY_TOKENS 1024u
 #define REPLY_BYTES 6
 
-static int input_raw(struct engine *en, struct ereq *rq, size_t max, struct err *e) {
-        bool first = rq->conv->n_tokens == 0;
-        struct tok_fragment f = {.text = rq->r.text, .size = rq->r.text_size};
-        int32_t bos = tok_bos(en->tok);
+static int input_raw(struct engine *engine, struct request *request, size_t max, struct err *e) {
+        bool first = request->conv->n_tokens == 0;
+        struct tok_fragment f = {.text = request->r.text, .size = request->r.text_size};
+        int32_t bos = tok_bos(engine->tok);
         int r;
 
-        if (first && tok_add_bos(en->tok) && bos >= 0) {
-                r = tok_ids_append(&rq->input, &bos, 1, e);
+        if (first && tok_add_bos(engine->tok) && bos >= 0) {
+                r = tok_ids_append(&request->input, &bos, 1, e);
                 if (r < 0)
                         return r;
         }
-        return tok_encode(en->tok, &f, 1, false, first, max, &rq->input, e);
+        return tok_encode(engine->tok, &f, 1, false, first, max, &request->input, e);
 }
 
-static int input_tokens(struct engine *en, struct ereq *rq, struct err *e) {
-        for (size_t i = 0; i < rq->r.n_tokens; i++)
-                if (rq->r.tokens[i] < 0 || (uint32_t)rq->r.tokens[i] >= en->info.n_vocab)
+static int input_tokens(struct engine *engine, struct request *request, struct err *e) {
+        for (size_t i = 0; i < request->r.n_tokens; i++)
+                if (request->r.tokens[i] < 0 ||
+                        (uint32_t)request->r.tokens[i] >= engine->info.n_vocab)
                         return err_set(e, ERR_INVALID,
-                                "token %d at %zu is not in the vocabulary of %u", rq->r.tokens[i],
-                                i, en->info.n_vocab);
-        return tok_ids_append(&rq->input, rq->r.tokens, rq->r.n_tokens, e);
+                                "token %d at %zu is not in the vocabulary of %u",
+                                request->r.tokens[i], i, engine->info.n_vocab);
+        return tok_ids_append(&request->input, request->r.tokens, request->r.n_tokens, e);
 }
 
-/* Fills rq->input and the roles of the turns. */
-static int make_input(struct engine *en, struct ereq *rq, struct err *e) {
-        struct conv *c = rq->conv;
-        struct gen *g = &rq->g;
+/* Fills request->input and the roles of the turns. */
+static int make_input(struct engine *engine, struct request *request, struct err *e) {
+        struct conv *c = request->conv;
+        struct gen *g = &request->g;
         /* One more than could fit, so that the context error below can count. */
-        size_t max = (size_t)en->info.context + 1;
+        size_t max = (size_t)engine->info.context + 1;
         const struct conv_turn *last = c->n_turns ? &c->turns[c->n_turns - 1] : NULL;
-        bool reply = rq->r.max_tokens != 0;
+        bool reply = request->r.max_tokens != 0;
         int r = 0;
 
         g->input_turn.start = c->n_tokens;
         g->reply_turn.role = CHAT_ASSISTANT;
-        g->has_input_turn = rq->r.input != ENGINE_INPUT_NONE;
-        switch (rq->r.input) {
+        g->has_input_turn = request->r.input != ENGINE_INPUT_NONE;
+        switch (request->r.input) {
         case ENGINE_INPUT_MESSAGE:
-                g->input_turn.role = (enum chat_role)rq->r.role;
-                r = chat_append_message(en->chat, conv_chat_state(en, c), g->input_turn.role,
-                        rq->r.text, rq->r.text_size, max, &rq->input, e);
-                g->input_turn.end = c->n_tokens + (uint32_t)rq->input.n;
+                g->input_turn.role = (enum chat_role)request->r.role;
+                r = chat_append_message(engine->chat, conv_chat_state(engine, c),
+                        g->input_turn.role, request->r.text, request->r.text_size, max,
+                        &request->input, e);
+                g->input_turn.end = c->n_tokens + (uint32_t)request->input.n;
                 if (r == 0 && reply)
-                        r = chat_append_reply_start(en->chat, max + 64, &rq->input, e);
+                        r = chat_append_reply_start(engine->chat, max + 64, &request->input, e);
                 break;
         case ENGINE_INPUT_RAW:
         case ENGINE_INPUT_TOKENS:
                 g->input_turn.role = g->reply_turn.role = CHAT_RAW;
-                r = rq->r.input == ENGINE_INPUT_RAW ? input_raw(en, rq, max, e)
-                                                    : input_tokens(en, rq, e);
-                g->input_turn.end = c->n_tokens + (uint32_t)rq->input.n;
+                r = request->r.input == ENGINE_INPUT_RAW ? input_raw(engine, request, max, e)
+                                                         : input_tokens(engine, request, e);
+                g->input_turn.end = c->n_tokens + (uint32_t)request->input.n;
                 break;
         case ENGINE_INPUT_NONE:
                 if (!last || !reply)
@@ -74,20 +76,20 @@ static int make_input(struct engine *en, struct ereq *rq, struct err *e) {
                                 last ? "nothing to do: no input and max_tokens 0"
                                      : "the conversation is empty: nothing to continue");
                 g->input_turn.end = c->n_tokens;
-                if (conv_chat_state(en, c) == CHAT_OPEN_SYSTEM)
+                if (conv_chat_state(engine, c) == CHAT_OPEN_SYSTEM)
                         return err_set(e, ERR_INVALID,
                                 "only a system message was said: nothing to reply to");
                 if (last->role == CHAT_RAW)
                         g->reply_turn.role = CHAT_RAW;
-                else if (conv_chat_state(en, c) == CHAT_CLOSED)
-                        r = chat_append_reply_start(en->chat, max + 64, &rq->input, e);
+                else if (conv_chat_state(engine, c) == CHAT_CLOSED)
+                        r = chat_append_reply_start(engine->chat, max + 64, &request->input, e);
                 break;
         }
-        if (r == -ERR_LIMIT && !rq->input.refused)
+        if (r == -ERR_LIMIT && !request->input.refused)
                 return err_set(e, ERR_CONTEXT,
                         "the conversation has %u tokens, and the input alone more than the context "
                         "of %u",
-                        c->n_tokens, en->info.context);
+                        c->n_tokens, engine->info.context);
         if (r < 0)
                 return r;
         if (g->has_input_turn && g->input_turn.end == g->input_turn.start)
@@ -112,14 +114,14 @@ void prompt_params(struct sample_params *p, const struct sampling *s) {
 #undef TAKE
 }
 
-static int make_params(struct engine *en, struct ereq *rq, struct err *e) {
-        struct gen *g = &rq->g;
-        struct sampling s = rq->conv->sampling;
+static int make_params(struct engine *engine, struct request *request, struct err *e) {
+        struct gen *g = &request->g;
+        struct sampling s = request->conv->sampling;
         const int32_t *suppressed;
-        size_t n_suppressed = tok_suppressed(en->tok, &suppressed), n = 0;
-        size_t n_eog = rq->r.ignore_eos ? en->n_eog : 0;
+        size_t n_suppressed = tok_suppressed(engine->tok, &suppressed), n = 0;
+        size_t n_eog = request->r.ignore_eos ? engine->n_eog : 0;
 
-        sampling_merge(&s, &rq->r.sampling);
+        sampling_merge(&s, &request->r.sampling);
         g->params = SAMPLE_PARAMS_DEFAULT;
         prompt_params(&g->params, &s);
         if (s.has & SAMPLING_SEED)
@@ -137,37 +139,38 @@ static int make_params(struct engine *en, struct ereq *rq, struct err *e) {
         for (size_t i = 0; i < n_suppressed; i++)
                 g->biases[n++] = (struct sample_bias){suppressed[i], -INFINITY};
         for (size_t i = 0; i < n_eog; i++)
-                g->biases[n++] = (struct sample_bias){en->eog[i], -INFINITY};
+                g->biases[n++] = (struct sample_bias){engine->eog[i], -INFINITY};
         g->params.biases = g->biases;
         g->params.n_biases = n;
-        return sample_params_validate(&g->params, en->info.n_vocab, e);
+        return sample_params_validate(&g->params, engine->info.n_vocab, e);
 }
 
 /* How much may be generated, and does it fit at all? */
-static int make_bounds(struct engine *en, struct ereq *rq, struct err *e) {
-        struct gen *g = &rq->g;
-        uint32_t bt = en->info.block_tokens, wanted;
-        size_t n_prompt = (size_t)rq->conv->n_tokens + rq->input.n;
-        size_t capacity = residency_capacity_most(en);
+static int make_bounds(struct engine *engine, struct request *request, struct err *e) {
+        struct gen *g = &request->g;
+        uint32_t bt = engine->info.block_tokens, wanted;
+        size_t n_prompt = (size_t)request->conv->n_tokens + request->input.n;
+        size_t capacity = residency_capacity_most(engine);
         /* One block for the copy of a shared tail. */
         size_t room = capacity > 1 ? (capacity - 1) * bt : 0;
 
-        wanted = rq->r.max_tokens == ENGINE_UNSET ? en->o.default_max_tokens : rq->r.max_tokens;
-        if (ereq_is_warm(rq))
+        wanted = request->r.max_tokens == ENGINE_UNSET ? engine->o.default_max_tokens
+                                                       : request->r.max_tokens;
+        if (request_is_warm(request))
                 wanted = 0;
         if (wanted > 0 && n_prompt == 0)
                 return err_set(e, ERR_INVALID, "there is nothing to continue");
-        if (n_prompt + (wanted > 0) > en->info.context)
+        if (n_prompt + (wanted > 0) > engine->info.context)
                 return err_set(e, ERR_CONTEXT,
                         "the conversation has %u tokens, the input %zu: together %zu of a context "
                         "of %u",
-                        rq->conv->n_tokens, rq->input.n, n_prompt, en->info.context);
+                        request->conv->n_tokens, request->input.n, n_prompt, engine->info.context);
         if (n_prompt + (wanted > 0) > room)
-                return err_set(e, budget_code(en, &en->ledger, SIZE_MAX),
+                return err_set(e, budget_code(engine, &engine->ledger, SIZE_MAX),
                         "%zu tokens need more memory than the whole budget of %zu has", n_prompt,
-                        en->budget_most);
+                        engine->budget_most);
         g->n_prompt = (uint32_t)n_prompt;
-        g->max_new = MIN(wanted, en->info.context - g->n_prompt);
+        g->max_new = MIN(wanted, engine->info.context - g->n_prompt);
         if (g->max_new > room - n_prompt)
                 g->max_new = (uint32_t)(room - n_prompt);
         g->context_bound = g->max_new < wanted;
@@ -185,11 +188,11 @@ static int check_stops(const struct engine_request *r, struct err *e) {
 
 /* All that grows with the prompt or the reply beside the conversation's own: hashes and sources of
  * blocks, what others have on disk, and the reply's text as far as it can be foreseen. */
-static int charge_work(struct engine *en, struct ereq *rq, struct err *e) {
-        struct gen *g = &rq->g;
+static int charge_work(struct engine *engine, struct request *request, struct err *e) {
+        struct gen *g = &request->g;
         size_t per_block = sizeof(*g->hashes) + sizeof(*g->sources) + sizeof(struct seq_block *) +
                            2 * sizeof(struct store_record);
-        int r = charge_take(&rq->charge, (g->need_blocks + 1) * per_block, "the prompt", e);
+        int r = charge_take(&request->charge, (g->need_blocks + 1) * per_block, "the prompt", e);
 
         if (r == 0 && g->max_new > 0 &&
                 (r = buf_reserve(&g->text, MIN(g->max_new, REPLY_TOKENS) * REPLY_BYTES)) < 0)
@@ -198,78 +201,79 @@ static int charge_work(struct engine *en, struct ereq *rq, struct err *e) {
 }
 
 /* Its input has been tokenised. */
-static void start(struct engine *en, struct ereq *rq) {
-        struct conv *c = rq->conv;
-        struct gen *g = &rq->g;
+static void start(struct engine *engine, struct request *request) {
+        struct conv *c = request->conv;
+        struct gen *g = &request->g;
         struct err e;
-        int r = check_stops(&rq->r, &e);
+        int r = check_stops(&request->r, &e);
 
         if (r == 0)
-                r = make_params(en, rq, &e);
+                r = make_params(engine, request, &e);
         if (r == 0)
-                r = make_bounds(en, rq, &e);
+                r = make_bounds(engine, request, &e);
         if (r == 0)
-                r = charge_work(en, rq, &e);
+                r = charge_work(engine, request, &e);
         if (r == 0)
-                r = conv_reserve_tokens(en, c, g->n_prompt + g->max_new, &e);
+                r = conv_reserve_tokens(engine, c, g->n_prompt + g->max_new, &e);
         if (r < 0) {
-                verb_fail(en, rq, &e);
+                verb_fail(engine, request, &e);
                 return;
         }
-        if (rq->input.n > 0)
-                memcpy(c->tokens + c->n_tokens, rq->input.ids, rq->input.n * sizeof(*c->tokens));
-        tok_ids_deinit(&rq->input);
+        if (request->input.n > 0)
+                memcpy(c->tokens + c->n_tokens, request->input.ids,
+                        request->input.n * sizeof(*c->tokens));
+        tok_ids_deinit(&request->input);
         c->n_all = g->n_prompt;
         g->reply_turn.start = g->input_turn.end;
         g->has_reply_turn = g->max_new > 0;
         /* Behind a special token a text starts anew: SPM's own space before its first word isn't
          * the reply's. */
-        tok_stream_init(&g->stream, en->tok,
-                g->n_prompt > 0 && tok_is_special(en->tok, c->tokens[g->n_prompt - 1]), false);
-        sched_queue(en, rq);
+        tok_stream_init(&g->stream, engine->tok,
+                g->n_prompt > 0 && tok_is_special(engine->tok, c->tokens[g->n_prompt - 1]), false);
+        sched_queue(engine, request);
 }
 
 /* The conversation is held: what make_input() reads of it stays. */
-static int charged_input(struct engine *en, struct ereq *rq, struct err *e) {
-        size_t n = text_memory(en, rq->r.text, rq->r.text_size, false);
-        int r = charge_take(&rq->charge, n, "tokenising the input", e);
+static int charged_input(struct engine *engine, struct request *request, struct err *e) {
+        size_t n = text_memory(engine, request->r.text, request->r.text_size, false);
+        int r = charge_take(&request->charge, n, "tokenising the input", e);
 
         if (r < 0)
                 return r;
-        r = make_input(en, rq, e);
-        charge_give(&rq->charge, n);
+        r = make_input(engine, request, e);
+        charge_give(&request->charge, n);
         return r;
 }
 
-static void input_run(struct engine *en, struct job *j) {
-        j->r = charged_input(en, ereq_of(j), &j->err);
+static void input_run(struct engine *engine, struct job *j) {
+        j->r = charged_input(engine, request_of(j), &j->err);
 }
 
-static void input_done(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
+static void input_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
 
-        if (j->r == 0 && en->stopping)
+        if (j->r == 0 && engine->stopping)
                 j->r = err_set(&j->err, ERR_SHUTDOWN, "the daemon is stopping");
         if (j->r < 0)
-                verb_fail(en, rq, &j->err);
+                verb_fail(engine, request, &j->err);
         else
-                start(en, rq);
+                start(engine, request);
 }
 
-void generate_start(struct engine *en, struct ereq *rq) {
+void generate_start(struct engine *engine, struct request *request) {
         struct err e;
         int r = 0;
 
-        rq->g.n_input_start = rq->conv->n_tokens;
-        if (rq->conv->foreign_vocab)
+        request->g.n_input_start = request->conv->n_tokens;
+        if (request->conv->foreign_vocab)
                 r = err_set(&e, ERR_STATE,
                         "the conversation's tokens belong to another model's vocabulary");
-        else if (!ereq_is_warm(rq) && text_is_long(rq->r.text_size))
-                return verb_submit_as(en, rq, JOB_TEXT, input_run, input_done);
-        else if (!ereq_is_warm(rq))
-                r = charged_input(en, rq, &e);
+        else if (!request_is_warm(request) && text_is_long(request->r.text_size))
+                return verb_submit_as(engine, request, JOB_TEXT, input_run, input_done);
+        else if (!request_is_warm(request))
+                r = charged_input(engine, request, &e);
         if (r < 0)
-                verb_fail(en, rq, &e);
+                verb_fail(engine, request, &e);
         else
-                start(en, rq);
+                start(engine, request);
 }

@@ -36,79 +36,83 @@
 /* --- room --- */
 
 /* Have the reserve, if there is space for it. */
-static void make_reserve(struct engine *en) {
+static void make_reserve(struct engine *engine) {
         struct stat st;
 
-        if (en->reserve_fd < 0 || fstat(en->reserve_fd, &st) < 0 || st.st_size >= RESERVE_SIZE)
+        if (engine->reserve_fd < 0 || fstat(engine->reserve_fd, &st) < 0 ||
+                st.st_size >= RESERVE_SIZE)
                 return;
-        if (fallocate(en->reserve_fd, 0, 0, RESERVE_SIZE) < 0)
-                (void)ftruncate(en->reserve_fd, 0);
+        if (fallocate(engine->reserve_fd, 0, 0, RESERVE_SIZE) < 0)
+                (void)ftruncate(engine->reserve_fd, 0);
 }
 
-int register_open(struct engine *en, const char *path, bool fresh, struct err *e) {
+int register_open(struct engine *engine, const char *path, bool fresh, struct err *e) {
         char reserve[4096];
-        int r = fresh ? store_open(&en->store, path, e) : store_open_existing(&en->store, path, e);
+        int r = fresh ? store_open(&engine->store, path, e)
+                      : store_open_existing(&engine->store, path, e);
 
         if (r == 0)
-                r = store_hold(en->store, e);
+                r = store_hold(engine->store, e);
         if (r < 0)
                 return r;
-        snprintf(reserve, sizeof(reserve), "%s/reserve", en->state_dir);
-        en->reserve_fd = open(reserve, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (en->reserve_fd < 0)
+        snprintf(reserve, sizeof(reserve), "%s/reserve", engine->state_dir);
+        engine->reserve_fd = open(reserve, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (engine->reserve_fd < 0)
                 return err_set(e, ERR_SYS, "cannot open '%s'", reserve);
-        make_reserve(en);
-        en->t_scrub = clock_monotonic_usec();
+        make_reserve(engine);
+        engine->t_scrub = clock_monotonic_usec();
         return 0;
 }
 
 /* Cuts are for the engine thread. Without memory to remember them the conversations find out when
  * they read. */
-static void hand_over(struct engine *en, struct store_reclaimed *got) {
+static void hand_over(struct engine *engine, struct store_reclaimed *got) {
         struct store_cut *cuts;
 
-        pthread_mutex_lock(&en->lock);
-        cuts = got->n_cuts ? realloc(en->cuts, (en->n_cuts + got->n_cuts) * sizeof(*cuts)) : NULL;
+        pthread_mutex_lock(&engine->lock);
+        cuts = got->n_cuts ? realloc(engine->cuts, (engine->n_cuts + got->n_cuts) * sizeof(*cuts))
+                           : NULL;
         if (cuts) {
-                memcpy(cuts + en->n_cuts, got->cuts, got->n_cuts * sizeof(*cuts));
-                en->cuts = cuts;
-                en->n_cuts += got->n_cuts;
+                memcpy(cuts + engine->n_cuts, got->cuts, got->n_cuts * sizeof(*cuts));
+                engine->cuts = cuts;
+                engine->n_cuts += got->n_cuts;
         }
-        en->reclaimed += got->bytes;
-        en->signalled = true;
-        pthread_cond_signal(&en->wake);
-        pthread_mutex_unlock(&en->lock);
+        engine->reclaimed += got->bytes;
+        engine->signalled = true;
+        pthread_cond_signal(&engine->wake);
+        pthread_mutex_unlock(&engine->lock);
 }
 
-static bool stop_asked(struct engine *en) {
+static bool stop_asked(struct engine *engine) {
         bool stop;
 
-        pthread_mutex_lock(&en->lock);
-        stop = en->stop_asked;
-        pthread_mutex_unlock(&en->lock);
+        pthread_mutex_lock(&engine->lock);
+        stop = engine->stop_asked;
+        pthread_mutex_unlock(&engine->lock);
         return stop;
 }
 
-bool register_retry(struct engine *en, unsigned *tries, int r, const struct err *e) {
+bool register_retry(struct engine *engine, unsigned *tries, int r, const struct err *e) {
         struct store_reclaimed got = {0};
         uint64_t bytes;
 
         /* Another program has the lock all the same (see store_hold()). The reply was shown: it is
          * saved as long as there is somebody to save it. */
         if (r == -ERR_BUSY)
-                return !stop_asked(en);
+                return !stop_asked(engine);
         if (r == 0 && *tries > 0)
-                make_reserve(en);
+                make_reserve(engine);
         if (r != -ERR_SYS || (e->sys != ENOSPC && e->sys != EDQUOT) || ++*tries > ROOM_TRIES)
                 return false;
-        if (en->reserve_fd >= 0)
-                (void)ftruncate(en->reserve_fd, 0);
+        if (engine->reserve_fd >= 0)
+                (void)ftruncate(engine->reserve_fd, 0);
         /* A log that is begun anew needs less. */
-        (void)store_scrub(en->store, NULL);
-        bytes = MAX((uint64_t)RECLAIM_SIZE, 2 * spill_stored_max(en->spill, en->info.block_size));
-        if (store_reclaim(en->store, STORE_UID_ANY, bytes, 0, &got, NULL) == 0) {
-                residency_release(en, &got.gone);
-                hand_over(en, &got);
+        (void)store_scrub(engine->store, NULL);
+        bytes = MAX((uint64_t)RECLAIM_SIZE,
+                2 * spill_stored_max(engine->spill, engine->info.block_size));
+        if (store_reclaim(engine->store, STORE_UID_ANY, bytes, 0, &got, NULL) == 0) {
+                residency_release(engine, &got.gone);
+                hand_over(engine, &got);
         }
         bytes = got.bytes;
         store_reclaimed_deinit(&got);
@@ -116,76 +120,76 @@ bool register_retry(struct engine *en, unsigned *tries, int r, const struct err 
         return bytes > 0 || *tries == 1;
 }
 
-void register_take_cuts(struct engine *en) {
+void register_take_cuts(struct engine *engine) {
         struct store_cut *cuts;
         size_t n;
 
-        pthread_mutex_lock(&en->lock);
-        cuts = TAKE_PTR(en->cuts);
-        n = en->n_cuts;
-        en->n_cuts = 0;
-        en->count.reclaimed += en->reclaimed;
-        en->reclaimed = 0;
-        pthread_mutex_unlock(&en->lock);
-        residency_cut(en, cuts, n);
+        pthread_mutex_lock(&engine->lock);
+        cuts = TAKE_PTR(engine->cuts);
+        n = engine->n_cuts;
+        engine->n_cuts = 0;
+        engine->count.reclaimed += engine->reclaimed;
+        engine->reclaimed = 0;
+        pthread_mutex_unlock(&engine->lock);
+        residency_cut(engine, cuts, n);
         free(cuts);
 }
 
 /* --- what is removed --- */
 
-static void scrub_run(struct engine *en, struct job *j) {
-        j->r = store_scrub(en->store, &j->err);
-        make_reserve(en);
+static void scrub_run(struct engine *engine, struct job *j) {
+        j->r = store_scrub(engine->store, &j->err);
+        make_reserve(engine);
 }
 
-static void scrub_done(struct engine *en, struct job *j) {
-        en->scrubbing = false;
-        en->count.scrubs += j->r == 0;
-        if (j->r != 0 && en->t_scrub == 0)
-                en->t_scrub = clock_monotonic_usec() + SCRUB_AGAIN_USEC;
-        if (j->r < 0 && !en->scrub_failed)
-                engine_event_log(en, LOG_WARNING, &j->err);
-        en->scrub_failed = j->r < 0;
+static void scrub_done(struct engine *engine, struct job *j) {
+        engine->scrubbing = false;
+        engine->count.scrubs += j->r == 0;
+        if (j->r != 0 && engine->t_scrub == 0)
+                engine->t_scrub = clock_monotonic_usec() + SCRUB_AGAIN_USEC;
+        if (j->r < 0 && !engine->scrub_failed)
+                engine_event_log(engine, LOG_WARNING, &j->err);
+        engine->scrub_failed = j->r < 0;
         free(j);
 }
 
-void register_removed(struct engine *en) {
-        if (en->t_scrub == 0)
-                en->t_scrub = clock_monotonic_usec() + SCRUB_USEC;
+void register_removed(struct engine *engine) {
+        if (engine->t_scrub == 0)
+                engine->t_scrub = clock_monotonic_usec() + SCRUB_USEC;
 }
 
-static void tell_log_lost(struct engine *en) {
+static void tell_log_lost(struct engine *engine) {
         struct err e;
 
-        if (en->log_lost_told || !store_log_lost(en->store))
+        if (engine->log_lost_told || !store_log_lost(engine->store))
                 return;
-        en->log_lost_told = true;
+        engine->log_lost_told = true;
         err_set(&e, ERR_STATE,
                 "the register's log '%s/register.db-wal' was removed by another program: nothing "
                 "is "
                 "lost, but saving is slower until the daemon is started again",
-                en->state_dir);
-        engine_event_log(en, LOG_ERR, &e);
+                engine->state_dir);
+        engine_event_log(engine, LOG_ERR, &e);
 }
 
-uint64_t register_step(struct engine *en) {
+uint64_t register_step(struct engine *engine) {
         struct job *j;
 
-        tell_log_lost(en);
-        if (en->t_scrub == 0 || en->scrubbing || en->stopping)
+        tell_log_lost(engine);
+        if (engine->t_scrub == 0 || engine->scrubbing || engine->stopping)
                 return UINT64_MAX;
-        if (clock_monotonic_usec() < en->t_scrub)
-                return en->t_scrub;
+        if (clock_monotonic_usec() < engine->t_scrub)
+                return engine->t_scrub;
         j = calloc(1, sizeof(*j));
         if (!j) {
-                en->t_scrub = clock_monotonic_usec() + SCRUB_AGAIN_USEC;
-                return en->t_scrub;
+                engine->t_scrub = clock_monotonic_usec() + SCRUB_AGAIN_USEC;
+                return engine->t_scrub;
         }
-        en->t_scrub = 0;
-        en->scrubbing = true;
+        engine->t_scrub = 0;
+        engine->scrubbing = true;
         j->kind = JOB_WRITE_BEHIND; /* commits go first */
         j->run = scrub_run;
         j->done = scrub_done;
-        io_submit(en, j);
+        io_submit(engine, j);
         return UINT64_MAX;
 }

@@ -56,29 +56,29 @@
 
 #include "engine/internal.h"
 
-void residency_release(struct engine *en, const struct store_gone *gone) {
+void residency_release(struct engine *engine, const struct store_gone *gone) {
         for (size_t i = 0; i < gone->n; i++) {
                 struct spill_ref ref = record_ref(&gone->records[i]);
 
                 /* Not found: it was never adopted, so the sweep has given it back already. */
-                (void)spill_release(en->spill, &ref, NULL);
+                (void)spill_release(engine->spill, &ref, NULL);
         }
 }
 
-void residency_cut(struct engine *en, const struct store_cut *cuts, size_t n) {
+void residency_cut(struct engine *engine, const struct store_cut *cuts, size_t n) {
         for (size_t i = 0; i < n; i++) {
-                struct conv *c = map_get_u64(en->convs, cuts[i].conv);
+                struct conv *c = map_get_u64(engine->convs, cuts[i].conv);
 
                 if (!c)
                         continue;
-                conv_forget_recs(en, c, cuts[i].from_index);
+                conv_forget_recs(engine, c, cuts[i].from_index);
                 if (c->n_users == 0)
-                        residency_trim(en, c);
+                        residency_trim(engine, c);
         }
 }
 
-void residency_trim(struct engine *en, struct conv *c) {
-        uint32_t bt = en->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
+void residency_trim(struct engine *engine, struct conv *c) {
+        uint32_t bt = engine->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
 
         for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
                 const struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
@@ -92,24 +92,24 @@ void residency_trim(struct engine *en, struct conv *c) {
         }
 }
 
-void residency_drop(struct engine *en, struct conv *c) {
+void residency_drop(struct engine *engine, struct conv *c) {
         size_t n = seq_n_blocks(c->seq);
 
         /* Records without a link of our own go with whoever has them. */
         if (c->link_from < c->n_recs)
-                conv_drop_recs(en, c, c->link_from);
+                conv_drop_recs(engine, c, c->link_from);
         c->link_from = SIZE_MAX;
         c->n_entered = 0;
         for (size_t i = 0; i < n; i++)
                 if (seq_block_at(c->seq, i))
                         seq_drop(c->seq, i);
-        residency_trim(en, c);
+        residency_trim(engine, c);
         if (seq_n_blocks(c->seq) < n)
-                en->count.blocks_lost += n - seq_n_blocks(c->seq);
-        en->count.evictions++;
+                engine->count.blocks_lost += n - seq_n_blocks(c->seq);
+        engine->count.evictions++;
 }
 
-void residency_resume(struct engine *en, struct conv *c) {
+void residency_resume(struct engine *engine, struct conv *c) {
         struct list parked;
 
         if (c->n_io > 0)
@@ -117,27 +117,27 @@ void residency_resume(struct engine *en, struct conv *c) {
         list_move_all(&parked, &c->waiters);
         /* A parked request holds the conversation itself, so it lives as long as there are any. */
         while (!list_empty(&parked)) {
-                struct ereq *rq = list_entry(parked.next, struct ereq, link);
+                struct request *request = list_entry(parked.next, struct request, link);
 
-                list_unlink(&rq->link);
-                verb_act(en, rq);
+                list_unlink(&request->link);
+                verb_act(engine, request);
         }
 }
 
-void residency_io_over(struct engine *en, struct conv *c) {
+void residency_io_over(struct engine *engine, struct conv *c) {
         c->n_io--;
-        residency_resume(en, c);
-        conv_unuse(en, c);
+        residency_resume(engine, c);
+        conv_unuse(engine, c);
 }
 
-int residency_charge(struct engine *en, size_t n) {
+int residency_charge(struct engine *engine, size_t n) {
         for (;;) {
                 struct conv *victim = NULL;
                 struct list *it;
 
-                if (ledger_reserve(&en->meta_ledger, n) == 0)
+                if (ledger_reserve(&engine->meta_ledger, n) == 0)
                         return 0;
-                list_for_each (it, &en->idle) {
+                list_for_each (it, &engine->idle) {
                         struct conv *c = list_entry(it, struct conv, lru);
 
                         if (c->n_links > 0)
@@ -152,7 +152,7 @@ int residency_charge(struct engine *en, size_t n) {
                 if (!victim)
                         return 1;
                 if (seq_n_resident(victim->seq) > 0)
-                        en->count.unspilled_drops++;
-                conv_unload(en, victim);
+                        engine->count.unspilled_drops++;
+                conv_unload(engine, victim);
         }
 }

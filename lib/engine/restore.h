@@ -20,7 +20,7 @@ struct restore_run {
 };
 
 struct restore {
-        struct ereq *rq; /* NULL: it was let go */
+        struct request *request; /* NULL: it was let go */
         struct restore_item *items;
         struct spill_item *reads; /* [n], for the same blocks */
         size_t n, n_allocated;
@@ -43,8 +43,8 @@ struct restore {
 /* Room for @n items, none in it. NULL without memory. */
 struct restore *restore_new(size_t n);
 /* Its request has no more use of it: freed now, or when the last worker is out of it. */
-void restore_let_go(struct engine *en, struct restore *rs);
+void restore_let_go(struct engine *engine, struct restore *rs);
 /* All blocks are allocated: begin to read. */
-void restore_start(struct engine *en, struct ereq *rq);
+void restore_start(struct engine *engine, struct request *request);
 /* Reading is over: take what is good. */
-void restore_finish(struct engine *en, struct restore *rs);
+void restore_finish(struct engine *engine, struct restore *rs);

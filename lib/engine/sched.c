@@ -57,26 +57,26 @@
 #include "base/clock.h"
 #include "engine/internal.h"
 
-static struct flow *flow_of(const struct ereq *request) {
+static struct flow *flow_of(const struct request *request) {
         return &request->usage->flow[request->r.background];
 }
 
-bool sched_is_paused(struct ereq *request) {
+bool sched_is_paused(struct request *request) {
         return atomic_load(&request->paused) && !atomic_load(&request->cancel);
 }
 
 /* The queue is kept in order of arrival, also when a request comes back to it. */
-static void enqueue(struct engine *engine, struct ereq *request) {
+static void enqueue(struct engine *engine, struct request *request) {
         struct list *it;
 
         list_for_each (it, &engine->queue)
-                if (list_entry(it, struct ereq, link)->order > request->order)
+                if (list_entry(it, struct request, link)->order > request->order)
                         break;
         list_insert_before(it, &request->link);
         request->phase = PHASE_QUEUED;
 }
 
-void sched_queue(struct engine *engine, struct ereq *request) {
+void sched_queue(struct engine *engine, struct request *request) {
         struct usage *user = request->usage;
 
         if (list_empty(&user->link)) {
@@ -92,13 +92,13 @@ void sched_queue(struct engine *engine, struct ereq *request) {
         engine->again = true;
 }
 
-static void leave_place(struct engine *engine, struct ereq *request) {
+static void leave_place(struct engine *engine, struct request *request) {
         list_unlink(&request->link);
         engine->n_active--;
         engine->active_blocks -= request->g.need_blocks;
 }
 
-void sched_leave(struct engine *engine, struct ereq *request) {
+void sched_leave(struct engine *engine, struct request *request) {
         engine->again = true;
         flow_of(request)->n_requests--;
         if (request->phase == PHASE_QUEUED)
@@ -170,7 +170,7 @@ static void forget_users(struct engine *engine) {
 }
 
 /* Once for a request: why it waits. */
-static void tell_waiting(struct engine *engine, struct ereq *request) {
+static void tell_waiting(struct engine *engine, struct request *request) {
         struct err e;
 
         if (request->g.was_told)
@@ -196,14 +196,14 @@ static void look(struct engine *engine) {
                         f->next = NULL;
                 }
         list_for_each (it, &engine->active) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
 
                 request->g.outgoing = false;
                 if (!sched_is_paused(request))
                         flow_of(request)->n_places++;
         }
         list_for_each (it, &engine->queue) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
                 struct flow *f = flow_of(request);
 
                 if (f->next || sched_is_paused(request))
@@ -229,7 +229,7 @@ static bool goes_before(const struct flow *a, const struct flow *b) {
         return a->next->order < b->next->order;
 }
 
-static struct ereq *first_in_line(struct engine *engine) {
+static struct request *first_in_line(struct engine *engine) {
         struct list *it;
 
         for (int class = 0; class < 2; class ++) {
@@ -249,20 +249,20 @@ static struct ereq *first_in_line(struct engine *engine) {
 
 /* --- room for it --- */
 
-static bool fits(
-        struct engine *engine, const struct ereq *request, size_t n_active, size_t active_blocks) {
+static bool fits(struct engine *engine, const struct request *request, size_t n_active,
+        size_t active_blocks) {
         return n_active < engine->o.max_active &&
                residency_fits(engine, active_blocks + request->g.need_blocks);
 }
 
 /* Tokens of the conversation that are new since the request came: what it computes again, because
  * it lost its memory while it was parked, does not count. */
-static uint32_t n_new(const struct ereq *request) {
+static uint32_t n_new(const struct request *request) {
         return request->g.n_reached + request->g.n_generated;
 }
 
 /* Something new, and half as much as it had to compute again for it (up to a turn). */
-static bool had_its_turn(const struct engine *engine, const struct ereq *request) {
+static bool had_its_turn(const struct engine *engine, const struct request *request) {
         uint32_t fresh = n_new(request) - request->g.n_new_before;
         uint32_t again = request->g.n_here - MIN(request->g.n_here, fresh);
 
@@ -272,7 +272,7 @@ static bool had_its_turn(const struct engine *engine, const struct ereq *request
 /* Whose turn it is to go for @request: the lower, the sooner; 0: not at all (rule 4). */
 enum { STAYS, GOES_UNREAD, GOES_BACKGROUND, GOES_EQUAL };
 
-static int may_go(struct engine *engine, struct ereq *victim, const struct ereq *request) {
+static int may_go(struct engine *engine, struct request *victim, const struct request *request) {
         const struct flow *of = flow_of(victim), *to = flow_of(request);
 
         if (victim->g.incoming || victim->g.outgoing)
@@ -296,7 +296,7 @@ static int may_go(struct engine *engine, struct ereq *victim, const struct ereq 
 
 /* Of two that may go for the same reason: does @a go rather than @b? One that is being read would
  * have to be read again. */
-static bool goes_sooner(const struct ereq *a, const struct ereq *b) {
+static bool goes_sooner(const struct request *a, const struct request *b) {
         const struct flow *fa = flow_of(a), *fb = flow_of(b);
 
         if (fa->n_places != fb->n_places)
@@ -308,13 +308,13 @@ static bool goes_sooner(const struct ereq *a, const struct ereq *b) {
         return a->order > b->order;
 }
 
-static struct ereq *next_victim(struct engine *engine, const struct ereq *request) {
-        struct ereq *best = NULL;
+static struct request *next_victim(struct engine *engine, const struct request *request) {
+        struct request *best = NULL;
         int best_why = STAYS;
         struct list *it;
 
         list_for_each (it, &engine->active) {
-                struct ereq *victim = list_entry(it, struct ereq, link);
+                struct request *victim = list_entry(it, struct request, link);
                 int why = may_go(engine, victim, request);
 
                 if (why == STAYS)
@@ -327,7 +327,7 @@ static struct ereq *next_victim(struct engine *engine, const struct ereq *reques
         return best;
 }
 
-static void park(struct engine *engine, struct ereq *request) {
+static void park(struct engine *engine, struct request *request) {
         residency_restore_abandon(engine, request);
         seq_unreserve(request->conv->seq);
         leave_place(engine, request);
@@ -340,13 +340,13 @@ static void park(struct engine *engine, struct ereq *request) {
 
 /* Park others until @request fits (rule 4). False if they are not enough, or if the workers have to
  * be out of one of them first. */
-static bool make_place(struct engine *engine, const struct ereq *request) {
-        struct ereq *victims[ENGINE_MAX_ACTIVE];
+static bool make_place(struct engine *engine, const struct request *request) {
+        struct request *victims[ENGINE_MAX_ACTIVE];
         size_t n = 0, n_active = engine->n_active, blocks = engine->active_blocks;
         bool reading = false;
 
         while (!fits(engine, request, n_active, blocks)) {
-                struct ereq *victim = next_victim(engine, request);
+                struct request *victim = next_victim(engine, request);
 
                 if (!victim)
                         return false;
@@ -367,7 +367,7 @@ static bool make_place(struct engine *engine, const struct ereq *request) {
         return !reading;
 }
 
-static void take_place(struct engine *engine, struct ereq *request, uint64_t now) {
+static void take_place(struct engine *engine, struct request *request, uint64_t now) {
         list_unlink(&request->link);
         list_append(&engine->active, &request->link);
         engine->n_active++;
@@ -386,9 +386,9 @@ static void admit(struct engine *engine) {
         struct list *it;
 
         list_for_each (it, &engine->active)
-                list_entry(it, struct ereq, link)->g.incoming = false;
+                list_entry(it, struct request, link)->g.incoming = false;
         for (;;) {
-                struct ereq *request;
+                struct request *request;
 
                 look(engine);
                 request = first_in_line(engine);
@@ -407,7 +407,7 @@ static void cancel_all(struct engine *engine, struct list *list, const struct er
         struct list *it, *tmp;
 
         list_for_each_safe (it, tmp, list) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
 
                 if (!atomic_load(&request->cancel))
                         continue;
@@ -433,7 +433,7 @@ static void restore_all(struct engine *engine) {
         struct list *it, *tmp;
 
         list_for_each_safe (it, tmp, &engine->active) {
-                struct ereq *request = list_entry(it, struct ereq, link);
+                struct request *request = list_entry(it, struct request, link);
 
                 if (request->phase == PHASE_RESTORE)
                         residency_restore(engine, request);

@@ -28,69 +28,69 @@ bool share_allowed(const struct conv *c) {
 }
 
 /* A scope's matching run, into @out [n]. */
-static size_t match(
-        struct engine *en, uint64_t scope, const struct conv *c, size_t n, struct seq_block **out) {
-        return seq_index_match(en->index, scope, c->tokens, n, out);
+static size_t match(struct engine *engine, uint64_t scope, const struct conv *c, size_t n,
+        struct seq_block **out) {
+        return seq_index_match(engine->index, scope, c->tokens, n, out);
 }
 
-size_t share_find(struct engine *en, const struct conv *c, size_t n, struct seq_block **out) {
+size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_block **out) {
         size_t own, all;
 
         if (!share_allowed(c) || n == 0)
                 return 0;
-        own = match(en, c->uid, c, n, out);
+        own = match(engine, c->uid, c, n, out);
         if (own == n)
                 return own;
-        all = seq_index_match(en->index, SEQ_SCOPE_PUBLIC, c->tokens, n, NULL);
-        return all > own ? match(en, SEQ_SCOPE_PUBLIC, c, n, out) : own;
+        all = seq_index_match(engine->index, SEQ_SCOPE_PUBLIC, c->tokens, n, NULL);
+        return all > own ? match(engine, SEQ_SCOPE_PUBLIC, c, n, out) : own;
 }
 
-void share_enter(struct engine *en, struct conv *c, size_t from) {
-        size_t n = seq_n_tokens(c->seq) / en->info.block_tokens;
+void share_enter(struct engine *engine, struct conv *c, size_t from) {
+        size_t n = seq_n_tokens(c->seq) / engine->info.block_tokens;
 
         from = MIN(from, c->n_entered);
         if (!share_allowed(c) || from >= n || seq_n_resident(c->seq) < seq_n_blocks(c->seq))
                 return;
         /* What is refused now is not tried again before it was evicted and came back. */
-        (void)seq_index_enter(en->index, c->uid, c->seq, c->tokens, from, NULL);
+        (void)seq_index_enter(engine->index, c->uid, c->seq, c->tokens, from, NULL);
         c->n_entered = n;
         if (c->n_published > 0)
-                share_publish(en, c);
+                share_publish(engine, c);
 }
 
-void share_publish(struct engine *en, struct conv *c) {
-        size_t n = MIN(c->n_published, seq_n_tokens(c->seq)) / en->info.block_tokens;
+void share_publish(struct engine *engine, struct conv *c) {
+        size_t n = MIN(c->n_published, seq_n_tokens(c->seq)) / engine->info.block_tokens;
 
         if (share_allowed(c) && n > 0)
                 (void)seq_index_enter_range(
-                        en->index, SEQ_SCOPE_PUBLIC, c->seq, c->tokens, 0, n, NULL);
+                        engine->index, SEQ_SCOPE_PUBLIC, c->seq, c->tokens, 0, n, NULL);
 }
 
-void share_unpublish(struct engine *en, struct conv *c) {
+void share_unpublish(struct engine *engine, struct conv *c) {
         struct conv *other;
         size_t it = 0;
 
         (void)c;
         /* Entries of one publication can't be told from those of another one: all anew. */
-        seq_index_forget(en->index, SEQ_SCOPE_PUBLIC);
-        while ((other = map_next(en->convs, &it)))
+        seq_index_forget(engine->index, SEQ_SCOPE_PUBLIC);
+        while ((other = map_next(engine->convs, &it)))
                 if (other->n_published > 0)
-                        share_publish(en, other);
+                        share_publish(engine, other);
 }
 
 /* --- at the beginning of a request --- */
 
 /* Blocks of the prompt that may come from elsewhere: the last token is computed in any case. */
-size_t share_limit(const struct engine *en, const struct ereq *rq) {
-        uint32_t n = rq->conv->n_all;
+size_t share_limit(const struct engine *engine, const struct request *request) {
+        uint32_t n = request->conv->n_all;
 
-        return (n - (rq->g.max_new > 0 && n > 0)) / en->info.block_tokens;
+        return (n - (request->g.max_new > 0 && n > 0)) / engine->info.block_tokens;
 }
 
-uint32_t share_adopt(struct engine *en, struct ereq *rq) {
-        struct conv *c = rq->conv;
-        uint32_t bt = en->info.block_tokens, had = seq_n_tokens(c->seq);
-        size_t limit = share_limit(en, rq), first = had / bt, n;
+uint32_t share_adopt(struct engine *engine, struct request *request) {
+        struct conv *c = request->conv;
+        uint32_t bt = engine->info.block_tokens, had = seq_n_tokens(c->seq);
+        size_t limit = share_limit(engine, request), first = had / bt, n;
         struct seq_block **blocks;
         int r;
 
@@ -99,7 +99,7 @@ uint32_t share_adopt(struct engine *en, struct ereq *rq) {
         blocks = calloc(limit, sizeof(struct seq_block *));
         if (!blocks)
                 return 0;
-        n = share_find(en, c, limit, blocks);
+        n = share_find(engine, c, limit, blocks);
         if (n * bt <= had) {
                 free(blocks);
                 return 0;
@@ -116,18 +116,19 @@ uint32_t share_adopt(struct engine *en, struct ereq *rq) {
         c->n_entered = MIN(c->n_entered, first);
         if (r < 0)
                 return 0;
-        for (size_t i = first; i < n && i < rq->g.n_blocks; i++)
-                rq->g.sources[i] = SOURCE_SHARED;
+        for (size_t i = first; i < n && i < request->g.n_blocks; i++)
+                request->g.sources[i] = SOURCE_SHARED;
         c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
-        share_enter(en, c, first); /* what was public is now the user's, too */
+        share_enter(engine, c, first); /* what was public is now the user's, too */
         return seq_n_tokens(c->seq) - (uint32_t)first * bt;
 }
 
-bool share_worth_search(const struct engine *en, const struct ereq *rq) {
-        const struct conv *c = rq->conv;
-        size_t limit = share_limit(en, rq), have = seq_n_tokens(c->seq) / en->info.block_tokens;
+bool share_worth_search(const struct engine *engine, const struct request *request) {
+        const struct conv *c = request->conv;
+        size_t limit = share_limit(engine, request),
+               have = seq_n_tokens(c->seq) / engine->info.block_tokens;
 
-        if (!share_allowed(c) || c->no_disk_share || rq->g.t_restored > 0)
+        if (!share_allowed(c) || c->no_disk_share || request->g.t_restored > 0)
                 return false;
         /* A turn in a conversation mostly goes on with what nobody said before: look only where
          * more is at stake than one block. */
@@ -144,10 +145,10 @@ static uint32_t once_computed(const struct conv *c) {
         return c->n_known;
 }
 
-void share_explain(struct engine *en, struct ereq *rq, uint32_t kept) {
-        const struct conv *c = rq->conv;
-        struct gen *g = &rq->g;
-        uint32_t bt = en->info.block_tokens, once = MIN(once_computed(c), g->n_prompt), common;
+void share_explain(struct engine *engine, struct request *request, uint32_t kept) {
+        const struct conv *c = request->conv;
+        struct gen *g = &request->g;
+        uint32_t bt = engine->info.block_tokens, once = MIN(once_computed(c), g->n_prompt), common;
 
         g->differs_at = kept;
         if (kept + 1 >= g->n_prompt) {
@@ -163,8 +164,9 @@ void share_explain(struct engine *en, struct ereq *rq, uint32_t kept) {
                 g->differs_why = ENGINE_DIFFERS_PRIVATE;
                 return;
         }
-        common = seq_index_common(en->index, c->uid, c->tokens, g->n_prompt);
-        common = MAX(common, seq_index_common(en->index, SEQ_SCOPE_PUBLIC, c->tokens, g->n_prompt));
+        common = seq_index_common(engine->index, c->uid, c->tokens, g->n_prompt);
+        common = MAX(
+                common, seq_index_common(engine->index, SEQ_SCOPE_PUBLIC, c->tokens, g->n_prompt));
         if (g->found.n_common < g->found.donor_tokens)
                 common = MAX(common, MIN(g->found.n_common, g->n_prompt));
         g->differs_why = common > kept ? ENGINE_DIFFERS_TOKEN : ENGINE_DIFFERS_NEW;

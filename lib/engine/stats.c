@@ -11,47 +11,47 @@ struct figures {
         size_t n_resident, n_queued, n_turns;
 };
 
-static void gather(struct engine *en, struct figures *f) {
+static void gather(struct engine *engine, struct figures *f) {
         struct conv *c;
         struct list *l;
         size_t it = 0;
 
         *f = (struct figures){0};
-        seq_pool_stats(en->pool, &f->pool);
-        spill_stats(en->spill, &f->spill);
-        seq_index_stats(en->index, &f->index);
-        while ((c = map_next(en->convs, &it)))
+        seq_pool_stats(engine->pool, &f->pool);
+        spill_stats(engine->spill, &f->spill);
+        seq_index_stats(engine->index, &f->index);
+        while ((c = map_next(engine->convs, &it)))
                 f->n_resident += seq_n_resident(c->seq) > 0;
-        list_for_each (l, &en->queue)
+        list_for_each (l, &engine->queue)
                 f->n_queued++;
-        list_for_each (l, &en->turns)
+        list_for_each (l, &engine->turns)
                 f->n_turns++;
 }
 
-static size_t fill(struct engine *en, const struct figures *f, struct engine_stat *out) {
-        const struct counters *c = &en->count;
+static size_t fill(struct engine *engine, const struct figures *f, struct engine_stat *out) {
+        const struct counters *c = &engine->count;
         const struct engine_stat all[] = {
-                {"budget", ledger_budget(&en->ledger)},
-                {"budget_asked", en->budget_want},
-                {"budget_max", en->budget_most},
+                {"budget", ledger_budget(&engine->ledger)},
+                {"budget_asked", engine->budget_want},
+                {"budget_max", engine->budget_most},
                 {"budget_shrunk", c->budget_shrunk},
-                {"ledger_used", ledger_used(&en->ledger)},
-                {"ledger_peak", ledger_peak(&en->ledger)},
-                {"ledger_requests_used", ledger_used(&en->req_ledger)},
-                {"ledger_meta_used", ledger_used(&en->meta_ledger)},
-                {"ledger_index_used", ledger_used(&en->index_ledger)},
-                {"pool_capacity_blocks", residency_capacity(en)},
+                {"ledger_used", ledger_used(&engine->ledger)},
+                {"ledger_peak", ledger_peak(&engine->ledger)},
+                {"ledger_requests_used", ledger_used(&engine->req_ledger)},
+                {"ledger_meta_used", ledger_used(&engine->meta_ledger)},
+                {"ledger_index_used", ledger_used(&engine->index_ledger)},
+                {"pool_capacity_blocks", residency_capacity(engine)},
                 {"pool_blocks", f->pool.n_blocks},
-                {"pool_idle_bytes", atomic_load(&en->idle_size)},
-                {"pool_spare_blocks", f->pool.spare_size / en->slot_size},
-                {"block_bytes", en->info.block_size},
-                {"block_tokens", en->info.block_tokens},
+                {"pool_idle_bytes", atomic_load(&engine->idle_size)},
+                {"pool_spare_blocks", f->pool.spare_size / engine->slot_size},
+                {"block_bytes", engine->info.block_size},
+                {"block_tokens", engine->info.block_tokens},
                 {"blocks_allocated", f->pool.n_allocated},
                 {"blocks_copied_on_write", f->pool.n_copied_on_write},
-                {"conversations_loaded", map_count(en->convs)},
+                {"conversations_loaded", map_count(engine->convs)},
                 {"conversations_resident", f->n_resident},
                 {"requests", c->requests},
-                {"requests_active", en->n_active},
+                {"requests_active", engine->n_active},
                 {"requests_queued", f->n_queued},
                 {"requests_waiting", f->n_turns},
                 {"requests_parked", c->parked},
@@ -103,18 +103,18 @@ static size_t fill(struct engine *en, const struct figures *f, struct engine_sta
         return ARRAY_SIZE(all);
 }
 
-void stats_answer(struct engine *en, struct ereq *rq) {
-        struct engine_event *ev = verb_answer(rq, ENGINE_STATS_RESULT);
+void stats_answer(struct engine *engine, struct request *request) {
+        struct engine_event *ev = verb_answer(request, ENGINE_STATS_RESULT);
         struct figures f;
         struct err e;
 
-        gather(en, &f);
-        ev->stats.stats =
-                event_calloc(rq->final, fill(en, &f, NULL), sizeof(struct engine_stat), &e);
+        gather(engine, &f);
+        ev->stats.stats = event_calloc(
+                request->final, fill(engine, &f, NULL), sizeof(struct engine_stat), &e);
         if (!ev->stats.stats) {
-                verb_fail(en, rq, &e);
+                verb_fail(engine, request, &e);
                 return;
         }
-        ev->stats.n = fill(en, &f, ev->stats.stats);
-        verb_finish(en, rq);
+        ev->stats.n = fill(engine, &f, ev->stats.stats);
+        verb_finish(engine, request);
 }

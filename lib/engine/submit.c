@@ -75,8 +75,8 @@ static size_t copy_size(const char *s) {
 }
 
 /* The copy, and the events that it will certainly need. What is done with it is charged then. */
-static size_t request_size(const struct engine *en, const struct engine_request *r) {
-        size_t n = sizeof(struct ereq) + sizeof(struct event_node) + credit_size(en, r);
+static size_t request_size(const struct engine *engine, const struct engine_request *r) {
+        size_t n = sizeof(struct request) + sizeof(struct event_node) + credit_size(engine, r);
 
         n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
         n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * PART_SIZE;
@@ -116,143 +116,146 @@ static int check_request(const struct engine_request *r, struct err *e) {
 }
 
 /* Under the lock: may @uid, with @n requests in flight, have one more? */
-static int check_quotas(struct engine *en, uint32_t uid, uint32_t n, struct err *e) {
-        struct share_pot places = {.total = en->o.max_queued, .used = en->n_requests};
+static int check_quotas(struct engine *engine, uint32_t uid, uint32_t n, struct err *e) {
+        struct share_pot places = {.total = engine->o.max_queued, .used = engine->n_requests};
         struct share share = {.pot = &places,
                 .used = n,
-                .max = en->o.max_requests_per_uid,
+                .max = engine->o.max_requests_per_uid,
                 .exempt = share_exempt(uid)};
 
-        if (en->n_requests >= en->o.max_queued)
-                return err_set(e, ERR_LIMIT, "%u requests are in flight already", en->o.max_queued);
-        if (n >= en->o.max_requests_per_uid)
+        if (engine->n_requests >= engine->o.max_queued)
+                return err_set(
+                        e, ERR_LIMIT, "%u requests are in flight already", engine->o.max_queued);
+        if (n >= engine->o.max_requests_per_uid)
                 return err_set(
                         e, ERR_LIMIT, "user %u has %u requests in flight, the limit", uid, n);
         if (share_take(&share, 1) != 0)
                 return err_set(e, ERR_LIMIT,
                         "%zu of %u requests are in flight, and the rest is kept for root and for "
                         "users with fewer than the %u of user %u",
-                        en->n_requests, en->o.max_queued, n, uid);
+                        engine->n_requests, engine->o.max_queued, n, uid);
         return 0;
 }
 
-void usage_put(struct engine *en, struct usage *u) {
+void usage_put(struct engine *engine, struct usage *u) {
         if (u->n_requests > 0 || u->kept)
                 return;
-        map_remove_u64(en->usage, u->uid);
+        map_remove_u64(engine->usage, u->uid);
         free(u);
 }
 
 /* Under the lock: quotas, then enter the tables. */
-static int enter(struct engine *en, struct ereq *rq, struct err *e) {
+static int enter(struct engine *engine, struct request *request, struct err *e) {
         struct usage *u;
         int r;
 
-        if (en->stop_asked)
+        if (engine->stop_asked)
                 return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
-        u = map_get_u64(en->usage, rq->r.uid);
-        r = check_quotas(en, rq->r.uid, u ? u->n_requests : 0, e);
+        u = map_get_u64(engine->usage, request->r.uid);
+        r = check_quotas(engine, request->r.uid, u ? u->n_requests : 0, e);
         if (r < 0)
                 return r;
         if (!u) {
                 u = calloc(1, sizeof(*u));
-                if (!u || map_add_u64(en->usage, rq->r.uid, u, e) < 0) {
+                if (!u || map_add_u64(engine->usage, request->r.uid, u, e) < 0) {
                         free(u);
                         return err_set(e, ERR_NOMEM, "no memory for a request");
                 }
-                u->uid = rq->r.uid;
+                u->uid = request->r.uid;
                 list_init(&u->link);
         }
-        r = map_add_u64(en->by_handle, rq->r.handle, rq, e);
+        r = map_add_u64(engine->by_handle, request->r.handle, request, e);
         if (r == 0) {
-                rq->usage = u;
+                request->usage = u;
                 u->n_requests++;
-                en->n_requests++;
-                list_append(&en->requests, &rq->all);
-                list_append(&en->inbox, &rq->link);
-                en->signalled = true;
-                pthread_cond_signal(&en->wake);
+                engine->n_requests++;
+                list_append(&engine->requests, &request->all);
+                list_append(&engine->inbox, &request->link);
+                engine->signalled = true;
+                pthread_cond_signal(&engine->wake);
                 return 0;
         }
-        usage_put(en, u);
+        usage_put(engine, u);
         return r > 0 ? err_set(e, ERR_INVALID, "a request with this handle is in flight") : r;
 }
 
 /* What grows while the request lasts is charged to it, and looks whether it was cancelled. */
-static void attach_charge(struct ereq *rq) {
-        rq->input.charge = rq->answer.ids.charge = &rq->charge;
-        rq->input.stop = rq->answer.ids.stop = &rq->cancel;
-        rq->answer.pieces.charge = &rq->charge;
-        rq->keep.text.charge = rq->g.held.charge = rq->g.text.charge = &rq->charge;
+static void attach_charge(struct request *request) {
+        request->input.charge = request->answer.ids.charge = &request->charge;
+        request->input.stop = request->answer.ids.stop = &request->cancel;
+        request->answer.pieces.charge = &request->charge;
+        request->keep.text.charge = request->g.held.charge = request->g.text.charge =
+                &request->charge;
 }
 
-static int make_events(struct engine *en, struct ereq *rq, struct err *e) {
-        size_t size = credit_size(en, &rq->r);
+static int make_events(struct engine *engine, struct request *request, struct err *e) {
+        size_t size = credit_size(engine, &request->r);
 
-        rq->final = event_new_of(en, &rq->charge, rq->r.handle, ENGINE_ERROR, true);
-        if (rq->final && size > 0)
-                rq->credit = credit_new(&rq->charge, size);
-        return rq->final && (rq->credit || size == 0)
+        request->final =
+                event_new_of(engine, &request->charge, request->r.handle, ENGINE_ERROR, true);
+        if (request->final && size > 0)
+                request->credit = credit_new(&request->charge, size);
+        return request->final && (request->credit || size == 0)
                        ? 0
                        : err_set(e, ERR_NOMEM, "no memory for a request");
 }
 
-int engine_submit(struct engine *en, const struct engine_request *r, struct err *e) {
-        struct charge charge = {.ledger = &en->req_ledger};
-        struct ereq *rq = NULL;
+int engine_submit(struct engine *engine, const struct engine_request *r, struct err *e) {
+        struct charge charge = {.ledger = &engine->req_ledger};
+        struct request *request = NULL;
         int k = check_request(r, e);
 
         if (k == 0)
-                k = charge_take(&charge, request_size(en, r), "the request", e);
+                k = charge_take(&charge, request_size(engine, r), "the request", e);
         if (k < 0)
                 return k;
-        rq = calloc(1, sizeof(*rq));
-        if (!rq) {
+        request = calloc(1, sizeof(*request));
+        if (!request) {
                 charge_deinit(&charge);
                 return err_set(e, ERR_NOMEM, "no memory for a request");
         }
-        rq->r = *r;
-        rq->charge = charge;
-        attach_charge(rq);
-        rq->t_submitted = clock_monotonic_usec();
-        list_init(&rq->link);
-        list_init(&rq->all);
-        list_init(&rq->followers);
-        k = copy_request(&rq->r, e);
+        request->r = *r;
+        request->charge = charge;
+        attach_charge(request);
+        request->t_submitted = clock_monotonic_usec();
+        list_init(&request->link);
+        list_init(&request->all);
+        list_init(&request->followers);
+        k = copy_request(&request->r, e);
         if (k == 0)
-                k = make_events(en, rq, e);
+                k = make_events(engine, request, e);
         if (k == 0) {
-                pthread_mutex_lock(&en->lock);
-                k = enter(en, rq, e);
-                pthread_mutex_unlock(&en->lock);
+                pthread_mutex_lock(&engine->lock);
+                k = enter(engine, request, e);
+                pthread_mutex_unlock(&engine->lock);
         }
         if (k < 0)
-                ereq_free(rq);
+                request_free(request);
         return k;
 }
 
-void engine_cancel(struct engine *en, uint64_t handle) {
-        struct ereq *rq;
+void engine_cancel(struct engine *engine, uint64_t handle) {
+        struct request *request;
 
-        pthread_mutex_lock(&en->lock);
-        rq = map_get_u64(en->by_handle, handle);
-        if (rq) {
-                atomic_store(&rq->cancel, true);
-                en->signalled = true;
-                pthread_cond_signal(&en->wake);
+        pthread_mutex_lock(&engine->lock);
+        request = map_get_u64(engine->by_handle, handle);
+        if (request) {
+                atomic_store(&request->cancel, true);
+                engine->signalled = true;
+                pthread_cond_signal(&engine->wake);
         }
-        pthread_mutex_unlock(&en->lock);
+        pthread_mutex_unlock(&engine->lock);
 }
 
-void engine_pause(struct engine *en, uint64_t handle, bool pause) {
-        struct ereq *rq;
+void engine_pause(struct engine *engine, uint64_t handle, bool pause) {
+        struct request *request;
 
-        pthread_mutex_lock(&en->lock);
-        rq = map_get_u64(en->by_handle, handle);
-        if (rq) {
-                atomic_store(&rq->paused, pause);
-                en->signalled = true;
-                pthread_cond_signal(&en->wake);
+        pthread_mutex_lock(&engine->lock);
+        request = map_get_u64(engine->by_handle, handle);
+        if (request) {
+                atomic_store(&request->paused, pause);
+                engine->signalled = true;
+                pthread_cond_signal(&engine->wake);
         }
-        pthread_mutex_unlock(&en->lock);
+        pthread_mutex_unlock(&engine->lock);
 }

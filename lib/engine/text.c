@@ -18,37 +18,37 @@
 
 #define TEXT_COST 4096 /* the strings of a chat template, and the allocator's grain */
 
-size_t text_memory(const struct engine *en, const void *text, size_t size, bool special) {
+size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
         struct tok_fragment f = {text, size, special};
 
         /* chat.c may need a copy with one byte more. */
-        return tok_encode_memory(en->tok, &f, 1) + size + TEXT_COST;
+        return tok_encode_memory(engine->tok, &f, 1) + size + TEXT_COST;
 }
 
-void text_answer_deinit(struct ereq *rq) {
-        struct text_answer *a = &rq->answer;
+void text_answer_deinit(struct request *request) {
+        struct text_answer *a = &request->answer;
 
         tok_ids_deinit(&a->ids);
         buf_deinit(&a->pieces);
         free(TAKE_PTR(a->ends));
-        charge_give(&rq->charge, a->ends_capacity * sizeof(*a->ends));
+        charge_give(&request->charge, a->ends_capacity * sizeof(*a->ends));
         a->n_ends = a->ends_capacity = 0;
 }
 
-static int push_end(struct ereq *rq, size_t end, struct err *e) {
-        struct text_answer *a = &rq->answer;
+static int push_end(struct request *request, size_t end, struct err *e) {
+        struct text_answer *a = &request->answer;
 
         if (a->n_ends == a->ends_capacity) {
                 size_t n = a->ends_capacity + a->ends_capacity / 2 + 16;
                 size_t more = (n - a->ends_capacity) * sizeof(*a->ends);
                 uint32_t *p;
-                int r = charge_take(&rq->charge, more, "the answer", e);
+                int r = charge_take(&request->charge, more, "the answer", e);
 
                 if (r < 0)
                         return r;
                 p = realloc(a->ends, n * sizeof(*p));
                 if (!p) {
-                        charge_give(&rq->charge, more);
+                        charge_give(&request->charge, more);
                         return err_set(e, ERR_NOMEM, "no memory for an answer");
                 }
                 a->ends = p;
@@ -59,9 +59,10 @@ static int push_end(struct ereq *rq, size_t end, struct err *e) {
 }
 
 /* The text of the token behind the others'. */
-static int push_piece(struct engine *en, struct ereq *rq, int32_t token, struct err *e) {
-        struct buf *b = &rq->answer.pieces;
-        size_t n = tok_piece(en->tok, token, true, NULL, 0);
+static int push_piece(
+        struct engine *engine, struct request *request, int32_t token, struct err *e) {
+        struct buf *b = &request->answer.pieces;
+        size_t n = tok_piece(engine->tok, token, true, NULL, 0);
         int r;
 
         if (b->size + n > UINT32_MAX)
@@ -69,15 +70,15 @@ static int push_piece(struct engine *en, struct ereq *rq, int32_t token, struct 
         r = buf_reserve(b, n);
         if (r < 0)
                 return err_set(e, (enum err_code) - r, "no memory for the answer");
-        tok_piece(en->tok, token, true, (char *)b->data + b->size, n);
+        tok_piece(engine->tok, token, true, (char *)b->data + b->size, n);
         b->size += n;
         b->data[b->size] = 0;
-        return push_end(rq, b->size, e);
+        return push_end(request, b->size, e);
 }
 
 struct tokenizing {
         struct engine *engine;
-        struct ereq *request;
+        struct request *request;
         uint64_t size; /* of the answer as a message, without the pieces' own bytes */
 };
 
@@ -92,69 +93,69 @@ static unsigned answer_size(int32_t n) {
 
 static int put_token(void *userdata, int32_t token, struct err *e) {
         struct tokenizing *t = userdata;
-        struct ereq *rq = t->request;
-        struct text_answer *a = &rq->answer;
+        struct request *request = t->request;
+        struct text_answer *a = &request->answer;
         size_t before = a->pieces.size;
         int r = tok_ids_append(&a->ids, &token, 1, e);
 
         if (r == 0)
-                r = push_piece(t->engine, rq, token, e);
+                r = push_piece(t->engine, request, token, e);
         t->size += answer_size(token) + answer_size((int32_t)(a->pieces.size - before)) + 1;
-        if (r == 0 && rq->r.max_answer > 0 && t->size + a->pieces.size > rq->r.max_answer)
+        if (r == 0 && request->r.max_answer > 0 && t->size + a->pieces.size > request->r.max_answer)
                 r = err_set(e, ERR_TOO_LARGE,
                         "the answer has more than %llu bytes, the longest message that its "
                         "receiver takes: that is reached after %zu tokens",
-                        (unsigned long long)rq->r.max_answer, a->ids.n);
+                        (unsigned long long)request->r.max_answer, a->ids.n);
         return r;
 }
 
-static void tokenize_run(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        struct tok_fragment f = {rq->r.text, rq->r.text_size, rq->r.special};
-        struct tokenizing t = {en, rq, 0};
-        struct tok_sink sink = {.put = put_token, .userdata = &t, .stop = &rq->cancel};
-        size_t size = tok_encode_memory(en->tok, &f, 1), pieces = f.size + 64;
-        int32_t bos = tok_bos(en->tok);
+static void tokenize_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct tok_fragment f = {request->r.text, request->r.text_size, request->r.special};
+        struct tokenizing t = {engine, request, 0};
+        struct tok_sink sink = {.put = put_token, .userdata = &t, .stop = &request->cancel};
+        size_t size = tok_encode_memory(engine->tok, &f, 1), pieces = f.size + 64;
+        int32_t bos = tok_bos(engine->tok);
 
-        j->r = charge_take(&rq->charge, size, "tokenising the text", &j->err);
+        j->r = charge_take(&request->charge, size, "tokenising the text", &j->err);
         if (j->r < 0)
                 return;
         /* The pieces are the text again; doubling would hold twice as much. */
-        if (rq->r.max_answer > 0)
-                pieces = (size_t)MIN(pieces, rq->r.max_answer);
-        j->r = buf_reserve(&rq->answer.pieces, pieces);
+        if (request->r.max_answer > 0)
+                pieces = (size_t)MIN(pieces, request->r.max_answer);
+        j->r = buf_reserve(&request->answer.pieces, pieces);
         if (j->r < 0)
                 err_set(&j->err, (enum err_code) - j->r,
                         "no memory for the answer, %zu bytes of text", pieces);
-        if (j->r == 0 && rq->r.add_bos && bos >= 0)
+        if (j->r == 0 && request->r.add_bos && bos >= 0)
                 j->r = put_token(&t, bos, &j->err);
         if (j->r == 0)
-                j->r = tok_encode_each(en->tok, &f, 1, false, true, &sink, &j->err);
-        charge_give(&rq->charge, size);
+                j->r = tok_encode_each(engine->tok, &f, 1, false, true, &sink, &j->err);
+        charge_give(&request->charge, size);
 }
 
 /* The lists become the event's, with their charges. */
-static void tokenize_done(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        struct text_answer *a = &rq->answer;
+static void tokenize_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct text_answer *a = &request->answer;
         struct engine_event *ev;
 
         if (j->r < 0) {
-                verb_fail(en, rq, &j->err);
+                verb_fail(engine, request, &j->err);
                 return;
         }
-        ev = verb_answer(rq, ENGINE_TOKENS);
+        ev = verb_answer(request, ENGINE_TOKENS);
         ev->tokens.n = a->ids.n;
-        event_adopt(rq->final, &rq->charge,
+        event_adopt(request->final, &request->charge,
                 a->ids.capacity * sizeof(*a->ids.ids) + a->pieces.capacity +
                         a->ends_capacity * sizeof(*a->ends));
         ev->tokens.ids = a->ids.ids;
         ev->tokens.pieces = a->pieces.data;
         ev->tokens.piece_ends = a->ends;
         *a = (struct text_answer){0};
-        verb_finish(en, rq);
+        verb_finish(engine, request);
 }
 
-void verb_tokenize(struct engine *en, struct ereq *rq) {
-        verb_submit_as(en, rq, JOB_TEXT, tokenize_run, tokenize_done);
+void verb_tokenize(struct engine *engine, struct request *request) {
+        verb_submit_as(engine, request, JOB_TEXT, tokenize_run, tokenize_done);
 }

@@ -12,10 +12,10 @@
 
 #include "base/file.h"
 
-struct transfer *transfer_new(struct engine *en, struct ereq *rq, struct err *e) {
+struct transfer *transfer_new(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x;
 
-        if (transfer_charge(rq, sizeof(*x) + en->info.block_size, e) < 0)
+        if (transfer_charge(request, sizeof(*x) + engine->info.block_size, e) < 0)
                 return NULL;
         x = aligned_alloc(_Alignof(struct transfer), sizeof(*x));
         if (!x) {
@@ -24,8 +24,8 @@ struct transfer *transfer_new(struct engine *en, struct ereq *rq, struct err *e)
         }
         memset(x, 0, sizeof(*x));
         x->fd = -1;
-        rq->transfer = x;
-        x->buffer = malloc(en->info.block_size);
+        request->transfer = x;
+        x->buffer = malloc(engine->info.block_size);
         if (!x->buffer) {
                 err_set(e, ERR_NOMEM, "no memory for a transfer");
                 return NULL; /* the request frees the rest */
@@ -47,8 +47,8 @@ struct transfer *transfer_free(struct transfer *x) {
         return NULL;
 }
 
-int transfer_charge(struct ereq *rq, size_t n, struct err *e) {
-        return charge_take(&rq->charge, n, "a transfer", e);
+int transfer_charge(struct request *request, size_t n, struct err *e) {
+        return charge_take(&request->charge, n, "a transfer", e);
 }
 
 /* A file of just 32 bytes that only we can read, never replaced by us: who changes it makes older
@@ -67,14 +67,14 @@ static int read_key(const char *path, uint8_t key[XFER_KEY_SIZE], struct err *e)
         return file_pread(fd, key, XFER_KEY_SIZE, 0, e);
 }
 
-static int load_key(struct engine *en, struct err *e) {
+static int load_key(struct engine *engine, struct err *e) {
         uint8_t key[XFER_KEY_SIZE];
         char path[4096];
         int r;
 
         if (sodium_init() < 0)
                 return err_set(e, ERR_SYS, "libsodium cannot be initialised");
-        snprintf(path, sizeof(path), "%s/export.key", en->state_dir);
+        snprintf(path, sizeof(path), "%s/export.key", engine->state_dir);
         r = read_key(path, key, e);
         if (r == 1) {
                 if (getrandom(key, sizeof(key), 0) != sizeof(key))
@@ -83,19 +83,19 @@ static int load_key(struct engine *en, struct err *e) {
         }
         if (r < 0)
                 return r;
-        memcpy(en->export_key, key, sizeof(key));
-        en->has_export_key = true;
+        memcpy(engine->export_key, key, sizeof(key));
+        engine->has_export_key = true;
         return 0;
 }
 
-int transfer_key(struct engine *en, uint8_t key[XFER_KEY_SIZE], struct err *e) {
+int transfer_key(struct engine *engine, uint8_t key[XFER_KEY_SIZE], struct err *e) {
         int r = 0;
 
-        pthread_mutex_lock(&en->create_lock);
-        if (!en->has_export_key)
-                r = load_key(en, e);
+        pthread_mutex_lock(&engine->create_lock);
+        if (!engine->has_export_key)
+                r = load_key(engine, e);
         if (r == 0)
-                memcpy(key, en->export_key, sizeof(en->export_key));
-        pthread_mutex_unlock(&en->create_lock);
+                memcpy(key, engine->export_key, sizeof(engine->export_key));
+        pthread_mutex_unlock(&engine->create_lock);
         return r;
 }

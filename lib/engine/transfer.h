@@ -40,12 +40,12 @@ struct transfer {
 };
 
 /* A transfer for the request, charged, with its buffer for a block; or NULL (err is filled). */
-struct transfer *transfer_new(struct engine *en, struct ereq *rq, struct err *e);
+struct transfer *transfer_new(struct engine *engine, struct request *request, struct err *e);
 /* Bytes that the request needs while it lasts. -ERR_LIMIT, -ERR_TOO_LARGE. Engine thread, or its
  * job's worker. */
-int transfer_charge(struct ereq *rq, size_t n, struct err *e);
+int transfer_charge(struct request *request, size_t n, struct err *e);
 /* The key of this state folder, made at its first use. Any worker. */
-int transfer_key(struct engine *en, uint8_t key[XFER_KEY_SIZE], struct err *e);
-static inline int transfer_cancelled(struct ereq *rq, struct err *e) {
-        return atomic_load(&rq->cancel) ? err_set(e, ERR_CANCELLED, "cancelled") : 0;
+int transfer_key(struct engine *engine, uint8_t key[XFER_KEY_SIZE], struct err *e);
+static inline int transfer_cancelled(struct request *request, struct err *e) {
+        return atomic_load(&request->cancel) ? err_set(e, ERR_CANCELLED, "cancelled") : 0;
 }

@@ -10,48 +10,49 @@
  */
 #include "engine/internal.h"
 
-static void publish_run(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        uint64_t id = rq->sc.id;
+static void publish_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        uint64_t id = request->sc.id;
 
-        j->r = store_conv_publish(en->store, id, rq->keep.n_tokens, &j->err);
+        j->r = store_conv_publish(engine->store, id, request->keep.n_tokens, &j->err);
         if (j->r == 0)
-                j->r = store_conv_get(en->store, rq->r.uid, id, NULL, &rq->sc, &j->err);
+                j->r = store_conv_get(
+                        engine->store, request->r.uid, id, NULL, &request->sc, &j->err);
 }
 
-static void publish_done(struct engine *en, struct job *j) {
-        struct ereq *rq = ereq_of(j);
-        struct conv *c = rq->conv;
+static void publish_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct conv *c = request->conv;
         uint32_t before = c->n_published;
 
         if (j->r < 0) {
                 c->stale = true; /* it may have happened, but not all of it came back */
-                verb_fail(en, rq, &j->err);
+                verb_fail(engine, request, &j->err);
                 return;
         }
-        c->n_published = rq->sc.n_published;
+        c->n_published = request->sc.n_published;
         if (c->n_published < before)
-                share_unpublish(en, c);
+                share_unpublish(engine, c);
         if (c->n_published > 0)
-                share_publish(en, c);
-        verb_finish_conv(en, rq);
+                share_publish(engine, c);
+        verb_finish_conv(engine, request);
 }
 
-int verb_publish(struct engine *en, struct ereq *rq, struct err *e) {
-        struct conv *c = rq->conv;
-        uint32_t n = rq->r.at_turn == ENGINE_UNSET ? c->n_turns : rq->r.at_turn;
+int verb_publish(struct engine *engine, struct request *request, struct err *e) {
+        struct conv *c = request->conv;
+        uint32_t n = request->r.at_turn == ENGINE_UNSET ? c->n_turns : request->r.at_turn;
 
-        if (!rq->r.admin)
+        if (!request->r.admin)
                 return err_set(e, ERR_PERMISSION, "only administrators publish a conversation");
         if (n > c->n_turns)
                 return err_set(e, ERR_INVALID, "turn %u of %u", n, c->n_turns);
-        if (rq->r.publish && c->private_memory)
+        if (request->r.publish && c->private_memory)
                 return err_set(e, ERR_STATE,
                         "the conversation was imported: its memory is not for others");
-        if (rq->r.publish && n == 0)
+        if (request->r.publish && n == 0)
                 return err_set(e, ERR_INVALID, "there are no turns to publish");
-        rq->keep.n_turns = rq->r.publish ? n : 0;
-        rq->keep.n_tokens = rq->keep.n_turns > 0 ? c->turns[n - 1].end : 0;
-        verb_submit(en, rq, publish_run, publish_done);
+        request->keep.n_turns = request->r.publish ? n : 0;
+        request->keep.n_tokens = request->keep.n_turns > 0 ? c->turns[n - 1].end : 0;
+        verb_submit(engine, request, publish_run, publish_done);
         return 0;
 }

@@ -16,12 +16,12 @@
 #define METER_DAY "spill_day"
 #define RECLAIM_BLOCKS 8 /* make room for so many at once */
 
-int write_meters_read(struct engine *en, uint64_t *written, uint64_t *day, struct err *e) {
+int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e) {
         int64_t w, d;
-        int r = store_meter_get(en->store, METER_WRITTEN, &w, e);
+        int r = store_meter_get(engine->store, METER_WRITTEN, &w, e);
 
         if (r == 0)
-                r = store_meter_get(en->store, METER_DAY, &d, e);
+                r = store_meter_get(engine->store, METER_DAY, &d, e);
         if (r < 0)
                 return r;
         *written = w > 0 ? (uint64_t)w : 0;
@@ -32,11 +32,11 @@ int write_meters_read(struct engine *en, uint64_t *written, uint64_t *day, struc
 /* --- collecting (engine thread) --- */
 
 /* The record that holds these very tokens of the block, or NULL (rule 2). */
-static struct rec *block_rec(struct engine *en, struct write_job *wj, struct seq_block *b,
+static struct rec *block_rec(struct engine *engine, struct write_job *wj, struct seq_block *b,
         uint32_t index, uint32_t n, uint64_t hash) {
         const struct conv *c = wj->c;
         uint64_t tag = seq_block_tag(b);
-        struct rec *rec = tag && tag != TAG_WRITING ? map_get_u64(en->recs, tag) : NULL;
+        struct rec *rec = tag && tag != TAG_WRITING ? map_get_u64(engine->recs, tag) : NULL;
 
         if (rec && rec->r.n_tokens == n && !rec->damaged)
                 return rec;
@@ -69,7 +69,7 @@ static void add_item(struct write_job *wj, struct seq_block *b, struct rec *rec,
 }
 
 /* Marks are taken back if it turns out that the job can't be made. */
-struct write_job *write_job_free(struct engine *en, struct write_job *wj) {
+struct write_job *write_job_free(struct engine *engine, struct write_job *wj) {
         if (!wj)
                 return NULL;
         for (size_t i = 0; i < wj->n; i++) {
@@ -77,7 +77,7 @@ struct write_job *write_job_free(struct engine *en, struct write_job *wj) {
 
                 if (seq_block_tag(it->block) == TAG_WRITING)
                         seq_block_set_tag(it->block, 0);
-                rec_put(en, it->pinned);
+                rec_put(engine, it->pinned);
                 seq_block_unref(it->block);
         }
         free(wj->tokens);
@@ -89,8 +89,8 @@ struct write_job *write_job_free(struct engine *en, struct write_job *wj) {
 
 /* 0; 1: one is being written; the items are in @wj. */
 static int collect(
-        struct engine *en, struct conv *c, bool full_only, size_t max, struct write_job *wj) {
-        uint32_t bt = en->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
+        struct engine *engine, struct conv *c, bool full_only, size_t max, struct write_job *wj) {
+        uint32_t bt = engine->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
         uint64_t hash = 0;
 
         for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
@@ -104,10 +104,10 @@ static int collect(
                         wj->n_blocks = i + 1;
                 if (!b || (full_only && n < bt))
                         continue;
-                rec = block_rec(en, wj, b, (uint32_t)i, n, hash);
+                rec = block_rec(engine, wj, b, (uint32_t)i, n, hash);
                 if (rec && i < c->n_recs && c->recs[i] == rec && i < c->link_from)
                         continue;
-                if (!rec && seq_block_tag(b) == TAG_WRITING && en->n_writers > 0)
+                if (!rec && seq_block_tag(b) == TAG_WRITING && engine->n_writers > 0)
                         return 1;
                 if (wj->n == max)
                         return 0;
@@ -117,7 +117,7 @@ static int collect(
         return 0;
 }
 
-int write_job_new(struct write_job **ret, struct engine *en, struct conv *c, bool full_only,
+int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool full_only,
         size_t max, struct err *e) {
         size_t n = seq_n_blocks(c->seq), size;
         struct write_job *wj;
@@ -132,9 +132,9 @@ int write_job_new(struct write_job **ret, struct engine *en, struct conv *c, boo
         wj->uid = c->uid;
         wj->find = !c->private_memory && !c->no_disk_share;
         wj->hashes = calloc(n + 1, sizeof(*wj->hashes));
-        r = wj->hashes ? collect(en, c, full_only, max, wj) : -ERR_NOMEM;
+        r = wj->hashes ? collect(engine, c, full_only, max, wj) : -ERR_NOMEM;
         if (r == 0 && wj->n > 0) {
-                size = wj->n_blocks * en->info.block_tokens * sizeof(*wj->tokens);
+                size = wj->n_blocks * engine->info.block_tokens * sizeof(*wj->tokens);
                 wj->tokens = malloc(size + 1);
                 if (!wj->tokens)
                         r = -ERR_NOMEM;
@@ -144,7 +144,7 @@ int write_job_new(struct write_job **ret, struct engine *en, struct conv *c, boo
         if (r == 0 && wj->n == 0)
                 c->link_from = SIZE_MAX;
         if (r != 0 || wj->n == 0)
-                wj = write_job_free(en, wj);
+                wj = write_job_free(engine, wj);
         if (r < 0)
                 return err_set(e, ERR_NOMEM, "no memory to write a conversation's blocks");
         if (r == 0)
@@ -156,13 +156,13 @@ int write_job_new(struct write_job **ret, struct engine *en, struct conv *c, boo
 
 /* Others of the user, or a publication, may have the same prefix on disk: it is linked, not written
  * (rule 5). */
-static void find_records(struct engine *en, struct write_job *wj) {
+static void find_records(struct engine *engine, struct write_job *wj) {
         struct store_prefix found = {0};
 
         if (!wj->find || wj->n_blocks == 0 ||
-                store_prefix_find(en->store, wj->uid, &en->info.fingerprint, en->vocab_hash,
-                        wj->tokens, wj->hashes, wj->n_blocks, en->info.block_tokens, &found,
-                        NULL) < 0)
+                store_prefix_find(engine->store, wj->uid, &engine->info.fingerprint,
+                        engine->vocab_hash, wj->tokens, wj->hashes, wj->n_blocks,
+                        engine->info.block_tokens, &found, NULL) < 0)
                 return;
         for (size_t i = 0; i < wj->n; i++) {
                 struct write_item *it = &wj->items[i];
@@ -181,32 +181,32 @@ static void find_records(struct engine *en, struct write_job *wj) {
  * whoever's is oldest; the same for root, which is kept out by nobody.
  */
 static uint32_t who_makes_room(
-        struct engine *en, const struct write_job *wj, enum spill_refusal why) {
+        struct engine *engine, const struct write_job *wj, enum spill_refusal why) {
         struct spill_stats s;
 
         if (why == SPILL_REFUSED_OWNER)
                 return wj->uid;
-        spill_stats(en->spill, &s);
+        spill_stats(engine->spill, &s);
         if (share_exempt(wj->uid) || s.n_owners < 2 ||
-                spill_owner_size(en->spill, wj->uid) <= s.disk_size / s.n_owners)
+                spill_owner_size(engine->spill, wj->uid) <= s.disk_size / s.n_owners)
                 return STORE_UID_ANY;
         return wj->uid;
 }
 
 /* Room for the rest, or some of it, at the expense of others. False if there is none to be had. */
 static bool reclaim(
-        struct engine *en, struct write_job *wj, enum spill_refusal why, size_t n_left) {
-        uint64_t one = spill_stored_max(en->spill, en->info.block_size);
-        uint32_t uid = who_makes_room(en, wj, why);
+        struct engine *engine, struct write_job *wj, enum spill_refusal why, size_t n_left) {
+        uint64_t one = spill_stored_max(engine->spill, engine->info.block_size);
+        uint32_t uid = who_makes_room(engine, wj, why);
         struct store_reclaimed got = {0};
         struct store_cut *cuts;
 
         if (why == SPILL_REFUSED_NOT || why == SPILL_REFUSED_DAY)
                 return false;
-        if (store_reclaim(en->store, uid, one * MIN(n_left, (size_t)RECLAIM_BLOCKS), wj->conv_id,
-                    &got, NULL) < 0)
+        if (store_reclaim(engine->store, uid, one * MIN(n_left, (size_t)RECLAIM_BLOCKS),
+                    wj->conv_id, &got, NULL) < 0)
                 return false;
-        residency_release(en, &got.gone);
+        residency_release(engine, &got.gone);
         wj->reclaimed += got.bytes;
         /* Without memory to remember them the conversations find out when they read. */
         cuts = got.n_cuts ? realloc(wj->cuts, (wj->n_cuts + got.n_cuts) * sizeof(*cuts)) : NULL;
@@ -220,25 +220,25 @@ static bool reclaim(
         return one > 0;
 }
 
-static int link_ok(struct engine *en, struct write_job *wj, struct err *e);
+static int link_ok(struct engine *engine, struct write_job *wj, struct err *e);
 
 static void write_one(
-        struct engine *en, struct write_job *wj, struct write_item *it, size_t n_left) {
+        struct engine *engine, struct write_job *wj, struct write_item *it, size_t n_left) {
         struct spill_block b = {.file_key = wj->conv_id,
                 .owner = wj->uid,
                 .meta = record_meta(&it->record),
                 .raw = seq_block_data(it->block),
-                .raw_size = en->info.block_size};
+                .raw_size = engine->info.block_size};
         enum spill_refusal why = SPILL_REFUSED_NOT;
         struct spill_ref ref;
         struct err e;
-        int r = spill_write(en->spill, &b, &ref, &why, &e);
+        int r = spill_write(engine->spill, &b, &ref, &why, &e);
 
         /* What is linked by now is not taken to make room. Write-behind may not link yet. */
         if (r == -ERR_LIMIT && wj->job.kind == JOB_EVICT)
-                (void)link_ok(en, wj, NULL);
-        if (r == -ERR_LIMIT && reclaim(en, wj, why, n_left))
-                r = spill_write(en->spill, &b, &ref, &why, &e);
+                (void)link_ok(engine, wj, NULL);
+        if (r == -ERR_LIMIT && reclaim(engine, wj, why, n_left))
+                r = spill_write(engine->spill, &b, &ref, &why, &e);
         if (r < 0) {
                 if (!wj->failed) {
                         wj->write_err = e;
@@ -256,17 +256,17 @@ static void write_one(
         it->written = it->ok = true;
 }
 
-void write_blocks(struct engine *en, struct write_job *wj) {
+void write_blocks(struct engine *engine, struct write_job *wj) {
         bool any = false;
 
         for (size_t i = 0; i < wj->n; i++)
                 any = any || wj->items[i].write;
         if (any)
-                find_records(en, wj);
+                find_records(engine, wj);
         /* What lies behind a hole is of no use: the first failure ends it. */
         for (size_t i = 0; i < wj->n && !wj->failed; i++) {
                 if (wj->items[i].write)
-                        write_one(en, wj, &wj->items[i], wj->n - i);
+                        write_one(engine, wj, &wj->items[i], wj->n - i);
                 else
                         wj->items[i].ok = true;
         }
@@ -279,16 +279,16 @@ struct settle_job {
         uint64_t file_key;
 };
 
-static void settle_run(struct engine *en, struct job *j) {
-        spill_settle(en->spill, container_of(j, struct settle_job, job)->file_key);
+static void settle_run(struct engine *engine, struct job *j) {
+        spill_settle(engine->spill, container_of(j, struct settle_job, job)->file_key);
 }
 
-static void settle_done(struct engine *en, struct job *j) {
-        (void)en;
+static void settle_done(struct engine *engine, struct job *j) {
+        (void)engine;
         free(container_of(j, struct settle_job, job));
 }
 
-static void settle(struct engine *en, const struct write_job *wj) {
+static void settle(struct engine *engine, const struct write_job *wj) {
         struct settle_job *sj;
         bool any = false;
 
@@ -301,18 +301,18 @@ static void settle(struct engine *en, const struct write_job *wj) {
         sj->job.run = settle_run;
         sj->job.done = settle_done;
         sj->file_key = wj->conv_id;
-        io_submit(en, &sj->job);
+        io_submit(engine, &sj->job);
 }
 
-void write_meters(struct engine *en, struct store_meter out[WRITE_N_METERS]) {
+void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS]) {
         struct spill_stats stats;
 
-        spill_stats(en->spill, &stats);
+        spill_stats(engine->spill, &stats);
         out[0] = (struct store_meter){METER_WRITTEN, (int64_t)stats.written_today};
         out[1] = (struct store_meter){METER_DAY, (int64_t)stats.day};
 }
 
-static int link_ok(struct engine *en, struct write_job *wj, struct err *e) {
+static int link_ok(struct engine *engine, struct write_job *wj, struct err *e) {
         _cleanup_(freep) struct store_record *links = NULL;
         struct store_meter meters[WRITE_N_METERS];
         struct store_gone gone = {0};
@@ -327,8 +327,8 @@ static int link_ok(struct engine *en, struct write_job *wj, struct err *e) {
                         links[n++] = wj->items[i].record;
         if (n == 0)
                 return 0;
-        write_meters(en, meters);
-        r = store_link(en->store, wj->conv_id, &en->info.fingerprint, links, n, meters,
+        write_meters(engine, meters);
+        r = store_link(engine->store, wj->conv_id, &engine->info.fingerprint, links, n, meters,
                 ARRAY_SIZE(meters), &gone, e);
         if (r < 0)
                 return r;
@@ -338,13 +338,13 @@ static int link_ok(struct engine *en, struct write_job *wj, struct err *e) {
                         wj->items[i].record = links[n++];
                         wj->items[i].written = false; /* the register knows it */
                 }
-        residency_release(en, &gone);
+        residency_release(engine, &gone);
         store_gone_deinit(&gone);
         return 0;
 }
 
-int write_link(struct engine *en, struct write_job *wj, struct err *e) {
-        int r = link_ok(en, wj, e);
+int write_link(struct engine *engine, struct write_job *wj, struct err *e) {
+        int r = link_ok(engine, wj, e);
 
         if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) {
                 /* A record that was to be shared went with its last conversation meanwhile. Behind
@@ -356,10 +356,10 @@ int write_link(struct engine *en, struct write_job *wj, struct err *e) {
                                 wj->items[i].ok = false;
                         if (again && !wj->failed) {
                                 wj->items[i].write = true;
-                                write_one(en, wj, &wj->items[i], wj->n - i);
+                                write_one(engine, wj, &wj->items[i], wj->n - i);
                         }
                 }
-                r = link_ok(en, wj, e);
+                r = link_ok(engine, wj, e);
         }
         for (size_t i = 0; i < wj->n; i++) {
                 struct write_item *it = &wj->items[i];
@@ -368,7 +368,7 @@ int write_link(struct engine *en, struct write_job *wj, struct err *e) {
                 if (r < 0)
                         it->ok = false;
                 if (it->written && !it->ok)
-                        (void)spill_release(en->spill, &ref, NULL);
+                        (void)spill_release(engine->spill, &ref, NULL);
                 it->written = false;
         }
         return r;
@@ -377,29 +377,29 @@ int write_link(struct engine *en, struct write_job *wj, struct err *e) {
 /* --- taking over (engine thread) --- */
 
 /* Told once, and again after it went well in between: a full disk stays full for long. */
-static void log_failure(struct engine *en, const struct write_job *wj) {
+static void log_failure(struct engine *engine, const struct write_job *wj) {
         if (wj->failed) {
-                if (!en->spill_refused || wj->write_err.code != ERR_LIMIT)
-                        engine_event_log(en, LOG_WARNING, &wj->write_err);
-                en->count.spill_failures++;
+                if (!engine->spill_refused || wj->write_err.code != ERR_LIMIT)
+                        engine_event_log(engine, LOG_WARNING, &wj->write_err);
+                engine->count.spill_failures++;
         }
-        en->spill_refused = wj->failed && wj->write_err.code == ERR_LIMIT;
+        engine->spill_refused = wj->failed && wj->write_err.code == ERR_LIMIT;
 }
 
-static void take_item(struct engine *en, struct write_job *wj, struct write_item *it) {
+static void take_item(struct engine *engine, struct write_job *wj, struct write_item *it) {
         struct conv *c = wj->c;
-        struct rec *rec = it->ok && c ? rec_get(en, &it->record, NULL) : NULL;
+        struct rec *rec = it->ok && c ? rec_get(engine, &it->record, NULL) : NULL;
         bool marked = seq_block_tag(it->block) == TAG_WRITING;
         struct seq_block *now;
 
-        if (rec && conv_set_rec(en, c, it->index, rec, NULL) < 0) {
-                rec_put(en, rec);
+        if (rec && conv_set_rec(engine, c, it->index, rec, NULL) < 0) {
+                rec_put(engine, rec);
                 rec = NULL;
         }
         if (rec) {
                 seq_block_set_tag(it->block, rec->r.id);
-                en->count.blocks_spilled += it->write;
-                en->count.blocks_linked += !it->write;
+                engine->count.blocks_spilled += it->write;
+                engine->count.blocks_linked += !it->write;
         } else if (marked) {
                 seq_block_set_tag(it->block, 0);
         }
@@ -409,14 +409,14 @@ static void take_item(struct engine *en, struct write_job *wj, struct write_item
                 seq_block_set_tag(now, rec ? rec->r.id : 0);
 }
 
-void write_finish(struct engine *en, struct write_job *wj) {
+void write_finish(struct engine *engine, struct write_job *wj) {
         bool all = true;
 
-        log_failure(en, wj);
-        en->count.reclaimed += wj->reclaimed;
-        residency_cut(en, wj->cuts, wj->n_cuts);
+        log_failure(engine, wj);
+        engine->count.reclaimed += wj->reclaimed;
+        residency_cut(engine, wj->cuts, wj->n_cuts);
         for (size_t i = 0; i < wj->n; i++) {
-                take_item(en, wj, &wj->items[i]);
+                take_item(engine, wj, &wj->items[i]);
                 all = all && wj->items[i].ok;
         }
         /* Blocks were collected from the beginning on, so all below the last one are linked. */
@@ -424,6 +424,6 @@ void write_finish(struct engine *en, struct write_job *wj) {
                 wj->c->link_from = SIZE_MAX;
         else if (wj->c && all && wj->c->link_from <= wj->items[wj->n - 1].index)
                 wj->c->link_from = (size_t)wj->items[wj->n - 1].index + 1;
-        en->n_writers--;
-        settle(en, wj);
+        engine->n_writers--;
+        settle(engine, wj);
 }

@@ -38,56 +38,56 @@
 #define REFUSED_USEC (30 * 1000000ull) /* pause after a refusal */
 #define DAY_USEC (86400 * 1000000ull)
 
-static void link_run(struct engine *en, struct job *j) {
+static void link_run(struct engine *engine, struct job *j) {
         struct write_job *wj = container_of(j, struct write_job, job);
 
-        j->r = write_link(en, wj, &j->err);
+        j->r = write_link(engine, wj, &j->err);
 }
 
-static void pause_after(struct engine *en, const struct write_job *wj) {
+static void pause_after(struct engine *engine, const struct write_job *wj) {
         uint64_t now = clock_monotonic_usec();
 
         if (wj->failed && wj->why == SPILL_REFUSED_DAY)
-                en->t_write = now + DAY_USEC - clock_realtime_usec() % DAY_USEC;
+                engine->t_write = now + DAY_USEC - clock_realtime_usec() % DAY_USEC;
         else if (wj->failed)
-                en->t_write = now + REFUSED_USEC;
+                engine->t_write = now + REFUSED_USEC;
 }
 
-static void link_done(struct engine *en, struct job *j) {
+static void link_done(struct engine *engine, struct job *j) {
         struct write_job *wj = container_of(j, struct write_job, job);
         struct conv *c = wj->c;
 
         if (j->r < 0)
-                engine_event_log(en, LOG_WARNING, &j->err);
-        write_finish(en, wj);
+                engine_event_log(engine, LOG_WARNING, &j->err);
+        write_finish(engine, wj);
         for (size_t i = 0; i < wj->n; i++)
-                en->count.writebehind_blocks += wj->items[i].ok && wj->items[i].write;
-        pause_after(en, wj);
-        en->write_behind = NULL;
+                engine->count.writebehind_blocks += wj->items[i].ok && wj->items[i].write;
+        pause_after(engine, wj);
+        engine->write_behind = NULL;
         if (c) {
                 c->writing = NULL;
                 c->n_links = 0;
                 if (wj->failed || j->r < 0)
                         list_unlink(&c->dirty);
-                residency_resume(en, c);
+                residency_resume(engine, c);
                 /* What wanted to unload it had to wait (invariant 3). */
                 if (c->stale && c->n_users == 0)
-                        conv_unload(en, c);
+                        conv_unload(engine, c);
         }
-        write_job_free(en, wj);
-        evict_retry(en);
+        write_job_free(engine, wj);
+        evict_retry(engine);
 }
 
 /* Invariant 2. */
-static bool belongs(const struct engine *en, const struct write_job *wj, const struct conv *c,
+static bool belongs(const struct engine *engine, const struct write_job *wj, const struct conv *c,
         const struct write_item *it) {
-        size_t end = ((size_t)it->index + 1) * en->info.block_tokens;
+        size_t end = ((size_t)it->index + 1) * engine->info.block_tokens;
 
         return end <= c->n_tokens && memcmp(c->tokens, wj->tokens, end * sizeof(*c->tokens)) == 0;
 }
 
 /* LINK WAITS → LINKING, if nothing stands against it. */
-static void try_link(struct engine *en, struct write_job *wj) {
+static void try_link(struct engine *engine, struct write_job *wj) {
         struct conv *c = wj->c;
 
         wj->waits = c && c->busy &&
@@ -99,28 +99,28 @@ static void try_link(struct engine *en, struct write_job *wj) {
                 wj->c = c = NULL;
         }
         for (size_t i = 0; i < wj->n; i++)
-                wj->items[i].ok = wj->items[i].ok && c && belongs(en, wj, c, &wj->items[i]);
+                wj->items[i].ok = wj->items[i].ok && c && belongs(engine, wj, c, &wj->items[i]);
         if (c)
                 c->n_links = 1;
         wj->job.kind = JOB_VERB; /* it is short, and a Rewind may wait for it */
         wj->job.run = link_run;
         wj->job.done = link_done;
-        io_submit(en, &wj->job);
+        io_submit(engine, &wj->job);
 }
 
-static void write_run(struct engine *en, struct job *j) {
-        write_blocks(en, container_of(j, struct write_job, job));
+static void write_run(struct engine *engine, struct job *j) {
+        write_blocks(engine, container_of(j, struct write_job, job));
 }
 
-static void write_done(struct engine *en, struct job *j) {
-        try_link(en, container_of(j, struct write_job, job));
+static void write_done(struct engine *engine, struct job *j) {
+        try_link(engine, container_of(j, struct write_job, job));
 }
 
 /* 0: a job is under way; 1: not now; 2: there is nothing to do, or it can't be done. */
-static int start(struct engine *en, struct conv *c) {
-        size_t max = MAX(JOB_SIZE / en->info.block_size, (size_t)1);
+static int start(struct engine *engine, struct conv *c) {
+        size_t max = MAX(JOB_SIZE / engine->info.block_size, (size_t)1);
         struct write_job *wj = NULL;
-        int r = write_job_new(&wj, en, c, true, max, NULL);
+        int r = write_job_new(&wj, engine, c, true, max, NULL);
 
         if (r == 1)
                 return 1;
@@ -130,32 +130,33 @@ static int start(struct engine *en, struct conv *c) {
         wj->job.run = write_run;
         wj->job.done = write_done;
         c->writing = wj;
-        en->write_behind = wj;
-        en->n_writers++;
-        io_submit(en, &wj->job);
+        engine->write_behind = wj;
+        engine->n_writers++;
+        io_submit(engine, &wj->job);
         return 0;
 }
 
-uint64_t writebehind_step(struct engine *en) {
-        uint64_t now, delay = (uint64_t)en->o.spill_delay_ms * 1000;
+uint64_t writebehind_step(struct engine *engine) {
+        uint64_t now, delay = (uint64_t)engine->o.spill_delay_ms * 1000;
         struct list *it, *tmp;
 
-        if (en->write_behind) {
-                if (en->write_behind->waits)
-                        try_link(en, en->write_behind);
+        if (engine->write_behind) {
+                if (engine->write_behind->waits)
+                        try_link(engine, engine->write_behind);
                 return UINT64_MAX;
         }
-        if (en->stopping || en->o.spill_delay_ms == UINT32_MAX || list_empty(&en->dirty))
+        if (engine->stopping || engine->o.spill_delay_ms == UINT32_MAX ||
+                list_empty(&engine->dirty))
                 return UINT64_MAX;
         now = clock_monotonic_usec();
-        if (now < en->t_write)
-                return en->t_write;
-        list_for_each_safe (it, tmp, &en->dirty) {
+        if (now < engine->t_write)
+                return engine->t_write;
+        list_for_each_safe (it, tmp, &engine->dirty) {
                 struct conv *c = list_entry(it, struct conv, dirty);
 
                 if (c->t_idle + delay > now)
                         return c->t_idle + delay;
-                switch (start(en, c)) {
+                switch (start(engine, c)) {
                 case 0:
                         return UINT64_MAX;
                 case 2:

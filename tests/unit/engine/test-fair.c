@@ -64,9 +64,9 @@ uint64_t __wrap_clock_monotonic_usec(void) {
         return now;
 }
 
-void __real_sched_queue(struct engine *engine, struct ereq *request);
-void __wrap_sched_queue(struct engine *engine, struct ereq *request);
-void __wrap_sched_queue(struct engine *engine, struct ereq *request) {
+void __real_sched_queue(struct engine *engine, struct request *request);
+void __wrap_sched_queue(struct engine *engine, struct request *request);
+void __wrap_sched_queue(struct engine *engine, struct request *request) {
         pthread_mutex_lock(&w.lock);
         if (request->r.handle < sizeof(w.seen) / sizeof(w.seen[0]))
                 w.seen[request->r.handle] = (struct seen){.seq = request->conv->seq,
