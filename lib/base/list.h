@@ -32,6 +32,16 @@ static inline void list_unlink(struct list *n) {
         n->next->prev = n->prev;
         list_init(n);
 }
+/* Everything from @from to @to, which need not be initialised. */
+static inline void list_move_all(struct list *to, struct list *from) {
+        list_init(to);
+        while (!list_empty(from)) {
+                struct list *l = from->next;
+
+                list_unlink(l);
+                list_append(to, l);
+        }
+}
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 #define list_for_each(it, head) for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
 /* Safe against unlinking @it. */

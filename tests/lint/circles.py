@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""circles.py ROOT BUILD: files of one folder that need each other in a circle, from the built objects.
+"""circles.py ROOT BUILD: files that need each other in a circle, and floors that call upward, from the
+built objects.
 
 A file needs another one if its object has an undefined symbol that the other's defines, so calls,
 tables of functions and shared variables all count. Files that can be reached from each other make a
-circle; ROOMS says how many files the largest circle of a folder may have (1: there is none).
+circle; ROOMS says how many files the largest circle of a folder may have (1: there is none). In a
+module with floors (table.py) each floor is such a room without a circle, and no file needs a file of a
+floor above its own.
 """
 import collections
 import json
@@ -15,9 +18,13 @@ import sys
 sys.dont_write_bytecode = True
 import table
 
-ROOMS = {'daemon': 1}
-
 root, build = sys.argv[1:3]
+
+ROOMS = {'daemon': 1}
+for folder, floors in table.FLOORS.items():
+    if os.path.isdir(os.path.join(root, folder)):
+        ROOMS.update((f'{folder}/{floor}', 1) for floor in floors)
+
 report = table.Report()
 
 
@@ -91,5 +98,18 @@ def check_room(folder, allowed, known):
     return len(sources)
 
 
+def check_floors(folder, floors, known):
+    built = {s: [p for p in o if os.path.exists(p)] for s, o in known.items()
+             if s.startswith(folder + '/') and table.floor_of(s)}
+    height = {s: floors.index(table.floor_of(s)[1]) for s in built if table.floor_of(s)[1] in floors}
+    for source, needs in graph(built).items():
+        for other, name in sorted(needs.items()):
+            if source in height and other in height and height[other] > height[source]:
+                report.bad(source, 1, f'needs {name} of {other}, a floor above')
+
+
 known_objects = objects()
-report.finish(sum(check_room(f, n, known_objects) for f, n in ROOMS.items()))
+n_files = sum(check_room(f, n, known_objects) for f, n in ROOMS.items())
+for module, its_floors in table.FLOORS.items():
+    check_floors(module, its_floors, known_objects)
+report.finish(n_files)

@@ -8,6 +8,8 @@
 4. Unit, fuzz and fault tests of a module include what the module may, its private headers too.
 5. Nobody includes a .c file.
 6. A module's meson.build names no dependency outside of its row.
+7. Inside a module with floors a file includes headers of its own floor and public ones of the floors
+   below; each of its folders is one of its floors.
 """
 import os
 import re
@@ -36,6 +38,22 @@ def check_module_include(path, line, mod, target, header, private_ok):
         report.bad(path, line, f'{target}/{header} is private to {target}')
 
 
+def check_floor_include(path, line, target, header):
+    """@header of the module @target, included by a file of that module."""
+    folder = f'lib/{target}'
+    other = table.floor_of(f'{folder}/{header}')
+    if folder not in table.FLOORS or not other:
+        return
+    floors, own = table.FLOORS[folder], table.floor_of(path)
+    if not own:
+        report.bad(path, line, f'{header} is of a floor of {folder}: nothing below the floors includes it')
+    elif own[1] in floors and other[1] in floors and own[1] != other[1]:
+        if floors.index(other[1]) > floors.index(own[1]):
+            report.bad(path, line, f'the floor {own[1]} may not use {other[1]}, which is above')
+        elif header != f'{other[1]}/{other[1]}.h':
+            report.bad(path, line, f'{header} is private to the floor {other[1]}')
+
+
 def check_system_include(path, line, mod, header):
     for pattern, name, allowed in table.EXTERNAL:
         if re.match(pattern, header):
@@ -50,6 +68,9 @@ def check_file(path):
     text = table.read(root, path)
     test = TEST_OF.match(path)
     mod = table.module_of(path) or (test and test[2] in table.MAY_USE and test[2]) or None
+    floor = table.floor_of(path)
+    if floor and not floor[1]:
+        report.bad(path, 1, f'is in no floor of {floor[0]}: add its folder to tests/lint/table.py')
     for n, line in enumerate(text.splitlines(), 1):
         m = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
         if not m:
@@ -63,6 +84,8 @@ def check_file(path):
             check_system_include(path, n, mod, m[2])
         elif m[1] == '"' and len(parts) > 1 and parts[0] in table.MAY_USE:
             check_module_include(path, n, mod, parts[0], '/'.join(parts[1:]), True)
+            if parts[0] == mod and not test:
+                check_floor_include(path, n, mod, '/'.join(parts[1:]))
     if path.startswith('daemon/') and not METHOD_FILES.match(path):
         for n, line in enumerate(table.code_only(text).splitlines(), 1):
             m = PROTO_TYPE.search(line)

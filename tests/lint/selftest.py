@@ -27,6 +27,15 @@ CLEAN = {
     'lib/spill/spill.h': SPDX + '#pragma once\n',
     'lib/store/store.h': SPDX + '#pragma once\n',
     'lib/engine/engine.h': SPDX + '#pragma once\n',
+    'lib/engine/io/io.h': SPDX + '#pragma once\nint io_f(void);\n',
+    'lib/engine/io/state.h': SPDX + '#pragma once\n',
+    'lib/engine/io/io.c': SPDX + '#include "engine/io/io.h"\n#include "engine/io/state.h"\n\n'
+                                 'int io_f(void) {\n        return 1;\n}\n',
+    'lib/engine/conv/conv.h': SPDX + '#pragma once\nint conv_f(void);\nint conv_g(void);\n',
+    'lib/engine/conv/conv.c': SPDX + '#include "engine/conv/conv.h"\n#include "engine/io/io.h"\n\n'
+                                     'int conv_f(void) {\n        return io_f();\n}\n',
+    'lib/engine/conv/rec.c': SPDX + '#include "engine/conv/conv.h"\n\n'
+                                    'int conv_g(void) {\n        return conv_f();\n}\n',
     'proto/proto.h': SPDX + '#pragma once\n',
     'daemon/main.c': SPDX + '#include "engine/engine.h"\n#include <event2/event.h>\n#include <stdlib.h>\n\n'
                             'static void die(void) {\n        exit(1);\n}\n',
@@ -68,6 +77,14 @@ CASES = [
     ('layers', 'lib/seq/seq.c', '#include "base/err.c"\n', '.c file is included'),
     ('layers', 'tests/unit/seq/test-seq.c', '#include "store/store.h"\n', 'seq may not use store'),
     ('layers', 'lib/seq/meson.build', 'x = dep_store\n', 'seq may not depend on store'),
+    ('layers', 'lib/engine/io/io.c', '#include "engine/conv/conv.h"\n', 'conv, which is above'),
+    ('layers', 'lib/engine/conv/conv.c', '#include "engine/io/state.h"\n', 'private to the floor io'),
+    ('layers', 'lib/engine/engine.h', '#include "engine/io/io.h"\n', 'nothing below the floors'),
+    ('layers', 'lib/engine/more/more.c', SPDX + 'int x;\n', 'in no floor'),
+    ('circles', 'lib/engine/io/io.c', 'int conv_f(void);\nint io_g(void);\nint io_g(void) {\n'
+                                      '        return conv_f();\n}\n', 'conv.c, a floor above'),
+    ('circles', 'lib/engine/conv/conv.c', 'int conv_h(void);\nint conv_h(void) {\n        return conv_g();\n}\n',
+     '2 files in a circle, 1 may be'),
     ('circles', 'daemon/peer.c', 'int h(void);\nint g(void);\nint h(void) {\n        return g();\n}\n',
      '2 files in a circle, 1 may be'),
     ('circles', 'daemon/peer.c', 'extern int (*const all[])(void);\nint h(void);\nint h(void) {\n'
@@ -129,13 +146,14 @@ def put(folder, path, text, mode='w'):
 
 def compile_room(folder, room):
     for path in [p for p in CLEAN if p.startswith(room) and p.endswith('.c')]:
-        pathlib.Path(folder, 'build', room).mkdir(exist_ok=True)
+        pathlib.Path(folder, 'build', path).parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([*compiler, '-Ilib', '-I.', '-c', path, '-o', f'build/{path}.o'], cwd=folder, check=True)
 
 
 def run(check, folder):
     if check == 'circles':
         compile_room(folder, 'daemon/')
+        compile_room(folder, 'lib/engine/')
     result = subprocess.run([sys.executable, f'{here}/{check}.py', folder, f'{folder}/build'], text=True,
                             capture_output=True, check=False)
     return result.returncode, result.stdout + result.stderr

@@ -27,6 +27,13 @@ MAY_USE = {
 for _i, (_mod, _uses) in enumerate(MAY_USE.items()):
     assert all(u in list(MAY_USE)[:_i] for u in _uses), f'{_mod}: row names a later module'
 
+# Folders inside a module, the lowest first. A file includes the public headers (<floor>/<floor>.h) of the
+# floors below its own and all headers of its own, and calls nothing of a floor above; files in the
+# module's folder itself (the public header, what all floors share) may be included by all.
+FLOORS = {
+    'lib/engine': ['budget', 'io', 'conv', 'disk', 'memory', 'request', 'run', 'verbs', 'main'],
+}
+
 LIB = ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'chat', 'engine']
 
 # The public header of a module is <module>/<module>.h; these differ. base has many.
@@ -67,6 +74,16 @@ def module_of(path):
         return parts[1]
     if len(parts) > 1 and parts[0] in MAY_USE and parts[0] not in LIB:
         return parts[0]
+    return None
+
+
+def floor_of(path):
+    """(folder of the module, floor) of a path below the root, or None."""
+    parts = pathlib.PurePath(path).parts
+    for folder, floors in FLOORS.items():
+        n = len(pathlib.PurePath(folder).parts)
+        if '/'.join(parts[:n]) == folder and len(parts) > n + 1:
+            return folder, parts[n] if parts[n] in floors else None
     return None
 
 

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/internal.h"
+#include "engine/main/main.h"
 #include "fault/count.h"
 #include "unit/engine/rig.h"
 #include "util/test.h"
@@ -34,8 +34,9 @@ static char large[4 * MIB + 1];
 static int32_t many_tokens[1 << 20];
 
 static int64_t charged(void) {
-        return (int64_t)(ledger_used(&engine->req_ledger) + ledger_used(&engine->meta_ledger) +
-                         ledger_used(&engine->index_ledger));
+        return (int64_t)(ledger_used(&engine->budget->requests) +
+                         ledger_used(&engine->budget->conversations) +
+                         ledger_used(&engine->budget->index));
 }
 
 static void watch(size_t live) {
@@ -58,7 +59,7 @@ static bool spills(const char *what) {
 }
 
 static void end(const char *what) {
-        int64_t more = spills(what) ? (int64_t)engine->scratch_size : 0;
+        int64_t more = spills(what) ? (int64_t)engine->budget->scratch_size : 0;
 
         count_begin(NULL);
         if (worst > quiet + (int64_t)SLACK + more)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/transfer-format.h"
+#include "engine/verbs/transfer-format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/internal.h"
+#include "engine/main/main.h"
 #include "util/shared.h"
 #include "util/test.h"
 
@@ -42,7 +42,7 @@ uint64_t erig_pool(uint32_t n) {
         /* Buffers are smaller in a smaller pool, which then is enough for more blocks. */
         for (;;) {
                 erig_open(&r, &o);
-                budget = budget_of_blocks(r.en, n);
+                budget = budget_of_blocks(r.en->budget, n);
                 erig_close(&r);
                 if (budget >= o.pool_size)
                         return o.pool_size;

@@ -11,7 +11,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "engine/internal.h"
+#include "engine/main/main.h"
+#include "engine/memory/state.h"
 #include "rig.h"
 #include "util/sanitize.h"
 #include "util/test.h"
@@ -156,7 +157,7 @@ static void check_ledger(struct erig *r) {
 
 /* The budget that has @n blocks for idle memory, as this engine is. */
 static uint64_t budget_with(struct erig *r, size_t n) {
-        return budget_reserved(r->en) + n * r->en->slot_size;
+        return budget_reserved(r->en->budget) + n * r->en->budget->slot_size;
 }
 
 /* Wait until the budget is what was asked for. */
@@ -366,7 +367,7 @@ static void test_fits_still(void **state) {
         assert_true(n > 1); /* the system has memory for them together */
         /* A request of nearly all that its share has. */
         memset(text, 'a', sizeof(text) - 1);
-        n = ledger_budget(&r.en->req_ledger);
+        n = ledger_budget(&r.en->budget->requests);
         assert_int_equal(n, (64 << 20) / 16);
         q = erig_say_request(c[0], text, 4);
         q.text_size = (size_t)(n * 9 / 10 / 5);
@@ -388,7 +389,7 @@ static void test_waits_for_the_system(void **state) {
         erig_need_model();
         put_available(0);
         erig_open(&r, &o);
-        r.en->machine_root = dir;
+        r.en->budget->machine_root = dir;
         large = erig_new(&r, NULL, NULL);
         small = erig_new(&r, NULL, NULL);
         put_available(1 * MIB);
@@ -442,37 +443,37 @@ static void test_idle_size(void **state) {
         if (erig_stat(&r, "requests_active") == 1)
                 assert_int_equal(use.idle, 0);
         erig_wait(&r, &A);
-        assert_int_equal(
-                erig_stat(&r, "pool_idle_bytes"), erig_stat(&r, "pool_blocks") * r.en->slot_size);
+        assert_int_equal(erig_stat(&r, "pool_idle_bytes"),
+                erig_stat(&r, "pool_blocks") * r.en->budget->slot_size);
         erig_close(&r);
 }
 
 /* --- spare memory --- */
 
 struct blocks {
-        struct engine en; /* nothing in it but a ledger and a pool */
+        struct engine en; /* nothing in it but a budget, a bell and a pool */
         struct seq_block *b[64];
 };
 
 static void blocks_open(struct blocks *f, uint64_t budget) {
         memset(f, 0, sizeof(*f));
-        pthread_mutex_init(&f->en.lock, NULL);
-        pthread_cond_init(&f->en.wake, NULL);
-        list_init(&f->en.active);
-        list_init(&f->en.idle);
-        list_init(&f->en.queue);
-        f->en.o.pool_size = budget;
-        f->en.info.block_size = f->en.slot_size = MIB;
-        assert_int_equal(seq_pool_new(&f->en.pool, &f->en.ledger, MIB, 32, NULL), 0);
-        assert_int_equal(budget_open(&f->en, NULL), 0);
-        assert_int_equal(budget_spare(&f->en), UINT64_MAX);
+        f->en.budget = budget_new();
+        f->en.bell = bell_new();
+        assert_non_null(f->en.budget);
+        assert_non_null(f->en.bell);
+        f->en.info.block_size = f->en.budget->slot_size = MIB;
+        assert_int_equal(seq_pool_new(&f->en.pool, &f->en.budget->ledger, MIB, 32, NULL), 0);
+        assert_int_equal(budget_open(f->en.budget, budget, 0, NULL), 0);
+        assert_int_equal(memory_new(&f->en, NULL), 0);
+        assert_int_equal(grow_spare(&f->en, 0), UINT64_MAX);
 }
 
 static void blocks_close(struct blocks *f) {
+        f->en.memory = memory_free(f->en.memory);
         seq_pool_free(f->en.pool);
-        assert_int_equal(ledger_used(&f->en.ledger), budget_reserved(&f->en));
-        pthread_mutex_destroy(&f->en.lock);
-        pthread_cond_destroy(&f->en.wake);
+        assert_int_equal(ledger_used(&f->en.budget->ledger), budget_reserved(f->en.budget));
+        bell_free(f->en.bell);
+        free(f->en.budget);
 }
 
 static void take_and_free(struct blocks *f, size_t n) {
@@ -485,7 +486,7 @@ static void take_and_free(struct blocks *f, size_t n) {
 }
 
 static size_t n_spare(struct blocks *f) {
-        return (ledger_used(&f->en.ledger) - budget_reserved(&f->en)) / MIB;
+        return (ledger_used(&f->en.budget->ledger) - budget_reserved(f->en.budget)) / MIB;
 }
 
 /* An eighth of the budget stays, for a while; then it goes in parts. */
@@ -497,22 +498,22 @@ static void test_spare_idle(void **state) {
         blocks_open(&f, 320 * MIB);
         take_and_free(&f, 64);
         assert_int_equal(n_spare(&f), 40);
-        due = budget_spare(&f.en);
+        due = grow_spare(&f.en, 0);
         assert_true(due > now + 5000000 && due <= clock_monotonic_usec() + 10000000);
         assert_int_equal(n_spare(&f), 40);
         /* Ten seconds later, as far as it knows. */
-        f.en.t_pool = now > 11000000 ? now - 11000000 : 0;
-        assert_true(budget_spare(&f.en) <= clock_monotonic_usec());
+        f.en.memory->t_pool = now > 11000000 ? now - 11000000 : 0;
+        assert_true(grow_spare(&f.en, 0) <= clock_monotonic_usec());
         assert_int_equal(n_spare(&f), 8);
-        (void)budget_spare(&f.en);
+        (void)grow_spare(&f.en, 0);
         assert_int_equal(n_spare(&f), 0);
-        assert_int_equal(budget_spare(&f.en), UINT64_MAX);
+        assert_int_equal(grow_spare(&f.en, 0), UINT64_MAX);
         /* Whatever moves begins a new time. */
         take_and_free(&f, 3);
-        assert_true(budget_spare(&f.en) > now + 5000000);
-        f.en.t_pool = 0;
+        assert_true(grow_spare(&f.en, 0) > now + 5000000);
+        f.en.memory->t_pool = 0;
         take_and_free(&f, 1);
-        (void)budget_spare(&f.en);
+        (void)grow_spare(&f.en, 0);
         assert_int_equal(n_spare(&f), 3);
         blocks_close(&f);
 }
@@ -525,13 +526,13 @@ static void test_spare_refused(void **state) {
         blocks_open(&f, 320 * MIB);
         take_and_free(&f, 64);
         engine_set_spare(&f.en, false);
-        assert_true(f.en.signalled);
-        assert_int_equal(budget_spare(&f.en), UINT64_MAX);
+        assert_true(bell_has_rung(f.en.bell));
+        assert_int_equal(grow_spare(&f.en, 0), UINT64_MAX);
         assert_int_equal(n_spare(&f), 0);
         take_and_free(&f, 64);
         assert_int_equal(n_spare(&f), 0);
         engine_set_spare(&f.en, true);
-        (void)budget_spare(&f.en);
+        (void)grow_spare(&f.en, 0);
         take_and_free(&f, 64);
         assert_int_equal(n_spare(&f), 40);
         blocks_close(&f);

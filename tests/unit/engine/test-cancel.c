@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/write.h"
+#include "engine/disk/disk.h"
 #include "gate.h"
 #include "rig.h"
 #include "util/test.h"

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/internal.h"
+#include "engine/main/main.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -64,9 +64,9 @@ uint64_t __wrap_clock_monotonic_usec(void) {
         return now;
 }
 
-void __real_sched_queue(struct engine *engine, struct request *request);
-void __wrap_sched_queue(struct engine *engine, struct request *request);
-void __wrap_sched_queue(struct engine *engine, struct request *request) {
+int __real_sched_queue(struct engine *engine, struct request *request, struct err *e);
+int __wrap_sched_queue(struct engine *engine, struct request *request, struct err *e);
+int __wrap_sched_queue(struct engine *engine, struct request *request, struct err *e) {
         pthread_mutex_lock(&w.lock);
         if (request->r.handle < sizeof(w.seen) / sizeof(w.seen[0]))
                 w.seen[request->r.handle] = (struct seen){.seq = request->conv->seq,
@@ -75,7 +75,7 @@ void __wrap_sched_queue(struct engine *engine, struct request *request) {
                         .queued = w.step};
         pthread_cond_broadcast(&w.cond);
         pthread_mutex_unlock(&w.lock);
-        __real_sched_queue(engine, request);
+        return __real_sched_queue(engine, request, e);
 }
 
 static struct seen *seen_of(const struct seq *seq) {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "engine/internal.h"
+#include "engine/main/main.h"
 #include "rig.h"
 #include "util/test.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/internal.h"
+#include "engine/main/main.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -566,7 +566,7 @@ static void test_load_races(void **state) {
 
 /* So much of what requests share is held by somebody else that @left bytes are left. */
 static size_t hold_share(struct erig *r, size_t left) {
-        struct ledger *share = &r->en->req_ledger;
+        struct ledger *share = &r->en->budget->requests;
         size_t n = ledger_budget(share) - ledger_used(share);
 
         assert_true(n > left);
@@ -632,7 +632,7 @@ static void test_full_or_too_large(void **state) {
         /* Small ones still go. */
         q.text_size = 100;
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_TOKENS);
-        ledger_release(&r.en->req_ledger, held);
+        ledger_release(&r.en->budget->requests, held);
         q.text_size = 100000;
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_TOKENS);
         q.text_size = sizeof(text);
@@ -648,7 +648,7 @@ static void test_full_or_too_large(void **state) {
         erig_open(&r, &o);
         q = erig_say_request(erig_new(&r, NULL, NULL), "Hello.", 4);
         q.n_logprobs = ENGINE_MAX_LOGPROBS;
-        if (ledger_budget(&r.en->req_ledger) < (size_t)r.en->info.n_vocab * 84) {
+        if (ledger_budget(&r.en->budget->requests) < (size_t)r.en->info.n_vocab * 84) {
                 erig_send(&r, &q, &A);
                 assert_true(A.refused);
                 assert_int_equal(A.err.code, ERR_TOO_LARGE);
@@ -675,7 +675,7 @@ static void test_reply_without_room(void **state) {
         erig_wait(&r, &A);
         assert_int_equal(A.kind, ENGINE_DONE);
         answer_same(&A, &B);
-        ledger_release(&r.en->req_ledger, held);
+        ledger_release(&r.en->budget->requests, held);
         assert_true(erig_stat(&r, "ledger_requests_used") < 8192);
         erig_close(&r);
 }
@@ -695,7 +695,7 @@ static void test_reply_ends_without_room(void **state) {
                 erig_step(&r);
         held = hold_share(&r, 0);
         erig_wait(&r, &A);
-        ledger_release(&r.en->req_ledger, held);
+        ledger_release(&r.en->budget->requests, held);
         assert_int_equal(A.kind, ENGINE_DONE);
         assert_int_equal(A.finish, ENGINE_FINISH_LENGTH);
         get = (struct engine_request){.verb = ENGINE_GET, .conv_id = q.conv_id, .want_turns = true};

@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/internal.h"
+#include "engine/main/main.h"
+#include "engine/memory/state.h"
 #include "quant/quant.h"
 #include "rig.h"
 #include "util/llama-build.h"
@@ -290,7 +291,8 @@ static void test_warm(void **state) {
 
         answers();
         erig_open(&r, &o);
-        o.pool_size = (11 << 20) + r.en->scratch_size; /* which the number of processors decides */
+        o.pool_size = (11 << 20) +
+                      r.en->budget->scratch_size; /* which the number of processors decides */
         erig_close(&r);
         erig_open(&r, &o);
         c = evicted(&r);
@@ -317,7 +319,7 @@ static void test_slow_disk(void **state) {
         c = evicted(&r);
         written = erig_stat(&r, "blocks_spilled");
         /* The engine sleeps, and hears of this through the lock of the next request. */
-        r.en->rates = (struct rates){.restored_bytes = 1e9,
+        r.en->memory->rates = (struct rates){.restored_bytes = 1e9,
                 .restore_usec = 1e12,
                 .computed_tokens = 1e5,
                 .compute_usec = 1e6,
@@ -330,7 +332,7 @@ static void test_slow_disk(void **state) {
         /* What is behind the former end is new. */
         assert_true(erig_stat(&r, "blocks_spilled") - written <= 2);
         assert_int_equal(erig_stat(&r, "blocks_lost"), 0);
-        r.en->rates = (struct rates){0};
+        r.en->memory->rates = (struct rates){0};
         assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
         assert_int_equal(erig_stat(&r, "restores"), 1);
         erig_close(&r);

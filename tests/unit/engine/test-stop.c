@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/internal.h"
+#include "engine/main/main.h"
 #include "rig.h"
 #include "util/test.h"
 

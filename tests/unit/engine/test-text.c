@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/internal.h"
+#include "engine/main/main.h"
 #include "rig.h"
 #include "util/test.h"
 

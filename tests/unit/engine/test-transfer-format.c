@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "base/file.h"
-#include "engine/transfer-format.h"
+#include "engine/verbs/transfer-format.h"
 #include "util/test.h"
 
 #define N_VOCAB 100

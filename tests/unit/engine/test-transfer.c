@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "engine/transfer-format.h"
+#include "engine/verbs/transfer-format.h"
 #include "rig.h"
 #include "util/test.h"
 

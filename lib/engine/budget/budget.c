@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The budget: how it is divided, what bounds its changes, and what "auto" means. memory/grow.c
+ * changes it.
+ *
+ * Two numbers. The *most* is the largest budget that was ever asked for. It says what fits: a
+ * request whose conversation fits into it is never refused for want of room. The *target* is the
+ * budget that was asked for last. It says how much idle memory may stay: memory pressure lowers it,
+ * and idle memory beyond it is evicted. The budget in force is the target, or what the active
+ * requests may come to need if that is more.
+ *
+ * Division. Shares of the ledger are reserved in it and spent from ledgers of their own: what
+ * requests bring along, the bookkeeping of loaded conversations, the prefix index, and the workers'
+ * scratch memory. The pool of blocks has the rest. The shares are those of the most, whatever the
+ * target is. Only what is spent of them is in memory, so keeping them costs nothing, and a request
+ * that fitted into its share still does while memory is short.
+ *
+ * Change (I3):
+ * 1. used <= budget holds at each moment. Only the engine thread reserves in the main ledger and
+ *    only the engine thread sets its budget, so a reservation and a change of the budget never
+ *    meet. The budget is lowered to what is used, never below; then the engine thread makes room
+ *    and lowers it again, until it is where it should be.
+ * 2. The budget of a share never shrinks. Other threads reserve in the shares, and nothing here
+ *    relies on what a ledger does when its budget is lowered beside a reservation.
+ * 3. The budget in force is never less than the floor: the shares, the scratch memory, and the
+ *    blocks that all active requests together may come to need. So a request that was admitted does
+ *    not fail for a budget that shrinks afterwards. The floor sinks as requests end, and the budget
+ *    with it.
+ * 4. The target yields to requests: sched.c admits one that needs more than the target has, up to
+ *    the most, while the system has that much to give (budget_fits()). Where the system has
+ *    not, the request waits in the queue, others go before it, and it is looked at again each
+ *    second.
+ * 5. Growing is at once: nothing has to happen first.
+ *
+ * Auto: three quarters of
+ *
+ *      min(MemAvailable, for each cgroup from ours up: limit - (current - file cache))
+ *              + what the pool holds now - the size of the weights
+ *
+ * and at least 64 MiB, or half of what there is if that is less: a group of 48 MiB must not be
+ * filled with 64. base/machine.h reads these figures, of cgroups of version 1 and 2. Pages of the
+ * page cache count as available in both terms; the weights lie there when they are resident, and
+ * want to stay, therefore they are subtracted whole, resident or not. What the pool holds is added,
+ * because it is missing from the first term and at our disposal. So the result does not depend on
+ * how much of the budget or of the weights is in memory just now. The same figure is what the
+ * system has to give in rule 4.
+ */
+#include "engine/budget/budget.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/machine.h"
+#include "base/util.h"
+
+#define LEAST_AUTO ((uint64_t)64 << 20)
+#define MIN_SHARE ((size_t)256 << 10)
+#define MAX_SHARE ((size_t)256 << 20)
+#define MIN_INDEX ((size_t)16 << 10)
+#define INDEX_PER_BLOCK 512 /* bytes: an entry in the user's scope, and perhaps a public one */
+#define MIN_BLOCKS 4
+#define GIVE_USEC 250000ull /* between two looks at what the system has to give */
+
+/* --- auto --- */
+
+/* Of what the machine has for us, with what the pool @held already. 0: nothing is known. */
+static uint64_t auto_of(const struct machine_memory *m, uint64_t weights_size, uint64_t held) {
+        uint64_t left = machine_memory_left(m), n, least;
+
+        if (m->available == 0 && m->group_available == UINT64_MAX)
+                return 0;
+        left = left < UINT64_MAX - held ? left + held : UINT64_MAX;
+        n = left > weights_size ? (left - weights_size) / 4 * 3 : 0;
+        least = MIN(LEAST_AUTO, left / 2);
+        return MAX(n, least);
+}
+
+uint64_t budget_auto(const char *root, uint64_t weights_size, uint64_t held) {
+        struct machine_memory m;
+
+        machine_memory(root, &m);
+        return m.available == 0 && m.limit == UINT64_MAX ? LEAST_AUTO
+                                                         : auto_of(&m, weights_size, held);
+}
+
+/* --- division --- */
+
+struct shares {
+        size_t req, meta, index;
+};
+
+static struct shares shares_of(struct budget *b, uint64_t budget) {
+        size_t n = (size_t)MIN(MAX(budget / 16, (uint64_t)MIN_SHARE), (uint64_t)MAX_SHARE);
+        uint64_t index = MIN(budget / b->slot_size * INDEX_PER_BLOCK, budget / 16);
+
+        /* An export or import has a block in memory beside the pool's. */
+        return (struct shares){
+                MAX(n, MIN_SHARE + b->slot_size), n, (size_t)MAX(index, (uint64_t)MIN_INDEX)};
+}
+
+size_t budget_reserved(struct budget *b) {
+        return ledger_budget(&b->requests) + ledger_budget(&b->conversations) +
+               ledger_budget(&b->index) + b->scratch_size;
+}
+
+static size_t capacity(struct budget *b, size_t budget) {
+        size_t reserved = budget_reserved(b);
+
+        return budget > reserved ? (budget - reserved) / b->slot_size : 0;
+}
+
+/* --- what requests may have --- */
+
+/* A request alone always fits into the least. */
+static size_t request_blocks(struct budget *b, size_t budget) {
+        return MAX(capacity(b, budget), (size_t)MIN_BLOCKS);
+}
+
+size_t budget_capacity(struct budget *b) {
+        return request_blocks(b, b->want);
+}
+
+size_t budget_capacity_most(struct budget *b) {
+        return request_blocks(b, b->most);
+}
+
+/* Bytes in memory of what the ledger has reserved: of the shares only what is spent of them. Read
+ * one after the other, so from another thread it is an estimate. */
+uint64_t budget_held(struct budget *b) {
+        size_t used = ledger_used(&b->ledger), reserved = budget_reserved(b);
+
+        used = used > reserved ? used - reserved : 0;
+        return (uint64_t)used + ledger_used(&b->requests) + ledger_used(&b->conversations) +
+               ledger_used(&b->index);
+}
+
+/* The budget that the system has memory for, as it was a moment ago at most. */
+static size_t system_gives(struct budget *b) {
+        uint64_t now = clock_monotonic_usec(), n;
+        struct machine_memory m;
+
+        if (b->t_give != 0 && now - b->t_give < GIVE_USEC)
+                return b->give;
+        machine_memory(b->machine_root, &m);
+        n = auto_of(&m, b->weights_size, budget_held(b));
+        b->t_give = now;
+        b->give = n > 0 ? (size_t)MIN(n, (uint64_t)SIZE_MAX) : SIZE_MAX;
+        return b->give;
+}
+
+bool budget_fits(struct budget *b, size_t n_blocks) {
+        return n_blocks <= budget_capacity(b) ||
+               (n_blocks <= budget_capacity_most(b) &&
+                       n_blocks <= request_blocks(b, system_gives(b)));
+}
+
+static uint64_t needed(struct budget *b, struct shares s, size_t n_blocks) {
+        return (uint64_t)s.req + s.meta + s.index + b->scratch_size + n_blocks * b->slot_size;
+}
+
+uint64_t budget_of_blocks(struct budget *b, size_t n_blocks) {
+        uint64_t budget = 0, more = needed(b, shares_of(b, 0), n_blocks);
+
+        /* The shares grow with the budget, by less than a half of it: this ends. */
+        while (more > budget) {
+                budget = more;
+                more = needed(b, shares_of(b, budget), n_blocks);
+        }
+        return budget;
+}
+
+/* Let a share have @n bytes of the main ledger, if that is more than it has (invariant 2). */
+static void grow_share(struct budget *b, struct ledger *share, size_t n) {
+        size_t old = ledger_budget(share);
+
+        if (n > old && ledger_reserve(&b->ledger, n - old) == 0)
+                ledger_set_budget(share, n);
+}
+
+void budget_grow_shares(struct budget *b, size_t size) {
+        struct shares s = shares_of(b, size);
+
+        grow_share(b, &b->requests, s.req);
+        grow_share(b, &b->conversations, s.meta);
+        grow_share(b, &b->index, s.index);
+}
+
+enum err_code budget_code(struct budget *b, struct ledger *share, size_t n) {
+        size_t most = share == &b->ledger ? b->most : ledger_budget(share);
+
+        return n > most ? ERR_TOO_LARGE : ERR_LIMIT;
+}
+
+static int too_small(struct budget *b, struct err *e) {
+        return err_set(e, ERR_LIMIT,
+                "a pool of %zu bytes is too small: this model needs at least %llu",
+                ledger_budget(&b->ledger), (unsigned long long)budget_of_blocks(b, MIN_BLOCKS));
+}
+
+int budget_open(struct budget *b, uint64_t size, uint64_t weights_size, struct err *e) {
+        uint64_t budget = size ? size : budget_auto(NULL, weights_size, 0);
+
+        budget = MIN(budget, (uint64_t)SIZE_MAX);
+        b->ledger = (struct ledger)LEDGER_INIT((size_t)budget);
+        b->requests = b->conversations = b->index = (struct ledger)LEDGER_INIT(0);
+        b->scratch_size = 0;
+        b->weights_size = weights_size;
+        atomic_store(&b->asked, budget);
+        b->want = b->most = (size_t)budget;
+        budget_grow_shares(b, (size_t)budget);
+        return capacity(b, ledger_budget(&b->ledger)) < MIN_BLOCKS ? too_small(b, e) : 0;
+}
+
+int budget_set_scratch(struct budget *b, size_t n, struct err *e) {
+        int r = ledger_reserve(&b->ledger, n);
+
+        b->scratch_size = n;
+        if (r != 0 || capacity(b, ledger_budget(&b->ledger)) < MIN_BLOCKS)
+                return too_small(b, e);
+        return 0;
+}
+
+struct budget *budget_new(void) {
+        return calloc(1, sizeof(struct budget));
+}
+
+/* Invariant 3. */
+size_t budget_floor(struct budget *b) {
+        return budget_reserved(b) + MAX(b->n_needed, (size_t)MIN_BLOCKS) * b->slot_size;
+}
+
+void budget_need(struct budget *b, size_t n_blocks) {
+        size_t least;
+
+        b->n_needed = n_blocks;
+        least = budget_floor(b);
+        if (least > ledger_budget(&b->ledger))
+                ledger_set_budget(&b->ledger, least);
+}

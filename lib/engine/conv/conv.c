@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Conversations in RAM.
+ *
+ * A conversation is loaded from the register when a request needs it, and unloaded (forgotten in
+ * RAM, never in the register) when room is needed and nobody uses it. The register's row stays the
+ * truth for names and times; here is what the engine thread needs to go on: tokens, turns, memory
+ * and where blocks lie.
+ *
+ * 1. tokens[0..n_tokens) are exactly the register's, or its beginning while an edit is pending
+ *    (edit.c); tokens[n_tokens..n_all) belong to the request in `busy`. Of a history that is
+ *    damaged in the register (`damage`) they are those before the damage. It can be rewound or
+ *    forked to there, but not continued from its end: nobody knows what was said.
+ * 2. seq_n_tokens(seq) <= n_all, and block i of seq remembers tokens[i*bt ..] of this conversation.
+ * 3. recs[i] is a record of the same tokens as block i, at least as far as seq covers it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "base/clock.h"
+#include "engine/conv/tables.h"
+
+int conv_set_rec(
+        struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e) {
+        if (index >= c->n_recs) {
+                size_t n = MAX(index + 1, c->n_recs * 2);
+                struct rec **p;
+
+                p = realloc(c->recs, n * sizeof(*p));
+                if (!p)
+                        return err_set(e, ERR_NOMEM, "no memory for a conversation's records");
+                memset(p + c->n_recs, 0, (n - c->n_recs) * sizeof(*p));
+                c->recs = p;
+                c->n_recs = n;
+        }
+        if (c->recs[index] != rec) {
+                rec_put(engine, c->recs[index]);
+                c->recs[index] = rec;
+        } else {
+                rec_put(engine, rec); /* it was there already: one reference is enough */
+        }
+        return 0;
+}
+
+void conv_drop_recs(struct engine *engine, struct conv *c, size_t from) {
+        for (size_t i = from; i < c->n_recs; i++) {
+                rec_put(engine, c->recs[i]);
+                c->recs[i] = NULL;
+        }
+}
+
+void conv_forget_recs(struct engine *engine, struct conv *c, size_t from) {
+        conv_drop_recs(engine, c, from);
+        for (size_t i = from; i < c->n_old_recs; i++) {
+                rec_put(engine, c->old_recs[i]);
+                c->old_recs[i] = NULL;
+        }
+}
+
+void conv_trim(struct engine *engine, struct conv *c) {
+        uint32_t bt = engine->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
+
+        for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
+                const struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
+                uint32_t n = MIN(bt, n_tokens - (uint32_t)i * bt);
+
+                /* An older record of a tail holds less of it. */
+                if (seq_block_at(c->seq, i) || (rec && rec->r.n_tokens == n))
+                        continue;
+                seq_cut(c->seq, (uint32_t)i * bt + (rec ? MIN(rec->r.n_tokens, n) : 0));
+                return;
+        }
+}
+
+int conv_charge(struct engine *engine, size_t n) {
+        for (;;) {
+                struct conv *victim = NULL, *c = NULL;
+
+                if (ledger_reserve(&engine->budget->conversations, n) == 0)
+                        return 0;
+                while ((c = convs_next_idle(engine, c))) {
+                        if (c->n_links > 0)
+                                continue; /* a transaction is under way: see writebehind.c */
+                        if (!victim)
+                                victim = c;
+                        if (seq_n_resident(c->seq) == 0) {
+                                victim = c;
+                                break;
+                        }
+                }
+                if (!victim)
+                        return 1;
+                if (seq_n_resident(victim->seq) > 0)
+                        engine->count.unspilled_drops++;
+                conv_unload(engine, victim);
+        }
+}
+
+void conv_discharge(struct engine *engine, size_t n) {
+        ledger_release(&engine->budget->conversations, n);
+}
+
+static int grow_turns(struct engine *engine, struct conv *c, struct err *e) {
+        uint32_t n = MAX(c->turns_capacity * 2, 16u);
+        size_t more = (size_t)(n - c->turns_capacity) * sizeof(*c->turns);
+        struct conv_turn *p;
+
+        if (conv_charge(engine, more) != 0)
+                return err_set(e, budget_code(engine->budget, &engine->budget->conversations, more),
+                        "the memory budget has no room for %u turns", n);
+        p = realloc(c->turns, n * sizeof(*p));
+        if (!p) {
+                conv_discharge(engine, more);
+                return err_set(e, ERR_NOMEM, "no memory for a conversation's turns");
+        }
+        c->turns = p;
+        c->turns_capacity = n;
+        c->charged += more;
+        return 0;
+}
+
+int conv_add_turn(struct engine *engine, struct conv *c, const struct conv_turn *t, struct err *e) {
+        int r = c->n_turns == c->turns_capacity ? grow_turns(engine, c, e) : 0;
+
+        if (r < 0)
+                return r;
+        c->turns[c->n_turns++] = *t;
+        return 0;
+}
+
+static void conv_free(struct engine *engine, struct conv *c) {
+        if (!c)
+                return;
+        conv_drop_recs(engine, c, 0);
+        free(c->recs);
+        seq_free(c->seq);
+        free(c->tokens);
+        free(c->turns);
+        free(c->damage);
+        conv_discharge(engine, c->charged);
+        free(c);
+}
+
+/* What a block of tokens may cost beside its memory: an entry in the table of records, the record
+ * itself, and two in the sequence's tables (which may be twice as large as need be). */
+static size_t blocks_cost(const struct engine *engine, uint32_t n_tokens) {
+        size_t n = ((size_t)n_tokens + engine->info.block_tokens - 1) / engine->info.block_tokens;
+
+        return n * (2 * sizeof(struct rec *) + sizeof(struct rec) + 4 * sizeof(void *));
+}
+
+int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struct err *e) {
+        uint32_t capacity;
+        size_t more;
+        int32_t *p;
+
+        if (n <= c->capacity)
+                return 0;
+        capacity = MAX(n, (uint32_t)MIN((uint64_t)c->capacity * 2, (uint64_t)engine->info.context));
+        more = (size_t)(capacity - c->capacity) * sizeof(int32_t) + blocks_cost(engine, capacity) -
+               blocks_cost(engine, c->capacity);
+        if (conv_charge(engine, more) != 0)
+                return err_set(e, budget_code(engine->budget, &engine->budget->conversations, more),
+                        "the memory budget has no room for %u tokens", n);
+        p = realloc(c->tokens, (size_t)capacity * sizeof(*p));
+        if (!p) {
+                conv_discharge(engine, more);
+                return err_set(e, ERR_NOMEM, "no memory for %u tokens", n);
+        }
+        c->tokens = p;
+        c->capacity = capacity;
+        c->charged += more;
+        return 0;
+}
+
+/* A register that somebody edited must not make the model read beside its tables. */
+static bool tokens_are_known(const int32_t *tokens, uint32_t n, uint32_t n_vocab) {
+        for (uint32_t i = 0; i < n; i++)
+                if (tokens[i] < 0 || (uint32_t)tokens[i] >= n_vocab)
+                        return false;
+        return true;
+}
+
+int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *sc,
+        const int32_t *tokens, const struct store_turns *turns, struct err *e) {
+        struct conv *c;
+        int r;
+
+        if (conv_charge(engine, sizeof(*c)) != 0)
+                return err_set(e, ERR_LIMIT, "the memory budget has no room for a conversation");
+        c = calloc(1, sizeof(*c));
+        if (!c) {
+                conv_discharge(engine, sizeof(*c));
+                return err_set(e, ERR_NOMEM, "no memory for a conversation");
+        }
+        c->id = sc->id;
+        c->uid = sc->uid;
+        c->revision = sc->revision;
+        /* Also if it is empty still: the register would go on saying that its tokens are others. */
+        c->foreign_vocab = sc->vocab != engine->vocab_hash ||
+                           !tokens_are_known(tokens, sc->n_tokens, engine->info.n_vocab);
+        c->private_memory = sc->private_memory;
+        c->n_published = sc->n_published;
+        c->sampling = sc->sampling;
+        c->charged = sizeof(*c);
+        c->link_from = SIZE_MAX;
+        list_init(&c->lru);
+        list_init(&c->waiters);
+        list_init(&c->dirty);
+        list_init(&c->waits);
+        r = conv_reserve_tokens(engine, c, MAX(sc->n_tokens, 1u), e);
+        if (r == 0)
+                r = seq_new(&c->seq, engine->pool, e);
+        for (size_t i = 0; r == 0 && i < turns->n; i++) {
+                const struct store_turn *t = &turns->turns[i];
+                struct conv_turn ct = {
+                        (enum chat_role)t->role, t->start, t->end, (enum engine_finish)t->finish};
+
+                r = conv_add_turn(engine, c, &ct, e);
+        }
+        if (r == 0)
+                r = map_add_u64(engine->convs->by_id, c->id, c, e);
+        if (r > 0)
+                r = err_set(e, ERR_EXISTS, "the conversation is loaded already");
+        if (r < 0) {
+                conv_free(engine, c);
+                return r;
+        }
+        if (sc->n_tokens > 0)
+                memcpy(c->tokens, tokens, sc->n_tokens * sizeof(*tokens));
+        c->n_tokens = c->n_all = sc->n_tokens;
+        /* A generated reply's last token was sampled, but its memory is computed with the next
+         * turn. */
+        c->n_known = c->n_tokens;
+        if (c->n_turns > 0 && c->turns[c->n_turns - 1].finish != ENGINE_FINISH_NONE)
+                c->n_known--;
+        list_append(&engine->convs->idle, &c->lru);
+        *ret = c;
+        return 0;
+}
+
+void conv_tell_damage(struct engine *engine, const struct store_reading *x) {
+        if (convs_tell_damage(engine, x->conv.id))
+                event_log(engine, LOG_ERR, &x->damage);
+}
+
+void conv_forget_damage(struct engine *engine, struct conv *c) {
+        if (!c->damage)
+                return;
+        free(TAKE_PTR(c->damage));
+        c->n_lost_turns = c->n_lost_tokens = 0;
+        convs_forget_damage(engine, c->id);
+}
+
+void conv_unload(struct engine *engine, struct conv *c) {
+        if (c->writer)
+                *c->writer = NULL; /* what it wrote is given back */
+        list_unlink(&c->lru);
+        list_unlink(&c->dirty);
+        map_remove_u64(engine->convs->by_id, c->id);
+        conv_free(engine, c);
+}
+
+void conv_use(struct engine *engine, struct conv *c) {
+        (void)engine;
+        c->n_users++;
+        list_unlink(&c->lru);
+        list_unlink(&c->dirty);
+}
+
+void conv_unuse(struct engine *engine, struct conv *c) {
+        if (--c->n_users > 0)
+                return;
+        list_append(&engine->convs->idle, &c->lru);
+        if (c->stale && c->n_links == 0) {
+                conv_unload(engine, c);
+                return;
+        }
+        c->t_idle = clock_monotonic_usec();
+        if (!c->stale && seq_n_resident(c->seq) > 0)
+                list_append(&engine->convs->dirty, &c->dirty);
+}
+
+enum chat_state conv_chat_state(const struct engine *engine, const struct conv *c) {
+        const struct conv_turn *last;
+
+        if (c->n_turns == 0)
+                return CHAT_EMPTY;
+        last = &c->turns[c->n_turns - 1];
+        if (last->role != CHAT_ASSISTANT || last->finish == ENGINE_FINISH_NONE)
+                return chat_state_after(engine->chat, last->role);
+        return last->finish == ENGINE_FINISH_STOP ? CHAT_ENDED_REPLY : CHAT_OPEN_REPLY;
+}
+
+void conv_fill_residency(
+        const struct engine *engine, const struct conv *c, struct engine_conv *out) {
+        size_t n = seq_n_blocks(c->seq), n_ram = seq_n_resident(c->seq);
+
+        out->busy = c->busy != NULL;
+        out->generating = c->busy && c->generates;
+        out->ram_size = (uint64_t)n_ram * engine->budget->slot_size;
+        out->disk_size = 0;
+        for (size_t i = 0; i < c->n_recs; i++)
+                if (c->recs[i])
+                        out->disk_size += c->recs[i]->r.stored_size;
+        /* The last token of a reply is computed with what follows it. */
+        if (n == 0)
+                out->residency = ENGINE_COLD;
+        else if (n_ram == n && seq_n_tokens(c->seq) + 1 >= c->n_tokens)
+                out->residency = ENGINE_RESIDENT;
+        else
+                out->residency = n_ram == 0 ? ENGINE_SPILLED : ENGINE_PARTIAL;
+}
+
+/* --- waiting --- */
+
+void conv_resume(struct engine *engine, struct conv *c) {
+        if (c->n_io > 0)
+                return;
+        /* A request that waits holds the conversation itself, so it lives as long as there are any.
+         */
+        while (!list_empty(&c->waiters)) {
+                struct list *link = c->waiters.next;
+
+                list_unlink(link);
+                convs_make_ready(engine, link);
+        }
+}
+
+void conv_io_over(struct engine *engine, struct conv *c) {
+        c->n_io--;
+        conv_resume(engine, c);
+        conv_unuse(engine, c);
+}
+
+void convs_unload_all(struct engine *engine) {
+        for (;;) {
+                size_t it = 0;
+                struct conv *c = engine->convs ? convs_next(engine, &it) : NULL;
+
+                if (!c)
+                        return;
+                conv_unload(engine, c);
+        }
+}

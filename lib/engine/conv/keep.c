@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where Rewind, Fork and Publish cut a conversation: at the end of a turn, or at a token inside an
+ * assistant's reply or a raw turn.
+ *
+ * 1. Other turns cannot be cut: their tokens are a template around a text, and half of either is
+ *    nothing that anybody said. The same goes for the tokens that invite a reply: they belong to
+ *    the reply's turn, and at least all of them stay.
+ * 2. What is kept of a cut turn has the text of the kept tokens, whole characters only. A reply has
+ *    finish CANCELLED then, which is what it has become: one that was ended early. So it is open
+ *    (CHAT_OPEN_REPLY): a Continue without input goes on with it behind its last kept token.
+ * 3. Of a damaged history only places before the damage can be kept; turns and tokens are counted
+ *    as if it were whole.
+ * 4. Nothing is tokenised again (I1): what is kept are the same tokens, and so the same memory.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/conv/conv.h"
+#include "tok/tok.h"
+
+void keep_deinit(struct keep *k) {
+        buf_deinit(&k->text);
+}
+
+/* Tokens at the beginning of a reply's turn that invite it; 0 if it went on with an open one. */
+static int reply_header(
+        struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret) {
+        struct tok_ids ids = TOK_IDS_NULL;
+        uint32_t n = 0;
+        int r = chat_append_reply_start(engine->chat, 0, &ids, NULL);
+
+        if (r == 0 && ids.n <= t->end - t->start &&
+                memcmp(ids.ids, c->tokens + t->start, ids.n * sizeof(*ids.ids)) == 0)
+                n = (uint32_t)ids.n;
+        tok_ids_deinit(&ids);
+        if (r < 0 && r != -ERR_UNSUPPORTED)
+                return r;
+        *ret = n;
+        return 0;
+}
+
+/* As generation would have told it: NUL is a character that texts can't have. */
+static int detokenise(struct engine *engine, const int32_t *tokens, uint32_t from, uint32_t to,
+        struct buf *out, struct err *e) {
+        struct tok_stream s;
+        int r = 0;
+
+        tok_stream_init(
+                &s, engine->tok, from == 0 || tok_is_special(engine->tok, tokens[from - 1]), false);
+        for (uint32_t i = from; r == 0 && i < to; i++) {
+                _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+
+                r = tok_stream_push(&s, engine->tok, tokens[i], &text);
+                for (size_t k = 0; r == 0 && k < text.size; k++)
+                        r = text.data[k] ? buf_append(out, &text.data[k], 1)
+                                         : buf_append_str(out, "\xef\xbf\xbd");
+        }
+        return r < 0 ? err_set(e, ERR_NOMEM, "no memory for the text of a turn") : 0;
+}
+
+static bool can_be_cut(const struct conv_turn *t) {
+        return t->role == CHAT_RAW ||
+               (t->role == CHAT_ASSISTANT && t->finish != ENGINE_FINISH_NONE);
+}
+
+/* Inside turn @i. */
+static int cut_turn(struct engine *engine, const struct conv *c, uint32_t i, uint32_t pos,
+        struct keep *ret, struct err *e) {
+        const struct conv_turn *t = &c->turns[i];
+        uint32_t header = 0, next = t->end;
+        int r = 0;
+
+        if (can_be_cut(t) && t->role == CHAT_ASSISTANT)
+                r = reply_header(engine, c, t, &header);
+        if (r < 0)
+                return err_set(e, ERR_NOMEM, "no memory to find a place in a reply");
+        if (header > 0)
+                next = t->start + header;
+        if (!can_be_cut(t) || pos < t->start + header)
+                return err_set(e, ERR_INVALID,
+                        "position %u is inside turn %u (%s), which cannot be cut there: the "
+                        "nearest places are %u and %u",
+                        pos, i, chat_role_name(t->role), t->start, next);
+        r = detokenise(engine, c->tokens, t->start + header, pos, &ret->text, e);
+        if (r < 0)
+                return r;
+        ret->n_turns = i + 1;
+        ret->inside = true;
+        ret->last = *t;
+        ret->last.end = pos;
+        if (t->finish != ENGINE_FINISH_NONE)
+                ret->last.finish = ENGINE_FINISH_CANCELLED;
+        return 0;
+}
+
+static int behind_damage(const struct conv *c, struct err *e) {
+        *e = *c->damage;
+        return -ERR_CORRUPT;
+}
+
+static int keep_position(struct engine *engine, const struct conv *c, uint32_t pos,
+        struct keep *ret, struct err *e) {
+        uint32_t i = 0;
+
+        if (pos > c->n_tokens + c->n_lost_tokens)
+                return err_set(e, ERR_INVALID, "position %u of a conversation with %u tokens", pos,
+                        c->n_tokens + c->n_lost_tokens);
+        if (pos > c->n_tokens)
+                return behind_damage(c, e);
+        ret->n_tokens = pos;
+        while (i < c->n_turns && c->turns[i].end <= pos)
+                i++;
+        ret->n_turns = i;
+        if (i == c->n_turns || c->turns[i].start == pos)
+                return 0;
+        if (c->foreign_vocab)
+                return err_set(e, ERR_STATE,
+                        "the conversation's tokens belong to another model's vocabulary: only "
+                        "whole turns can be kept");
+        return cut_turn(engine, c, i, pos, ret, e);
+}
+
+static int keep_turns(
+        const struct conv *c, const struct engine_request *r, struct keep *ret, struct err *e) {
+        uint32_t all = c->n_turns + c->n_lost_turns, n = all;
+
+        if (r->at_turn != ENGINE_UNSET) {
+                if (r->at_turn > all)
+                        return err_set(e, ERR_INVALID, "turn %u of %u", r->at_turn, all);
+                n = r->at_turn;
+        } else if (r->verb == ENGINE_REWIND) {
+                if (r->drop_turns > all)
+                        return err_set(
+                                e, ERR_INVALID, "cannot drop %u turns of %u", r->drop_turns, all);
+                n = all - r->drop_turns;
+        }
+        if (n > c->n_turns)
+                return behind_damage(c, e);
+        ret->n_turns = n;
+        ret->n_tokens = n > 0 ? c->turns[n - 1].end : 0;
+        return 0;
+}
+
+int keep_resolve(struct engine *engine, const struct conv *c, const struct engine_request *r,
+        struct keep *ret, struct err *e) {
+        if (r->at_turn == ENGINE_UNSET && r->at_position != ENGINE_UNSET)
+                return keep_position(engine, c, r->at_position, ret, e);
+        return keep_turns(c, r, ret, e);
+}
+
+const struct store_turn *keep_last(const struct keep *k, struct store_turn *out) {
+        if (!k->inside)
+                return NULL;
+        *out = (struct store_turn){.role = (uint32_t)k->last.role,
+                .start = k->last.start,
+                .end = k->last.end,
+                .finish = (uint32_t)k->last.finish,
+                .text = k->text.size ? (const char *)k->text.data : "",
+                .text_size = k->text.size};
+        return out;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What is gone from the register is gone from the spill files and from RAM as well. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "engine/disk/state.h"
+
+struct disk *disk_new(void) {
+        struct disk *d = calloc(1, sizeof(*d));
+
+        if (!d)
+                return NULL;
+        d->reserve_fd = -1;
+        pthread_mutex_init(&d->lock, NULL);
+        return d;
+}
+
+struct disk *disk_free(struct disk *d) {
+        if (!d)
+                return NULL;
+        free(d->arrays);
+        free(d->section_ends);
+        free(d->layer_section);
+        free(d->cuts);
+        closep(&d->reserve_fd);
+        pthread_mutex_destroy(&d->lock);
+        free(d);
+        return NULL;
+}
+
+void records_release(struct engine *engine, const struct store_gone *gone) {
+        for (size_t i = 0; i < gone->n; i++) {
+                struct spill_ref ref = record_ref(&gone->records[i]);
+
+                /* Not found: it was never adopted, so the sweep has given it back already. */
+                (void)spill_release(engine->spill, &ref, NULL);
+        }
+}
+
+void records_cut(struct engine *engine, const struct store_cut *cuts, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                struct conv *c = convs_find(engine, cuts[i].conv);
+
+                if (!c)
+                        continue;
+                conv_forget_recs(engine, c, cuts[i].from_index);
+                if (c->n_users == 0)
+                        conv_trim(engine, c);
+        }
+}

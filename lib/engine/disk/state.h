@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The state of this floor. */
+#include <pthread.h>
+
+#include "engine/disk/disk.h"
+
+struct disk {
+        /* register.c, engine thread */
+        int reserve_fd;
+        uint64_t t_scrub;  /* something was removed: scrub then; 0: nothing */
+        bool scrubbing;    /* a job is under way */
+        bool scrub_failed; /* the last one: that was told */
+        bool log_lost_told;
+        /* register.c, under lock: what workers took to make room for the register */
+        pthread_mutex_t lock;
+        struct store_cut *cuts;
+        size_t n_cuts;
+        uint64_t reclaimed; /* bytes of these */
+        bool gave_up;
+
+        /* layout.c, immutable: how blocks are cut into sections */
+        struct spill_array *arrays;
+        uint64_t *section_ends;
+        uint32_t *layer_section; /* [n_layer] */
+        size_t n_arrays, n_sections;
+
+        /* write.c, engine thread */
+        size_t n_writers;   /* jobs under way that write blocks */
+        bool spill_refused; /* the last write failed: that was told */
+};

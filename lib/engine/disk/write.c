@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writing blocks: collect what has no record, write, link, take over. memory/memory.h has the
+ * rules, which are named by number here.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "base/hash.h"
+#include "base/share.h"
+#include "engine/disk/state.h"
+
+/* The tag of a block that a job is writing now: it must not be written a second time. Means nothing
+ * while no job writes. */
+#define TAG_WRITING UINT64_MAX
+#define METER_WRITTEN "spill_written_today"
+#define METER_DAY "spill_day"
+#define RECLAIM_BLOCKS 8 /* make room for so many at once */
+
+int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e) {
+        int64_t w, d;
+        int r = store_meter_get(engine->store, METER_WRITTEN, &w, e);
+
+        if (r == 0)
+                r = store_meter_get(engine->store, METER_DAY, &d, e);
+        if (r < 0)
+                return r;
+        *written = w > 0 ? (uint64_t)w : 0;
+        *day = d > 0 ? (uint64_t)d : 0;
+        return 0;
+}
+
+/* --- collecting (engine thread) --- */
+
+/* The record that holds these very tokens of the block, or NULL (rule 2). */
+static struct rec *block_rec(struct engine *engine, struct write_job *wj, struct seq_block *b,
+        uint32_t index, uint32_t n, uint64_t hash) {
+        const struct conv *c = wj->c;
+        uint64_t tag = seq_block_tag(b);
+        struct rec *rec = tag && tag != TAG_WRITING ? rec_find(engine, tag) : NULL;
+
+        if (rec && rec->r.n_tokens == n && !rec->damaged)
+                return rec;
+        /* Computed once more although a record is there: the bits are the same. */
+        rec = index < c->n_recs ? c->recs[index] : NULL;
+        if (rec && rec->damaged)
+                wj->find = false; /* others may have the same one */
+        if (!rec || rec->damaged || !record_fits(&rec->r, index, hash, n))
+                return NULL;
+        if (tag != TAG_WRITING)
+                seq_block_set_tag(b, rec->r.id);
+        return rec;
+}
+
+static void add_item(struct write_job *wj, struct seq_block *b, struct rec *rec, uint32_t index,
+        uint32_t n, uint64_t hash) {
+        struct write_item *it = &wj->items[wj->n++];
+
+        *it = (struct write_item){.index = index, .write = !rec, .block = seq_block_ref(b)};
+        if (rec) {
+                rec->n_refs++;
+                it->pinned = rec;
+                it->record = rec->r;
+                return;
+        }
+        it->record.index = index;
+        it->record.n_tokens = n;
+        it->record.token_hash = hash;
+        seq_block_set_tag(b, TAG_WRITING);
+}
+
+/* Marks are taken back if it turns out that the job can't be made. */
+struct write_job *write_job_free(struct engine *engine, struct write_job *wj) {
+        if (!wj)
+                return NULL;
+        for (size_t i = 0; i < wj->n; i++) {
+                struct write_item *it = &wj->items[i];
+
+                if (seq_block_tag(it->block) == TAG_WRITING)
+                        seq_block_set_tag(it->block, 0);
+                rec_put(engine, it->pinned);
+                seq_block_unref(it->block);
+        }
+        free(wj->tokens);
+        free(wj->hashes);
+        free(wj->cuts);
+        free(wj);
+        return NULL;
+}
+
+/* 0; 1: one is being written; the items are in @wj. */
+static int collect(
+        struct engine *engine, struct conv *c, bool full_only, size_t max, struct write_job *wj) {
+        uint32_t bt = engine->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
+        uint64_t hash = 0;
+
+        for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
+                struct seq_block *b = seq_block_at(c->seq, i);
+                uint32_t n = MIN(bt, n_tokens - (uint32_t)i * bt);
+                struct rec *rec;
+
+                hash = conv_token_hash(c->tokens, bt, (uint32_t)i, n, hash);
+                wj->hashes[i] = hash;
+                if (n == bt)
+                        wj->n_blocks = i + 1;
+                if (!b || (full_only && n < bt))
+                        continue;
+                rec = block_rec(engine, wj, b, (uint32_t)i, n, hash);
+                if (rec && i < c->n_recs && c->recs[i] == rec && i < c->link_from)
+                        continue;
+                if (!rec && seq_block_tag(b) == TAG_WRITING && engine->disk->n_writers > 0)
+                        return 1;
+                if (wj->n == max)
+                        return 0;
+                add_item(wj, b, rec, (uint32_t)i, n, hash);
+        }
+        wj->complete = true;
+        return 0;
+}
+
+int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool full_only,
+        size_t max, struct err *e) {
+        size_t n = seq_n_blocks(c->seq), size;
+        struct write_job *wj;
+        int r;
+
+        max = MIN(max, n);
+        wj = calloc(1, sizeof(*wj) + max * sizeof(wj->items[0]));
+        if (!wj)
+                return err_set(e, ERR_NOMEM, "no memory to write a conversation's blocks");
+        wj->c = c;
+        wj->conv_id = c->id;
+        wj->uid = c->uid;
+        wj->find = !c->private_memory && !c->no_disk_share;
+        wj->hashes = calloc(n + 1, sizeof(*wj->hashes));
+        r = wj->hashes ? collect(engine, c, full_only, max, wj) : -ERR_NOMEM;
+        if (r == 0 && wj->n > 0) {
+                size = wj->n_blocks * engine->info.block_tokens * sizeof(*wj->tokens);
+                wj->tokens = malloc(size + 1);
+                if (!wj->tokens)
+                        r = -ERR_NOMEM;
+                else if (size > 0)
+                        memcpy(wj->tokens, c->tokens, size);
+        }
+        if (r == 0 && wj->n == 0)
+                c->link_from = SIZE_MAX;
+        if (r != 0 || wj->n == 0)
+                wj = write_job_free(engine, wj);
+        if (r < 0)
+                return err_set(e, ERR_NOMEM, "no memory to write a conversation's blocks");
+        if (r == 0)
+                *ret = wj;
+        return r;
+}
+
+/* --- writing (worker) --- */
+
+/* Others of the user, or a publication, may have the same prefix on disk: it is linked, not written
+ * (rule 5). */
+static void find_records(struct engine *engine, struct write_job *wj) {
+        struct store_prefix found = {0};
+
+        if (!wj->find || wj->n_blocks == 0 ||
+                store_prefix_find(engine->store, wj->uid, &engine->info.fingerprint,
+                        engine->vocab_hash, wj->tokens, wj->hashes, wj->n_blocks,
+                        engine->info.block_tokens, &found, NULL) < 0)
+                return;
+        for (size_t i = 0; i < wj->n; i++) {
+                struct write_item *it = &wj->items[i];
+
+                if (!it->write || it->index >= found.n)
+                        continue;
+                it->record = found.records[it->index];
+                it->write = false;
+        }
+        store_prefix_deinit(&found);
+}
+
+/*
+ * Whose records make room. A user who holds more than an equal part of what is on disk makes room
+ * among its own: writing much does not push out the memory of those who write little. Otherwise
+ * whoever's is oldest; the same for root, which is kept out by nobody.
+ */
+static uint32_t who_makes_room(
+        struct engine *engine, const struct write_job *wj, enum spill_refusal why) {
+        struct spill_stats s;
+
+        if (why == SPILL_REFUSED_OWNER)
+                return wj->uid;
+        spill_stats(engine->spill, &s);
+        if (share_exempt(wj->uid) || s.n_owners < 2 ||
+                spill_owner_size(engine->spill, wj->uid) <= s.disk_size / s.n_owners)
+                return STORE_UID_ANY;
+        return wj->uid;
+}
+
+/* Room for the rest, or some of it, at the expense of others. False if there is none to be had. */
+static bool reclaim(
+        struct engine *engine, struct write_job *wj, enum spill_refusal why, size_t n_left) {
+        uint64_t one = spill_stored_max(engine->spill, engine->info.block_size);
+        uint32_t uid = who_makes_room(engine, wj, why);
+        struct store_reclaimed got = {0};
+        struct store_cut *cuts;
+
+        if (why == SPILL_REFUSED_NOT || why == SPILL_REFUSED_DAY)
+                return false;
+        if (store_reclaim(engine->store, uid, one * MIN(n_left, (size_t)RECLAIM_BLOCKS),
+                    wj->conv_id, &got, NULL) < 0)
+                return false;
+        records_release(engine, &got.gone);
+        wj->reclaimed += got.bytes;
+        /* Without memory to remember them the conversations find out when they read. */
+        cuts = got.n_cuts ? realloc(wj->cuts, (wj->n_cuts + got.n_cuts) * sizeof(*cuts)) : NULL;
+        if (cuts) {
+                memcpy(cuts + wj->n_cuts, got.cuts, got.n_cuts * sizeof(*cuts));
+                wj->cuts = cuts;
+                wj->n_cuts += got.n_cuts;
+        }
+        one = got.bytes;
+        store_reclaimed_deinit(&got);
+        return one > 0;
+}
+
+static int link_ok(struct engine *engine, struct write_job *wj, struct err *e);
+
+static void write_one(
+        struct engine *engine, struct write_job *wj, struct write_item *it, size_t n_left) {
+        struct spill_block b = {.file_key = wj->conv_id,
+                .owner = wj->uid,
+                .meta = record_meta(&it->record),
+                .raw = seq_block_data(it->block),
+                .raw_size = engine->info.block_size};
+        enum spill_refusal why = SPILL_REFUSED_NOT;
+        struct spill_ref ref;
+        struct err e;
+        int r = spill_write(engine->spill, &b, &ref, &why, &e);
+
+        /* What is linked by now is not taken to make room. Write-behind may not link yet. */
+        if (r == -ERR_LIMIT && wj->job.kind == JOB_EVICT)
+                (void)link_ok(engine, wj, NULL);
+        if (r == -ERR_LIMIT && reclaim(engine, wj, why, n_left))
+                r = spill_write(engine->spill, &b, &ref, &why, &e);
+        if (r < 0) {
+                if (!wj->failed) {
+                        wj->write_err = e;
+                        wj->why = why;
+                }
+                wj->failed = true;
+                return;
+        }
+        it->record.id = 0;
+        it->record.file_key = ref.file_key;
+        it->record.offset = ref.offset;
+        it->record.stored_size = ref.stored_size;
+        it->record.raw_size = ref.raw_size;
+        it->record.uid = ref.owner;
+        it->written = it->ok = true;
+}
+
+void write_blocks(struct engine *engine, struct write_job *wj) {
+        bool any = false;
+
+        for (size_t i = 0; i < wj->n; i++)
+                any = any || wj->items[i].write;
+        if (any)
+                find_records(engine, wj);
+        /* What lies behind a hole is of no use: the first failure ends it. */
+        for (size_t i = 0; i < wj->n && !wj->failed; i++) {
+                if (wj->items[i].write)
+                        write_one(engine, wj, &wj->items[i], wj->n - i);
+                else
+                        wj->items[i].ok = true;
+        }
+}
+
+/* --- settling: what was written leaves the page cache, when there is nothing better to do --- */
+
+struct settle_job {
+        struct job job;
+        uint64_t file_key;
+};
+
+static void settle_run(struct engine *engine, struct job *j) {
+        spill_settle(engine->spill, container_of(j, struct settle_job, job)->file_key);
+}
+
+static void settle_done(struct engine *engine, struct job *j) {
+        (void)engine;
+        free(container_of(j, struct settle_job, job));
+}
+
+static void settle(struct engine *engine, const struct write_job *wj) {
+        struct settle_job *sj;
+        bool any = false;
+
+        for (size_t i = 0; i < wj->n; i++)
+                any = any || (wj->items[i].ok && wj->items[i].write);
+        sj = any ? calloc(1, sizeof(*sj)) : NULL;
+        if (!sj)
+                return; /* the file's next call does it */
+        sj->job.kind = JOB_WRITE_BEHIND;
+        sj->job.run = settle_run;
+        sj->job.done = settle_done;
+        sj->file_key = wj->conv_id;
+        io_submit(engine, &sj->job);
+}
+
+void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS]) {
+        struct spill_stats stats;
+
+        spill_stats(engine->spill, &stats);
+        out[0] = (struct store_meter){METER_WRITTEN, (int64_t)stats.written_today};
+        out[1] = (struct store_meter){METER_DAY, (int64_t)stats.day};
+}
+
+static int link_ok(struct engine *engine, struct write_job *wj, struct err *e) {
+        _cleanup_(freep) struct store_record *links = NULL;
+        struct store_meter meters[WRITE_N_METERS];
+        struct store_gone gone = {0};
+        size_t n = 0;
+        int r;
+
+        links = calloc(wj->n, sizeof(*links));
+        if (!links)
+                return err_set(e, ERR_NOMEM, "no memory for %zu links", wj->n);
+        for (size_t i = 0; i < wj->n; i++)
+                if (wj->items[i].ok)
+                        links[n++] = wj->items[i].record;
+        if (n == 0)
+                return 0;
+        write_meters(engine, meters);
+        r = store_link(engine->store, wj->conv_id, &engine->info.fingerprint, links, n, meters,
+                ARRAY_SIZE(meters), &gone, e);
+        if (r < 0)
+                return r;
+        n = 0;
+        for (size_t i = 0; i < wj->n; i++)
+                if (wj->items[i].ok) {
+                        wj->items[i].record = links[n++];
+                        wj->items[i].written = false; /* the register knows it */
+                }
+        records_release(engine, &gone);
+        store_gone_deinit(&gone);
+        return 0;
+}
+
+int write_link(struct engine *engine, struct write_job *wj, struct err *e) {
+        int r = link_ok(engine, wj, e);
+
+        if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) {
+                /* A record that was to be shared went with its last conversation meanwhile. Behind
+                 * what can't be written instead nothing is linked. */
+                for (size_t i = 0; i < wj->n; i++) {
+                        bool again = wj->items[i].ok && !wj->items[i].written;
+
+                        if (again || wj->failed)
+                                wj->items[i].ok = false;
+                        if (again && !wj->failed) {
+                                wj->items[i].write = true;
+                                write_one(engine, wj, &wj->items[i], wj->n - i);
+                        }
+                }
+                r = link_ok(engine, wj, e);
+        }
+        for (size_t i = 0; i < wj->n; i++) {
+                struct write_item *it = &wj->items[i];
+                struct spill_ref ref = record_ref(&it->record);
+
+                if (r < 0)
+                        it->ok = false;
+                if (it->written && !it->ok)
+                        (void)spill_release(engine->spill, &ref, NULL);
+                it->written = false;
+        }
+        return r;
+}
+
+/* --- taking over (engine thread) --- */
+
+/* Told once, and again after it went well in between: a full disk stays full for long. */
+static void log_failure(struct engine *engine, const struct write_job *wj) {
+        if (wj->failed) {
+                if (!engine->disk->spill_refused || wj->write_err.code != ERR_LIMIT)
+                        event_log(engine, LOG_WARNING, &wj->write_err);
+                engine->count.spill_failures++;
+        }
+        engine->disk->spill_refused = wj->failed && wj->write_err.code == ERR_LIMIT;
+}
+
+static void take_item(struct engine *engine, struct write_job *wj, struct write_item *it) {
+        struct conv *c = wj->c;
+        struct rec *rec = it->ok && c ? rec_get(engine, &it->record, NULL) : NULL;
+        bool marked = seq_block_tag(it->block) == TAG_WRITING;
+        struct seq_block *now;
+
+        if (rec && conv_set_rec(engine, c, it->index, rec, NULL) < 0) {
+                rec_put(engine, rec);
+                rec = NULL;
+        }
+        if (rec) {
+                seq_block_set_tag(it->block, rec->r.id);
+                engine->count.blocks_spilled += it->write;
+                engine->count.blocks_linked += !it->write;
+        } else if (marked) {
+                seq_block_set_tag(it->block, 0);
+        }
+        /* The index may have put an equal block in its place, and given that our mark. */
+        now = c && it->index < seq_n_blocks(c->seq) ? seq_block_at(c->seq, it->index) : NULL;
+        if (now && now != it->block && seq_block_tag(now) == TAG_WRITING)
+                seq_block_set_tag(now, rec ? rec->r.id : 0);
+}
+
+void write_start(struct engine *engine, struct write_job *wj) {
+        engine->disk->n_writers++;
+        io_submit(engine, &wj->job);
+}
+
+void write_finish(struct engine *engine, struct write_job *wj) {
+        bool all = true;
+
+        log_failure(engine, wj);
+        engine->count.reclaimed += wj->reclaimed;
+        records_cut(engine, wj->cuts, wj->n_cuts);
+        for (size_t i = 0; i < wj->n; i++) {
+                take_item(engine, wj, &wj->items[i]);
+                all = all && wj->items[i].ok;
+        }
+        /* Blocks were collected from the beginning on, so all below the last one are linked. */
+        if (wj->c && all && wj->complete)
+                wj->c->link_from = SIZE_MAX;
+        else if (wj->c && all && wj->c->link_from <= wj->items[wj->n - 1].index)
+                wj->c->link_from = (size_t)wj->items[wj->n - 1].index + 1;
+        engine->disk->n_writers--;
+        settle(engine, wj);
+}

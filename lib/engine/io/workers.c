@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * I/O workers: threads that own the spill files and the register while a job runs. Jobs come from
+ * the engine thread and go back to it; a job touches nothing of the engine but the store, the spill
+ * store, the immutable part of struct engine, and what the job itself pins.
+ *
+ * 1. The order is by kind: what a client's first token waits for (restores), what a client's answer
+ *    waits for (verbs and commits), evictions, write-behind. Within a kind first come, first
+ *    served.
+ * 2. One worker at least is never busy with writing blocks, so a read or a commit waits for no
+ *    write to end. (There are two workers at least.)
+ *
+ * 3. Tokenising (JOB_TEXT) takes none of them: it has a thread of its own, which does nothing else,
+ *    one text at a time. No two texts of one user in a row while another user's waits, so a user
+ *    with many of them holds up each other user by one.
+ *
+ * 4. One worker is woken at a time (workers.waking): by who submits, and then, if jobs are left, by the
+ *    worker that has just taken one. Whoever holds a job, or was signalled, comes by the queue
+ *    before it sleeps, so no job is left behind. Woken both at once, two workers would often be put
+ *    on one processor, since the other one still runs the submitter, and stay there for
+ *    milliseconds with the other idle. A worker that runs finds the submitter's free.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "engine/io/io.h"
+
+struct workers {
+        /* under lock */
+        pthread_mutex_t lock;
+        pthread_cond_t wake, wake_text;
+        struct list queues[N_JOB_KINDS];
+        struct list done;
+        bool waking;       /* a worker was signalled and has not come by yet */
+        size_t n_writing;  /* workers that run JOB_EVICT or JOB_WRITE_BEHIND */
+        uint32_t text_uid; /* whose text was tokenised last */
+        bool quit;
+
+        /* engine thread; the number is known before the first worker runs */
+        pthread_t threads[IO_MAX_WORKERS], text_thread;
+        size_t n_threads;
+        bool text_started;
+        size_t n_jobs; /* under way */
+};
+
+static const enum job_kind order[] = {JOB_RESTORE, JOB_VERB, JOB_EVICT, JOB_WRITE_BEHIND};
+
+static bool writes_blocks(const struct job *j) {
+        return j->kind == JOB_EVICT || j->kind == JOB_WRITE_BEHIND;
+}
+
+/* Under the lock: the job to be done next, taken out, or NULL. */
+static struct job *take(struct workers *w) {
+        for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+                struct list *q = &w->queues[order[i]];
+                struct job *j;
+
+                if (list_empty(q))
+                        continue;
+                j = list_entry(q->next, struct job, link);
+                if (writes_blocks(j) && w->n_writing + 1 >= w->n_threads)
+                        continue;
+                list_unlink(&j->link);
+                w->n_writing += writes_blocks(j);
+                return j;
+        }
+        return NULL;
+}
+
+/* The same for the thread that tokenises. */
+static struct job *take_text(struct workers *w) {
+        struct list *q = &w->queues[JOB_TEXT], *it;
+        struct job *j;
+
+        if (list_empty(q))
+                return NULL;
+        j = list_entry(q->next, struct job, link);
+        list_for_each (it, q) {
+                struct job *other = list_entry(it, struct job, link);
+
+                if (other->uid != w->text_uid) {
+                        j = other;
+                        break;
+                }
+        }
+        w->text_uid = j->uid;
+        list_unlink(&j->link);
+        return j;
+}
+
+static bool nothing_queued(const struct workers *w) {
+        for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+                if (!list_empty(&w->queues[order[i]]))
+                        return false;
+        return true;
+}
+
+/* Under the lock, there is something to do. */
+static void wake_one(struct workers *w) {
+        if (w->waking)
+                return;
+        w->waking = true;
+        pthread_cond_signal(&w->wake);
+}
+
+static void run(struct engine *engine, struct job *j) {
+        struct workers *w = engine->workers;
+
+        j->run(engine, j);
+
+        pthread_mutex_lock(&w->lock);
+        list_append(&w->done, &j->link);
+        pthread_mutex_unlock(&w->lock);
+        bell_ring(engine->bell);
+}
+
+static void *text_main(void *arg) {
+        struct engine *engine = arg;
+        struct workers *w = engine->workers;
+
+        for (;;) {
+                struct job *j;
+
+                pthread_mutex_lock(&w->lock);
+                while (!(j = take_text(w)) && !w->quit)
+                        pthread_cond_wait(&w->wake_text, &w->lock);
+                pthread_mutex_unlock(&w->lock);
+                if (!j)
+                        return NULL;
+                run(engine, j);
+        }
+}
+
+static void *worker_main(void *arg) {
+        struct engine *engine = arg;
+        struct workers *w = engine->workers;
+
+        for (;;) {
+                bool writes;
+                struct job *j;
+
+                pthread_mutex_lock(&w->lock);
+                w->waking = false;
+                while (!(j = take(w)) && !(w->quit && nothing_queued(w))) {
+                        pthread_cond_wait(&w->wake, &w->lock);
+                        w->waking = false;
+                }
+                if (j && !nothing_queued(w))
+                        wake_one(w);
+                pthread_mutex_unlock(&w->lock);
+                if (!j)
+                        return NULL;
+                writes = writes_blocks(j);
+
+                run(engine, j);
+                if (writes) {
+                        pthread_mutex_lock(&w->lock);
+                        w->n_writing--;
+                        pthread_cond_broadcast(&w->wake);
+                        pthread_mutex_unlock(&w->lock);
+                }
+        }
+}
+
+size_t io_n_workers(void) {
+        cpu_set_t cpus;
+        size_t n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1;
+
+        n = MAX(n, (size_t)2);
+        return MIN(n, (size_t)IO_MAX_WORKERS);
+}
+
+struct workers *workers_new(void) {
+        struct workers *w = calloc(1, sizeof(*w));
+
+        if (!w)
+                return NULL;
+        pthread_mutex_init(&w->lock, NULL);
+        pthread_cond_init(&w->wake, NULL);
+        pthread_cond_init(&w->wake_text, NULL);
+        list_init(&w->done);
+        for (size_t i = 0; i < N_JOB_KINDS; i++)
+                list_init(&w->queues[i]);
+        return w;
+}
+
+struct workers *workers_free(struct workers *w) {
+        if (!w)
+                return NULL;
+        pthread_mutex_destroy(&w->lock);
+        pthread_cond_destroy(&w->wake);
+        pthread_cond_destroy(&w->wake_text);
+        free(w);
+        return NULL;
+}
+
+int io_start(struct engine *engine, struct err *e) {
+        struct workers *w = engine->workers;
+        size_t n = io_n_workers();
+
+        /* Known to the first worker before the last one runs. */
+        w->n_threads = n;
+        for (size_t i = 0; i < n; i++) {
+                int r = pthread_create(&w->threads[i], NULL, worker_main, engine);
+
+                if (r != 0) {
+                        pthread_mutex_lock(&w->lock);
+                        w->n_threads = i;
+                        pthread_mutex_unlock(&w->lock);
+                        return err_set(e, ERR_NOMEM, "cannot start an I/O worker");
+                }
+        }
+        if (pthread_create(&w->text_thread, NULL, text_main, engine) != 0)
+                return err_set(e, ERR_NOMEM, "cannot start a thread that tokenises");
+        w->text_started = true;
+        return 0;
+}
+
+/* Jobs that were queued still run: nothing that a client was promised is left undone. */
+void io_stop(struct engine *engine) {
+        struct workers *w = engine->workers;
+
+        if (!w)
+                return;
+        pthread_mutex_lock(&w->lock);
+        w->quit = true;
+        pthread_cond_broadcast(&w->wake);
+        pthread_cond_signal(&w->wake_text);
+        pthread_mutex_unlock(&w->lock);
+        if (w->text_started)
+                pthread_join(w->text_thread, NULL);
+        w->text_started = false;
+        for (size_t i = 0; i < w->n_threads; i++)
+                pthread_join(w->threads[i], NULL);
+        w->n_threads = 0;
+}
+
+size_t io_n_running(struct engine *engine) {
+        return engine->workers->n_threads;
+}
+
+void io_submit(struct engine *engine, struct job *j) {
+        struct workers *w = engine->workers;
+
+        w->n_jobs++;
+        list_init(&j->link);
+        j->r = 0;
+        pthread_mutex_lock(&w->lock);
+        list_append(&w->queues[j->kind], &j->link);
+        if (j->kind == JOB_TEXT)
+                pthread_cond_signal(&w->wake_text);
+        else
+                wake_one(w);
+        pthread_mutex_unlock(&w->lock);
+}
+
+void io_take_done(struct engine *engine, struct list *done) {
+        struct workers *w = engine->workers;
+
+        pthread_mutex_lock(&w->lock);
+        list_move_all(done, &w->done);
+        pthread_mutex_unlock(&w->lock);
+}
+
+void io_done(struct engine *engine, struct job *j) {
+        list_unlink(&j->link);
+        engine->workers->n_jobs--;
+        j->done(engine, j);
+}
+
+size_t io_n_jobs(const struct engine *engine) {
+        return engine->workers->n_jobs;
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The way of a request that came to its verb: resolve, load, act.
+ *
+ *      dispatch_request() ─→ verb.start(), if the verb is not about a conversation in RAM; else
+ *          ↓
+ *      resolve       register: (uid, id or name) → row (I6)
+ *          ↓
+ *      find ──────→ load, if the conversation is not in RAM; or wait for who loads it
+ *          ↓         │
+ *      act() ←───────┘ wait for the conversation's I/O (2), or for a turn (4)
+ *          ↓
+ *      verb.act()
+ *
+ * What differs from verb to verb stands in its row (struct verb); no verb is named here but in the
+ * table.
+ *
+ * 1. A conversation's rows change only while it is loaded; it is loaded by one request at a time,
+ *    for which others that need it wait. So what load_run() reads belongs together, and a
+ *    conversation in RAM is never older than the register.
+ * 2. Acting waits until no job changes the conversation's blocks (conv->waiters), unless a request
+ *    holds it.
+ * 3. Verbs that change a conversation hold it (conv->busy) until they end; the second one gets
+ *    ERR_BUSY. A fork changes nothing of the parent: it goes together with a Continue that only
+ *    appends.
+ * 4. A Continue that is willing to wait (engine_request.wait) stands in the desk's turns instead. It
+ *    holds nothing there, so the conversation's memory may be evicted as if nobody waited. When the
+ *    conversation is free, the first of its requests in the list goes on; no other verb gets in
+ *    before it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "engine/main/main.h"
+
+static const struct verb *const verbs[ENGINE_N_VERBS] = {
+        [ENGINE_OPEN] = &verb_open,
+        [ENGINE_CONTINUE] = &verb_continue,
+        [ENGINE_FORK] = &verb_fork,
+        [ENGINE_REWIND] = &verb_rewind,
+        [ENGINE_CLOSE] = &verb_close,
+        [ENGINE_GET] = &verb_get,
+        [ENGINE_LIST] = &verb_list,
+        [ENGINE_UPDATE] = &verb_update,
+        [ENGINE_WARM] = &verb_warm,
+        [ENGINE_EVICT] = &verb_evict,
+        [ENGINE_CANCEL] = &verb_cancel,
+        [ENGINE_TOKENIZE] = &verb_tokenize,
+        [ENGINE_MODEL_INFO] = &verb_model_info,
+        [ENGINE_STATS] = &verb_stats,
+        [ENGINE_PUBLISH] = &verb_publish,
+        [ENGINE_EXPORT] = &verb_export,
+        [ENGINE_IMPORT] = &verb_import,
+};
+
+const struct verb *dispatch_verb(const struct engine_request *r) {
+        return r->verb == ENGINE_CONTINUE && r->cuts ? &verb_edit : verbs[r->verb];
+}
+
+/* The request cannot act on its conversation. */
+static void fail(struct engine *engine, struct request *request, const struct err *e) {
+        if (request->verb->is_made)
+                request_finish_conv(engine, request);
+        else
+                request_fail(engine, request, e);
+}
+
+/* --- resolving --- */
+
+/* Whose conversation the request may name: an administrator's reaches those of all users, by id and
+ * to end what they do or hold (I6 has it for metadata; what was said stays the owner's). */
+static uint32_t whose(const struct request *request) {
+        const struct engine_request *r = &request->r;
+
+        return r->admin && request->verb->by_admin && r->conv_id != 0 ? STORE_UID_ANY : r->uid;
+}
+
+static void resolve_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        j->r = store_conv_get(engine->store, whose(request), request->r.conv_id,
+                request->r.conv_name, &request->sc, &j->err);
+}
+
+static void log_admin(struct engine *engine, const struct request *request) {
+        struct err e;
+
+        err_set(&e, ERR_NONE, "user %u, an administrator, %s conversation %llu of user %u",
+                request->r.uid, request->verb->by_admin, (unsigned long long)request->sc.id,
+                request->sc.uid);
+        event_log(engine, LOG_NOTICE, &e);
+}
+
+static void find(struct engine *engine, struct request *request);
+
+static void resolve_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        if (j->r < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        if (request->sc.uid != request->r.uid)
+                log_admin(engine, request);
+        find(engine, request);
+}
+
+/* --- loading (1) --- */
+
+/* Memory of other weights or rules: of no use here (I6). The tokens stay. */
+static int forget_memory(struct engine *engine, struct request *request, struct err *e) {
+        struct store_gone gone = {0};
+        int r = store_unlink_from(engine->store, request->sc.id, 0, &gone, e);
+
+        if (r < 0)
+                return r;
+        records_release(engine, &gone);
+        store_gone_deinit(&gone);
+        store_gone_deinit(&request->reading.links);
+        /* What comes in its place is our own. */
+        if (request->sc.private_memory &&
+                store_conv_set_private(engine->store, request->sc.id, false, NULL) == 0)
+                request->sc.private_memory = false;
+        return 0;
+}
+
+static void load_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        unsigned what = STORE_READ_TURNS | STORE_READ_TOKENS | STORE_READ_LINKS;
+
+        j->r = store_read_admitted(engine->store, whose(request), request->sc.id, NULL, what,
+                request_admit_reading, request, &request->reading, &j->err);
+        if (j->r < 0)
+                return;
+        request->sc = request->reading.conv;
+        if (!fingerprint_equal(&request->sc.model, &engine->info.fingerprint))
+                j->r = forget_memory(engine, request, &j->err);
+}
+
+/* Spilled memory as the register knows it: records from block 0 on, without gap. */
+static int attach_links(
+        struct engine *engine, struct conv *c, const struct store_gone *links, struct err *e) {
+        uint32_t bt = engine->info.block_tokens, covered = 0;
+
+        for (size_t i = 0; i < links->n && covered < c->n_tokens; i++) {
+                const struct store_record *r = &links->records[i];
+                struct rec *rec;
+                int k;
+
+                if (r->index != i || covered != i * bt || r->n_tokens == 0 || r->n_tokens > bt)
+                        break;
+                /* Rewound inside of it, and gone on differently: not its memory from there on. */
+                if (r->n_valid < MIN(r->n_tokens, c->n_tokens - covered))
+                        break;
+                rec = rec_get(engine, r, e);
+                if (!rec)
+                        return -ERR_NOMEM;
+                k = conv_set_rec(engine, c, i, rec, e);
+                if (k < 0) {
+                        rec_put(engine, rec);
+                        return k;
+                }
+                covered += r->n_tokens;
+        }
+        covered = MIN(covered, c->n_tokens);
+        c->n_known = covered;
+        return covered ? seq_set_holes(c->seq, covered, e) : 0;
+}
+
+static int load_conv(
+        struct engine *engine, struct request *request, struct conv **ret, struct err *e) {
+        struct store_reading *x = &request->reading;
+        struct store_turns turns = {x->turns.turns, MIN(x->turns.n, (size_t)x->n_sound_turns)};
+        struct store_conv sound = request->sc;
+        struct conv *c;
+        int r;
+
+        /* Of a damaged history what comes before the damage. */
+        sound.n_turns = (uint32_t)turns.n;
+        sound.n_tokens = (uint32_t)x->n_tokens;
+        r = conv_new(&c, engine, &sound, x->tokens, &turns, e);
+        if (r < 0)
+                return r;
+        r = attach_links(engine, c, &x->links, e);
+        if (r == 0 && x->damaged) {
+                conv_tell_damage(engine, x);
+                c->damage = malloc(sizeof(*c->damage));
+                if (!c->damage)
+                        r = err_set(e, ERR_NOMEM, "no memory for a damaged conversation");
+        }
+        if (r < 0) {
+                conv_unload(engine, c);
+                return r;
+        }
+        if (c->damage) {
+                *c->damage = x->damage;
+                c->n_lost_turns = request->sc.n_turns - MIN(request->sc.n_turns, c->n_turns);
+                c->n_lost_tokens = request->sc.n_tokens - MIN(request->sc.n_tokens, c->n_tokens);
+        }
+        *ret = c;
+        return 0;
+}
+
+static void act(struct engine *engine, struct request *request);
+
+static void take_conv(struct engine *engine, struct request *request, struct conv *c) {
+        request->conv = c;
+        conv_use(engine, c);
+        act(engine, request);
+}
+
+static void load_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct list followers;
+        struct conv *c = NULL;
+
+        conv_load_end(&request->load, &followers);
+        if (j->r == 0)
+                j->r = load_conv(engine, request, &c, &j->err);
+        store_reading_deinit(&request->reading);
+        charge_give(&request->charge, request->load_size);
+        request->load_size = 0;
+        if (j->r < 0)
+                fail(engine, request, &j->err);
+        else
+                take_conv(engine, request, c);
+        while (!list_empty(&followers)) {
+                struct conv_load *load = list_entry(followers.next, struct conv_load, link);
+
+                list_unlink(&load->link);
+                find(engine, container_of(load, struct request, load));
+        }
+}
+
+/* The conversation is loaded, or being loaded by another request, or this request loads it. */
+static void find(struct engine *engine, struct request *request) {
+        struct conv *c = convs_find(engine, request->sc.id);
+        struct conv_load *loader = c ? NULL : conv_loader(engine, request->sc.id);
+
+        if (c) {
+                take_conv(engine, request, c);
+        } else if (loader) {
+                request->phase = PHASE_WAITS;
+                list_append(&loader->followers, &request->load.link);
+        } else {
+                conv_load_begin(engine, &request->load, request->sc.id);
+                request_submit(engine, request, load_run, load_done);
+        }
+}
+
+/* --- taking turns (4) --- */
+
+static bool turn_waits(struct engine *engine, uint64_t conv) {
+        struct list *it, *turns = desk_turns(engine);
+
+        list_for_each (it, turns)
+                if (list_entry(it, struct request, link)->sc.id == conv)
+                        return true;
+        return false;
+}
+
+static void wait_for_turn(struct engine *engine, struct request *request) {
+        struct conv *c = request->conv;
+
+        request->sc.id = c->id;
+        request->phase = PHASE_WAITS;
+        request->has_turn = false;
+        request->conv = NULL;
+        list_append(desk_turns(engine), &request->link);
+        conv_unuse(engine, c);
+}
+
+void dispatch_turns(struct engine *engine) {
+        struct list *it, *tmp, *turns = desk_turns(engine);
+
+        list_for_each_safe (it, tmp, turns) {
+                struct request *request = list_entry(it, struct request, link);
+                const struct conv *c = convs_find(engine, request->sc.id);
+                bool cancelled = atomic_load(&request->cancel);
+                struct err e;
+
+                if (c && c->busy && !cancelled && !engine->stopping)
+                        continue;
+                list_unlink(&request->link);
+                request->has_turn = true;
+                if (cancelled) {
+                        err_set(&e, ERR_CANCELLED,
+                                "cancelled before the reply began; nothing was changed");
+                        request_fail(engine, request, &e);
+                } else if (c && c->stale) {
+                        /* closed, or loaded anew */
+                        request_submit(engine, request, resolve_run, resolve_done);
+                } else {
+                        find(engine, request);
+                }
+        }
+}
+
+/* --- acting (2, 3) --- */
+
+static int check_revision(const struct request *request, struct err *e) {
+        if (request->r.has_expect_revision && request->r.expect_revision != request->conv->revision)
+                return err_set(e, ERR_CONFLICT, "the conversation is at revision %llu, not %llu",
+                        (unsigned long long)request->conv->revision,
+                        (unsigned long long)request->r.expect_revision);
+        return 0;
+}
+
+/* What goes on from the end of the history, or gives all of it away, needs it whole. The others see
+ * for themselves what they keep. */
+static int check_history(struct request *request, struct err *e) {
+        if (!request->conv->damage || !request->verb->needs_all)
+                return 0;
+        request->told = true;
+        *e = *request->conv->damage;
+        return -ERR_CORRUPT;
+}
+
+static int act_beside(struct engine *engine, struct request *request, struct err *e) {
+        const struct request *busy = request->conv->busy;
+        int r = check_revision(request, e);
+
+        if (r == 0 && busy && busy->verb->hold != HOLD_FORKS)
+                r = err_set(e, ERR_BUSY, "the conversation is being changed by another request");
+        return r < 0 ? r : request->verb->act(engine, request, e);
+}
+
+static int act_alone(struct engine *engine, struct request *request, struct err *e) {
+        const struct verb *verb = request->verb;
+        struct conv *c = request->conv;
+        int r;
+
+        if (c->busy || (c->n_forks > 0 && verb->hold != HOLD_FORKS) ||
+                (!request->has_turn && turn_waits(engine, c->id))) {
+                if (!request->r.wait || !verb->may_wait)
+                        return err_set(e, ERR_BUSY, "another request holds the conversation");
+                wait_for_turn(engine, request);
+                return 0;
+        }
+        r = check_revision(request, e);
+        if (r == 0)
+                r = check_history(request, e);
+        if (r < 0)
+                return r;
+        c->busy = request;
+        c->generates = verb->generates;
+        c->removes = verb->removes;
+        request->sc.id = c->id;
+        return verb->act(engine, request, e);
+}
+
+/* Write-behind counts on the tokens that it has looked at: see memory/writebehind.c. And when a
+ * Close is over, nothing of the conversation is left anywhere. */
+static bool waits_for_writing(const struct conv *c, const struct verb *verb) {
+        switch (verb->after) {
+        case AFTER_LINKS:
+                return c->n_links > 0;
+        case AFTER_WRITING:
+                return c->writer != NULL;
+        default:
+                return false;
+        }
+}
+
+/* Its conversation is loaded. */
+static void act(struct engine *engine, struct request *request) {
+        const struct verb *verb = request->verb;
+        struct conv *c = request->conv;
+        struct err e;
+        int r = 0;
+
+        if (c->stale) {
+                r = err_set(&e, ERR_BUSY, "the conversation is being closed or loaded anew");
+        } else if (verb->at_once) {
+                r = verb->act(engine, request, &e);
+        } else if (engine->stopping) {
+                r = err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
+        } else if ((c->n_io > 0 || waits_for_writing(c, verb)) && !c->busy) {
+                request->phase = PHASE_WAITS;
+                list_append(&c->waiters, &request->link);
+        } else if (verb->hold == HOLD_NOT) {
+                r = act_beside(engine, request, &e);
+        } else {
+                r = act_alone(engine, request, &e);
+        }
+        if (r < 0)
+                fail(engine, request, &e);
+}
+
+void dispatch_ready(struct engine *engine) {
+        struct list ready;
+
+        convs_take_ready(engine, &ready);
+        while (!list_empty(&ready)) {
+                struct request *request = list_entry(ready.next, struct request, link);
+
+                list_unlink(&request->link);
+                if (request->conv)
+                        act(engine, request);
+                else
+                        find(engine, request);
+        }
+}
+
+void dispatch_request(struct engine *engine, struct request *request) {
+        struct err e;
+
+        engine->count.requests++;
+        if (engine->stopping) {
+                err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
+                request_fail(engine, request, &e);
+        } else if (request->verb->start) {
+                request->verb->start(engine, request);
+        } else {
+                request_submit(engine, request, resolve_run, resolve_done);
+        }
+}

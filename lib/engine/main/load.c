@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* What an engine has in memory: the model with its tokenizer, the pool, the buffers for steps. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "base/machine.h"
+#include "chat/chat.h"
+#include "engine/main/main.h"
+#include "gguf/gguf.h"
+#include "kern/kern.h"
+
+#define MOST_THREADS 1024u /* that "auto" takes: what lib/kern takes */
+
+static int load_model(struct engine *engine, struct err *e) {
+        struct model_options mo = {.kv_type = engine_kv_type(engine), .context = engine->o.context};
+        struct gguf_str template = {0};
+        enum kern_isa isa =
+                engine->o.max_isa < KERN_N_ISA ? (enum kern_isa)engine->o.max_isa : KERN_N_ISA;
+        unsigned threads =
+                engine->o.n_threads ? engine->o.n_threads : MIN(machine_cpus(NULL), MOST_THREADS);
+        int r;
+
+        r = gguf_open(&engine->gguf, engine->model_path, e);
+        if (r < 0)
+                return r; /* it names the file itself */
+        r = kern_new(&engine->kern, threads, isa, e);
+        if (r == 0)
+                r = identity_open_model(engine, &mo, e);
+        if (r == 0)
+                r = tok_new(&engine->tok, engine->gguf, e);
+        if (r == 0)
+                r = gguf_get_str(engine->gguf, "tokenizer.chat_template", &template, e);
+        if (r >= 0)
+                r = chat_new(&engine->chat, engine->tok, template.data, template.size, e);
+        if (r < 0)
+                return err_wrap(e, r, "%s", engine->model_path);
+        model_info(engine->model, &engine->info);
+        if (tok_n_vocab(engine->tok) != engine->info.n_vocab)
+                return err_set(e, ERR_FORMAT, "%s: the tokenizer has %u tokens, the model %u",
+                        engine->model_path, tok_n_vocab(engine->tok), engine->info.n_vocab);
+        snprintf(engine->tokenizer_name, sizeof(engine->tokenizer_name), "%s%s%s",
+                tok_model_name(engine->tok), tok_pre_name(engine->tok)[0] ? "/" : "",
+                tok_pre_name(engine->tok));
+        return 0;
+}
+
+/* What the tokens mean, and which of them end a reply. */
+static int scan_vocabulary(struct engine *engine, struct err *e) {
+        struct hash64 h;
+
+        hash64_init(&h, engine->info.n_vocab);
+        engine->eog = calloc(engine->info.n_vocab, sizeof(*engine->eog));
+        if (!engine->eog)
+                return err_set(e, ERR_NOMEM, "no memory for the vocabulary");
+        for (uint32_t i = 0; i < engine->info.n_vocab; i++) {
+                size_t n;
+                const char *text = tok_text(engine->tok, (int32_t)i, &n);
+                uint64_t size = n;
+
+                hash64_update(&h, &size, sizeof(size));
+                hash64_update(&h, text, n);
+                engine->max_piece = MAX(engine->max_piece, n);
+                if (tok_is_eog(engine->tok, (int32_t)i))
+                        engine->eog[engine->n_eog++] = (int32_t)i;
+        }
+        engine->vocab_hash = hash64_digest(&h);
+        return 0;
+}
+
+static int open_memory(struct engine *engine, struct err *e) {
+        struct budget *b = engine->budget;
+        int r;
+
+        r = seq_pool_new(
+                &engine->pool, &b->ledger, engine->info.block_size, engine->info.block_tokens, e);
+        if (r < 0)
+                return r;
+        b->slot_size = seq_pool_slot_size(engine->pool);
+        r = budget_open(b, engine->o.pool_size, engine->info.weights_size, e);
+        if (r == 0)
+                r = memory_new(engine, e);
+        return r < 0 ? r : run_new(engine, e);
+}
+
+int engine_load(struct engine *engine, struct err *e) {
+        int r = load_model(engine, e);
+
+        if (r == 0)
+                r = identity_check(engine, e);
+        if (r == 0)
+                r = scan_vocabulary(engine, e);
+        if (r == 0)
+                r = layout_make(engine, e);
+        if (r == 0)
+                r = open_memory(engine, e);
+        return r;
+}

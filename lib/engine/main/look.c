@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looking: what engine_open() would do, found out by the same code as far as that changes nothing.
+ * The model is loaded and the budget is divided as for real; the state folder is only read.
+ *
+ * The register is read under a shared lock on the state folder's lock file, so that no engine can
+ * begin to use it meanwhile. The lock is given back before the weights are read, which may take
+ * minutes: a daemon that starts then must not find it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/machine.h"
+#include "gguf/gguf.h"
+#include "kern/kern.h"
+#include "engine/main/main.h"
+
+static int read_register(struct engine *engine, const char *path, struct err *e) {
+        struct err why;
+        int r = store_open_readonly(&engine->store, path, &why);
+
+        if (r == -ERR_STATE) {
+                engine->front->register_state = ENGINE_REGISTER_OLD;
+                return 0;
+        }
+        if (r < 0 && e)
+                *e = why;
+        if (r < 0)
+                return r;
+        engine->front->register_state = ENGINE_REGISTER_READ;
+        return store_conv_count(engine->store, STORE_UID_ANY, &engine->front->n_looked, e);
+}
+
+static int look_at_register(struct engine *engine, struct err *e) {
+        char path[4096], spill_dir[4096];
+        int r;
+
+        snprintf(spill_dir, sizeof(spill_dir), "%s/spill", engine->state_dir);
+        snprintf(path, sizeof(path), "%s/lock", engine->state_dir);
+        engine->front->register_state = ENGINE_REGISTER_NONE;
+        engine->front->lock_fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (engine->front->lock_fd < 0 && errno != ENOENT)
+                return err_set(e, ERR_SYS, "cannot open '%s'", path);
+        if (engine->front->lock_fd >= 0 && flock(engine->front->lock_fd, LOCK_SH | LOCK_NB) < 0) {
+                engine->front->register_state = ENGINE_REGISTER_BUSY;
+                return 0;
+        }
+        snprintf(path, sizeof(path), "%s/register.db", engine->state_dir);
+        r = engine_check_register(path, spill_dir, e);
+        if (r < 0)
+                return r;
+        if (access(path, F_OK) < 0 && errno == ENOENT)
+                return 0;
+        return read_register(engine, path, e);
+}
+
+static int set_scratch(struct engine *engine, struct err *e) {
+        struct spill_options so = engine_spill_options(engine);
+        size_t n;
+        int r = spill_scratch_size_for(&so, &n, e);
+
+        return r < 0 ? r : budget_set_scratch(engine->budget, io_n_workers() * n, e);
+}
+
+int engine_look(struct engine **ret, const struct engine_options *o, struct err *e) {
+        _cleanup_(engine_freep) struct engine *engine = NULL;
+        int r = engine_new(&engine, o, e);
+
+        if (r < 0)
+                return r;
+        engine->front->looking = true;
+        r = look_at_register(engine, e);
+        if (r == 0)
+                r = engine_load(engine, e);
+        if (r == 0)
+                r = set_scratch(engine, e);
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(engine);
+        return 0;
+}
+
+/* Beside the blocks for its tokens a request needs one for the copy of a shared tail. */
+static uint32_t most_tokens(struct engine *engine) {
+        uint64_t n_blocks = budget_capacity_most(engine->budget);
+        uint64_t n = n_blocks > 1 ? (n_blocks - 1) * engine->info.block_tokens : 0;
+
+        return (uint32_t)MIN(n, (uint64_t)engine->info.context);
+}
+
+void engine_view(struct engine *engine, struct engine_view *ret) {
+        *ret = (struct engine_view){.file_size = gguf_file_size(engine->gguf),
+                .ram_size = machine_ram(NULL),
+                .remembered = engine->front->remembered,
+                .token_size = engine->budget->slot_size / engine->info.block_tokens,
+                .budget = ledger_budget(&engine->budget->ledger),
+                .most_tokens = most_tokens(engine),
+                .n_threads = kern_n_threads(engine->kern),
+                .register_state = engine->front->register_state,
+                .n_conversations = engine->front->n_looked};
+        engine_describe_model(engine, &ret->model);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* What the loop thread calls: a request is checked, and goes to the desk. */
+#include "engine/main/main.h"
+
+static int check_request(const struct engine_request *r, struct err *e) {
+        /* (uid_t)-1 is nobody, and the register's word for everybody. */
+        if (r->uid == STORE_UID_ANY)
+                return err_set(e, ERR_INVALID, "no user has the number %u", r->uid);
+        if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)
+                return err_set(e, ERR_INVALID, "a request needs a handle and a verb");
+        if (r->limit > ENGINE_MAX_LIST)
+                return err_set(
+                        e, ERR_INVALID, "a list has at most %d conversations", ENGINE_MAX_LIST);
+        if (r->n_stops > ENGINE_MAX_STOPS)
+                return err_set(e, ERR_INVALID, "at most %d stop strings", ENGINE_MAX_STOPS);
+        for (size_t i = 0; i < r->n_stops; i++)
+                if (!r->stops[i])
+                        return err_set(e, ERR_INVALID, "stop string %zu is missing", i + 1);
+        if (r->n_logprobs > ENGINE_MAX_LOGPROBS)
+                return err_set(e, ERR_INVALID, "at most %d log-probabilities per token",
+                        ENGINE_MAX_LOGPROBS);
+        if (r->sampling.n_biases > SAMPLING_MAX_BIASES)
+                return err_set(e, ERR_INVALID, "at most %d logit biases", SAMPLING_MAX_BIASES);
+        if ((r->text_size > 0 && !r->text) || (r->n_tokens > 0 && !r->tokens))
+                return err_set(e, ERR_INVALID, "a size without its data");
+        if (r->text_size > SIZE_MAX / 16 || r->n_tokens > SIZE_MAX / 64)
+                return err_set(e, ERR_TOO_LARGE, "impossible size of a request");
+        if (r->input > ENGINE_INPUT_TOKENS)
+                return err_set(e, ERR_INVALID, "unknown kind %d of input", (int)r->input);
+        if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
+                return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
+        return 0;
+}
+
+int engine_submit(struct engine *engine, const struct engine_request *r, struct err *e) {
+        struct request *request = NULL;
+        int k = check_request(r, e);
+
+        if (k == 0)
+                k = request_new(&request, engine, dispatch_verb(r), r, e);
+        if (k < 0)
+                return k;
+        k = desk_enter(engine, request, e);
+        if (k < 0)
+                request_free(engine, request);
+        return k;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine thread.
+ *
+ * Who owns what:
+ * - The loop thread (the caller of engine.h) submits copies of requests and takes events, and
+ *   touches nothing else.
+ * - The engine thread owns model, sequences, pool, loaded conversations and all requests after
+ *   submission.
+ * - I/O workers own spill files and register while a job runs (io/workers.c); another thread
+ *   tokenises what is long (verbs/tokenize.c).
+ * They meet in few places, each with a lock of its own: the desk (requests that came), the workers'
+ * queues (jobs), the outbox (events), the register's cuts (disk/register.c). Whoever leaves
+ * something for the engine thread rings its bell.
+ *
+ * Life of a request: submit → desk → dispatch_request() → (jobs, queue, steps) → final event, freed. The
+ * thread ends when it was asked to stop and no request, no job and (unless abandoned) no memory that
+ * is not on disk is left.
+ */
+#include "engine/main/main.h"
+
+/* While stopping: what waits or generates ends with what it has. */
+static void stop_requests(struct engine *engine) {
+        sched_stop(engine);
+        desk_cancel_long(engine);
+}
+
+/* With no request left: write what is dirty. True when all is done. */
+static bool stop_memory(struct engine *engine) {
+        struct front *f = engine->front;
+        bool abandon;
+
+        if (desk_n_requests(engine) > 0 || io_n_jobs(engine) > 0)
+                return false;
+        pthread_mutex_lock(&f->lock);
+        abandon = f->abandon;
+        pthread_mutex_unlock(&f->lock);
+        if (abandon)
+                return true;
+        for (;;) {
+                enum room room = memory_make_room(engine);
+
+                if (room == ROOM_NEVER)
+                        return true;
+                if (room == ROOM_LATER)
+                        return false;
+        }
+}
+
+static bool stop_asked(struct front *f) {
+        bool stop;
+
+        pthread_mutex_lock(&f->lock);
+        stop = f->stop_asked;
+        pthread_mutex_unlock(&f->lock);
+        return stop;
+}
+
+/* Jobs that are over, then requests that came. */
+static void take_work(struct engine *engine) {
+        struct list inbox, done;
+
+        /* Taken in this order and handled in the other one, so that a request which came after a job
+         * had ended finds what came of the job. */
+        desk_take(engine, &inbox);
+        io_take_done(engine, &done);
+        engine->stopping = stop_asked(engine->front);
+        while (!list_empty(&done)) {
+                io_done(engine, list_entry(done.next, struct job, link));
+                dispatch_ready(engine);
+                engine->again = true;
+        }
+        while (!list_empty(&inbox)) {
+                struct request *request = list_entry(inbox.next, struct request, link);
+
+                list_unlink(&request->link);
+                dispatch_request(engine, request);
+                engine->again = true;
+        }
+        dispatch_ready(engine);
+        dispatch_turns(engine);
+}
+
+void *thread_main(void *arg) {
+        struct engine *engine = arg;
+        uint64_t due = UINT64_MAX;
+        bool sleep = false;
+
+        for (;;) {
+                bell_wait(engine->bell, sleep, due);
+                engine->again = false;
+                take_work(engine);
+                if (engine->stopping)
+                        stop_requests(engine);
+                register_take_cuts(engine);
+                (void)grow_step(engine); /* what it waits for wakes us */
+                if (sched_step(engine))
+                        engine->again = true;
+                due = writebehind_step(engine);
+                due = MIN(due, grow_spare(engine, sched_n_busy(engine)));
+                due = MIN(due, register_step(engine));
+                atomic_fetch_add(&engine->heartbeat, 1);
+                if (engine->stopping && stop_memory(engine))
+                        break;
+                sleep = !engine->again;
+        }
+        event_send(engine, TAKE_PTR(engine->front->stopped));
+        return NULL;
+}
+
+void thread_stop(struct engine *engine, bool abandon) {
+        struct front *f = engine->front;
+
+        /* First: what comes in is answered as long as the thread runs. */
+        desk_close(engine);
+        register_give_up(engine);
+        pthread_mutex_lock(&f->lock);
+        f->stop_asked = true;
+        f->abandon = f->abandon || abandon;
+        pthread_mutex_unlock(&f->lock);
+        bell_ring(engine->bell);
+}
+
+void engine_stop(struct engine *engine) {
+        thread_stop(engine, false);
+}
+
+uint64_t engine_heartbeat(struct engine *engine) {
+        return atomic_load(&engine->heartbeat);
+}

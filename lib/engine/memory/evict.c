@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Eviction: what has no record is written, what is not linked is linked, then all blocks are
+ * dropped. Where write-behind has been there already nothing is written, and mostly no job is
+ * needed. See memory.h.
+ */
+#include <stdlib.h>
+#include <syslog.h>
+
+#include "engine/memory/state.h"
+
+static void evict_run(struct engine *engine, struct job *j) {
+        struct write_job *wj = container_of(j, struct write_job, job);
+
+        write_blocks(engine, wj);
+        j->r = write_link(engine, wj, &j->err);
+}
+
+/* What has no record is lost. */
+static void drop_memory(struct engine *engine, struct conv *c) {
+        size_t n = seq_n_blocks(c->seq);
+
+        /* Records without a link of our own go with whoever has them. */
+        if (c->link_from < c->n_recs)
+                conv_drop_recs(engine, c, c->link_from);
+        c->link_from = SIZE_MAX;
+        c->n_entered = 0;
+        for (size_t i = 0; i < n; i++)
+                if (seq_block_at(c->seq, i))
+                        seq_drop(c->seq, i);
+        conv_trim(engine, c);
+        if (seq_n_blocks(c->seq) < n)
+                engine->count.blocks_lost += n - seq_n_blocks(c->seq);
+        engine->count.evictions++;
+}
+
+/* Drop all blocks, and let who waits for that (NULL: nobody) know how much memory is lost by it. */
+static void drop(
+        struct engine *engine, struct conv *c, struct eviction *ev, const struct err *why) {
+        uint32_t n = seq_n_tokens(c->seq);
+
+        drop_memory(engine, c);
+        n -= seq_n_tokens(c->seq);
+        if (!ev || n == 0)
+                return;
+        ev->n_not_kept = n;
+        if (why)
+                ev->why_not_kept = *why;
+        else
+                err_set(&ev->why_not_kept, ERR_CORRUPT, "what was written before is gone");
+}
+
+static void evict_done(struct engine *engine, struct job *j) {
+        struct write_job *wj = container_of(j, struct write_job, job);
+        struct eviction *ev = wj->owner;
+        struct conv *c = wj->c;
+
+        if (j->r < 0)
+                event_log(engine, LOG_WARNING, &j->err);
+        write_finish(engine, wj);
+        for (size_t i = 0; i < wj->n; i++)
+                engine->count.evict_blocks_written += wj->items[i].ok && wj->items[i].write;
+        drop(engine, c, wj->owner, wj->failed ? &wj->write_err : j->r < 0 ? &j->err : NULL);
+        engine->memory->n_evictions--;
+        if (ev)
+                ev->done(engine, ev, 0, NULL);
+        conv_io_over(engine, c);
+        write_job_free(engine, wj);
+        evict_retry(engine);
+}
+
+/* What is on disk already need not wait for the rest. */
+static void drop_clean(struct conv *c, const struct write_job *wj) {
+        size_t k = 0;
+
+        for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
+                if (k < wj->n && wj->items[k].index == i)
+                        k++;
+                else if (seq_block_at(c->seq, i))
+                        seq_drop(c->seq, i);
+        }
+        c->n_entered = 0;
+}
+
+/* @ev: who waits for it, or NULL. 0: done or under way; 1: later, see write_job_new(). */
+static int evict_now(struct engine *engine, struct conv *c, struct eviction *ev, struct err *e) {
+        struct write_job *wj = NULL;
+        int r;
+
+        seq_unreserve(c->seq);
+        edit_before_evict(engine, c);
+        r = write_job_new(&wj, engine, c, false, SIZE_MAX, e);
+        if (r != 0)
+                return r;
+        if (!wj) {
+                drop(engine, c, ev, NULL);
+                if (ev)
+                        ev->done(engine, ev, 0, NULL);
+                return 0;
+        }
+        wj->job.kind = JOB_EVICT;
+        wj->job.run = evict_run;
+        wj->job.done = evict_done;
+        wj->owner = ev;
+        c->n_io++;
+        conv_use(engine, c);
+        engine->memory->n_evictions++;
+        drop_clean(c, wj);
+        write_start(engine, wj);
+        return 0;
+}
+
+void evict_begin(struct engine *engine, struct conv *c, struct eviction *ev) {
+        struct err e;
+        int r;
+
+        ev->c = c;
+        r = evict_now(engine, c, ev, &e);
+        if (r == 1) /* tried again when a writer has ended */
+                list_append(&engine->memory->waiting, &ev->link);
+        else if (r < 0)
+                ev->done(engine, ev, r, &e);
+}
+
+void evict_retry(struct engine *engine) {
+        struct list waiting;
+
+        list_move_all(&waiting, &engine->memory->waiting);
+        while (!list_empty(&waiting)) {
+                struct eviction *ev = list_entry(waiting.next, struct eviction, link);
+
+                list_unlink(&ev->link);
+                evict_begin(engine, ev->c, ev);
+        }
+}
+
+/* --- room --- */
+
+/* Of a request that waits for a place, the last to come first: it is not counted among the active
+ * (run/sched.c). */
+static struct conv *find_waiting(struct engine *engine, bool background) {
+        struct conv *c = NULL;
+
+        while ((c = convs_next_waiting(engine, background, c)))
+                if (c->n_users == 1 && c->n_io == 0 && seq_n_resident(c->seq) > 0)
+                        return c;
+        return NULL;
+}
+
+/* The conversation whose memory is worth least: the least recently used idle one; else that of a
+ * request which waits for a place, background ones first. */
+static struct conv *find_victim(struct engine *engine) {
+        struct conv *waiting, *c = NULL;
+
+        while ((c = convs_next_idle(engine, c)))
+                if (seq_n_resident(c->seq) > 0)
+                        return c;
+        waiting = find_waiting(engine, true);
+        return waiting ? waiting : find_waiting(engine, false);
+}
+
+enum room memory_make_room(struct engine *engine) {
+        struct memory *m = engine->memory;
+        size_t n_resident;
+        struct conv *c;
+        int r;
+
+        if (m->n_evictions > 0)
+                return ROOM_LATER;
+        c = find_victim(engine);
+        /* Behind the memory of idle conversations, before that of requests (edit.c). */
+        if ((!c || c->n_users > 0) && edit_make_room(engine))
+                return ROOM_NOW;
+        if (!c)
+                /* What a running job holds (a commit, a fork) becomes idle when it ends. */
+                return io_n_jobs(engine) > 0 ? ROOM_LATER : ROOM_NEVER;
+        n_resident = seq_n_resident(c->seq);
+        r = evict_now(engine, c, NULL, NULL);
+        if (r == 1)
+                return ROOM_LATER; /* its blocks are being written: in a moment they are clean */
+        if (r < 0) {
+                /* No memory even for the list of what to write: memory is only a cache. */
+                drop_memory(engine, c);
+                engine->count.unspilled_drops++;
+        }
+        return m->n_evictions > 0 && seq_n_resident(c->seq) == n_resident ? ROOM_LATER : ROOM_NOW;
+}

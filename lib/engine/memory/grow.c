@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The budget changes while memory is in use. budget/budget.c has the rules for that (invariants 1
+ * to 5); here is what carries them out, and the spare memory.
+ *
+ * The pool keeps freed blocks for the next ones (seq/pool.c), because fresh memory is expensive: an
+ * eighth of the budget at most. In a budget of a few GiB that is a few conversations of usual
+ * length, so a restore takes the blocks that the eviction before it has freed. Nobody has less:
+ *
+ * 1. A new block takes a spare first, so nothing is evicted while there are spares. A budget that
+ *    shrinks gives the spares back before anything else. (A share grows only with the budget, by
+ *    less than the budget does.)
+ * 2. No spares are kept while the budget shrinks, nor while memory is said to be short
+ *    (engine_set_spare()).
+ * 3. When no block was taken or freed for SPARE_USEC the spares are given back, a part in each turn
+ *    of the engine thread, so that a request that comes meanwhile waits for one part at most.
+ */
+#include "base/clock.h"
+#include "engine/memory/state.h"
+
+#define SPARE_DIVISOR 8
+#define SPARE_USEC (10 * 1000000ull)
+#define SPARE_STEP ((size_t)32 << 20)
+
+/* Let memory go until the budget is @to. True if something has to end first. */
+static bool shrink(struct engine *engine, size_t to) {
+        struct budget *b = engine->budget;
+
+        seq_pool_set_spare(engine->pool, 0);
+        while (ledger_shrink(&b->ledger, to) > to)
+                if (memory_make_room(engine) != ROOM_NOW)
+                        return true;
+        spill_trim(engine->spill);
+        engine->count.budget_shrunk++;
+        return false;
+}
+
+bool grow_step(struct engine *engine) {
+        struct budget *b = engine->budget;
+        size_t to;
+
+        b->want = (size_t)MIN(atomic_load(&b->asked), (uint64_t)SIZE_MAX);
+        b->most = MAX(b->most, b->want);
+        to = MAX(b->want, budget_floor(b));
+        if (to > ledger_budget(&b->ledger)) {
+                ledger_set_budget(&b->ledger, to);
+                engine->again = true;
+        }
+        budget_grow_shares(b, b->most);
+        to = MAX(to, budget_floor(b)); /* the shares are a part of it */
+        engine->memory->shrinking = to < ledger_budget(&b->ledger) && shrink(engine, to);
+        return engine->memory->shrinking;
+}
+
+/* --- spare memory --- */
+
+uint64_t grow_spare(struct engine *engine, size_t n_busy) {
+        struct memory *m = engine->memory;
+        struct budget *b = engine->budget;
+        bool keep = !m->shrinking && !atomic_load(&b->spare_refused);
+        struct seq_pool_stats st;
+        uint64_t moves, now;
+
+        seq_pool_set_spare(engine->pool, keep ? ledger_budget(&b->ledger) / SPARE_DIVISOR : 0);
+        seq_pool_stats(engine->pool, &st);
+        atomic_store(&b->idle_size,
+                (uint64_t)(st.n_blocks - MIN(st.n_blocks, n_busy)) * b->slot_size + st.spare_size);
+        if (st.spare_size == 0)
+                return UINT64_MAX;
+        now = clock_monotonic_usec();
+        moves = 2 * st.n_allocated - st.n_blocks; /* taken and freed */
+        if (moves != m->pool_moves) {
+                m->pool_moves = moves;
+                m->t_pool = now;
+        }
+        if (now < m->t_pool + SPARE_USEC)
+                return m->t_pool + SPARE_USEC;
+        seq_pool_trim(
+                engine->pool, st.spare_size - MIN(st.spare_size, MAX(SPARE_STEP, b->slot_size)));
+        return now;
+}
+
+/* --- what other threads ask for --- */
+
+void engine_set_spare(struct engine *engine, bool keep) {
+        atomic_store(&engine->budget->spare_refused, !keep);
+        bell_ring(engine->bell);
+}
+
+void engine_set_pool_size(struct engine *engine, uint64_t bytes) {
+        atomic_store(&engine->budget->asked, bytes);
+        bell_ring(engine->bell);
+}
+
+uint64_t engine_pool_size(struct engine *engine) {
+        return ledger_budget(&engine->budget->ledger);
+}
+
+void engine_pool_use(struct engine *engine, struct engine_pool_use *ret) {
+        struct budget *b = engine->budget;
+
+        *ret = (struct engine_pool_use){.budget = ledger_budget(&b->ledger),
+                .used = ledger_used(&b->ledger),
+                .idle = atomic_load(&b->idle_size),
+                .weights = engine->info.weights_size};
+}
+
+uint64_t engine_pool_auto(struct engine *engine) {
+        struct budget *b = engine->budget;
+
+        return budget_auto(b->machine_root, engine->info.weights_size, budget_held(b));
+}

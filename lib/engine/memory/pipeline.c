@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reading of a restore: blocks are split into runs over the I/O workers, each of which reads
+ * its run in large joined reads straight into pool blocks, checks and decodes.
+ *
+ * A request that is alone and has more to compute gets its sections in order, the first layers of
+ * all blocks first, and computes its next tokens while the later ones arrive:
+ *
+ * 1. The blocks are attached to the sequence on trial, for the length of one model_forward(): no
+ *    other code of the engine thread runs meanwhile, so nobody else can see, fork, enter or write
+ *    them (I5).
+ * 2. A layer touches them only after its section was read and verified in all blocks
+ *    (restore_wait_layer()).
+ * 3. If the forward call comes to its end, all layers were waited for, so everything is verified:
+ *    the trial becomes final, what was computed is committed.
+ * 4. Else (damage, or somebody wants the engine thread while the disk is slow) the blocks are
+ *    detached, nothing is committed, and the request goes on as others do: it waits until all is
+ *    read, keeps what is good, and computes the rest.
+ *
+ * With other requests active a restore never makes them wait: it is not tried.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/memory/restore.h"
+
+#define RUN_SIZE ((size_t)1 << 20) /* raw bytes that are worth a worker */
+#define PATIENCE_USEC 200000       /* that the engine thread waits while others want it */
+#define WAIT_USEC 50000
+
+struct restore *restore_new(size_t n) {
+        struct restore *rs = calloc(1, sizeof(*rs));
+        pthread_condattr_t attr;
+
+        if (!rs)
+                return NULL;
+        rs->items = calloc(n + 1, sizeof(*rs->items));
+        rs->reads = calloc(n + 1, sizeof(*rs->reads));
+        if (!rs->items || !rs->reads) {
+                free(rs->items);
+                free(rs->reads);
+                free(rs);
+                return NULL;
+        }
+        pthread_condattr_init(&attr);
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        pthread_mutex_init(&rs->lock, NULL);
+        pthread_cond_init(&rs->cond, &attr);
+        pthread_condattr_destroy(&attr);
+        return rs;
+}
+
+static void restore_free(struct engine *engine, struct restore *rs) {
+        conv_discharge(engine, rs->charged);
+        for (size_t i = 0; i < rs->n_allocated; i++)
+                seq_block_unref(rs->items[i].block);
+        pthread_mutex_destroy(&rs->lock);
+        pthread_cond_destroy(&rs->cond);
+        free(rs->items);
+        free(rs->reads);
+        free(rs);
+}
+
+void restore_stop(struct restore *rs) {
+        pthread_mutex_lock(&rs->lock);
+        rs->stop = true;
+        pthread_mutex_unlock(&rs->lock);
+}
+
+void restore_let_go(struct engine *engine, struct restore *rs) {
+        rs->recall = NULL;
+        if (rs->n_jobs == 0)
+                restore_free(engine, rs);
+        else
+                restore_stop(rs);
+}
+
+/* --- workers --- */
+
+/* Sections [first, first + n) of a run are there, or @r says why not. False: read no more. */
+static bool arrive(struct engine *engine, struct restore *rs, size_t first, size_t n, int r,
+        const struct err *e) {
+        size_t n_sections = layout_n_sections(engine);
+        bool go_on, wake = false;
+
+        pthread_mutex_lock(&rs->lock);
+        if (r < 0 && !rs->failed) {
+                rs->failed = true;
+                rs->err = *e;
+        }
+        for (size_t i = first; r == 0 && i < first + n; i++)
+                rs->arrived[i]++;
+        if (r == 0 && first + n == n_sections && rs->arrived[n_sections - 1] == rs->n_runs)
+                rs->t_end = clock_monotonic_usec();
+        wake = rs->by_sections && first == 0 && n > 0 && rs->arrived[0] == rs->n_runs;
+        go_on = !rs->stop;
+        pthread_cond_broadcast(&rs->cond);
+        pthread_mutex_unlock(&rs->lock);
+        if (wake)
+                bell_ring(engine->bell);
+        return go_on;
+}
+
+/* Take the memory that sections [first, first + n) go into from the system in one call for each
+ * block, where there is none yet: that costs three fifths of the exceptions for each of its pages.
+ * A kernel that refuses (before 5.14) leaves it to these. */
+static void populate(
+        const struct engine *engine, const struct restore_run *run, size_t first, size_t n) {
+        size_t start = first > 0 ? layout_section_end(engine, first - 1) : 0;
+        size_t end = layout_section_end(engine, first + n - 1);
+
+        start -= start % (size_t)sysconf(_SC_PAGESIZE);
+        for (size_t i = run->first; i < run->first + run->n; i++)
+                if (run->rs->items[i].fresh)
+                        (void)madvise((char *)run->rs->reads[i].dst + start, end - start,
+                                MADV_POPULATE_WRITE);
+}
+
+/* After a failure the items that are not concerned go on: what lies before the damage is kept. */
+static void run_run(struct engine *engine, struct job *j) {
+        struct restore_run *run = container_of(j, struct restore_run, job);
+        struct restore *rs = run->rs;
+        struct spill_item *items = rs->reads + run->first;
+        size_t n_sections = layout_n_sections(engine), step = rs->by_sections ? 1 : n_sections;
+        _cleanup_(spill_load_freep) struct spill_load *load = NULL;
+        size_t at = 0;
+
+        j->r = spill_load_new(&load, engine->spill, items, run->n, &j->err);
+        if (!load)
+                for (size_t i = 0; i < run->n; i++)
+                        items[i].r = j->r;
+        if (!arrive(engine, rs, 0, 0, j->r, &j->err) || !load)
+                goto end;
+        while (at < n_sections) {
+                size_t n = MIN(step, n_sections - at);
+                int r;
+
+                populate(engine, run, at, n);
+                r = spill_load_read(load, at, n, &j->err);
+                at += n;
+                j->r = j->r < 0 ? j->r : r;
+                if (!arrive(engine, rs, at - n, n, j->r, &j->err))
+                        break;
+                /* The first ones are waited for; then calls get larger. */
+                step = at > 1 ? step * 2 : step;
+        }
+end:
+        for (size_t i = 0; i < run->n && at < n_sections; i++)
+                if (items[i].r == 0)
+                        items[i].r = -ERR_CANCELLED;
+}
+
+static void run_done(struct engine *engine, struct job *j) {
+        struct restore *rs = container_of(j, struct restore_run, job)->rs;
+
+        if (--rs->n_jobs > 0)
+                return;
+        if (rs->t_end == 0)
+                rs->t_end = clock_monotonic_usec();
+        if (rs->recall)
+                rs->ended(engine, rs);
+        else
+                restore_free(engine, rs);
+}
+
+/* --- engine thread --- */
+
+uint32_t restore_end(const struct engine *engine, const struct restore *rs) {
+        uint32_t end = seq_n_tokens(rs->recall->conv->seq);
+
+        for (size_t i = 0; i < rs->n; i++)
+                end = MAX(end,
+                        rs->items[i].index * engine->info.block_tokens + rs->items[i].n_tokens);
+        return end;
+}
+
+void restore_start(struct engine *engine, struct restore *rs) {
+        size_t n = rs->n, n_runs = MIN(n, n * engine->info.block_size / RUN_SIZE);
+
+        for (size_t i = 0; i < n; i++) {
+                struct restore_item *it = &rs->items[i];
+
+                rs->reads[i] = (struct spill_item){.ref = record_ref(&it->record),
+                        .meta = record_meta(&it->record),
+                        .dst = seq_block_data(it->block)};
+                it->fresh = seq_block_is_fresh(it->block);
+        }
+        rs->by_sections = layout_n_sections(engine) > 1 && rs->recall->alone &&
+                          restore_end(engine, rs) < rs->recall->conv->n_all;
+        n_runs = MIN(n_runs, io_n_running(engine));
+        rs->n_runs = rs->n_jobs = MAX(n_runs, (size_t)1);
+        rs->t_start = clock_monotonic_usec();
+        for (size_t i = 0; i < rs->n_runs; i++) {
+                struct restore_run *run = &rs->runs[i];
+
+                *run = (struct restore_run){.rs = rs, .first = n * i / rs->n_runs};
+                run->n = n * (i + 1) / rs->n_runs - run->first;
+                run->job.kind = JOB_RESTORE;
+                run->job.run = run_run;
+                run->job.done = run_done;
+        }
+        /* Only now: the first one may be over before the last one is submitted. */
+        for (size_t i = 0, n_all = rs->n_runs; i < n_all; i++)
+                io_submit(engine, &rs->runs[i].job);
+}
+
+bool restore_has_begun(struct restore *rs) {
+        bool begun;
+
+        if (!rs->by_sections || rs->tried || rs->n_jobs == 0)
+                return false;
+        pthread_mutex_lock(&rs->lock);
+        begun = rs->arrived[0] == rs->n_runs && !rs->failed && !rs->stop;
+        pthread_mutex_unlock(&rs->lock);
+        return begun;
+}
+
+/* The sequence takes over the references, so that a partial tail is written in place: the worker
+ * brings a layer's section before the model writes into it. */
+int restore_attach(struct restore *rs) {
+        struct seq *s = rs->recall->conv->seq;
+
+        for (size_t i = 0; i < rs->n; i++) {
+                struct restore_item *it = &rs->items[i];
+
+                if (!it->appended)
+                        seq_attach(s, it->index, it->block);
+                else if (seq_adopt(s, &it->block, 1, NULL) < 0)
+                        return -ERR_NOMEM;
+        }
+        for (size_t i = 0; i < rs->n; i++)
+                seq_block_unref(rs->items[i].block);
+        rs->attached = true;
+        return 0;
+}
+
+void restore_detach(struct restore *rs, uint32_t n_tokens) {
+        struct seq *s = rs->recall->conv->seq;
+
+        seq_unreserve(s);
+        for (size_t i = 0; i < rs->n; i++) {
+                struct restore_item *it = &rs->items[i];
+
+                if (rs->attached)
+                        seq_block_ref(it->block);
+                if (!it->appended && seq_block_at(s, it->index))
+                        seq_drop(s, it->index);
+        }
+        if (seq_n_tokens(s) > n_tokens)
+                seq_cut(s, n_tokens);
+        rs->attached = false;
+        rs->tried = true;
+}
+
+int restore_wait_layer(struct engine *engine, struct restore *rs, uint32_t layer) {
+        uint64_t until = clock_monotonic_usec() + PATIENCE_USEC;
+        size_t section = layout_section_of(engine, layer);
+        struct timespec ts;
+        bool ok;
+
+        pthread_mutex_lock(&rs->lock);
+        while (rs->arrived[section] < rs->n_runs && !rs->failed) {
+                uint64_t now = clock_monotonic_usec();
+
+                if (now > until) {
+                        bool wanted;
+
+                        pthread_mutex_unlock(&rs->lock);
+                        wanted = bell_has_rung(engine->bell);
+                        atomic_fetch_add(&engine->heartbeat, 1);
+                        pthread_mutex_lock(&rs->lock);
+                        if (wanted)
+                                break;
+                }
+                now += WAIT_USEC;
+                ts = (struct timespec){(time_t)(now / 1000000), (long)(now % 1000000 * 1000)};
+                pthread_cond_timedwait(&rs->cond, &rs->lock, &ts);
+        }
+        ok = rs->arrived[section] == rs->n_runs && !rs->failed;
+        pthread_mutex_unlock(&rs->lock);
+        return ok ? 0 : 1;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sharing: memory that other conversations have of the same tokens.
+ *
+ * In RAM the prefix index of lib/seq knows which block is the memory of which prefix, per scope: a
+ * user's (uid) and the public one. On disk the register knows it (store_prefix_find). Both compare
+ * tokens, never only hashes.
+ *
+ * 1. Between users nothing is shared but what an administrator published: a conversation looks into
+ *    its own user's scope and the public one, and enters its blocks into its user's scope; the
+ *    first n_published tokens of a published one are entered into the public scope too (I6). What a
+ *    user computes behind a public prefix is that user's.
+ * 2. Private memory (imported, not audited) is neither entered nor offered, nor does such a
+ *    conversation take from others; only forks share it, by fork.
+ * 3. Only committed, verified blocks are entered: after a step of computing, and after a restore as
+ *    a whole (I5).
+ * 4. Equal blocks that were computed at the same time become one when they are entered. A request
+ *    that is about to compute what another one computes in this very step waits for it.
+ * 5. Without memory or room in the index nothing is entered, and nothing else breaks.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/memory/state.h"
+
+bool share_allowed(const struct conv *c) {
+        return !c->private_memory && !c->foreign_vocab;
+}
+
+/* A scope's matching run, into @out [n]. */
+static size_t match(struct engine *engine, uint64_t scope, const struct conv *c, size_t n,
+        struct seq_block **out) {
+        return seq_index_match(engine->memory->index, scope, c->tokens, n, out);
+}
+
+size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_block **out) {
+        size_t own, all;
+
+        if (!share_allowed(c) || n == 0)
+                return 0;
+        own = match(engine, c->uid, c, n, out);
+        if (own == n)
+                return own;
+        all = seq_index_match(engine->memory->index, SEQ_SCOPE_PUBLIC, c->tokens, n, NULL);
+        return all > own ? match(engine, SEQ_SCOPE_PUBLIC, c, n, out) : own;
+}
+
+void share_enter(struct engine *engine, struct conv *c, size_t from) {
+        size_t n = seq_n_tokens(c->seq) / engine->info.block_tokens;
+
+        from = MIN(from, c->n_entered);
+        if (!share_allowed(c) || from >= n || seq_n_resident(c->seq) < seq_n_blocks(c->seq))
+                return;
+        /* What is refused now is not tried again before it was evicted and came back. */
+        (void)seq_index_enter(engine->memory->index, c->uid, c->seq, c->tokens, from, NULL);
+        c->n_entered = n;
+        if (c->n_published > 0)
+                share_publish(engine, c);
+}
+
+void share_publish(struct engine *engine, struct conv *c) {
+        size_t n = MIN(c->n_published, seq_n_tokens(c->seq)) / engine->info.block_tokens;
+
+        if (share_allowed(c) && n > 0)
+                (void)seq_index_enter_range(
+                        engine->memory->index, SEQ_SCOPE_PUBLIC, c->seq, c->tokens, 0, n, NULL);
+}
+
+void share_unpublish(struct engine *engine) {
+        struct conv *other;
+        size_t it = 0;
+
+        /* Entries of one publication can't be told from those of another one: all anew. */
+        seq_index_forget(engine->memory->index, SEQ_SCOPE_PUBLIC);
+        while ((other = convs_next(engine, &it)))
+                if (other->n_published > 0)
+                        share_publish(engine, other);
+}
+
+/* --- at the beginning of a request --- */
+
+/* Blocks of the prompt that may come from elsewhere: the last token is computed in any case. */
+size_t share_limit(const struct engine *engine, const struct recall *recall) {
+        uint32_t n = recall->conv->n_all;
+
+        return (n - (recall->wants_logits && n > 0)) / engine->info.block_tokens;
+}
+
+uint32_t share_adopt(struct engine *engine, struct recall *recall) {
+        struct conv *c = recall->conv;
+        uint32_t bt = engine->info.block_tokens, had = seq_n_tokens(c->seq);
+        size_t limit = share_limit(engine, recall), first = had / bt, n;
+        struct seq_block **blocks;
+        int r;
+
+        if (!share_allowed(c) || limit * bt <= had || seq_n_resident(c->seq) < seq_n_blocks(c->seq))
+                return 0;
+        blocks = calloc(limit, sizeof(struct seq_block *));
+        if (!blocks)
+                return 0;
+        n = share_find(engine, c, limit, blocks);
+        if (n * bt <= had) {
+                free(blocks);
+                return 0;
+        }
+        /* The cut may free blocks; none of these. */
+        for (size_t i = first; i < n; i++)
+                seq_block_ref(blocks[i]);
+        seq_unreserve(c->seq);
+        seq_cut(c->seq, (uint32_t)first * bt);
+        r = seq_adopt(c->seq, blocks + first, n - first, NULL);
+        for (size_t i = first; i < n; i++)
+                seq_block_unref(blocks[i]);
+        free(blocks);
+        c->n_entered = MIN(c->n_entered, first);
+        if (r < 0)
+                return 0;
+        for (size_t i = first; i < n && i < recall->n_blocks; i++)
+                recall->sources[i] = SOURCE_SHARED;
+        c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
+        share_enter(engine, c, first); /* what was public is now the user's, too */
+        return seq_n_tokens(c->seq) - (uint32_t)first * bt;
+}
+
+bool share_worth_search(const struct engine *engine, const struct recall *recall) {
+        const struct conv *c = recall->conv;
+        size_t limit = share_limit(engine, recall),
+               have = seq_n_tokens(c->seq) / engine->info.block_tokens;
+
+        if (!share_allowed(c) || c->no_disk_share || recall->again)
+                return false;
+        /* A turn in a conversation mostly goes on with what nobody said before: look only where
+         * more is at stake than one block. */
+        return limit > have + (have > 0);
+}
+
+/* --- why it differs --- */
+
+/* Tokens of the prompt for which there was memory at some time in this conversation's life. */
+static uint32_t once_computed(const struct conv *c) {
+        for (uint32_t i = c->n_turns; i-- > 0;)
+                if (c->turns[i].finish != ENGINE_FINISH_NONE && c->turns[i].end > 0)
+                        return MAX(c->n_known, c->turns[i].end - 1);
+        return c->n_known;
+}
+
+enum engine_differs share_explain(struct engine *engine, const struct recall *recall,
+        uint32_t n_prompt, uint32_t kept, uint32_t *ret_at) {
+        const struct conv *c = recall->conv;
+        const struct store_prefix *found = &recall->found;
+        uint32_t bt = engine->info.block_tokens, once = MIN(once_computed(c), n_prompt), common;
+        struct seq_index *index = engine->memory->index;
+
+        *ret_at = kept;
+        if (kept + 1 >= n_prompt)
+                return ENGINE_DIFFERS_END;
+        if (kept < once)
+                return kept % bt == 0 && once - kept < bt ? ENGINE_DIFFERS_PARTIAL
+                                                          : ENGINE_DIFFERS_LOST;
+        if (!share_allowed(c))
+                return ENGINE_DIFFERS_PRIVATE;
+        common = seq_index_common(index, c->uid, c->tokens, n_prompt);
+        common = MAX(common, seq_index_common(index, SEQ_SCOPE_PUBLIC, c->tokens, n_prompt));
+        if (found->n_common < found->donor_tokens)
+                common = MAX(common, MIN(found->n_common, n_prompt));
+        *ret_at = MAX(common, kept);
+        return common > kept ? ENGINE_DIFFERS_TOKEN : ENGINE_DIFFERS_NEW;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Write-behind: the full blocks of a conversation that has been idle for a while are written in the
+ * background, so that evicting the conversation is only a free. One job runs at a time. It writes a
+ * few MiB, as the kind of work that the I/O workers take last (io.c). A request for the conversation
+ * does not wait for the job: full blocks are immutable and pinned, and the job has its own copy of
+ * the tokens.
+ *
+ *      idle for spill_delay_ms
+ *      (dirty list) ──────────→ WRITING ───────→ LINK WAITS ───────→ LINKING ───────→ done
+ *                                job 1        Rewind, Close hold it    job 2
+ *
+ * 1. WRITING touches neither the conversation nor the register: the job appends bytes that nothing
+ *    refers to yet. Meanwhile the conversation may be continued, forked, rewound or unloaded.
+ * 2. Before LINKING the engine thread checks that the conversation is still loaded, and that its
+ *    committed tokens up to the end of each block are the tokens that were written. Blocks that fail
+ *    the check are given back. (Tokens are the truth: no generation counter could say it better.)
+ * 3. Between this check and the end of the transaction no verb may remove tokens from the
+ *    conversation, and the conversation stays loaded. Rewind waits for n_links. Close waits for the
+ *    whole job, so that nothing is left of a closed conversation; LINKING waits for both of them. A
+ *    Continue that cuts waits for n_links as well. LINKING does not wait for such a Continue: what
+ *    lies behind its cut does not belong to the conversation while it runs (edit.c). All other verbs
+ *    go on, because they only append or copy.
+ * 4. A block is marked (TAG_WRITING) from the beginning of WRITING to the end of LINKING. An eviction
+ *    of the block waits until then, so no block is written twice.
+ * 5. After a failure the conversation is left alone until it is used again: its eviction tries once
+ *    more, and drops what then cannot be written. A refused write stops all write-behind for a while
+ *    (for the daily limit: until tomorrow).
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "base/clock.h"
+#include "engine/memory/state.h"
+
+#define JOB_SIZE ((size_t)4 << 20)     /* raw bytes */
+#define REFUSED_USEC (30 * 1000000ull) /* pause after a refusal */
+#define DAY_USEC (86400 * 1000000ull)
+
+static void link_run(struct engine *engine, struct job *j) {
+        struct write_job *wj = container_of(j, struct write_job, job);
+
+        j->r = write_link(engine, wj, &j->err);
+}
+
+static void pause_after(struct engine *engine, const struct write_job *wj) {
+        uint64_t now = clock_monotonic_usec();
+
+        if (wj->failed && wj->why == SPILL_REFUSED_DAY)
+                engine->memory->t_write = now + DAY_USEC - clock_realtime_usec() % DAY_USEC;
+        else if (wj->failed)
+                engine->memory->t_write = now + REFUSED_USEC;
+}
+
+static void link_done(struct engine *engine, struct job *j) {
+        struct write_job *wj = container_of(j, struct write_job, job);
+        struct conv *c = wj->c;
+
+        if (j->r < 0)
+                event_log(engine, LOG_WARNING, &j->err);
+        write_finish(engine, wj);
+        for (size_t i = 0; i < wj->n; i++)
+                engine->count.writebehind_blocks += wj->items[i].ok && wj->items[i].write;
+        pause_after(engine, wj);
+        engine->memory->write_behind = NULL;
+        if (c) {
+                c->writer = NULL;
+                c->n_links = 0;
+                if (wj->failed || j->r < 0)
+                        list_unlink(&c->dirty);
+                conv_resume(engine, c);
+                /* What wanted to unload it had to wait (invariant 3). */
+                if (c->stale && c->n_users == 0)
+                        conv_unload(engine, c);
+        }
+        write_job_free(engine, wj);
+        evict_retry(engine);
+}
+
+/* Invariant 2. */
+static bool belongs(const struct engine *engine, const struct write_job *wj, const struct conv *c,
+        const struct write_item *it) {
+        size_t end = ((size_t)it->index + 1) * engine->info.block_tokens;
+
+        return end <= c->n_tokens && memcmp(c->tokens, wj->tokens, end * sizeof(*c->tokens)) == 0;
+}
+
+/* LINK WAITS → LINKING, if nothing stands against it. */
+static void try_link(struct engine *engine, struct write_job *wj) {
+        struct conv *c = wj->c;
+
+        wj->waits = c && c->busy && c->removes;
+        if (wj->waits)
+                return;
+        if (c && c->stale) {
+                c->writer = NULL;
+                wj->c = c = NULL;
+        }
+        for (size_t i = 0; i < wj->n; i++)
+                wj->items[i].ok = wj->items[i].ok && c && belongs(engine, wj, c, &wj->items[i]);
+        if (c)
+                c->n_links = 1;
+        wj->job.kind = JOB_VERB; /* it is short, and a Rewind may wait for it */
+        wj->job.run = link_run;
+        wj->job.done = link_done;
+        io_submit(engine, &wj->job);
+}
+
+static void write_run(struct engine *engine, struct job *j) {
+        write_blocks(engine, container_of(j, struct write_job, job));
+}
+
+static void write_done(struct engine *engine, struct job *j) {
+        try_link(engine, container_of(j, struct write_job, job));
+}
+
+/* 0: a job is under way; 1: not now; 2: there is nothing to do, or it can't be done. */
+static int start(struct engine *engine, struct conv *c) {
+        size_t max = MAX(JOB_SIZE / engine->info.block_size, (size_t)1);
+        struct write_job *wj = NULL;
+        int r = write_job_new(&wj, engine, c, true, max, NULL);
+
+        if (r == 1)
+                return 1;
+        if (!wj)
+                return 2;
+        wj->job.kind = JOB_WRITE_BEHIND;
+        wj->job.run = write_run;
+        wj->job.done = write_done;
+        wj->c = c;
+        c->writer = &wj->c;
+        engine->memory->write_behind = wj;
+        write_start(engine, wj);
+        return 0;
+}
+
+uint64_t writebehind_step(struct engine *engine) {
+        uint64_t now, delay = (uint64_t)engine->o.spill_delay_ms * 1000;
+        struct memory *m = engine->memory;
+        struct conv *c, *before = NULL;
+
+        if (m->write_behind) {
+                if (m->write_behind->waits)
+                        try_link(engine, m->write_behind);
+                return UINT64_MAX;
+        }
+        if (engine->stopping || engine->o.spill_delay_ms == UINT32_MAX)
+                return UINT64_MAX;
+        while ((c = convs_next_dirty(engine, before))) {
+                now = clock_monotonic_usec();
+                if (now < m->t_write)
+                        return m->t_write;
+                if (c->t_idle + delay > now)
+                        return c->t_idle + delay;
+                switch (start(engine, c)) {
+                case 0:
+                        return UINT64_MAX;
+                case 1:
+                        before = c;
+                        break;
+                case 2:
+                        list_unlink(&c->dirty);
+                }
+        }
+        return UINT64_MAX;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * struct engine: what every floor of the engine may read, and a pointer to the state that each
+ * floor owns.
+ *
+ * A floor is a folder. Its public header is `<floor>/<floor>.h`; a file includes that of its own
+ * floor and those of the floors below, and nothing of a floor calls a floor above
+ * (tests/lint/table.py has the order, tests/lint/circles.py checks the built objects). The state of
+ * a floor is defined in a private header or in a file of that floor. So the compiler answers who may
+ * touch it.
+ *
+ *      main      opening, closing, the engine thread; from a submitted request to its verb
+ *      verbs     one file for each verb or family of verbs, as rows of data
+ *      run       places, steps, prompts, generation
+ *      request   a request from its arrival to its last event
+ *      memory    the memory of conversations: eviction, write-behind, restoring, sharing, edits
+ *      disk      the register's room, spill records, writing blocks
+ *      conv      conversations in RAM
+ *      io        the I/O workers, events, waking the engine thread
+ *      budget    how much memory there is, and for what
+ */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/engine.h"
+#include "model/model.h"
+
+struct chat;
+struct gguf;
+struct kern;
+struct seq_pool;
+struct spill;
+struct store;
+struct tok;
+
+/* Figures that only rise, for `stats`. Written by the engine thread. */
+struct counters {
+        uint64_t steps, parked, tokens_prefilled, tokens_decoded, tokens_recomputed;
+        uint64_t reused_ram, reused_disk;
+        uint64_t evictions, restores, blocks_spilled, blocks_restored, restore_failures;
+        uint64_t spill_failures, unspilled_drops, requests, forks;
+        uint64_t reused_shared, writebehind_blocks, evict_blocks_written, blocks_linked;
+        uint64_t reclaimed, blocks_lost, restores_skipped, restores_overlapped;
+        uint64_t budget_shrunk, exports, imports;
+        uint64_t scrubs;
+};
+
+struct engine {
+        /* Immutable after engine_open(). Store and spill store have locks of their own. */
+        struct engine_options o;
+        char *model_path, *state_dir;
+        struct gguf *gguf;
+        struct kern *kern;
+        struct model *model;
+        struct model_info info;
+        struct tok *tok;
+        struct chat *chat;
+        struct store *store; /* NULL while nothing is open */
+        struct spill *spill;
+        uint64_t vocab_hash;
+        int32_t *eog; /* [n_eog], end-of-generation tokens */
+        size_t n_eog;
+        size_t max_piece; /* bytes of the longest token's text */
+        char tokenizer_name[96];
+
+        /* Engine thread. */
+        struct seq_pool *pool;
+        struct counters count;
+        bool stopping; /* engine_stop() was called */
+        bool again;    /* something changed that may let a step go on: do not sleep */
+
+        atomic_uint_fast64_t heartbeat; /* rises while the engine thread is alive */
+
+        /* Each floor's own. */
+        struct budget *budget;
+        struct bell *bell;
+        struct workers *workers;
+        struct outbox *outbox;
+        struct convs *convs;
+        struct disk *disk;
+        struct memory *memory;
+        struct desk *desk;
+        struct run *run;
+        struct verb_state *verbs;
+        struct front *front;
+};

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The desk: what is in flight. Requests are copied and charged to the ledger and to their user by
+ * the thread that submits them, and entered in the tables; then they are the engine thread's.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/share.h"
+#include "engine/request/request.h"
+
+struct desk {
+        /* under lock */
+        pthread_mutex_t lock;
+        struct list inbox; /* requests that nobody has looked at yet */
+        struct list requests;
+        struct map *by_handle; /* handle → request */
+        struct map *usage;     /* uid → usage */
+        size_t n_requests;
+        bool closed;
+
+        struct list turns; /* engine thread */
+};
+
+int desk_new(struct desk **ret, struct err *e) {
+        struct desk *d = calloc(1, sizeof(*d));
+        int r;
+
+        if (!d)
+                return err_set(e, ERR_NOMEM, "no memory for the engine");
+        pthread_mutex_init(&d->lock, NULL);
+        list_init(&d->inbox);
+        list_init(&d->requests);
+        list_init(&d->turns);
+        r = map_new(&d->by_handle, e);
+        if (r == 0)
+                r = map_new(&d->usage, e);
+        if (r < 0) {
+                desk_free(d);
+                return r;
+        }
+        *ret = d;
+        return 0;
+}
+
+struct desk *desk_free(struct desk *d) {
+        if (!d)
+                return NULL;
+        map_free(d->by_handle);
+        map_free(d->usage);
+        pthread_mutex_destroy(&d->lock);
+        free(d);
+        return NULL;
+}
+
+/* --- the copy of a request --- */
+
+static int copy_str(const char **p, struct err *e) {
+        if (!*p)
+                return 0;
+        *p = strdup(*p);
+        return *p ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
+static int copy_bytes(const void **p, size_t n, struct err *e) {
+        char *q = malloc(n + 1);
+
+        if (!q) {
+                *p = NULL;
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        }
+        if (n > 0)
+                memcpy(q, *p, n);
+        q[n] = '\0';
+        *p = q;
+        return 0;
+}
+
+static int copy_fd(struct engine_request *r, struct err *e) {
+        int fd = r->fd;
+
+        r->fd = -1;
+        if (r->verb != ENGINE_IMPORT)
+                return 0;
+        r->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        return r->fd >= 0 ? 0 : err_set(e, ERR_INVALID, "an import needs a file");
+}
+
+/* Replace every borrowed pointer by an owned copy. All are replaced or NULL afterwards, also on
+ * failure. */
+static int copy_request(struct engine_request *r, struct err *e) {
+        const void *tokens = r->tokens;
+        int a = 0, b;
+
+        b = copy_fd(r, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->conv_name, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->name, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->system, e);
+        a = b < 0 ? b : a;
+        b = copy_bytes(&r->text, r->text_size, e);
+        a = b < 0 ? b : a;
+        b = copy_bytes(&tokens, r->n_tokens * sizeof(*r->tokens), e);
+        r->tokens = tokens;
+        a = b < 0 ? b : a;
+        for (size_t i = 0; i < r->n_stops; i++) {
+                b = copy_str(&r->stops[i], e);
+                a = b < 0 ? b : a;
+        }
+        return a;
+}
+
+#define PART_SIZE 32 /* of each copy: its final 0, and what the allocator adds */
+
+static size_t copy_size(const char *s) {
+        return s ? strlen(s) + PART_SIZE : 0;
+}
+
+/* The copy, and the events that it will certainly need. What is done with it is charged then. */
+static size_t request_size(
+        const struct engine *engine, const struct verb *verb, const struct engine_request *r) {
+        size_t n = sizeof(struct request) + verb->own_size + sizeof(struct event_node) +
+                   credit_size(engine, r);
+
+        n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
+        n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * PART_SIZE;
+        for (size_t i = 0; i < r->n_stops; i++)
+                n += copy_size(r->stops[i]);
+        return n;
+}
+
+static int make_events(struct engine *engine, struct request *request, struct err *e) {
+        size_t size = credit_size(engine, &request->r);
+
+        request->final = event_new(engine, &request->charge, request->r.handle, ENGINE_ERROR, true);
+        if (request->final && size > 0)
+                request->credit = credit_new(&request->charge, size);
+        return request->final && (request->credit || size == 0)
+                       ? 0
+                       : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
+int request_new(struct request **ret, struct engine *engine, const struct verb *verb,
+        const struct engine_request *r, struct err *e) {
+        struct charge charge = {.ledger = &engine->budget->requests};
+        size_t size = sizeof(struct request) + verb->own_size;
+        struct request *request;
+        int k = charge_take(&charge, request_size(engine, verb, r), "the request", e);
+
+        if (k < 0)
+                return k;
+        request = calloc(1, size);
+        if (!request) {
+                charge_deinit(&charge);
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        }
+        request->verb = verb;
+        request->r = *r;
+        request->charge = charge;
+        request->keep.text.charge = &request->charge;
+        request->t_submitted = clock_monotonic_usec();
+        list_init(&request->link);
+        list_init(&request->all);
+        list_init(&request->load.link);
+        list_init(&request->load.followers);
+        if (verb->init)
+                verb->init(request);
+        k = copy_request(&request->r, e);
+        if (k == 0)
+                k = make_events(engine, request, e);
+        if (k < 0)
+                request_free(engine, request);
+        else
+                *ret = request;
+        return k;
+}
+
+/* The request's pointers are const for its submitter; these are our copies. */
+static void free_copy(const void *p) {
+        free((void *)(uintptr_t)p);
+}
+
+struct request *request_free(struct engine *engine, struct request *request) {
+        struct charge charge;
+
+        if (!request)
+                return NULL;
+        if (request->verb->deinit)
+                request->verb->deinit(engine, request);
+        free_copy(request->r.conv_name);
+        free_copy(request->r.name);
+        free_copy(request->r.system);
+        free_copy(request->r.text);
+        free_copy(request->r.tokens);
+        for (size_t i = 0; i < request->r.n_stops; i++)
+                free_copy(request->r.stops[i]);
+        store_reading_deinit(&request->reading);
+        keep_deinit(&request->keep);
+        if (request->r.fd >= 0)
+                close(request->r.fd);
+        if (request->final)
+                engine_event_free(&request->final->ev);
+        credit_unref(request->credit);
+        charge = request->charge;
+        free(request);
+        charge_deinit(&charge);
+        return NULL;
+}
+
+/* --- in and out --- */
+
+/* Under the lock: may @uid, with @n requests in flight, have one more? */
+static int check_quotas(const struct engine *engine, uint32_t uid, uint32_t n, struct err *e) {
+        const struct desk *d = engine->desk;
+        struct share_pot places = {.total = engine->o.max_queued, .used = d->n_requests};
+        struct share share = {.pot = &places,
+                .used = n,
+                .max = engine->o.max_requests_per_uid,
+                .exempt = share_exempt(uid)};
+
+        if (d->n_requests >= engine->o.max_queued)
+                return err_set(
+                        e, ERR_LIMIT, "%u requests are in flight already", engine->o.max_queued);
+        if (n >= engine->o.max_requests_per_uid)
+                return err_set(
+                        e, ERR_LIMIT, "user %u has %u requests in flight, the limit", uid, n);
+        if (share_take(&share, 1) != 0)
+                return err_set(e, ERR_LIMIT,
+                        "%zu of %u requests are in flight, and the rest is kept for root and for "
+                        "users with fewer than the %u of user %u",
+                        d->n_requests, engine->o.max_queued, n, uid);
+        return 0;
+}
+
+/* Under the lock: free it if it has no requests. */
+static void usage_put(struct desk *d, struct usage *u) {
+        if (u->n_requests > 0)
+                return;
+        map_remove_u64(d->usage, u->uid);
+        free(u);
+}
+
+/* Under the lock. */
+static int enter(struct engine *engine, struct request *request, struct err *e) {
+        struct desk *d = engine->desk;
+        struct usage *u;
+        int r;
+
+        if (d->closed)
+                return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
+        u = map_get_u64(d->usage, request->r.uid);
+        r = check_quotas(engine, request->r.uid, u ? u->n_requests : 0, e);
+        if (r < 0)
+                return r;
+        if (!u) {
+                u = calloc(1, sizeof(*u));
+                if (!u || map_add_u64(d->usage, request->r.uid, u, e) < 0) {
+                        free(u);
+                        return err_set(e, ERR_NOMEM, "no memory for a request");
+                }
+                u->uid = request->r.uid;
+        }
+        r = map_add_u64(d->by_handle, request->r.handle, request, e);
+        if (r == 0) {
+                request->usage = u;
+                u->n_requests++;
+                d->n_requests++;
+                list_append(&d->requests, &request->all);
+                list_append(&d->inbox, &request->link);
+                return 0;
+        }
+        usage_put(d, u);
+        return r > 0 ? err_set(e, ERR_INVALID, "a request with this handle is in flight") : r;
+}
+
+int desk_enter(struct engine *engine, struct request *request, struct err *e) {
+        struct desk *d = engine->desk;
+        int r;
+
+        pthread_mutex_lock(&d->lock);
+        r = enter(engine, request, e);
+        pthread_mutex_unlock(&d->lock);
+        if (r == 0)
+                bell_ring(engine->bell);
+        return r;
+}
+
+void desk_leave(struct engine *engine, struct request *request) {
+        struct desk *d = engine->desk;
+
+        pthread_mutex_lock(&d->lock);
+        list_unlink(&request->all);
+        map_remove_u64(d->by_handle, request->r.handle);
+        d->n_requests--;
+        request->usage->n_requests--;
+        usage_put(d, request->usage);
+        pthread_mutex_unlock(&d->lock);
+}
+
+void desk_close(struct engine *engine) {
+        struct desk *d = engine->desk;
+
+        pthread_mutex_lock(&d->lock);
+        d->closed = true;
+        pthread_mutex_unlock(&d->lock);
+}
+
+void desk_take(struct engine *engine, struct list *inbox) {
+        struct desk *d = engine->desk;
+
+        pthread_mutex_lock(&d->lock);
+        list_move_all(inbox, &d->inbox);
+        pthread_mutex_unlock(&d->lock);
+}
+
+size_t desk_n_requests(struct engine *engine) {
+        struct desk *d = engine->desk;
+        size_t n;
+
+        pthread_mutex_lock(&d->lock);
+        n = d->n_requests;
+        pthread_mutex_unlock(&d->lock);
+        return n;
+}
+
+void desk_cancel_long(struct engine *engine) {
+        struct desk *d = engine->desk;
+        struct list *it;
+
+        pthread_mutex_lock(&d->lock);
+        list_for_each (it, &d->requests) {
+                struct request *request = list_entry(it, struct request, all);
+
+                if (request->verb->is_long)
+                        atomic_store(&request->cancel, true);
+        }
+        pthread_mutex_unlock(&d->lock);
+}
+
+struct list *desk_turns(struct engine *engine) {
+        return &engine->desk->turns;
+}
+
+/* --- while it lasts --- */
+
+void engine_cancel(struct engine *engine, uint64_t handle) {
+        struct desk *d = engine->desk;
+        struct request *request;
+
+        pthread_mutex_lock(&d->lock);
+        request = map_get_u64(d->by_handle, handle);
+        if (request)
+                atomic_store(&request->cancel, true);
+        pthread_mutex_unlock(&d->lock);
+        bell_ring(engine->bell);
+}
+
+void engine_pause(struct engine *engine, uint64_t handle, bool pause) {
+        struct desk *d = engine->desk;
+        struct request *request;
+
+        pthread_mutex_lock(&d->lock);
+        request = map_get_u64(d->by_handle, handle);
+        if (request)
+                atomic_store(&request->paused, pause);
+        pthread_mutex_unlock(&d->lock);
+        bell_ring(engine->bell);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* How a request goes on, and ends. */
+#include "engine/request/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void request_submit(struct engine *engine, struct request *request,
+        void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *)) {
+        request_submit_as(engine, request, JOB_VERB, run, done);
+}
+
+void request_submit_as(struct engine *engine, struct request *request, enum job_kind kind,
+        void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *)) {
+        request->phase = PHASE_IO;
+        request->job.kind = kind;
+        request->job.uid = request->r.uid;
+        request->job.run = run;
+        request->job.done = done;
+        io_submit(engine, &request->job);
+}
+
+void request_go_on(struct engine *engine, struct request *request) {
+        request->phase = PHASE_WAITS;
+        convs_make_ready(engine, &request->link);
+}
+
+void request_release(struct engine *engine, struct request *request) {
+        struct conv *c = request->conv;
+
+        if (!c)
+                return;
+        if (c->busy == request) {
+                edit_undo(engine, c);
+                c->busy = NULL;
+                c->generates = c->removes = false;
+                c->n_all = c->n_tokens;
+                seq_unreserve(c->seq);
+                if (seq_n_tokens(c->seq) > c->n_tokens)
+                        seq_cut(c->seq, c->n_tokens);
+                c->n_known = MIN(c->n_known, c->n_tokens);
+                c->n_entered = MIN(c->n_entered, (size_t)(c->n_tokens / engine->info.block_tokens));
+        }
+        request->conv = NULL;
+        conv_unuse(engine, c);
+}
+
+/* --- its end --- */
+
+struct engine_event *request_answer(struct request *request, enum engine_event_kind kind) {
+        event_reset(request->final, kind);
+        return &request->final->ev;
+}
+
+void request_finish(struct engine *engine, struct request *request) {
+        struct event_node *n = TAKE_PTR(request->final);
+
+        /* First let go, then tell: whoever sees the event may ask for the conversation at once. */
+        request_release(engine, request);
+        desk_leave(engine, request);
+        engine->again = true;
+        request_free(engine, request);
+        event_send(engine, n);
+}
+
+void request_fail(struct engine *engine, struct request *request, const struct err *e) {
+        struct err err = *e; /* which may be the request's own */
+        struct engine_event *ev = request_answer(request, ENGINE_ERROR);
+
+        ev->err = err;
+        ev->told = request->told;
+        request_finish(engine, request);
+}
+
+void request_finish_empty(struct engine *engine, struct request *request) {
+        request_answer(request, ENGINE_EMPTY);
+        request_finish(engine, request);
+}
+
+void request_fill_residency(struct engine *engine, const struct store_conv *sc, uint64_t disk,
+        struct engine_conv *out) {
+        const struct conv *c = convs_find(engine, sc->id);
+
+        if (c) {
+                conv_fill_residency(engine, c, out);
+        } else {
+                out->disk_size = disk;
+                out->residency = disk > 0 ? ENGINE_SPILLED : ENGINE_COLD;
+        }
+}
+
+int request_answer_conv(struct request *request, struct engine_event **ret, struct err *e) {
+        *ret = request_answer(request, ENGINE_CONV);
+        return event_conv(request->final, &(*ret)->conv, &request->sc, e);
+}
+
+void request_finish_held(struct engine *engine, struct request *request) {
+        struct engine_event *ev = &request->final->ev;
+
+        request_release(engine, request); /* not to be shown as busy with this very request */
+        request_fill_residency(engine, &request->sc, request->disk_size, &ev->conv);
+        request_finish(engine, request);
+}
+
+void request_finish_conv(struct engine *engine, struct request *request) {
+        struct engine_event *ev;
+        struct err e;
+
+        if (request_answer_conv(request, &ev, &e) == 0) {
+                request_finish_held(engine, request);
+                return;
+        }
+        err_wrap(&e, -(int)e.code, "the request was carried out");
+        request_fail(engine, request, &e);
+}
+
+void request_row_done(struct engine *engine, struct job *j) {
+        if (j->r < 0)
+                request_fail(engine, request_of(j), &j->err);
+        else
+                request_finish_conv(engine, request_of(j));
+}
+
+int request_admit_reading(void *arg, size_t n, struct err *e) {
+        struct request *request = arg;
+        int r = charge_take(&request->charge, n, "reading the conversation", e);
+
+        if (r == 0)
+                request->load_size = n;
+        return r;
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A step: which tokens of the active requests one forward call computes (continuous batching).
+ * sched.c tells which requests are active; flows are explained there.
+ *
+ * Shares. A step of n tokens takes a + b n. Where the weights are what takes the time (a is large),
+ * tokens of others cost a user next to nothing; where computing does (a is small), fifteen tokens
+ * of another user make a step sixteen times as long. So shares are not of tokens but of time, and a
+ * and b are measured all along.
+ *
+ * 1. A flow that is alone has the whole step, batch_tokens.
+ * 2. Of F interactive flows each may have a share of
+ *
+ *         min(a/b + (tokens that the flow which wants the fewest wants), batch_tokens / F)
+ *
+ *    tokens. Then the step takes at most F times what it would take with the tokens of that flow
+ *    alone: each user has an F-th of the engine's time, and what a flow leaves is not taken from
+ *    the others. Parts of tokens are saved up.
+ * 3. A flow may run up a debt: tokens beyond its share, BURST of batch_tokens at most. Its debt
+ *    sinks by what it leaves of its share, also while it has no request. A flow that had the engine
+ *    to itself owes the most. So a newcomer's short prompt is computed in one step, and then the
+ *    newcomer goes on at its share. Who owes least is served first.
+ * 4. Background flows compute beside interactive ones with an eighth of such a share, divided
+ *    between them, and without debt: they make interactive replies an eighth slower at most. By
+ *    themselves they are treated like interactive ones.
+ * 5. Within a flow each generating request computes one token in turn: one that had a token goes to
+ *    the end of the line. Prompts have the rest, in order of arrival, and a quarter at least.
+ * 6. A prompt that begins like another one's takes over what that one has computed so far
+ *    (share.c), and leaves out a step in which it would compute the same block beside it. That goes
+ *    for prompts of one user only: the time of a step tells nobody what others say (I6).
+ * 7. During a step no request ends. The ones that fail, or turn out to be complete, are marked
+ *    (generation.end), and sched.c ends them afterwards.
+ *
+ * a and b come from sums that fade, of the time per token over 1/n (t/n = b + a/n), so that small
+ * steps count as much as large ones. Until steps of different sizes were seen a is taken to be 0:
+ * no user gains by what is not known.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/run/state.h"
+
+#define BURST(n) ((n) > 4 ? (double)((n) / 4) : 1.0)
+#define BACKGROUND_PART 8
+#define RATE_TOKENS 16 /* steps of fewer tell nothing about the speed of prefill */
+#define COSTS_FADE 0.98
+#define COSTS_OUTLIER 4.0   /* times what was expected: something else held the processors */
+#define COSTS_KNOWN 8.0     /* steps before an outlier can be told */
+#define COSTS_SPREAD 0.0001 /* variance of 1/n without which a and b can't be told apart */
+
+/* The step that is being built. */
+struct step {
+        struct engine *engine;
+        size_t n, n_rows;
+        struct flow *flows[ENGINE_MAX_ACTIVE]; /* with something to compute, in order */
+        size_t n_flows;
+        bool class;   /* the one that shares by rule 2: background only if there is no other */
+        double share; /* of a flow of this class */
+        double background_share; /* of a background flow beside interactive ones */
+        size_t n_class, n_background;
+        struct request *prompts[ENGINE_MAX_ACTIVE]; /* that have tokens in it */
+        size_t n_prompts;
+};
+
+/* --- what a step costs --- */
+
+static void costs_note(struct engine *engine, size_t n, uint64_t usec) {
+        struct costs *c = &engine->run->costs;
+        double x = 1 / (double)n, y = (double)usec * x, expected, spread;
+
+        expected = c->token_usec + c->step_usec * x;
+        if (c->w > COSTS_KNOWN && expected > 0)
+                y = MIN(y, COSTS_OUTLIER * expected);
+        c->w = c->w * COSTS_FADE + 1;
+        c->x = c->x * COSTS_FADE + x;
+        c->y = c->y * COSTS_FADE + y;
+        c->xx = c->xx * COSTS_FADE + x * x;
+        c->xy = c->xy * COSTS_FADE + x * y;
+        spread = c->xx / c->w - c->x / c->w * (c->x / c->w);
+        if (spread < COSTS_SPREAD)
+                return;
+        c->step_usec = MAX((c->xy / c->w - c->x / c->w * (c->y / c->w)) / spread, 0.0);
+        c->token_usec = MAX(c->y / c->w - c->step_usec * (c->x / c->w), 0.0);
+}
+
+/* a/b, in tokens; more than a whole batch makes no difference. */
+static double costs_ratio(const struct engine *engine) {
+        const struct costs *c = &engine->run->costs;
+        double most = engine->o.batch_tokens;
+
+        return c->step_usec < most * c->token_usec ? c->step_usec / c->token_usec
+               : c->step_usec > 0                  ? most
+                                                   : 0;
+}
+
+/* --- shares --- */
+
+static bool is_ready(struct request *request) {
+        return generation_of(request)->end == GOES_ON &&
+               (request->phase == PHASE_PREFILL || request->phase == PHASE_DECODE) &&
+               !request_is_paused(request);
+}
+
+/* What each flow wants of the step. */
+static void count_wanted(struct engine *engine) {
+        struct list *it;
+
+        list_for_each (it, &engine->run->users)
+                for (int class = 0; class < 2; class ++) {
+                        struct flow *f = &list_entry(it, struct user, link)->flow[class];
+
+                        f->n_decode = f->n_prefill = f->wanted = f->used = 0;
+                }
+        list_for_each (it, &engine->run->active) {
+                struct request *request = list_entry(it, struct request, link);
+                struct flow *f = flow_of(request);
+                uint32_t left = request->conv->n_all - seq_n_tokens(request->conv->seq);
+
+                generation_of(request)->in_batch = 0;
+                if (!is_ready(request))
+                        continue;
+                if (request->phase == PHASE_DECODE)
+                        f->n_decode++;
+                else
+                        f->n_prefill++;
+                f->wanted += MIN(left, engine->o.batch_tokens);
+        }
+}
+
+/* The flows with something to compute: interactive ones first, then by debt. */
+static void order_flows(struct step *s) {
+        struct list *it;
+
+        for (int class = 0; class < 2; class ++) {
+                size_t first = s->n_flows;
+
+                list_for_each (it, &s->engine->run->users) {
+                        struct flow *f = &list_entry(it, struct user, link)->flow[class];
+                        size_t i;
+
+                        if (f->n_decode + f->n_prefill == 0)
+                                continue;
+                        for (i = s->n_flows; i > first && s->flows[i - 1]->debt > f->debt; i--)
+                                s->flows[i] = s->flows[i - 1];
+                        s->flows[i] = f;
+                        s->n_flows++;
+                }
+                if (class == 0)
+                        s->n_class = s->n_flows;
+                else
+                        s->n_background = s->n_flows - first;
+        }
+        s->class = s->n_class == 0;
+        if (s->class) {
+                s->n_class = s->n_background;
+                s->n_background = 0;
+        }
+}
+
+static void find_shares(struct step *s) {
+        double all = s->engine->o.batch_tokens, least = all;
+
+        for (size_t i = 0; i < s->n_class; i++)
+                least = MIN(least, (double)s->flows[i]->wanted);
+        least += costs_ratio(s->engine);
+        s->share = MIN(least, all / (double)MAX(s->n_class, (size_t)1));
+        s->background_share =
+                MIN(least, all) / BACKGROUND_PART / (double)MAX(s->n_background, (size_t)1);
+}
+
+/* Tokens that the @i-th flow may have. */
+static size_t allowance(const struct step *s, size_t i) {
+        const struct engine *engine = s->engine;
+        double credit = BURST(engine->o.batch_tokens) - s->flows[i]->debt;
+        size_t left = engine->o.batch_tokens - s->n, n;
+
+        if (i < s->n_class)
+                n = s->n_class == 1 ? left : (size_t)MAX(s->share + credit, 0.0);
+        else
+                n = (size_t)MAX(s->background_share + MIN(credit, 1.0), 0.0);
+        /* However many there are, and whatever the others wait for: somebody computes. */
+        if (s->n == 0)
+                n = MAX(n, (size_t)1);
+        return MIN(n, left);
+}
+
+/* Rule 3. */
+static void settle_debt(struct step *s, struct flow *f, bool class) {
+        double burst = BURST(s->engine->o.batch_tokens), share = s->share;
+
+        if (class == s->class && s->n_class == 1 && f->used > 0) {
+                f->debt = burst;
+                return;
+        }
+        if (class != s->class)
+                share = s->background_share;
+        f->debt = MIN(MAX(f->debt + f->used - share, 0.0), burst);
+}
+
+static void settle_debts(struct step *s) {
+        struct list *it;
+
+        list_for_each (it, &s->engine->run->users)
+                for (int class = 0; class < 2; class ++)
+                        settle_debt(s, &list_entry(it, struct user, link)->flow[class], class == 1);
+}
+
+/* --- the batch --- */
+
+static void charge(struct request *request, uint32_t n) {
+        struct flow *f = flow_of(request);
+
+        generation_of(request)->in_batch = n;
+        f->service += n;
+        f->used += n;
+        f->fresh = false;
+}
+
+/* The next @n tokens of the request, for which there is room. */
+static void put_tokens(struct step *s, struct request *request, uint32_t n) {
+        struct run *run = s->engine->run;
+        struct conv *c = request->conv;
+        uint32_t pos = seq_n_tokens(c->seq);
+
+        for (uint32_t i = 0; i < n; i++) {
+                bool last = pos + i + 1 == c->n_all && generation_of(request)->recall.wants_logits;
+
+                run->batch[s->n++] = (struct model_token){.token = c->tokens[pos + i],
+                        .pos = pos + i,
+                        .seq = c->seq,
+                        .want_logits = last};
+                if (last)
+                        run->batch_rows[s->n_rows++] = request;
+        }
+}
+
+/* Put @want tokens of the request into the batch; 0 if there is no room right now, or none ever:
+ * then the request is marked (rule 7). */
+static uint32_t add_tokens(struct step *s, struct request *request, uint32_t want) {
+        struct engine *engine = s->engine;
+        struct conv *c = request->conv;
+        struct err e;
+        int r;
+
+        while ((r = seq_reserve(c->seq, want, &e)) == SEQ_FULL) {
+                enum room room = memory_make_room(engine);
+
+                if (room == ROOM_LATER)
+                        return 0;
+                if (room == ROOM_NEVER) {
+                        r = err_set(&e, ERR_LIMIT, "the memory budget is exhausted");
+                        break;
+                }
+        }
+        if (r < 0) {
+                generate_fail(request, &e);
+                return 0;
+        }
+        put_tokens(s, request, want);
+        charge(request, want);
+        return want;
+}
+
+/* Is the next block of the prompt being computed in this very step, for a prompt of the same user
+ * that is the same so far (rule 6)? */
+static bool computed_beside(const struct step *s, const struct request *request) {
+        const struct conv *c = request->conv;
+        size_t bt = s->engine->info.block_tokens, end = (seq_n_tokens(c->seq) / bt + 1) * bt;
+
+        if (generation_in(request)->n_generated > 0 || !share_allowed(c) ||
+                end > share_limit(s->engine, &generation_in(request)->recall) * bt)
+                return false;
+        for (size_t i = 0; i < s->n_prompts; i++) {
+                const struct conv *other = s->prompts[i]->conv;
+                size_t reached = seq_n_tokens(other->seq);
+
+                if (other->uid == c->uid && share_allowed(other) && end > reached &&
+                        end <= reached + generation_of(s->prompts[i])->in_batch &&
+                        memcmp(other->tokens, c->tokens, end * sizeof(*c->tokens)) == 0)
+                        return true;
+        }
+        return false;
+}
+
+static uint32_t add_prompt(struct step *s, struct request *request, size_t most) {
+        struct engine *engine = s->engine;
+        uint32_t left, n;
+
+        if (generation_of(request)->n_generated == 0 &&
+                share_adopt(engine, &generation_of(request)->recall) > 0)
+                generate_adopted(engine, request);
+        if (computed_beside(s, request))
+                return 0;
+        left = request->conv->n_all - seq_n_tokens(request->conv->seq);
+        if (left == 0) {
+                generate_end(request, ENGINE_FINISH_LENGTH); /* nothing was to be generated */
+                return 0;
+        }
+        n = add_tokens(s, request, MIN(left, (uint32_t)most));
+        if (n > 0)
+                s->prompts[s->n_prompts++] = request;
+        return n;
+}
+
+/* The flow's requests with a prompt to compute, first come first, in an array of at most
+ * max_active. */
+static size_t order_prompts(struct engine *engine, const struct flow *f, struct request **order) {
+        struct list *it;
+        size_t n = 0;
+
+        list_for_each (it, &engine->run->active) {
+                struct request *request = list_entry(it, struct request, link);
+                size_t i;
+
+                if (flow_of(request) != f || request->phase != PHASE_PREFILL || !is_ready(request))
+                        continue;
+                for (i = n;
+                        i > 0 && generation_of(request)->order < generation_of(order[i - 1])->order;
+                        i--)
+                        order[i] = order[i - 1];
+                order[i] = request;
+                n++;
+        }
+        return n;
+}
+
+/* Of @most tokens, those that generating requests may have. */
+static size_t decode_part(struct flow *f, size_t most) {
+        if (f->n_prefill == 0)
+                return most;
+        if (most > 1)
+                return most - MAX(most / 4, (size_t)1);
+        f->prompts_turn = f->n_decode > 0 && !f->prompts_turn;
+        return f->prompts_turn ? 0 : 1;
+}
+
+/* Rule 5. */
+static void add_flow(struct step *s, struct flow *f, size_t most) {
+        struct request *prompts[ENGINE_MAX_ACTIVE];
+        size_t n_prompts = order_prompts(s->engine, f, prompts), n_decode = decode_part(f, most);
+        struct list *it;
+        size_t n = 0;
+
+        list_for_each (it, &s->engine->run->active) {
+                struct request *request = list_entry(it, struct request, link);
+
+                if (n == n_decode)
+                        break;
+                if (flow_of(request) == f && request->phase == PHASE_DECODE && is_ready(request))
+                        n += add_tokens(s, request, 1);
+        }
+        for (size_t i = 0; i < n_prompts && n < most; i++)
+                n += add_prompt(s, prompts[i], most - n);
+}
+
+static void build_batch(struct step *s) {
+        count_wanted(s->engine);
+        order_flows(s);
+        find_shares(s);
+        for (size_t i = 0; i < s->n_flows && s->n < s->engine->o.batch_tokens; i++) {
+                size_t most = allowance(s, i);
+
+                if (most > 0)
+                        add_flow(s, s->flows[i], most);
+        }
+}
+
+/* --- the step --- */
+
+/* What was computed belongs to the sequences; requests that had a share go to the end of the line.
+ */
+static void commit_batch(struct engine *engine) {
+        struct list *it, *tmp, served;
+
+        list_init(&served);
+        list_for_each_safe (it, tmp, &engine->run->active) {
+                struct request *request = list_entry(it, struct request, link);
+                struct conv *c = request->conv;
+                uint32_t start;
+
+                if (generation_of(request)->in_batch == 0)
+                        continue;
+                start = seq_n_tokens(c->seq);
+                seq_commit(c->seq, generation_of(request)->in_batch);
+                generation_of(request)->n_here += generation_of(request)->in_batch;
+                share_enter(engine, c, start / engine->info.block_tokens);
+                list_unlink(&request->link);
+                list_append(&served, &request->link);
+        }
+        while (!list_empty(&served)) {
+                it = served.next;
+                list_unlink(it);
+                list_append(&engine->run->active, it);
+        }
+}
+
+/* A request that is alone may compute while its memory still arrives. */
+static bool compute_recalling(struct step *s) {
+        struct engine *engine = s->engine;
+        struct run *run = engine->run;
+        struct request *request = list_entry(run->active.next, struct request, link);
+        struct model_wait wait;
+        struct recall *recall;
+        uint32_t n;
+        int r;
+
+        if (run->n_active != 1 || request->phase != PHASE_RESTORE || request_is_paused(request))
+                return false;
+        recall = &generation_of(request)->recall;
+        n = trial_begin(engine, recall, engine->o.batch_tokens, &wait);
+        if (n == 0)
+                return false;
+        put_tokens(s, request, n);
+        r = model_forward(run->work, run->batch, n, &wait);
+        trial_end(engine, recall, r == 0);
+        if (r != 0) {
+                s->n = s->n_rows = 0;
+                return false;
+        }
+        charge(request, n);
+        generate_restored(engine, request);
+        return true;
+}
+
+/* One forward call, as things stand. */
+static void compute(struct step *s) {
+        struct engine *engine = s->engine;
+        uint64_t start;
+
+        if (compute_recalling(s))
+                return;
+        build_batch(s);
+        if (s->n > 0) {
+                start = clock_monotonic_usec();
+                model_forward(engine->run->work, engine->run->batch, s->n, NULL);
+                start = clock_monotonic_usec() - start;
+                costs_note(engine, s->n, start);
+                if (s->n >= RATE_TOKENS)
+                        recall_note_computed(engine, s->n, start);
+                settle_debts(s);
+        }
+}
+
+bool batch_step(struct engine *engine) {
+        struct step s = {.engine = engine};
+        struct list *it, *tmp;
+
+        compute(&s);
+        if (s.n == 0)
+                return false;
+        engine->count.steps++;
+        commit_batch(engine);
+        list_for_each_safe (it, tmp, &engine->run->active) {
+                struct request *request = list_entry(it, struct request, link);
+                const float *logits = NULL;
+
+                if (generation_of(request)->in_batch == 0)
+                        continue;
+                for (size_t row = 0; row < s.n_rows; row++)
+                        if (engine->run->batch_rows[row] == request)
+                                logits = model_logits(engine->run->work, row);
+                generate_advance(engine, request, logits);
+        }
+        return true;
+}

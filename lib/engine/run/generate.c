@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Continue and Warm: what is computed becomes a reply, and turns in the register.
+ *
+ * 1. History is never rendered or tokenised again (I1): input becomes tokens that are appended,
+ *    once.
+ * 2. Until the commit the new tokens live behind conv->n_tokens; whatever goes wrong before cuts
+ *    back to it, and puts back what was to be replaced (edit.c).
+ * 3. Done is sent after the register has the turns (I4).
+ * 4. Tokens are kept as they were sampled; a stop string only cuts the text.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "engine/run/state.h"
+
+#define PROGRESS_USEC 100000
+
+/* --- events --- */
+
+static void send_accepted(struct engine *engine, struct request *request) {
+        struct event_node *n =
+                event_new_stream(engine, request->credit, request->r.handle, ENGINE_ACCEPTED, 0);
+        struct generation *g = generation_of(request);
+
+        if (!n)
+                return; /* Done repeats the figures */
+        n->ev.accepted.conv = request->conv->id;
+        n->ev.accepted.revision = request->conv->revision;
+        n->ev.accepted.n_prompt = g->n_prompt;
+        n->ev.accepted.n_ram = g->n_ram;
+        n->ev.accepted.n_disk = g->n_disk;
+        n->ev.accepted.n_shared = g->n_shared;
+        n->ev.accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
+        n->ev.accepted.differs_at = g->differs_at;
+        n->ev.accepted.differs_why = g->differs_why;
+        event_send(engine, n);
+}
+
+static void send_progress(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+        uint64_t now = clock_monotonic_usec();
+        struct event_node *n;
+
+        /* After it was parked it catches up with what its client knows. */
+        if (now - g->t_last_progress < PROGRESS_USEC || g->n_generated > 0 ||
+                seq_n_tokens(request->conv->seq) < g->n_kept)
+                return;
+        g->t_last_progress = now;
+        n = event_new_stream(engine, request->credit, request->r.handle, ENGINE_PROGRESS, 0);
+        if (!n)
+                return;
+        n->ev.progress.total = g->n_prompt - g->n_kept;
+        n->ev.progress.done = seq_n_tokens(request->conv->seq) - g->n_kept;
+        event_send(engine, n);
+}
+
+static int fill_logprobs(struct engine *engine, struct request *request, struct engine_event *ev,
+        int32_t token, const float *logits) {
+        size_t top = MIN((size_t)request->r.n_logprobs, (size_t)engine->info.n_vocab);
+        _cleanup_(freep) struct sample_logprob *best = NULL;
+
+        ev->delta.has_logprob = true;
+        ev->delta.logprob = sample_logprob(logits, engine->info.n_vocab, token);
+        if (top == 0)
+                return 0;
+        best = calloc(top, sizeof(*best));
+        ev->delta.top = calloc(top, sizeof(*ev->delta.top));
+        if (!best || !ev->delta.top)
+                return -ERR_NOMEM;
+        sample_top_logprobs(engine->run->sampler, logits, engine->info.n_vocab, top, best);
+        for (size_t i = 0; i < top; i++) {
+                event_fill_piece(engine, &ev->delta.top[i], best[i].token);
+                ev->delta.top[i].logprob = best[i].logprob;
+        }
+        ev->delta.n_top = top;
+        return 0;
+}
+
+/* What fill_logprobs() takes. */
+static size_t tops_size(const struct engine *engine, const struct engine_request *r) {
+        size_t top = MIN((size_t)r->n_logprobs, (size_t)engine->info.n_vocab);
+
+        return top * (sizeof(struct engine_logprob) + sizeof(struct sample_logprob));
+}
+
+/* Send the first @n bytes of the held text (with @token if there is one). */
+static int send_delta(struct engine *engine, struct request *request, size_t n,
+        const int32_t *token, const float *logits) {
+        struct generation *g = generation_of(request);
+        struct event_node *node;
+        size_t size;
+        int r;
+
+        if (n == 0 && !token)
+                return 0;
+        size = n + 1 + (token ? tops_size(engine, &request->r) : 0);
+        r = n > 0 ? buf_append(&g->text, g->held.data, n) : 0;
+        if (r < 0)
+                return r;
+        node = event_new_stream(engine, request->credit, request->r.handle, ENGINE_DELTA, size);
+        if (!node)
+                return -ERR_NOMEM;
+        node->ev.delta.text = malloc(n + 1);
+        if (!node->ev.delta.text)
+                goto fail;
+        if (n > 0)
+                memcpy(node->ev.delta.text, g->held.data, n);
+        node->ev.delta.text[n] = '\0';
+        node->ev.delta.text_size = n;
+        if (token) {
+                node->ev.delta.has_token = true;
+                node->ev.delta.token = *token;
+                if ((request->r.want_logprobs || request->r.n_logprobs > 0) &&
+                        fill_logprobs(engine, request, &node->ev, *token, logits) < 0)
+                        goto fail;
+        }
+        buf_consume(&g->held, n);
+        event_send(engine, node);
+        return 0;
+fail:
+        engine_event_free(&node->ev);
+        return -ERR_NOMEM;
+}
+
+/* --- stop strings --- */
+
+/* Earliest end-cutting match in the held text; returns its position or SIZE_MAX. */
+static size_t find_stop(const struct request *request, const char **ret) {
+        const struct buf *h = &generation_in(request)->held;
+        size_t best = SIZE_MAX;
+
+        for (size_t i = 0; i < request->r.n_stops; i++) {
+                size_t n = strlen(request->r.stops[i]);
+                const uint8_t *p =
+                        h->size ? memmem(h->data, h->size, request->r.stops[i], n) : NULL;
+
+                if (p && (size_t)(p - h->data) < best) {
+                        best = (size_t)(p - h->data);
+                        *ret = request->r.stops[i];
+                }
+        }
+        return best;
+}
+
+/* Bytes at the end of the held text that may be the beginning of a stop string. */
+static size_t partial_stop(const struct request *request) {
+        const struct buf *h = &generation_in(request)->held;
+        size_t most = 0;
+
+        for (size_t i = 0; i < request->r.n_stops; i++) {
+                size_t n = strlen(request->r.stops[i]);
+
+                for (size_t k = MIN(n - 1, h->size); k > most; k--)
+                        if (memcmp(h->data + h->size - k, request->r.stops[i], k) == 0) {
+                                most = k;
+                                break;
+                        }
+        }
+        return most;
+}
+
+/* --- stepping --- */
+
+/* Where the first @kept tokens came from. */
+static void count_sources(struct engine *engine, struct generation *g, uint32_t kept) {
+        uint32_t bt = engine->info.block_tokens, n[N_SOURCES] = {0};
+
+        for (uint32_t i = 0; i < g->recall.n_blocks && i * bt < kept; i++)
+                n[g->recall.sources[i]] += MIN(bt, kept - i * bt);
+        g->n_ram = n[SOURCE_RAM];
+        g->n_disk = n[SOURCE_DISK];
+        g->n_shared = n[SOURCE_SHARED];
+        engine->count.reused_ram += g->n_ram;
+        engine->count.reused_disk += g->n_disk;
+        engine->count.reused_shared += g->n_shared;
+}
+
+/* What it had before is counted already, and stays what it was: its own memory looks found when it
+ * comes back after it was parked. */
+void generate_adopted(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+        uint32_t end = MIN(seq_n_tokens(request->conv->seq), g->n_prompt);
+
+        if (end <= g->n_reached)
+                return;
+        g->n_shared += end - g->n_reached;
+        engine->count.reused_shared += end - g->n_reached;
+        g->n_reached = end;
+        g->differs_why = share_explain(engine, &g->recall, g->n_prompt, end, &g->differs_at);
+}
+
+void generate_restored(struct engine *engine, struct request *request) {
+        struct conv *c = request->conv;
+        struct generation *g = generation_of(request);
+        uint32_t kept = seq_n_tokens(c->seq);
+
+        /* The logits of the last token are wanted: it is computed again if all is remembered. */
+        if (g->max_new > 0 && kept >= c->n_all)
+                kept = seq_cut(c->seq, c->n_all - 1);
+        if (g->t_restored == 0) {
+                count_sources(engine, g, kept);
+                g->differs_why =
+                        share_explain(engine, &g->recall, g->n_prompt, kept, &g->differs_at);
+                g->n_kept = g->n_reached = kept;
+                g->t_restored = g->recall.t_read ? g->recall.t_read : clock_monotonic_usec();
+                if (!request_is_warm(request))
+                        send_accepted(engine, request);
+        } else {
+                /* It goes on after it had been parked: its client has heard all of this. New is
+                 * only what others have computed meanwhile. */
+                generate_adopted(engine, request);
+        }
+        /* Parked between two tokens, and nothing was lost: no prompt is to be computed. */
+        request->phase = g->n_generated > 0 && kept + 1 == c->n_all ? PHASE_DECODE : PHASE_PREFILL;
+        engine->again = true;
+        if (kept == c->n_all)
+                generate_end(request, ENGINE_FINISH_LENGTH);
+}
+
+/* The token's text behind the held one. NUL is a character that strings can't have: it becomes
+ * U+FFFD. */
+static int push_text(struct engine *engine, struct generation *g, int32_t token) {
+        _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        int r = tok_stream_push(&g->stream, engine->tok, token, &text);
+
+        for (size_t i = 0; r == 0 && i < text.size; i++)
+                r = text.data[i] ? buf_append(&g->held, &text.data[i], 1)
+                                 : buf_append_str(&g->held, "\xef\xbf\xbd");
+        return r;
+}
+
+/* The share of all requests has no room for a longer reply: it ends here, and is kept. The last
+ * token's text could not be sent, so the token was not said either. */
+static void end_without_room(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+        struct err e;
+
+        request->conv->n_all--;
+        g->n_generated--;
+        if (g->n_generated == 0) {
+                err_set(&e, ERR_LIMIT, "requests have no memory for a reply");
+                generate_fail(request, &e);
+                return;
+        }
+        g->held.size = 0;
+        g->stop = NULL;
+        tok_stream_init(&g->stream, engine->tok, false, false);
+        generate_end(request, ENGINE_FINISH_LENGTH);
+}
+
+/* Take one more token from @logits. */
+static void generate_token(struct engine *engine, struct request *request, const float *logits) {
+        struct conv *c = request->conv;
+        struct generation *g = generation_of(request);
+        size_t n_recent = MIN((size_t)c->n_all, (size_t)g->params.penalty_last_n), cut;
+        int32_t token = sample_token(engine->run->sampler, &g->params, logits,
+                c->tokens + c->n_all - n_recent, n_recent, c->n_all);
+        struct err e;
+        int r;
+
+        c->tokens[c->n_all++] = token;
+        g->n_generated++;
+        if (tok_is_eog(engine->tok, token) && !request->r.ignore_eos) {
+                if (send_delta(engine, request, 0, &token, logits) < 0)
+                        goto nomem;
+                generate_end(request, ENGINE_FINISH_STOP);
+                return;
+        }
+        r = push_text(engine, g, token);
+        if (r < 0)
+                goto nomem;
+        cut = find_stop(request, &g->stop);
+        if (cut != SIZE_MAX)
+                g->held.size = cut;
+        else
+                cut = g->held.size - partial_stop(request);
+        r = send_delta(engine, request, cut, &token, logits);
+        if (r == -ERR_LIMIT || r == -ERR_TOO_LARGE) {
+                end_without_room(engine, request);
+                return;
+        }
+        if (r < 0)
+                goto nomem;
+        if (g->stop)
+                generate_end(request, ENGINE_FINISH_STOP_STRING);
+        else if (g->n_generated == g->max_new)
+                generate_end(
+                        request, g->context_bound ? ENGINE_FINISH_CONTEXT : ENGINE_FINISH_LENGTH);
+        return;
+nomem:
+        err_set(&e, ERR_NOMEM, "no memory for the reply");
+        generate_fail(request, &e);
+}
+
+void generate_advance(struct engine *engine, struct request *request, const float *logits) {
+        struct conv *c = request->conv;
+        struct generation *g = generation_of(request);
+
+        if (request->phase == PHASE_PREFILL) {
+                uint32_t end = seq_n_tokens(c->seq), start = end - g->in_batch;
+
+                engine->count.tokens_prefilled += g->in_batch;
+                if (start < c->n_known)
+                        engine->count.tokens_recomputed += MIN(end, c->n_known) - start;
+                c->n_known = MAX(c->n_known, end);
+                g->n_reached = MAX(g->n_reached, end);
+                if (end < c->n_all) {
+                        send_progress(engine, request);
+                        return;
+                }
+                if (g->t_prefilled == 0)
+                        g->t_prefilled = clock_monotonic_usec();
+                if (g->max_new == 0) {
+                        generate_end(request, ENGINE_FINISH_LENGTH);
+                        return;
+                }
+                request->phase = PHASE_DECODE;
+        } else {
+                engine->count.tokens_decoded += g->in_batch;
+                c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
+        }
+        generate_token(engine, request, logits);
+}
+
+/* --- the end --- */
+
+void generate_end(struct request *request, enum engine_finish finish) {
+        struct generation *g = generation_of(request);
+
+        g->end = ENDED;
+        g->finish = finish;
+}
+
+void generate_fail(struct request *request, const struct err *e) {
+        struct generation *g = generation_of(request);
+
+        g->end = FAILED;
+        g->why = *e;
+}
+
+void generate_cancel(struct request *request, const struct err *e) {
+        if (generation_of(request)->n_generated > 0)
+                generate_end(request, ENGINE_FINISH_CANCELLED);
+        else
+                generate_fail(request, e);
+}
+
+static void warm_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        j->r = store_conv_get(
+                engine->store, request->r.uid, request->conv->id, NULL, &request->sc, &j->err);
+}
+
+static void warm_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        if (j->r < 0)
+                request_fail(engine, request, &j->err);
+        else
+                request_finish_conv(engine, request);
+}
+
+static void commit_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct generation *g = generation_of(request);
+        struct conv *c = request->conv; /* held by this request: tokens and id don't change */
+        struct store_turn turns[2];
+        uint64_t now = clock_realtime_usec();
+        bool text = request->r.input != ENGINE_INPUT_TOKENS;
+        unsigned tries = 0;
+        size_t n = 0;
+
+        if (g->has_input_turn)
+                turns[n++] = (struct store_turn){.role = g->input_turn.role,
+                        .start = g->input_turn.start,
+                        .end = g->input_turn.end,
+                        .text = text ? request->r.text : "",
+                        .text_size = text ? request->r.text_size : 0,
+                        .created_usec = now};
+        if (g->has_reply_turn)
+                turns[n++] = (struct store_turn){.role = g->reply_turn.role,
+                        .start = g->reply_turn.start,
+                        .end = c->n_all,
+                        .finish = g->finish,
+                        .text = g->text.size ? (const char *)g->text.data : "",
+                        .text_size = g->text.size,
+                        .created_usec = now};
+        do {
+                if (c->edit)
+                        j->r = edit_store(engine, c, turns, n, &request->revision, &j->err);
+                else
+                        j->r = store_append(engine->store, c->id, turns, n,
+                                c->tokens + g->n_input_start, c->n_all - g->n_input_start,
+                                &request->revision, &j->err);
+        } while (register_retry(engine, &tries, j->r, &j->err));
+}
+
+static void fill_done(struct request *request) {
+        struct engine_event *ev = request_answer(request, ENGINE_DONE);
+        struct generation *g = generation_of(request);
+        uint64_t now = clock_monotonic_usec();
+
+        /* The request's own copy, which was charged when it came. */
+        for (size_t i = 0; g->stop && i < request->r.n_stops; i++)
+                if (request->r.stops[i] == g->stop) {
+                        event_adopt(request->final, &request->charge, strlen(g->stop));
+                        ev->done.stop = (char *)(uintptr_t)TAKE_PTR(request->r.stops[i]);
+                        break;
+                }
+        ev->done.finish = g->finish;
+        ev->done.revision = request->revision;
+        ev->done.seed = g->seed;
+        ev->done.n_prompt = g->n_prompt;
+        ev->done.n_generated = g->n_generated;
+        ev->done.n_ram = g->n_ram;
+        ev->done.n_disk = g->n_disk;
+        ev->done.n_shared = g->n_shared;
+        ev->done.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
+        ev->done.differs_at = g->differs_at;
+        ev->done.differs_why = g->differs_why;
+        ev->done.queued_usec = g->t_admitted - request->t_submitted;
+        ev->done.restore_usec = g->t_restored - g->t_admitted;
+        ev->done.prefill_usec = g->t_prefilled - g->t_restored;
+        ev->done.decode_usec = now - g->t_prefilled;
+}
+
+static void commit_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct conv *c = request->conv;
+        struct generation *g = generation_of(request);
+
+        if (j->r < 0) {
+                /* Written, but into a file that was replaced: RAM does not know what is there. */
+                c->stale = c->stale || j->r == -ERR_STATE;
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        edit_done(engine, c);
+        c->n_tokens = c->n_all;
+        c->revision = request->revision;
+        g->reply_turn.end = c->n_all;
+        g->reply_turn.finish = g->finish;
+        if ((g->has_input_turn && conv_add_turn(engine, c, &g->input_turn, &j->err) < 0) ||
+                (g->has_reply_turn && conv_add_turn(engine, c, &g->reply_turn, &j->err) < 0)) {
+                /* The register has it; RAM no longer agrees with it: load it anew next time. */
+                c->stale = true;
+        }
+        fill_done(request);
+        request_finish(engine, request);
+}
+
+/* What is held of the text was no beginning of a stop string. */
+static int flush(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+        int r = tok_stream_finish(&g->stream, &g->held);
+
+        return r < 0 ? r : send_delta(engine, request, g->held.size, NULL, NULL);
+}
+
+void generate_close(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+
+        recall_abandon(engine, &g->recall);
+        if (g->end == ENDED && g->finish != ENGINE_FINISH_STOP_STRING &&
+                flush(engine, request) < 0) {
+                err_set(&g->why, ERR_NOMEM, "no memory for the reply");
+                g->end = FAILED;
+        }
+        if (g->end == FAILED) {
+                request_fail(engine, request, &g->why);
+                return;
+        }
+        if (g->t_prefilled == 0)
+                g->t_prefilled = clock_monotonic_usec();
+        seq_unreserve(request->conv->seq);
+        request->phase = PHASE_COMMIT;
+        request->job.kind = JOB_VERB;
+        request->job.run = request_is_warm(request) ? warm_run : commit_run;
+        request->job.done = request_is_warm(request) ? warm_done : commit_done;
+        io_submit(engine, &request->job);
+}

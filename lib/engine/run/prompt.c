@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The beginning of a Continue or Warm: its input becomes tokens that are appended, once (I1), its
+ * parameters are checked, and what it may come to need is bounded before it waits for admission.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/utf8.h"
+#include "engine/run/state.h"
+
+/* The reply's text that is set aside at once: so many tokens, usual ones. */
+#define REPLY_TOKENS 1024u
+#define REPLY_BYTES 6
+#define TEXT_COST 4096 /* the strings of a chat template, and the allocator's grain */
+
+size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
+        struct tok_fragment f = {text, size, special};
+
+        /* chat.c may need a copy with one byte more. */
+        return tok_encode_memory(engine->tok, &f, 1) + size + TEXT_COST;
+}
+
+static int input_raw(struct engine *engine, struct request *request, size_t max, struct err *e) {
+        bool first = request->conv->n_tokens == 0;
+        struct tok_fragment f = {.text = request->r.text, .size = request->r.text_size};
+        int32_t bos = tok_bos(engine->tok);
+        int r;
+
+        if (first && tok_add_bos(engine->tok) && bos >= 0) {
+                r = tok_ids_append(&generation_of(request)->input, &bos, 1, e);
+                if (r < 0)
+                        return r;
+        }
+        return tok_encode(engine->tok, &f, 1, false, first, max, &generation_of(request)->input, e);
+}
+
+static int input_tokens(struct engine *engine, struct request *request, struct err *e) {
+        for (size_t i = 0; i < request->r.n_tokens; i++)
+                if (request->r.tokens[i] < 0 ||
+                        (uint32_t)request->r.tokens[i] >= engine->info.n_vocab)
+                        return err_set(e, ERR_INVALID,
+                                "token %d at %zu is not in the vocabulary of %u",
+                                request->r.tokens[i], i, engine->info.n_vocab);
+        return tok_ids_append(
+                &generation_of(request)->input, request->r.tokens, request->r.n_tokens, e);
+}
+
+/* Fills generation.input and the roles of the turns. */
+static int make_input(struct engine *engine, struct request *request, struct err *e) {
+        struct conv *c = request->conv;
+        struct generation *g = generation_of(request);
+        /* One more than could fit, so that the context error below can count. */
+        size_t max = (size_t)engine->info.context + 1;
+        const struct conv_turn *last = c->n_turns ? &c->turns[c->n_turns - 1] : NULL;
+        bool reply = request->r.max_tokens != 0;
+        int r = 0;
+
+        g->input_turn.start = c->n_tokens;
+        g->reply_turn.role = CHAT_ASSISTANT;
+        g->has_input_turn = request->r.input != ENGINE_INPUT_NONE;
+        switch (request->r.input) {
+        case ENGINE_INPUT_MESSAGE:
+                g->input_turn.role = (enum chat_role)request->r.role;
+                r = chat_append_message(engine->chat, conv_chat_state(engine, c),
+                        g->input_turn.role, request->r.text, request->r.text_size, max, &g->input,
+                        e);
+                g->input_turn.end = c->n_tokens + (uint32_t)g->input.n;
+                if (r == 0 && reply)
+                        r = chat_append_reply_start(engine->chat, max + 64, &g->input, e);
+                break;
+        case ENGINE_INPUT_RAW:
+        case ENGINE_INPUT_TOKENS:
+                g->input_turn.role = g->reply_turn.role = CHAT_RAW;
+                r = request->r.input == ENGINE_INPUT_RAW ? input_raw(engine, request, max, e)
+                                                         : input_tokens(engine, request, e);
+                g->input_turn.end = c->n_tokens + (uint32_t)g->input.n;
+                break;
+        case ENGINE_INPUT_NONE:
+                if (!last || !reply)
+                        return err_set(e, ERR_INVALID,
+                                last ? "nothing to do: no input and max_tokens 0"
+                                     : "the conversation is empty: nothing to continue");
+                g->input_turn.end = c->n_tokens;
+                if (conv_chat_state(engine, c) == CHAT_OPEN_SYSTEM)
+                        return err_set(e, ERR_INVALID,
+                                "only a system message was said: nothing to reply to");
+                if (last->role == CHAT_RAW)
+                        g->reply_turn.role = CHAT_RAW;
+                else if (conv_chat_state(engine, c) == CHAT_CLOSED)
+                        r = chat_append_reply_start(engine->chat, max + 64, &g->input, e);
+                break;
+        }
+        if (r == -ERR_LIMIT && !g->input.refused)
+                return err_set(e, ERR_CONTEXT,
+                        "the conversation has %u tokens, and the input alone more than the context "
+                        "of %u",
+                        c->n_tokens, engine->info.context);
+        if (r < 0)
+                return r;
+        if (g->has_input_turn && g->input_turn.end == g->input_turn.start)
+                return err_set(e, ERR_INVALID, "the input is empty");
+        return 0;
+}
+
+/* --- parameters --- */
+
+void prompt_params(struct sample_params *p, const struct sampling *s) {
+#define TAKE(bit, field)                                                                           \
+        if (s->has & (bit))                                                                        \
+        p->field = s->field
+        TAKE(SAMPLING_TEMPERATURE, temperature);
+        TAKE(SAMPLING_TOP_K, top_k);
+        TAKE(SAMPLING_TOP_P, top_p);
+        TAKE(SAMPLING_MIN_P, min_p);
+        TAKE(SAMPLING_REPETITION, repetition_penalty);
+        TAKE(SAMPLING_PRESENCE, presence_penalty);
+        TAKE(SAMPLING_FREQUENCY, frequency_penalty);
+        TAKE(SAMPLING_LAST_N, penalty_last_n);
+#undef TAKE
+}
+
+static int make_params(struct engine *engine, struct request *request, struct err *e) {
+        struct generation *g = generation_of(request);
+        struct sampling s = request->conv->sampling;
+        const int32_t *suppressed;
+        size_t n_suppressed = tok_suppressed(engine->tok, &suppressed), n = 0;
+        size_t n_eog = request->r.ignore_eos ? engine->n_eog : 0;
+
+        sampling_merge(&s, &request->r.sampling);
+        g->params = SAMPLE_PARAMS_DEFAULT;
+        prompt_params(&g->params, &s);
+        if (s.has & SAMPLING_SEED)
+                g->seed = s.seed;
+        else if (getrandom(&g->seed, sizeof(g->seed), 0) != sizeof(g->seed))
+                return err_set(e, ERR_SYS, "cannot draw a seed");
+        g->params.seed = g->seed;
+        if (!(s.has & SAMPLING_BIASES))
+                s.n_biases = 0;
+        g->biases = calloc(s.n_biases + n_suppressed + n_eog + 1, sizeof(*g->biases));
+        if (!g->biases)
+                return err_set(e, ERR_NOMEM, "no memory for logit biases");
+        for (uint32_t i = 0; i < s.n_biases; i++)
+                g->biases[n++] = (struct sample_bias){s.biases[i].token, s.biases[i].bias};
+        for (size_t i = 0; i < n_suppressed; i++)
+                g->biases[n++] = (struct sample_bias){suppressed[i], -INFINITY};
+        for (size_t i = 0; i < n_eog; i++)
+                g->biases[n++] = (struct sample_bias){engine->eog[i], -INFINITY};
+        g->params.biases = g->biases;
+        g->params.n_biases = n;
+        return sample_params_validate(&g->params, engine->info.n_vocab, e);
+}
+
+/* How much may be generated, and does it fit at all? */
+static int make_bounds(struct engine *engine, struct request *request, struct err *e) {
+        struct generation *g = generation_of(request);
+        uint32_t bt = engine->info.block_tokens, wanted;
+        size_t n_prompt = (size_t)request->conv->n_tokens + g->input.n;
+        size_t capacity = budget_capacity_most(engine->budget);
+        /* One block for the copy of a shared tail. */
+        size_t room = capacity > 1 ? (capacity - 1) * bt : 0;
+
+        wanted = request->r.max_tokens == ENGINE_UNSET ? engine->o.default_max_tokens
+                                                       : request->r.max_tokens;
+        if (request_is_warm(request))
+                wanted = 0;
+        if (wanted > 0 && n_prompt == 0)
+                return err_set(e, ERR_INVALID, "there is nothing to continue");
+        if (n_prompt + (wanted > 0) > engine->info.context)
+                return err_set(e, ERR_CONTEXT,
+                        "the conversation has %u tokens, the input %zu: together %zu of a context "
+                        "of %u",
+                        request->conv->n_tokens, g->input.n, n_prompt, engine->info.context);
+        if (n_prompt + (wanted > 0) > room)
+                return err_set(e, budget_code(engine->budget, &engine->budget->ledger, SIZE_MAX),
+                        "%zu tokens need more memory than the whole budget of %zu has", n_prompt,
+                        engine->budget->most);
+        g->n_prompt = (uint32_t)n_prompt;
+        g->max_new = MIN(wanted, engine->info.context - g->n_prompt);
+        if (g->max_new > room - n_prompt)
+                g->max_new = (uint32_t)(room - n_prompt);
+        g->context_bound = g->max_new < wanted;
+        g->need_blocks = (n_prompt + g->max_new + bt - 1) / bt + 1;
+        return 0;
+}
+
+static int check_stops(const struct engine_request *r, struct err *e) {
+        for (size_t i = 0; i < r->n_stops; i++)
+                if (!r->stops[i][0] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
+                        return err_set(
+                                e, ERR_INVALID, "stop string %zu is empty or not UTF-8", i + 1);
+        return 0;
+}
+
+/* All that grows with the prompt or the reply beside the conversation's own: hashes and sources of
+ * blocks, what others have on disk, and the reply's text as far as it can be foreseen. */
+static int charge_work(struct engine *engine, struct request *request, struct err *e) {
+        struct generation *g = generation_of(request);
+        size_t per_block = sizeof(*g->recall.hashes) + sizeof(*g->recall.sources) +
+                           sizeof(struct seq_block *) + 2 * sizeof(struct store_record);
+        int r = charge_take(&request->charge, (g->need_blocks + 1) * per_block, "the prompt", e);
+
+        if (r == 0 && g->max_new > 0 &&
+                (r = buf_reserve(&g->text, MIN(g->max_new, REPLY_TOKENS) * REPLY_BYTES)) < 0)
+                r = err_set(e, (enum err_code) - r, "requests have no memory for a reply");
+        return r;
+}
+
+/* Its input has been tokenised. */
+static void start(struct engine *engine, struct request *request) {
+        struct conv *c = request->conv;
+        struct generation *g = generation_of(request);
+        struct err e;
+        int r = check_stops(&request->r, &e);
+
+        if (r == 0)
+                r = make_params(engine, request, &e);
+        if (r == 0)
+                r = make_bounds(engine, request, &e);
+        if (r == 0)
+                r = charge_work(engine, request, &e);
+        if (r == 0)
+                r = conv_reserve_tokens(engine, c, g->n_prompt + g->max_new, &e);
+        if (r < 0) {
+                request_fail(engine, request, &e);
+                return;
+        }
+        if (g->input.n > 0)
+                memcpy(c->tokens + c->n_tokens, g->input.ids, g->input.n * sizeof(*c->tokens));
+        tok_ids_deinit(&g->input);
+        c->n_all = g->n_prompt;
+        g->reply_turn.start = g->input_turn.end;
+        g->has_reply_turn = g->recall.wants_logits = g->max_new > 0;
+        g->recall.conv = c;
+        /* Behind a special token a text starts anew: SPM's own space before its first word isn't
+         * the reply's. */
+        tok_stream_init(&g->stream, engine->tok,
+                g->n_prompt > 0 && tok_is_special(engine->tok, c->tokens[g->n_prompt - 1]), false);
+        if (sched_queue(engine, request, &e) < 0)
+                request_fail(engine, request, &e);
+}
+
+/* The conversation is held: what make_input() reads of it stays. */
+static int charged_input(struct engine *engine, struct request *request, struct err *e) {
+        size_t n = text_memory(engine, request->r.text, request->r.text_size, false);
+        int r = charge_take(&request->charge, n, "tokenising the input", e);
+
+        if (r < 0)
+                return r;
+        r = make_input(engine, request, e);
+        charge_give(&request->charge, n);
+        return r;
+}
+
+static void input_run(struct engine *engine, struct job *j) {
+        j->r = charged_input(engine, request_of(j), &j->err);
+}
+
+static void input_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        if (j->r == 0 && engine->stopping)
+                j->r = err_set(&j->err, ERR_SHUTDOWN, "the daemon is stopping");
+        if (j->r < 0)
+                request_fail(engine, request, &j->err);
+        else
+                start(engine, request);
+}
+
+/* Begins with the input; ends the request on error. */
+static void generate_start(struct engine *engine, struct request *request) {
+        struct err e;
+        int r = 0;
+
+        generation_of(request)->n_input_start = request->conv->n_tokens;
+        if (request->conv->foreign_vocab)
+                r = err_set(&e, ERR_STATE,
+                        "the conversation's tokens belong to another model's vocabulary");
+        else if (!request_is_warm(request) && text_is_long(request->r.text_size))
+                return request_submit_as(engine, request, JOB_TEXT, input_run, input_done);
+        else if (!request_is_warm(request))
+                r = charged_input(engine, request, &e);
+        if (r < 0)
+                request_fail(engine, request, &e);
+        else
+                start(engine, request);
+}
+
+/* --- the verbs --- */
+
+static void generation_init(struct request *request) {
+        struct generation *g = generation_of(request);
+
+        g->input.charge = g->held.charge = g->text.charge = &request->charge;
+        g->input.stop = &request->cancel;
+}
+
+static void generation_deinit(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+
+        (void)engine;
+        tok_ids_deinit(&g->input);
+        free(g->biases);
+        buf_deinit(&g->held);
+        buf_deinit(&g->text);
+        recall_deinit(&g->recall);
+}
+
+static int act(struct engine *engine, struct request *request, struct err *e) {
+        (void)e;
+        generate_start(engine, request);
+        return 0;
+}
+
+/* At an earlier place: what comes behind it is dropped by the commit. */
+static int act_edit(struct engine *engine, struct request *request, struct err *e) {
+        const struct conv *c = request->conv;
+        const struct engine_request *r = &request->r;
+        int k;
+
+        /* No conversation has so many turns. */
+        if (r->at_turn == ENGINE_UNSET && r->at_position == ENGINE_UNSET)
+                return err_set(e, ERR_INVALID, "turn %u of %u", ENGINE_UNSET, c->n_turns);
+        k = keep_resolve(engine, c, r, &request->keep, e);
+        if (k < 0) {
+                request->told = k == -ERR_CORRUPT; /* when it was loaded */
+                return k;
+        }
+        k = edit_begin(engine, request->conv, &request->keep, e);
+        if (k == 0)
+                generate_start(engine, request);
+        return k;
+}
+
+const struct verb verb_continue = {.own_size = sizeof(struct generation),
+        .init = generation_init,
+        .deinit = generation_deinit,
+        .act = act,
+        .hold = HOLD_FORKS,
+        .may_wait = true,
+        .needs_all = true,
+        .generates = true};
+
+const struct verb verb_edit = {.own_size = sizeof(struct generation),
+        .init = generation_init,
+        .deinit = generation_deinit,
+        .act = act_edit,
+        .after = AFTER_LINKS,
+        .may_wait = true,
+        .generates = true};
+
+const struct verb verb_warm = {.own_size = sizeof(struct generation),
+        .init = generation_init,
+        .deinit = generation_deinit,
+        .act = act,
+        .hold = HOLD_FORKS,
+        .needs_all = true};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* The state of this floor: made, freed, and told. */
+#include <stdlib.h>
+
+#include "engine/run/state.h"
+
+int run_new(struct engine *engine, struct err *e) {
+        uint32_t max_active = engine->o.max_active;
+        uint32_t max_tokens = MAX(engine->o.batch_tokens, max_active);
+        struct run *run = calloc(1, sizeof(*run));
+        int r;
+
+        if (!run)
+                return err_set(e, ERR_NOMEM, "no memory for the engine");
+        engine->run = run;
+        list_init(&run->queue);
+        list_init(&run->active);
+        list_init(&run->users);
+        r = model_work_new(&run->work, engine->model, engine->kern, max_tokens, max_active, e);
+        if (r == 0)
+                r = sample_work_new(&run->sampler, engine->info.n_vocab, e);
+        if (r < 0)
+                return r;
+        run->batch = calloc(max_tokens, sizeof(*run->batch));
+        run->batch_rows = calloc(max_active, sizeof(struct request *));
+        if (!run->batch || !run->batch_rows)
+                return err_set(e, ERR_NOMEM, "no memory for a batch");
+        return 0;
+}
+
+/* Users are kept beyond their last request. */
+struct run *run_free(struct run *run) {
+        if (!run)
+                return NULL;
+        while (!list_empty(&run->users)) {
+                struct user *user = list_entry(run->users.next, struct user, link);
+
+                list_unlink(&user->link);
+                free(user);
+        }
+        model_work_free(run->work);
+        sample_work_free(run->sampler);
+        free(run->batch);
+        free(run->batch_rows);
+        free(run);
+        return NULL;
+}
+
+void run_figures(struct engine *engine, struct run_figures *ret) {
+        struct list *it;
+
+        *ret = (struct run_figures){.n_active = engine->run->n_active};
+        list_for_each (it, &engine->run->queue)
+                ret->n_queued++;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Close: the conversation and all that is left of it are gone. */
+#include "engine/verbs/verbs.h"
+
+static void close_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct store_gone gone = {0};
+        unsigned tries = 0;
+
+        do {
+                j->r = store_conv_delete(engine->store, request->sc.id, &gone, &j->err);
+        } while (register_retry(engine, &tries, j->r, &j->err));
+        if (j->r < 0)
+                return;
+        records_release(engine, &gone);
+        store_gone_deinit(&gone);
+}
+
+static void close_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        if (j->r < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        register_removed(engine);
+        request->conv->stale = true;
+        if (request->conv->n_published > 0) {
+                request->conv->n_published = 0;
+                share_unpublish(engine);
+        }
+        request_finish_empty(engine, request);
+}
+
+static int act(struct engine *engine, struct request *request, struct err *e) {
+        (void)e;
+        request_submit(engine, request, close_run, close_done);
+        return 0;
+}
+
+const struct verb verb_close = {
+        .act = act, .after = AFTER_WRITING, .removes = true, .by_admin = "closes"};

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* What Open, Fork, Import and Update have in common: names, quotas, defaults for sampling. */
+#include "engine/verbs/create.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+struct verb_state *verb_state_new(void) {
+        struct verb_state *s = calloc(1, sizeof(*s));
+
+        if (s)
+                pthread_mutex_init(&s->create_lock, NULL);
+        return s;
+}
+
+struct verb_state *verb_state_free(struct verb_state *s) {
+        if (!s)
+                return NULL;
+        pthread_mutex_destroy(&s->create_lock);
+        free(s);
+        return NULL;
+}
+
+int create_check_name(const char *name, struct err *e) {
+        size_t n = strlen(name);
+        bool digits = true;
+
+        if (n == 0 || n > ENGINE_NAME_MAX)
+                return err_set(e, ERR_INVALID, "a name has 1 to %d bytes", ENGINE_NAME_MAX);
+        if (!utf8_valid(name, n))
+                return err_set(e, ERR_INVALID, "the name is not UTF-8");
+        for (size_t i = 0; i < n; i++) {
+                unsigned char ch = (unsigned char)name[i];
+
+                if (ch < 0x20 || ch == 0x7f || (ch == 0xc2 && (unsigned char)name[i + 1] < 0xa0))
+                        return err_set(e, ERR_INVALID, "the name has a control character");
+                digits = digits && ch >= '0' && ch <= '9';
+        }
+        if (digits || name[0] == '#')
+                return err_set(e, ERR_INVALID, "a name is not a number and does not begin with #");
+        return 0;
+}
+
+int create_copy_name(char *dst, const char *name, struct err *e) {
+        int r;
+
+        dst[0] = '\0';
+        if (!name || !name[0])
+                return 0; /* the register chooses one */
+        r = create_check_name(name, e);
+        if (r == 0)
+                memcpy(dst, name,
+                        strlen(name) +
+                                1); /* create_check_name() knows the room, engine.c the bound */
+        return r;
+}
+
+int create_check_quota(struct engine *engine, uint32_t uid, struct err *e) {
+        uint64_t n;
+        int r = store_conv_count(engine->store, uid, &n, e);
+
+        if (r < 0)
+                return r;
+        if (n >= engine->o.max_conversations_per_uid)
+                return err_set(e, ERR_LIMIT, "user %u has %llu conversations, the limit is %u", uid,
+                        (unsigned long long)n, engine->o.max_conversations_per_uid);
+        return 0;
+}
+
+int create_check_sampling(struct engine *engine, const struct sampling *s, struct err *e) {
+        struct sample_params p = SAMPLE_PARAMS_DEFAULT;
+        struct sample_bias biases[SAMPLING_MAX_BIASES];
+
+        prompt_params(&p, s);
+        if (s->has & SAMPLING_BIASES) {
+                for (uint32_t i = 0; i < s->n_biases; i++)
+                        biases[i] = (struct sample_bias){s->biases[i].token, s->biases[i].bias};
+                p.biases = biases;
+                p.n_biases = s->n_biases;
+        }
+        return sample_params_validate(&p, engine->info.n_vocab, e);
+}

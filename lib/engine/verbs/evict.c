@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Evict: the memory of a conversation goes to disk now. */
+#include "engine/verbs/verbs.h"
+
+struct evicting {
+        struct eviction eviction;
+        struct request *request;
+};
+
+static void evicted(struct engine *engine, struct eviction *ev, int r, const struct err *why) {
+        struct request *request = container_of(ev, struct evicting, eviction)->request;
+        const struct conv *c = request->conv;
+        struct engine_event *answer;
+        struct err e;
+
+        if (r < 0) {
+                request_fail(engine, request, why);
+                return;
+        }
+        /* The row was read before the request had the conversation to itself. */
+        request->sc.revision = c->revision;
+        request->sc.n_tokens = c->n_tokens + c->n_lost_tokens;
+        request->sc.n_turns = c->n_turns + c->n_lost_turns;
+        if (request_answer_conv(request, &answer, &e) < 0) {
+                err_wrap(&e, -(int)e.code, "the request was carried out");
+                request_fail(engine, request, &e);
+                return;
+        }
+        answer->conv.n_not_kept = ev->n_not_kept;
+        if (ev->n_not_kept > 0)
+                answer->err = ev->why_not_kept;
+        request_finish_held(engine, request);
+}
+
+static int act(struct engine *engine, struct request *request, struct err *e) {
+        struct evicting *own = request_own(request);
+
+        (void)e;
+        own->request = request;
+        own->eviction.done = evicted;
+        list_init(&own->eviction.link);
+        evict_begin(engine, request->conv, &own->eviction);
+        return 0;
+}
+
+const struct verb verb_evict = {
+        .own_size = sizeof(struct evicting), .act = act, .by_admin = "evicts"};

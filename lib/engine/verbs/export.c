@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Export: a conversation into an unnamed file, whose descriptor the caller gets.
+ *
+ * 1. The request holds the conversation meanwhile, and pins the blocks and records that it wants,
+ *    so what is written belongs together. Forks go together with it.
+ * 2. Only full blocks are written: a block that is partly used could hold bytes of something else.
+ *    What lies behind them is computed again after the import, at most a block's tokens.
+ * 3. A record that cannot be read ends the memory before it: the file is begun anew without it.
+ *    The transcript is never lost for the sake of memory (I1).
+ * 4. The file has no name and belongs to us, so that it goes with its last descriptor; the caller's
+ *    is read-only. While it grows it counts against the disk limit, and the floor holds for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "engine/verbs/transfer.h"
+
+#define TRANSCRIPT_COST 8192 /* whole pages of large blocks */
+#define TEXT_COST 32         /* the allocation of a text, however short */
+
+static int open_unnamed(struct engine *engine, struct err *e) {
+        char path[4096];
+        /* With O_EXCL nobody can give it a name. */
+        int fd = open(engine->state_dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+
+        if (fd >= 0)
+                return fd;
+        /* A file system without the like. */
+        snprintf(path, sizeof(path), "%s/export-XXXXXX", engine->state_dir);
+        fd = mkostemp(path, O_CLOEXEC);
+        if (fd < 0)
+                return err_set(e, ERR_SYS, "cannot make a file in '%s'", engine->state_dir);
+        unlink(path);
+        return fd;
+}
+
+/* May @n more bytes of the file go to disk? */
+static int check_room(struct engine *engine, const struct transfer *x, uint64_t n, struct err *e) {
+        struct spill_stats s;
+        struct statvfs v;
+        uint64_t avail;
+
+        spill_stats(engine->spill, &s);
+        if (engine->o.disk_limit > 0 &&
+                s.disk_size + atomic_load(&engine->verbs->export_bytes) > engine->o.disk_limit)
+                return err_set(e, ERR_LIMIT,
+                        "the disk limit of %" PRIu64 " bytes has no room for an export of %" PRIu64,
+                        engine->o.disk_limit, xfer_file_size(&x->h));
+        if (fstatvfs(x->fd, &v) < 0)
+                return err_set(e, ERR_SYS, "cannot tell the free space of the state folder");
+        if (__builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &avail))
+                avail = UINT64_MAX;
+        if (avail < n || avail - n < engine->o.disk_floor)
+                return err_set(e, ERR_LIMIT,
+                        "exporting %" PRIu64 " bytes would leave less than %" PRIu64
+                        " of the %" PRIu64 " bytes free",
+                        n, engine->o.disk_floor, avail);
+        return 0;
+}
+
+static void count(struct engine *engine, struct transfer *x, uint64_t n) {
+        atomic_fetch_sub(&engine->verbs->export_bytes, x->counted);
+        atomic_fetch_add(&engine->verbs->export_bytes, n);
+        x->counted = n;
+}
+
+static int write_part(struct transfer *x, const void *data, size_t n, struct err *e) {
+        int r = file_pwrite(x->fd, data, n, x->offset, e);
+
+        if (r == -ERR_SYS && (e->sys == ENOSPC || e->sys == EDQUOT))
+                return err_set(e, ERR_LIMIT, "the disk is full");
+        if (r < 0)
+                return err_wrap(e, r, "cannot write the export file");
+        xfer_sum_update(&x->sum, data, n);
+        x->offset += n;
+        return 0;
+}
+
+/* Once as the register has it, once as the file will: of which only the texts are large. A turn
+ * that comes to the register while this is read waits in front of the commit: the request holds the
+ * conversation. */
+static int charge_transcript(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        struct store_sizes sizes;
+        int r = store_sizes(engine->store, request->sc.id, &sizes, e);
+
+        if (r < 0)
+                return r;
+        x->h.n_turns = request->sc.n_turns;
+        x->h.texts_size = sizes.texts_size;
+        if (sizes.texts_size > XFER_MAX_TEXTS)
+                return err_set(e, ERR_TOO_LARGE,
+                        "texts of %" PRIu64 " bytes are too large for a file", sizes.texts_size);
+        if (x->charged > 0)
+                return 0; /* it is begun anew */
+        x->charged =
+                (size_t)(xfer_transcript_size(&x->h) + sizes.texts_size) + TRANSCRIPT_COST +
+                2 * ((size_t)request->sc.n_turns + 8) * (sizeof(struct store_turn) + TEXT_COST);
+        r = transfer_charge(request, x->charged, e);
+        if (r < 0)
+                x->charged = 0;
+        return r;
+}
+
+static int write_transcript(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        struct xfer_header *h = &x->h;
+        struct store_turns turns = {0};
+        struct buf out = BUF_NULL;
+        uint8_t header[XFER_HEADER_SIZE];
+        int r = charge_transcript(engine, request, e);
+
+        if (r == 0)
+                r = store_turns(engine->store, request->sc.id, true, &turns, e);
+        if (r < 0)
+                return r;
+        h->n_turns = (uint32_t)turns.n;
+        h->texts_size = 0;
+        for (size_t i = 0; i < turns.n; i++)
+                h->texts_size += turns.turns[i].text_size;
+        count(engine, x, xfer_file_size(h));
+        r = check_room(engine, x, xfer_file_size(h), e);
+        if (r == 0)
+                r = xfer_transcript_format(
+                        &out, h, request->sc.name, turns.turns, request->conv->tokens, e);
+        xfer_header_format(h, header);
+        if (r == 0)
+                r = write_part(x, header, sizeof(header), e);
+        if (r == 0)
+                r = write_part(x, out.data, out.size, e);
+        buf_deinit(&out);
+        store_turns_deinit(&turns);
+        return r;
+}
+
+/* From the start, with what memory the header says by now. */
+static int begin(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        uint8_t key[XFER_KEY_SIZE];
+        int r = transfer_key(engine, key, e);
+
+        if (r < 0)
+                return r;
+        if (x->fd < 0)
+                x->fd = open_unnamed(engine, e);
+        if (x->fd < 0)
+                return -ERR_SYS;
+        if (ftruncate(x->fd, 0) < 0)
+                return err_set(e, ERR_SYS, "cannot begin an export file");
+        x->offset = 0;
+        x->next = 0;
+        xfer_sum_init(&x->sum, key);
+        r = store_conv_get(engine->store, request->r.uid, request->conv->id, NULL, &request->sc, e);
+        if (r < 0)
+                return r;
+        x->h.vocab = request->sc.vocab;
+        x->h.model = x->h.n_blocks > 0 ? engine->info.fingerprint : request->sc.model;
+        x->h.n_tokens = request->sc.n_tokens;
+        x->h.name_size = (uint32_t)strlen(request->sc.name);
+        x->h.created_usec = request->sc.created_usec;
+        x->h.sampling = request->sc.sampling;
+        if (!(x->h.sampling.has & SAMPLING_BIASES))
+                x->h.sampling.n_biases = 0;
+        x->began = true;
+        return write_transcript(engine, request, e);
+}
+
+/* 0; 1: it cannot be read. */
+static int write_block(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        struct transfer_block *b = &x->blocks[x->next];
+        const void *data = x->buffer;
+        uint64_t hash;
+        uint8_t le[8];
+        int r;
+
+        if (b->block) {
+                data = seq_block_data(b->block);
+        } else {
+                struct spill_ref ref = record_ref(&b->record);
+                struct spill_meta meta = record_meta(&b->record);
+
+                r = spill_read(engine->spill, &ref, &meta, x->buffer, engine->info.block_size, e);
+                if (r == -ERR_NOMEM)
+                        return r;
+                if (r < 0) {
+                        event_log(engine, LOG_WARNING, e);
+                        return 1;
+                }
+        }
+        hash = hash64(data, engine->info.block_size, 0);
+        for (size_t i = 0; i < 8; i++)
+                le[i] = (uint8_t)(hash >> (8 * i));
+        r = write_part(x, data, engine->info.block_size, e);
+        if (r == 0)
+                r = write_part(x, le, sizeof(le), e);
+        if (r == 0)
+                x->next++;
+        return r;
+}
+
+/* The caller's descriptor: another open file, read-only. */
+static int reopen(int fd, struct err *e) {
+        char path[64];
+        int copy;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        copy = open(path, O_RDONLY | O_CLOEXEC);
+        return copy >= 0 ? copy : err_set(e, ERR_SYS, "cannot open an export file for reading");
+}
+
+static int end(struct transfer *x, struct err *e) {
+        uint8_t trailer[XFER_TRAILER_SIZE];
+        int r, fd;
+
+        xfer_sum_final(&x->sum, trailer);
+        r = file_pwrite(x->fd, trailer, sizeof(trailer), x->offset, e);
+        if (r < 0)
+                return err_wrap(e, r, "cannot write the export file");
+        x->offset += sizeof(trailer);
+        fd = reopen(x->fd, e);
+        if (fd < 0)
+                return fd;
+        close(x->fd);
+        x->fd = fd;
+        x->ended = true;
+        return 0;
+}
+
+static void export_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = transfer_of(request);
+        size_t n = 0;
+
+        j->r = transfer_cancelled(request, &j->err);
+        if (j->r == 0 && !x->began)
+                j->r = begin(engine, request, &j->err);
+        else if (j->r == 0)
+                j->r = check_room(engine, x, xfer_file_size(&x->h) - x->offset, &j->err);
+        while (j->r == 0 && x->next < x->h.n_blocks && n < TRANSFER_SLICE) {
+                j->r = write_block(engine, request, &j->err);
+                n += engine->info.block_size;
+        }
+        if (j->r == 1) {
+                x->h.n_blocks = x->next;
+                x->began = false;
+                j->r = 0;
+        } else if (j->r == 0 && x->next == x->h.n_blocks) {
+                j->r = end(x, &j->err);
+        }
+}
+
+static void unpin(struct engine *engine, struct transfer *x) {
+        for (uint32_t i = 0; i < x->n_pinned; i++) {
+                seq_block_unref(x->blocks[i].block);
+                rec_put(engine, x->blocks[i].rec);
+        }
+        x->n_pinned = 0;
+        count(engine, x, 0);
+}
+
+static void export_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = transfer_of(request);
+        struct engine_event *ev;
+
+        if (j->r == 0 && !x->ended) {
+                io_submit(engine, j);
+                return;
+        }
+        unpin(engine, x);
+        if (j->r < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        ev = request_answer(request, ENGINE_EXPORTED);
+        engine->count.exports++;
+        ev->exported.fd = TAKE_FD(x->fd);
+        ev->exported.size = x->offset;
+        ev->exported.n_memory_tokens = x->h.n_blocks * engine->info.block_tokens;
+        request_finish(engine, request);
+}
+
+/* The full blocks from the start that are in RAM, or on disk as a record of just these tokens. */
+static void pin(struct engine *engine, const struct conv *c, struct transfer *x) {
+        uint32_t bt = engine->info.block_tokens, n = seq_n_tokens(c->seq) / bt, i;
+        uint64_t hash = 0;
+
+        for (i = 0; i < n; i++) {
+                struct seq_block *block = seq_block_at(c->seq, i);
+                struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
+
+                hash = conv_token_hash(c->tokens, bt, i, bt, hash);
+                if (block) {
+                        x->blocks[i].block = seq_block_ref(block);
+                } else if (rec && rec->r.index == i && rec->r.n_tokens == bt &&
+                           rec->r.token_hash == hash) {
+                        rec->n_refs++;
+                        x->blocks[i].rec = rec;
+                        x->blocks[i].record = rec->r;
+                } else {
+                        break;
+                }
+        }
+        x->n_pinned = x->h.n_blocks = i;
+}
+
+static int act(struct engine *engine, struct request *request, struct err *e) {
+        struct conv *c = request->conv;
+        struct transfer *x = transfer_new(engine, request, e);
+        size_t n = seq_n_tokens(c->seq) / engine->info.block_tokens;
+        int r;
+
+        if (!x)
+                return -(int)e->code;
+        x->h.block_tokens = engine->info.block_tokens;
+        x->h.block_size = engine->info.block_size;
+        x->h.is_private = c->private_memory;
+        r = transfer_charge(request, (n + 1) * sizeof(*x->blocks), e);
+        if (r < 0)
+                return r;
+        x->blocks = calloc(n + 1, sizeof(*x->blocks));
+        if (!x->blocks)
+                return err_set(e, ERR_NOMEM, "no memory for an export");
+        if (!request->r.without_memory && !c->foreign_vocab)
+                pin(engine, c, x);
+        request_submit(engine, request, export_run, export_done);
+        return 0;
+}
+
+const struct verb verb_export = {.own_size = sizeof(struct transfer *),
+        .deinit = transfer_deinit,
+        .act = act,
+        .hold = HOLD_FORKS,
+        .needs_all = true,
+        .is_long = true};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Fork: a new conversation that begins like another one, and shares its memory. */
+#include <stdlib.h>
+
+#include "engine/verbs/create.h"
+
+/* What the child takes from its parent: a snapshot of before the transaction. */
+struct child {
+        struct seq *seq;
+        struct rec **recs; /* [n_recs] */
+        size_t n_recs, link_from;
+};
+
+static struct child *child_of(struct request *request) {
+        return request_own(request);
+}
+
+static void deinit(struct engine *engine, struct request *request) {
+        struct child *child = child_of(request);
+
+        for (size_t i = 0; i < child->n_recs; i++)
+                rec_put(engine, child->recs[i]);
+        seq_free(child->seq);
+        free(child->recs);
+}
+
+static void fork_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        uint64_t parent = request->sc.id;
+        struct store_turn last;
+        unsigned tries = 0;
+
+        request->sc = (struct store_conv){.uid = request->r.uid};
+        j->r = create_copy_name(request->sc.name, request->r.name, &j->err);
+        if (j->r < 0)
+                return;
+        pthread_mutex_lock(&engine->verbs->create_lock);
+        do {
+                j->r = create_check_quota(engine, request->r.uid, &j->err);
+                if (j->r == 0)
+                        j->r = store_conv_fork(engine->store, parent, request->keep.n_turns,
+                                keep_last(&request->keep, &last), engine->info.block_tokens,
+                                &request->sc, &j->err);
+        } while (register_retry(engine, &tries, j->r, &j->err));
+        pthread_mutex_unlock(&engine->verbs->create_lock);
+}
+
+/* The child exists in the register; give it a life in RAM, too. If that fails it is loaded when
+ * needed, which may be happening already: its row can be seen since the transaction. */
+static void fork_adopt(struct engine *engine, struct request *request) {
+        struct conv *p = request->conv, *c;
+        struct store_turns none = {0};
+
+        if (conv_loader(engine, request->sc.id) || convs_find(engine, request->sc.id) ||
+                conv_new(&c, engine, &request->sc, p->tokens, &none, NULL) < 0)
+                return;
+        conv_use(engine, c); /* not to be unloaded for the sake of its own turns */
+        for (uint32_t i = 0; i < request->keep.n_turns && !c->stale; i++) {
+                bool cut = request->keep.inside && i + 1 == request->keep.n_turns;
+
+                if (conv_add_turn(engine, c, cut ? &request->keep.last : &p->turns[i], NULL) < 0)
+                        c->stale = true;
+        }
+        if (!c->stale) {
+                seq_free(c->seq);
+                c->seq = TAKE_PTR(child_of(request)->seq);
+                free(c->recs);
+                c->recs = TAKE_PTR(child_of(request)->recs);
+                c->n_recs = child_of(request)->n_recs;
+                child_of(request)->n_recs = 0;
+                c->link_from = child_of(request)->link_from;
+                c->n_known = MIN(p->n_known, c->n_tokens);
+        }
+        conv_unuse(engine, c);
+}
+
+static void fork_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        request->conv->n_forks--;
+        if (j->r < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        engine->count.forks++;
+        fork_adopt(engine, request);
+        request_finish_conv(engine, request);
+}
+
+/* Take the snapshot before the transaction: the parent may go on growing meanwhile. */
+static int fork_snapshot(struct engine *engine, struct request *request, struct err *e) {
+        struct conv *p = request->conv;
+        uint32_t bt = engine->info.block_tokens;
+        uint32_t pos = request->keep.n_tokens;
+        size_t n = (pos + bt - 1) / bt;
+        int r;
+
+        /* Tables of the child, until it has been charged for as a conversation. */
+        r = charge_take(&request->charge, (n + 1) * (sizeof(struct rec *) + 4 * sizeof(void *)),
+                "a fork", e);
+        if (r < 0)
+                return r;
+        pos = MIN(pos, seq_n_tokens(p->seq));
+        r = seq_fork(&child_of(request)->seq, p->seq, pos, e);
+        if (r < 0)
+                return r;
+        child_of(request)->recs = calloc(n + 1, sizeof(*child_of(request)->recs));
+        if (!child_of(request)->recs)
+                return err_set(e, ERR_NOMEM, "no memory to fork");
+        child_of(request)->n_recs = MIN(n, p->n_recs);
+        child_of(request)->link_from = p->link_from;
+        for (size_t i = 0; i < child_of(request)->n_recs; i++) {
+                child_of(request)->recs[i] = p->recs[i];
+                if (child_of(request)->recs[i])
+                        child_of(request)->recs[i]->n_refs++;
+        }
+        return 0;
+}
+
+static int act(struct engine *engine, struct request *request, struct err *e) {
+        int r = keep_resolve(engine, request->conv, &request->r, &request->keep, e);
+
+        request->told = r == -ERR_CORRUPT;
+        if (r == 0)
+                r = fork_snapshot(engine, request, e);
+        if (r < 0)
+                return r;
+        request->sc.id = request->conv->id;
+        request->conv->n_forks++;
+        request_submit(engine, request, fork_run, fork_done);
+        return 0;
+}
+
+const struct verb verb_fork = {
+        .own_size = sizeof(struct child), .deinit = deinit, .act = act, .hold = HOLD_NOT};

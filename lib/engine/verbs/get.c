@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* Get and List: conversations as answers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "engine/verbs/verbs.h"
+
+#define LIST_PART 4 /* of the share of all requests: a page */
+/* A row as it is read, and in the answer, with its name. */
+#define ROW_SIZE                                                                                   \
+        (sizeof(struct store_conv) + sizeof(struct engine_conv) + sizeof(uint64_t) + STORE_NAME_MAX)
+
+/* Moves texts and tokens from the request into its final event, with what is charged for them. */
+static int fill_turns(struct request *request, struct engine_conv *out, struct err *e) {
+        struct store_reading *x = &request->reading;
+
+        out->damaged = x->damaged;
+        out->damaged_turn = x->damaged ? x->n_sound_turns : 0;
+        if (request->r.want_turns) {
+                out->turns = event_calloc(request->final, x->turns.n, sizeof(*out->turns), e);
+                if (!out->turns)
+                        return -(int)e->code;
+                out->n_turn_list = (uint32_t)x->turns.n;
+                for (size_t i = 0; i < x->turns.n; i++) {
+                        struct store_turn *t = &x->turns.turns[i];
+
+                        out->turns[i] = (struct engine_turn){.role = (enum engine_role)t->role,
+                                .start = t->start,
+                                .end = t->end,
+                                .finish = (enum engine_finish)t->finish,
+                                .text = (uint8_t *)(uintptr_t)t->text,
+                                .text_size = t->text_size,
+                                .created_usec = t->created_usec};
+                        t->text = NULL;
+                }
+        }
+        if (request->r.want_tokens) {
+                out->tokens = TAKE_PTR(x->tokens);
+                out->n_token_list = (uint32_t)x->n_tokens;
+        }
+        event_adopt(request->final, &request->charge, request->load_size);
+        request->load_size = 0;
+        return 0;
+}
+
+static void get_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        unsigned what = STORE_READ_SIZE;
+
+        if (request->r.want_turns)
+                what |= STORE_READ_TURNS | STORE_READ_TEXTS;
+        if (request->r.want_tokens)
+                what |= STORE_READ_TOKENS;
+        j->r = store_read_admitted(engine->store, request->r.uid, request->r.conv_id,
+                request->r.conv_name, what, request_admit_reading, request, &request->reading,
+                &j->err);
+        if (j->r < 0)
+                return;
+        request->sc = request->reading.conv;
+        request->disk_size = request->reading.disk_size;
+}
+
+static void get_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct engine_event *ev;
+
+        if (j->r == 0 && request->reading.damaged)
+                conv_tell_damage(engine, &request->reading);
+        if (j->r < 0 || request_answer_conv(request, &ev, &j->err) < 0 ||
+                fill_turns(request, &ev->conv, &j->err) < 0)
+                request_fail(engine, request, &j->err);
+        else
+                request_finish_held(engine, request);
+}
+
+static void get(struct engine *engine, struct request *request) {
+        request_submit(engine, request, get_run, get_done);
+}
+
+const struct verb verb_get = {.start = get};
+
+/* --- a page of conversations --- */
+
+struct page {
+        struct store_conv *rows; /* [n] */
+        uint64_t *disk_sizes;    /* [n], of their records */
+        size_t n;
+};
+
+static struct page *page_of(struct request *request) {
+        return request_own(request);
+}
+
+static void page_deinit(struct engine *engine, struct request *request) {
+        (void)engine;
+        free(page_of(request)->rows);
+        free(page_of(request)->disk_sizes);
+}
+
+/* Rows that a page may have: no more than a part of the share of all requests can hold. */
+static size_t page_size(struct engine *engine, const struct engine_request *r) {
+        size_t fit = ledger_budget(&engine->budget->requests) / LIST_PART / ROW_SIZE;
+        size_t max = r->limit ? r->limit : ENGINE_MAX_LIST;
+
+        return MAX(MIN(max, fit), (size_t)1);
+}
+
+static void list_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct page *page = page_of(request);
+        size_t max = page_size(engine, &request->r);
+        uint32_t uid = request->r.all_users && request->r.admin ? STORE_UID_ANY : request->r.uid;
+
+        /* One more than a page tells whether there are more. */
+        j->r = charge_take(&request->charge, (max + 1) * (sizeof(*page->rows) + sizeof(uint64_t)),
+                "a list", &j->err);
+        if (j->r < 0)
+                return;
+        page->rows = calloc(max + 1, sizeof(*page->rows));
+        page->disk_sizes = calloc(max + 1, sizeof(*page->disk_sizes));
+        if (!page->rows || !page->disk_sizes) {
+                j->r = err_set(&j->err, ERR_NOMEM, "no memory for a list");
+                return;
+        }
+        j->r = store_conv_list(engine->store, uid, request->r.after_id, page->rows,
+                page->disk_sizes, max + 1, &page->n, &j->err);
+        request->r.limit = (uint32_t)max;
+}
+
+static void list_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct page *page = page_of(request);
+        size_t n = MIN(page->n, (size_t)request->r.limit);
+        struct engine_event *ev;
+
+        if (j->r < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        ev = request_answer(request, ENGINE_CONVS);
+        ev->convs.more = page->n > request->r.limit;
+        ev->convs.convs = event_calloc(request->final, n, sizeof(*ev->convs.convs), &j->err);
+        if (!ev->convs.convs) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        while (ev->convs.n < n) {
+                size_t i = ev->convs.n;
+                struct engine_conv *out = &ev->convs.convs[i];
+
+                if (event_conv(request->final, out, &page->rows[i], &j->err) < 0) {
+                        request_fail(engine, request, &j->err);
+                        return;
+                }
+                request_fill_residency(engine, &page->rows[i], page->disk_sizes[i], out);
+                ev->convs.n++;
+        }
+        request_finish(engine, request);
+}
+
+static void list(struct engine *engine, struct request *request) {
+        request_submit(engine, request, list_run, list_done);
+}
+
+const struct verb verb_list = {
+        .own_size = sizeof(struct page), .deinit = page_deinit, .start = list};

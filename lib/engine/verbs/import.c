@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Import: a file that anybody may have made becomes a new conversation.
+ *
+ * 1. Only a memfd that is sealed against writing, growing and shrinking is read: what was checked
+ *    cannot change afterwards, and no read can block. (A file on a file system of the client's own
+ *    could do both.)
+ * 2. Every length is checked before it is believed; what has to be in memory at once is charged
+ *    before it is allocated, and the blocks are read in pieces.
+ * 3. First everything is checked, then one transaction makes the conversation with its transcript.
+ *    Whatever fails until then leaves nothing behind. Its memory follows: it is only a cache (I1),
+ *    so what does not fit on the disk, or comes too late because the daemon stops, is left out.
+ * 4. Memory of another fingerprint is left out. Memory with our MAC was computed here for just
+ *    these tokens, and is as good as any. Other memory of our fingerprint may be wrong on purpose:
+ *    it is private memory, which no other conversation but forks ever reads (I6). Whoever made it
+ *    can at most deceive who imported it. NaN in it makes logits NaN, and nothing else: rows of a
+ *    batch do not mix (I2), and sampling takes a defined token.
+ * 5. Tokens of another vocabulary are refused: they would be other words.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "engine/verbs/transfer.h"
+
+#define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
+
+static int read_part(
+        struct request *request, void *dst, size_t n, uint64_t offset, bool sum, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        int r = file_pread(request->r.fd, dst, n, offset, e);
+
+        if (r < 0)
+                return err_wrap(e, r, "cannot read the export file");
+        if (sum)
+                xfer_sum_update(&x->sum, dst, n);
+        return 0;
+}
+
+static int read_header(struct request *request, uint64_t size, struct err *e) {
+        uint8_t header[XFER_HEADER_SIZE];
+        int r;
+
+        if (size < sizeof(header))
+                return err_set(e, ERR_FORMAT, "this is no export file");
+        r = read_part(request, header, sizeof(header), 0, true, e);
+        if (r < 0)
+                return r;
+        return xfer_header_parse(header, sizeof(header), size, &transfer_of(request)->h, e);
+}
+
+static int check_header(struct engine *engine, const struct xfer_header *h, struct err *e) {
+        if (h->vocab != engine->vocab_hash)
+                return err_set(e, ERR_UNSUPPORTED,
+                        "the export file's tokens belong to another model's vocabulary");
+        if (h->n_tokens > engine->info.context)
+                return err_set(e, ERR_CONTEXT,
+                        "the export file has %u tokens, more than the context of %u", h->n_tokens,
+                        engine->info.context);
+        return 0;
+}
+
+static bool memory_is_usable(struct engine *engine, const struct xfer_header *h) {
+        return h->n_blocks > 0 && fingerprint_equal(&h->model, &engine->info.fingerprint) &&
+               h->block_tokens == engine->info.block_tokens &&
+               h->block_size == engine->info.block_size;
+}
+
+static int read_transcript(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        uint64_t size = xfer_transcript_size(&x->h) + 8;
+        size_t more = ((size_t)x->h.n_turns + 1) * sizeof(*x->t.turns) +
+                      ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens);
+        int r = transfer_charge(request, (size_t)size + more, e);
+
+        if (r < 0)
+                return r;
+        x->data = malloc(size);
+        if (!x->data)
+                return err_set(e, ERR_NOMEM, "no memory for %" PRIu64 " bytes of text", size);
+        r = read_part(request, x->data, size, XFER_HEADER_SIZE, true, e);
+        if (r == 0)
+                r = xfer_transcript_parse(
+                        &x->h, x->data, (size_t)size, engine->info.n_vocab, &x->t, e);
+        if (r == 0)
+                r = create_check_sampling(engine, &x->t.sampling, e);
+        x->offset = XFER_HEADER_SIZE + size;
+        return r;
+}
+
+static int begin(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        uint8_t key[XFER_KEY_SIZE];
+        struct stat st;
+        int seals = fcntl(request->r.fd, F_GET_SEALS), r;
+
+        if (seals < 0 || (seals & SEALS) != SEALS)
+                return err_set(e, ERR_INVALID,
+                        "an import comes in a memfd with write, grow and shrink seals");
+        if (fstat(request->r.fd, &st) < 0)
+                return err_set(e, ERR_SYS, "cannot tell the size of an import");
+        r = transfer_key(engine, key, e);
+        if (r < 0)
+                return r;
+        xfer_sum_init(&x->sum, key);
+        r = read_header(request, (uint64_t)st.st_size, e);
+        if (r == 0)
+                r = check_header(engine, &x->h, e);
+        if (r == 0)
+                r = read_transcript(engine, request, e);
+        x->with_memory = memory_is_usable(engine, &x->h);
+        x->began = true;
+        return r;
+}
+
+/* Checksum and MAC go over what is not used otherwise yet. */
+static int check_blocks(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        uint64_t end = xfer_file_size(&x->h) - XFER_TRAILER_SIZE;
+        uint8_t is[XFER_TRAILER_SIZE], should_be[XFER_TRAILER_SIZE];
+        size_t done = 0;
+        int r = 0;
+
+        while (r == 0 && x->offset < end && done < TRANSFER_SLICE) {
+                size_t n = (size_t)MIN(end - x->offset, (uint64_t)engine->info.block_size);
+
+                r = read_part(request, x->buffer, n, x->offset, true, e);
+                x->offset += n;
+                done += n;
+        }
+        if (r < 0 || x->offset < end)
+                return r;
+        r = read_part(request, should_be, sizeof(should_be), end, false, e);
+        if (r < 0)
+                return r;
+        xfer_sum_final(&x->sum, is);
+        x->ended = true;
+        return xfer_trailer_check(is, should_be, &x->ours, e);
+}
+
+static int create(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        const char *name = request->r.name && request->r.name[0] ? request->r.name : NULL;
+        unsigned tries = 0;
+        int r;
+
+        request->sc = (struct store_conv){.uid = request->r.uid,
+                .model = engine->info.fingerprint,
+                .vocab = engine->vocab_hash,
+                .created_usec = x->h.created_usec,
+                .private_memory = x->with_memory && (!x->ours || x->h.is_private),
+                .sampling = x->t.sampling};
+        if (create_copy_name(request->sc.name, name ? name : x->t.name, name ? e : NULL) < 0) {
+                if (name)
+                        return -ERR_INVALID;
+                request->sc.name[0] = '\0';
+        }
+        pthread_mutex_lock(&engine->verbs->create_lock);
+        do {
+                r = create_check_quota(engine, request->r.uid, e);
+                if (r == 0)
+                        r = store_conv_create(engine->store, &request->sc, x->t.turns, x->h.n_turns,
+                                x->t.tokens, x->h.n_tokens, e);
+                if (r == -ERR_EXISTS && !name && request->sc.name[0]) {
+                        request->sc.name[0] = '\0'; /* the original is still here */
+                        r = store_conv_create(engine->store, &request->sc, x->t.turns, x->h.n_turns,
+                                x->t.tokens, x->h.n_tokens, e);
+                }
+        } while (register_retry(engine, &tries, r, e));
+        pthread_mutex_unlock(&engine->verbs->create_lock);
+        return r;
+}
+
+static void import_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = transfer_of(request);
+
+        j->r = transfer_cancelled(request, &j->err);
+        if (j->r == 0 && !x->began)
+                j->r = begin(engine, request, &j->err);
+        else if (j->r == 0)
+                j->r = check_blocks(engine, request, &j->err);
+        if (j->r == 0 && !x->with_memory)
+                x->ended = true; /* the rest is not read at all */
+        if (j->r == 0 && x->ended)
+                j->r = create(engine, request, &j->err);
+}
+
+static void import_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = transfer_of(request);
+
+        if (j->r < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        if (!x->ended) {
+                io_submit(engine, j);
+                return;
+        }
+        engine->count.imports++;
+        if (x->with_memory)
+                request_go_on(engine, request); /* with act() */
+        else
+                request_finish_conv(engine, request);
+}
+
+/* --- its memory --- */
+
+static int write_block(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        uint32_t bt = engine->info.block_tokens, i = x->next;
+        struct spill_block b = {.file_key = request->sc.id,
+                .owner = request->sc.uid,
+                .raw = x->buffer,
+                .raw_size = engine->info.block_size};
+        struct spill_ref ref;
+        int r = read_part(request, x->buffer, engine->info.block_size, x->offset, false, e);
+
+        if (r < 0)
+                return r;
+        x->hash = conv_token_hash(x->t.tokens, bt, i, bt, x->hash);
+        b.meta = (struct spill_meta){.position = i, .n_tokens = bt, .token_hash = x->hash};
+        r = spill_write(engine->spill, &b, &ref, NULL, e);
+        if (r < 0)
+                return r;
+        x->records[x->n_records++] = (struct store_record){.file_key = ref.file_key,
+                .offset = ref.offset,
+                .stored_size = ref.stored_size,
+                .raw_size = ref.raw_size,
+                .index = i,
+                .n_tokens = bt,
+                .token_hash = x->hash,
+                .uid = request->sc.uid,
+                .is_private = request->sc.private_memory};
+        x->offset += engine->info.block_size + 8;
+        x->next++;
+        return 0;
+}
+
+/* All that was written becomes the conversation's in one transaction, or nothing. */
+static int link_records(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        struct store_meter meters[WRITE_N_METERS];
+        struct store_gone gone = {0};
+        int r;
+
+        spill_settle(engine->spill, request->sc.id);
+        write_meters(engine, meters);
+        r = store_link(engine->store, request->sc.id, &engine->info.fingerprint, x->records,
+                x->n_records, meters, ARRAY_SIZE(meters), &gone, e);
+        if (r < 0) {
+                gone.records = x->records;
+                gone.n = x->n_records;
+                records_release(engine, &gone);
+                x->n_records = 0;
+                return r;
+        }
+        records_release(engine, &gone);
+        store_gone_deinit(&gone);
+        return 0;
+}
+
+static void memory_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct transfer *x = transfer_of(request);
+        size_t n = 0;
+
+        while (j->r == 0 && x->next < x->h.n_blocks && n < TRANSFER_SLICE) {
+                j->r = transfer_cancelled(request, &j->err);
+                if (j->r == 0)
+                        j->r = write_block(engine, request, &j->err);
+                n += engine->info.block_size;
+        }
+        if (j->r < 0 || x->next == x->h.n_blocks) {
+                struct err e;
+                int r = x->n_records > 0 ? link_records(engine, request, &e) : 0;
+
+                if (r < 0 && j->r == 0) {
+                        j->r = r;
+                        j->err = e;
+                }
+                x->ended = true;
+        }
+}
+
+/* What is in the register, for the conversation in RAM. */
+static int adopt(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        struct conv *c = request->conv;
+
+        for (uint32_t i = 0; i < x->n_records; i++) {
+                struct rec *rec = rec_get(engine, &x->records[i], e);
+                int r = rec ? conv_set_rec(engine, c, i, rec, e) : -ERR_NOMEM;
+
+                if (r < 0) {
+                        rec_put(engine, rec);
+                        return r;
+                }
+        }
+        c->n_known = x->n_records * engine->info.block_tokens;
+        return c->n_known > 0 ? seq_set_holes(c->seq, c->n_known, e) : 0;
+}
+
+static void memory_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct err e;
+
+        if (j->r == 0 && !transfer_of(request)->ended) {
+                io_submit(engine, j);
+                return;
+        }
+        if (j->r < 0 && j->r != -ERR_CANCELLED) {
+                err_wrap(&j->err, j->r, "the memory of an imported conversation");
+                event_log(engine, LOG_WARNING, &j->err);
+        }
+        if (adopt(engine, request, &e) < 0)
+                request->conv->stale = true; /* the register has it: load it anew next time */
+        request_finish_conv(engine, request);
+}
+
+static int act(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        struct conv *c = request->conv;
+        int r;
+
+        /* Somebody else may have had it before us: then it has memory of its own. */
+        if (seq_n_blocks(c->seq) > 0 || c->n_tokens < x->h.n_blocks * engine->info.block_tokens)
+                return err_set(e, ERR_STATE, "the conversation went on already");
+        r = transfer_charge(request, x->h.n_blocks * sizeof(*x->records), e);
+        if (r < 0)
+                return r;
+        x->records = calloc(x->h.n_blocks, sizeof(*x->records));
+        if (!x->records)
+                return err_set(e, ERR_NOMEM, "no memory for %u records", x->h.n_blocks);
+        x->offset = XFER_HEADER_SIZE + xfer_transcript_size(&x->h) + 8;
+        x->next = 0;
+        x->ended = false;
+        request_submit_as(engine, request, JOB_WRITE_BEHIND, memory_run, memory_done);
+        return 0;
+}
+
+static void start(struct engine *engine, struct request *request) {
+        struct err e;
+        struct transfer *x = transfer_new(engine, request, &e);
+        char name[STORE_NAME_MAX + 1];
+        int r = x ? create_copy_name(name, request->r.name, &e) : -(int)e.code;
+
+        if (r < 0)
+                request_fail(engine, request, &e);
+        else
+                request_submit(engine, request, import_run, import_done);
+}
+
+const struct verb verb_import = {.own_size = sizeof(struct transfer *),
+        .deinit = transfer_deinit,
+        .start = start,
+        .act = act,
+        .needs_all = true,
+        .is_long = true,
+        .is_made = true};

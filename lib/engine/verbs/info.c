@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What can be asked of the engine itself: its model, and its figures by stable names
+ * (docs/protocol.md lists them).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "kern/kern.h"
+
+#include "engine/verbs/verbs.h"
+
+/* By enum engine_kv. */
+static const struct {
+        const char *name;
+        enum kern_kv_type type;
+} kv_types[] = {
+        [ENGINE_KV_F16] = {"f16", KERN_KV_F16},
+        [ENGINE_KV_F32] = {"f32", KERN_KV_F32},
+        [ENGINE_KV_Q8_0] = {"q8_0", KERN_KV_Q8_0},
+};
+
+enum kern_kv_type engine_kv_type(const struct engine *engine) {
+        return kv_types[engine->o.kv_type].type;
+}
+
+/* The protocol's strings are UTF-8; names in model files and paths need not be. */
+static const char *clean(const char *s) {
+        return utf8_valid(s, strlen(s)) ? s : "(not UTF-8)";
+}
+
+void engine_describe_model(struct engine *engine, struct engine_model_info *ret) {
+        const struct model_info *i = &engine->info;
+
+        *ret = (struct engine_model_info){.name = clean(i->name),
+                .arch = i->arch,
+                .path = clean(engine->model_path),
+                .chat_family = chat_family(engine->chat),
+                .tokenizer = engine->tokenizer_name,
+                .isa = kern_isa_name(kern_isa(engine->kern)),
+                .kv_type = kv_types[engine->o.kv_type].name,
+                .n_vocab = i->n_vocab,
+                .n_layer = i->n_layer,
+                .n_embd = i->n_embd,
+                .context = i->context,
+                .context_train = i->context_train,
+                .block_tokens = i->block_tokens,
+                .n_params = i->n_params,
+                .weights_size = i->weights_size,
+                .block_size = i->block_size,
+                .fingerprint = {i->fingerprint.weights, i->fingerprint.rules}};
+}
+
+static void model_info_start(struct engine *engine, struct request *request) {
+        engine_describe_model(engine, &request_answer(request, ENGINE_INFO)->info);
+        request_finish(engine, request);
+}
+
+const struct verb verb_model_info = {.start = model_info_start};
+
+/* --- figures --- */
+
+struct figures {
+        struct memory_figures memory;
+        struct run_figures run;
+        struct spill_stats spill;
+        size_t n_resident, n_turns;
+};
+
+static void gather(struct engine *engine, struct figures *f) {
+        struct conv *c;
+        struct list *l, *turns = desk_turns(engine);
+        size_t it = 0;
+
+        *f = (struct figures){0};
+        memory_figures(engine, &f->memory);
+        run_figures(engine, &f->run);
+        spill_stats(engine->spill, &f->spill);
+        while ((c = convs_next(engine, &it)))
+                f->n_resident += seq_n_resident(c->seq) > 0;
+        list_for_each (l, turns)
+                f->n_turns++;
+}
+
+static size_t fill(struct engine *engine, const struct figures *f, struct engine_stat *out) {
+        const struct counters *c = &engine->count;
+        struct budget *b = engine->budget;
+        const struct engine_stat all[] = {
+                {"budget", ledger_budget(&b->ledger)},
+                {"budget_asked", b->want},
+                {"budget_max", b->most},
+                {"budget_shrunk", c->budget_shrunk},
+                {"ledger_used", ledger_used(&b->ledger)},
+                {"ledger_peak", ledger_peak(&b->ledger)},
+                {"ledger_requests_used", ledger_used(&b->requests)},
+                {"ledger_meta_used", ledger_used(&b->conversations)},
+                {"ledger_index_used", ledger_used(&b->index)},
+                {"pool_capacity_blocks", budget_capacity(b)},
+                {"pool_blocks", f->memory.pool.n_blocks},
+                {"pool_idle_bytes", atomic_load(&b->idle_size)},
+                {"pool_spare_blocks", f->memory.pool.spare_size / b->slot_size},
+                {"block_bytes", engine->info.block_size},
+                {"block_tokens", engine->info.block_tokens},
+                {"blocks_allocated", f->memory.pool.n_allocated},
+                {"blocks_copied_on_write", f->memory.pool.n_copied_on_write},
+                {"conversations_loaded", convs_count(engine)},
+                {"conversations_resident", f->n_resident},
+                {"requests", c->requests},
+                {"requests_active", f->run.n_active},
+                {"requests_queued", f->run.n_queued},
+                {"requests_waiting", f->n_turns},
+                {"requests_parked", c->parked},
+                {"forks", c->forks},
+                {"steps", c->steps},
+                {"tokens_prefilled", c->tokens_prefilled},
+                {"tokens_decoded", c->tokens_decoded},
+                {"tokens_recomputed", c->tokens_recomputed},
+                {"tokens_reused_ram", c->reused_ram},
+                {"tokens_reused_disk", c->reused_disk},
+                {"tokens_reused_shared", c->reused_shared},
+                {"blocks_merged", f->memory.index.n_merged},
+                {"index_entries", f->memory.index.n_entries},
+                {"exports", c->exports},
+                {"imports", c->imports},
+                {"evictions", c->evictions},
+                {"restores", c->restores},
+                {"restore_failures", c->restore_failures},
+                {"blocks_spilled", c->blocks_spilled},
+                {"writebehind_blocks", c->writebehind_blocks},
+                {"evict_blocks_written", c->evict_blocks_written},
+                {"blocks_linked", c->blocks_linked},
+                {"blocks_lost", c->blocks_lost},
+                {"reclaimed_bytes", c->reclaimed},
+                {"register_scrubs", c->scrubs},
+                {"restores_skipped", c->restores_skipped},
+                {"restores_overlapped", c->restores_overlapped},
+                {"blocks_restored", c->blocks_restored},
+                {"spill_failures", c->spill_failures},
+                {"unspilled_drops", c->unspilled_drops},
+                {"spill_disk_bytes", f->spill.disk_size},
+                {"spill_files", f->spill.n_files},
+                {"spill_records", f->spill.n_records},
+                {"bytes_spill_written", f->spill.written_size},
+                {"bytes_spill_read", f->spill.read_size},
+                {"bytes_spill_punched", f->spill.punched_size},
+                {"bytes_spill_today", f->spill.written_today},
+                {"spill_raw_in_bytes", f->spill.raw_in_size},
+                {"spill_raw_out_bytes", f->spill.raw_out_size},
+                {"spill_reads", f->spill.n_preads},
+                {"spill_reads_direct", f->spill.n_direct},
+                {"spill_refused", f->spill.n_refused},
+                {"spill_corrupt", f->spill.n_corrupt},
+        };
+
+        if (out)
+                for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+                        out[i] = all[i];
+        return ARRAY_SIZE(all);
+}
+
+static void stats(struct engine *engine, struct request *request) {
+        struct engine_event *ev = request_answer(request, ENGINE_STATS_RESULT);
+        struct figures f;
+        struct err e;
+
+        gather(engine, &f);
+        ev->stats.stats = event_calloc(
+                request->final, fill(engine, &f, NULL), sizeof(struct engine_stat), &e);
+        if (!ev->stats.stats) {
+                request_fail(engine, request, &e);
+                return;
+        }
+        ev->stats.n = fill(engine, &f, ev->stats.stats);
+        request_finish(engine, request);
+}
+
+const struct verb verb_stats = {.start = stats};

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* Open: a new conversation, perhaps with a system message. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/verbs/create.h"
+
+/* The system message as tokens. */
+static struct tok_ids *input_of(struct request *request) {
+        return request_own(request);
+}
+
+static void open_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct store_turn turn = {.role = CHAT_SYSTEM,
+                .end = (uint32_t)input_of(request)->n,
+                .text = request->r.system,
+                .text_size = request->r.system ? strlen(request->r.system) : 0,
+                .created_usec = clock_realtime_usec()};
+
+        unsigned tries = 0;
+
+        pthread_mutex_lock(&engine->verbs->create_lock);
+        do {
+                j->r = create_check_quota(engine, request->r.uid, &j->err);
+                if (j->r == 0)
+                        j->r = store_conv_create(engine->store, &request->sc, &turn,
+                                input_of(request)->n > 0, input_of(request)->ids,
+                                input_of(request)->n, &j->err);
+        } while (register_retry(engine, &tries, j->r, &j->err));
+        pthread_mutex_unlock(&engine->verbs->create_lock);
+}
+
+static int open_input(struct engine *engine, struct request *request, struct err *e) {
+        size_t size = strlen(request->r.system),
+               n = text_memory(engine, request->r.system, size, false);
+        int r = charge_take(&request->charge, n, "tokenising the system message", e);
+
+        if (r < 0)
+                return r;
+        r = chat_append_message(engine->chat, CHAT_EMPTY, CHAT_SYSTEM, request->r.system, size,
+                engine->info.context, input_of(request), e);
+        charge_give(&request->charge, n);
+        if (r == -ERR_LIMIT && !input_of(request)->refused)
+                r = err_set(e, ERR_CONTEXT,
+                        "the system message alone is longer than the context of %u tokens",
+                        engine->info.context);
+        return r;
+}
+
+static void open_input_run(struct engine *engine, struct job *j) {
+        j->r = open_input(engine, request_of(j), &j->err);
+}
+
+static void open_input_done(struct engine *engine, struct job *j) {
+        if (j->r < 0)
+                request_fail(engine, request_of(j), &j->err);
+        else
+                request_submit(engine, request_of(j), open_run, request_row_done);
+}
+
+static void start(struct engine *engine, struct request *request) {
+        struct err e;
+        int r;
+
+        request->sc = (struct store_conv){.uid = request->r.uid,
+                .model = engine->info.fingerprint,
+                .vocab = engine->vocab_hash,
+                .sampling = request->r.sampling};
+        r = create_copy_name(request->sc.name, request->r.name, &e);
+        if (r == 0)
+                r = create_check_sampling(engine, &request->r.sampling, &e);
+        if (r == 0 && request->r.system && text_is_long(strlen(request->r.system)))
+                return request_submit_as(
+                        engine, request, JOB_TEXT, open_input_run, open_input_done);
+        if (r == 0 && request->r.system)
+                r = open_input(engine, request, &e);
+        if (r < 0)
+                request_fail(engine, request, &e);
+        else
+                request_submit(engine, request, open_run, request_row_done);
+}
+
+static void init(struct request *request) {
+        input_of(request)->charge = &request->charge;
+        input_of(request)->stop = &request->cancel;
+}
+
+static void deinit(struct engine *engine, struct request *request) {
+        (void)engine;
+        tok_ids_deinit(input_of(request));
+}
+
+const struct verb verb_open = {
+        .own_size = sizeof(struct tok_ids), .init = init, .deinit = deinit, .start = start};

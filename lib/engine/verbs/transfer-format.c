@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The header:
+ *
+ *      0  u32 magic "cEXP"             48  u32 tokens per block
+ *      4  u16 version (2)              52  u32 blocks
+ *      6  u16 flags (1: private)       56  u64 bytes per block
+ *      8  u64 size of the file         64  u32 bytes of the name
+ *     16  u64 fingerprint: weights     68  u32 logit biases
+ *     24  u64 fingerprint: rules       72  u64 bytes of all texts
+ *     32  u64 hash of the vocabulary   80  u64 created (µs since 1970)
+ *     40  u32 tokens                   88  sampling settings, 44 bytes
+ *     44  u32 turns                   132  zeros
+ *                                     248  u64 XXH64 of bytes 0 .. 247
+ *
+ * Sampling: u32 mask of what is set (enum sampling_field), f32 temperature, top_p, min_p,
+ * repetition, presence, frequency penalty, u32 top_k, u32 last_n, u64 seed; what is not set is 0.
+ *
+ * The transcript: the name; biases (i32 token, f32 bias); turns (u32 role, u32 start, u32 end, u32
+ * finish, u64 bytes of text, u64 created); tokens (i32); texts, one after the other.
+ */
+#include "engine/verbs/transfer-format.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/util.h"
+
+enum {
+        MAGIC = 0x50584563, /* "cEXP" */
+        FLAG_PRIVATE = 1,
+        OFFSET_ZEROS = 132,
+        OFFSET_HASH = 248,
+        BIAS_SIZE = 8,
+        TURN_SIZE = 32,
+        MAX_ROLE = 3,
+        MAX_FINISH = 5,
+};
+#define SAMPLING_ALL ((SAMPLING_BIASES << 1) - 1)
+
+uint64_t xfer_transcript_size(const struct xfer_header *h) {
+        return h->name_size + (uint64_t)h->sampling.n_biases * BIAS_SIZE +
+               (uint64_t)h->n_turns * TURN_SIZE + (uint64_t)h->n_tokens * 4 + h->texts_size;
+}
+
+uint64_t xfer_file_size(const struct xfer_header *h) {
+        return XFER_HEADER_SIZE + xfer_transcript_size(h) + 8 + h->n_blocks * (h->block_size + 8) +
+               XFER_TRAILER_SIZE;
+}
+
+static uint8_t *put(uint8_t *p, uint64_t v, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                p[i] = (uint8_t)(v >> (8 * i));
+        return p + n;
+}
+
+static uint8_t *put_f32(uint8_t *p, bool is_set, float f) {
+        uint32_t v = 0;
+
+        if (is_set)
+                memcpy(&v, &f, sizeof(v));
+        return put(p, v, 4);
+}
+
+static uint64_t get_u64(const uint8_t *p) {
+        uint64_t v = 0;
+
+        for (size_t i = 0; i < 8; i++)
+                v |= (uint64_t)p[i] << (8 * i);
+        return v;
+}
+
+/* --- header --- */
+
+static uint8_t *format_sampling(uint8_t *p, const struct sampling *s) {
+        p = put(p, s->has, 4);
+        p = put_f32(p, s->has & SAMPLING_TEMPERATURE, s->temperature);
+        p = put_f32(p, s->has & SAMPLING_TOP_P, s->top_p);
+        p = put_f32(p, s->has & SAMPLING_MIN_P, s->min_p);
+        p = put_f32(p, s->has & SAMPLING_REPETITION, s->repetition_penalty);
+        p = put_f32(p, s->has & SAMPLING_PRESENCE, s->presence_penalty);
+        p = put_f32(p, s->has & SAMPLING_FREQUENCY, s->frequency_penalty);
+        p = put(p, s->has & SAMPLING_TOP_K ? s->top_k : 0, 4);
+        p = put(p, s->has & SAMPLING_LAST_N ? s->penalty_last_n : 0, 4);
+        return put(p, s->has & SAMPLING_SEED ? s->seed : 0, 8);
+}
+
+void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZE]) {
+        uint8_t *p = out;
+
+        memset(out, 0, XFER_HEADER_SIZE);
+        p = put(p, MAGIC, 4);
+        p = put(p, XFER_VERSION, 2);
+        p = put(p, h->is_private ? FLAG_PRIVATE : 0, 2);
+        p = put(p, xfer_file_size(h), 8);
+        p = put(p, h->model.weights, 8);
+        p = put(p, h->model.rules, 8);
+        p = put(p, h->vocab, 8);
+        p = put(p, h->n_tokens, 4);
+        p = put(p, h->n_turns, 4);
+        p = put(p, h->block_tokens, 4);
+        p = put(p, h->n_blocks, 4);
+        p = put(p, h->block_size, 8);
+        p = put(p, h->name_size, 4);
+        p = put(p, h->sampling.n_biases, 4);
+        p = put(p, h->texts_size, 8);
+        p = put(p, h->created_usec, 8);
+        format_sampling(p, &h->sampling);
+        put(out + OFFSET_HASH, hash64(out, OFFSET_HASH, 0), 8);
+}
+
+static int read_sampling(struct cursor *c, struct sampling *s) {
+        return cursor_u32(c, &s->has) | cursor_f32(c, &s->temperature) | cursor_f32(c, &s->top_p) |
+               cursor_f32(c, &s->min_p) | cursor_f32(c, &s->repetition_penalty) |
+               cursor_f32(c, &s->presence_penalty) | cursor_f32(c, &s->frequency_penalty) |
+               cursor_u32(c, &s->top_k) | cursor_u32(c, &s->penalty_last_n) |
+               cursor_u64(c, &s->seed);
+}
+
+/* Every field by itself, so that sums of them cannot overflow. */
+static int check_ranges(const struct xfer_header *h, uint16_t flags, struct err *e) {
+        if (flags & ~(unsigned)FLAG_PRIVATE)
+                return err_set(e, ERR_FORMAT, "the export file has unknown flags %x", flags);
+        if (h->name_size > STORE_NAME_MAX || h->texts_size > XFER_MAX_TEXTS ||
+                h->sampling.n_biases > SAMPLING_MAX_BIASES || h->created_usec > INT64_MAX)
+                return err_set(e, ERR_FORMAT, "the export file's header is out of range");
+        if (h->n_turns > h->n_tokens || (h->n_turns == 0) != (h->n_tokens == 0))
+                return err_set(e, ERR_FORMAT, "the export file has %u turns with %u tokens",
+                        h->n_turns, h->n_tokens);
+        if (h->block_tokens < 1 || h->block_tokens > 65536 || h->block_size < 1 ||
+                h->block_size > XFER_MAX_BLOCK)
+                return err_set(e, ERR_FORMAT,
+                        "the export file has blocks of %" PRIu64 " bytes for %u tokens",
+                        h->block_size, h->block_tokens);
+        if (h->n_blocks > h->n_tokens / h->block_tokens)
+                return err_set(e, ERR_FORMAT,
+                        "the export file has %u blocks of memory for %u tokens", h->n_blocks,
+                        h->n_tokens);
+        if ((h->sampling.has & ~(unsigned)SAMPLING_ALL) ||
+                (h->sampling.n_biases > 0 && !(h->sampling.has & SAMPLING_BIASES)))
+                return err_set(e, ERR_FORMAT, "the export file has unknown sampling settings");
+        return 0;
+}
+
+int xfer_header_parse(
+        const uint8_t *data, size_t n, uint64_t file_size, struct xfer_header *ret, struct err *e) {
+        struct cursor c = {data, data + MIN(n, (size_t)OFFSET_ZEROS)};
+        struct xfer_header h = {0};
+        uint32_t magic = 0;
+        uint16_t version = 0, flags = 0;
+        uint64_t size = 0;
+        int r;
+
+        if (n < XFER_HEADER_SIZE || cursor_u32(&c, &magic) || magic != MAGIC)
+                return err_set(e, ERR_FORMAT, "this is no export file");
+        if (cursor_u16(&c, &version) || version < XFER_VERSION_OLDEST || version > XFER_VERSION)
+                return err_set(e, version > XFER_VERSION ? ERR_UNSUPPORTED : ERR_FORMAT,
+                        "export files of version %u are not known here", version);
+        if (hash64(data, OFFSET_HASH, 0) != get_u64(data + OFFSET_HASH))
+                return err_set(e, ERR_CORRUPT, "the export file's header is damaged");
+        r = cursor_u16(&c, &flags) | cursor_u64(&c, &size) | cursor_u64(&c, &h.model.weights) |
+            cursor_u64(&c, &h.model.rules) | cursor_u64(&c, &h.vocab) |
+            cursor_u32(&c, &h.n_tokens) | cursor_u32(&c, &h.n_turns) |
+            cursor_u32(&c, &h.block_tokens) | cursor_u32(&c, &h.n_blocks) |
+            cursor_u64(&c, &h.block_size) | cursor_u32(&c, &h.name_size) |
+            cursor_u32(&c, &h.sampling.n_biases) | cursor_u64(&c, &h.texts_size) |
+            cursor_u64(&c, &h.created_usec);
+        r |= read_sampling(&c, &h.sampling);
+        for (size_t i = OFFSET_ZEROS; i < OFFSET_HASH; i++)
+                r |= data[i];
+        if (r)
+                return err_set(e, ERR_FORMAT, "the export file's header is malformed");
+        h.is_private = flags & FLAG_PRIVATE;
+        r = check_ranges(&h, flags, e);
+        if (r < 0)
+                return r;
+        if (size != xfer_file_size(&h))
+                return err_set(e, ERR_FORMAT, "the export file's header contradicts itself");
+        if (size != file_size)
+                return err_set(e, ERR_CORRUPT,
+                        "the export file has %" PRIu64 " bytes instead of %" PRIu64, file_size,
+                        size);
+        *ret = h;
+        return 0;
+}
+
+/* --- transcript --- */
+
+int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
+        const struct store_turn *turns, const int32_t *tokens, struct err *e) {
+        const struct sampling *s = &h->sampling;
+        size_t size = (size_t)xfer_transcript_size(h), begin = out->size;
+        uint8_t *p;
+
+        if (buf_reserve(out, size + 8) < 0)
+                return err_set(e, ERR_NOMEM, "no memory to export %zu bytes of text", size);
+        p = out->data + begin;
+        memcpy(p, name, h->name_size);
+        p += h->name_size;
+        for (uint32_t i = 0; i < s->n_biases; i++) {
+                p = put(p, (uint32_t)s->biases[i].token, 4);
+                p = put_f32(p, true, s->biases[i].bias);
+        }
+        for (uint32_t i = 0; i < h->n_turns; i++) {
+                const struct store_turn *t = &turns[i];
+
+                p = put(p, t->role, 4);
+                p = put(p, t->start, 4);
+                p = put(p, t->end, 4);
+                p = put(p, t->finish, 4);
+                p = put(p, t->text_size, 8);
+                p = put(p, t->created_usec, 8);
+        }
+        for (uint32_t i = 0; i < h->n_tokens; i++)
+                p = put(p, (uint32_t)tokens[i], 4);
+        for (uint32_t i = 0; i < h->n_turns; i++) {
+                if (turns[i].text_size > 0)
+                        memcpy(p, turns[i].text, turns[i].text_size);
+                p += turns[i].text_size;
+        }
+        put(p, hash64(out->data + begin, size, 0), 8);
+        out->size = begin + size + 8;
+        return 0;
+}
+
+void xfer_transcript_deinit(struct xfer_transcript *t) {
+        free(t->turns);
+        free(t->tokens);
+        *t = (struct xfer_transcript){0};
+}
+
+static int parse_settings(
+        struct cursor *c, const struct xfer_header *h, struct xfer_transcript *t, struct err *e) {
+        const uint8_t *name;
+
+        if (cursor_bytes(c, h->name_size, &name))
+                return err_set(e, ERR_FORMAT, "the export file's name ends early");
+        if (h->name_size > 0 && memchr(name, 0, h->name_size))
+                return err_set(e, ERR_FORMAT, "the export file's name has a NUL");
+        memcpy(t->name, name, h->name_size);
+        t->sampling = h->sampling;
+        for (uint32_t i = 0; i < h->sampling.n_biases; i++) {
+                struct sampling_bias *b = &t->sampling.biases[i];
+                uint32_t token;
+
+                if (cursor_u32(c, &token) || cursor_f32(c, &b->bias))
+                        return err_set(e, ERR_FORMAT, "the export file's biases end early");
+                b->token = (int32_t)token;
+        }
+        return 0;
+}
+
+static bool turn_is_possible(const struct store_turn *t, uint32_t start, uint32_t n_tokens) {
+        return t->role <= MAX_ROLE && t->finish <= MAX_FINISH && t->start == start &&
+               t->end > start && t->end <= n_tokens && t->created_usec <= INT64_MAX &&
+               (t->finish == 0 || t->role >= 2); /* only replies end for a reason */
+}
+
+static int parse_turns(
+        struct cursor *c, const struct xfer_header *h, struct xfer_transcript *t, struct err *e) {
+        uint64_t texts = 0;
+        uint32_t end = 0;
+
+        for (uint32_t i = 0; i < h->n_turns; i++) {
+                struct store_turn *turn = &t->turns[i];
+                uint64_t size;
+
+                if (cursor_u32(c, &turn->role) || cursor_u32(c, &turn->start) ||
+                        cursor_u32(c, &turn->end) || cursor_u32(c, &turn->finish) ||
+                        cursor_u64(c, &size) || cursor_u64(c, &turn->created_usec))
+                        return err_set(e, ERR_FORMAT, "the export file's turns end early");
+                if (!turn_is_possible(turn, end, h->n_tokens) || size > h->texts_size - texts)
+                        return err_set(
+                                e, ERR_FORMAT, "turn %u of the export file is impossible", i);
+                turn->text_size = (size_t)size;
+                texts += size;
+                end = turn->end;
+        }
+        if (end != h->n_tokens || texts != h->texts_size)
+                return err_set(e, ERR_FORMAT, "the export file's turns do not add up");
+        return 0;
+}
+
+static int parse_tokens(struct cursor *c, const struct xfer_header *h, uint32_t n_vocab,
+        struct xfer_transcript *t, struct err *e) {
+        for (uint32_t i = 0; i < h->n_tokens; i++) {
+                uint32_t token;
+
+                if (cursor_u32(c, &token))
+                        return err_set(e, ERR_FORMAT, "the export file's tokens end early");
+                if (token >= n_vocab)
+                        return err_set(e, ERR_FORMAT,
+                                "token %u of the export file is not in the vocabulary", i);
+                t->tokens[i] = (int32_t)token;
+        }
+        return 0;
+}
+
+static int parse_texts(
+        struct cursor *c, const struct xfer_header *h, struct xfer_transcript *t, struct err *e) {
+        for (uint32_t i = 0; i < h->n_turns; i++) {
+                const uint8_t *text;
+
+                if (cursor_bytes(c, t->turns[i].text_size, &text))
+                        return err_set(e, ERR_FORMAT, "the export file's texts end early");
+                t->turns[i].text = (const char *)text;
+        }
+        return 0;
+}
+
+int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size_t n,
+        uint32_t n_vocab, struct xfer_transcript *ret, struct err *e) {
+        size_t size = (size_t)xfer_transcript_size(h);
+        struct cursor c = {data, data + size};
+        struct xfer_transcript t = {0};
+        int r;
+
+        if (n < 8 || n - 8 != size)
+                return err_set(e, ERR_FORMAT, "the export file's transcript ends early");
+        if (hash64(data, size, 0) != get_u64(data + size))
+                return err_set(e, ERR_CORRUPT, "the export file's transcript is damaged");
+        t.turns = calloc((size_t)h->n_turns + 1, sizeof(*t.turns));
+        t.tokens = calloc((size_t)h->n_tokens + 1, sizeof(*t.tokens));
+        r = t.turns && t.tokens
+                    ? 0
+                    : err_set(e, ERR_NOMEM, "no memory to import %u tokens", h->n_tokens);
+        if (r == 0)
+                r = parse_settings(&c, h, &t, e);
+        if (r == 0)
+                r = parse_turns(&c, h, &t, e);
+        if (r == 0)
+                r = parse_tokens(&c, h, n_vocab, &t, e);
+        if (r == 0)
+                r = parse_texts(&c, h, &t, e);
+        if (r < 0) {
+                xfer_transcript_deinit(&t);
+                return r;
+        }
+        *ret = t;
+        return 0;
+}
+
+/* --- checksum and MAC --- */
+
+void xfer_sum_init(struct xfer_sum *s, const uint8_t key[XFER_KEY_SIZE]) {
+        hash64_init(&s->total, 0);
+        crypto_generichash_init(&s->mac, key, XFER_KEY_SIZE, XFER_MAC_SIZE);
+}
+
+void xfer_sum_update(struct xfer_sum *s, const void *data, size_t n) {
+        hash64_update(&s->total, data, n);
+        crypto_generichash_update(&s->mac, data, n);
+}
+
+void xfer_sum_final(struct xfer_sum *s, uint8_t out[XFER_TRAILER_SIZE]) {
+        put(out, hash64_digest(&s->total), 8);
+        crypto_generichash_update(&s->mac, out, 8);
+        crypto_generichash_final(&s->mac, out + 8, XFER_MAC_SIZE);
+}
+
+int xfer_trailer_check(const uint8_t *is, const uint8_t *should_be, bool *ret_ours, struct err *e) {
+        if (memcmp(is, should_be, 8) != 0)
+                return err_set(e, ERR_CORRUPT, "the export file is damaged");
+        *ret_ours = sodium_memcmp(is + 8, should_be + 8, XFER_MAC_SIZE) == 0;
+        return 0;
+}

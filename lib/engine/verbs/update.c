@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Update: the name of a conversation, and its defaults for sampling. */
+#include "engine/verbs/create.h"
+
+static void update_run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        struct sampling s = request->sc.sampling;
+        const char *name = request->r.name && request->r.name[0] ? request->r.name : NULL;
+        uint64_t id = request->sc.id;
+        unsigned tries = 0;
+
+        if (name)
+                j->r = create_check_name(name, &j->err);
+        if (j->r < 0)
+                return;
+        j->r = store_conv_get(engine->store, request->r.uid, id, NULL, &request->sc, &j->err);
+        if (j->r < 0)
+                return;
+        s = request->sc.sampling;
+        sampling_merge(&s, &request->r.sampling);
+        do {
+                j->r = store_conv_update(
+                        engine->store, id, name, request->r.sampling.has ? &s : NULL, &j->err);
+        } while (register_retry(engine, &tries, j->r, &j->err));
+        if (j->r == 0)
+                j->r = store_conv_get(
+                        engine->store, request->r.uid, id, NULL, &request->sc, &j->err);
+}
+
+static void update_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        if (j->r == 0)
+                request->conv->sampling = request->sc.sampling;
+        request_row_done(engine, j);
+}
+
+static int act(struct engine *engine, struct request *request, struct err *e) {
+        int r = create_check_sampling(engine, &request->r.sampling, e);
+
+        if (r == 0)
+                request_submit(engine, request, update_run, update_done);
+        return r;
+}
+
+const struct verb verb_update = {.act = act};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The verbs, each as a row (request/request.h has what a row says); Continue and Warm are run.h's. A
+ * new verb is a file here, its row, and a place in the table of main/dispatch.c.
+ */
+#include "engine/run/run.h"
+
+extern const struct verb verb_cancel, verb_close, verb_evict, verb_export, verb_fork, verb_get,
+        verb_import, verb_list, verb_model_info, verb_open, verb_publish, verb_rewind, verb_stats,
+        verb_tokenize, verb_update;
+
+/* What verbs have in common. NULL without memory. */
+struct verb_state *verb_state_new(void);
+struct verb_state *verb_state_free(struct verb_state *s);
+
+/* The strings are the engine's. Any thread. */
+void engine_describe_model(struct engine *engine, struct engine_model_info *ret);
+/* How memory is kept. */
+enum kern_kv_type engine_kv_type(const struct engine *engine);
