@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which table codes which channel. The decoder is told; so all of this is the encoder's choice and
- * may become better without a new format.
+ * Decides which table codes which channel. The section tells the decoder, so this is the encoder's
+ * choice alone and can improve without a new format.
  *
- * The classes are learnt on a sample of 64 to 256 channels, as one finds clusters (Lloyd): begin
- * with classes by sign and size, make a table of each, give each channel the table that codes it
- * in the fewest bits, repeat. Then every channel of the section chooses once, and the final tables
- * count all values.
+ * The classes are learned from a sample of 64 to 256 channels by Lloyd's clustering: begin with
+ * classes by sign and size, make a table from each class, assign each channel the table that codes
+ * it in the fewest bits, repeat. Then every channel of the section is assigned once, and the final
+ * tables count all values.
  */
 #include <string.h>
 

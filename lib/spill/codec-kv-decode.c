@@ -2,22 +2,22 @@
 /*
  * Reading the format of codec-kv.c.
  *
- * Decoding a section has two parts. Opening it reads all but the words: tables, classes, kept
- * bytes, and makes the decoding tables. Then its values are decoded piece by piece, and most of the
- * time is there.
+ * Decoding a section has two parts. Opening it reads everything but the words (tables, classes and
+ * kept bytes) and makes the decoding tables. Then its values are decoded piece by piece, which
+ * takes most of the time.
  *
- * One value of a lane waits for the one before: a gather, products and their carry, and then the
- * next word, since where in the stream of words it stands depends on all lanes before. A value of
- * all 64 lanes takes 80 cycles that way (measured, as all that follows, on a Xeon with AVX-512). So
- * two sections are decoded in one loop, whose chains of waiting know nothing of each other: 64
- * cycles. That is just what four gathers take from tables of that size: eight of 8 KiB are more
- * than the first level of the cache has, those of two sections twice that, and a gather of 16 slots
- * takes 9 cycles from the first level, 12 from 64 KiB and 16 from 128. With AVX2 two in a loop were
- * not faster than one (110 to 124 cycles, 108 to 118): the states of two do not fit into 16
- * registers. So there it is one at a time.
+ * Each value of a lane waits for the one before it: for a gather, products and their carry, and
+ * then for the next word, whose place in the stream of words depends on all lanes before. One value
+ * in all 64 lanes takes 80 cycles that way (all figures here were measured on a Xeon with AVX-512).
+ * So two sections are decoded in one loop: their chains of dependencies are independent, and a
+ * value takes 64 cycles. That is just what four gathers take from tables of that size. The eight
+ * tables of 8 KiB of one section exceed the first-level cache, and two sections have twice as many;
+ * a gather of 16 slots takes 9 cycles from the first level, 12 from 64 KiB and 16 from 128. With
+ * AVX2, two sections in a loop were not faster than one (110 to 124 cycles against 108 to 118),
+ * because two sets of states do not fit into 16 registers; so AVX2 decodes one section at a time.
  *
- * Making the tables and reading the classes cost as much as some 16,000 values when done symbol by
- * symbol, waiting for branches that nobody can guess; hence the care with them.
+ * Making the tables and reading the classes took as long as some 16,000 values when done symbol by
+ * symbol, because of unpredictable branches; hence the care taken with them.
  */
 #include <lz4.h>
 #include <string.h>

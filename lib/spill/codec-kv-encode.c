@@ -36,7 +36,7 @@ static void collect_symbols(const struct kv_encoder *e, const uint8_t *src) {
         }
 }
 
-/* Take the kept bytes of n values out of the block. Returns how many. */
+/* Copy the kept bytes of n values out of the block. Returns the number of bytes. */
 static size_t keep_piece(const struct kv_view *v, const uint8_t *src, size_t n, uint8_t *dst) {
         if (v->kind == KV_F16)
                 for (size_t i = 0; i < n; i++)
@@ -150,8 +150,8 @@ static size_t write_head(
 }
 
 /* The kept bytes into dst[0..max). Returns their size, SIZE_MAX if they do not fit. LZ4 gives up on
- * noise fast, and finds what noise there is twice: the values of the first layer, which depend on
- * nothing but the token; and the zeros of a block that is not full. */
+ * noise fast, and finds noise that occurs twice: the values of the first layer, which depend on the
+ * token alone; and the zeros of a block that is not full. */
 static size_t write_kept(const struct kv_encoder *e, const struct kv_plan *p, const uint8_t *src,
         size_t n, uint8_t *dst, size_t max, uint8_t *buffer) {
         size_t lz4_max = MIN(max, p->n_kept - p->n_kept / 64);

@@ -2,39 +2,41 @@
 /*
  * Reading records, many at a time.
  *
- * A load goes through its items in the order in which they lie on disk. What is wanted of them is
- * collected into windows: pieces (a section of an item, or a record from its header on) that follow
- * one another in one file with at most a small gap, up to a size that the processor's cache holds.
- * A window is read with one call, into a ring of memory (queue.h). While the oldest is checked and
- * decoded to where it belongs, the disk reads the next ones: so the time of a load is that of the
- * disk or that of decoding, whichever is longer, not their sum.
+ * A load goes through its items in their order on disk. It collects the wanted parts into windows.
+ * A window is a run of pieces (a piece is a section of an item, or a record from its header on)
+ * that follow one another in one file with small gaps at most, up to a size that fits the
+ * processor's cache. A window is read with one call, into a ring of memory (queue.h). While the
+ * oldest window is checked and decoded to its destination, the disk reads the next ones: so a load
+ * takes as long as the disk or as decoding, whichever is longer, not the sum of both.
  *
- * 1. Nothing of a record counts before its header was found right: checksum, fingerprint, identity,
- *    division into sections, and that the sizes make up exactly the ref's. So the place and the
- *    size of every section are known and lie within the live record, and the bytes of dst that a
- *    section fills are its own.
- * 2. A section counts (is_read) after its payload's checksum was found right and, if encoded, the
- *    codec made exactly its raw bytes of it.
- * 3. One item's fault is its own: if a window cannot be read, its pieces are read again one by one.
- * 4. An item whose record is released meanwhile is either whole all the same (its bytes were still
- *    there, and verified) or fails as not found; never as damaged.
- * 5. Memory is bounded by what spill_load_size() and spill_scratch_size() say.
+ * 1. No part of a record is used before its header was found correct: checksum, fingerprint,
+ *    identity, division into sections, and sizes that add up exactly to the ref's. After that the
+ *    place and size of every section are known and lie within the live record, and no two sections
+ *    fill the same bytes of dst.
+ * 2. A section counts as read (is_read) once its payload's checksum is correct and, if encoded, the
+ *    codec has decoded it to exactly its raw size.
+ * 3. A faulty item spoils no other item: if a window cannot be read, its pieces are read again one
+ *    by one.
+ * 4. An item whose record is released during the load is either complete (its bytes were still
+ *    there, and verified) or fails as not found; it never fails as damaged.
+ * 5. Memory is bounded by spill_load_size() and spill_scratch_size().
  *
  * How a window is read:
  *
- *      in the page cache         from there, when its turn comes, and raw sections straight to
- *      (written a moment ago,    where they belong; dropped when the load ends
- *      or by somebody's wish)
- *      else                      O_DIRECT and at once, past the page cache: it leaves no trace
- *                                there, and costs neither its pages nor copying out of them. (If
- *                                that is all of the load, there is nothing to do meanwhile, and
- *                                it is read when its turn comes, without AIO.)
- *      else, where the file      announced at once (POSIX_FADV_WILLNEED), read through the page
- *      system has no O_DIRECT    cache when its turn comes, and dropped
+ *      it is in the page cache   from the cache, when its turn comes, raw sections straight to
+ *      (just written, or kept    their destination; dropped from the cache when the load ends
+ *      there on request)
+ *      otherwise                 with O_DIRECT, at once: it bypasses the page cache, so it takes
+ *                                no pages there and no copying. (If the window is the whole load,
+ *                                there is nothing to do meanwhile: it is then read when its turn
+ *                                comes, without AIO.)
+ *      otherwise, if the file    announced at once (POSIX_FADV_WILLNEED), read through the page
+ *      system lacks O_DIRECT     cache when its turn comes, and dropped
  *
- * What is in the page cache is asked of a record's first and last page (mincore(2)). The answer is
- * only a hint: each way gives the bytes as they are. The kernel's own read-ahead is switched off
- * (POSIX_FADV_RANDOM): it would bring what nobody wants, or what comes past the page cache anyway.
+ * mincore(2) on a record's first and last page tells whether the record is in the page cache. The
+ * answer is only a hint: either way of reading gives the right bytes. The kernel's own read-ahead
+ * is switched off (POSIX_FADV_RANDOM): it would read bytes that nobody wants, or that O_DIRECT
+ * reads anyway.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -229,9 +231,9 @@ int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *
         return first.r;
 }
 
-/* Drop what was read through the page cache of the items order[from..to), all of one file: at once
- * what lies together, since large pages go only as a whole, and each call that finds one which
- * cannot go waits for all processors. */
+/* Drop from the page cache what was read through it of the items order[from..to), all of one file.
+ * Adjacent ranges are dropped with one call: a large page goes only as a whole, and each call that
+ * meets one that cannot go waits for all processors. */
 static void drop_read(const struct spill_load *l, size_t from, size_t to) {
         int fd = l->state[l->order[from]].fd;
 

@@ -2,10 +2,10 @@
 /*
  * The spill store.
  *
- * A file <key>.kv is a row of records (record.h) and holes. It is only ever appended to and
- * punched; a record is never overwritten while it is live. In memory the store knows, per file,
- * which pages are live records (pages.h), where the next record goes, and how many bytes it
- * accounts for. The register outside keeps the refs.
+ * A file <key>.kv is a sequence of records (record.h) and holes. It is only ever appended to and
+ * punched; a live record is never overwritten. In memory the store knows, for each file, which
+ * pages are live records (pages.h), where the next record goes, and how many bytes are charged for
+ * it. The refs are kept outside, in the register.
  *
  * A record's states, and the functions that change them (write.c, release.c, below):
  *
@@ -19,58 +19,58 @@
  *
  *      state         on disk               charged      readable   what a stop leaves
  *      planned       nothing               worst case   no         nothing
- *      writing       some of it            real size    no         dead bytes behind the last
+ *      writing       some of it            real size    no         dead bytes after the last
  *                                                                  record, or a hole
- *      unreferenced  all, maybe unsynced   real size    yes        bytes that no one claims
+ *      unreferenced  all, maybe unsynced   real size    yes        bytes without a ref
  *      live          all, maybe unsynced   real size    yes        the record; after a loss of
  *                                                                  power perhaps torn or missing
- *      released      all, or a hole        until given  no         bytes that no one claims, or
- *                                          back                    nothing
+ *      released      all, or a hole        until freed  no         bytes without a ref, or nothing
  *
- * Unreferenced and live are one to the store: only the register knows the difference. What no one
- * claims, the sweep at the next start gives back.
+ * The store does not distinguish unreferenced from live: only the register knows the difference.
+ * The sweep at the next start frees all bytes that the register has no ref to.
  *
  * A file's states: absent → (first reserve) known, not made → (first place) made, open ⇄ made,
- * closed (least recently used, nobody inside) → (last record gone, nothing on its way) unlinked:
- * out of the map, but alive until its last user has gone → absent. At start a file is known and
- * made by its first adopted record, or unlinked by the sweep.
+ * closed (least recently used, no call uses it) → (last record gone, no write in progress)
+ * unlinked: out of the map, but alive until its last user is done → absent. At startup the first
+ * adopted record makes a file known and made; the sweep unlinks files without one.
  *
- * 1. A ref is handed out only after all bytes of its record were written; until then its pages are
- *    dead, so nobody can read or release them.
- * 2. disk_size counts every page from before its first write until after it was given back, and
- *    equals the sum of what owners and files are charged with. It never exceeds a limit through a
- *    write, however many are in progress: each is admitted and charged by its largest size before
- *    it is begun (limits.c).
+ * 1. A ref is handed out only after all bytes of its record were written. Until then its pages are
+ *    dead, so no caller can read or release them.
+ * 2. disk_size counts every page from before its first write until after it was freed, and equals
+ *    the sum of the charges of all owners, and that of all files. No write takes it over a limit,
+ *    however many writes are in progress: each is admitted and charged by its largest size before
+ *    it begins (limits.c).
  * 3. A failed write leaves disk_size, the live pages and the ends of all files as they were. Its
- *    range is cut off the file, or punched if another record was begun behind it meanwhile; if the
- *    file system can do neither, it stays counted. Only what went to disk stays in the day's sum.
+ *    range is cut off the file, or punched if another record was begun after it meanwhile. If the
+ *    file system can do neither, the range stays counted. Bytes that reached the disk stay in the
+ *    day's sum.
  * 4. A file with neither live records nor writes in progress is unlinked at once. Calls that still
- *    use it keep its descriptor; a file of the same key made meanwhile is another file.
- * 5. After the sweep the folder holds no bytes but those of adopted records, as far as the file
- *    system can punch; what it cannot is counted. Names that are not ours, and what is no regular
- *    file, are never touched nor followed.
- * 6. Reading believes nothing (load.c): a section is used only if header and payload checksums,
- *    fingerprint, identity and every length are right. So no write needs an fsync, and neither does
- *    punching: whatever a power loss leaves, the record is found to be whole or found to be bad.
- * 7. The lock is never held over reading, writing, hashing, encoding, or giving space back (also
- *    that of an unlinked file: its last descriptor is closed without the lock); it is over opening,
+ *    use it keep its descriptor; a file made under the same key meanwhile is a different file.
+ * 5. After the sweep the folder holds only the bytes of adopted records, as far as the file system
+ *    can punch; space that it cannot punch is counted. Foreign names, and anything that is not a
+ *    regular file, are neither touched nor followed.
+ * 6. Reading trusts nothing (load.c): a section is used only if header and payload checksums,
+ *    fingerprint, identity and every length are right. So neither writing nor punching needs an
+ *    fsync: whatever a power loss leaves, the record is found to be either whole or bad.
+ * 7. The lock is never held while reading, writing, hashing, encoding, or freeing space (including
+ *    an unlinked file's: its last descriptor is closed without the lock). It is held while opening,
  *    unlinking and asking for the free space.
  * 8. A read-only store changes nothing: no folder, no file, no space.
  *
  * What a stop leaves, step by step (the caller's steps in brackets):
  *
- *      write:    1 append the record    → bytes that nobody knows; the sweep gives them back
+ *      write:    1 append the record    → bytes without a ref; the sweep frees them
  *               [2 commit the ref]      → adopted at start
- *      release: [1 commit its removal]  → bytes that nobody knows; as above
+ *      release: [1 commit its removal]  → bytes without a ref; as above
  *                2 punch, or unlink     → nothing left
  *      power loss after write 2: the register has a ref and the file may lack the bytes. Adopting
  *      fails (file missing or too short) or reading fails (checksum); the caller forgets the ref.
- *      power loss during release 2: a hole that comes back is dead pages; as above.
+ *      power loss during release 2: a hole that is undone is dead pages; as above.
  *
- * Page cache (weights are mapped and must stay): of what was written, write-out is begun at once
- * and all but the last SPILL_UNSETTLED_MAX bytes of a file are dropped once they reached the disk,
- * the rest by spill_settle(). Reading goes past it; what is in it all the same is read from it and
- * then dropped (load.c). All of it is advice and may fail.
+ * Page cache (it must keep the mapped weights): write-out of new records begins at once. All but
+ * the last SPILL_UNSETTLED_MAX bytes of a file are dropped as soon as they are on disk, and
+ * spill_settle() drops the rest. Reads bypass the cache; pages that are in it anyway are read from
+ * there and then dropped (load.c). All of this is advice to the kernel and may fail.
  */
 #include "spill/spill.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is in the folder: listing it, and removing what nobody claimed. */
+/* The folder's content: listing it, and removing everything that was not adopted. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -174,8 +174,8 @@ static void piece_finish(
 
 /* --- reading --- */
 
-/* Drop pieces[from..to) of a window from the page cache. Whole pages go: the one that the next
- * section begins in stays until that is read. */
+/* Drop pieces[from..to) of a window from the page cache. Only whole pages can go: the page in which
+ * the next section begins stays until that section is read. */
 static void drop_pieces(
         const struct spill_load *l, const struct spill_window *w, size_t from, size_t to) {
         const struct spill_piece *last = &w->pieces[to - 1];
@@ -189,8 +189,8 @@ static void drop_pieces(
                 (void)posix_fadvise(w->fd, (off_t)start, (off_t)(end - start), POSIX_FADV_DONTNEED);
 }
 
-/* Read pieces[from..to) of a window through the page cache. What is there only by that is dropped
- * at once, the rest when the load ends. */
+/* Read pieces[from..to) of a window through the page cache. Pages that only this read brought there
+ * are dropped at once, the others when the load ends. */
 static int read_pieces(
         struct pass *p, const struct spill_window *w, size_t from, size_t to, struct err *e) {
         uint64_t start = w->pieces[from].start, end = w->pieces[to - 1].end, at = start;
@@ -224,7 +224,7 @@ static int read_pieces(
         return r;
 }
 
-/* A window that cannot be read as a whole: what is in it by itself. */
+/* A window that cannot be read as a whole: read each piece separately. */
 static void read_apart(struct pass *p, struct spill_window *w) {
         struct spill_load *l = p->l;
 
@@ -253,7 +253,7 @@ static size_t image_size(const struct spill_window *w) {
         return align_up(w->end, SPILL_ALIGN) - (w->start - w->start % SPILL_ALIGN);
 }
 
-/* Whether all of it came past the page cache. */
+/* Whether the whole window was read without the page cache. */
 static bool wait_direct(struct pass *p, struct spill_window *w) {
         struct spill *s = p->l->s;
         uint64_t from = w->start - w->start % SPILL_ALIGN;
@@ -286,7 +286,7 @@ static void count(struct pass *p, const struct spill_window *w) {
         pthread_mutex_unlock(&s->lock);
 }
 
-/* The oldest window: wait for it, take what is good, and give its memory back. */
+/* Wait for the oldest window, use its good pieces, and give its memory back. */
 static void finish_oldest(struct pass *p) {
         struct spill_window *w = &p->scratch->windows[p->oldest];
         struct err e;
@@ -307,8 +307,8 @@ static void finish_oldest(struct pass *p) {
 
 /* --- windows --- */
 
-/* The open window goes on its way. What is in the page cache is worked on while it is in the
- * processor's, too. */
+/* Submit the open window. A window from the page cache is decoded right after it is read, while it
+ * is still in the processor's cache. */
 static void window_close(struct pass *p) {
         struct spill_window *w = TAKE_PTR(p->open);
         struct spill_queue *q = &p->scratch->queue;
@@ -348,8 +348,8 @@ static struct spill_window *window_open(struct pass *p, const struct spill_piece
         return p->open = w;
 }
 
-/* Whether a piece may come into the open window. One more may, if that makes their number even: two
- * are decoded together. */
+/* Whether a piece may join the open window. A full window takes one more if that makes the number
+ * of pieces even, since pieces are decoded in pairs. */
 static bool window_takes(const struct pass *p, const struct spill_piece *pc) {
         const struct spill_load_item *st = &p->l->state[pc->item];
         const struct spill_window *w = p->open;
@@ -379,7 +379,7 @@ static void window_add(struct pass *p, const struct spill_piece *pc) {
 
 /* --- a pass --- */
 
-/* Bytes of an unknown record, from its beginning, that are read with its header. */
+/* Bytes of a record whose header is not known yet that are read from its beginning. */
 static uint64_t head_size(const struct pass *p, uint32_t i) {
         const struct spill_ref *ref = &p->l->items[i].ref;
         const struct spill *s = p->l->s;

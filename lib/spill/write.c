@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Appending records. A write has these steps, with the lock held only in
- * those marked with *:
+ * Appending records. A write has these steps; the lock is held only in those marked with *:
  *
- *    * reserve   admitted and charged by its largest size; the file cannot go from here on
- *      encode    section by section into scratch; what gains too little stays raw, where it is
- *    * place     charged by its real size, given a place at the end of the file, which is pinned
+ *    * reserve   admit and charge the write by its largest size; from here on the file stays
+ *      encode    section by section into scratch; sections that gain too little stay raw, in place
+ *    * place     charge the real size, choose a place at the end of the file, pin the file
  *      write     header, payloads and padding with one call
- *    * publish   its pages are live now; or, if anything failed, all is taken back
- *      settle    of what was written some time ago, drop what has reached the disk
+ *    * publish   make the pages live; or, if anything failed, undo all steps
+ *      settle    drop earlier writes that have reached the disk from the page cache
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -154,7 +153,7 @@ static int place(struct spill *s, struct writing *w, struct err *e) {
         return 0;
 }
 
-/* Take the range of a failed write back. True if the file has nothing of it any more. */
+/* Undo the placing of a failed write. True if none of its range is left in the file. */
 static bool unplace(struct spill_file *f, const struct spill_ref *ref) {
         if (f->end == ref->offset + ref->stored_size && ftruncate(f->fd, (off_t)ref->offset) == 0) {
                 f->end = ref->offset;
@@ -204,8 +203,9 @@ static int write_record(struct spill *s, struct writing *w, uint64_t *ret_writte
 
 /* --- settle --- */
 
-/* Start the write-out of the new record; if much is on its way, wait for what was begun long ago
- * and drop it. Bounds what one file can push out of the page cache. The file is pinned. */
+/* Start the write-out of the new record. If too much is unsettled, wait for the oldest write-outs
+ * and drop their pages: this bounds what one file can displace from the page cache. The file is
+ * pinned. */
 static void settle_some(struct spill *s, struct spill_file *f, const struct spill_ref *ref) {
         uint64_t from, to;
 

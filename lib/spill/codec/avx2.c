@@ -22,7 +22,7 @@ static inline __m256i cat(const void *low, const void *high) {
                 _mm_loadu_si128((const __m128i *)high), 1);
 }
 
-/* What a step has of 16 lanes: halves of the states. */
+/* A step's view of 16 lanes: halves of the states. */
 struct lanes {
         __m256i low, high;
 };
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) __m256i advance(
         return info;
 }
 
-/* -1 in lanes that want a word, being below 2^15: they have no upper half. */
+/* -1 in lanes whose state is below 2^15 (no upper half): these need a word. */
 static inline __m256i wanting(const struct lanes *x) {
         return _mm256_cmpeq_epi16(
                 _mm256_or_si256(x->high, _mm256_srai_epi16(x->low, 15)), _mm256_setzero_si256());
@@ -142,7 +142,7 @@ static inline __attribute__((always_inline)) void put(
                 put_i8(p, i, info);
 }
 
-/* What the loop has of a stream. */
+/* The loop's state of one stream. */
 struct stream {
         struct lanes x[4];
         const uint8_t *words, *end;
@@ -197,7 +197,7 @@ static inline __attribute__((always_inline)) size_t decode(
         return n;
 }
 
-/* Of two at once the states would not fit into the registers, and that costs more than it gains. */
+/* The states of two streams would not fit into the registers, which costs more than it gains. */
 #define DECODE(name, kind)                                                                         \
         static size_t name(struct kv_reader *r, const struct kv_piece *p, size_t from) {           \
                 return decode(r, p, kind, from);                                                   \
@@ -277,8 +277,8 @@ static void encode(struct kv_writer *w, const uint8_t *symbols, const uint8_t *t
                 _mm256_storeu_si256((__m256i *)(w->state + 8 * i), x[i]);
 }
 
-/* How many slots a symbol has nobody could guess: two stores for each cost less than a wrong guess.
- * What goes too far is overwritten by the next. */
+/* A symbol's number of slots is unpredictable, and two stores for each symbol cost less than a
+ * mispredicted branch. Slots written too far are overwritten by the next symbol. */
 static void slots(struct kv_table *t, uint32_t *to) {
         const __m256i count = _mm256_slli_epi32(_mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0), 12);
         const __m256i next = _mm256_set1_epi32(8 << 12);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* AVX-512 with VBMI2 (all that have it but the first ones): 32 lanes in a register. */
+/* AVX-512 with VBMI2 (all AVX-512 processors but the first ones): 32 lanes in a register. */
 #include <immintrin.h>
 #include <stdbool.h>
 #include <string.h>
@@ -12,12 +12,12 @@ static inline __m512i load_bytes(const uint8_t *p) {
         return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)p));
 }
 
-/* One value of 32 lanes. The words go to the lanes that want one, in rising order. Returns the
+/* One value of 32 lanes. The words go to the lanes that need one, in rising order. Returns the
  * slots' upper halves: the symbol above the offset's upper bits.
  *
- * States come in halves of 16 bits, so that most instructions work on 32 lanes, products take 5
- * cycles instead of 10, a word takes its place by one expansion, and symbols are where the values
- * want them. Slots have 32 bits: the even lanes' are gathered, then the odd ones'. */
+ * States are kept in halves of 16 bits, so that most instructions work on 32 lanes, products take 5
+ * cycles instead of 10, one expansion puts all words in place, and symbols end up where the values
+ * need them. Slots have 32 bits: first those of the even lanes are gathered, then the odd ones. */
 static inline __m512i step(__m512i *low, __m512i *high, const uint32_t *slots,
         const uint8_t *tables, const uint8_t **words) {
         const __m512i slot_mask = _mm512_set1_epi16(KV_SLOTS - 1), one = _mm512_set1_epi16(1);
@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) void put(
                 put_i8(p, i, info);
 }
 
-/* What the loop has of a stream. */
+/* The loop's state of one stream. */
 struct stream {
         __m512i low[2], high[2];
         const uint8_t *words, *end;
@@ -305,8 +305,8 @@ static inline void place_symbols(const struct kv_table *t, uint32_t *starts, uin
         }
 }
 
-/* How many slots a symbol has nobody could guess, so there is no loop over them: of each 16 slots a
- * lane's symbol is found by counting the starts up to it. */
+/* A symbol's number of slots is unpredictable, so there is no loop over them: for each 16 slots, a
+ * lane finds its symbol by counting the starts up to it. */
 static void slots(struct kv_table *t, uint32_t *to) {
         const __m512i up_to = _mm512_set_epi32(0xfffe, 0x7ffe, 0x3ffe, 0x1ffe, 0xffe, 0x7fe, 0x3fe,
                 0x1fe, 0xfe, 0x7e, 0x3e, 0x1e, 0xe, 6, 2, 0);
