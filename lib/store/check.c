@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is everything in the register as it must be? A finding never ends the search: what cannot be read
- * is reported and left out of what follows from it.
+ * Checks the invariants of the register. A finding never ends the check: a row that cannot be read
+ * is reported, and checks that depend on it are skipped.
  *
- * Hashes: a record whose tokens are still all those of a conversation (n_valid == n_tokens) has the
- * chained hash of that conversation's tokens. How many tokens a full block has is not written
- * anywhere; it is the most that any record of the same model has.
+ * Hashes: a record of whose tokens a conversation has all (n_valid == n_tokens) must have the
+ * chained hash of that conversation's tokens. The number of tokens in a full block is not stored
+ * anywhere; the check takes the greatest number that any record of the same model has.
  */
 #include "base/hash.h"
 #include "base/util.h"
@@ -93,7 +93,7 @@ static int push_tokens(struct history *h, const uint8_t *p, size_t n, struct err
         return 0;
 }
 
-/* One row of the conversation's turns. 1: the rest makes no sense without it. */
+/* One row of the conversation's turns. 1: the later turns cannot be checked without this one. */
 static int check_turn(
         struct check *x, struct query *q, uint64_t conv, uint32_t n, struct history *h) {
         struct store_turn t;
@@ -362,7 +362,7 @@ static int check_strays(struct check *x) {
         return absorb(x, r, STORE_FINDING_FILE, 0, 0);
 }
 
-/* Making room on disk looks only where there are said to be records. */
+/* Reclaiming looks only at conversations that are marked as having records. */
 static int check_on_disk(struct check *x) {
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_CHECK_ON_DISK, &x->err);

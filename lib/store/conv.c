@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How often a chosen name may be taken before the daemon gives up to choose one. */
+/* Attempts to choose a free name before the daemon gives up. */
 #define NAME_ATTEMPTS 1000
 
 int conv_check_name(const char *name, struct err *e) {
@@ -179,7 +179,7 @@ int conv_set_extent(struct store *s, const struct store_conv *c, struct err *e) 
         return query_run(&q, e);
 }
 
-/* What a caller gives for a new conversation. */
+/* Check the caller's fields of a new conversation. */
 static int check_new(const struct store_conv *c, struct err *e) {
         int r = conv_check_name(c->name, e);
 

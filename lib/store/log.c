@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log (register.db-wal): that it is there, and that it keeps nothing longer than it must.
+ * The log (register.db-wal): it must stay in place, and must keep nothing longer than necessary.
  *
- * SQLite appends to the log and copies pages into the file only now and then. So what was deleted
- * stays readable in the log, in former versions of its pages, until the log is begun anew.
- * store_scrub() copies all of it, then cuts the log to nothing; and since secure_delete overwrites
- * deleted content in the pages themselves, it is gone from the file as well. The caller does that
- * soon after something was removed.
+ * SQLite appends to the log and copies pages into the file only now and then. So deleted content
+ * stays readable in the log, in old versions of its pages, until the log starts over.
+ * store_scrub() copies the whole log into the file and truncates it. Since secure_delete overwrites
+ * deleted content in the pages themselves, the content is then gone from the file as well. The
+ * caller calls store_scrub() soon after something was removed.
  *
- * A log that somebody removed lives on without a name, and all that is committed to it is gone when
- * the daemon ends. So after each commit the names are looked at (two calls of stat()):
+ * A log that was removed lives on without a name, and everything committed to it is lost when the
+ * daemon ends. So each commit is followed by a check of the names (two calls of stat()):
  *
- * - the log has another file's name, or none: what is in it is copied into the file before the
- *   commit counts, now and from now on. Slower, but nothing is lost.
- * - the register itself was removed or replaced: no commit counts any more.
+ * - The log's name is gone or names another file: this commit and all later ones succeed only once
+ *   the log has been copied into the file. Slower, but nothing is lost.
+ * - The register itself was removed or replaced: all commits fail from now on.
  */
 #include "base/util.h"
 #include "store/store-private.h"

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which conversation has the memory of a prefix on disk?
+ * Finds a conversation (the donor) that has the memory of a prefix on disk.
  *
- * A conversation with records for blocks 0..k has one for each of them, so the search walks up the
- * chained hashes while some shareable record of the uid has them (the first miss, usually the
- * first look-up, ends it), then down again, asking for conversations behind the deepest one. Of
- * published conversations there are few: those that begin with the same block are all looked at.
- * From where they end the walk goes on, for own conversations that have continued them. Only
- * records that the uid itself pays for are looked up: how long the search takes tells nothing about
- * others'.
+ * A conversation with memory up to block k has a record for each of the blocks 0..k. So the search
+ * walks up the chained hashes as long as a shareable record of the uid has them; the first miss,
+ * usually the first look-up, ends the walk. Then it walks down again, looking for conversations
+ * that link the deepest record found. Published conversations are few: all that begin with the
+ * same block are tried. From the end of the best of these the first walk is repeated, for the
+ * uid's own conversations that continue it. Only records that the uid itself pays for are looked
+ * up, so the duration of a search reveals nothing about other users.
  *
- * 1. A hash only proposes. A donor's tokens are read and compared with the wanted ones; a run ends
- *    where they differ (I6).
- * 2. Its links must be whole: without a gap from block 0, full, of the hash wanted, not private,
- *    and valid for as many tokens as they have. (A conversation that was rewound into a block and
- *    went on with tokens of the same hash would otherwise offer the memory of its former tokens.)
- * 3. Beyond what @uid owns, only blocks that lie wholly below n_published.
+ * 1. A hash only proposes a donor. The donor's tokens are read and compared with the wanted ones; a
+ *    run ends where they differ (I6).
+ * 2. The donor's links must have no gap from block 0, and each must be full, have the wanted hash,
+ *    be not private, and be valid for all tokens of its record. (Otherwise a conversation that was
+ *    rewound into a block and went on with tokens of the same hash would offer the memory of its
+ *    former tokens.)
+ * 3. In conversations that @uid does not own, only blocks entirely below n_published count.
  * 4. The work is bounded by MAX_DONORS comparisons and MAX_STEPS steps of SQLite's machine,
  *    whatever is in the register.
  */
@@ -52,7 +53,7 @@ static void search_deinit(struct search *x) {
         store_prefix_deinit(&x->best);
 }
 
-/* One turn's tokens against the wanted ones from @pos on; how many are equal. */
+/* How many of one turn's tokens equal the wanted ones from @pos on. */
 static size_t compare_tokens(const struct search *x, size_t pos, const uint8_t *p, size_t n) {
         size_t end = x->n_blocks * x->block_tokens, i;
 
@@ -106,7 +107,7 @@ static bool record_offers(const struct search *x, const struct store_record *rec
                !rec->is_private;
 }
 
-/* The records of @id for blocks 0.. as far as they are what is wanted, at most @max. */
+/* The records of @id from block 0 on, at most @max, up to the first that does not match. */
 static int read_run(
         struct search *x, uint64_t id, size_t max, struct store_gone *run, struct err *e) {
         _query_ q = {};
@@ -134,7 +135,7 @@ static int read_run(
         return 0;
 }
 
-/* Look at one conversation; keep what it has if that is the longest run so far. */
+/* Try one conversation; keep its run if it is the longest so far. */
 static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *e) {
         _cleanup_(store_gone_deinit) struct store_gone run = {};
         struct store_conv c;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading conversations, as one moment of the register has them.
+ * Reading conversations, each as of one moment of the register.
  *
- * A register that was damaged (a bad sector, a program that wrote past the daemon) is still read as
+ * A damaged register (a bad sector, a program that wrote behind the daemon's back) is still read as
  * far as it makes sense:
  *
- * 1. The history is sound up to the first turn that is missing, whose row cannot be, that does not
- *    begin where the turn before ends, or whose tokens do not have the hash that was written with
- *    them. Tokens are given up to there and no further: what comes behind was computed after
- *    tokens that nobody knows any more.
- * 2. A turn of which only the tokens are damaged is still listed, and so are those behind it: their
- *    texts can be read. A row that cannot be ends the list.
- * 3. Damage of one conversation is told in struct store_reading, not by failing; the rows of the
- *    others have nothing to do with it.
+ * 1. The history is sound up to the first turn that is missing, has an impossible row, does not
+ *    begin where the previous turn ends, or has tokens that do not match the hash written with
+ *    them. Tokens are returned only up to there: later turns were computed after tokens that are
+ *    now unknown.
+ * 2. If only a turn's tokens are damaged, the turn and those after it are still listed: their texts
+ *    can be read. An impossible row ends the list.
+ * 3. Damage is reported in struct store_reading, not as a failure, and does not affect other
+ *    conversations.
  */
 #include "base/util.h"
 #include "store/store-private.h"
@@ -48,7 +48,7 @@ static int push_turn(struct store_turns *ts, const struct store_turn *t, struct 
         return 0;
 }
 
-/* Room for so many tokens is allocated for @n of them. */
+/* The number of tokens for which memory is allocated to hold @n tokens. */
 static size_t capacity_for(size_t n) {
         size_t capacity = 1024;
 
@@ -72,7 +72,7 @@ static int push_tokens(struct store_reading *x, const uint8_t *p, size_t n, stru
         return 0;
 }
 
-/* The history is sound up to turn @n, exclusive. The first damage is the one that is told. */
+/* The history is sound up to turn @n, exclusive. Only the first damage is reported. */
 static void note_damage(struct store_reading *x, uint32_t n, uint32_t pos, const char *why) {
         if (x->damaged)
                 return;
@@ -83,8 +83,8 @@ static void note_damage(struct store_reading *x, uint32_t n, uint32_t pos, const
                 (unsigned long long)x->conv.id, n, why);
 }
 
-/* The present row: turn @n, which begins at @pos. 1: it is sound, or only its tokens are not; 0:
- * nothing can be said of it and what follows. */
+/* Read the current row: turn @n, which begins at @pos. 1: it is sound, or only its tokens are not;
+ * 0: neither this turn nor later ones can be read. */
 static int read_turn(struct query *q, struct store_reading *x, uint32_t n, unsigned what,
         uint32_t *pos, struct err *e) {
         struct store_turn t;
@@ -191,7 +191,7 @@ int store_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct er
         return r < 0 ? r : read_sizes(s, id, ret, e);
 }
 
-/* Bytes that the parts take at most: arrays have twice the room that they need, as they grow. */
+/* Most bytes that the parts can take: growing arrays have up to twice the room that they need. */
 static uint64_t cost_of(const struct store_sizes *sizes, unsigned what) {
         uint64_t n = 0;
 

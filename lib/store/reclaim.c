@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Making room on disk: which records go first?
+ * Making room on disk: the order in which records go.
  *
- * Rounds over the conversations, least recently updated first. A round takes records from the tail
- * of each as long as not more than so many conversations refer to them: 1 in the first round, twice
- * as many in each further one, so that what many share goes last. Published blocks count as shared
- * by all and have a round of their own. A record that several refer to is taken from all of them at
- * once, since otherwise nothing is gained. Cutting a conversation at a block cuts what it has
- * behind it as well: memory behind a hole is of no use before the hole is computed again.
+ * Reclaiming makes rounds over the conversations, least recently updated first. A round removes
+ * records from each conversation's tail as long as no more conversations refer to them than the
+ * round allows: 1 in the first round, twice as many in each further round, so that widely shared
+ * records go last. Published blocks count as shared by all and have a round of their own. A shared
+ * record is removed from all its conversations at once, since otherwise no space is gained. Cutting
+ * a conversation at a block also removes its later blocks: memory after a hole is useless until the
+ * hole has been computed again.
  *
- * With a uid, rounds see that uid's conversations only. Last of all go records that it pays for
- * though no conversation of its own has them (a published one that was closed).
+ * With a uid, rounds see only that uid's conversations. Records that the uid pays for but none of
+ * its conversations has (of a published conversation that was closed) go last.
  */
 #include "base/util.h"
 #include "store/store-private.h"
@@ -100,7 +101,7 @@ static int list_users(struct reclaim *x, uint64_t record, struct users *us, stru
         }
 }
 
-/* Take @record from all that refer to it. 0: one of them is to be left alone. */
+/* Remove @record from all conversations that refer to it. 0: one of them is to be kept. */
 static int take_shared(struct reclaim *x, uint64_t record, struct err *e) {
         _cleanup_(users_deinit) struct users us = {};
         int r = list_users(x, record, &us, e);
@@ -118,14 +119,14 @@ static int take_shared(struct reclaim *x, uint64_t record, struct err *e) {
         return us.n > 0;
 }
 
-/* What a look at a conversation's tail leads to. */
+/* What can be removed at a conversation's tail. */
 struct tail {
         bool found;            /* blocks from @from on are its own */
-        uint64_t from, shared; /* @shared: record to be taken from several, or 0 */
+        uint64_t from, shared; /* @shared: a record to be removed from several, or 0 */
 };
 
-/* Blocks at the end that only @conv refers to, until they are enough; if there are none, the last
- * record if at most @max refer to it. */
+/* Find the blocks at the end that only @conv refers to, as many as are needed; if there are none,
+ * the last record if at most @max conversations refer to it. */
 static int read_tail(struct reclaim *x, uint64_t conv, uint64_t max, bool published,
         struct tail *ret, struct err *e) {
         struct tail t = {};
@@ -197,7 +198,7 @@ static int take_tail(
         return 0;
 }
 
-/* How far a round has come. */
+/* The progress of a round. */
 struct place {
         int64_t updated_usec, id;
 };
@@ -228,7 +229,7 @@ static int list_convs(struct reclaim *x, struct place *at, struct ids *ids, stru
         return r;
 }
 
-/* *ret_n: conversations that were looked at. */
+/* *ret_n: conversations that were visited. */
 static int run_round(
         struct reclaim *x, uint64_t max, bool published, uint64_t *ret_n, struct err *e) {
         struct place at = {INT64_MIN, 0};
@@ -264,7 +265,7 @@ static int run_rounds(struct reclaim *x, struct err *e) {
         return 0;
 }
 
-/* What no conversation of the payer's own has. */
+/* Remove records that no conversation of their payer has. */
 static int take_orphaned(struct reclaim *x, struct err *e) {
         _cleanup_(ids_deinit) struct ids records = {};
         _query_ q = {};
@@ -306,7 +307,7 @@ static void merge_cuts(struct store_reclaimed *got) {
         got->n_cuts = n;
 }
 
-/* Commit, and give the caller what is to be given back. */
+/* Commit, and pass the removed records to the caller. */
 static int hand_out(
         struct reclaim *x, struct store **txn, struct store_reclaimed *ret, struct err *e) {
         int r = txn_commit(txn, e);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where blocks lie. A record row lives exactly while a link refers to it: whoever removes links
- * collects the records that they referred to, then drops those that no link refers to any more, in
- * the same transaction.
+ * Where blocks are stored. A record row lives exactly while a link refers to it: a function that
+ * removes links collects their records, then drops those without a link, in the same transaction.
  */
 #include "base/util.h"
 #include "store/store-private.h"
@@ -227,8 +226,8 @@ int links_cut(
 }
 
 /*
- * A fork's share of its parent's links: blocks that begin before the fork position. Of the last one
- * the child has only the tokens before it.
+ * A fork gets its parent's links for blocks that begin before the fork position. In the last of
+ * these only the tokens before that position are the child's.
  */
 int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens,
         uint32_t block_tokens, struct err *e) {
@@ -334,7 +333,7 @@ static int put_link(struct store *s, uint64_t id, const struct store_record *rec
         return query_run(&q, e);
 }
 
-/* The record that exists already and is to be referred to by @c. */
+/* Read an existing record that @c is going to link. */
 static int get_shared(struct store *s, const struct store_conv *c, const struct store_record *rec,
         struct store_record *ret, struct err *e) {
         struct store_record there;
@@ -355,7 +354,7 @@ static int get_shared(struct store *s, const struct store_conv *c, const struct 
         return 0;
 }
 
-/* Let one block of @c lie in @rec, which is completed; the record it lay in goes to @replaced. */
+/* Link one block of @c to @rec, which is completed; the record linked before goes to @replaced. */
 static int link_one(struct store *s, const struct store_conv *c, struct store_record *rec,
         struct ids *replaced, struct err *e) {
         uint64_t old;

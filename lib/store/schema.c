@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The form of the register file.
+ * The schema of the register file.
  *
- * PRAGMA application_id says that a file is ours, PRAGMA user_version how many of the migrations
- * below it has seen. A new form is a new entry at the end; entries that were released do not
- * change. Each runs in one transaction together with its user_version, so a crash leaves a file
- * before or after it. A file from a newer confab is refused rather than guessed at.
+ * PRAGMA application_id marks a file as confab's; PRAGMA user_version is the number of migrations
+ * below that the file has had. A schema change is a new entry at the end; released entries do not
+ * change. Each migration runs in one transaction together with its user_version, so a crash leaves
+ * the file before or after it. A file from a newer confab is refused.
  *
- * Numbers that use all 64 bits (hashes, seeds, keys) are kept as SQLite's signed integers, bit for
- * bit. Floats are REAL, exact but for -0, which comes back as 0. `parent` stays when the parent is
- * closed: ids are never used again, so it cannot come to mean another. Tokens are little-endian
- * int32, 4 bytes each; logit_bias is pairs of int32 and float.
+ * Numbers that use all 64 bits (hashes, seeds, keys) are stored as SQLite's signed integers, bit
+ * for bit. Floats are REAL, exact except that -0 becomes 0. `parent` stays when the parent is
+ * closed: ids are never used again, so it cannot come to mean another conversation. Tokens are
+ * little-endian int32, 4 bytes each; logit_bias is pairs of int32 and float.
  */
 #include "base/util.h"
 #include "store/store-private.h"
@@ -158,7 +158,7 @@ static int apply(struct store *s, size_t version, struct err *e) {
         return txn_commit(&txn, e);
 }
 
-/* The version of a register of ours. */
+/* The schema version of a register, once the file is known to be one. */
 static int read_version(struct store *s, const char *path, size_t *ret, struct err *e) {
         int64_t version = 0, app = 0, tables = 0;
         int r;
@@ -197,8 +197,8 @@ int store_expect_version(struct store *s, const char *path, struct err *e) {
         return 0;
 }
 
-/* Registers from before version 3 cannot give pages back: they are written anew once. Without room
- * for that they stay as they are, until the next start. */
+/* Registers from before version 3 cannot return free pages to the file system, so they are
+ * rewritten once. Without room for that they stay as they are until the next start. */
 static int let_shrink(struct store *s, struct err *e) {
         int64_t mode;
         int r = read_number(s, "PRAGMA auto_vacuum", &mode, e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Inside of lib/store: statements, transactions, and checked access to columns.
+ * Private to lib/store: statements, transactions, and checked access to columns.
  *
  * The pattern of every call:
  *
@@ -11,14 +11,14 @@
  *     ... queries ...
  *     r = txn_commit(&txn, e);                           without it the scope's end rolls back
  *
- * and of those that read:
+ * and of calls that read:
  *
  *     _cleanup_(read_endp) struct store *reading = NULL;
  *     r = read_begin(&s, &reading, e);                   s is the reading connection from here on
  *
- * A query lives in a scope of its own function, so that no statement is active at COMMIT. What
- * comes out of the file is not trusted: query_* getters note a value of the wrong type or range in
- * the query, and query_check() turns that into ERR_CORRUPT.
+ * A query lives in the scope of a function of its own, so that no statement is active at COMMIT.
+ * Values from the file are not trusted: the query_* getters note a value of the wrong type or range
+ * in the query, and query_check() turns that note into ERR_CORRUPT.
  */
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -110,15 +110,15 @@ struct file_id {
         ino_t ino;
 };
 
-/* A connection, and for a register that is open for writing a second one that reads. */
+/* A connection. For a register open for writing it owns a second connection that reads. */
 struct store {
         sqlite3 *db;
         pthread_mutex_t mutex;
         sqlite3_stmt *stmts[STMT_N]; /* prepared on first use, owned */
-        int commit_errno; /* of a failed COMMIT, after which SQLite does not look itself */
+        int commit_errno;            /* of a failed COMMIT, after which SQLite does not keep it */
         bool writes;
-        struct store *reader; /* owned; NULL: this one reads too */
-        bool hold, held;      /* txn.c: others are kept out; the next transaction is begun */
+        struct store *reader; /* owned; NULL: this connection reads too */
+        bool hold, held;      /* txn.c: keep other writers out; the next transaction has begun */
         bool watches_log;     /* log.c */
         struct file_id file, log;
         atomic_bool log_lost;
@@ -151,7 +151,7 @@ int store_expect_version(struct store *s, const char *path, struct err *e);
 int txn_begin(struct store *s, struct store **ret, struct err *e);
 int txn_commit(struct store **txn, struct err *e);
 void txn_endp(struct store **txn);
-/* Between transactions, the lock is held: take SQLite's lock for writers, or let it go. */
+/* Between transactions, with the mutex held: take SQLite's lock for writers, or release it. */
 void begin_hold(struct store *s);
 void end_hold(struct store *s);
 /* Lock the connection that reads, which *s and *ret become, and begin a transaction. */
@@ -160,7 +160,7 @@ void read_endp(struct store **reading);
 
 /* Remember which files the register and its log are. */
 int log_watch(struct store *s, struct err *e);
-/* After a commit: is it in files that will be found again? -ERR_STATE if not. */
+/* After a commit: whether the files it went to will be found again. -ERR_STATE if not. */
 int log_check(struct store *s, struct err *e);
 
 /* One use of a prepared statement. Bound memory is borrowed until the query ends. */
@@ -169,7 +169,7 @@ struct query {
         sqlite3_stmt *st;
         int n_bound;
         int rc;          /* first failure of binding */
-        const char *bad; /* name of the first column whose value cannot be, or NULL */
+        const char *bad; /* name of the first column with an impossible value, or NULL */
 };
 int query_begin(struct query *q, struct store *s, enum store_stmt which, struct err *e);
 void query_end(struct query *q);
@@ -199,7 +199,7 @@ const void *query_bytes(struct query *q, int col, size_t *ret_size);
 void query_bad(struct query *q, int col);
 int query_check(struct query *q, struct err *e);
 
-/* An id that the file can hold: others are nobody's. */
+/* Whether the file can hold @id: nothing has an id that it cannot hold. */
 static inline bool store_id_possible(uint64_t id) {
         return id >= 1 && id <= INT64_MAX;
 }
@@ -241,7 +241,7 @@ int conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name, struc
         struct err *e);
 /* store_links(); *ret is empty before. */
 int links_read(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);
-/* Begin a transaction on a conversation that is there. After a failure the transaction may be open:
+/* Begin a transaction on an existing conversation. After a failure the transaction may be open:
  * txn_endp() ends it. */
 int conv_begin(
         struct store *s, struct store **txn, uint64_t id, struct store_conv *ret, struct err *e);
@@ -256,7 +256,7 @@ int turns_extent(struct store *s, const struct store_conv *c, uint32_t n_turns,
 /* Give turn @n the end, finish, text and time of @to, which turns_extent() has checked. */
 int turn_shorten(
         struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e);
-/* What a turn row's token_hash is: of its tokens' bytes, for their place in the conversation. */
+/* A turn row's token_hash: of its tokens' bytes, seeded with their place in the conversation. */
 static inline uint64_t turn_hash(const void *tokens, size_t size, uint32_t first) {
         return hash64(tokens, size, first);
 }
@@ -264,8 +264,8 @@ static inline uint64_t turn_hash(const void *tokens, size_t size, uint32_t first
  * @pos. The text is a copy, to be freed. */
 int turn_read(
         struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e);
-/* The tokens of that row (4 bytes each), which has tokens and token_hash behind the text: they are
- * as many as the turn says, and those that were written. Valid until the next step. */
+/* The tokens of that row (4 bytes each), which has columns tokens and token_hash after the text.
+ * Their number and hash are checked. Valid until the next step. */
 int turn_read_tokens(
         struct query *q, const struct store_turn *t, const uint8_t **ret, struct err *e);
 /* The present row of a query over RECORD_COLUMNS, with n_valid if there is one more. */

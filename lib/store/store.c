@@ -16,9 +16,9 @@
  *      store_reclaim, store_forget_record  links of many conversations, records
  *
  * A stop before COMMIT has written the log (kill -9, power, a failure that is returned) leaves the
- * register as it was: SQLite ignores a log without the commit mark. A stop after it leaves the new
- * state, of which the caller has not heard; callers that ask again see it. In between there is
- * nothing. What lies outside of the register is ordered around it by the caller (lib/engine):
+ * register as it was: SQLite ignores a log without the commit mark. A stop after that leaves the
+ * new state, which the caller has not been told of but sees when it asks again. There is nothing in
+ * between. The caller (lib/engine) orders its steps outside the register around these transactions:
  *
  *      the life of a block on disk                     a stop here leaves
  *
@@ -40,36 +40,38 @@
  *          v
  *      not on disk
  *
- * So a row never refers to bytes that were given back; bytes without a row cost space until the
- * next start, never more. Ids are never used again: a ref that outlives its row, in RAM or in a
- * crashed daemon's hands, cannot come to mean another record.
+ * So a row never refers to freed bytes, and bytes without a row cost space until the next start, no
+ * longer. Ids are never used again: a ref that outlives its row, in RAM or in a crashed daemon,
+ * cannot come to mean another record.
  *
- * Invariants that every transaction keeps, and store_check() proves:
+ * Invariants that every transaction keeps, and store_check() verifies:
  *
- * 1. Turn n of a conversation begins where turn n - 1 ends; the first at 0; each has 4 bytes of
- *    tokens for each of its tokens; n_turns and n_tokens are their sums.
+ * 1. Turn n of a conversation begins where turn n - 1 ends; the first at 0; each stores 4 bytes for
+ *    each of its tokens; n_turns and n_tokens are their sums.
  * 2. Every link has its conversation and its record; every record has a link.
- * 3. A link and its record are of one block and class. The record's first n_valid tokens of the
- *    block are the conversation's tokens there, and no more than it has. Where n_valid is all the
- *    record has, its token_hash is the chained hash of the conversation's tokens up to there.
+ * 3. A link and its record have the same block and class. The record's first n_valid tokens are the
+ *    conversation's tokens there; n_valid exceeds neither the record's tokens nor the
+ *    conversation's. If n_valid is all the record's tokens, its token_hash is the chained hash of
+ *    the conversation's tokens up to there.
  * 4. Two records do not overlap in a file.
  * 5. Private records are linked by conversations of private memory only.
  * 6. n_published <= n_tokens, and 0 with private memory.
- * 7. Ids given are not above the counters of sqlite_sequence; a parent's id is below its child's.
+ * 7. No id is above its counter in sqlite_sequence; a parent's id is below its child's.
  *
- * What the settings below promise:
+ * The settings below guarantee:
  *
  * 8. WAL with synchronous=FULL: COMMIT returns after the log is fsynced, and SQLite fsyncs the
- *    folder when it makes the log. A reader (sqlite3 shell) does not block the daemon, nor does a
- *    program that wants to write (txn.c). A log that was removed is noticed (log.c).
- * 9. If COMMIT itself fails on a dying disk, the call fails and a later call writes over its place
- *    in the log; only a power cut right between the two can still bring it back whole.
- * 10. While the disk takes no writes (full, read-only, gone), calls that change something fail with
- *    ERR_SYS and its errno, calls that read go on, and when it takes them again all goes on.
+ *    folder when it makes the log. Neither a reader (sqlite3 shell) nor a program that wants to
+ *    write (txn.c) blocks the daemon. A removed log is noticed (log.c).
+ * 9. If COMMIT itself fails on a dying disk, the call fails and a later call overwrites its place
+ *    in the log; only a power cut between the two calls can make the failed transaction reappear.
+ * 10. While the disk accepts no writes (full, read-only, gone), calls that change something fail
+ *    with ERR_SYS and the errno, and calls that read work. Once the disk accepts writes again, all
+ *    calls work.
  * 11. The file and its companions are 0600: transcripts are private.
- * 12. secure_delete: what a user closes is overwritten in the file, not just unlinked. The log has
- *    it until store_scrub(), which the caller calls soon after.
- * 13. auto_vacuum: free pages are given back to the file system, some at each store_scrub().
+ * 12. secure_delete: a closed conversation is overwritten in the file, not just unlinked. It stays
+ *    in the log until store_scrub(), which the caller calls soon after.
+ * 13. auto_vacuum: each store_scrub() returns some free pages to the file system.
  */
 #include "base/err.h"
 #include "base/file.h"
@@ -96,8 +98,8 @@ static int size_beside(const char *path, const char *suffix, uint64_t *ret, stru
         return 0;
 }
 
-/* SQLite would take the log of an empty file for a leftover and delete it, with all that it holds.
- * A new register gets a log only when its tables are in the file. */
+/* SQLite would take the log of an empty file for a leftover and delete it with all its content. A
+ * new register gets a log only once its tables are in the file. */
 static int check_log(const char *path, struct err *e) {
         uint64_t size, log_size;
         int r = size_beside(path, "", &size, e);
@@ -114,9 +116,9 @@ static int check_log(const char *path, struct err *e) {
         return 0;
 }
 
-/* Make the file with its mode before SQLite does, which copies the mode for its companions. A file
- * that exists is not opened here: closing it would take away the locks that another connection of
- * this process has on it. */
+/* Create the file with the right mode before SQLite does; SQLite copies the mode to the companion
+ * files. An existing file is not opened here: closing it would drop the locks that another
+ * connection of this process has on it. */
 static int make_file(const char *path, struct err *e) {
         _cleanup_(closep) int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
@@ -226,7 +228,7 @@ int store_open_existing(struct store **ret, const char *path, struct err *e) {
         return open_for_writing(ret, path, false, e);
 }
 
-/* An URI of @path: what has a meaning in URIs is escaped. */
+/* The URI of @path: characters that are special in URIs are escaped. */
 static char *file_uri(const char *path, const char *query) {
         static const char hex[] = "0123456789abcdef";
         size_t n = strlen(path);

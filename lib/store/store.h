@@ -4,24 +4,24 @@
  * The register: what must survive (I4). One SQLite file in WAL mode with synchronous=FULL:
  * conversations, turns, tokens, and where the blocks of their memory lie in spill files.
  *
- * 1. Every call that changes something is one transaction: it happened whole when the call returned
- *    0, and not at all otherwise, also after kill -9 or power loss. (One that failed because the
- *    disk failed in the middle of its commit can come back whole if the power goes right then.)
- * 2. Tokens of a conversation are the concatenation of its turns' tokens; turns are [start, end)
+ * 1. Every call that changes something is one transaction: it happened completely if the call
+ *    returned 0, and not at all otherwise, even after kill -9 or power loss. (Exception: if the
+ *    disk failed in the middle of the commit and power is lost right then, the transaction can
+ *    reappear.)
+ * 2. A conversation's tokens are the concatenation of its turns' tokens; turns are [start, end)
  *    without gaps from 0.
  * 3. A conversation is reached by (uid, id) or (uid, name) and by nothing similar (I6).
- * 4. A spill record lives in table `record` exactly while a conversation refers to it. Calls that
- *    take the last reference away report the records that are gone, whose space the caller then
- *    gives back: a crash in between leaves space that nobody refers to, never a reference without
- *    data.
+ * 4. A spill record is in table `record` exactly while a conversation refers to it. Calls that
+ *    remove the last reference report the removed records, and the caller then frees their space:
+ *    a crash in between leaves unreferenced space, never a reference without data.
  * 5. The file is readable with the sqlite3 shell: texts are TEXT, roles and reasons are words.
- * 6. Memory reaches another conversation through store_conv_fork() and store_prefix_find() only:
- *    the first within one uid, the second between equal tokens, under one model, within one uid or
- *    below what an administrator published. Private memory goes to forks only.
+ * 6. Memory reaches another conversation only through store_conv_fork(), within one uid, and
+ *    store_prefix_find(), between equal tokens under one model, within one uid or within a prefix
+ *    that an administrator published. Private memory goes to forks only.
  *
- * Any thread: calls that write are serialised inside, and so are calls that read; the two do not
- * wait for each other. A call that reads sees one moment of the register. The state diagram of a
- * record and what a stop between any two steps leaves is at the top of store.c.
+ * Any thread: writing calls are serialised with each other, and so are reading calls; readers and
+ * writers do not wait for each other. A reading call sees one moment of the register. store.c
+ * begins with a record's state diagram and what a stop between any two steps leaves.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,10 +48,10 @@ struct store_conv {
         uint64_t revision; /* from 1 */
         uint32_t n_tokens, n_turns;
         uint64_t created_usec, updated_usec;
-        struct fingerprint model; /* that made its memory */
+        struct fingerprint model; /* the model that made its memory */
         uint64_t vocab;           /* hash of the vocabulary its tokens belong to */
         uint32_t n_published; /* tokens from the start whose memory every uid may use; 0: none */
-        bool private_memory;  /* came from outside, unaudited: forks inherit it, nobody else */
+        bool private_memory;  /* imported, unaudited: only forks inherit it */
         struct sampling sampling;
 };
 
@@ -59,13 +59,13 @@ struct store_turn {
         uint32_t role; /* enum chat_role's numbers: 0 system, 1 user, 2 assistant, 3 raw */
         uint32_t start, end;
         uint32_t finish;  /* 0 none, else the protocol's FinishReason numbers */
-        const char *text; /* what was said, without template; may hold any bytes (as BLOB if not
+        const char *text; /* content without template; any bytes (stored as a BLOB if not
                              UTF-8) */
         size_t text_size;
         uint64_t created_usec;
 };
 
-/* Where the memory of one block lies. */
+/* Where the memory of one block is stored. */
 struct store_record {
         uint64_t id;       /* from 1, never used again */
         uint64_t file_key; /* spill file */
@@ -73,74 +73,74 @@ struct store_record {
         uint64_t stored_size, raw_size;
         uint32_t block_class;
         uint32_t index;    /* block index within its sequence */
-        uint32_t n_tokens; /* that are valid in it */
+        uint32_t n_tokens; /* valid tokens in it */
         uint64_t token_hash;
-        uint32_t uid;    /* who pays for it: owner of the conversation that was first to write it */
-        bool is_private; /* only for conversations of private memory */
-        /* Of one conversation's link (store_links, store_prefix_find; else 0): as many tokens from
-         * the block's start are this conversation's. Fewer than n_tokens after a rewind or fork
-         * into the block: what comes behind may be another history, even where token_hash agrees.
-         */
+        uint32_t uid;    /* pays for it: the owner of the conversation that first wrote it */
+        bool is_private; /* only for conversations with private memory */
+        /* For one conversation's link (store_links, store_prefix_find; else 0): the number of
+         * tokens from the block's start that belong to this conversation. Less than n_tokens after
+         * a rewind or fork into the block: the tokens after these may be another history, even if
+         * token_hash agrees. */
         uint32_t n_valid;
 };
 
-/* Opens or makes the file; runs migrations. The folder exists. -ERR_UNSUPPORTED if the file is from
- * a newer confab; -ERR_CORRUPT if it is no database, or one of another program; -ERR_STATE if it is
- * empty and its log is not. Nothing is changed then. */
+/* Open or create the file and run migrations. The folder must exist. -ERR_UNSUPPORTED if the file
+ * is from a newer confab; -ERR_CORRUPT if it is no database or another program's; -ERR_STATE if it
+ * is empty but its log is not. A failed call changes nothing. */
 int store_open(struct store **ret, const char *path, struct err *e);
-/* Where there must be a register already: as store_open(), but one that is missing, or has no
- * tables, is -ERR_STATE instead of a new beginning. */
+/* As store_open(), for a register that must exist already: one that is missing or has no tables is
+ * -ERR_STATE instead of being created. */
 int store_open_existing(struct store **ret, const char *path, struct err *e);
-/* For programs that only look while no daemon runs: changes nothing of the content (SQLite may
- * rebuild the index of a log that a crash left, register-shm). -ERR_SYS if there is no file,
- * -ERR_STATE for an older schema version, -ERR_UNSUPPORTED for a newer one: migrating is the
- * daemon's. Calls that write fail. */
+/* For programs that only look while no daemon runs: no content is changed (SQLite may rebuild the
+ * index of a log that a crash left, register-shm). -ERR_SYS if there is no file, -ERR_STATE for an
+ * older schema version, -ERR_UNSUPPORTED for a newer one: only the daemon migrates. Writing calls
+ * fail. */
 int store_open_readonly(struct store **ret, const char *path, struct err *e);
-/* Keep other programs from writing from now on (they may read). Calls that write then never wait
- * for another program's lock, but for the moment between two transactions (txn.c). -ERR_BUSY if
- * another one is writing now. */
+/* Keep other programs from writing from now on (they may read). Writing calls then never wait for
+ * another program's lock, except in the moment between two transactions (txn.c). -ERR_BUSY if
+ * another program is writing now. */
 int store_hold(struct store *s, struct err *e);
-/* After something was removed: take it out of the log, and give free pages back, some at a time. 0;
- * 1: call again later (there is more, or a reader is in the way); or an error, likewise. */
+/* After content was removed: erase it from the log, and return some free pages to the file system.
+ * 0; 1: call again later (there are more, or a reader is in the way); on error, likewise. */
 int store_scrub(struct store *s, struct err *e);
-/* Somebody removed the log while it was in use. Nothing is lost by that, but each commit takes
- * longer until the register is opened again. */
+/* Whether the log was removed while it was in use. That loses nothing, but each commit takes longer
+ * until the register is opened again. */
 bool store_log_lost(struct store *s);
 struct store *store_free(struct store *s);
 DEFINE_CLEANUP(struct store *, store_free);
 
-/* Insert @c (id, revision = 1, updated_usec are filled in; created_usec too unless given) with its
- * first turns and tokens (may be 0; a whole imported transcript: texts of any bytes, turns keep the
- * times given). @c's sampling, parent, model, vocab and private_memory are taken over; n_published
- * begins as 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is replaced by
- * "chat-<id>". */
+/* Insert @c (id, revision = 1 and updated_usec are filled in; created_usec too unless given) with
+ * its first turns and tokens (may be 0; or a whole imported transcript: texts of any bytes, turns
+ * keep the times given). @c's sampling, parent, model, vocab and private_memory are stored;
+ * n_published starts at 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is
+ * replaced by "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
-/* A copy of the first @n_turns turns (and their tokens) of @parent as @child (name given or empty,
- * the rest is filled in), with the parent's records for these tokens linked. @last: NULL, or what
- * becomes of turn n_turns - 1 in the copy, see store_rewind(). -ERR_NOT_FOUND, -ERR_EXISTS,
+/* Copy the first @n_turns turns (and their tokens) of @parent to @child (name given or empty, the
+ * rest is filled in), and link the parent's records for these tokens. @last: NULL, or the new form
+ * of turn n_turns - 1 in the copy, see store_rewind(). -ERR_NOT_FOUND, -ERR_EXISTS,
  * -ERR_INVALID. */
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         const struct store_turn *last, uint32_t block_tokens, struct store_conv *child,
         struct err *e);
-/* By id, or by name when id is 0. uid STORE_UID_ANY: whoever owns it (administrators).
- * -ERR_NOT_FOUND; -ERR_INVALID if several users have one of that name. */
+/* Get a conversation by id, or by name if id is 0. uid STORE_UID_ANY: any owner (administrators).
+ * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
         struct store_conv *ret, struct err *e);
-/* Up to @max conversations of @uid (or STORE_UID_ANY) with id > @after, rising. *ret_n of them.
- * @disk_sizes: [max], stored_size of all records of each, or NULL. */
+/* List up to @max conversations of @uid (or STORE_UID_ANY) with id > @after, by rising id, and set
+ * *ret_n. @disk_sizes: [max], the stored_size of each one's records together, or NULL. */
 int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
         uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e);
 int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e);
-/* Name (NULL: unchanged; -ERR_EXISTS) and sampling defaults (NULL: unchanged). */
+/* Set the name (NULL: unchanged; -ERR_EXISTS) and sampling defaults (NULL: unchanged). */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
         const struct sampling *sampling, struct err *e);
-/* Let every uid use the memory of the first @n_tokens tokens (0: of none). Policy (who may) is the
- * caller's. The revision stays. -ERR_INVALID if it has fewer tokens, -ERR_STATE for private memory.
- */
+/* Let every uid use the memory of the first @n_tokens tokens (0: of none). The caller decides who
+ * may do this. The revision stays. -ERR_INVALID if the conversation has fewer tokens, -ERR_STATE if
+ * its memory is private. */
 int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e);
-/* After an audit, or once all foreign memory is gone: false is -ERR_STATE while private records are
- * linked. */
+/* Set or clear private_memory: cleared after an audit, or once all foreign memory is gone. Clearing
+ * is -ERR_STATE while private records are linked. */
 int store_conv_set_private(struct store *s, uint64_t id, bool is_private, struct err *e);
 
 /* Records that lost their last reference: an owned array to be freed. */
@@ -151,29 +151,28 @@ struct store_gone {
 void store_gone_deinit(struct store_gone *g);
 
 int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, struct err *e);
-/* One acknowledged step: append turns and tokens (turns[0].start == the present n_tokens, checked),
- * set revision to old + 1, return it. */
+/* One acknowledged step: append turns and tokens (turns[0].start must equal n_tokens, checked),
+ * increment the revision and return it. */
 int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
         const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct err *e);
-/* Keep the first @n_turns turns; tokens and records behind them go (a record whose block begins
- * before the kept end stays); revision + 1; n_published shrinks with it. @last: NULL, or the new
- * form of turn n_turns - 1 for an end inside it: start and role are the old turn's, end is not
- * behind its end, text and finish are new, created_usec 0 keeps the old time. */
+/* Keep the first @n_turns turns and remove later tokens and records (a record whose block begins
+ * before the new end stays); revision + 1; n_published shrinks to the new end. @last: NULL, or the
+ * new form of turn n_turns - 1 to end inside it: start and role as before, end not after the old
+ * end, text and finish new, created_usec 0 keeps the old time. */
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
         uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e);
 
-/* What store_rewind() does and then what store_append() does (turns[0].start == the tokens that are
- * kept), as one step: revision + 1, one transaction. */
+/* store_rewind() followed by store_append() (turns[0].start == the number of tokens kept) as one
+ * step: revision + 1, one transaction. */
 int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
         uint32_t block_tokens, const struct store_turn *turns, size_t n_turns,
         const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
         struct err *e);
 
-/* All tokens (@n must be the conversation's n_tokens) / all turns (owned array; texts belong to the
- * array and are freed with store_turns_deinit). -ERR_CORRUPT, naming the turn, if a turn cannot be
- * or its tokens are not those that were written. */
+/* All tokens (@n must be the conversation's n_tokens). -ERR_CORRUPT, naming the turn, if a turn is
+ * impossible or its tokens are not those that were written. store_turns() fails likewise. */
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e);
-/* How much there is of a conversation: bytes of all texts, links, turns, bytes of all tokens. */
+/* The size of a conversation: bytes of all texts, links, turns, bytes of all tokens. */
 struct store_sizes {
         uint64_t texts_size, n_links, n_turns, tokens_size;
 };
@@ -182,11 +181,12 @@ struct store_turns {
         struct store_turn *turns;
         size_t n;
 };
+/* All turns: an owned array, with its texts to be freed with store_turns_deinit(). */
 int store_turns(
         struct store *s, uint64_t id, bool with_text, struct store_turns *ret, struct err *e);
 void store_turns_deinit(struct store_turns *t);
 
-/* A small number that survives, by name (1 to 64 bytes). The later of two calls wins. */
+/* A small persistent number, by name (1 to 64 bytes). The later of two calls wins. */
 struct store_meter {
         const char *name;
         int64_t value;
@@ -195,51 +195,51 @@ int store_meter_get(
         struct store *s, const char *name, int64_t *ret /* 0: never set */, struct err *e);
 int store_meter_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);
 
-/* What writing blocks ends with: for conversation @id, blocks links[i].index now lie in links[i] (a
- * record with id 0 is new: inserted, its id, uid (the conversation's) and is_private (also set if
- * the conversation's memory is private) filled in; else it exists already and is only referred to:
- * -ERR_NOT_FOUND if not, -ERR_INVALID if it is private and the conversation's memory is not).
- * Replaced records without further references come back in @gone. Also sets the conversation's
- * model fingerprint, and @meters. One transaction. */
+/* The last step of writing blocks: link block links[i].index of conversation @id to record
+ * links[i]. A record with id 0 is new and is inserted; its id, uid (the conversation's) and
+ * is_private (also set if the conversation's memory is private) are filled in. A record with an id
+ * must exist and is only linked: -ERR_NOT_FOUND if it does not, -ERR_INVALID if it is private and
+ * the conversation's memory is not. Replaced records without further references are returned in
+ * @gone. Also sets the conversation's model fingerprint and @meters. One transaction. */
 int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
         struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
         struct store_gone *gone, struct err *e);
-/* Forget the links of blocks from @from_index on (a damaged record, another model). */
+/* Remove the links of blocks from @from_index on (a damaged record, another model). */
 int store_unlink_from(
         struct store *s, uint64_t id, uint32_t from_index, struct store_gone *gone, struct err *e);
-/* The records of one conversation by rising index (owned, in ret). */
+/* The records of one conversation by rising index; *ret is owned by the caller. */
 int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);
-/* Every record that exists, for the sweep at start (owned). */
+/* Every record that exists, for the sweep at startup; *ret is owned by the caller. */
 int store_records(struct store *s, struct store_gone *ret, struct err *e);
 
-enum { /* what store_read() gives beside the row */
+enum { /* what store_read() returns in addition to the row */
         STORE_READ_TURNS = 1,
         STORE_READ_TEXTS = 2, /* with the turns; else their texts are empty */
         STORE_READ_TOKENS = 4,
         STORE_READ_LINKS = 8,
         STORE_READ_SIZE = 16,
 };
-/* A conversation, all of one moment. Owned: to be freed with store_reading_deinit(). */
+/* A conversation as of one moment. To be freed with store_reading_deinit(). */
 struct store_reading {
         struct store_conv conv;
-        struct store_turns turns; /* all whose rows can be read */
+        struct store_turns turns; /* all turns whose rows can be read */
         int32_t *tokens;          /* [n_tokens]; NULL if there are none */
-        size_t n_tokens;          /* n_sound_tokens if they were asked for */
+        size_t n_tokens;          /* n_sound_tokens if tokens were asked for */
         struct store_gone links;  /* by rising index */
         uint64_t disk_size;       /* of its records */
-        /* The history is believed up to here: all of it, unless it is damaged. (Looked at only if
-         * turns or tokens were asked for.) */
+        /* How much of the history is sound: all of it, unless it is damaged. (Checked only if turns
+         * or tokens were asked for.) */
         uint32_t n_sound_turns, n_sound_tokens;
         bool damaged;
-        struct err damage; /* if so: ERR_CORRUPT, and the turn */
+        struct err damage; /* if damaged: ERR_CORRUPT, naming the turn */
 };
 void store_reading_deinit(struct store_reading *x);
-/* As store_conv_get(), and what more is asked for (STORE_READ_*). A damaged history is no failure;
- * read.c says what is given of one. */
+/* As store_conv_get(), plus the parts in @what (STORE_READ_*). A damaged history is no failure;
+ * read.c says which parts of it are returned. */
 int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
         struct store_reading *ret, struct err *e);
-/* The same for callers who reserve memory first: @admit is called once, before anything is
- * allocated, with the bytes that the reading takes at most. Its negative result ends it. */
+/* The same for callers that reserve memory first: before anything is allocated, @admit is called
+ * once with an upper bound of the bytes needed. If it returns an error, the call returns that. */
 typedef int store_admit_fn(void *arg, size_t n, struct err *e);
 int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
         store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
@@ -249,65 +249,66 @@ struct store_prefix {
         struct store_record *records; /* [n], owned: blocks 0..n-1 of class 0, all full */
         size_t n;
         uint64_t donor; /* 0 if n == 0 */
-        bool is_public; /* @uid has it through a publication only */
-        /* The first so many tokens are equal; the donor, as far as it may be seen, has
-         * donor_tokens. Where both are more, it goes on differently. */
+        bool is_public; /* @uid may use it only because it is published */
+        /* The first n_common tokens are equal. donor_tokens is the donor's length as far as @uid
+         * may see it. If it and the wanted prefix are both longer than n_common, they differ after
+         * n_common. */
         uint32_t n_common, donor_tokens;
 };
 void store_prefix_deinit(struct store_prefix *p);
-/* The longest run of full blocks from 0 whose records a conversation of @uid links, or any one up
- * to its n_published; same model and vocab; never private memory. hashes[i] is
- * hash64_chain_tokens() of block i; they lead to candidates, whose tokens are then compared with
- * tokens[0 .. n_blocks * block_tokens) (I6). What @uid does not pay for is found through its
- * publication. n == 0: none, which costs two index look-ups. The work is limited: in a register
- * made to mislead it a shorter run, or none, is found. */
+/* Find the longest run of full blocks from block 0 whose records are linked by one conversation of
+ * @uid, or of any user up to its n_published; same model and vocab; never private memory. hashes[i]
+ * is hash64_chain_tokens() of block i. The hashes lead to candidates, whose tokens are compared
+ * with tokens[0 .. n_blocks * block_tokens) (I6). Records that @uid does not pay for are found
+ * through their publication. n == 0: none found, which costs two index look-ups. The work is
+ * bounded: in a register made to mislead the search, it finds a shorter run or none. */
 int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *model,
         uint64_t vocab, const int32_t *tokens, const uint64_t *hashes, size_t n_blocks,
         uint32_t block_tokens, struct store_prefix *ret, struct err *e);
 
-/* What store_reclaim() took. */
+/* What store_reclaim() removed. */
 struct store_cut {
         uint64_t conv;
-        uint32_t from_index; /* blocks from here on have no record any more */
+        uint32_t from_index; /* blocks from here on have no records any more */
 };
 struct store_reclaimed {
-        struct store_gone gone; /* their space is the caller's to give back */
+        struct store_gone gone; /* the caller frees their space */
         struct store_cut *cuts; /* [n_cuts], one per conversation */
         size_t n_cuts;
-        uint64_t bytes; /* stored_size of gone records that count */
+        uint64_t bytes; /* stored_size of the removed records that count towards @bytes */
 };
 void store_reclaimed_deinit(struct store_reclaimed *r);
-/* Let records go until at least @bytes of stored_size are free, or no more can: of those that @uid
- * pays for (or STORE_UID_ANY: of all). Least recently updated conversations first, each from its
- * tail; records of one conversation before any that several share or that are published. Nothing
- * that @keep_conv (0: none) links. One transaction. Less than asked for is no error. */
+/* Remove records until at least @bytes of stored_size are free, or no more can be: counting records
+ * that @uid pays for (STORE_UID_ANY: all). Least recently updated conversations first, each from
+ * its tail; records of one conversation before shared or published ones. Records that @keep_conv
+ * (0: none) links stay. One transaction. Freeing less than @bytes is no error. */
 int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_conv,
         struct store_reclaimed *ret, struct err *e);
 
-/* A record turned out to be damaged: take it, and what lies behind it, from all conversations that
- * link it. A record that is gone already is no error. */
+/* A record turned out to be damaged: unlink its block and all later ones in every conversation that
+ * links it. A record that is gone already is no error. */
 int store_forget_record(
         struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e);
 
-/* A record and one conversation that links it: one that has all its tokens, if there is one. */
+/* A record and one conversation that links it, preferably one that has all its tokens. */
 struct store_held {
-        struct store_record record; /* n_valid of that conversation */
+        struct store_record record; /* with that conversation's n_valid */
         uint64_t conv;
         struct fingerprint model; /* that conversation's */
 };
-/* All records by rising id (owned, to be freed). Unlike store_records() it leaves out rows that
- * cannot be and records that nothing links, which store_check() tells of. */
+/* All records by rising id (owned, to be freed). Unlike store_records() this omits impossible rows
+ * and records that nothing links; store_check() reports those. */
 int store_list_held(struct store *s, struct store_held **ret, size_t *ret_n, struct err *e);
 
-/* Every invariant of the register, for fsck. */
+/* What store_check() looks for, for fsck: every invariant of the register. */
 enum store_finding_kind {
         STORE_FINDING_FILE,   /* SQLite's own integrity check */
         STORE_FINDING_CONV,   /* a conversation's row, or its sums */
         STORE_FINDING_TURN,   /* turns do not join, or a wrong number of tokens */
         STORE_FINDING_LINK,   /* a link to nothing, or to a record of another block */
-        STORE_FINDING_RECORD, /* a row that cannot be, or that nothing links */
+        STORE_FINDING_RECORD, /* an impossible row, or one that nothing links */
         STORE_FINDING_PLACE,  /* two records overlap in one file */
-        STORE_FINDING_HASH,   /* a record is of other tokens than its conversation has */
+        STORE_FINDING_HASH,   /* a record's tokens are not those of its conversation */
         STORE_FINDING_ACCESS, /* private or published memory where it must not be */
 };
 struct store_finding {
@@ -318,7 +319,7 @@ struct store_finding {
 struct store_census {
         uint64_t n_convs, n_turns, n_tokens, n_links, n_records, stored_size, raw_size, n_findings;
 };
-/* Calls @found (any number of times, under the register's lock: no calls back into it) and fills
- * @ret. Negative only if it could not look. */
+/* Check the whole register: call @found for each finding (under the register's lock, so @found must
+ * not call back into it) and fill @ret. Negative only if the check itself failed. */
 int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
         struct store_census *ret, struct err *e);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Turns and their tokens. A turn row carries the tokens of [first, past), 4 bytes each, so that
- * appending writes only what is new and a rewind deletes rows, but for the last that it keeps,
- * which it may shorten. Beside the tokens stands their hash: tokens that a disk or a program has
- * changed are found when they are read (read.c), and never taken for what was said.
+ * Turns and their tokens. A turn row holds the tokens of [first, past), 4 bytes each, so that
+ * appending writes only new tokens, and a rewind only deletes rows and may shorten the last row it
+ * keeps. The row also has a hash of the tokens, so that reading (read.c) detects tokens that a disk
+ * or a program has changed.
  */
 #include "base/clock.h"
 #include "base/utf8.h"
@@ -134,7 +134,7 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
         return 0;
 }
 
-/* What is at hand of turn @n. */
+/* Read role, start and end of turn @n. */
 static int get_turn(
         struct store *s, uint64_t id, uint32_t n, struct store_turn *ret, struct err *e) {
         struct store_turn t = {};
@@ -297,9 +297,9 @@ static int cut_turns(struct store *s, uint64_t id, uint32_t n_turns, struct err 
         return query_run(&q, e);
 }
 
-/* Within a transaction: what a rewind does, but for the revision. @c becomes what is left. The
- * extent is set here and not with what is appended next, because it also ends the publication of
- * the tokens that go. */
+/* Within a transaction: rewind, except for the revision. @c becomes the rewound conversation. The
+ * extent is set here, not together with the tokens appended next, because this also ends the
+ * publication of the removed tokens. */
 static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
         const struct store_turn *last, uint32_t block_tokens, struct store_gone *lost,
         struct err *e) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transactions, for writing and for reading, and who else may write.
+ * Transactions for writing and reading, and how other writers are kept out.
  *
- * There are two connections, each with a lock of its own: one that writes, and one that reads
- * (store->reader). A reading transaction sees one moment of the register and holds up no commit,
+ * There are two connections, each with a lock of its own: one writes, the other reads
+ * (store->reader). A reading transaction sees one moment of the register and delays no commit,
  * however long it takes.
  *
- * A program beside the daemon could begin to write and stay there (the sqlite3 shell with BEGIN
+ * Another program could begin a write transaction and stay in it (the sqlite3 shell with BEGIN
  * IMMEDIATE), and every commit would have to wait for it. So the daemon keeps SQLite's lock for
- * writers (store_hold()): its next transaction is begun as soon as the one before has ended. Others
- * can read at any time; those that want to write are told that the register is locked.
+ * writers (store_hold()): its next transaction begins as soon as the previous one has ended. Other
+ * programs can read at any time; if they try to write, SQLite tells them that the register is
+ * locked.
  *
  *                 txn_begin                      txn_commit, txn_endp
  *      held (begun) ────────→ in use by a call ─────────────────────→ held
@@ -17,8 +18,8 @@
  *        │  └─ begin_hold ─ free ←────────────────────────────────────┘
  *        └─ end_hold (a checkpoint is due, log.c) ─↑
  *
- * In the moment between a commit and the next BEGIN another writer may get the lock all the same.
- * The next call that writes then waits for it, as it would without all this.
+ * In the moment between a commit and the next BEGIN another writer may still get the lock. The next
+ * writing call then waits for it, as it would without store_hold().
  */
 #include "store/store-private.h"
 
