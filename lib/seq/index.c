@@ -3,28 +3,29 @@
  * The prefix index: a tree of token blocks for each scope.
  *
  * An entry is a node of its scope's tree: the tokens of one block, and the block that holds their
- * memory. Below it hang the entries of the blocks that were seen to follow, its branch; the scope
- * itself has the branch of first blocks. A prefix is looked up by walking down from there, one
- * branch for each block. The entries of a branch are kept in a search tree ordered by their tokens
- * (a treap: a binary tree by tokens which is a heap by random priorities, hence about
- * 2 log2(n) deep whatever is entered in whatever order). So a branch costs nothing but two pointers
- * in its entries, there is no table to be grown, and the entries that agree longest with tokens
- * that are not in the branch lie on the way to where they would be.
+ * memory. The entries of the blocks that followed it form its branch, below it; the scope itself
+ * has the branch of first blocks. A look-up walks down from the scope, one branch per block. The
+ * entries of a branch form a search tree ordered by their tokens (a treap: a binary tree by tokens
+ * that is a heap by random priorities, hence about 2 log2(n) deep whatever is entered in whatever
+ * order). So a branch costs only two pointers in each entry, and no table has to grow. If the
+ * wanted tokens are not in the branch, the entries that agree with them longest are on the path
+ * to the place where they would be.
  *
- * 1. An entry is in its block's list and in its scope's list as long as it lives. It goes when its
- *    block loses its last reference or is going to be written, or when its scope is forgotten.
- * 2. A linked entry hangs in a branch: entry.branch points to that branch's top. The tokens of a
- *    branch's entries differ. A block has at most one entry in a scope, at one depth.
- * 3. When an entry goes, its children become orphans: branch == NULL. What hangs below an orphan
- *    stays as it is, since it still says the truth about what follows the orphan's tokens; all of
- *    it is found again once the orphan is linked again.
+ * 1. An entry is in its block's list and in its scope's list as long as it lives. It is removed
+ *    when its block loses its last reference or is about to be written, or when its scope is
+ *    forgotten.
+ * 2. A linked entry is in a branch: entry.branch points to that branch's top. The entries of a
+ *    branch all have different tokens. A block has at most one entry in a scope, at one depth.
+ * 3. When an entry is removed, its children become orphans: branch == NULL. An orphan keeps its own
+ *    branch, which still correctly describes what follows the orphan's tokens; all of it can be
+ *    found again once the orphan is linked again.
  * 4. A scope lives as long as it has entries.
  * 5. Memory is charged before it is allocated: size == n_entries * entry_size + n_scopes *
  *    SCOPE_SIZE.
  *
- * That an orphan may be linked again, with all that hangs below it, rests on this: a block's bytes
- * are the memory of its tokens and of all tokens before it, so wherever the same block turns up, it
- * follows the same prefix. (And at the same depth; so nothing can come to hang below itself.)
+ * Why an orphan may be linked again, with everything below it: a block's bytes are the memory of
+ * its tokens and of all tokens before it, so the same block always follows the same prefix. (It is
+ * also always at the same depth, so no entry can end up below itself.)
  */
 #include <stdlib.h>
 #include <string.h>
@@ -124,8 +125,9 @@ static uint32_t agree(const int32_t *a, const int32_t *b, uint32_t n) {
         return i;
 }
 
-/* The entry of @top with exactly @tokens, or NULL. *@longest becomes the most leading tokens, of
- * @n <= block_tokens, that any entry shares with them. With n < block_tokens only that counts. */
+/* The entry of @top with exactly @tokens, or NULL. *@longest becomes the greatest number of leading
+ * tokens, at most @n <= block_tokens, that any entry shares with @tokens. With n < block_tokens
+ * only *@longest is meaningful. */
 static struct entry *branch_find(struct entry *top, const int32_t *tokens, uint32_t n,
         uint32_t block_tokens, uint32_t *longest) {
         uint32_t best = 0;
@@ -150,7 +152,7 @@ static bool is_before(const struct entry *a, const struct entry *b, uint32_t blo
         return k < block_tokens && a->tokens[k] < b->tokens[k];
 }
 
-/* No entry of the branch has the same tokens. */
+/* Insert an entry. No entry of the branch has the same tokens. */
 static void branch_link(struct entry **branch, struct entry *e) {
         uint32_t bt = e->scope->index->block_tokens;
         struct entry **at = branch, **less = &e->less, **more = &e->more, *it;
@@ -196,8 +198,8 @@ static void branch_unlink(struct entry *e) {
         e->branch = NULL;
 }
 
-/* Every entry of the branch becomes an orphan. Linear, without a stack: turn right until there is
- * nothing before the top, then take it off. */
+/* Make every entry of the branch an orphan. Linear and without a stack: rotate right until the top
+ * has no left child, then take the top off. */
 static void branch_scatter(struct entry *top) {
         while (top) {
                 struct entry *less = top->less;
@@ -353,8 +355,8 @@ uint32_t seq_index_common(
         return n;
 }
 
-/* The entries of a block that is about to go pass to its equal, unless that has one in the scope
- * already; an orphan gives way. */
+/* Move the entries of a block that is about to go to its equal, unless that has an entry in the
+ * scope already; an orphan gives way. */
 static void entries_move(struct seq_block *from, struct seq_block *to) {
         while (!list_empty(&from->entries)) {
                 struct entry *e = list_entry(from->entries.next, struct entry, of_block);

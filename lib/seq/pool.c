@@ -4,11 +4,11 @@
  *
  * A slab is one anonymous mapping, reserved but not backed by memory (MAP_NORESERVE): a slot takes
  * pages from the system only when it is written. The slot size is the block size rounded up to
- * whole pages, because only whole pages can be given back; it is also what the ledger is charged.
+ * whole pages, because only whole pages can be given back; the ledger is charged the slot size.
  *
- * A page that the system gives costs an exception and has to be cleared, and a block has hundreds:
- * that was two fifths of the time of restoring. So a slot that becomes free keeps its pages for a
- * while, as a spare, for the block that comes next:
+ * Each new page costs a page fault and has to be cleared, and a block has hundreds of pages: that
+ * took two fifths of the time of restoring. So a slot that becomes free keeps its pages for a
+ * while, as a spare for the next block:
  *
  *              take                            free, room among the spares
  *      FREE ──────────→ LIVE ───────────────────────────────────────────────→ SPARE
@@ -16,23 +16,23 @@
  *        │ free, no room │ └──────────────────────────────────────────────────┘ │
  *        └───────────────┴──────────────────────────────────────────────────────┘ trim
  *
- * 1. A live block is charged: the ledger was asked for its slot before any page was touched.
- * 2. A free slot is not charged and holds no page: its pages went back with MADV_DONTNEED first,
- *    and only then was the ledger released.
- * 3. A spare slot is charged, because its pages are still ours. Spares are taken before anything
- *    else, the last one to become spare first (it is the likeliest to be in the processor's
- *    caches), and need no new charge. So they never stand in the way of a block; who needs the
- *    ledger for something else trims them. There is never more of them than the limit allows: who
- *    lowers the limit gives back what is beyond it at once, what lay idle longest first.
+ * 1. A live block is charged: the ledger granted its slot before any page was touched.
+ * 2. A free slot is not charged and holds no page: its pages went back with MADV_DONTNEED before
+ *    the ledger was released.
+ * 3. A spare slot is charged, because its pages are still ours. Spares are taken first, the most
+ *    recent one first (it is the likeliest to be in the processor's caches), and need no new
+ *    charge. So spares never stand in the way of a block; a caller that needs the ledger for
+ *    something else trims them. There are never more spares than the limit allows: lowering the
+ *    limit gives back the excess at once, longest idle first.
  * 4. If the system refuses to take pages back (locked memory), the slot stays charged as well. Such
  *    slots wait in the unreturned list, are taken right after the spares, and are discharged when
- *    their slab goes.
- * 5. What was in a spare or unreturned slot may be another user's. So whoever takes a block for
- *    computing gets zeros in it (seq_pool_clear()), as in a slot whose pages are fresh: a partial
- *    tail goes to disk and into exports whole, and what lies behind its tokens shall neither tell
- *    anything nor differ from run to run. Who fills it whole before anyone reads it (a copy, a
- *    restore) need not pay for that.
- * 6. Huge pages are off for slabs: one touched slot would otherwise back its free neighbours too,
+ *    their slab is unmapped.
+ * 5. A spare or unreturned slot may contain another user's data. So a block taken for computing is
+ *    cleared (seq_pool_clear()), as a slot with fresh pages would be: a partial tail goes to disk
+ *    and into exports whole, and the bytes after its tokens must neither reveal anything nor differ
+ *    between runs. A caller that overwrites the whole block before anyone reads it (a copy, a
+ *    restore) skips the clearing.
+ * 6. Huge pages are off for slabs: otherwise one touched slot would back its free neighbors too,
  *    and the ledger would be wrong.
  * 7. A slab without live blocks and spares is unmapped, except one that is kept against flapping.
  */
@@ -269,8 +269,8 @@ static struct seq_block *slot_take(struct seq_pool *p) {
         return b;
 }
 
-/* Pages to the system, charge to the ledger. The slot is in no list, and neither live nor spare any
- * more; its slab may be gone afterwards. */
+/* Return the slot's pages to the system and its charge to the ledger. The slot is in no list, and
+ * no longer live or spare; its slab may be gone afterwards. */
 static void slot_return(struct seq_block *b) {
         struct seq_slab *slab = b->slab;
         struct seq_pool *p = slab->pool;

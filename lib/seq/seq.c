@@ -2,21 +2,21 @@
 /*
  * Sequences: tables of references to blocks.
  *
- * Three counters tell everything about a table of n_blocks entries, bt = block_tokens:
+ * Three counters describe a table of n_blocks entries (bt = block_tokens):
  *
  *      0 ............ n_tokens ........ n_tokens + n_reserved
  *      [ committed            ][ reserved ]
  *
  * 1. n_blocks == ceil((n_tokens + n_reserved) / bt).
- * 2. Entries below ceil(n_tokens / bt) are committed, and may be holes; the others are never holes
- *    and are ours alone, since no one else can have got a reference to them.
- * 3. n_reserved > 0 implies: no holes, and the block of position n_tokens is ours alone. That is
- *    what makes writing and commit unable to fail.
- * 4. data[i] is the address of blocks[i], or NULL for a hole.
+ * 2. Entries below ceil(n_tokens / bt) are committed, and may be holes. The others are never holes
+ *    and belong to this sequence alone, since no one else can have got a reference to them.
+ * 3. n_reserved > 0 implies: no holes, and the block of position n_tokens belongs to this sequence
+ *    alone. Because of this, writing and committing cannot fail.
+ * 4. data[i] is the address of blocks[i]'s data, or NULL for a hole.
  *
  * seq_reserve() therefore does everything that can fail (growing the table, taking blocks) before
- * it changes anything that can be seen, and the content of a block changes for others (its tag is
- * reset) only in seq_commit(): what lies behind n_tokens is undefined for everyone.
+ * it makes any visible change. A block's content changes for others (its tag is reset) only in
+ * seq_commit(): bytes after n_tokens are undefined for everyone.
  */
 #include "seq/seq-pool.h"
 
@@ -171,7 +171,7 @@ void seq_replace(struct seq *s, size_t i, struct seq_block *b) {
         seq_block_unref(ours);
 }
 
-/* The first write would go into a block that others hold too. */
+/* Whether the first write would go into a shared block. */
 static bool must_copy_tail(const struct seq *s, uint32_t n) {
         const struct seq_block *tail;
 
