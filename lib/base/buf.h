@@ -10,8 +10,8 @@ struct buf {
                         */
         size_t size, capacity;
         size_t max; /* 0: no cap but memory */
-        /* Or NULL: whoever's the memory is, charged before the buffer grows, given back by
-         * buf_deinit(). Outlives the buffer. */
+        /* NULL, or the owner's charge: taken before the buffer grows, given back by buf_deinit().
+         * Outlives the buffer. */
         struct charge *charge;
 };
 struct charge;
@@ -25,12 +25,12 @@ int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf
 /* Little-endian integers. */
 int buf_append_u32(struct buf *b, uint32_t v);
 int buf_append_u64(struct buf *b, uint64_t v);
-/* Make room for @n more bytes. An empty buffer has just as much room then, others double. */
+/* Make room for @n more bytes. An empty buffer gets exactly that much room, others double. */
 int buf_reserve(struct buf *b, size_t n);
 /* Drop the first @n bytes (n <= size). */
 void buf_consume(struct buf *b, size_t n);
 /* Hand the bytes over to the caller (NUL-terminated, to be freed); the buffer is empty afterwards.
- * An empty buffer gives an allocated empty string, or NULL if that fails. What was charged for the
- * bytes stays charged: it is the caller's to give back. */
+ * An empty buffer gives an allocated empty string, or NULL if that fails. The bytes stay charged:
+ * the caller gives the charge back. */
 char *buf_take(struct buf *b, size_t *ret_size);
 void buf_deinit(struct buf *b);

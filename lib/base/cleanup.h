@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A variable may be there for its destructor alone (a lock), which clang 14 would call unused. */
+/* A variable may exist for its destructor alone (a lock); clang 14 would call it unused. */
 #define _cleanup_(fn) __attribute__((__cleanup__(fn), __unused__))
 /* DEFINE_CLEANUP(struct foo *, foo_free) makes foo_freep() for _cleanup_(foo_freep). */
 #define DEFINE_CLEANUP(type, fn)                                                                   \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Bounded little-endian reader over bytes that are not trusted. Every call returns 0, or 1 when the
- * bytes left do not suffice (the cursor and *ret are then untouched).
+ * Bounded little-endian reader of untrusted bytes. Every call returns 0, or 1 if too few bytes are
+ * left (the cursor and *ret are then untouched).
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Elementary functions with bits that depend on the argument only: built from IEEE + - * / and
+ * Elementary functions whose result bits depend on the argument only: built from IEEE + - * / and
  * integer operations in one fixed order (no libm, no contraction), so every machine and C library
- * gives the same. Error below 2 ulp over the stated range. Sources: Cody & Waite argument
+ * gives the same bits. Error below 2 ulp over the stated range. Sources: Cody & Waite argument
  * reduction; minimax/Taylor polynomials whose coefficients are derived in the .c file.
  */
 double dmath_exp(double x); /* all x; overflow to inf, underflow to 0 (flushes below 2^-1022) */

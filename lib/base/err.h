@@ -28,7 +28,7 @@ enum err_code {
         ERR_CONTEXT,  /* context_length_exceeded */
         ERR_PERMISSION,
         ERR_SHUTDOWN,    /* the service is stopping */
-        ERR_TOO_LARGE,   /* beyond a limit that does not move: as it is, it never fits */
+        ERR_TOO_LARGE,   /* beyond a fixed limit: it will never fit */
         ERR_UNAVAILABLE, /* the service cannot start */
         ERR_N_CODES
 };
@@ -52,8 +52,8 @@ int err_set_at(struct err *e, const char *file, int line, enum err_code code, co
         __attribute__((format(printf, 5, 6)));
 int err_wrap_at(struct err *e, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Stable lower-case name of a code ("not_found"); "unknown" if out of range. ERR_LIMIT and
- * ERR_TOO_LARGE have one name, "limit": what tells them apart for others is err_may_pass(). */
+ * ERR_TOO_LARGE share the name "limit"; err_may_pass() tells them apart for clients. */
 const char *err_code_name(enum err_code code);
-/* Whether the same thing may succeed later without anybody changing it: something is full, taken or
- * on its way out now. False for what will fail again, and for what nobody can tell. */
+/* Whether the same call may succeed later without any change by the caller: something is full,
+ * taken or about to go away. False if it will fail again, or if that is unknown. */
 bool err_may_pass(const struct err *e);

@@ -24,7 +24,7 @@ static void put_str(struct json *j, const char *s) {
         put(j, s, strlen(s));
 }
 
-/* What comes between this value and the one before. */
+/* Write the separator between this value and the one before. */
 static void separate(struct json *j) {
         uint64_t bit = (uint64_t)1 << j->depth;
 
@@ -161,8 +161,8 @@ void json_null(struct json *j) {
         put_str(j, "null");
 }
 
-/* Shortest digits of @v in scientific form that read back as @v. The locale may put anything for
- * the decimal point; both directions use the same one, and only digits are taken over. */
+/* Shortest digits of @v in scientific form that read back as @v. The locale may use anything as the
+ * decimal point: both directions use the same one, and only the digits are copied. */
 static void shortest(double v, bool as_float, char digits[24], int *ret_exponent) {
         char text[64];
         size_t n = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * JSON writer (RFC 8259) into a struct buf: commas and nesting are its business. Errors stick and
- * are returned by json_finish(). Strings that are not UTF-8 have their bad bytes replaced by
- * U+FFFD.
+ * JSON writer (RFC 8259) into a struct buf; the writer adds commas and nesting. Errors are sticky
+ * and returned by json_finish(). In strings that are not UTF-8, bad bytes are replaced by U+FFFD.
  */
 #include "base/buf.h"
 #include <stdbool.h>
@@ -13,7 +12,7 @@ struct json {
         struct buf *out;
         int error;
         unsigned depth;
-        uint64_t has_item; /* bit per depth: something was written there */
+        uint64_t has_item; /* one bit per depth: an item was written at that depth */
         bool after_key;
 };
 

@@ -81,7 +81,7 @@ bool machine_parse_number(const char *text, const char *key, uint64_t *ret) {
 
 /* --- our groups --- */
 
-/* Is @word one of the words of the list, which commas part? */
+/* Whether @word is in the comma-separated list. */
 static bool in_list(const char *list, const char *word) {
         size_t n = strlen(word);
 
@@ -223,7 +223,7 @@ static bool own_group(const char *root, const char *controller, struct machine_g
         return groups && mounts && machine_parse_group(groups, mounts, controller, ret);
 }
 
-/* To the group above; false at the mount point. */
+/* Go to the parent group; false at the mount point. */
 static bool go_up(struct machine_group *g) {
         char *slash = strrchr(g->dir + g->n_mount, '/');
 
@@ -273,7 +273,7 @@ static bool read_level(const char *root, const char *dir, struct level *ret) {
         return true;
 }
 
-/* One group of version 1. Its statistics know the limits of groups above that are not visible. */
+/* One group of version 1. Its statistics include the limits of parent groups that are invisible. */
 static bool read_level_1(const char *root, const char *dir, struct level *ret) {
         _cleanup_(freep) char *stat = read_text(root, dir, "/memory.stat");
         uint64_t n;

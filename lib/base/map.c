@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Linear probing over a power-of-two table that is at most 3/4 full. A slot is empty iff its value
- * is NULL. Removal shifts the followers back, so there are no tombstones and a table that lives
- * long does not decay.
+ * is NULL. Removal shifts the following entries back, so there are no tombstones and a long-lived
+ * table does not decay.
  */
 #include "base/map.h"
 #include "base/cleanup.h"
@@ -80,7 +80,7 @@ size_t map_count(const struct map *m) {
         return m->n_items;
 }
 
-/* The slot that holds the key, or the empty one where it belongs. */
+/* The slot that holds the key, or the empty slot where it belongs. */
 static struct slot *find(const struct map *m, uint64_t hash, const void *key, size_t key_size) {
         for (size_t i = hash;; i++) {
                 struct slot *s = &m->slots[i & (m->n_slots - 1)];

@@ -21,7 +21,7 @@ void *map_get(const struct map *m, const void *key, size_t key_size);
 /* Remove and return the value, or NULL. */
 void *map_remove(struct map *m, const void *key, size_t key_size);
 /* Iterate in unspecified order: *it starts at 0; returns the next value or NULL at the end. The map
- * must not change meanwhile. */
+ * must not change during the iteration. */
 void *map_next(const struct map *m, size_t *it);
 
 static inline int map_add_u64(struct map *m, uint64_t key, void *value, struct err *e) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Sampling settings as people give them: each may be unset. Shared by the register and the engine.
+/* Sampling settings as users give them: each may be unset. Shared by the register and the engine.
  */
 #include <stdint.h>
 
