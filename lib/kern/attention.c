@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention over sequence memory: how queries are dealt to threads, and the walk over the groups.
+ * Attention over sequence memory: how queries are divided among threads, and the walk over the
+ * groups.
  *
  * A tile is up to KERN_ATTN_TILE queries (some heads of one KV head times some tokens of one
- * sequence) that walk the same keys, so that each key is loaded and widened once for all of them.
- * Each query takes part in a group only if it sees a key in it; its own sequence of operations is
- * therefore the same in any tile.
+ * sequence) that walk the same keys, so that each key is loaded and widened once for the tile. A
+ * query takes part in a group only if it sees a key in it, so its sequence of operations is the
+ * same in any tile.
  */
 #include "kern/kern.h"
 #include "kern/kern-isa.h"
@@ -52,7 +53,7 @@ size_t kern_kv_v_size(const struct kern_kv_layout *l) {
         return with_scales(l, kern_kv_v_scales(l));
 }
 
-/* Keys and values of a head from a token on, inside a block. */
+/* The keys and values of a head, starting at a token, inside a block. */
 static struct kern_attn_kv k_at(const struct kern_kv_layout *l, void *k, size_t head, size_t at) {
         size_t bt = l->block_tokens, groups = l->head_dim_k / KERN_KV_GROUP;
         uint8_t *p = k;
@@ -200,7 +201,7 @@ struct tile {
         struct kern_softmax_state state[KERN_ATTN_TILE];
 };
 
-/* One group for the queries [i0, i0+n) of the tile, which all see some of it. */
+/* Compute one group for the queries [i0, i0+n) of the tile, each of which sees some of its keys. */
 static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, unsigned n,
         uint32_t start, const struct kern_attn_kv *k, const struct kern_attn_kv *v) {
         enum kern_kv_type type = j->a->layout.type;
@@ -229,8 +230,8 @@ static void prefetch(const void *p, size_t size) {
                 __builtin_prefetch((const uint8_t *)p + b);
 }
 
-/* Keys and values of one group on their way from memory, while another is computed. K and V of a
- * group are short pieces, which the hardware does not guess. */
+/* Prefetch the keys and values of one group while another is computed. K and V of a group are short
+ * pieces, which the hardware does not prefetch by itself. */
 static void prefetch_group(const struct kern_kv_layout *l, const struct kern_attn_kv *k,
         const struct kern_attn_kv *v) {
         size_t es = element_size(l), row = KERN_ATTN_GROUP * es;

@@ -5,15 +5,15 @@
  *
  * The arithmetic contract (I2): for each output element every kernel performs one sequence of
  * floating-point operations that depends on shapes only, never on the instruction set, the number
- * of threads, or on which other rows or tokens are computed in the same call. Results of all
- * instruction sets are equal with memcmp. KERN_ARITHMETIC_VERSION is part of the model fingerprint
- * and rises whenever a sequence changes. The generic implementations (lib/kern/generic/)
- * are the definition of the sequences.
+ * of threads, or the other rows or tokens computed in the same call. All instruction sets produce
+ * results that memcmp finds equal. KERN_ARITHMETIC_VERSION is part of the model fingerprint and
+ * rises whenever a sequence changes. The generic implementations (lib/kern/generic/) define the
+ * sequences.
  *
  * Sequences (L = 16 lanes):
  * - tree16(a): b[i] = a[i]+a[i+8] (i<8); c[i] = b[i]+b[i+4] (i<4); d[i] = c[i]+c[i+2]; d[0]+d[1].
- *   tree8(a) is the same from c on (c[i] = a[i]+a[i+4]). maxtree32 and maxtree16: the same shape
- *   with max2, from 32 lanes (a[i], a[i+16]) or 16 lanes down.
+ *   tree8(a) is the same from c on (c[i] = a[i]+a[i+4]). maxtree32 and maxtree16 have the same
+ *   shape with max2, starting from 32 lanes (a[i], a[i+16]) or 16 lanes.
  * - dot of float weights (F32, F16, BF16 widened exactly to float): lane l accumulates
  *   acc[l] = fmaf(w[i], x[i], acc[l]) for i = l, l+16, ...; the last partial group is padded with
  *   zeros; result tree16(acc).
@@ -22,14 +22,15 @@
  *   q = clamp(round-to-nearest-even(x*id), -127, 127); all q = 0 if d is 0 or NaN or inf, or id is
  *   inf. isum[b] = the exact integer sum of products of block b; for b = 0, 1, ... in order:
  *   acc[b%8] = fmaf((float)isum[b], dw*dx, acc[b%8]); result tree8(acc).
- *   (dw = weight block scale widened from f16; dw*dx one float multiplication. One whole sum per
- *   block, because a lane can then be a block (one token: the weights are read once, in order), or
- *   a token (many tokens: 32 products of a lane need no shuffle).)
- * - greatest value: max2(a, b) = a > b ? a : b, never fmaxf, so that NaN acts alike everywhere.
- * - bias, if given, is added last.
+ *   (dw = weight block scale widened from f16; dw*dx is one float multiplication. There is one
+ *   whole sum per block, so that a lane can be a block (one token: the weights are read once, in
+ *   order) or a token (many tokens: the 32 products of a lane need no shuffle).)
+ * - greatest value: max2(a, b) = a > b ? a : b, never fmaxf, so that NaN behaves the same
+ *   everywhere.
+ * - a bias, if given, is added last.
  * - exp: one polynomial, kern_exp_f32 below, identical per element everywhere.
  * - NaN and infinities in the inputs give NaN or infinities in the outputs they reach, in the same
- *   places for every instruction set; only the sign and payload of a NaN are left open.
+ *   places for every instruction set; only the sign and payload of a NaN are unspecified.
  *
  * Threading: one caller at a time per struct kern (the engine thread). Work is split by output
  * rows, tokens and heads only.
@@ -44,8 +45,8 @@ struct err;
 struct kern;
 
 #define KERN_ARITHMETIC_VERSION 1
-/* Attention walks keys in groups of this many, aligned to absolute positions; blocks of sequence
- * memory are a multiple of it. */
+/* Attention walks keys in groups of this size, aligned to absolute positions; a block of sequence
+ * memory is a multiple of the group. */
 #define KERN_ATTN_GROUP 32
 
 enum kern_isa { KERN_GENERIC, KERN_AVX2, KERN_AVX512, KERN_NEON, KERN_N_ISA };
@@ -65,8 +66,8 @@ DEFINE_CLEANUP(struct kern *, kern_free);
 enum kern_isa kern_isa(const struct kern *k);
 unsigned kern_n_threads(const struct kern *k);
 
-/* Run fn(arg, task, thread) for task = 0..n_tasks-1 on the pool; returns when all are done. Which
- * thread runs which task is unspecified; thread < kern_n_threads(). */
+/* Run fn(arg, task, thread) for task = 0..n_tasks-1 on the pool; returns when all tasks are done.
+ * Any thread may run any task; thread < kern_n_threads(). */
 void kern_run(struct kern *k, size_t n_tasks, void (*fn)(void *arg, size_t task, unsigned thread),
         void *arg);
 
@@ -81,7 +82,7 @@ struct kern_mat {
 bool kern_mat_supported(uint32_t type);
 
 /*
- * Activations prepared for weights of one type: rounded to int8 blocks where the type wants it, a
+ * Activations prepared for weights of one type: rounded to int8 blocks if the type needs it, a
  * plain reference otherwise. Prepare once, use for several matrices of the same n_in and type
  * class.
  */
@@ -155,7 +156,7 @@ size_t kern_kv_v_size(const struct kern_kv_layout *l);
 size_t kern_kv_k_scales(const struct kern_kv_layout *l);
 size_t kern_kv_v_scales(const struct kern_kv_layout *l);
 
-/* Where one token of the batch lives. */
+/* Where one token of the batch is stored. */
 struct kern_attn_row {
         void *const *blocks; /* block pointers of its sequence, index pos / block_tokens */
         uint32_t pos;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads for very short parallel regions: a token takes around a hundred of them, many only a few
+ * Threads for very short parallel regions: a token takes around a hundred regions, many only a few
  * microseconds long.
  *
- * A region is one word, `left`: the number of tasks that nobody has taken. Whoever decrements it
- * owns a task; 0 means that there is nothing to do. The caller works as well, so a worker that the
- * kernel has not scheduled costs nothing but its absence.
+ * A region is one word, `left`: the number of tasks that no thread has taken. A thread that
+ * decrements it owns a task; 0 means that there is nothing to do. The caller works as well, so a
+ * worker that the kernel has not scheduled delays nobody.
  *
  * 1. fn, arg and n_tasks are written only while left and pending are 0, and read only by owners of
- *    a task. A thread that decrements `left` late, in the next region, simply owns a task of that.
- * 2. `pending` is the number of tasks not finished; the region ends when it is 0.
+ *    a task. A thread that decrements `left` late, in the next region, simply owns a task of that
+ *    region.
+ * 2. `pending` is the number of unfinished tasks; the region ends when it is 0.
  * 3. Both words are futexes. Waiters spin for SPIN_USEC first, because the next region of a token
- *    usually starts within that; then they sleep, so an idle pool uses no CPU. Before it sleeps a
- *    thread raises its flag and lets the kernel compare the word; the other side changes the word
- *    before it looks at the flag (all sequentially consistent), so no wake-up is lost.
+ *    usually starts within that time; then they sleep, so an idle pool uses no CPU. Before sleeping
+ *    a thread raises its flag and has the kernel compare the word; the other side changes the word
+ *    before it reads the flag (all sequentially consistent), so no wake-up is lost.
  */
 #include "kern/kern-isa.h"
 #include "kern/cpu.h"
@@ -75,7 +76,7 @@ static bool spin_until_zero(_Atomic uint32_t *word, bool zero) {
         }
 }
 
-/* Do tasks until none is left. Returns false when the pool stops. */
+/* Run tasks until none is left. Returns false when the pool stops. */
 static bool work(struct kern_pool *p, unsigned thread) {
         uint32_t left = atomic_load_explicit(&p->left, memory_order_acquire);
 

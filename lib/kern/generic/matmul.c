@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrix products, the definition. Activations for block-quantised weights are laid out plainly:
- * per token the scales of all blocks (rounded up to 8), then the int8 values.
+ * Matrix products: these functions define the results. Activations for block-quantised weights are
+ * laid out plainly: per token the scales of all blocks (rounded up to 8), then the int8 values.
  */
 #include "kern/kern-isa.h"
 #include "kern/kern-math.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The three steps of attention over one group of 32 keys. Scores: a lane is a key, four registers
- * hold the group. Values: a lane is a channel. Queries come in bundles of up to 3.
+ * The three steps of attention over one group of 32 keys. For scores a lane is a key, and four
+ * registers hold the group. For values a lane is a channel. Queries are processed up to 3 at a
+ * time.
  */
 #include "kern/x86/avx2.h"
 

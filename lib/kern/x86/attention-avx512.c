@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The three steps of attention over one group of 32 keys. Scores: a lane is a key, two registers
- * hold the group. Values: a lane is a channel. Keys and values are widened once for all queries of
- * the call, which come in bundles of up to 8 (models have 3 to 8 heads that share keys).
+ * The three steps of attention over one group of 32 keys. For scores a lane is a key, and two
+ * registers hold the group. For values a lane is a channel. Keys and values are widened once for
+ * all queries of the call, which are processed up to 8 at a time (in most models 3 to 8 heads share
+ * keys).
  */
 #include "kern/x86/avx512.h"
 

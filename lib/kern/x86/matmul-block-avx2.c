@@ -117,7 +117,7 @@ KERN_INLINE __m256 weight_scales(const struct block_kind kind, const uint8_t *w)
                 (short)h[4], (short)h[5], (short)h[6], (short)h[7]));
 }
 
-/* 8 blocks from block b of the tokens on; lanes that do not exist keep what they hold. */
+/* 8 blocks from block b of the tokens on; lanes without a block keep their value. */
 KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const uint8_t *w,
         const uint8_t *x, size_t x_stride, size_t n8, size_t b, __m256 lanes, __m256 *acc) {
         __m256 dw = weight_scales(kind, w);
@@ -139,7 +139,7 @@ KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const ui
         }
 }
 
-/* @end: of the matrix, behind which nothing may be read. */
+/* @end: of the matrix; nothing may be read past it. */
 KERN_INLINE void row(const struct block_kind kind, unsigned n_tokens, const uint8_t *w,
         const uint8_t *end, size_t n_blocks, const uint8_t *x, size_t x_stride, float *y,
         size_t ldy) {

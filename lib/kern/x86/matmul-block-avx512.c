@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Block-quantised weights times a few tokens: what generating text is made of, so it must be as
- * fast as memory. Two rows by 8 blocks are one register of 16 sums: products of 4 values by VNNI
- * (weights made unsigned by their zero point, taken off again with the sum of the activations),
- * then one transposing addition for all 16. Weights are read once, in order.
+ * Block-quantised weights times a few tokens. Generating text consists mostly of this, so it must
+ * be as fast as memory. Two rows by 8 blocks are one register of 16 sums: VNNI adds products of 4
+ * values (weights are made unsigned by a zero point, which the sum of the activations takes off
+ * again), then one transposing addition serves all 16. Weights are read once, in order.
  */
 #include "kern/x86/block-avx512.h"
 
@@ -87,7 +87,7 @@ KERN_INLINE __m512i scale_offsets(size_t block_size, ptrdiff_t to_row1) {
         return _mm512_loadu_si512(at);
 }
 
-/* Rows w0 and w1 times n_tokens tokens. @end: of the matrix, behind which nothing may be read. */
+/* Rows w0 and w1 times n_tokens tokens. @end: of the matrix; nothing may be read past it. */
 KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const uint8_t *w0,
         const uint8_t *w1, const uint8_t *end, size_t n_blocks, const uint8_t *x, size_t x_stride,
         float *y, size_t ldy, bool both) {

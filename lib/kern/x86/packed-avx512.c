@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Block-quantised weights times many tokens: what reading a prompt is made of, so it must be as
- * fast as VNNI. A lane is a token; a register of weights is 4 values of one row in every lane.
+ * Block-quantised weights times many tokens. Reading a prompt consists mostly of this, so it must
+ * be as fast as VNNI. A lane is a token; a register of weights has the same 4 values of one row in
+ * every lane.
  *
  * 8 rows are unpacked to plain unsigned bytes, CHUNK blocks at a time, and used for all tokens of a
- * pass; a tile is these 8 rows by two units (32 tokens), whose 16 integer sums stay in registers
- * over a block. The 8 accumulators of each output (contract: acc[b%8]) live in memory between.
+ * pass. A tile is these 8 rows by two units (32 tokens); its 16 integer sums stay in registers
+ * during a block. Between blocks the 8 accumulators of each output (contract: acc[b%8]) are in
+ * memory.
  */
 #include "kern/x86/block-avx512.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels on rows and elements. What is left over at the end is done one by one, by the plain C
- * that defines it. */
+/* Kernels on rows and elements. The elements left over at the end are computed one by one, by the
+ * plain C that defines the result. */
 #include "kern/x86/avx2.h"
 #include "quant/quant.h"
 
