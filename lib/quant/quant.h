@@ -10,8 +10,7 @@
 
 struct err;
 
-/* Numbers are those of the file format. Known = size known; supported = quant_dequantize() does it.
- */
+/* The file format's numbers. Known: the size is known; supported: quant_dequantize() handles it. */
 enum quant_type {
         QUANT_F32 = 0,
         QUANT_F16 = 1,
@@ -34,7 +33,7 @@ const struct quant_info *quant_info(uint32_t type);
 size_t quant_row_size(uint32_t type, size_t n);
 /* @n values (a multiple of the block) from @src to @dst. Type must be supported. */
 void quant_dequantize(uint32_t type, const void *src, float *dst, size_t n);
-/* Round @n floats to @type (F32, F16, BF16, Q8_0, Q4_0), as the reference does (see GGUF-FACTS). */
+/* Round @n floats to @type (F32, F16, BF16, Q8_0, Q4_0), as the format's reference does. */
 void quant_quantize(uint32_t type, const float *src, void *dst, size_t n);
 
 /* IEEE half <-> float, round to nearest even, same bits as F16C for every finite value and inf. */
