@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Reads and validates GGUF model files (v2, v3). The file is mapped, not copied, and trusted in
- * nothing: every count, length, type and offset is checked against the bytes left before it is
- * used or anything is allocated. After gguf_open() succeeded, every tensor lies inside the file.
+ * Reads and validates GGUF model files (v2, v3). The file is mapped, not copied, and not trusted:
+ * every count, length, type and offset is checked against the bytes left before it is used or
+ * anything is allocated. After gguf_open() has succeeded, every tensor lies inside the file.
  * Immutable after opening: any thread may read.
  */
 #include <stdbool.h>
@@ -53,9 +53,8 @@ int gguf_parse(struct gguf **ret, const void *data, size_t size, struct err *e);
 struct gguf *gguf_free(struct gguf *g);
 DEFINE_CLEANUP(struct gguf *, gguf_free);
 
-/* Typed metadata. 0 found, 1 no such key (*ret untouched), -ERR_FORMAT wrong type or value (named
- * in
- * @e). Integers are accepted from every integer type whose value fits; bool only from bool. */
+/* Typed metadata. 0: found; 1: no such key (*ret untouched); -ERR_FORMAT: wrong type or value
+ * (named in @e). Any integer type is accepted if its value fits; a bool must be a bool. */
 int gguf_get_u32(const struct gguf *g, const char *key, uint32_t *ret, struct err *e);
 int gguf_get_f32(const struct gguf *g, const char *key, float *ret, struct err *e);
 int gguf_get_bool(const struct gguf *g, const char *key, bool *ret, struct err *e);
@@ -74,7 +73,8 @@ double gguf_array_f64(const struct gguf_array *a, uint64_t i);
 /* Walk a string array: *pos starts at 0; call `count` times. */
 struct gguf_str gguf_array_next_str(const struct gguf_array *a, size_t *pos);
 
-/* Number or per-layer array: fills out[0..n) with the scalar or the elements (count must be n). */
+/* A number or a per-layer array: fill out[0..n) with the number or the elements (count must be n).
+ */
 int gguf_get_u32_per_layer(
         const struct gguf *g, const char *key, uint32_t *out, size_t n, struct err *e);
 
@@ -93,22 +93,22 @@ uint64_t gguf_file_size(const struct gguf *g);
 /* Bytes of all tensor data, with the padding between. */
 uint64_t gguf_data_size(const struct gguf *g);
 
-/* Told now and then during a long read, on the reading thread: @done of @total bytes are read.
- * Anything but 0 ends the read, and is its result. */
+/* Called now and then during a long read, on the reading thread: @done of @total bytes are read. A
+ * nonzero result ends the read and becomes the read's result. */
 struct gguf_progress {
         int (*fn)(void *arg, uint64_t done, uint64_t total);
         void *arg;
 };
-/* Hash of all tensor data. Reads the whole file once; callers keep the result. @p may be NULL. 0,
- * or what @p ended it with. */
+/* Hash all tensor data. Reads the whole file once; callers keep the result. @p may be NULL. 0, or
+ * the nonzero result of @p. */
 int gguf_hash_data(const struct gguf *g, const struct gguf_progress *p, uint64_t *ret);
 /* Hash of everything before the tensor data: metadata and tensor infos. */
 uint64_t gguf_hash_meta(const struct gguf *g);
 
-/* Which file it is, and of which state: equal for two opens of a file that nobody wrote in between.
- * Times are of the realtime clock, in nanoseconds. */
+/* Identifies a file and its state: equal for two opens of a file that was not written in between.
+ * Times are nanoseconds of the realtime clock. */
 struct gguf_identity {
         uint64_t device, inode, size, mtime_nsec, ctime_nsec;
 };
-/* As it is now. -ERR_STATE for bytes in memory (gguf_parse()); -ERR_SYS. */
+/* The file's current identity. -ERR_STATE for bytes in memory (gguf_parse()); -ERR_SYS. */
 int gguf_identify(const struct gguf *g, struct gguf_identity *ret, struct err *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The GGUF format, and what this reader makes sure of. Everything is little-endian:
+ * The GGUF format, and what this reader guarantees. Everything is little-endian:
  *
  *   "GGUF", u32 version, u64 n_tensors, u64 n_kv,
  *   n_kv times:       key string, i32 type, value
@@ -11,16 +11,16 @@
  *
  * 1. No count or length is used before it is compared with the bytes left in the file. Tables are
  *    allocated only for counts whose entries fit the file, so memory stays within a constant
- *    factor of the file's size, and time is linear in it.
+ *    factor of the file's size, and time is linear in that size.
  * 2. Keys are unique and not empty; tensor names are unique and shorter than 64 bytes. (Hash maps
  *    with a random key find duplicates, so that no file makes this slow.)
  * 3. Every array is walked once here: string elements lie inside the file, bools are 0 or 1.
- * 4. Offsets are exactly the running sum of padded sizes in file order; so tensors neither overlap
- *    nor leave gaps. Each tensor's bytes lie inside the file; the padding after the last one may be
- *    missing. Sums and products are checked for overflow.
+ * 4. Offsets are exactly the running sum of padded sizes in file order, so tensors neither overlap
+ *    nor leave gaps. Each tensor's bytes lie inside the file; the padding after the last tensor may
+ *    be missing. Sums and products are checked for overflow.
  *
  * A mapped file that is truncated later raises SIGBUS on access. Nothing here can prevent that:
- * model files are to be replaced by rename, never in place.
+ * replace model files by rename, never in place.
  */
 #include "base/cursor.h"
 #include "base/err.h"
@@ -37,8 +37,8 @@
 #define TENSOR_NAME_MAX 63
 #define ALIGNMENT_DEFAULT 32
 #define ALIGNMENT_KEY "general.alignment"
-/* Fewest bytes that an entry takes: key length, one byte of key, type, one byte of value; and name
- * length, n_dims, type, offset. */
+/* The fewest bytes of an entry: key length, one byte of key, type, one byte of value; and of a
+ * tensor: name length, n_dims, type, offset. */
 #define KV_SIZE_MIN (8 + 1 + 4 + 1)
 #define TENSOR_SIZE_MIN (8 + 4 + 4 + 8)
 
@@ -296,7 +296,7 @@ static int check_type(struct gguf_tensor *t, const char *name, struct err *e) {
         return 0;
 }
 
-/* Sum of padded sizes so far, *offset, must be what the file says. */
+/* The file's offset must equal *offset, the sum of padded sizes so far. */
 static int check_offset(struct gguf *g, const struct gguf_tensor *t, uint64_t stated,
         uint64_t *offset, const char *name, struct err *e) {
         uint64_t end;
