@@ -3,15 +3,15 @@
  * How a token is chosen. Every step is a function of its inputs alone, in double, in a fixed order.
  *
  * 1. Candidates are the tokens whose logit, with bias and penalties, is above -inf and not NaN.
- *    Biases are added in the order given. Of the penalties, repetition comes first (positive
- *    logits divided, others multiplied), then count * frequency and presence are subtracted.
+ *    Biases are added in the order given. The repetition penalty comes first (positive logits are
+ *    divided, others multiplied), then count * frequency and presence are subtracted.
  * 2. Temperature 0 takes the best candidate: greatest logit, then lowest id.
  * 3. top-k keeps the k best. The weight of a candidate is e^((logit - greatest) / temperature).
- * 4. top-p keeps the shortest run of best candidates whose weights reach top_p of all that top-k
- *    left; min-p then drops weights below min_p (the greatest weight is 1). Both keep a run of the
- *    best, at least one, so that candidates are ranked only as far as they are needed.
- * 5. The draw walks what is kept, best first, until the summed weights pass u times their total.
- *    The total of an unfiltered vocabulary is summed in index order, before ranking.
+ * 4. top-p keeps the shortest run of best candidates whose weights reach top_p of the total that
+ *    top-k left; min-p then drops weights below min_p (the greatest weight is 1). Both keep a run
+ *    of best candidates, at least one, so that candidates are ranked only as far as needed.
+ * 5. The draw walks the kept candidates, best first, until the summed weights pass u times their
+ *    total. The total of an unfiltered vocabulary is summed in index order, before ranking.
  */
 #include "sample/sample.h"
 #include "base/cleanup.h"
@@ -133,7 +133,7 @@ static size_t gather(struct sample_work *w, const struct sample_params *p, const
         return n;
 }
 
-/* Of the unmodified logits; the lowest id if there is nothing to compare. */
+/* The token with the greatest unmodified logit; the lowest id if no logit can be compared. */
 static int32_t greatest_raw(const float *logits, uint32_t n_vocab) {
         int32_t best = 0;
         float max = -INFINITY;
@@ -174,7 +174,7 @@ static struct weigher weigher_for(
         return s;
 }
 
-/* The next best; from here on its `logit` holds its weight. */
+/* The next best candidate; from here on its `logit` holds its weight. */
 static double take_weight(struct rank *rank, const struct weigher *s) {
         struct candidate *c = rank_take(rank);
 
@@ -182,7 +182,7 @@ static double take_weight(struct rank *rank, const struct weigher *s) {
         return c->logit;
 }
 
-/* Steps 3 and 4: how many of the best are kept; *ret_total is the sum of their weights. */
+/* Steps 3 and 4: how many best candidates are kept; *ret_total is the sum of their weights. */
 static size_t filter(struct rank *rank, const struct weigher *s, const struct sample_params *p,
         double *ret_total) {
         size_t n = rank->n, kept;

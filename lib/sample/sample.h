@@ -24,7 +24,7 @@ struct sample_params {
         float min_p;              /* [0, 1); 0: off */
         float repetition_penalty; /* > 0; 1: off. logit > 0 divided, else multiplied */
         float presence_penalty, frequency_penalty; /* 0: off */
-        uint32_t penalty_last_n; /* tokens looked back at by the three penalties */
+        uint32_t penalty_last_n; /* how many recent tokens the three penalties consider */
         uint64_t seed;
         size_t n_biases;
         const struct sample_bias *biases; /* borrowed */
@@ -48,15 +48,15 @@ struct sample_work *sample_work_free(struct sample_work *w);
 /*
  * Choose the token at @position of its conversation. @logits [n_vocab] is not changed. @recent: the
  * last tokens of the conversation, oldest first (penalties use at most penalty_last_n of them).
- * Never fails with valid parameters: if the filters and biases leave nothing, the greatest raw
- * logit is taken; NaN logits count as -inf.
+ * Never fails with valid parameters: if filters and biases leave no candidate, the token with the
+ * greatest raw logit is chosen; NaN logits count as -inf.
  */
 int32_t sample_token(struct sample_work *w, const struct sample_params *p, const float *logits,
         const int32_t *recent, size_t n_recent, uint64_t position);
 
 struct sample_logprob {
         int32_t token;
-        float logprob; /* natural, of the unmodified logits */
+        float logprob; /* natural logarithm, from the unmodified logits */
 };
 /* Log-probability of one token: logit - logsumexp, in double, index order, rounded to float once.
  */
