@@ -6,7 +6,7 @@
  *
  * with NORM rotary positions over the whole head, SwiGLU or experts, biases wherever the file has
  * them, Llama-3 frequency factors in rope_freqs.weight, linear and YaRN scaling. A sliding_window
- * key (Mistral 7B v0.1) is ignored, as in the engine that these files are made for.
+ * key (Mistral 7B v0.1) is ignored, as it is by the engine that these files are made for.
  */
 #include <stdlib.h>
 

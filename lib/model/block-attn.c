@@ -58,7 +58,7 @@ static int attn_load_separate(struct model *m, struct attn *a, int layer, size_t
         return 0;
 }
 
-/* One of the layer's two arrays, and behind it its scales if the type has them. */
+/* One of the layer's two arrays, followed by its scales if the type has them. */
 static int attn_describe(struct model *m, const struct attn *a, bool is_k, struct err *e) {
         static const enum model_kv_element elements[KERN_N_KV] = {[KERN_KV_F16] = MODEL_KV_F16,
                 [KERN_KV_F32] = MODEL_KV_F32,

@@ -117,7 +117,8 @@ int hparams_u32_layers(const struct hparams *h, const char *key, uint32_t min, u
         return 0;
 }
 
-/* The tokenizer's list decides; files without one name the size, or have the embedding's rows. */
+/* The size of the tokenizer's list; without a list the size that the file names, or else the number
+ * of rows of the embedding. */
 static int hparams_read_vocab(struct hparams *h, struct err *e) {
         const struct gguf_tensor *t;
         struct gguf_array tokens;

@@ -53,7 +53,7 @@ static void model_count(struct model *m, const struct gguf *g) {
         }
 }
 
-/* Everything that changes a bit of a block's content, besides the tokens. */
+/* Everything that affects the bits of a block's content, besides the tokens. */
 static int model_identify(
         struct model *m, const struct gguf *g, const struct model_options *o, struct err *e) {
         uint64_t meta = gguf_hash_meta(g);

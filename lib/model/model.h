@@ -23,16 +23,15 @@ struct model_work;
 
 struct model_options {
         enum kern_kv_type kv_type;
-        uint32_t context; /* 0: the model's own context_length; else so many positions, and no more
-                             than it has */
-        /* The hash of the weights, for callers who know it; NULL: the file is read for it. */
+        uint32_t context; /* positions, at most the model's context_length; 0: exactly that */
+        /* The hash of the weights, if the caller knows it; NULL: the file is read to compute it. */
         const uint64_t *weights_hash;
-        const struct gguf_progress *progress; /* of that read; NULL: nobody wants to know */
+        const struct gguf_progress *progress; /* of that read, or NULL */
 };
 
 /* Validates every tensor (present, shape, supported type) and every parameter (ranges, finite). The
- * gguf must outlive the model (weights stay in its map). Hashes the file for the fingerprint,
- * unless the options have the hash; -ERR_CANCELLED if their progress ended that. */
+ * gguf must outlive the model (weights stay in its map). Hashes the file for the fingerprint unless
+ * the options have the hash; -ERR_CANCELLED if the progress callback ended the hashing. */
 int model_open(
         struct model **ret, const struct gguf *g, const struct model_options *o, struct err *e);
 struct model *model_free(struct model *m);
@@ -54,10 +53,10 @@ struct model_info {
 void model_info(const struct model *m, struct model_info *ret);
 
 /*
- * What lies where in a block: the arrays of all layers by rising offset. Element (tile, channel,
+ * The layout of a block: the arrays of all layers in order of offset. Element (tile, channel,
  * token) is at [tile][channel][token] if channel_major, else at [tile][token][channel]; a tile is a
- * KV head. A layer's arrays are contiguous and layers rise, so that a block can be cut into groups
- * of layers. Bytes that no array covers are padding (zero in fresh pages, never read).
+ * KV head. A layer's arrays are contiguous and layers are in order, so that a block can be cut into
+ * groups of layers. Bytes that no array covers are padding (zero in fresh pages, never read).
  *
  * Per layer: K, V; with Q8_0: K (int8), K's scales (f16, n_channels = groups), V, V's scales.
  */
@@ -69,10 +68,11 @@ struct model_kv_array {
         uint32_t n_tiles, n_channels, n_tokens;
         bool channel_major;
 };
-/* Returns how many; *ret is owned by the model. */
+/* Returns the number of arrays; *ret is owned by the model. */
 size_t model_kv_arrays(const struct model *m, const struct model_kv_array **ret);
 
-/* Activations for up to @max_tokens per forward call, of which up to @max_outputs want logits. */
+/* Make activations for up to @max_tokens per forward call, up to @max_outputs of them with logits.
+ */
 int model_work_new(struct model_work **ret, const struct model *m, struct kern *k,
         uint32_t max_tokens, uint32_t max_outputs, struct err *e);
 struct model_work *model_work_free(struct model_work *w);
@@ -81,33 +81,33 @@ DEFINE_CLEANUP(struct model_work *, model_work_free);
 size_t model_work_size(const struct model *m, uint32_t max_tokens, uint32_t max_outputs);
 
 struct model_token {
-        int32_t token; /* 0 <= token < n_vocab, the caller has checked */
+        int32_t token; /* 0 <= token < n_vocab, checked by the caller */
         uint32_t pos;  /* < context */
         struct seq *seq;
         bool want_logits;
 };
 /*
- * For callers whose sequence memory is still arriving. layer() is called on the calling thread once
- * per layer, in rising order, before the layer touches sequence memory (reads or writes); it may
- * block until that layer's share of all blocks is there. Anything but 0 ends the forward call.
+ * For callers whose sequence memory is still being loaded. layer() is called on the calling thread
+ * once per layer, in rising order, before the layer reads or writes sequence memory; it may block
+ * until that layer's part of all blocks is there. A nonzero result ends the forward call.
  */
 struct model_wait {
         int (*layer)(void *arg, uint32_t layer);
         void *arg;
 };
 /*
- * Compute a batch: tokens of any number of sequences; tokens of the same sequence in rising
- * positions that follow its committed end without gaps. Their positions have been seq_reserve()d;
- * the caller commits afterwards. Logits of a token depend on its sequence's tokens up to it only
- * (I2). 1 <= n <= max_tokens. Engine thread only.
+ * Compute a batch: tokens of any number of sequences. The tokens of one sequence come in rising
+ * positions that follow its committed end without gaps. The caller has reserved the positions with
+ * seq_reserve() and commits them afterwards. A token's logits depend only on its sequence's tokens
+ * up to that token (I2). 1 <= n <= max_tokens. Engine thread only.
  *
- * Returns 0, or what @wait (may be NULL: nothing to wait for) ended it with: then there are no
- * logits, and the memory of the reserved positions is undefined: the caller does not commit them,
- * or computes them again. Committed positions are untouched, and @w can be used as before. Without
- * @wait it cannot fail.
+ * Returns 0, or the nonzero result of @wait (NULL: nothing to wait for). In the latter case there
+ * are no logits and the memory of the reserved positions is undefined: the caller must not commit
+ * them before computing them again. Committed positions are untouched, and @w stays usable. Without
+ * @wait the call cannot fail.
  */
 int model_forward(struct model_work *w, const struct model_token *batch, size_t n,
         const struct model_wait *wait);
-/* Logits [n_vocab] of the i-th token that wanted them in the last forward call that returned 0;
- * valid until the next. */
+/* Logits [n_vocab] of the i-th token with want_logits in the last forward call that returned 0;
+ * valid until the next call. */
 const float *model_logits(const struct model_work *w, size_t i);
