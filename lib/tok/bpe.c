@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Byte-level BPE ("gpt2"). Bytes are written as characters in the file (33-126, 161-172 and 174-255
- * as themselves, the others in order from U+0100), text is cut into pieces by the pre-tokenizer,
- * and in every piece of all adjacent pairs that are a merge the one that comes first in the list is
- * joined.
+ * Byte-level BPE ("gpt2"). The file writes bytes as characters (33-126, 161-172 and 174-255 as
+ * themselves, the others in order from U+0100). The pre-tokenizer cuts text into pieces. In each
+ * piece, of all adjacent pairs that are a merge, the first one in the file's list is joined,
+ * repeatedly.
  *
  * Here symbols are numbers: a token's id, or a number past the vocabulary for texts that occur only
- * in merges. So merging compares and hashes integers; texts are looked up at load only.
+ * in merges. So merging compares and hashes integers; texts are looked up only at load.
  *
- * 1. Bytes that are not UTF-8 don't reach the regexes: each run of them is a piece of its own. They
- *    come back as they were.
+ * 1. Bytes that are not UTF-8 don't reach the regexes: each run of them is a piece of its own.
+ *    Decoding gives the same bytes back.
  * 2. A symbol that is not a token, or is a control token or a marker, is written byte by byte; a
  *    byte without a token is dropped. So ordinary text never becomes a control token.
  */
@@ -69,7 +69,7 @@ static uint32_t bpe_slot(const struct tok_bpe *b, uint64_t key) {
         return (uint32_t)(key >> 32) & b->mask;
 }
 
-/* The merge of two symbols, or the free place for it. */
+/* The merge of two symbols, or the free slot for it. */
 static struct bpe_merge *bpe_find(const struct tok_bpe *b, uint32_t left, uint32_t right) {
         uint64_t key = (uint64_t)left << 32 | right;
         uint32_t at = bpe_slot(b, key);
@@ -79,7 +79,7 @@ static struct bpe_merge *bpe_find(const struct tok_bpe *b, uint32_t left, uint32
         return &b->merges[at];
 }
 
-/* Numbers for texts: the token's id, else one past the vocabulary. */
+/* Numbers for texts: the token's id, else a number past the vocabulary. */
 struct bpe_names {
         const struct tok_vocab *vocab;
         struct map *extra;
@@ -137,8 +137,8 @@ static int bpe_end_byte(const char *text, size_t n, bool last) {
         return utf8_decode((const uint8_t *)text + at, n - at, &cp) > 0 ? bpe_byte_of_char(cp) : -1;
 }
 
-/* Symbols are made of characters that stand for bytes, so a merge with another one at its seam
- * never happens. */
+/* Note the bytes that a merge joins. Symbols consist of characters that stand for bytes, so a merge
+ * with any other character at its seam never happens. */
 static void bpe_note_join(struct tok_joins *joins, const char *text, size_t n_left, size_t n) {
         int left = bpe_end_byte(text, n_left, true);
         int right = bpe_end_byte(text + n_left, n - n_left, false);
@@ -324,7 +324,7 @@ static int bpe_emit(
         return 0;
 }
 
-/* Bytes at text[0..n) that are merged by themselves: behind them no merge reaches across. */
+/* Size of the stretch at text[0..n) that is merged by itself: no merge reaches across its end. */
 static size_t bpe_stretch(const struct tok *t, const char *text, size_t n) {
         size_t at = 1;
 
@@ -352,7 +352,7 @@ static int bpe_encode_stretch(const struct tok *t, struct tok_work *w, const cha
         return r;
 }
 
-/* What the pieces of one bpe_encode() go to. */
+/* Receives the pieces of one bpe_encode(). */
 struct bpe_pieces {
         const struct tok *t;
         struct tok_work *w;
@@ -378,7 +378,7 @@ static int bpe_encode_piece(void *userdata, const char *text, size_t n, struct e
         return r;
 }
 
-/* Bytes at text[0..n) that are all well-formed, or all not. */
+/* Size of the run at text[0..n) that is all well-formed, or all not. */
 static size_t bpe_run(const char *text, size_t n, bool *ret_well_formed) {
         size_t at = 0;
 
@@ -415,7 +415,7 @@ static int bpe_encode(const struct tok *t, struct tok_work *w, const char *text,
         return 0;
 }
 
-/* Pieces only make stretches shorter. */
+/* The pre-tokenizer is not run for this: pieces can only make stretches shorter. */
 static size_t bpe_memory(const struct tok *t, const char *text, size_t n) {
         size_t longest = 0;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fragments to tokens: each fragment is cut at the special tokens it may contain, the ordinary text
- * between them goes to the kind of tokenizer. The output grows only on success.
+ * Fragments to tokens: each fragment is cut at the special tokens that it may contain; the ordinary
+ * text between them goes to the tokenizer kind's encode(). The output of tok_encode() grows only on
+ * success.
  */
 #include "base/err.h"
 #include "base/util.h"
@@ -53,8 +54,8 @@ static int tok_encode_fragment(const struct tok *t, struct tok_work *w,
         return 0;
 }
 
-/* A token covers no more bytes than the longest text has: what is hopeless is refused before any
- * memory is spent on it. */
+/* A token covers at most as many bytes as the longest token text: input that must exceed the limit
+ * is refused before any memory is spent on it. */
 static int tok_check_size(const struct tok *t, const struct tok_fragment *fragments,
         size_t n_fragments, size_t max, struct err *e) {
         size_t n = 0;
@@ -111,7 +112,7 @@ int tok_encode(const struct tok *t, const struct tok_fragment *fragments, size_t
 
 /* --- memory --- */
 
-/* Every special of the set is found at most where its first two bytes are. */
+/* An upper bound of the specials found: the places where the first two bytes of one occur. */
 static size_t tok_count_starts(
         const struct tok *t, const struct tok_specials *s, const char *text, size_t n) {
         struct tok_joins starts = {{0}};
@@ -136,8 +137,8 @@ static size_t tok_count_starts(
         return n_starts + 1; /* the last byte */
 }
 
-/* tok_partition()'s lists, which double as they grow: hits, the text before each of them (twice,
- * while one search follows another), both together, that once more while it grows or is sorted. */
+/* tok_partition()'s lists, which double as they grow: hits; the text before each hit (twice, while
+ * one search follows another); both together; and both once more while growing or sorting. */
 static size_t tok_spans_memory(size_t n_hits) {
         return ((n_hits + 1) * (2 + 2 + 2 + 4 + 2 + 2) + 5 * 16) * sizeof(struct tok_span);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Merging, as SPM and BPE both do it: of all adjacent pairs that may be joined the best one is
- * joined, again and again. A heap holds the candidates. An entry is stale when one of its two
- * symbols has been joined to something since, so nothing is ever searched for or removed from the
- * middle: O(n log n) for any text.
+ * Merging for both SPM and BPE: join the best adjacent pair that may be joined, and repeat. A heap
+ * holds the candidate pairs. An entry becomes stale when one of its two symbols is joined to
+ * another one. Stale entries stay until they reach the top, so nothing is ever searched for or
+ * removed in the middle: O(n log n) for any text.
  *
- * 1. An entry is the rank of a pair and its left symbol, 8 bytes, and nothing else. When it comes
- *    to the top the pair is looked up again: the entry counts if the symbol still is there and the
- *    pair that it now begins has this rank. A stale entry that happens to have the rank of the
- *    symbol's present pair stands for just that pair, whose own entry is equal to it.
- * 2. The symbols of a text lie side by side, so a symbol ends where the next one begins. A symbol
- *    that was joined to the left is its own `next`.
- * 3. Only stretches are merged that no pair reaches out of (tok_may_join()), and each of them by
- *    itself: what one stretch becomes does not depend on any other. So the memory that a text takes
- *    is that of its longest stretch, in most vocabularies of a word: 32 bytes for each symbol.
+ * 1. An entry is just the rank of a pair and its left symbol, 8 bytes. When it reaches the top, the
+ *    pair is looked up again: the entry counts if the symbol still exists and the pair that it now
+ *    begins has this rank. A stale entry that has the rank of the symbol's current pair is equal to
+ *    that pair's own entry, so it does no harm.
+ * 2. The symbols of a text are adjacent, so a symbol ends where the next one begins. A symbol that
+ *    was joined to the left is its own `next`.
+ * 3. The text is divided into stretches whose borders no pair can cross (tok_may_join()). Each
+ *    stretch is merged by itself and does not depend on any other. So a text needs only the memory
+ *    of its longest stretch, in most vocabularies a word: 32 bytes for each symbol.
  */
 #include <stdlib.h>
 
@@ -110,7 +110,7 @@ static uint64_t heap_pop(struct tok_work *w) {
         return key;
 }
 
-/* The pair that symbol @left begins, if there is one: its entry, and what it becomes. */
+/* The pair that symbol @left begins, if there is one: its heap entry, and the joined symbol. */
 static bool pair_of(const struct tok *t, const struct tok_work *w, uint32_t left, tok_pair_fn *pair,
         uint64_t *ret_key, uint32_t *ret_id) {
         uint32_t right, rank;

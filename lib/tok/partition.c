@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Special tokens in the input. The rule (every implementation's): the longest special text is
- * looked for first, everywhere, from the left; then the next longest, in what is left; and so on.
+ * Special tokens in the input. The rule, the same in all implementations: look for the longest
+ * special text first, everywhere, from the left; then for the next longest in the remaining text;
+ * and so on.
  *
- * That is done once per text *size* rather than once per token, with a rolling hash over the window
- * of that size and a table of the specials' hashes, so the cost is (sizes x bytes), however many
- * special tokens a file declares. A hit of the hash is always verified.
+ * There is one search per text *size* rather than one per token: a rolling hash over a window of
+ * that size is looked up in a table of the specials' hashes. So the cost is (sizes x bytes),
+ * however many special tokens a file declares. A hit of the hash is always verified.
  *
  * Markers. Files declare tokens that structure a conversation either as control tokens or as
  * user-defined ones, and other programs find the latter in any text. Here a user-defined token that
@@ -13,9 +14,9 @@
  *
  * 1. A marker is found where a template's own strings are parsed, and nowhere else. User text that
  *    contains its text is tokenised as if the token did not exist.
- * 2. A token is a marker by its form (<|...|>), or because its text occurs in a string that was
- *    given to tok_protect() and has both letters and punctuation. White space, dashes and words
- *    are in every template and structure nothing: they stay what the file says.
+ * 2. A token is a marker because of its form (<|...|>), or because its text has both letters and
+ *    punctuation and occurs in a string given to tok_protect(). White space, dashes and words occur
+ *    in every template and structure nothing: such tokens stay what the file says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +149,7 @@ static bool special_is_space(char c) {
         return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Search one stretch for specials of @size bytes; what stays text goes to w->raw_next. */
+/* Search one stretch for specials of @size bytes; the remaining text goes to w->raw_next. */
 static int special_search(const struct tok *t, const struct tok_specials *s, uint32_t size,
         struct tok_work *w, const char *text, struct tok_span raw) {
         uint32_t end = raw.start + raw.size, from = raw.start, at = raw.start;
@@ -193,7 +194,7 @@ static int special_search(const struct tok *t, const struct tok_specials *s, uin
         return from < end ? tok_spans_push(&w->raw_next, from, end - from, -1) : 0;
 }
 
-/* Letters of any script count, as bytes beyond ASCII. */
+/* Whether a text has both letters and punctuation. Bytes beyond ASCII count as letters. */
 static bool marker_shape(const struct gguf_str *text) {
         bool letter = false, punctuation = false;
 
@@ -208,8 +209,8 @@ static bool marker_shape(const struct gguf_str *text) {
         return letter && punctuation;
 }
 
-/* Texts that no template has to name: they can be nothing but structure, and templates put them
- * together from parts ("<|" + role + "|>"). */
+/* Whether a text is a marker by its form alone. Templates may put such texts together from parts
+ * ("<|" + role + "|>"), and they cannot be anything but structure. */
 static bool marker_by_form(const struct gguf_str *text) {
         static const char *const forms[][2] = {{"<|", "|>"}, {"<\xef\xbd\x9c", "\xef\xbd\x9c>"}};
 
@@ -229,7 +230,8 @@ void tok_markers_by_form(struct tok *t) {
                         t->flags[i] |= TOK_FLAG_MARKER;
 }
 
-/* All of @size bytes that occur in the text, overlapping ones too. Returns how many are new. */
+/* Mark all tokens of @size bytes that occur in the text, overlapping ones too. Returns how many
+ * were not marked before. */
 static size_t mark_occurrences(struct tok *t, uint32_t size, const char *text, size_t n) {
         const struct tok_specials *s = &t->parsed;
         uint64_t hash = special_hash(s, text, size), top = 1;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The pre-tokenizers that GGUF files name (tokenizer.ggml.pre), as data. Names with the same rules
- * and flags share a row; the rules are those of the models' own tokenizers, in the syntax that
+ * and flags share a row. The rules are those of the models' own tokenizers, in the syntax that
  * pretok.c describes, and apply one after another.
  *
- * Where they are written differently from the models' tokenizer.json, the language is the same:
- * - deepseek-llm's \s+$ begins at the start of a run only (any match does);
- * - jais-2 does not look for the newline of a run again after every part of it (it is the first
- *   thing looked for, so there is none);
- * - the nested repeats of exaone-moe are possessive (nothing that follows could take back);
- * - kimi-k2's "letters but not Han" are complements, as there is no intersection of classes;
- * - the counting of digits is @digits and @thousands.
+ * Some rules are written differently from the models' tokenizer.json but match the same texts:
+ * - deepseek-llm's \s+$ begins only at the start of a run (every match of it does);
+ * - jais-2 does not look for the newline of a run again after every part of the run (the newline is
+ *   looked for first, so there is none);
+ * - the nested repeats of exaone-moe are possessive (nothing after them could make them give back);
+ * - kimi-k2's "letters but not Han" are complements, since classes cannot be intersected;
+ * - digits are counted by @digits and @thousands.
  */
 #include "base/util.h"
 #include "tok/tok-internal.h"
@@ -26,8 +26,7 @@
 #define WORDS(digits) TAIL_EN "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits
 #define LLAMA3(digits) WORDS(digits) "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES
 
-/* Words that end where upper case follows lower case (tekken, o200k). @tail: what a word may end
- * with. */
+/* Words that end where upper case follows lower case (tekken, o200k). @tail: an optional ending. */
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CASED(upper, lower, tail)                                                                  \

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pre-tokenizers: a list of rules, one after another, each applied inside every piece that the
- * earlier ones left. A rule's matches and the text between them are pieces.
+ * A pre-tokenizer is a list of rules. Each rule is applied inside every piece that the earlier
+ * rules left; its matches and the text between them become pieces.
  *
  * Rules are regexes, run by PCRE2 on text that is known to be well-formed. \s is Unicode's
- * White_Space here (PCRE2's own has U+180E as well); \d is Nd, as Unicode mode has it. A word
- * character, where it matters, is that of Unicode's regex guidelines (UTS 18).
+ * White_Space here (PCRE2's own also has U+180E); \d is Nd, as in Unicode mode. A word character,
+ * where it matters, is that of Unicode's regex guidelines (UTS 18).
  *
- * No text may stall this (I7). A regex whose attempts look far ahead from every position is
- * quadratic, whatever the engine, and PCRE2's limits count per attempt. So the table has none:
- * such rules are written differently there (a look-behind lets runs begin only at their start), or
- * are one of these, which find runs of digits by regex and cut them by counting:
+ * No text may stall a pre-tokenizer (I7). A regex that looks far ahead from every position is
+ * quadratic, whatever the engine, and PCRE2's limits count per attempt. So the table has no such
+ * regex: these rules are written differently (a look-behind lets runs begin only at their start),
+ * or are one of the following, which find runs of digits by regex and cut them by counting:
  *
  *   @digits     \d{1,3}(?=(?:\d{3})*\b)   groups of three from the right, if no letter follows
  *   @thousands  (?=(\d{3})+(?!\d))        cuts only: before every third digit from the right
  *
- * The limits on memory and steps are for what was overlooked: -ERR_LIMIT then.
+ * The limits on memory and steps guard against cases that were overlooked: -ERR_LIMIT.
  *
- * PCRE2's interpreter is used, not its compiler: some megabytes per second are far more than a
- * model reads, and the process needs no memory that is writable and executable.
+ * PCRE2's interpreter is used, not its compiler: a few megabytes per second are far more than a
+ * model reads, and the process needs no memory that is both writable and executable.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -73,7 +73,7 @@ const struct tok_pretok_row *tok_pretok_find(const char *name, size_t n) {
         return NULL;
 }
 
-/* \s and \S as Unicode has them. */
+/* \s and \S as Unicode defines them. */
 static int rule_translate(const char *rule, struct buf *out) {
         int r = 0;
 
@@ -167,8 +167,8 @@ void tok_pretok_work_free(void *match) {
 }
 
 /*
- * One text on its way through the rules. A piece goes through the rules behind the one that made it
- * as soon as it is found, and then to its receiver: no list of pieces is kept.
+ * One text on its way through the rules. As soon as a rule finds a piece, the piece goes through
+ * the later rules and then to its receiver: no list of pieces is kept.
  */
 struct split {
         const struct tok_pretok *p;
@@ -181,7 +181,7 @@ struct split {
 
 static int apply_rules(struct split *s, size_t rule, uint32_t start, uint32_t size);
 
-/* The pieces of one rule as they come. */
+/* Receives the pieces of one rule. */
 struct rule_sink {
         struct split *split;
         size_t next;   /* the rule that they go through next */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which tokens are special: ids named by the file, the end-of-generation set, and rules that no
- * file states but its models need (a token that ends a turn is often not declared as such, so the
- * known texts are looked for).
+ * Decides which tokens are special: ids named by the file, the end-of-generation set, and rules
+ * that no file states but its models need (a token that ends a turn is often not declared as one,
+ * so known texts are looked for).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "tok/tok-internal.h"
 
-/* Tokens of these texts end a generation, in any vocabulary. */
+/* Tokens with these texts end a generation, in any vocabulary. */
 static const char *const eog_texts[] = {
         "<|eot_id|>",
         "<|im_end|>",
@@ -38,7 +38,7 @@ static const char *const eog_texts[] = {
         "[e~[",
 };
 
-/* The first of these is the end of a turn if the file names none. */
+/* If the file names no end of a turn, the first of these texts in the vocabulary is it. */
 static const char *const eot_texts[] = {
         "<|eot_id|>",
         "<|im_end|>",
@@ -65,7 +65,7 @@ static int32_t special_find(const struct tok *t, const char *text) {
         return tok_vocab_find(&t->vocab, text, strlen(text));
 }
 
-/* An id outside the vocabulary is as good as none. */
+/* An id outside the vocabulary counts as none. */
 static int special_id(
         const struct tok *t, const struct gguf *g, const char *key, int32_t *id, struct err *e) {
         uint32_t value;
@@ -159,7 +159,7 @@ static bool special_name_contains(const struct gguf_str *name, const char *what)
         return false;
 }
 
-/* Whitespace that special tokens take with them. */
+/* Special tokens that swallow adjacent whitespace. */
 static int special_find_strips(struct tok *t, const struct gguf *g, struct err *e) {
         static const char *const phi3_except[] = {"<unk>", "<s>", "<|endoftext|>"};
         struct gguf_str name = {"", 0};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SPM ("llama"): SentencePiece BPE. Spaces become U+2581, one is put in front of a text that starts
- * anew; then of all adjacent pairs whose joined text is a token the one with the highest score is
- * joined. What stays without a token is written as byte tokens.
+ * SPM ("llama"): SentencePiece BPE. Spaces become U+2581, and one is put in front of a text that
+ * starts anew. Then, repeatedly, of all adjacent pairs whose joined text is a token, the pair with
+ * the highest score is joined. Symbols left without a token are written as byte tokens.
  *
- * 1. Control, unknown and byte tokens and markers are never the result of joining: the text "</s>"
- *    or "<0x0A>" of a user stays text, whatever the vocabulary holds.
- * 2. Bytes that are not UTF-8 are symbols of their own and become byte tokens, so any bytes come
- *    back from a vocabulary that has all 256. A byte without a token becomes the unknown token.
+ * 1. Joining never makes control, unknown or byte tokens or markers: a user's text "</s>" or
+ *    "<0x0A>" stays text, whatever the vocabulary holds.
+ * 2. Bytes that are not UTF-8 are symbols of their own and become byte tokens, so a vocabulary with
+ *    all 256 byte tokens can represent any bytes. A byte without a token becomes the unknown token.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct tok_spm {
 #define SPM_SPACE_SIZE 3
 #define SPM_NO_TOKEN UINT32_MAX
 
-/* Order of floats as order of unsigned integers, reversed. -0 equals 0. */
+/* Map floats to unsigned integers in reverse order. -0 equals 0. */
 static uint32_t spm_rank(float score) {
         uint32_t bits;
 
@@ -105,7 +105,7 @@ static bool spm_pair(const struct tok *t, const struct tok_work *w, uint32_t lef
         return true;
 }
 
-/* Bytes of the character at text[0..n), n >= 1; a byte that is none is one by itself. */
+/* Size of the character at text[0..n), n >= 1; 1 for a byte that begins no character. */
 static size_t spm_char(const char *text, size_t n) {
         int len = (uint8_t)text[0] < 0x80 ? 1 : utf8_decode((const uint8_t *)text, n, NULL);
 
@@ -113,9 +113,9 @@ static size_t spm_char(const char *text, size_t n) {
 }
 
 /*
- * The next stretch of text[0..n) that is merged by itself: it ends where no token has the last byte
- * before and the first one behind (with spaces as U+2581) side by side. Its bytes, and how many
- * characters and bytes with U+2581 it has.
+ * The next stretch of text[0..n) that is merged by itself: it ends where no token has the bytes
+ * before and after the end (with spaces as U+2581) side by side. `size` counts the stretch's bytes,
+ * n_chars its characters, n_bytes its bytes with U+2581 for spaces.
  */
 struct spm_stretch {
         size_t size, n_chars, n_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the files of lib/tok share. The parts, in the order in which text passes them:
+ * What the files of lib/tok share. The parts, in the order in which text passes through them:
  *
  *   encode.c     fragments -> ordinary text and special tokens (partition.c), bos, eos, limits
  *   spm.c bpe.c  one kind of tokenizer each, behind struct tok_ops; both merge through merge.c
@@ -56,7 +56,7 @@ struct tok_vocab {
 };
 int tok_vocab_load(struct tok_vocab *v, const struct gguf *g, struct err *e);
 void tok_vocab_deinit(struct tok_vocab *v);
-/* The id, or -1. Of equal texts the later id is found. Empty texts are never found. */
+/* The id, or -1. If several tokens have the text, the last one. Empty texts are never found. */
 int32_t tok_vocab_find(const struct tok_vocab *v, const void *text, size_t n);
 uint64_t tok_random_seed(void);
 
@@ -73,9 +73,9 @@ struct tok_specials {
 };
 
 /*
- * Which bytes may come to lie side by side inside a symbol that merging makes. Between two others
- * nothing is ever joined, so text may be cut there. More than necessary is allowed: it costs memory
- * only.
+ * The pairs of bytes that may be adjacent inside a symbol made by merging. Text may be cut between
+ * two bytes that are not such a pair, because no symbols are ever joined there. Extra pairs do no
+ * harm but cost memory.
  */
 struct tok_joins {
         uint8_t bits[256 * 256 / 8];
@@ -116,29 +116,29 @@ struct tok {
 #define TOK_FLAG_EOG 1
 #define TOK_FLAG_RSTRIP 2 /* swallows the whitespace after it in the input */
 #define TOK_FLAG_LSTRIP 4 /* before it */
-#define TOK_FLAG_MARKER 8 /* user-defined, but made by templates only: never of user text */
+#define TOK_FLAG_MARKER 8 /* user-defined, but made only by templates, never from user text */
 
 struct tok_ops {
         const char *model; /* tokenizer.ggml.model */
         int32_t default_bos, default_eos, default_unk;
-        /* The defaults count only where the file says that they are control tokens. */
+        /* The defaults apply only if the file says that they are control tokens. */
         bool defaults_if_control;
         bool default_add_bos;
-        /* Load what this kind needs beside the vocabulary: pre, add_bos, add_space_prefix. */
+        /* Load what this kind needs besides the vocabulary: pre, add_bos, add_space_prefix. */
         int (*load)(struct tok *t, const struct gguf *g, struct err *e);
         void (*unload)(struct tok *t);
         /* Tokens of ordinary text, n >= 1. @starts: it begins the text or follows a special
          * token. */
         int (*encode)(const struct tok *t, struct tok_work *w, const char *text, size_t n,
                 bool starts, struct tok_out *out, struct err *e);
-        /* The scratch memory that encode() takes for ordinary text, at most. */
+        /* The most scratch memory that encode() takes for ordinary text. */
         size_t (*memory)(const struct tok *t, const char *text, size_t n);
         /* Bytes that a normal or byte token stands for, as tok_piece(). */
         size_t (*piece)(const struct tok *t, int32_t token, char *dst, size_t size);
 };
 extern const struct tok_ops tok_ops_spm, tok_ops_bpe;
 
-/* special.c: fills bos..unk, add_*, flags and changes types; after the kind was loaded. */
+/* special.c: fills bos..unk, add_* and flags, and changes types; call after loading the kind. */
 int tok_special_load(struct tok *t, const struct gguf *g, struct err *e);
 
 /* partition.c */
@@ -168,18 +168,18 @@ static inline bool tok_may_emit(const struct tok *t, uint32_t id) {
                !(t->flags[id] & TOK_FLAG_MARKER);
 }
 
-/* Where the tokens go. */
+/* Counts the tokens on their way to the sink. */
 struct tok_out {
         const struct tok_sink *sink;
-        size_t n, n_max; /* given so far, and at most */
+        size_t n, n_max; /* tokens so far, and the most allowed */
 };
 int tok_out_push(struct tok_out *out, int32_t id, struct err *e);
 
-/* A part of the text that merging joins. It ends where the next one begins. */
+/* A part of the text being merged. It ends where the next symbol begins. */
 struct tok_symbol {
         uint32_t start;      /* byte in the text being merged */
         uint32_t prev, next; /* TOK_SYMBOL_NONE: none; next is itself: was joined to the left */
-        uint32_t id;         /* the kind's own */
+        uint32_t id;         /* its meaning is up to the kind */
 };
 #define TOK_SYMBOL_NONE UINT32_MAX
 #define TOK_MIN_SYMBOLS 64
@@ -187,13 +187,13 @@ struct tok_symbol {
 
 #define TOK_PRETOK_MAX_RULES 8
 
-/* Scratch of one tok_encode(): grows to the longest stretch that is merged, freed at the end. */
+/* Scratch of one tok_encode(): grows to the longest merged stretch, freed at the end. */
 struct tok_work {
         struct tok_symbol *symbols;
         size_t n_symbols, symbols_capacity;
         uint64_t *heap; /* rank << 32 | left symbol */
         size_t n_heap;
-        const char *text; /* that the symbols lie in */
+        const char *text; /* the text that symbols point into */
         size_t text_size;
         char *buffer; /* the kind's own copy of the text */
         size_t buffer_capacity;
@@ -204,28 +204,28 @@ struct tok_work {
 void tok_work_deinit(struct tok_work *w);
 int tok_work_reserve_symbols(struct tok_work *w, size_t n, struct err *e);
 int tok_work_reserve_buffer(struct tok_work *w, size_t n, struct err *e);
-/* What tok_work_reserve_symbols() allocates for @n of them. */
+/* The bytes that tok_work_reserve_symbols() allocates for @n symbols. */
 size_t tok_symbols_memory(size_t n);
 static inline size_t tok_symbol_size(const struct tok_work *w, uint32_t at) {
         const struct tok_symbol *s = &w->symbols[at];
 
         return (s->next == TOK_SYMBOL_NONE ? w->text_size : w->symbols[s->next].start) - s->start;
 }
-/* Whoever wanted the tokens does so no longer. */
+/* Whether the tokens are no longer wanted. */
 static inline bool tok_stopped(const struct tok_work *w) {
         return w->stop && atomic_load_explicit(w->stop, memory_order_relaxed);
 }
 int tok_stop(struct err *e); /* -ERR_CANCELLED */
 
-/* Whether the neighbours @left and @right may be joined: true with the rank (lower goes first) and
- * the joined symbol's id. */
+/* Whether the adjacent symbols @left and @right may be joined; if so, fills in the rank (lower goes
+ * first) and the joined symbol's id. */
 typedef bool tok_pair_fn(const struct tok *t, const struct tok_work *w, uint32_t left,
         uint32_t right, uint32_t *ret_rank, uint32_t *ret_id);
-/* Join w->symbols, best rank first, leftmost of equals, until no pair is left. O(n log n). 0 or
+/* Join w->symbols, lowest rank first, then leftmost first, until no pair is left. O(n log n). 0 or
  * -ERR_CANCELLED. */
 int tok_merge(const struct tok *t, struct tok_work *w, tok_pair_fn *pair, struct err *e);
 
-/* Pre-tokenizers: data (pretok-table.c) and the machine (pretok.c). */
+/* Pre-tokenizers: data (pretok-table.c) and the code that runs it (pretok.c). */
 enum {
         TOK_PRETOK_IGNORE_MERGES = 1, /* a piece that is a token is that token */
         TOK_PRETOK_ADD_BOS = 2,
@@ -242,13 +242,13 @@ const struct tok_pretok_row *tok_pretok_find(const char *name, size_t n);
 
 int tok_pretok_new(struct tok_pretok **ret, const struct tok_pretok_row *row, struct err *e);
 struct tok_pretok *tok_pretok_free(struct tok_pretok *p);
-/* Cut well-formed text[0..n) into pieces and give one after the other to @put, which may end it
- * with a negative code. -ERR_LIMIT, -ERR_NOMEM, or what @put has returned. */
+/* Cut well-formed text[0..n) into pieces and pass each to @put, which may end the cutting with a
+ * negative code. -ERR_LIMIT, -ERR_NOMEM, or @put's code. */
 typedef int tok_piece_fn(void *userdata, const char *text, size_t n, struct err *e);
 int tok_pretok_each(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,
         tok_piece_fn *put, void *userdata, struct err *e);
 void tok_pretok_work_free(void *match);
-/* What that allocates at most. */
+/* The most bytes that tok_pretok_each() allocates. */
 size_t tok_pretok_memory(const struct tok_pretok *p);
 
 /* A name from the file, cut and made printable for messages. */

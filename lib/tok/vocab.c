@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The token table as the file has it: texts, types and scores, arrays of one length. The reader has
- * checked that every string lies in the file; here sizes, types and scores are checked, so that
- * what follows may index without asking.
+ * The token table as the file has it: texts, types and scores, arrays of one length. lib/gguf has
+ * checked that every string lies in the file. This file checks sizes, types and scores, so that
+ * later code may index the table without checks.
  *
- * 1. A token of empty text can't be found by text and prints nothing.
- * 2. Two tokens of equal text are both printable; the later id is the one found.
+ * 1. A token with an empty text can't be found by text and prints nothing.
+ * 2. If two tokens have the same text, both are printable; a look-up finds the later id.
  */
 #include <math.h>
 #include <stdlib.h>
