@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine behind the families (families.c): chooses one, writes its strings out for this
- * vocabulary, and appends.
+ * The code behind the families (families.c): chooses a family, expands its strings for this
+ * vocabulary, and appends tokens.
  *
  * 1. Only the family's own strings are parsed for special tokens; message text never is.
- * 2. What is appended depends on the arguments only, so a conversation's tokens follow from its
+ * 2. The appended tokens depend only on the arguments, so a conversation's tokens follow from its
  *    messages and replies.
- * 3. A reply that ended by itself has its end token in the history already: what the template has
- *    after that token is tokenised as it stands there, right behind it.
+ * 3. A reply that ended by itself already has its end token in the history: the rest of the
+ *    template's closing text is tokenised as text that follows that token.
  */
 #include "chat/chat.h"
 
@@ -72,7 +72,7 @@ static const struct chat_family *chat_find_family(const char *text, size_t size)
         return NULL;
 }
 
-/* Templates write newlines as such or as \n: here both are newlines. */
+/* Find the family. Templates write a newline as itself or as \n: both count as a newline. */
 static int chat_recognise(struct chat *c, const char *text, size_t size, struct err *e) {
         _cleanup_(freep) char *copy = NULL;
         size_t n = 0;
@@ -155,7 +155,7 @@ static int chat_ends_special(const struct chat *c, const char *s, bool *ret, str
         return 0;
 }
 
-/* What a string of the family or of the template has made a token, no message may make. */
+/* Tokens that occur in the strings of the family or the template must never come from a message. */
 static int chat_protect(const struct chat *c, struct tok *t, const char *template_text,
         size_t template_size, struct err *e) {
         _cleanup_(buf_deinit) struct buf strings = BUF_NULL;
@@ -231,8 +231,8 @@ enum chat_state chat_state_after(const struct chat *c, enum chat_role role) {
 }
 
 /*
- * What one call appends: bos, then fragments, of which the first token is left out if it is the end
- * token that the history has already.
+ * What one call appends: bos, then fragments. Their first token is omitted if it is the end token
+ * that the history has already.
  */
 struct chat_parts {
         bool bos, starts;
@@ -246,7 +246,7 @@ static void parts_add(struct chat_parts *p, const char *text, size_t n, bool par
                 p->fragments[p->n++] = (struct tok_fragment){text, n, parse_special};
 }
 
-/* Into @out itself: a long message is not there twice. */
+/* Tokenise directly into @out, so that a long message is not held twice. */
 static int parts_encode(const struct chat *c, const struct chat_parts *p, size_t max,
         struct tok_ids *out, struct err *e) {
         size_t n_before = out->n, n;
@@ -274,7 +274,7 @@ static int parts_encode(const struct chat *c, const struct chat_parts *p, size_t
         return r;
 }
 
-/* Close what is open. */
+/* Close what @state left open. */
 static int parts_close(
         struct chat_parts *p, const struct chat *c, enum chat_state state, struct err *e) {
         const char *after;
@@ -316,7 +316,7 @@ static void chat_trim(const char **text, size_t *n) {
                 (*n)--;
 }
 
-/* What stands before the message; a bos there is the one that begins the conversation. */
+/* The text before the message, without a bos if the conversation's first token is one already. */
 static const char *chat_before(
         const struct chat *c, enum chat_state state, enum chat_role role, bool bos) {
         const char *before = c->message[role].before, *text;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The template families, as data; the first row whose marks are all in a model's template is its
- * family, so the more special ones stand first (an escaped newline in a template counts as a
- * newline). Written from what the models' published templates render. Default system messages,
- * which some templates put in when there is none, are left to the caller.
+ * The template families, as data. A model's family is the first row whose marks all occur in the
+ * model's template and whose `unless` does not, so more specific rows come first (an escaped
+ * newline in a template counts as a newline). The rows follow the output of the models' published
+ * templates. Default system messages, which some templates insert when there is none, are left to
+ * the caller.
  */
 #include "base/util.h"
 #include "chat/chat-internal.h"
