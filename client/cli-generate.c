@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One Continue as say and chat run it. Events are written as they come; a reader that is slow makes
- * this program slow, and then the daemon pauses the generation. SIGINT is caught while it runs: the
- * first cancels, and the reply so far is kept; the second leaves at once.
+ * One Continue, as run by say and chat. Events are written as they come; a slow reader slows this
+ * program down, and then the daemon pauses the generation. SIGINT is caught during the run: the
+ * first one cancels and keeps the reply so far; the second one exits at once.
  */
 #include "client/cli.h"
 #include <errno.h>
@@ -172,7 +172,7 @@ struct run {
         int status;
 };
 
-/* Write what was prepared; when nobody reads any more, there is nothing to generate for. */
+/* Write the prepared output. If the reader is gone, the generation has no purpose any more. */
 static void run_flush(struct run *run) {
         int status = cli_flush(run->cli);
 

@@ -29,7 +29,7 @@ static void put_float(struct json *j, const char *key, float v) {
         json_float(j, v);
 }
 
-/* "text", and the exact bytes as "hex" where JSON's text cannot hold them. */
+/* "text", plus the exact bytes as "hex" if JSON text cannot hold them. */
 static void put_bytes(struct json *j, struct confab_bytes b) {
         static const char digits[] = "0123456789abcdef";
         struct buf hex = BUF_NULL;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The chat's line editor: libedit, with what it does not do by itself.
+ * The chat's line editor: libedit, plus features that it lacks.
  *
- * 1. A paste is one text. Terminals mark where a paste begins and ends when they are asked to
- *    (bracketed paste); its newlines are then part of the line, and only Enter sends.
- * 2. Ctrl-C gives up the line, so it has to be a key here and no signal, and Ctrl-Z with it: that
- *    key stops the program as the terminal would. libedit gives the terminal back before the
- *    program stops or a signal ends it, and takes it again.
- * 3. Text is UTF-8, whatever the locale says: the daemon takes nothing else.
- * 4. A terminal that cannot move its cursor (TERM=dumb) is read as it is, without any of this.
+ * 1. A paste is one text. Terminals mark where a paste begins and ends when asked to (bracketed
+ *    paste). The newlines of a paste are part of the line, and only Enter sends the line.
+ * 2. Ctrl-C discards the line, so it has to be a key here and not a signal. The same then goes for
+ *    Ctrl-Z, which stops the program as the terminal would. libedit restores the terminal before
+ *    the program stops or a signal ends it, and takes the terminal again afterwards.
+ * 3. Text is UTF-8, whatever the locale says: the daemon accepts nothing else.
+ * 4. On a terminal that cannot move its cursor (TERM=dumb) lines are read without any of this.
  *
- * ~/.editrc is read, so those who want the keys of vi have them.
+ * ~/.editrc is read, so users who prefer vi's keys can have them.
  */
 #include "client/cli-line.h"
 #include "base/cleanup.h"
@@ -27,7 +27,7 @@
 #include <wchar.h>
 
 #define HISTORY_SIZE 100
-#define PASTE_MAX (1u << 20) /* characters; what is longer is cut */
+#define PASTE_MAX (1u << 20) /* characters; a longer paste is cut */
 #define PASTE_ON "\x1b[?2004h"
 #define PASTE_OFF "\x1b[?2004l"
 #define PASTE_BEGIN "\\e[200~" /* as libedit writes keys */
@@ -58,14 +58,14 @@ static char *show_prompt(EditLine *el) {
         return (char *)(uintptr_t)line_of(el)->prompt;
 }
 
-/* Ctrl-C: the line ends as by Enter, which moves the cursor below it, and is thrown away then. */
+/* Ctrl-C: the line ends as with Enter, which moves the cursor below it, and is then discarded. */
 static unsigned char give_up(EditLine *el, int key) {
         line_of(el)->interrupted = true;
         el_wpush(el, L"\n");
         return CC_NORM;
 }
 
-/* Ctrl-Z: stop until somebody has the program go on. */
+/* Ctrl-Z: stop until the program is continued. */
 static unsigned char stop(EditLine *el, int key) {
         put(PASTE_OFF);
         kill(0, SIGTSTP);
@@ -75,7 +75,7 @@ static unsigned char stop(EditLine *el, int key) {
 
 /* ---- pastes ---- */
 
-/* Newlines are \n, and of other controls only tabs stay. */
+/* Newlines become \n; of the other control characters only tabs stay. */
 static size_t clean(wchar_t *s, size_t n) {
         wchar_t before = 0;
         size_t kept = 0;
@@ -98,8 +98,8 @@ static bool ends_paste(const wchar_t *s, size_t n) {
         return n >= n_end && wmemcmp(s + n - n_end, PASTE_END, n_end) == 0;
 }
 
-/* What is pasted, until its end (or that of the terminal). Without memory it is read all the same,
- * so that none of it is taken for keys. */
+/* Read a paste until its end (or the terminal's end). The paste is read even without memory to hold
+ * it, so that none of it is taken for keys. */
 static unsigned char take_paste(EditLine *el, int key) {
         _cleanup_(freep) wchar_t *s = calloc(PASTE_MAX + 1, sizeof(*s));
         wchar_t last[8] = L""; /* the newest characters */
@@ -187,7 +187,7 @@ struct line *line_free(struct line *l) {
         return NULL;
 }
 
-/* Without its newline, and into the history. */
+/* The line without its newline; it is also added to the history. */
 static void take_line(struct line *l, const char *s, size_t n) {
         HistEvent event;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Command lines: every verb declares its options in tables, which make the parser and --help. */
+/* Command lines: every verb declares its options in tables; the parser and --help work from them.
+ */
 #include "client/cli.h"
 #include <assert.h>
 #include <errno.h>
@@ -149,7 +150,7 @@ static void set_global(struct cli *cli, const struct cli_value *v) {
                 cli->version = true;
 }
 
-/* argv[*i] is "--something"; *i moves on over what belongs to it. */
+/* argv[*i] is "--something"; *i moves on past its argument. */
 static int take_option(struct cli *cli, int argc, char **argv, int *i) {
         const char *name = argv[*i] + 2, *eq = strchr(name, '='), *arg = NULL;
         size_t size = eq ? (size_t)(eq - name) : strlen(name);
@@ -208,8 +209,8 @@ static int take_word(struct cli *cli, const char *word) {
         return 0;
 }
 
-/* What is wrong with a command line is told as JSON wherever in it that is asked for. (An option's
- * argument may look the same; then the command line is a strange one.) */
+/* Look for --json anywhere in the command line, so that even its errors are reported as JSON. (An
+ * option's argument may look the same, but such a command line is a strange one.) */
 static bool wants_json(int argc, char **argv) {
         for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
                 if (strcmp(argv[i], "--json") == 0)

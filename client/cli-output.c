@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What goes to the terminal. Names and texts may come from a model or from other users, and a
- * terminal obeys control characters: when the output is a terminal, C0 controls, DEL and C1
- * controls are shown in caret or <U+0085> form, and bytes that are not UTF-8 as U+FFFD. Into pipes
- * and files everything goes as it is.
+ * Output. Names and texts may come from a model or from other users, and a terminal obeys control
+ * characters. So if the output is a terminal, C0 controls, DEL and C1 controls are shown in caret
+ * or <U+0085> form, and bytes that are not UTF-8 as U+FFFD. Pipes and files get everything
+ * unchanged.
  */
 #include "base/clock.h"
 #include "base/err.h"

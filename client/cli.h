@@ -20,7 +20,7 @@ enum cli_status {
         CLI_BROKEN_PIPE = 141
 };
 
-/* The code of errors in the command line, beside those of confab.h. */
+/* The code of errors in the command line, in addition to those of confab.h. */
 #define CLI_CODE_USAGE "usage"
 
 /* ---- verbs and their options ---- */
@@ -60,7 +60,7 @@ struct cli_command {
         const char *summary; /* one line */
         const char *help;    /* paragraphs, or NULL */
         const struct cli_option *options[4];
-        bool binary; /* what it prints is no text and no JSON, whatever is asked for */
+        bool binary; /* its output is neither text nor JSON, whatever the options say */
         int (*run)(struct cli *cli); /* enum cli_status */
 };
 
@@ -73,7 +73,7 @@ struct cli {
         const char *socket;                   /* --socket, or NULL */
         bool json, json_asked, help, version; /* json: before all is parsed, what it looks like */
         bool out_tty, err_tty;
-        const char *go_on; /* what makes a reply that was cut go on, as people write it */
+        const char *go_on; /* the command that continues a cut reply, as users type it */
         struct buf out;    /* standard output, not written yet */
         int out_error;     /* errno of the first failure to write it, 0 */
         bool out_told;
@@ -82,14 +82,14 @@ struct cli {
 
 extern const struct cli_command *const cli_commands[]; /* NULL-terminated */
 extern const struct cli_option cli_global_options[];
-extern const struct cli_option cli_text_options[];     /* of commands that say a TEXT */
+extern const struct cli_option cli_text_options[];     /* of commands that send a TEXT */
 extern const struct cli_option cli_sampling_options[]; /* how to choose tokens */
-extern const struct cli_option cli_generate_options[]; /* how long, and what else to say of them */
+extern const struct cli_option cli_generate_options[]; /* when to stop, and what to report */
 
 /* Parse argv[1..]; cli->command is set unless --help or --version came without a verb. 0, or
- * CLI_USAGE after telling why. */
+ * CLI_USAGE after reporting why. */
 int cli_parse(struct cli *cli, int argc, char **argv);
-/* Decimal digits, nothing else, of a number of at most @max. */
+/* Parse a number of at most @max: decimal digits, nothing else. */
 bool cli_parse_uint(const char *s, uint64_t max, uint64_t *ret);
 void cli_help(struct cli *cli, const struct cli_command *command); /* NULL: of the program */
 /* The last value of option @name of the command, or NULL. */
@@ -101,8 +101,8 @@ const struct cli_value *cli_get_each(const struct cli *cli, const char *name, si
 
 /* Append to cli->out. A failed allocation is remembered and reported by cli_flush(). */
 void cli_printf(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Text that comes from elsewhere: control characters are made visible if it goes to a terminal;
- * in a name, newlines and tabs too. */
+/* Append text from elsewhere: if the output is a terminal, control characters are made visible; in
+ * a name, newlines and tabs too. */
 void cli_text(struct cli *cli, const void *s, size_t n);
 void cli_name(struct cli *cli, const char *name);
 /* As cli_text() for any buffer: @lines keeps newlines and tabs. -ERR_NOMEM. */
@@ -117,10 +117,10 @@ void cli_complain(struct cli *cli, const char *fmt, ...) __attribute__((format(p
 /* Report @e on standard error (and as a JSON object on standard output with --json), return its
  * exit status. */
 int cli_fail(struct cli *cli, const struct confab_error *e);
-/* The same for what went wrong here: @status is returned, @code is as in struct confab_error. */
+/* The same for this program's own errors: returns @status; @code is as in struct confab_error. */
 int cli_error(struct cli *cli, int status, const char *code, const char *fmt, ...)
         __attribute__((format(printf, 4, 5)));
-/* The same for wrong usage, and where to read about the right one: CLI_USAGE. */
+/* The same for wrong usage, with a hint where to read about it: returns CLI_USAGE. */
 int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int cli_status_of(const struct confab_error *e);
 /* "1.2M", "12s", ... in @buf. */
@@ -130,59 +130,60 @@ const char *human_age(char buf[16], uint64_t since_usec, uint64_t now_usec);
 /* JSON into cli->out: begin with json_init(&j, &cli->out), end with cli_json_end(). */
 void cli_json_end(struct cli *cli, struct json *j);
 void cli_json_conversation(struct json *j, const struct confab_conversation *c); /* members */
-/* "turns" and "tokens", for those who asked for them; empty arrays where there are none. */
+/* "turns" and "tokens", for commands that asked for them; empty arrays if there are none. */
 void cli_json_turns(struct json *j, const struct confab_conversation *c);
 void cli_json_tokens(struct json *j, const struct confab_conversation *c);
 void cli_json_event(struct json *j, const struct confab_event *event); /* an object */
 
 /* ---- talking to the daemon ---- */
 
-/* Which socket: --socket, CONFAB_SOCKET, the system's, the user's. NULL when there is no memory. */
+/* The socket: --socket, CONFAB_SOCKET, the system's, the user's. NULL when there is no memory. */
 char *cli_socket_path(const struct cli *cli);
-/* Connect if that has not happened: 0 or an exit status after telling why. */
+/* Connect unless connected: 0 or an exit status after reporting why. */
 int cli_connect(struct cli *cli);
 /* Connect, call, report: 0 or an exit status. */
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata);
-/* NAME as people write it: "#12" or "12" is an id, all else a name. 0 or CLI_USAGE. */
+/* Parse NAME as users type it: "#12" or "12" is an id, anything else a name. 0 or CLI_USAGE. */
 int cli_ref(struct cli *cli, const char *name, struct confab_request *r);
-/* All conversations, page by page, oldest id first; @fn returns nonzero to end with that. */
+/* All conversations, page by page, oldest id first; a nonzero result of @fn ends the list and is
+ * returned. */
 int cli_list_each(struct cli *cli, bool all_users,
         int (*fn)(void *userdata, const struct confab_conversation *c), void *userdata);
-/* What a command says: argument @i, standard input, or both (cli-text.c has the rules). The command
- * has cli_text_options. *ret is NUL-terminated, may have other NULs, and is to be freed. 0 or a
- * status after telling why. */
+/* Read the text that a command sends: argument @i, standard input, or both (cli-text.c has the
+ * rules). The command has cli_text_options. *ret is NUL-terminated, may have other NULs, and is to
+ * be freed. 0 or a status after reporting why. */
 enum cli_text {
         CLI_TEXT_MESSAGE, /* not only white space; without the last newline of standard input */
-        CLI_TEXT_RAW,     /* as it is, not empty */
-        CLI_TEXT_ANY      /* as it is */
+        CLI_TEXT_RAW,     /* unchanged, not empty */
+        CLI_TEXT_ANY      /* unchanged */
 };
 int cli_read_text(struct cli *cli, size_t i, enum cli_text kind, char **ret, size_t *ret_size);
-/* A conversation as a JSON object on a line: the answer to @r. */
+/* Print a conversation, the answer to @r, as a JSON object on one line. */
 void cli_put_conversation(
         struct cli *cli, const struct confab_request *r, const struct confab_conversation *c);
-/* The result of a verb that answers with a conversation: JSON, or @print. */
+/* Call a verb whose result is a conversation, and show it as JSON or with @print. */
 int cli_call_conversation(struct cli *cli, const struct confab_request *r,
         void (*print)(struct cli *cli, const struct confab_conversation *c));
-/* The same for one that answers with nothing: {} with --json. */
+/* The same for a verb with an empty result: {} with --json. */
 int cli_call_empty(struct cli *cli, const struct confab_request *r);
 /* "name: spilled, 0 in RAM, 2.1M on disk" */
 void cli_print_residency(struct cli *cli, const struct confab_conversation *c);
 
 /* ---- turns ---- */
 
-/* Say what @r, a Continue, says instead of turn number @turn, a user's, and of all that follows; or
- * (CLI_LAST_MESSAGE) instead of what the user said last. If the conversation is changed by somebody
- * else meanwhile that is a conflict, and what is replaced goes only with the commit of what is new.
- * 0 or a status, after telling why. */
+/* Prepare @r, a Continue, to replace turn number @turn (a user's) and all later turns; or, with
+ * CLI_LAST_MESSAGE, the user's last message and what follows it. A change of the conversation by
+ * someone else in the meantime is a conflict. The replaced turns are dropped only by the commit of
+ * the new ones. 0 or a status, after reporting why. */
 #define CLI_LAST_MESSAGE SIZE_MAX
 int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_request *r);
-/* The same for the last reply: @r, without input, gives another one. */
+/* The same for the last reply: @r, without input, generates another one. */
 int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r);
 
 /* ---- generating ---- */
 
-/* Fill what the sampling and generate options say; *ret_stops and the biases of @s are to be freed.
- * 0 or a status. */
+/* Fill @r from the sampling and generate options; @o holds the memory that @r refers to, freed by
+ * generate_options_deinit(). 0 or a status. */
 struct generate_options {
         struct confab_sampling sampling;
         struct confab_bias *biases;
@@ -192,8 +193,8 @@ struct generate_options {
 int generate_options_init(struct generate_options *o, struct cli *cli, struct confab_request *r);
 void generate_options_deinit(struct generate_options *o);
 /* Run a Continue: text, or JSON lines, go to standard output as they come. The first SIGINT cancels
- * and waits for the end, the second leaves. @detach: return once it is accepted. An exit status. */
+ * and waits for the end, the second exits. @detach: return once it is accepted. An exit status. */
 int cli_generate(struct cli *cli, const struct confab_request *r, bool detach);
-/* The same; a conflict with @r's expect_revision is not told to people, but by *conflict. */
+/* The same, but a conflict with @r's expect_revision sets *conflict and is not reported. */
 int cli_generate_or_conflict(
         struct cli *cli, const struct confab_request *r, bool detach, bool *conflict);

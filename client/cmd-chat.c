@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A conversation line by line. On a terminal lines are edited, errors are told and the chat goes
- * on, also when the daemon was restarted meanwhile: each request reconnects if need be. Otherwise
- * each line of standard input is a message, and the first failure ends it.
+ * A conversation line by line. On a terminal lines are edited, and after an error is reported the
+ * chat continues, even if the daemon was restarted: each request reconnects if necessary. Without a
+ * terminal each line of standard input is a message, and the first failure ends the chat.
  */
 #include "client/cli-commands.h"
 #include "client/cli-line.h"
@@ -93,7 +93,7 @@ static int begin(struct chat *chat) {
 
 /* ---- commands ---- */
 
-/* Where the daemon went away since, the next request has to connect anew. */
+/* If the daemon has gone away since, the next request must reconnect. */
 static void refresh(struct chat *chat) {
         struct cli *cli = chat->cli;
 
@@ -135,7 +135,7 @@ static int chat_more(struct chat *chat, const char *arg) {
         return cli_generate(chat->cli, &r, false);
 }
 
-/* Both name the conversation by number: somebody may have given it another name. */
+/* Both refer to the conversation by id, since it may have been renamed. */
 static int chat_replace(struct chat *chat, const char *text) {
         struct confab_request r = chat->proto;
         char number[24];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Forks as a tree. A parent's id is smaller than its children's; a conversation whose parent is
- * gone (or somebody else's) is a root. So one pass in the order of ids builds it, and no list that
- * the daemon may send makes a cycle.
+ * gone (or belongs to another user) is a root. So one pass in order of ids builds the tree, and no
+ * list from the daemon can make a cycle.
  */
 #include "client/cli-commands.h"
 #include <langinfo.h>

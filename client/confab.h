@@ -7,16 +7,16 @@
  * connection belongs to one thread at a time. Two ways to use it:
  *
  *   - in an event loop: poll confab_get_fd() for confab_get_events() and call confab_process() when
- *     any of them is there; answers come through the callback given to confab_submit();
+ *     an event occurs; answers arrive in the callback given to confab_submit();
  *   - blocking: confab_call() submits, waits and returns when the request has ended.
  *
  * Every submitted request ends with exactly one event whose `final` is set: its result, or
  * CONFAB_EVENT_ERROR. When the connection breaks, all requests in flight end with an error, during
- * confab_process(). Whatever the daemon sends, the worst it can do is to end the connection.
+ * confab_process(). Whatever the daemon sends, the worst outcome is the end of the connection.
  *
  * Functions that can fail return 0, or -1 with *e (may be NULL) filled. Outputs are untouched on
- * failure. Strings going in are NUL-terminated UTF-8 and copied; strings coming out belong to the
- * library and live until the callback returns. The protocol is described in docs/protocol.md.
+ * failure. Strings passed in are NUL-terminated UTF-8 and are copied; strings passed out belong to
+ * the library and live until the callback returns. The protocol is described in docs/protocol.md.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ struct confab;
 
 /* ---- errors ---- */
 
-/* `code` is a stable word: one of the daemon's (newer daemons may have new ones), or made here. */
+/* `code` is a stable word, from the daemon (newer daemons may have new ones) or the library. */
 #define CONFAB_NOT_FOUND "not_found"
 #define CONFAB_EXISTS "exists"
 #define CONFAB_BUSY "busy"
@@ -52,13 +52,13 @@ struct confab;
 #define CONFAB_UNAVAILABLE "unavailable" /* the daemon cannot start */
 #define CONFAB_NO_MEMORY "no_memory"
 #define CONFAB_SYSTEM "system"
-#define CONFAB_NO_DAEMON "no_daemon"       /* nobody listens on the socket */
+#define CONFAB_NO_DAEMON "no_daemon"       /* no daemon listens on the socket */
 #define CONFAB_DISCONNECTED "disconnected" /* the connection ended before the answer */
 #define CONFAB_PROTOCOL "protocol"         /* the daemon broke the protocol */
 
 struct confab_error {
         char code[40];
-        char message[280]; /* one sentence, without final stop */
+        char message[280]; /* one sentence, without a period */
         bool retry;        /* the same request may succeed later */
 };
 
@@ -111,21 +111,21 @@ enum confab_finish {
         CONFAB_FINISH_CANCELLED
 };
 enum confab_input {
-        CONFAB_INPUT_NONE,    /* generate from what is there */
+        CONFAB_INPUT_NONE,    /* generate from the present history */
         CONFAB_INPUT_MESSAGE, /* UTF-8, through the chat template */
         CONFAB_INPUT_RAW,     /* any bytes, without template */
         CONFAB_INPUT_TOKENS
 };
 
-/* Why the longest memory that was found for a prompt ends where it does. */
+/* Why the longest memory found for a prompt ends where it does. */
 enum confab_differs {
-        CONFAB_DIFFERS_NONE,    /* not said */
-        CONFAB_DIFFERS_END,     /* all that could be was reused */
-        CONFAB_DIFFERS_NEW,     /* nobody had computed further */
-        CONFAB_DIFFERS_TOKEN,   /* another conversation goes on differently here */
-        CONFAB_DIFFERS_LOST,    /* computed once, and neither in RAM nor on disk any more */
-        CONFAB_DIFFERS_PARTIAL, /* of the last block only a part was kept */
-        CONFAB_DIFFERS_PRIVATE  /* its own is private, and is kept apart from that of others */
+        CONFAB_DIFFERS_NONE,    /* not known */
+        CONFAB_DIFFERS_END,     /* everything reusable was reused */
+        CONFAB_DIFFERS_NEW,     /* no conversation had computed further */
+        CONFAB_DIFFERS_TOKEN,   /* another conversation continues differently here */
+        CONFAB_DIFFERS_LOST,    /* computed once, but no longer in RAM or on disk */
+        CONFAB_DIFFERS_PARTIAL, /* only a part of the last block was kept */
+        CONFAB_DIFFERS_PRIVATE  /* the conversation's memory is private: not mixed with others' */
 };
 
 /* Stable lower-case names ("resident", "stop", "user"); "unknown" for numbers not listed above. */
@@ -159,14 +159,14 @@ struct confab_sampling {
         size_t n_biases;
 };
 
-/* Begin with CONFAB_REQUEST_INIT, which also tells the library the size that you know; what a verb
- * does not name is ignored. */
+/* Initialise with CONFAB_REQUEST_INIT, which also tells the library the size that you compiled
+ * with. Each verb ignores the fields that do not name it. */
 struct confab_request {
         size_t size;
         enum confab_verb verb;
 
-        /* Which conversation, for all but open, list, tokenize, model_info, stats: by id, or if
-         * that is 0 by name. Import makes a new one. */
+        /* The conversation, for all verbs but open, list, tokenize, model_info, stats and import:
+         * by id, or if that is 0 by name. */
         uint64_t conversation_id;
         const char *conversation;
 
@@ -187,18 +187,18 @@ struct confab_request {
         size_t n_stops;
         bool want_logprobs;
         uint32_t n_logprobs; /* alternatives per token; implies want_logprobs */
-        bool detach;         /* go on when this connection closes */
+        bool detach;         /* continue even when this connection closes */
         bool ignore_eos;     /* never choose an end-of-generation token */
         bool background;
 
         bool has_expect_revision; /* continue, fork, rewind */
         uint64_t expect_revision;
-        /* Fork, rewind: keep turns [0, at_turn); publish: these. Continue: keep these, and go on
-         * from there; the others are dropped with the commit of what is new, and stay if that
-         * fails. */
+        /* Turns [0, at_turn): fork and rewind keep them, publish shares them. Continue keeps them
+         * and goes on from there; the commit of the new turns drops the others, which stay if the
+         * request fails. */
         bool has_at_turn;
         uint32_t at_turn;
-        uint32_t drop_turns; /* rewind without at_turn and at_position: drop so many from the end */
+        uint32_t drop_turns; /* rewind without at_turn and at_position: turns to drop at the end */
 
         bool want_turns, want_tokens; /* get */
         uint64_t after_id;            /* list: a page of conversations with greater ids */
@@ -207,16 +207,16 @@ struct confab_request {
         uint64_t cancel_request; /* cancel: a request of this connection, else the conversation's */
         bool special, add_bos;   /* tokenize */
 
-        /* Fork, rewind, continue: keep tokens [0, at_position), which is the end of a turn, or
-         * inside a reply or a raw turn; not together with at_turn. */
+        /* Fork, rewind, continue: keep tokens [0, at_position). The position is the end of a turn,
+         * or inside a reply or a raw turn; not together with at_turn. */
         bool has_at_position;
         uint32_t at_position;
-        bool off;            /* publish: share it no longer */
+        bool off;            /* publish: stop sharing */
         bool without_memory; /* export: transcript and tokens only */
         bool has_fd;         /* import: */
         int fd;              /* a memfd sealed against writing, growing and shrinking; duplicated */
-        /* continue: while another request holds the conversation, wait for it to end (in order of
-         * arrival); expect_revision is looked at then. Else that is "busy". */
+        /* continue: if another request holds the conversation, wait for it to end (in order of
+         * arrival) and check expect_revision then. If not set, the error is "busy". */
         bool wait;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
@@ -246,12 +246,12 @@ struct confab_bytes {
 };
 struct confab_accepted {
         uint64_t conversation, revision;
-        uint32_t n_prompt;   /* tokens of history and input together, of which */
-        uint32_t n_ram;      /* its own memory was in RAM, */
-        uint32_t n_disk;     /* came back from spill files, */
-        uint32_t n_computed; /* had to be computed */
-        uint32_t differs_at; /* position from which on nothing could be reused */
-        uint32_t n_shared;   /* another conversation had it in RAM */
+        uint32_t n_prompt;   /* tokens of history and input together */
+        uint32_t n_ram;      /* of these: in RAM as the conversation's own memory, */
+        uint32_t n_disk;     /* read back from spill files, */
+        uint32_t n_computed; /* to be computed */
+        uint32_t differs_at; /* from this position on, nothing could be reused */
+        uint32_t n_shared;   /* of n_prompt: in RAM, from another conversation */
         enum confab_differs differs_why;
 };
 struct confab_progress {
@@ -280,7 +280,7 @@ struct confab_done {
         uint64_t revision, seed;
         uint32_t n_prompt, n_generated, n_ram, n_disk, n_computed;
         uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
-        const char *stop; /* the stop string that ended it, or NULL */
+        const char *stop; /* the stop string that ended the reply, or NULL */
         uint32_t n_shared, differs_at;
         enum confab_differs differs_why;
 };
@@ -288,7 +288,7 @@ struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
         uint32_t start, end;       /* token positions [start, end) */
-        struct confab_bytes text;  /* what was said, without template */
+        struct confab_bytes text;  /* the content, without template */
         uint64_t created_usec;     /* realtime */
 };
 struct confab_conversation {
@@ -308,14 +308,14 @@ struct confab_conversation {
         size_t n_turn_list;
         const int32_t *tokens; /* [n_token_list], get with want_tokens */
         size_t n_token_list;
-        uint32_t n_published; /* tokens of its beginning that all users share; 0: none */
+        uint32_t n_published; /* leading tokens whose memory all users share; 0: none */
         bool private_memory;  /* imported from elsewhere: its memory is not shared */
-        /* Evict: tokens whose memory could not be kept in files and has to be computed again, and
-         * why, in one sentence; else 0 and "". */
+        /* Evict: the number of tokens whose memory could not be kept in files and has to be
+         * computed again, and the reason in one sentence; else 0 and "". */
         uint32_t n_not_kept;
         const char *why_not_kept;
-        /* Get with turns or tokens: the stored history is damaged from turn damaged_turn on; turns
-         * are those that can be read, tokens those of the turns before it. */
+        /* Get with turns or tokens: the stored history is damaged from turn damaged_turn on. turns
+         * has the turns that can be read, tokens the tokens before damaged_turn. */
         bool damaged;
         uint32_t damaged_turn;
 };
@@ -348,7 +348,7 @@ struct confab_stats {
 struct confab_exported {
         int fd;        /* read from its beginning; closed after the callback: dup(2) to keep it */
         uint64_t size; /* bytes */
-        uint32_t n_memory_tokens; /* whose memory is in it */
+        uint32_t n_memory_tokens; /* tokens whose memory the file has */
 };
 
 struct confab_event {
@@ -374,55 +374,56 @@ typedef void (*confab_event_fn)(void *userdata, const struct confab_event *event
 
 /* ---- connections ---- */
 
-/* Connect to the daemon that listens on the Unix socket @path. The exchange of Hello goes on in
- * confab_process(); requests may be submitted at once. "no_daemon", "permission", "system". */
+/* Connect to the daemon that listens on the Unix socket @path. confab_process() exchanges Hello;
+ * requests may be submitted at once. Errors: "no_daemon", "permission", "system". */
 CONFAB_PUBLIC int confab_connect(struct confab **ret, const char *path, struct confab_error *e);
 /* The same over a connected stream socket, which the connection then owns (also on failure, when it
  * is closed). */
 CONFAB_PUBLIC int confab_new_from_fd(struct confab **ret, int fd, struct confab_error *e);
-/* Close. Requests in flight get no more events; those not detached are cancelled by the daemon.
- * Returns NULL; @c may be NULL. */
+/* Close the connection. Requests in flight get no more events; the daemon cancels those that are
+ * not detached. Returns NULL; @c may be NULL. */
 CONFAB_PUBLIC struct confab *confab_free(struct confab *c);
 
 /* The socket; owned by @c. */
 CONFAB_PUBLIC int confab_get_fd(const struct confab *c);
-/* POLLIN, and POLLOUT while something waits to be sent; ask again after every call. */
+/* POLLIN, and POLLOUT while data waits to be sent; ask again after every call. */
 CONFAB_PUBLIC int confab_get_events(const struct confab *c);
-/* Send and receive what can be without waiting, and call callbacks. -1 once the connection is over:
- * the reason, the same every time; all requests have ended by then. */
+/* Send and receive without waiting, and call callbacks. -1 once the connection is over, with the
+ * same reason every time; all requests have ended by then. */
 CONFAB_PUBLIC int confab_process(struct confab *c, struct confab_error *e);
-/* Requests that have not ended. */
+/* The number of requests that have not ended. */
 CONFAB_PUBLIC size_t confab_get_n_pending(const struct confab *c);
 /* The daemon's name and version ("confab 0.1.0"), or NULL before its Hello has come. */
 CONFAB_PUBLIC const char *confab_get_server(const struct confab *c);
 
-/* Send @r; @fn (may be NULL) gets its events. *ret_id (may be NULL) is its id, never 0. "invalid"
- * (a string is not UTF-8, no conversation given, ...), "limit" (larger than the daemon takes),
- * "no_memory", or the reason why the connection is over. */
+/* Send @r; @fn (may be NULL) gets its events. *ret_id (may be NULL) is its id, never 0. Errors:
+ * "invalid" (a string is not UTF-8, no conversation given, ...), "limit" (larger than the daemon
+ * accepts), "no_memory", or the reason why the connection is over. */
 CONFAB_PUBLIC int confab_submit(struct confab *c, const struct confab_request *r,
         confab_event_fn fn, void *userdata, uint64_t *ret_id, struct confab_error *e);
-/* Ask the daemon to end request @id early: it still ends by itself, a generation with Done and
- * CONFAB_FINISH_CANCELLED. */
+/* Ask the daemon to end request @id early. The request still gets its own final event, a generation
+ * Done with CONFAB_FINISH_CANCELLED. */
 CONFAB_PUBLIC int confab_cancel(struct confab *c, uint64_t id, struct confab_error *e);
-/* Wait until the socket is ready, at most @timeout_msec (-1: for ever), and process: 0, 1 when the
- * time is over, -1. */
+/* Wait until the socket is ready, at most @timeout_msec (-1: forever), and process: 0; 1: timed
+ * out; -1. */
 CONFAB_PUBLIC int confab_wait(struct confab *c, int timeout_msec, struct confab_error *e);
-/* Submit @r and process until it has ended. @fn (may be NULL) sees all of its events. An error
- * event makes this -1 with *e its content. Other requests' callbacks are called meanwhile. */
+/* Submit @r and process until it has ended. @fn (may be NULL) gets all of its events. If @r ends
+ * with an error event, return -1 with the event's content in *e. Meanwhile other requests'
+ * callbacks are called. */
 CONFAB_PUBLIC int confab_call(struct confab *c, const struct confab_request *r, confab_event_fn fn,
         void *userdata, struct confab_error *e);
 
 /* ---- export and import ---- */
 
-/* Export the conversation that @r names (its verb is ignored) and wait for it: *ret_fd is a file,
- * owned by the caller (close-on-exec), to be read from its beginning; *ret (may be NULL) tells
- * more.
- */
+/* Export the conversation that @r names (its verb is ignored) and wait for the end. *ret_fd is a
+ * file owned by the caller (close-on-exec), to be read from its beginning. *ret (may be NULL) has
+ * its size and the number of memory tokens. */
 CONFAB_PUBLIC int confab_export(struct confab *c, const struct confab_request *r, int *ret_fd,
         struct confab_exported *ret, struct confab_error *e);
-/* Import what @fd has from where it stands to its end, as @name (NULL: the daemon chooses), and
- * wait for it. A descriptor that is not a memfd sealed against writing, growing and shrinking is
- * copied into one, wherever its data comes from. @fn (may be NULL) sees the conversation. */
+/* Import the content of @fd from its current position to its end, as @name (NULL: the daemon
+ * chooses), and wait for the end. A descriptor that is not a memfd sealed against writing, growing
+ * and shrinking is copied into one, wherever its data comes from. @fn (may be NULL) gets the
+ * conversation. */
 CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, confab_event_fn fn,
         void *userdata, struct confab_error *e);
 

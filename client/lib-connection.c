@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection. Bytes go out from `out` and come in through `in`; both move in confab_process()
- * only.
+ * One connection. Bytes are sent from `out` and received into `in`, only in confab_process().
  *
  * 1. A request is in `pending` from confab_submit() until its final event has been handed out.
- * 2. Hello is request 1. Nothing but its answer, or an error about the connection, may come first.
- * 3. A connection ends once, with one reason (`end`); all pending requests then get that reason as
+ * 2. Hello is request 1. The first event must be its answer or an error about the connection.
+ * 3. A connection ends once, with one reason (`end`). All pending requests then get that reason as
  *    their error, in the order in which they were submitted, before confab_process() returns.
- * 4. An event for a request that is not pending, and an event of an unknown kind, is ignored: a
- *    newer daemon may say more.
- * 5. After the daemon has stopped reading, what it has already said is still read, as its last
- *    words are the reason.
+ * 4. Events for requests that are not pending and events of unknown kinds are ignored: a newer
+ *    daemon may send more.
+ * 5. After the daemon has stopped reading, the data it has sent is still read, because its last
+ *    message is the reason for the end.
  */
 #include "base/map.h"
 #include "client/lib-internal.h"
@@ -48,7 +47,7 @@ struct confab {
         struct confab_error end;
 };
 
-/* The final event that answers each verb, beside an error. */
+/* The final event that answers each verb, if it is not an error. */
 static const enum confab_event_kind results[] = {
         [CONFAB_OPEN] = CONFAB_EVENT_CONVERSATION,
         [CONFAB_CONTINUE] = CONFAB_EVENT_DONE,
@@ -247,7 +246,7 @@ static bool see_connection_event(struct confab *c, const Confab__V1__Event *m) {
         return m->request == 0 || c->over;
 }
 
-/* What came with the event's frame becomes part of it. */
+/* Make the descriptor that came with the frame part of the event. */
 static bool take_descriptor(struct confab *c, struct view *v) {
         if (v->event.kind != CONFAB_EVENT_EXPORTED)
                 return true;
@@ -288,7 +287,7 @@ static void see_event(struct confab *c, const Confab__V1__Event *m) {
         view_deinit(&v);
 }
 
-/* An event that could not be taken, but it is known whose it was: only that request fails. */
+/* An event could not be handled, but its request is known: only that request fails. */
 static bool fail_one(struct confab *c, uint64_t id, const struct err *why) {
         struct pending *p = map_remove_u64(c->pending, id);
         struct confab_error e;
@@ -337,7 +336,7 @@ static void see_eof(struct confab *c) {
                 END(c, CONFAB_DISCONNECTED, "the daemon closed the connection");
 }
 
-/* Takes over @fd, which came along (-1: none). */
+/* Takes over @fd, which came with the frame (-1: none). */
 static int push(struct confab *c, const uint8_t *data, size_t n, int fd, struct err *e) {
         int r = proto_decoder_push(&c->in, data, n, e);
 

@@ -6,11 +6,11 @@
 #include "client/confab.h"
 #include "proto/proto.h"
 
-/* *ret is all of @r that this library knows: a caller that was built with an older or newer header
+/* Copy to *ret the part of @r that this library knows: a caller built with an older or newer header
  * has a shorter or longer struct. -ERR_INVALID, -ERR_UNSUPPORTED. */
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e);
-/* Append @r, normalised, as a frame with @id to @out. Errors as confab_submit(), @out unchanged
- * then. */
+/* Append @r, normalised, as a frame with @id to @out. Errors as confab_submit(); @out is then
+ * unchanged. */
 int request_append(struct buf *out, const struct confab_request *r, uint64_t id, uint32_t max_frame,
         struct err *e);
 
@@ -33,9 +33,9 @@ struct view {
         };
 };
 
-/* Make v->event of @event, which has to outlive @v: 0, 1 when it is of no kind that a request can
- * get (or a newer one), -ERR_NOMEM. The descriptor of an export is not known here (-1). @v is to be
- * deinitialised in every case. */
+/* Make v->event from @event, which must outlive @v. 0; 1 if a request cannot get this kind of event
+ * (or the kind is newer); -ERR_NOMEM. The descriptor of an export is not known here (-1). @v must
+ * be deinitialised in every case. */
 int view_init(struct view *v, const Confab__V1__Event *event, struct err *e);
 void view_deinit(struct view *v);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From unpacked messages to the structs of confab.h. Strings and bytes are borrowed from the
+/* Converts unpacked messages to the structs of confab.h. Strings and bytes are borrowed from the
  * message; arrays of pointers become arrays of structs, in blocks of the view. */
 #include "client/lib-internal.h"
 #include <string.h>
