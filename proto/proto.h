@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Frames and messages of the confab protocol (confab.proto): what both ends of the socket share.
- * A frame is a varint length and so many bytes of one message (protobuf's "delimited" form).
+ * Frames and messages of the confab protocol (confab.proto), shared by both ends of the socket. A
+ * frame is a varint length followed by one message of that many bytes (protobuf's "delimited"
+ * form).
  *
- * 1. A length is believed only up to the reader's own limit, and memory is taken only as bytes
- *    arrive: a decoder holds at most a small multiple of what the peer has sent and it has not
- *    handed out yet.
+ * 1. A length is trusted only up to the reader's own limit, and memory is taken only as bytes
+ *    arrive: a decoder holds at most a small multiple of the bytes that the peer has sent and the
+ *    decoder has not handed out yet.
  * 2. A length has its shortest form and is not 0; anything else ends the connection. There is no
  *    way to find the next frame after a bad one, so a decoder that failed keeps failing.
  * 3. Unpacking one message may take at most a fixed multiple of its size, counted over all
- *    allocations made for it, also those already freed. This bounds memory and, because
- *    protobuf-c's merging of repeated submessages allocates as it copies, time.
+ *    allocations made for it, including those already freed. This bounds memory; it also bounds
+ *    time, because protobuf-c allocates as it copies when it merges repeated submessages.
  * 4. Strings of an unpacked message are UTF-8 without NUL bytes.
- * 5. A file descriptor belongs to the frame with whose first byte it came. Whoever sends one does
- *    so in a call of its own, which carries bytes of no other frame; the kernel then ends a read
- *    with the bytes of that call, so the frame is the last one that begins within the read. At most
- *    one descriptor per read is kept. One that belongs to no frame is closed as soon as that is
- *    known, and one whose frame did not want it before the next frame is handed out.
+ * 5. A file descriptor belongs to the frame with whose first byte it came. The sender sends it in a
+ *    call of its own, which carries bytes of no other frame. The kernel then ends a read with the
+ *    bytes of that call, so the frame is the last one that begins within the read. At most one
+ *    descriptor per read is kept. A descriptor that belongs to no frame is closed as soon as that
+ *    is known; one that its frame did not take is closed before the next frame is handed out.
  *
  * proto_send() and proto_recv() are the only I/O. One owner per object; not shared between threads.
  */
@@ -35,39 +36,39 @@
 
 /* ---- file descriptors ---- */
 
-/* That may wait in one direction of a connection. What came waits only while its frame is not whole
- * or frames are not taken out. */
+/* The most descriptors that may wait in one direction of a connection. A received descriptor waits
+ * only until its frame is complete and taken out. */
 #define PROTO_FDS_MAX 8
 
 struct proto_fd {
         int fd; /* owned */
-        /* Stream positions [begin, end): out, of its frame; in, of the read that it came with. */
+        /* Stream positions [begin, end) of its frame (sending), or of its read (receiving). */
         uint64_t begin, end;
 };
 struct proto_fds {
         struct proto_fd items[PROTO_FDS_MAX]; /* [n], in order */
         size_t n;
-        /* Who closes those that nobody wants; NULL: close(2). Closing what a peer gave may take as
-         * long as it likes (a file system of its own, a socket that lingers). */
+        /* Closes unwanted descriptors; NULL: close(2). Closing a peer's descriptor may take as long
+         * as the peer likes (a file system of its own, a socket that lingers). */
         void (*close)(int fd);
 };
 
 /* Takes over @fd (also on failure): -ERR_LIMIT when PROTO_FDS_MAX wait already. */
 int proto_fds_add(struct proto_fds *q, int fd, uint64_t begin, uint64_t end, struct err *e);
-/* Item @i leaves the queue; its descriptor is the caller's. */
+/* Remove item @i from the queue; the caller then owns its descriptor. */
 int proto_fds_take(struct proto_fds *q, size_t i);
-/* Item @i is closed. */
+/* Close item @i. */
 void proto_fds_drop(struct proto_fds *q, size_t i);
 void proto_fds_deinit(struct proto_fds *q);
 
-/* As recv(2). *ret_fd is a descriptor that came along (owned by the caller, close-on-exec), or -1;
- * it is set unless the result is negative. Further ones are closed by @close_fd (NULL: close(2)).
- */
+/* As recv(2). *ret_fd is a descriptor that came with the bytes (owned by the caller,
+ * close-on-exec), or -1; it is set unless the result is negative. Further descriptors are closed by
+ * @close_fd (NULL: close(2)). */
 ssize_t proto_recv(
         int socket, void *data, size_t n, int flags, void (*close_fd)(int fd), int *ret_fd);
-/* As send(2), of bytes that are at position @at of the stream, and with the first descriptor of
- * @fds if its frame begins there; it is closed then. Sends less where a frame with one begins or
- * ends. */
+/* As send(2), for bytes at position @at of the stream. If the frame of the first descriptor in @fds
+ * begins there, that descriptor is sent too and then closed. Sends less at the beginning and end of
+ * a frame with a descriptor. */
 ssize_t proto_send(
         int socket, const void *data, size_t n, uint64_t at, int flags, struct proto_fds *fds);
 
@@ -84,20 +85,20 @@ struct proto_decoder {
 };
 #define PROTO_DECODER_INIT(max) ((struct proto_decoder){.max_frame = (max)})
 
-/* Take @n bytes as they came from the peer. Hand out the frames with proto_decoder_next() after
- * each push: a push on top of more than one undelivered frame of the greatest length and 64 KiB is
- * -ERR_LIMIT. -ERR_NOMEM. */
+/* Add @n bytes received from the peer. After each push take all frames out with
+ * proto_decoder_next(): a push is -ERR_LIMIT if the bytes not handed out already exceed one frame
+ * of the greatest length plus 64 KiB. -ERR_NOMEM. */
 int proto_decoder_push(struct proto_decoder *d, const void *data, size_t n, struct err *e);
-/* A descriptor that came with the @n bytes pushed last. Takes over @fd, also on failure: -ERR_LIMIT
- * when too many wait. */
+/* Add a descriptor that came with the @n bytes pushed last. Takes over @fd, also on failure:
+ * -ERR_LIMIT when too many wait. */
 int proto_decoder_push_fd(struct proto_decoder *d, int fd, size_t n, struct err *e);
-/* The next whole message: 1 and *ret borrowed until the next call on @d; 0 when more bytes are
+/* The next complete message: 1 with *ret borrowed until the next call on @d; 0 when more bytes are
  * needed. -ERR_FORMAT (malformed length), -ERR_LIMIT (longer than max_frame): close. */
 int proto_decoder_next(
         struct proto_decoder *d, const uint8_t **ret, size_t *ret_size, struct err *e);
-/* The descriptor that came with the frame handed out last, which is the caller's then, or -1. */
+/* The descriptor that came with the last frame handed out, now owned by the caller; or -1. */
 int proto_decoder_take_fd(struct proto_decoder *d);
-/* True in the middle of a frame: end of stream here means that the peer broke off. */
+/* True in the middle of a frame: if the stream ends here, the peer broke off. */
 static inline bool proto_decoder_partial(const struct proto_decoder *d) {
         return d->at < d->in.size;
 }
@@ -105,7 +106,7 @@ void proto_decoder_deinit(struct proto_decoder *d);
 
 /* ---- frames out ---- */
 
-/* protobuf-c's structs know no const, but packing only reads: the way to put borrowed bytes in. */
+/* To put borrowed bytes into protobuf-c's structs, which have no const. Packing only reads them. */
 static inline void *proto_borrow(const void *p) {
         union {
                 const void *from;
@@ -114,8 +115,8 @@ static inline void *proto_borrow(const void *p) {
 
         return u.to;
 }
-/* Append @message (&request.base, &event.base) as a frame. -ERR_LIMIT when it packs to more than
- * @max_frame bytes (the peer's Hello.max_frame), or past out->max; -ERR_NOMEM. @out is unchanged
+/* Append @message (&request.base, &event.base) as a frame. -ERR_LIMIT if it packs to more than
+ * @max_frame bytes (the peer's Hello.max_frame) or exceeds out->max; -ERR_NOMEM. @out is unchanged
  * on failure. */
 int proto_append_frame(
         struct buf *out, const ProtobufCMessage *message, uint32_t max_frame, struct err *e);
@@ -130,12 +131,12 @@ struct proto_message {
         };
 };
 
-/* Unpack one frame's bytes. @data is not referred to afterwards.
+/* Unpack one frame's bytes. The result does not refer to @data.
  *   -ERR_FORMAT   not a message of this type: close the connection
  *   -ERR_INVALID  a string is not UTF-8 or has a NUL byte: the request fails, the connection lives
  *   -ERR_LIMIT    it would take more memory than promised above: likewise
  *   -ERR_NOMEM    likewise
- * *ret_id (may be NULL) is set also on failure: the message's id, or 0 if it could not be read. */
+ * *ret_id (may be NULL) is set even on failure: the message's id, or 0 if it could not be read. */
 int proto_unpack_request(
         struct proto_message **ret, const void *data, size_t n, uint64_t *ret_id, struct err *e);
 int proto_unpack_event(
