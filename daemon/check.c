@@ -21,7 +21,7 @@
 #define SERVICE_STATE "/var/lib/confab"
 #define SERVICE_USER "confab"
 
-/* A report being written. The first failure to write is kept, the rest is left out. */
+/* A report being written. The first write error is kept; later text is dropped. */
 struct report {
         struct buf *out;
         int r;
@@ -80,7 +80,7 @@ static void choose_user(struct report *p, const struct settings *s) {
 
 /* ---- settings ---- */
 
-/* Settings as they grow from file to file. */
+/* The settings, as file after file is added. */
 struct layers {
         struct report *p;
         struct settings now;
@@ -111,7 +111,7 @@ static int print_difference(
         return 0;
 }
 
-/* What a file changes. */
+/* List what a file changes. */
 static int print_file(void *arg, const char *path, struct err *e) {
         _cleanup_(settings_deinit) struct settings before = SETTINGS_NULL;
         struct layers *l = arg;
@@ -166,7 +166,7 @@ static bool may(const char *path, int mode) {
         return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0;
 }
 
-/* The nearest folder above @path that is there. */
+/* The nearest existing folder above @path. */
 static void nearest(char *path) {
         char *slash;
 
@@ -214,7 +214,7 @@ static void check_state(struct report *p, const struct settings *s) {
         check_space(p, path, s->disk_floor);
 }
 
-/* The folder that @path is in, in @ret of @size bytes. */
+/* Copy the name of @path's folder to @ret of @size bytes. */
 static void folder_of(const char *path, char *ret, size_t size) {
         const char *slash = strrchr(path, '/');
 
@@ -299,7 +299,7 @@ static void say_register(struct report *p, const struct engine_view *v) {
         }
 }
 
-/* On a terminal, how far a long read is. */
+/* On a terminal, show the progress of a long read. */
 static int show_progress(void *arg, const struct engine_opening *o) {
         bool *shown = arg;
 

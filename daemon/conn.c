@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 
 #define READ_SIZE (64u << 10)
-/* Written bytes are dropped from the front once they are this many and at least as many as would
- * have to be moved. */
+/* Written bytes are dropped from the front once there are this many of them, and at least as many
+ * as the bytes that have to be moved. */
 #define COMPACT_SIZE (256u << 10)
 
 void conn_fail(struct conn *c, const struct err *e) {
@@ -26,7 +26,7 @@ void conn_fail(struct conn *c, const struct err *e) {
         event_active(c->close_event, EV_TIMEOUT, 0);
 }
 
-/* The peer is told @e, if it can be, and nothing more is heard from it. */
+/* Tell the peer @e, if possible, and stop listening to it. */
 static void break_off(struct conn *c, const struct err *e) {
         if (c->state == CONN_OPEN)
                 c->ops->broken(c, e);
@@ -63,7 +63,7 @@ static void charge(struct conn *c) {
         }
 }
 
-/* A message that has begun must end in time. */
+/* Start or stop the timer within which a message that has begun must be complete. */
 static void watch_frame(struct conn *c) {
         bool in_frame = c->state == CONN_OPEN && !c->blocked && proto_decoder_partial(&c->in);
         struct timeval t = {.tv_sec = (time_t)(c->limits->frame_usec / 1000000),
@@ -113,8 +113,7 @@ static void hand_out_frames(struct conn *c) {
         c->draining = false;
 }
 
-/* Reading goes on if the connection is open and its peer reads; while it lingers, what comes is
- * forgotten. */
+/* Read if the connection is open and its peer reads; a lingering connection reads and discards. */
 static void update_reading(struct conn *c) {
         bool wanted =
                 c->state == CONN_LINGERING ? !c->hung_up : c->state == CONN_OPEN && !c->blocked;
@@ -128,7 +127,7 @@ static void update_reading(struct conn *c) {
         }
 }
 
-/* What a lingering connection receives is forgotten. */
+/* Discard what a lingering connection receives. */
 static void drain(struct conn *c, ssize_t n, int passed) {
         if (passed >= 0)
                 closer_close(passed);
@@ -151,7 +150,7 @@ static void on_end(struct conn *c, ssize_t n) {
         conn_fail(c, &e);
 }
 
-/* @n bytes have come, and perhaps a descriptor. */
+/* Handle @n received bytes, and perhaps a descriptor. */
 static void take_input(struct conn *c, const uint8_t *data, size_t n, int passed) {
         struct err e;
         int r = proto_decoder_push(&c->in, data, n, &e);
@@ -188,7 +187,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg) {
                 take_input(c, data, (size_t)n, passed);
 }
 
-/* The peer reads again: first what it had sent meanwhile, then new bytes. */
+/* The peer reads again: first handle its frames that waited, then new bytes. */
 static void unblock(struct conn *c) {
         c->blocked = false;
         if (c->state == CONN_OPEN)
@@ -198,7 +197,7 @@ static void unblock(struct conn *c) {
         update_reading(c);
 }
 
-/* All is written that will ever be: the peer may know. */
+/* All output is written and no more will come: tell the peer so. */
 static void end_output(struct conn *c) {
         if (c->hung_up) {
                 conn_fail(c, &c->why);
@@ -276,7 +275,7 @@ static void on_close(evutil_socket_t fd, short what, void *arg) {
         c->ops->closed(c, &c->why);
 }
 
-/* Room for what was just queued? Then it is written as soon as the socket takes it. */
+/* After queueing: check the limits, and write as soon as the socket accepts it. */
 static void after_queueing(struct conn *c) {
         struct err why;
 

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * One connection as a stream of frames: reading, writing, and what bounds both.
+ * One connection as a stream of frames: reading, writing, and the bounds of both.
  *
  *     OPEN ──conn_linger()──▶ LINGERING ──the peer has hung up, or time is up──▶ DEAD
  *     OPEN ──end of stream, error, conn_fail()──▶ DEAD ──▶ ops->closed()
  *
  * 1. ops->closed() is called once, from the event loop and never from inside another call on the
- *    connection, so an owner may free it there. After DEAD no other callback comes.
- * 2. When `output_high` bytes wait for the peer, nothing more is read from it (its further frames
- *    wait) and ops->pressure(true) is called; at `output_low`, ops->pressure(false) and on.
+ *    connection, so an owner may free the connection there. After DEAD no other callback is called.
+ * 2. When `output_high` bytes wait for the peer, reading from it stops (its further frames wait)
+ *    and ops->pressure(true) is called. At `output_low` ops->pressure(false), and reading resumes.
  * 3. Output past `output_limit` ends the connection. Buffers are charged to the share of memory
- *    that the owner gives (base/share.h), but for the first CONN_FREE bytes in each direction: so
- *    last words always fit. When the share refuses, the input that waits is forgotten and
- *    ops->broken() is called: the owner says why, and lets the connection linger.
- * 4. One read takes at most 64 KiB, so that one busy peer delays others by little.
- * 5. A message that has begun is complete within `frame_usec` (time in which the peer does not read
- *    its own output does not count), else ops->broken().
- * 6. A lingering connection writes its last words, says that nothing more comes, and reads and
- *    forgets what the peer still sends, until the peer hangs up. So a peer that is in the middle of
- *    sending finds the last words, and not a broken pipe.
- * 7. At most PROTO_FDS_MAX file descriptors wait in each direction, more end the connection; at
- *    most CONN_FDS_SENT have been sent and may not have been received (conn_can_send_fd()), as what
- *    the peer does not take is kept by the kernel. None is leaked, whatever happens to the
- *    connection.
+ *    that the owner gives (base/share.h), except the first CONN_FREE bytes in each direction, so
+ *    that a last message always fits. When the share refuses, the waiting input is dropped and
+ *    ops->broken() is called: the owner sends the reason and lets the connection linger.
+ * 4. One read takes at most 64 KiB, so that a busy peer delays others only a little.
+ * 5. A message that has begun must be complete within `frame_usec`, else ops->broken() is called.
+ *    Time in which the peer does not read its own output does not count.
+ * 6. A lingering connection writes its last message, announces the end of its output, and reads and
+ *    discards what the peer still sends until the peer hangs up. So a peer that is still sending
+ *    gets the last message, not a broken pipe.
+ * 7. At most PROTO_FDS_MAX file descriptors wait in each direction; more end the connection. At
+ *    most CONN_FDS_SENT sent descriptors may be unreceived (conn_can_send_fd()), since the kernel
+ *    keeps them until the peer takes them. No descriptor leaks, whatever happens to the connection.
  *
  * Loop thread only.
  */
@@ -38,14 +37,14 @@ struct event;
 struct event_base;
 
 struct conn_ops {
-        /* One whole frame, borrowed; conn_take_fd() has what came with it. */
+        /* One complete frame, borrowed; conn_take_fd() returns the descriptor that came with it. */
         void (*frame)(struct conn *c, const uint8_t *data, size_t n);
-        /* The stream of frames cannot go on (a malformed or oversized length, a message that takes
-         * too long, no memory for it): say so, and linger. */
+        /* The stream of frames cannot continue (a malformed or oversized length, a message that
+         * takes too long, no memory for it): tell the peer, and linger. */
         void (*broken)(struct conn *c, const struct err *e);
         /* @blocked: the peer does not read. */
         void (*pressure)(struct conn *c, bool blocked);
-        /* @e: why; code ERR_NONE for an end that the peer chose. */
+        /* @e: the reason; code ERR_NONE if the peer ended the connection. */
         void (*closed)(struct conn *c, const struct err *e);
 };
 
@@ -62,8 +61,8 @@ struct conn {
         enum conn_state state;
         bool blocked, draining;
         bool refused;  /* its share of memory is used up: nothing more is charged to it */
-        bool hung_up;  /* lingering: nothing more comes from the peer */
-        bool shut;     /* lingering: the peer knows that nothing more comes from us */
+        bool hung_up;  /* lingering: the peer sends nothing more */
+        bool shut;     /* lingering: the peer has been told that we send nothing more */
         bool in_frame; /* a message has begun, and frame_event is waiting for its end */
         struct proto_decoder in;
         struct buf out; /* [out_at, out.size) waits */
@@ -90,24 +89,24 @@ int conn_init(struct conn *c, struct event_base *base, int fd, uint32_t max_fram
 void conn_deinit(struct conn *c);
 
 /* Queue one message. -ERR_TOO_LARGE: longer than @max_frame, nothing was queued. -ERR_NOMEM:
- * likewise. 0 also when the connection is ending and nobody will read it. */
+ * likewise. 0 also when the connection is ending and the peer will not read the message. */
 int conn_send(struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, struct err *e);
-/* The same, with @fd (taken over, also on failure) beside the message. */
+/* The same, together with @fd (taken over, also on failure). */
 int conn_send_fd(
         struct conn *c, const ProtobufCMessage *message, uint32_t max_frame, int fd, struct err *e);
 #define CONN_FDS_SENT 8
 /* False while @n more descriptors would be too many for a peer that does not receive them. */
 bool conn_can_send_fd(struct conn *c, size_t n);
-/* In ops->frame(): the descriptor that came with the frame, which is the caller's then, or -1. */
+/* In ops->frame(): the descriptor that came with the frame, now owned by the caller; or -1. */
 static inline int conn_take_fd(struct conn *c) {
         return proto_decoder_take_fd(&c->in);
 }
-/* Write what waits, as far as the socket takes it. */
+/* Write waiting output, as much as the socket accepts. */
 void conn_flush(struct conn *c);
-/* Hand out no more frames; end when all is written and the peer has hung up, or after
- * `linger_usec`. What is sent from now on goes nowhere. */
+/* Hand out no more frames; end when all output is written and the peer has hung up, or after
+ * `linger_usec`. Messages queued from now on are dropped. */
 void conn_linger(struct conn *c);
-/* End it for reason @e. */
+/* End the connection for reason @e. */
 void conn_fail(struct conn *c, const struct err *e);
 static inline size_t conn_pending(const struct conn *c) {
         return c->out.size - c->out_at;

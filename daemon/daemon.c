@@ -16,7 +16,7 @@
 #include <signal.h>
 #include <string.h>
 
-/* Events of the engine that are handled before sockets have their turn again. */
+/* Engine events handled before sockets have their turn again. */
 #define EVENTS_PER_WAKEUP 256
 #define STATUS_USEC 5000000ull
 /* How long peers may take for the last answers after the engine has stopped. */
@@ -57,7 +57,7 @@ static uint64_t find_stat(const struct engine_event *ev, const char *name) {
         return 0;
 }
 
-/* The answer to the daemon's own question: the engine is alive, and how it is. */
+/* The answer to the daemon's own Stats: the engine is alive, and these are its figures. */
 static void on_probe(struct request *probe, struct engine_event *ev) {
         struct daemon *d = probe->arg;
 
@@ -74,7 +74,7 @@ static void on_probe(struct request *probe, struct engine_event *ev) {
                 (unsigned long long)find_stat(ev, "requests_active"), d->n_peers);
 }
 
-/* What went wrong on our side and not in the request is for the journal too. */
+/* Failures that are our fault, not the request's, also go to the journal. */
 static void log_failure(struct request *r, struct engine_event *ev) {
         const struct err *e = &ev->err;
         struct log_about about = {.uid = -1, .err = e};
@@ -130,9 +130,9 @@ static void start_probe(struct daemon *d) {
 }
 
 /*
- * A sign of life is given if the engine stepped or answered since the last one. An engine that is
- * idle answers; one that works steps; one that hangs does neither, and the service manager restarts
- * us. While it stops it does what it does within stop-timeout.
+ * The daemon gives a sign of life if the engine has stepped or answered since the last one. An idle
+ * engine answers; a working engine steps; a hanging engine does neither, and the service manager
+ * restarts us. While stopping, the sign is always given: stop-timeout bounds that time.
  */
 static void on_status(evutil_socket_t fd, short what, void *arg) {
         struct daemon *d = arg;
@@ -268,8 +268,8 @@ static int make_events(struct daemon *d, struct err *e) {
         return 0;
 }
 
-/* Sockets before the engine: a second daemon is noticed before it spends time on a model, and who
- * connects early waits in the queue instead of being refused. */
+/* Sockets are opened before the engine: a second daemon is noticed before it spends time on a
+ * model, and early clients wait in the queue instead of being refused. */
 static int set_up(struct daemon *d, struct err *e) {
         const struct settings *s = d->settings;
         int r;

@@ -8,8 +8,9 @@
  *     FLUSHING ──all peers have their answers──▶ STOPPED
  *     STOPPING, FLUSHING ──second signal──▶ FORCED;  STOPPING ──stop-timeout──▶ FORCED
  *
- * 1. Requests of a peer that goes are cancelled, unless they asked to go on.
- * 2. In STOPPING nobody is accepted and new requests get "shutdown"; events still reach peers.
+ * 1. When a peer disconnects, its requests are cancelled unless they are detached.
+ * 2. In STOPPING no connection is accepted and new requests get "shutdown"; events still reach
+ *    peers.
  *
  * Loop thread only, like everything in daemon/.
  */
@@ -44,7 +45,7 @@ struct daemon {
         struct listeners listeners;
         struct list peers;
         size_t n_peers;
-        size_t n_refused; /* of these, never admitted: they are being told why */
+        size_t n_refused; /* of these, refused: they are being told the reason */
         struct users users;
         struct requests requests;
         bool probing; /* the daemon's own Stats are in flight */
@@ -57,18 +58,18 @@ struct daemon {
         struct event *engine_event, *signal_events[3], *stop_timer, *status_timer;
 };
 
-/* @argc, @argv are for reading the settings again (may be 0, NULL). Everything but the loop: opens
- * sockets and engine, and says that it is ready. */
+/* Start everything but the loop: open sockets and engine, and report readiness. @argc and @argv are
+ * for reading the settings again (may be 0, NULL). */
 int daemon_new(
         struct daemon **ret, struct settings *settings, int argc, char *const *argv, struct err *e);
 struct daemon *daemon_free(struct daemon *d);
 DEFINE_CLEANUP(struct daemon *, daemon_free);
 
-/* Until it has stopped: 0, or 1 when the stop was forced. */
+/* Run the loop until the daemon has stopped: 0, or 1 if the stop was forced. */
 int daemon_run(struct daemon *d, struct err *e);
-/* What is ready now, without waiting (tests). */
+/* Handle the events that are ready now, without waiting (tests). */
 void daemon_step(struct daemon *d);
-/* What SIGTERM does. */
+/* Stop as SIGTERM does. */
 void daemon_stop(struct daemon *d);
 void daemon_reload(struct daemon *d);
 /* Put the limits of the settings into force: at the start, and when they were read again. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the settings say to the engine. */
+/* The engine's options, from the settings. */
 #include "engine/engine.h"
 
 struct settings;

@@ -14,7 +14,7 @@
 #include <systemd/sd-daemon.h>
 
 #define BACKLOG 256
-/* Connections accepted before other things in the loop have their turn. */
+/* Connections accepted before other events of the loop have their turn. */
 #define ACCEPTS_PER_EVENT 16
 #define PAUSE_USEC 100000
 
@@ -29,7 +29,7 @@ static int make_address(struct sockaddr_un *a, const char *path, struct err *e) 
         return 0;
 }
 
-/* Make way at @path: 0 if it is free now. */
+/* Remove a stale socket at @path: 0 if the path is free now. */
 static int remove_stale(const char *path, const struct sockaddr_un *a, struct err *e) {
         _cleanup_(closep) int fd = -1;
         struct stat st;
@@ -60,8 +60,8 @@ static int find_group(const char *name, gid_t *ret, struct err *e) {
         return 0;
 }
 
-/* The folder that the socket goes into, as $XDG_RUNTIME_DIR/confab of a user's own daemon; those
- * above it have to be there. */
+/* Make the socket's folder, like $XDG_RUNTIME_DIR/confab of a user's own daemon; the folders above
+ * it must exist. */
 static int make_folder(const char *path, struct err *e) {
         _cleanup_(freep) char *folder = strdup(path);
         char *slash = folder ? strrchr(folder, '/') : NULL;
@@ -172,8 +172,8 @@ int listeners_open(
         return r;
 }
 
-/* Out of descriptors or memory: the queue keeps who waits, and a loop on the readable socket would
- * burn the CPU. */
+/* Out of descriptors or memory: pause. Waiting connections stay in the queue, and polling the
+ * readable socket would burn CPU. */
 static void pause_accepting(struct listeners *l) {
         static const struct timeval delay = {.tv_usec = PAUSE_USEC};
 

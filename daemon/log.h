@@ -2,10 +2,10 @@
 #pragma once
 /*
  * The journal, or standard error. Structured fields go to the journal when standard error is
- * connected to it; else lines "<level> message". What peers can provoke goes through LOG_PEER(),
- * which lets at most LOG_BURST messages about one user through in LOG_INTERVAL_USEC and counts the
- * rest: a user who provokes many hides none of those about others. Whatever happens it is
- * LOG_BUCKETS times as many at most.
+ * connected to it; otherwise lines "confabd: LEVEL: message". Messages that peers can provoke
+ * go through LOG_PEER(), which passes at most LOG_BURST messages about one user in
+ * LOG_INTERVAL_USEC and counts the rest: a user who provokes many messages hides none about others.
+ * The total is never more than LOG_BUCKETS times LOG_BURST.
  * Loop thread only.
  */
 #include "base/err.h"
@@ -17,7 +17,7 @@
 #define LOG_INTERVAL_USEC 10000000ull
 #define LOG_BUCKETS 32
 
-/* What a message is about; 0 and NULL where it is about nothing such. */
+/* What a message is about; 0 or NULL where a field does not apply. */
 struct log_about {
         const struct err *err;
         uint64_t conversation;
@@ -30,7 +30,7 @@ void log_init(int level);
 void log_set_level(int level);
 void log_write(int level, const struct log_about *about, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));
-/* True if one more message that peers provoke may be written now. NULL: about nobody. */
+/* True if one more message that peers can provoke may be written now. NULL: about no user. */
 bool log_peer_allowed(const struct log_about *about);
 
 #define LOG(level, ...) log_write((level), NULL, __VA_ARGS__)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * libevent's events in memory of our own: its event_new() would share its name with whatever else
- * is called so in this program, and its allocations could not be made to fail by tests.
+ * libevent's events in memory of our own: libevent's event_new() could clash with another function
+ * of that name in this program, and tests could not make its allocations fail.
  */
 struct event;
 struct event_base;
@@ -11,5 +11,5 @@ struct event_base;
  */
 struct event *loop_event_new(struct event_base *base, int fd, short what,
         void (*fn)(int fd, short what, void *arg), void *arg);
-/* Takes it out of the loop; NULL is harmless. */
+/* Also takes the event out of the loop; NULL is harmless. */
 struct event *loop_event_free(struct event *ev);

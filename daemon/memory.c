@@ -24,7 +24,7 @@ static bool is_short_of(uint64_t left, uint64_t all, uint64_t weights) {
         return left < weights + margin;
 }
 
-/* The weights count, because the kernel says of their pages too that they are available. */
+/* The weights count, because the kernel reports their pages as available too. */
 bool memory_is_short(const struct machine_memory *m, uint64_t weights) {
         return (m->total > 0 && is_short_of(m->available, m->total, weights)) ||
                (m->limit != UINT64_MAX && is_short_of(m->group_available, m->limit, weights));
@@ -68,7 +68,7 @@ static void apply(struct daemon *d) {
 
 /* --- time --- */
 
-/* Sleep until there is something to do. */
+/* Set the timer to the next time at which there is something to do. */
 static void arm(struct daemon *d) {
         struct memory *m = &d->memory;
         uint64_t now = clock_monotonic_usec(), at = pressure_next(&m->policy);
@@ -169,7 +169,7 @@ static void on_pressure(void *arg, const struct pressure_report *report) {
         memory_pressure(arg, report);
 }
 
-/* A while after a step: is there still pressure? */
+/* A while after a step: step again if there is still pressure. */
 static void look_again(struct daemon *d, uint64_t now) {
         struct memory *m = &d->memory;
         struct pressure_report report;

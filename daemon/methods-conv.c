@@ -68,7 +68,7 @@ int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, 
         return 0;
 }
 
-/* An empty string in a message is as good as none. */
+/* An empty string in a message counts as none. */
 static const char *some(const char *s) {
         return s && *s ? s : NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events of the engine as messages. Each message is put together in a scratch area out of pieces
- * that borrow from the event, packed, and forgotten.
+ * Turns the engine's events into messages. Each message is assembled in a scratch area from pieces
+ * that borrow from the event, then packed and dropped.
  */
 #include "base/util.h"
 #include "daemon/methods-private.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Numbers that go out as they are, or one higher. */
+/* Enumerators that are sent unchanged, or increased by one. */
 #define SAME(engine, wire) static_assert((int)(engine) == (int)(wire), #engine)
 SAME(ENGINE_FINISH_NONE, CONFAB__V1__FINISH_REASON__FINISH_UNSPECIFIED);
 SAME(ENGINE_FINISH_STOP, CONFAB__V1__FINISH_REASON__FINISH_STOP);
@@ -209,7 +209,7 @@ static void send_conv(struct request *r, const struct engine_event *in) {
         reply_send(r->peer, r->id, &ev, true);
 }
 
-/* As many as fit into the peer's longest message; "more" tells it to ask again. */
+/* Send as many as fit into the peer's longest message; "more" tells it to ask again. */
 static void send_convs(struct request *r, const struct engine_event *in) {
         _cleanup_(scratch_deinit) struct scratch s = {};
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
@@ -295,7 +295,7 @@ static void send_delta(struct request *r, const struct engine_event *in) {
         reply_send(r->peer, r->id, &ev, false);
 }
 
-/* The protocol's numbers have "unspecified" before the engine's. */
+/* The protocol's numbers are one higher: they begin with "unspecified". */
 static Confab__V1__Differs differs_of(enum engine_differs why) {
         return (Confab__V1__Differs)((unsigned)why + 1);
 }
@@ -432,7 +432,7 @@ static int put_stats(struct scratch *s, const struct engine_stat *from, size_t n
         return 0;
 }
 
-/* Figures that tell a user nothing about others. */
+/* Figures that reveal nothing about other users. */
 static bool tells_nothing(const char *name) {
         static const char *const names[] = {"budget_max", "block_bytes", "block_tokens"};
 
@@ -442,8 +442,7 @@ static bool tells_nothing(const char *name) {
         return false;
 }
 
-/* For administrators, and for the user whose daemon it is: the engine's figures, and the daemon's.
- */
+/* For administrators, and for the user who runs the daemon: all figures of engine and daemon. */
 static int put_all_stats(struct scratch *s, const struct peer *p, const struct engine_event *in,
         Confab__V1__StatsResult *m, struct err *e) {
         const struct daemon *d = p->daemon;
@@ -460,7 +459,7 @@ static int put_all_stats(struct scratch *s, const struct peer *p, const struct e
         return r < 0 ? r : put_stats(s, own, ARRAY_SIZE(own), m, e);
 }
 
-/* For all others: what is the same for everybody, and what is theirs (I6). */
+/* For all others: figures that are the same for everyone, and the user's own (I6). */
 static int put_user_stats(struct scratch *s, const struct peer *p, const struct engine_event *in,
         Confab__V1__StatsResult *m, struct err *e) {
         const struct user_figures *f = &p->user->figures;

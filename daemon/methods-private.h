@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Between the files of methods*.c. */
+/* Shared by methods*.c. */
 #include "daemon/methods.h"
 #include "daemon/reply.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* Words to the service manager (sd_notify). Without one they go nowhere. Loop thread only. */
+/* Messages to the service manager (sd_notify), if there is one. Loop thread only. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,5 +12,5 @@ void notify_extend(uint64_t usec);
 void notify_stopping(void);
 void notify_reloading(void);
 void notify_watchdog(void);
-/* Time between two signs of life that the service manager wants, or 0. */
+/* The longest time between two signs of life that the service manager allows, or 0. */
 uint64_t notify_watchdog_usec(void);

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Groups of one process that are looked at for the admin group. The kernel allows 65536, but a
+/* The most groups of a peer that are searched for the admin group. The kernel allows 65536, but a
  * login has tens. */
 #define GROUPS_MAX 1024
-/* Refused connections that are still listened to, so that they find the reason (conn.h, 6). */
+/* Refused connections that are kept open for a while, so that they read the reason (conn.h, 6). */
 #define REFUSED_MAX 64
 
 void peer_pause_requests(struct peer *p, bool pause) {
@@ -117,7 +117,7 @@ static int start_hello_timer(struct peer *p, struct err *e) {
         return 0;
 }
 
-/* Everything that may refuse a connection that is set up already: it can be told. */
+/* The checks that may refuse a connection once it is set up, and so can be told the reason. */
 static int admit(struct peer *p, struct err *e) {
         struct daemon *d = p->daemon;
         int r;
@@ -166,8 +166,8 @@ static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) 
         return 0;
 }
 
-/* Tell it why not. Those who do not hang up then take a descriptor for a moment each, so only some
- * may. */
+/* Tell the peer the reason. A refused peer that does not hang up holds a descriptor for a while, so
+ * only REFUSED_MAX of them may. */
 static void refuse(struct peer *p, const struct err *e) {
         struct daemon *d = p->daemon;
         struct log_about about;

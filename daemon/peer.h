@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * A peer: a connection, who is behind it, and its requests in flight. Loop thread only.
+ * A peer: a connection, its user, and its requests in flight. Loop thread only.
  */
 #include "daemon/conn.h"
 #include "daemon/daemon.h"
@@ -13,13 +13,13 @@ struct peer {
         struct list link; /* in daemon->peers */
         uint32_t uid;     /* SO_PEERCRED */
         int32_t pid;
-        bool admin; /* root, or of the admin group */
+        bool admin; /* root, or in the admin group */
         struct user *user;
         bool counted; /* among its user's connections */
-        bool refused; /* lingers, and never was counted */
+        bool refused; /* lingers, and was never counted */
         bool said_hello;
-        bool over;          /* told of its protocol error: says and hears nothing more */
-        uint32_t max_event; /* longest message that it takes */
+        bool over;          /* was told of its protocol error: nothing more is read or sent */
+        uint32_t max_event; /* longest message that it accepts */
         struct request_list in_flight;
         struct event *hello_timer;
 };
@@ -27,7 +27,7 @@ struct peer {
 /* For listeners_start(): @arg is the daemon; takes over @fd. */
 void peer_accept(void *arg, int fd);
 struct peer *peer_free(struct peer *p);
-/* Let the engine produce for it, or not. */
+/* Pause the engine's work on the peer's requests, or let it continue. */
 void peer_pause_requests(struct peer *p, bool pause);
 /* Logs about this peer. */
 static inline void peer_about(const struct peer *p, const struct err *e, struct log_about *ret) {

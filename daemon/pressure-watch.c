@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libevent knows no POLLPRI, which is how a trigger speaks. So the file is put into an epoll set of
- * our own, and that is watched for being readable. The kernel's test of a trigger also resets it,
- * and libevent's wait on the set is such a test: that the set was readable is the event, and what
- * epoll_wait() then says tells only whether the file is gone.
+ * A trigger signals POLLPRI, which libevent does not support. So the file is put into an epoll set
+ * of our own, and libevent waits for the set to be readable. The kernel's test of a trigger also
+ * resets the trigger, and libevent's wait is such a test. So the readable set itself is the event;
+ * the following epoll_wait() tells only whether the file is gone.
  */
 #include "daemon/pressure-watch.h"
 #include "base/cleanup.h"
@@ -25,9 +25,9 @@
 #include <unistd.h>
 
 #define SYSTEM_FILE "/proc/pressure/memory"
-/* What a service manager may want to be written: far more than a trigger's text. */
+/* Most bytes that a service manager may ask us to write: far more than a trigger's text. */
 #define PAYLOAD_MAX 4096
-/* A trigger's event with fewer stalls than this since the last report tells nothing new. */
+/* A trigger's event is ignored if stalls since the last report are shorter than this. */
 #define NEWS_USEC (PRESSURE_STALL_USEC / 8)
 
 struct source {
@@ -83,7 +83,7 @@ static void begin(struct source *s) {
         s->since = clock_monotonic_usec();
 }
 
-/* The stalls since the last report are at least @least: that is a report. */
+/* Make a report if the stalls since the last report are at least @least. */
 static bool take_report(struct source *s, uint64_t least, struct pressure_report *ret) {
         struct machine_stalls stalls;
         uint64_t now = clock_monotonic_usec();
@@ -113,7 +113,7 @@ static void on_trigger(evutil_socket_t fd, short what, void *arg) {
                 s->watch->fn(s->watch->arg, &report);
 }
 
-/* A FIFO or a socket: any bytes are an event, and mean nothing else. */
+/* A FIFO or a socket: any bytes are an event; their content has no meaning. */
 static void on_bytes(evutil_socket_t fd, short what, void *arg) {
         struct source *s = arg;
         char sink[4096];
@@ -172,7 +172,7 @@ static int watch_fd(struct source *s, struct event_base *base, int fd,
         return 0;
 }
 
-/* s->fd is a file of triggers, and what it is to be told has been written. */
+/* s->fd is a file with triggers, and our trigger has been written to it. */
 static int watch_trigger(struct source *s, struct event_base *base, struct err *e) {
         struct epoll_event ev = {.events = EPOLLPRI};
 
@@ -311,7 +311,7 @@ static int set_manager(struct source *s, struct event_base *base, const char *pa
 
 /* ---- all together ---- */
 
-/* By a trigger, else by reading. */
+/* Watch with a trigger, or else by reading. */
 static void watch_file(
         struct source *s, struct event_base *base, enum pressure_origin origin, const char *path) {
         s->origin = origin;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Who tells that memory is short.
+ * The sources that report a shortage of memory.
  *
- * 1. The service manager's protocol: a file, FIFO or socket that $MEMORY_PRESSURE_WATCH names, into
- *    which the data of $MEMORY_PRESSURE_WRITE goes (https://systemd.io/MEMORY_PRESSURE).
- *    "/dev/null" turns watching off. Where this works, nothing else is watched.
- * 2. Else the memory.pressure file of our own cgroup, and /proc/pressure/memory of the whole system
- *    (Linux Documentation/accounting/psi.rst): by a trigger, which takes the right to write the
- *    file, or by reading it each PRESSURE_WINDOW_USEC. The file of a cgroup that is the root of all
- *    is that of the system.
+ * 1. The service manager's protocol: $MEMORY_PRESSURE_WATCH names a file, FIFO or socket, and the
+ *    data of $MEMORY_PRESSURE_WRITE is written to it (https://systemd.io/MEMORY_PRESSURE).
+ *    "/dev/null" turns watching off. If this works, nothing else is watched.
+ * 2. Otherwise the memory.pressure file of our own cgroup, and /proc/pressure/memory of the whole
+ *    system (Linux Documentation/accounting/psi.rst): with a trigger, which requires the right to
+ *    write the file, or by reading the file every PRESSURE_WINDOW_USEC. If our cgroup is the root
+ *    group, its file is the system's.
  *
  * Such a file has a total, the time for which tasks were stalled. An event counts only if the total
- * has grown since the watch began, or since the last report. So stalls of before the start are
- * never told, though the kernel may raise a new trigger for them.
+ * has grown since the watch began or since the last report. So stalls before the start are never
+ * reported, though the kernel may raise a new trigger for them.
  *
- * Stalls of the system are mostly those of others: a group beside ours may be at its own limit. The
- * report says where the stalls were, and memory.c believes those of the system only while memory is
+ * Stalls of the system are mostly those of other groups: one of them may be at its own limit. The
+ * report says where the stalls were, and memory.c ignores those of the system unless memory is
  * short for this process too.
  *
  * Loop thread only.
@@ -28,8 +28,8 @@ struct err;
 struct event_base;
 struct pressure_watch;
 
-/* Stalls of that much within that time are pressure, of files. Without privileges the
- * kernel takes whole multiples of 2 s as the window. */
+/* For files, stalls of PRESSURE_STALL_USEC within PRESSURE_WINDOW_USEC are pressure. Without
+ * privileges the kernel accepts only multiples of 2 s as the window. */
 #define PRESSURE_STALL_USEC 150000
 #define PRESSURE_WINDOW_USEC 2000000
 
@@ -37,16 +37,16 @@ enum pressure_origin { PRESSURE_OF_MANAGER, PRESSURE_OF_GROUP, PRESSURE_OF_SYSTE
 
 struct pressure_report {
         enum pressure_origin origin;
-        uint64_t stalled, span; /* usec; span 0: the source tells no figures */
+        uint64_t stalled, span; /* usec; span 0: the source gives no figures */
         double avg10;           /* percent */
 };
 
-/* Calls @fn(@arg) from the loop each time that memory is short. @root: see base/machine.h, NULL but
- * in tests. 0 also if nobody can tell; then pressure_watch_source() says so. -ERR_NOMEM. */
+/* Call @fn(@arg) from the loop each time that memory is short. @root: see base/machine.h, NULL
+ * except in tests. 0 even if there is no source (pressure_watch_source() tells). -ERR_NOMEM. */
 int pressure_watch_new(struct pressure_watch **ret, struct event_base *base, const char *root,
         void (*fn)(void *arg, const struct pressure_report *report), void *arg, struct err *e);
-/* Is there still pressure: were there enough stalls, or words of the manager, since the last
- * report? Of all sources; @believe_system: the system's count too. */
+/* Whether any source has had enough stalls since the last report, so that there is still pressure.
+ * @believe_system: the system's stalls count too. */
 bool pressure_watch_look(
         struct pressure_watch *w, bool believe_system, struct pressure_report *ret);
 struct pressure_watch *pressure_watch_free(struct pressure_watch *w);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The requests that the engine has not answered to the end: those of peers, and the daemon's own
- * questions.
+ * The requests whose final event the engine has not sent yet: those of peers, and the daemon's own.
  *
- * 1. A request is in the table from requests_submit() until its final event, whether its peer is
- *    still there or not.
+ * 1. A request is in the table from requests_submit() until its final event, even if its peer has
+ *    disconnected.
  * 2. Each event of the engine goes to the request's own `on_event`; the table knows neither peers
  *    nor messages.
- * 3. A peer that ends disowns its requests first (request_disown()).
+ * 3. A peer disowns its requests before it is freed (request_disown()).
  *
  * Loop thread only.
  */
@@ -32,11 +31,11 @@ struct request_list {
 struct request {
         uint64_t handle;            /* the engine's and ours, never used again */
         uint64_t id;                /* the peer's */
-        struct peer *peer;          /* whose it is; NULL: gone, or the daemon's own question */
-        struct request_list *among; /* of the peer's, or NULL */
+        struct peer *peer;          /* NULL: disconnected, or the daemon's own request */
+        struct request_list *among; /* the peer's requests, or NULL */
         struct list link;           /* in among->requests */
-        request_fn *on_event;       /* NULL: nobody listens any more */
-        void *arg;                  /* of on_event(), for the daemon's own questions */
+        request_fn *on_event;       /* NULL: events are dropped */
+        void *arg;                  /* for on_event() of the daemon's own requests */
         enum engine_verb verb;
         uint64_t conv_id; /* as the peer named it, or 0 */
         bool detach, paused;
@@ -50,12 +49,11 @@ struct requests {
 
 /* -ERR_NOMEM. The engine may be set later, before the first request. */
 int requests_init(struct requests *requests, struct err *e);
-/* Forgets all of them without asking their owners. */
+/* Drops all requests without telling their owners. */
 void requests_deinit(struct requests *requests);
 
-/* Give @er (handle is filled in) to the engine. @asked says who asks: id, peer, among, on_event,
- * arg and detach are taken from it. Errors are those of engine_submit(), or -ERR_NOMEM; the table
- * is unchanged then. */
+/* Give @er (handle is filled in) to the engine. @asked provides id, peer, among, on_event, arg and
+ * detach. Errors are those of engine_submit(), or -ERR_NOMEM; the table is then unchanged. */
 int requests_submit(struct requests *requests, const struct request *asked,
         struct engine_request *er, struct err *e);
 /* Hand one event of the engine to its request. Events of requests that are not in the table are
@@ -66,5 +64,5 @@ size_t requests_count(const struct requests *requests);
 void request_list_init(struct request_list *list);
 /* The request that its peer calls @id, or NULL. */
 struct request *request_list_find(const struct request_list *list, uint64_t id);
-/* The peer goes: @request has none any more, and its events go nowhere. */
+/* The peer disconnects: @request has no peer any more, and its events are dropped. */
 void request_disown(struct request *request);

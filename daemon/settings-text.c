@@ -16,7 +16,7 @@ static int print_words(struct buf *out, const struct setting *t, const char *bet
         return r;
 }
 
-/* Name of the value, with the other word that it may be: "BYTES|auto", "f16|f32". */
+/* The value's name with the words that may replace it: "BYTES|auto", "f16|f32". */
 static int print_metavar(struct buf *out, const struct setting *t) {
         if (t->choices)
                 return print_words(out, t, "|");
@@ -78,7 +78,7 @@ int settings_print_help(struct buf *out) {
         return r;
 }
 
-/* Troff wants minus signs that can be copied as "\-". */
+/* In troff, minus signs must be written "\-" to be copyable. */
 static int print_troff(struct buf *out, const char *s) {
         int r = 0;
 

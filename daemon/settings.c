@@ -31,7 +31,7 @@ static uint64_t *number_at(struct settings *s, const struct setting *t) {
         return (uint64_t *)((char *)s + t->offset);
 }
 
-/* Digits of @base at the start of @value; *ret_rest is what follows. False: none, or too large. */
+/* Parse digits of @base at the start of @value, up to *ret_rest. False: none, or too large. */
 static bool parse_digits(const char *value, unsigned base, uint64_t *ret, const char **ret_rest) {
         uint64_t v = 0;
         const char *p = value;
@@ -100,7 +100,7 @@ static int set_text(struct settings *s, const struct setting *t, const char *val
         return 0;
 }
 
-/* What the range is, in the words of the file. */
+/* The range, in the notation of the file. */
 static int out_of_range(const struct setting *t, const char *value, struct err *e) {
         uint64_t unit = t->type == SETTING_DURATION ? 1000 : 1;
 
@@ -219,7 +219,7 @@ int settings_parse_file(struct settings *s, const char *path, struct err *e) {
         return 0;
 }
 
-/* True for a flag that says what to do instead of serving. Of several the last one counts. */
+/* True for a flag that asks for another action than serving. The last of several flags counts. */
 static bool find_action(const char *arg, enum settings_action *ret) {
         static const struct {
                 const char *flag;
@@ -236,7 +236,7 @@ static bool find_action(const char *arg, enum settings_action *ret) {
         return false;
 }
 
-/* One flag at argv[*i]; *i goes on to what follows. */
+/* Parse the flag at argv[*i]; *i moves on past it. */
 static int parse_flag(struct settings *s, int argc, char *const *argv, int *i,
         enum settings_action *action, struct err *e) {
         const char *arg = argv[*i], *value;

@@ -5,12 +5,12 @@
  * ranges, defaults and help. It makes the parser of the configuration file, the command-line flags,
  * --help, and the lists in the man pages.
  *
- * 1. Where a value comes from: the default, overridden by the files (settings-files.c has their
- *    order), overridden by flags.
- * 2. A value that does not parse or lies out of range is an error that names file and line, or the
+ * 1. The files (settings-files.c has their order) override the defaults, and flags override the
+ *    files.
+ * 2. A value that does not parse or is out of range is an error that names file and line, or the
  *    flag; nothing is clamped.
- * 3. Reloading (SIGHUP) reads the files again and takes over reloadable settings only; if anything
- *    in them is wrong, nothing changes.
+ * 3. Reloading (SIGHUP) reads the files again and changes reloadable settings only; if anything in
+ *    the files is wrong, nothing changes.
  */
 #include "base/cleanup.h"
 #include <stdbool.h>
@@ -62,7 +62,7 @@ struct setting {
         enum setting_type type;
         size_t offset; /* in struct settings: char * for text, else uint64_t */
         uint64_t min, max;
-        const char *initial;                  /* default, as it would be written; NULL: none */
+        const char *initial;                  /* default, as written in the file; NULL: none */
         const char *zero;                     /* word for the value 0 ("auto"), or NULL */
         const struct setting_choice *choices; /* ends with a NULL word */
         const char *metavar;
@@ -73,11 +73,11 @@ extern const struct setting settings_table[];
 extern const size_t settings_n;
 
 #define SETTINGS_NULL ((struct settings){})
-/* The file's size limit: more is a mistake in naming it. */
+/* The file's size limit: a larger file was named by mistake. */
 #define SETTINGS_FILE_MAX (1u << 20)
 
-/* CHECK: test everything that a start needs. CHECK_SETTINGS: only look whether the settings can be
- * taken, as a reload would. */
+/* CHECK: check everything that a start needs. CHECK_SETTINGS: only check whether the settings are
+ * acceptable, as a reload would. */
 enum settings_action {
         SETTINGS_RUN,
         SETTINGS_CHECK,
@@ -88,9 +88,8 @@ enum settings_action {
 
 /* The defaults alone; @ret is SETTINGS_NULL before. -ERR_NOMEM. */
 int settings_init(struct settings *ret, struct err *e);
-/* Defaults, then the files that @argv names, then the flags. *ret_action says what is
- * wanted. @ret is SETTINGS_NULL before; untouched on failure: -ERR_INVALID, -ERR_SYS, -ERR_NOMEM.
- */
+/* Defaults, then the files that @argv names, then the flags. *ret_action is the requested action.
+ * @ret is SETTINGS_NULL before; untouched on failure: -ERR_INVALID, -ERR_SYS, -ERR_NOMEM. */
 int settings_load(struct settings *ret, int argc, char *const *argv,
         enum settings_action *ret_action, struct err *e);
 /* As at start, but only reloadable settings of @s change. *ret_ignored: the name of a setting that
@@ -106,9 +105,9 @@ int settings_set(struct settings *s, const char *name, const char *value, struct
 const struct setting *settings_find(const char *name, size_t name_size);
 /* Lines "name = value"; @path is for messages. */
 int settings_parse_file(struct settings *s, const char *path, struct err *e);
-/* Calls @fn for each file that s->defaults and s->config lead to, in the order in which they count;
- * ends with the first result that is not 0, and returns it. -ERR_SYS when there is none although
- * one was named. */
+/* Call @fn for each file that s->defaults and s->config lead to, in the order in which they are
+ * applied; end with the first nonzero result and return it. -ERR_SYS if a file was named but there
+ * is none. */
 typedef int settings_file_fn(void *arg, const char *path, struct err *e);
 int settings_each_file(const struct settings *s, settings_file_fn *fn, void *arg, struct err *e);
 
@@ -116,5 +115,5 @@ int settings_each_file(const struct settings *s, settings_file_fn *fn, void *arg
  * file. Return -ERR_NOMEM on failure. */
 int settings_print_help(struct buf *out);
 int settings_print_man(struct buf *out, bool flags);
-/* A value as it would be written in the file. */
+/* A value in the notation of the file. */
 int settings_print_value(struct buf *out, const struct settings *s, const struct setting *t);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Says what a start is doing, which may take minutes with a large model on a slow disk.
+ * Reports the progress of a start, which may take minutes with a large model on a slow disk.
  *
- * 1. The service manager hears each step, and while the weights are read, how far that is: at most
- *    once a second. Each word asks it for STARTUP_EXTEND_USEC more, so that a start which goes on
- *    is not taken for one that hangs.
- * 2. The journal hears of long reads, and of weights that do not fit the RAM, before the reading
+ * 1. The service manager is told of each step, and of the progress while the weights are read, at
+ *    most once a second. Each message asks for STARTUP_EXTEND_USEC more, so that a start that makes
+ *    progress is not taken for a hanging one.
+ * 2. The journal is told of long reads, and of weights that do not fit the RAM, before the reading
  *    begins.
- * 3. SIGTERM and SIGINT, which wait while the engine opens, break it off.
+ * 3. SIGTERM and SIGINT are blocked while the engine opens; one that is pending aborts the opening.
  *
  * Loop thread only.
  */
@@ -20,11 +20,10 @@ struct engine_opening;
 
 struct startup {
         const char *model;  /* the path, borrowed */
-        uint64_t told_usec; /* when the service manager heard of the read last, 0: not yet */
+        uint64_t told_usec; /* when the service manager was last told of the read, 0: not yet */
 };
 
-/* Files below some folders are hidden from confabd.service: the line of its unit that hides @path,
- * or NULL. */
+/* The line of confabd.service that hides the folder of @path from the service, or NULL. */
 const char *startup_hidden(const char *path);
 
 /* For struct engine_options: @arg is a struct startup. */

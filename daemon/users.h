@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the daemon holds for each user (uid): the number of connections and the memory of their
- * buffers, as fair shares of what there is (base/share.h), and figures of what the user's
- * connections had done.
+ * What the daemon keeps for each user (uid): the number of connections and the memory of their
+ * buffers, as fair shares of the totals (base/share.h), and figures of the work done for the user's
+ * connections.
  *
- * 1. A connection that is refused belongs to its user, but does not count as one of the
- *    connections.
- * 2. A user without any connection is remembered for the figures, as long as there are no more than
- *    USERS_IDLE_MAX of these.
+ * 1. A refused connection belongs to its user, but is not counted among the user's connections.
+ * 2. A user without connections is remembered for the figures, as long as there are at most
+ *    USERS_IDLE_MAX such users.
  *
  * Loop thread only.
  */
@@ -29,7 +28,7 @@ struct user_figures {
 struct user {
         uint32_t uid;
         size_t n_refs;            /* connections, refused ones too */
-        struct share connections; /* that were admitted */
+        struct share connections; /* admitted ones */
         struct share io;          /* bytes of buffers */
         struct user_figures figures;
 };
