@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The audit: memory on disk is what the model computes from the tokens, bit for bit (I2). A record
- * that was made up, with checksums and all, is found out by nothing else.
+ * The audit: checks that memory on disk is what the model computes from the tokens, bit for bit
+ * (I2). Nothing else detects a forged record whose checksums are right.
  *
- * Blocks are drawn without replacement among those whose tokens a conversation still has, seeded,
- * so that a run can be repeated. Those of one conversation are computed together: its tokens up to
- * the last of them are run through the model once. Compared are the bytes that arrays cover, of the
- * tokens that are valid; the rest of a block means nothing.
+ * Blocks are drawn without replacement from those whose tokens a conversation still has. The draw
+ * is seeded, so that a run can be repeated. A conversation's blocks are computed together: its
+ * tokens up to the last drawn block run through the model once. The audit compares the bytes that
+ * arrays cover, for the valid tokens; the rest of a block means nothing.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool any_of_model(const struct fsck *f, const struct fingerprint *model) 
         return false;
 }
 
-/* Open the model with the type of keys and values that the records have. */
+/* Open the model with the records' type of keys and values. */
 static int open_model(struct audit *a, struct err *e) {
         static const enum kern_kv_type types[] = {KERN_KV_F16, KERN_KV_F32, KERN_KV_Q8_0};
         struct cli_engine_options o = a->f->engine;
@@ -75,7 +75,7 @@ static int open_model(struct audit *a, struct err *e) {
                 a->f->held[0].model.rules);
 }
 
-/* Decode every record of the model: an encoding that is none has a right checksum, too. */
+/* Decode every record of the model: an invalid encoding can still have a correct checksum. */
 static int decode_all(struct audit *a, struct err *e) {
         struct fsck *f = a->f;
 
@@ -144,7 +144,7 @@ static int pick(struct audit *a, struct err *e) {
         return 0;
 }
 
-/* Tokens up to the end of a block; 0 if it lies where the model has nothing. */
+/* Tokens up to the end of a block; 0 if the block is outside the model's context. */
 static uint32_t end_of(const struct audit *a, const struct store_record *rec) {
         uint64_t end = (uint64_t)rec->index * a->en.info.block_tokens + rec->n_tokens;
 
@@ -155,7 +155,7 @@ static size_t element_size(enum model_kv_element e) {
         return e == MODEL_KV_F32 ? 4 : e == MODEL_KV_F16 ? 2 : 1;
 }
 
-/* Whether an array is equal in two blocks, as far as @n tokens are concerned. */
+/* Whether the first @n tokens of an array are equal in two blocks. */
 static bool array_equal(
         const struct model_kv_array *x, const uint8_t *a, const uint8_t *b, uint32_t n) {
         size_t es = element_size(x->element);
@@ -212,7 +212,7 @@ static int get_tokens(struct audit *a, uint64_t conv, uint32_t n, struct err *e)
         return 0;
 }
 
-/* The picked blocks [from, to) of one conversation. */
+/* Check the drawn blocks [from, to), all of one conversation. */
 static int audit_conv(struct audit *a, size_t from, size_t to, struct err *e) {
         const struct store_held *last = &a->f->held[a->picked[to - 1]];
         _cleanup_(seq_freep) struct seq *s = NULL;

@@ -32,7 +32,7 @@ struct bench_run {
         struct model_token *batch; /* [n_streams] */
 };
 
-/* Any tokens do: the work does not depend on them (but for experts, so spread them). */
+/* Any tokens do: the work does not depend on them (except with experts, so spread them). */
 static int32_t bench_token(uint64_t i, uint32_t n_vocab) {
         return (int32_t)((i * 0x9e3779b97f4a7c15u >> 33) % n_vocab);
 }
@@ -197,7 +197,7 @@ static int put_text(const struct bench *o, const struct cli_engine *en,
         return r;
 }
 
-/* Blocks for the depth, the prompt, and what each stream adds (its copied tail included). */
+/* Blocks for the depth, the prompt, and each stream's own tokens (its copied tail included). */
 static size_t blocks_needed(const struct bench *o, uint32_t block_tokens) {
         size_t n = ((size_t)o->depth + o->n_prompt) / block_tokens + 3;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state folder of a daemon that does not run: is all in it what it must be?
+ * Checks the state folder of a daemon that is not running.
  *
  * Nothing is changed: the register is opened for reading only (the index of a log that a crash left
- * is kept in memory), and so are the spill files. The daemon's lock is taken, shared, so that
- * none begins meanwhile and several may look.
+ * is kept in memory), and so are the spill files. The daemon's lock is taken shared, so that no
+ * daemon starts during the check and several checks may run at once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "base/util.h"
 #include "fsck.h"
 
-/* Beyond the usual ones: it could not be looked at, so that nothing is known. */
+/* In addition to the usual exit statuses: the check could not be made, so nothing is known. */
 enum { FSCK_UNKNOWN = 3 };
 
 static void finding_json(
@@ -79,7 +79,7 @@ static void note_register(void *arg, const struct store_finding *x) {
         fsck_finding(arg, kinds[x->kind], x->conv, x->record, "%s", x->text);
 }
 
-/* The daemon's lock. No file: no daemon was ever there. */
+/* Take the daemon's lock. Without a lock file no daemon ever used the folder. */
 static int lock_state(const char *state, int *ret, struct err *e) {
         char path[4096];
         int fd;
@@ -100,7 +100,7 @@ static int lock_state(const char *state, int *ret, struct err *e) {
                 e, ERR_BUSY, "a daemon is running on it: stop that first, its memory is moving");
 }
 
-/* 1: the register is damaged so that nothing more can be said. */
+/* 1: the register is too damaged for further checks. */
 static int check_register(struct fsck *f, struct err *e) {
         char path[4096];
         int r;
@@ -190,7 +190,7 @@ static void put_summary(struct fsck *f) {
                 puts("clean");
 }
 
-/* What was found, as far as it went, also when it ended early. */
+/* Report the findings so far, even if the check ended early. */
 static int finish(struct fsck *f, int r, struct err *e) {
         int status = f->n_findings ? CLI_FAILED : CLI_OK;
 

@@ -11,9 +11,9 @@
 #include "tok/tok.h"
 
 /*
- * What the file says (GGUF level), what the tokenizer makes of it, and what the model makes of it.
- * The parts fail separately: a vocabulary-only file has no model, and that is no error. Both
- * outputs are made of the same list of facts.
+ * Facts from the file (GGUF level), from the tokenizer, and from the model. The parts fail
+ * separately: a vocabulary-only file has no model, which is no error. Both outputs are made from
+ * the same list of facts.
  */
 struct facts {
         bool json;
@@ -157,7 +157,7 @@ static void put_tensors(struct facts *f, const struct gguf *g) {
         }
 }
 
-/* All facts; the model's error, if it has one, stays in @e and is the result. */
+/* Collect all facts; the model's error, if any, stays in @e and is the result. */
 static int put_all(
         struct facts *f, const struct gguf *g, enum kern_kv_type kv, bool tensors, struct err *e) {
         _cleanup_(model_freep) struct model *m = NULL;
