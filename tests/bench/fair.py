@@ -4,11 +4,11 @@
 
 usage: tests/bench/fair.py --build DIR [--replies 0,1,16,64] [--times N] [--interactive]
 
-Starts the daemon of the build folder with the bundled model. User 1001 sends so many long replies
-(in the background unless --interactive); user 1002 then says something that is answered with four
-tokens, --times times, each in a conversation of its own. Prints medians and the worst in ms: until
-the first token, and until all is done, the start of the client included. Needs root, since a daemon
-tells users apart by their uid. Nothing here passes or fails.
+Starts the daemon of the build folder with the bundled model. User 1001 requests the given numbers
+of long replies (in the background unless --interactive). User 1002 then asks, --times times, for a
+reply of four tokens, each in a new conversation. Prints the medians and worst times in ms until the
+first token and until the reply is done, including the start of the client. Needs root, since the
+daemon tells users apart by their uid. Nothing here passes or fails.
 """
 
 import argparse

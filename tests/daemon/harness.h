@@ -9,18 +9,23 @@
  *     uint64_t id;
  *
  *     if (harness_init(&h) != 0)
- *             return 77;                           no model: said aloud already
+ *             return 77;                           no model: already reported
  *     harness_start(&h, (const char *[]){"--pool-size=4M", NULL});
  *     c = harness_client(&h);
  *     assert_int_equal(client_open(c, "a", NULL, &id), 0);
- *     assert_int_equal(client_say(c, &(struct say){.conv = id, .raw = "Hello", .max_tokens = 8},
- * &r), 0); reply_deinit(&r); client_free(c); harness_stop(&h); harness_deinit(&h);
+ *     assert_int_equal(client_say(c,
+ *                     &(struct say){.conv = id, .raw = "Hello", .max_tokens = 8}, &r), 0);
+ *     reply_deinit(&r);
+ *     client_free(c);
+ *     harness_stop(&h);
+ *     harness_deinit(&h);
  *
- * 1. Readiness, status and end are waited for by events (NOTIFY_SOCKET, waitpid), never by time.
- * 2. What must not fail in any test (starting, a clean exit, no words of a sanitizer) fails the
- *    cmocka test by itself. What a test may want to fail (every client_*) returns 0, or -1 with
- *    c->error set.
- * 3. The folder stays over harness_stop() or harness_kill() and harness_start(): a restart.
+ * 1. The harness waits for readiness, status and end by events (NOTIFY_SOCKET, waitpid), not time.
+ * 2. Steps that must succeed in every test (starting, a clean exit, no sanitizer report) fail the
+ *    cmocka test by themselves. Calls that a test may expect to fail (every client_*) return 0, or
+ *    -1 with c->error set.
+ * 3. The folder survives harness_stop() or harness_kill(), so the next harness_start() is a
+ *    restart.
  */
 #include "wire.h"
 #include <sys/types.h>
@@ -30,10 +35,10 @@ struct harness {
         char model[512];
         pid_t pid;     /* 0: not running */
         int pid_fd;    /* readable when it has ended */
-        int notify_fd; /* where the daemon says READY=1 */
-        int listen_fd; /* passed to it (socket activation), or -1; owned by the test */
-        /* What it is told to watch for memory pressure; "": nothing, so that a test does not depend
-         * on how the machine is doing; "-": whatever it finds. */
+        int notify_fd; /* receives the daemon's READY=1 */
+        int listen_fd; /* passed to the daemon (socket activation), or -1; owned by the test */
+        /* The file that the daemon watches for memory pressure; "": none, so that a test does not
+         * depend on the machine's load; "-": whatever the daemon finds. */
         char pressure[96];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking back: to turns, to positions, to say something else or to get another reply. What comes
- * out is what a conversation gives that never had what was taken back, bit for bit. */
+/* Taking back: to turns, to positions, to say something else or to get another reply. The results
+ * are those of a conversation that never had the removed part, bit for bit. */
 #include "base/util.h"
 #include "fixture.h"
 

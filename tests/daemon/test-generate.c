@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Generation through the real daemon: who reads slowly, hangs up, cancels, or comes twice. */
+/* Generation through the real daemon: clients that read slowly, hang up, cancel, or send twice. */
 #include "fixture.h"
 
 /* Long enough that it is running when the next thing happens. */

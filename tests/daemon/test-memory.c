@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory under pressure, through the real daemon: many conversations in a pool for a few, damaged
- * spill files, spill files of another model, kill -9 while generating. Compared with an undisturbed
- * daemon, bit for bit.
+ * spill files, spill files of another model, kill -9 while generating. The results are compared
+ * with those of an undisturbed daemon, bit for bit.
  *
  * 1. The ledger never exceeds the budget: its peak is exact, so the peak after each step covers
  *    every moment.

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Short of memory: idle memory shrinks step by step, pages go back to the system, and what was in
- * them comes from disk when it is needed, the same in every bit; nothing that fitted is refused,
- * and some seconds later all is as before. Told by a FIFO, as a service manager might, and for real
- * (as root): in a cgroup of its own whose limit is under the load of processes that read a large
- * file over and over; beside such a cgroup, which is not its matter; and with "auto" in small
- * cgroups.
+ * A daemon short of memory: idle memory shrinks step by step, its pages go back to the system, and
+ * the memory is restored from disk when needed, with the same bits. No request that fitted before
+ * is refused, and some seconds later everything is as before. Pressure is simulated by a FIFO, as a
+ * service manager might report it, and caused for real (as root): in the daemon's own cgroup, whose
+ * limit is lower than the load of processes that read a large file over and over; in another such
+ * cgroup, which must not affect the daemon; and with "auto" in small cgroups.
  */
 #include "base/util.h"
 #include "fixture.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The real daemon against peers that get it wrong: an error, a close, and it serves on. */
+/* The real daemon and peers that break the protocol: they get an error, the connection is closed,
+ * and the daemon keeps serving others. */
 #include "fixture.h"
 #include <sys/resource.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that outlives and is shared, through the socket: equal prefixes of one user's
- * conversations are computed once, also across a restart; those of different users only where
- * published. Whatever is reused, the bits are those of a daemon that has nothing to reuse (I2).
+ * Shared memory, through the socket: equal prefixes of one user's conversations are computed once,
+ * even across a restart; those of different users only if published. Whatever is reused, the bits
+ * are those of a daemon that has nothing to reuse (I2).
  */
 #include "fixture.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ends of a daemon: told to stop, killed, and what is there afterwards (I4). */
+/* How a daemon ends: told to stop, or killed; and what survives (I4). */
 #include "fixture.h"
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Export and import through the real daemon: what comes out goes in, here and elsewhere, with and
- * without memory, and gives the same bits. What somebody else made up or broke is refused, costs no
- * descriptor and stops nothing.
+ * Export and import through the real daemon: an exported conversation can be imported, here and
+ * elsewhere, with and without memory, and gives the same bits. A forged or damaged file is refused,
+ * leaks no descriptor and stops nothing.
  */
 #include "fixture.h"
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who sees what: peers of two uids (needs root), and sockets that are passed in. */
+/* What each user can see: peers of two uids (needs root), and sockets that are passed in. */
 #include "fixture.h"
 #include <errno.h>
 #include <grp.h>

@@ -2,7 +2,7 @@
 /*
  * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE [attention]]]. Prints, for each
  * instruction set, matrix products of each type (GB/s of weights for one token, GMAC/s for many),
- * attention and the vector kernels. Not a test: it passes or fails nothing.
+ * attention and the vector kernels. This is not a test: nothing passes or fails.
  */
 #include "base/clock.h"
 #include "base/err.h"

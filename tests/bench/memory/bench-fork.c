@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-fork MODEL THREADS REPEAT LENGTHS: the fork itself (lib/seq), and a decode step before and
- * after it. The memory of the sequence is filled with random halves instead of being computed:
- * neither figure depends on its content.
+ * bench-fork MODEL THREADS REPEAT LENGTHS: measures the fork itself (lib/seq), and a decode step
+ * before and after it. The memory of the sequence is filled with random f16 values instead of being
+ * computed: the figures do not depend on its content.
  */
 #include <malloc.h>
 #include <stdio.h>

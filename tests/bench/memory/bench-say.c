@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench-say SOCKET: a client that measures. Reads requests from stdin, a line each,
+ * bench-say SOCKET: a measuring client. Reads requests from stdin, one per line,
  *
  *      open NAME
  *      say NAME MAX-TOKENS TOKEN TOKEN ...
  *      stat NAME-OF-A-FIGURE
  *      quit
  *
- * and answers each with a line of JSON: {} for open, {"value":N} for stat, and for say the seconds
- * from sending the request to its first token and to its end, where the memory came from, and the
- * tokens of the reply. An error is {"error":"..."}.
+ * and answers each with a line of JSON: {} for open, {"value":N} for stat. For say these are the
+ * seconds from sending the request to its first token and to its end, where the memory came from,
+ * and the tokens of the reply. An error is {"error":"..."}.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench-throughput MODEL real|random N_TOKENS REPEAT DIR: one worker's speed in bytes of raw memory
- * per second, on memory that a model has really computed: of text that it wrote itself (real: for
- * trained weights), or of random tokens. Beside the spill store: memcpy, pread of an uncompressed
- * file, and LZ4 alone. Each with the files in the page cache, and dropped from it.
+ * per second, on memory that a model has really computed: from text that it wrote itself (real: for
+ * trained weights), or from random tokens. For comparison with the spill store: memcpy, pread of an
+ * uncompressed file, and LZ4 alone. Each is measured with the files in the page cache, and dropped
+ * from it.
  *
- * What does not wait for the disk is timed by the processor time of this thread, so that others on
- * the machine disturb less; what does, by the clock.
+ * Steps that do not wait for the disk are timed by the processor time of this thread, which other
+ * load on the machine affects less; steps that do are timed by the clock.
  */
 #include <fcntl.h>
 #include <lz4.h>

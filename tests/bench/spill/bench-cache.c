@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What spill traffic does to mapped weights: bench-cache FOLDER [WEIGHTS-MiB [TRAFFIC-MiB]].
+ * The effect of spill traffic on mapped weights: bench-cache FOLDER [WEIGHTS-MiB [TRAFFIC-MiB]].
  *
- * A file is mapped and touched as weights are; then blocks are written, read back and released,
- * many times its size, once with the store's page cache policy and once without; after each step
- * mincore() counts the pages of the weights, and of the spill files, that are resident. It shows
- * something only where memory is scarce, so give it a limit of about twice the weights:
+ * A file is mapped and touched like weights. Then blocks of many times its size are written, read
+ * back and released, once with the store's page cache policy and once without. After each step
+ * mincore() counts the resident pages of the weights and of the spill files. The effect shows only
+ * if memory is scarce, so set a limit of about twice the weights:
  *
  *      v2: mkdir /sys/fs/cgroup/b; echo 400M > /sys/fs/cgroup/b/memory.max
  *      v1: mkdir /sys/fs/cgroup/memory/b; echo 400M > /sys/fs/cgroup/memory/b/memory.limit_in_bytes

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The block codecs on real KV memory: bench-codec DUMP [SECTION-BYTES [SECONDS-PER-LINE]], where
- * DUMP is a file of dump-kv. A section is as many whole layers as reach SECTION-BYTES (default
- * 65536). Prints the ratio of each codec for keys and values of early, middle and late layers, then
- * the speed of each codec and instruction set: raw bytes per second of one thread, the median of
- * the passes over all blocks in CPU time. Decoding is timed section by section, and many at a time
- * as loads do.
+ * DUMP is a file made by dump-kv. A section is the fewest whole layers that reach SECTION-BYTES
+ * (default 65536). Prints the ratio of each codec for keys and values of early, middle and late
+ * layers. Then it prints the speed of each codec and instruction set: raw bytes per second of one
+ * thread, the median of the passes over all blocks, in CPU time. Decoding is timed section by
+ * section, and many sections at a time as in loads.
  */
 #include <lz4.h>
 #include <stdbool.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How fast the spill store is: bench-spill [MiB [FOLDER]], default 64 MiB in /var/tmp.
+ * Speed of the spill store: bench-spill [MiB [FOLDER]], default 64 MiB in /var/tmp.
  *
- * Blocks of 1 MiB that look like key/value memory in f16 (channels of different mean and spread,
- * values that change slowly from token to token), in four sections. Each row is done with one
- * thread and with two, a part of the blocks each, like the engine's I/O workers. Figures are raw
- * bytes (after decoding) per second of wall time, in GB/s, the best of some runs, and per second
- * that a CPU was busy with it, which other load on the machine changes less; "dropped" means that
- * the page cache held nothing of the files, so that the disk is in it.
+ * The blocks are 1 MiB in four sections and resemble key/value memory in f16 (channels of different
+ * mean and spread, values that change slowly from token to token). Each row is measured with one
+ * thread and with two that share the blocks, like the engine's I/O workers. Figures are raw bytes
+ * (after decoding) in GB/s: per second of wall time, the best of some runs, and per second of CPU
+ * time, which other load on the machine affects less. "dropped" means that the page cache held
+ * nothing of the files, so the figure includes the disk.
  */
 #include <fcntl.h>
 #include <lz4.h>

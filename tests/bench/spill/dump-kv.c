@@ -4,8 +4,8 @@
  *
  *      dump-kv MODEL.gguf TEXT-FILE OUT f16|f32|q8_0 N-TOKENS
  *
- * Where the text has fewer tokens, the model goes on by itself (drawn at temperature 1 from a fixed
- * seed). Only full blocks are written.
+ * If the text has fewer tokens, the model continues it (drawn at temperature 1 from a fixed seed).
+ * Only full blocks are written.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""What was tried for the block codec: ratios of transforms on a dump of dump-kv with f16 memory.
+"""Methods tried for the block codec: ratios of transforms on a dump of dump-kv with f16 memory.
 
     transforms.py DUMP...
 
-Each row is a method, each column keys or values of early, middle or late layers; "all" is all of
-them. What a column holds of one block is one section. Entropies are sums of -log2 p over a section,
-without the loss of a real coder; "bound" says that what the decoder would have to be told is not
+Each row is a method; each column is keys or values of early, middle or late layers, "all" all of
+them. A column's part of one block is one section. Entropies are sums of -log2 p over a section,
+without the loss of a real coder. "bound" means that the side information for the decoder is not
 counted. Needs numpy and liblz4.so.1.
 """
 

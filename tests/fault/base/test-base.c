@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of lib/base may fail: -ERR_NOMEM, outputs and objects as they were. */
+/* Every allocation of lib/base fails once: -ERR_NOMEM, with outputs and objects unchanged. */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of libconfab fails once, in a session that makes one of each kind of event: the
- * requests all end, and nothing is lost or touched that should not be. */
+/* Every allocation of libconfab fails once, in a session with one event of each kind: all requests
+ * end, nothing leaks, and outputs are untouched on failure. */
 #include "client/confab.h"
 #include "fault/fault.h"
 #include "proto/proto.h"

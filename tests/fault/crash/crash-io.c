@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The plain names as well as those with 64: each is defined below. */
+/* Both the plain names and those with 64 are defined below. */
 #undef _FILE_OFFSET_BITS
 #include "crash-io.h"
 

@@ -2,15 +2,15 @@
 /*
  * The process stops, or a call fails, at every place where the engine changes a file, one after
  * another: while it opens, says, forks, evicts, restores, rewinds, edits, writes behind, publishes,
- * exports, imports, closes and stops. Then it is opened again on the same folder, and:
+ * exports, imports, closes and stops. Then an engine is opened again on the same folder, and:
  *
- * I4. Each conversation is as it was after the last operation that was acknowledged, or as it is
- *     after the one that was under way; nothing between, nothing else. So an imported one is there
- *     with all of its tokens, or not at all, and what is published never ends behind the last turn.
- * I1. Each can be continued, and gives the bits of a conversation that was never stopped.
- * I5. A stop alone damages no block: none fails its checks. (When the power goes, some may; they
- *     are found out, and computed again.)
- * And when all are closed, no byte is left behind in spill files, and nothing in the register.
+ * I4. Each conversation is either as it was after the last acknowledged operation, or as it is
+ *     after the operation that was in progress. So an imported conversation has all of its tokens
+ *     or does not exist, and a published prefix never ends after the last turn.
+ * I1. Each conversation can be continued, with the bits of one that was never stopped.
+ * I5. A stop alone damages no block: no block fails its checks. (After a power loss some may; they
+ *     are detected and computed again.)
+ * Once all conversations are closed, nothing is left in spill files or in the register.
  *
  * The program runs itself: one process for each point, see crash-io.h.
  *

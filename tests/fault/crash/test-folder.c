@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * State folders that fail their engine: one that is full, one that is read-only, one that belongs
- * to somebody else, spill files that cannot be written. Each is a clear error or a shorter memory;
- * no acknowledged turn is lost, and the engine goes on when the folder does.
+ * State folders that fail their engine: a full one, a read-only one, one that belongs to another
+ * user, spill files that cannot be written. Each causes a clear error or less memory on disk. No
+ * acknowledged turn is lost, and the engine works again once the folder does.
  *
- * The program runs itself for each case, in mount and user namespaces of its own; where the system
- * does not permit these it skips.
+ * The program runs itself for each case, in mount and user namespaces of its own; if the system
+ * does not permit these, the test skips.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every allocation of the daemon (not those inside libevent) fails once while it starts, takes
- * clients, generates, lists, reloads and lets them go. It may refuse to start, answer with an error
- * or close a connection; it may not crash, leak, or stop serving the next client.
+ * Every allocation of the daemon (not those inside libevent) fails once while it starts, accepts
+ * clients, generates, lists, reloads and disconnects the clients. The daemon may refuse to start,
+ * answer with an error or close a connection. It must not crash, leak, or stop serving the next
+ * client.
  */
 #include "../../unit/daemon/daemon-fixture.h"
 #include "fault/fault.h"

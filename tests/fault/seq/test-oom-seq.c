@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation and mapping of seq fails once: nothing that can be seen has changed, nothing is
- * leaked, and the same call succeeds afterwards. */
+/* Every allocation and mapping of seq fails once: nothing visible has changed, nothing leaks, and
+ * the same call succeeds afterwards. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Real faults of a file system: a full disk, one that became read-only, folders without permission.
- * A small tmpfs in a mount namespace of our own; needs root, and says aloud what it leaves out. */
+ * Uses a small tmpfs in a mount namespace of its own; needs root, and reports what it skips. */
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Each system call of a small program fails in turn, with each of some errors: the call that was
- * struck says so, the accounts are what the files hold, everything else goes on, and a restart
- * finds what is live. */
+/* Each system call of a small program fails in turn, with each of several errors: the affected call
+ * reports it, the accounts match the files, everything else works, and a restart finds the live
+ * records. */
 #include <errno.h>
 #include <linux/aio_abi.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every write, sync, truncate, delete, open, lock, shared-memory call and read on the way through a
- * small history fails once, and the power goes at each that changes something. A call that failed
- * changed nothing; one that succeeded is there.
+ * In a small history every write, sync, truncate, delete, open, lock, shared-memory call and read
+ * fails once, and the power fails at each of them that changes something. A failed call has changed
+ * nothing; the changes of a successful call are there.
  */
 #include "../../unit/store/store-fixture.h"
 #include "fault-vfs.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Every allocation fails once: the store's own (through the wrapped malloc) and SQLite's (through
- * its memory methods, which count with the same counter). A call that failed changed nothing.
+ * its memory methods, which use the same counter). A failed call has changed nothing.
  */
 #include "../../unit/store/store-fixture.h"
 #include "fault/fault.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A register whose rows anybody may have edited. The input is a row of edits, each 12 bytes: which
- * column, which row, what kind of value, and the value. The register is made once; each input gets
- * a copy, then every call goes over it. None may crash or hang, and what a call gives is within
- * its own bounds.
+ * A register whose rows anyone may have edited. The input is a sequence of edits of 12 bytes:
+ * column, row, kind of value, and value. The register is made once; each input edits a copy, and
+ * then every call is made on it. No call may crash or hang, and its results must be within their
+ * bounds.
  */
 #include <fcntl.h>
 #include <sqlite3.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the machine has for this process, from files of our own: control groups of version 1, 2 and
- * both, nested, in containers; odd bytes. */
+/* What this process may use of the machine, read from files of our own: control groups of version
+ * 1, 2 and both, nested, in containers; malformed content. */
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>

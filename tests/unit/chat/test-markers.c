@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that declare the tokens of their templates as user-defined: text must not become them. */
+/* Files that declare their templates' tokens as user-defined: text must not become these tokens. */
 #include <stdlib.h>
 #include <string.h>
 

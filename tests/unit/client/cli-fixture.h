@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* One run of the confab program against a daemon that the test plays. */
+/* Runs the confab program against a daemon played by the test. */
 #include "peer.h"
 #include "base/util.h"
 #include "util/test.h"

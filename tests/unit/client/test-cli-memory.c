@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* export, import, publish, rewind, regenerate and edit, as people run them. */
+/* export, import, publish, rewind, regenerate and edit, as users run them. */
 #include "cli-fixture.h"
 #include <sys/mman.h>
 

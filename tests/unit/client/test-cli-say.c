@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* say and chat, as people run them, against a daemon that this test plays. */
+/* say and chat, as users run them, against a daemon played by this test. */
 #include "cli-fixture.h"
 #include <poll.h>
 #include <pty.h>

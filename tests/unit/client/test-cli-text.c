@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What say, edit and tokenize say: their TEXT, standard input, or both. */
+/* The text that say, edit and tokenize send: their TEXT, standard input, or both. */
 #include "cli-fixture.h"
 #include <poll.h>
 #include <sys/mman.h>

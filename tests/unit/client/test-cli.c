@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The confab program, run as people run it, against a daemon that this test plays: usage, and the
+/* The confab program, run as users run it, against a daemon played by this test: usage, and the
  * verbs that answer at once. */
 #include "cli-fixture.h"
 

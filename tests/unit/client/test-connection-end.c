@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a connection ends: daemons that misbehave, that go away, that are not there. */
+/* How a connection ends: daemons that misbehave, go away, or are not running. */
 #include "connection-fixture.h"
 
 /* One request is in flight; after what the peer has done, it and the connection end with @code. */

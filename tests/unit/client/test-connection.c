@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes through libconfab: requests as they are sent, answers as they are told. */
+/* Traffic through libconfab: requests as they are sent, answers as the callbacks get them. */
 #include "connection-fixture.h"
 #include <math.h>
 

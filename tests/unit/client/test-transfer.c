@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors through libconfab, both ways, and none left over. The peer's answers are written
- * before they are asked for where the call blocks: Hello is request 1, the first of ours 2. */
+/* Descriptors through libconfab in both directions, none leaked. For blocking calls the peer's
+ * answers are written before the request is sent: Hello is request 1, our first request 2. */
 #include "base/util.h"
 #include "client/confab.h"
 #include "peer.h"

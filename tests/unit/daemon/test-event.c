@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the engine says, as the peer hears it. */
+/* The engine's events, as the peer receives them. */
 #include "daemon-fixture.h"
 #include <errno.h>
 

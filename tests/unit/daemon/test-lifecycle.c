@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting, sockets, stopping, reloading, and words to the service manager. */
+/* Starting, sockets, stopping, reloading, and messages to the service manager. */
 #include "daemon-fixture.h"
 #include "base/util.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hello, the order of things, and what each verb makes of its message. */
+/* Hello, the order of messages, and how each verb translates its message. */
 #include "daemon-fixture.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The service manager's protocol by hand (FIFO, socket, file), and what an event does to the
- * daemon's budget. */
+/* The service manager's protocol, played by hand (FIFO, socket, file), and the effect of an event
+ * on the daemon's budget. */
 #include "daemon-fixture.h"
 #include "base/file.h"
 #include "base/machine.h"

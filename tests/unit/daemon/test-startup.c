@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a start says, step by step. */
+/* What a start reports, step by step. */
 #include "base/util.h"
 #include "daemon/bytes.h"
 #include "daemon/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors beside messages: they reach the verb that takes them, nothing else keeps one, and no
- * way out of a connection leaks one. Each test counts /proc/self/fd before and after.
+ * Descriptors sent with messages: they reach the verb that takes them, nothing else keeps one, and
+ * no way of ending a connection leaks one. Each test counts /proc/self/fd before and after.
  */
 #include "daemon-fixture.h"
 #include "daemon/closer.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One test per rule of lib/gguf/parse.c: what breaks it is refused, with a message that names it.
- */
+/* One test per rule of lib/gguf/parse.c: a file that breaks the rule is refused, with a message
+ * that names the fault. */
 #include "base/err.h"
 #include "build.h"
 #include "quant/quant.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How keys and values become Q8_0: the sentences of kern.h one by one, the same bits from every
- * instruction set, and never further from the truth than half a step. */
+/* Rounding of keys and values to Q8_0: each sentence of kern.h in turn, the same bits from every
+ * instruction set, and errors of at most half a step. */
 #include "kern-util.h"
 #include "quant/quant.h"
 

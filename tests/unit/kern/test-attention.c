@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention over blocks: the same bits from every instruction set, batch, chunk and number of
- * threads, and near the softmax of the textbook. */
+ * threads, and results close to the textbook's softmax. */
 #include "kern-util.h"
 #include "quant/quant.h"
 

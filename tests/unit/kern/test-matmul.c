@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Matrix products: every instruction set, batch and number of threads gives the same bits, and they
- * are near the product in double precision. */
+/* Matrix products: every instruction set, batch and number of threads gives the same bits, close to
+ * the product in double precision. */
 #include "kern-util.h"
 #include "quant/quant.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels on rows and elements: equal bits from every instruction set and number of threads, and
- * near the truth. */
+/* Kernels on rows and elements: equal bits from every instruction set and number of threads, close
+ * to the exact results. */
 #include "kern-util.h"
 
 #define N_MAX 70000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors find their frames, however the stream is read, and none is lost or left open. */
+/* Descriptors reach their frames, however the stream is read, and none is lost or left open. */
 #include "base/util.h"
 #include "proto/proto.h"
 #include "util/fds.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random programs of the prefix index together with the pool, side by side with a model of the
- * index that is one flat list. After every step every lookup that the program could make is
- * compared, and the memory of every sequence must be that of its own tokens: each position's memory
- * is a hash of all tokens up to it, so a block that was shared with the wrong prefix shows.
+ * Random programs on the prefix index and the pool, compared with a model of the index that is one
+ * flat list. After every step every possible lookup is compared, and the memory of every sequence
+ * must be that of its own tokens: each position's memory is a hash of all tokens up to it, so a
+ * block shared with the wrong prefix is detected.
  */
 #include <stdio.h>
 #include <string.h>

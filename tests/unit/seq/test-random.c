@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random programs of all operations on several sequences, side by side with a model that is nothing
- * but arrays of bytes. After every step: contents, reference counts, statistics and the ledger.
+ * Random programs of all operations on several sequences, compared with a model that consists of
+ * arrays of bytes. Contents, reference counts, statistics and the ledger are checked after every
+ * step.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Spill files leave the page cache to others: after writing and settling, and after reading, no
- * page of them is resident, unless that is wanted; and what is in it is read from it.
- * tests/bench/spill/bench-cache shows what that is good for. */
+/* Spill files leave the page cache to others: after writing and settling, and after reading, none
+ * of their pages is resident, unless keep_cached is set. Pages in the cache are read from there.
+ * tests/bench/spill/bench-cache shows the benefit. */
 #include "unit/spill/resident.h"
 #include "unit/spill/store.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Damaged encodings: refused or decoded to something, by all instruction sets alike, never with a
- * byte read or written outside of the buffers (the sanitizer build is what sees that). */
+/* Damaged encodings are refused or decoded to something, in the same way by all instruction sets,
+ * and no byte outside the buffers is read or written (the sanitizer build checks that). */
 #include "util/test.h"
 #include "codec-data.h"
 

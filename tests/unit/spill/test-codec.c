@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Codecs: whatever goes in comes out, in the same bytes whatever the instruction set. */
+/* Codecs: decoding returns the encoded data, and all instruction sets encode to the same bytes. */
 #include "util/test.h"
 #include "codec-data.h"
 

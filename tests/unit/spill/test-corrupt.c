@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Damage of every kind to a file under a running store: each read of a damaged record is an error
- * that names it, the records beside it stay readable, and a repaired one is read again. */
+/* Damage of every kind to a file of an open store: each read of a damaged record is an error that
+ * names the record, neighboring records stay readable, and a repaired record can be read again. */
 #include <string.h>
 #include <unistd.h>
 

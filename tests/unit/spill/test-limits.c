@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which limit refuses what, and what each leaves. */
+/* What each limit refuses, and that a refusal leaves files and accounts as they were. */
 #include <unistd.h>
 
 #include "unit/spill/store.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of several sections, and reading many of them at a time: out of the page cache, past it,
- * and through it. */
+/* Blocks of several sections, and reading many of them at a time: from the page cache, bypassing
+ * it, and through it. */
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring gives each read memory of its own, and what was asked for arrives in it. */
+/* The ring gives each read memory of its own, and the requested bytes arrive there. */
 #include <errno.h>
 
 #include "spill/queue.h"

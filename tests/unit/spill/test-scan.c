@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A store that only looks, and the list of what is in the folder. */
+/* A read-only store, and the listing of the folder. */
 #include <unistd.h>
 
 #include "unit/spill/store.h"

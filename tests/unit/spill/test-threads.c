@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Several workers write, read and release at once, on shared and own files, under a limit that some
- * of them run into. Meant for the thread sanitizer, and true without it. */
+/* Several workers write, read and release at once, on shared files and files of their own, under a
+ * limit that some of them hit. Meant for the thread sanitizer, but valid without it. */
 #include <pthread.h>
 #include <string.h>
 

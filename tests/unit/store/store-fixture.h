@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A register in its own folder, and short ways to fill it. */
+/* A register in a folder of its own, and helpers to fill it. */
 #include "base/err.h"
 #include "base/hash.h"
 #include "store/store.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whose memory it is: records' owners, publication, private memory; imports; meters. */
+/* Access to memory: records' owners, publication, private memory; imports; meters. */
 #include "store-fixture.h"
 
 static const struct fingerprint model = {11, 12};

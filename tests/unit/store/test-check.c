@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every kind of damage is found, also by a register that was opened for reading only. */
+/* Every kind of damage is found, even in a register that was opened for reading only. */
 #include "store-fixture.h"
 #include <sys/stat.h>
 

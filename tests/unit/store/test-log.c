@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two connections, the log between them, and other programs beside them. */
+/* Two connections, the log between them, and other programs that use the file. */
 #include "store-fixture.h"
 #include "store/store-private.h"
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Registers of former versions, made with the SQL of their time, become what a new one is. */
+/* Registers of older versions, made with the SQL of those versions, become equal to a new one. */
 #include "store-fixture.h"
 
 static const char version_1[] =

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random programs against a model of the register in RAM: after each step the check finds nothing,
- * and tokens, links, owners and records that are gone are those of the model. Tokens are 0 or 1 and
- * blocks small, so that conversations have prefixes in common all the time.
+ * Random programs compared with a model of the register in RAM: after each step store_check() finds
+ * nothing, and tokens, links, owners and removed records equal the model's. Tokens are 0 or 1 and
+ * blocks are small, so that conversations often have common prefixes.
  */
 #include "store-fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tokenizers against the reference's vocabularies, texts and tokens (reference/vocab). Skips
- * aloud where they are missing. Neither the short texts nor the long ones were tokenised with
+ * with a message if these are missing. Neither the short nor the long texts were tokenised with
  * bos.
  */
 #include <errno.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""confab-model fsck: what is sound passes, every kind of damage is found, nothing is changed.
+"""confab-model fsck: a sound state passes, every kind of damage is found, nothing is changed.
 
 usage: fsck.py CONFAB_MODEL MAKE_STATE
 """

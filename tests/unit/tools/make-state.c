@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes a model and the state folder of a daemon that ran it: two conversations with memory on
- * disk, a fork that shares some of it, and an empty one. For tests of programs that look into it.
+ * disk, a fork that shares some of it, and an empty conversation. For tests of programs that
+ * inspect such a folder.
  *
  * usage: make-state STATE MODEL KV [crash] [forge]
  *   crash  ends without closing: the register's content is in its log
- *   forge  one bit of one block is another before it is written, with all checksums right
+ *   forge  flips one bit of one block before the block is written, so all checksums are right
  */
 #include <stdio.h>
 #include <stdlib.h>
