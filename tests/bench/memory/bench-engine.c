@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engine's memory costs, through engine.h as the daemon uses it.
+ * The cost of the engine's memory, measured through engine.h as the daemon uses it.
  *
- * long: one conversation is computed up to the greatest length, its turns ending at every length
- * asked for, so that the time to compute a prefix is a sum. Then, for each length, a fork that ends
- * there is evicted and brought back, again and again: by Warm, and by a Continue of one token whose
- * first token is waited for; with the spill files in the page cache, and dropped from it. Beside
- * it, plain reads of an uncompressed file of the same size. Then forks, durable and all.
+ * long: one conversation is computed up to the greatest length, with a turn ending at every
+ * requested length, so that the time to compute a prefix is a sum. Then, for each length, a fork
+ * that ends there is evicted and restored repeatedly: by Warm, and by a Continue of one token,
+ * timed up to its first token; with the spill files in the page cache, and dropped from it. For
+ * comparison, an uncompressed file of the same size is read. Then whole forks are timed, including
+ * their commit.
  *
  * share: many conversations that begin alike, and what they take in RAM and on disk.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whatever a request makes the engine hold is charged before it is allocated (I3): at each
- * allocation, in any thread, the bytes that the program holds are compared with what the ledger's
- * shares say. For every verb, with small, large and absurd arguments, and with events that nobody
- * takes.
+ * Memory that a request makes the engine hold is charged before it is allocated (I3): at each
+ * allocation, in any thread, the bytes that the program holds are compared with the ledger's
+ * shares. This is done for every verb, with small, large and absurd arguments, and with events that
+ * are never fetched.
  *
- * What is not seen here: memory of blocks (the pool has its own pages, and tests), and that of
- * SQLite and other shared libraries.
+ * Not covered here: memory of blocks (the pool has its own pages and tests), and memory of SQLite
+ * and other shared libraries.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -2,9 +2,9 @@
 /*
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
  * requests runs on it (open, say, evict, say again with a restore, fork, rewind, edit, warm,
- * get, publish, export, import, close; two prompts at the same time). Each request ends once, well
- * or with an error; afterwards the engine does its work as ever, and when the conversations are
- * closed nothing is left. Not every n is tried, to be done in seconds.
+ * get, publish, export, import, close; two prompts at the same time). Each request ends once, with
+ * a result or an error. Afterwards the engine works as before, and once the conversations are
+ * closed nothing is left. Only some n are tried, so that the test takes seconds.
  */
 #include <fcntl.h>
 #include <stdio.h>

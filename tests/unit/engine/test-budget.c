@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The budget: what "auto" makes of the system's figures, and its change under load. Memory goes
- * back to the system, the ledger holds at each moment, and no bit of any answer changes.
+ * The budget: how "auto" follows from the system's figures, and changes under load. Memory goes
+ * back to the system, the ledger stays within its budget at each moment, and no bit of any answer
+ * changes.
  */
 #include <stdio.h>
 #include <stdlib.h>

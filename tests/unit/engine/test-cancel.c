@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cancelling what waits for a disk: the I/O workers are held at a gate, so that requests are where
- * the test wants them.
+ * Cancelling requests that wait for the disk: the I/O workers are held at a gate, so that each
+ * request is in the state that the test needs.
  */
 #include <pthread.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a prompt's tokens came from, when another conversation overtakes the request while it
- * computes them: what it found at the beginning stays counted as found, what it computed itself is
- * computed, and only what it then took over is shared. So too if it was parked in between.
+ * The counts of where a prompt's tokens came from, if another conversation overtakes the request
+ * that computes them: tokens that the request found at the beginning stay counted as found, tokens
+ * that it computed itself as computed, and only those that it took over later as shared. The same
+ * holds if the request was parked in between.
  *
  * The engine is held inside the forward calls, so that a step ends when the test wants it to.
  */

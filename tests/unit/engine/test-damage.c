@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Damage: spill files that are cut, flipped, gone, exchanged or of other arithmetic; a register or
- * a state folder that cannot be used; a full disk. Memory is only a cache (I1): a reply never
- * changes, a log tells, nobody else notices.
+ * Damage: spill files that are truncated, corrupted, missing, exchanged or made by another
+ * arithmetic version; a register or a state folder that cannot be used; a full disk. Memory is only
+ * a cache (I1): replies never change, the log reports the damage, other conversations are not
+ * affected.
  */
 #include <dirent.h>
 #include <fcntl.h>

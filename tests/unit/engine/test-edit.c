@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Continue from an earlier place (edit.c): it gives what a Rewind and a Continue give, and until
- * it has committed, or if it is refused, cancelled or fails, the conversation is what it was, its
- * memory as well.
+ * A Continue from an earlier place (edit.c) gives the same as a Rewind and a Continue. Until it has
+ * committed, or if it is refused, is cancelled or fails, the conversation and its memory are
+ * unchanged.
  */
 #include <fcntl.h>
 #include <pthread.h>

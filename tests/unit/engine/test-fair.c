@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fair places and steps: whatever one user has running and queued, another one's short reply begins
- * within two steps of the engine and goes on at its share, and nobody's bits change by it.
+ * Fair places and steps: whatever one user has running and queued, another user's short reply
+ * begins within two steps of the engine and continues at its share. No reply's bits change.
  *
  * Steps are counted where the engine calls the model, from the moment when a request has joined the
- * queue. In some tests the time of a step is made up, so that shares do not depend on the machine.
+ * queue. Some tests fake the duration of a step, so that shares do not depend on the machine.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which model it is: the hash that the register remembers is taken for just the file that it was
- * made of, and a fingerprint that is expected must be met. And looking (engine_look()), which opens
- * a model the same way and changes nothing.
+ * The model's identity: the hash in the register is used only for the file that it was computed
+ * from, and the model must match an expected fingerprint. Also engine_look(), which opens a model
+ * the same way and changes nothing.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits and endings: what cannot fit is refused with figures, what waits gets its turn, what is
- * cancelled or stopped ends once and leaves the conversation as the register has it.
+ * Limits and endings: a request that cannot fit is refused with figures; a waiting request gets its
+ * turn; a cancelled or stopped request ends once and leaves the conversation as the register has
+ * it.
  */
 #include <poll.h>
 #include <stdio.h>

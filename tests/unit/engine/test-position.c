@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rewind and Fork to a position: what is kept are the same tokens with the same memory, so that
- * going on gives what was there before, bit for bit.
+ * Rewind and Fork to a position: the kept tokens and their memory are unchanged, so that continuing
+ * gives the same reply as before, bit for bit.
  */
 #include <stdio.h>
 #include <stdlib.h>

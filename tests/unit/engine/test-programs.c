@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random programs, run twice: in a tiny pool where memory comes and goes (evict, warm, restart,
- * kill, pause, many at once, cancel), and in a huge one where nothing of that happens and requests
- * come one by one. Every generated token and every log-probability must be the same (I2), compared
- * with memcmp. A program depends on its seed only, up to when a cancel strikes; what a cancel left
- * is recorded and the second run is asked for as much.
+ * kill, pause, many at once, cancel), and in a huge pool with none of that and one request at a
+ * time. Every generated token and every log-probability must be the same (I2), compared with
+ * memcmp. A program depends on its seed only, except for the moment at which a cancel takes effect:
+ * the length of a cancelled reply is recorded, and the second run generates just as much.
  *
- * This is the bundled model, through the engine both times; programs/ has thousands of programs of
- * everything else, on a tiny one.
+ * Both runs use the bundled model through the engine; programs/ has thousands of more varied
+ * programs on a tiny model.
  *
  * Usage: test-programs [first seed] [number of programs]
  */

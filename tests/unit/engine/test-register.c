@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The register under an engine that runs: damaged histories, other programs that lock it or remove
- * its log, what stays of a conversation that was closed.
+ * The register of a running engine: damaged histories, other programs that lock it or remove its
+ * log, and what remains of a closed conversation.
  */
 #include <sched.h>
 #include <sqlite3.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Restoring as a pipeline, on a model whose blocks have several sections: computing begins while
- * the rest arrives, damage anywhere is found before it is used, cancelling and others that come
- * meanwhile are seen to. Bits are those of memory that never left.
+ * the rest arrives, damage anywhere is found before it is used, and cancels and other requests are
+ * handled during the restore. The bits are those of memory that never left RAM.
  */
 #include <dirent.h>
 #include <fcntl.h>

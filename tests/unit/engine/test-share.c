@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prefix sharing: what begins alike is computed once and held once, in RAM and on disk, within one
- * user's conversations and below what an administrator published, and nowhere else (I6). Replies
- * are those of a conversation that is alone.
+ * Prefix sharing: equal beginnings are computed once and held once, in RAM and on disk, within one
+ * user's conversations and within what an administrator published, and nowhere else (I6). Replies
+ * are those of a conversation that shares nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Long texts: a thread of their own tokenises them, so the register, restores and generation go on
- * meanwhile; users take turns; and whoever hangs up stops it.
+ * Long texts: a separate thread tokenises them, so the register, restores and generation continue
+ * in the meantime. Users take turns, and a client that hangs up stops the work on its text.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The export file's parser by itself: what it writes it reads, what cannot be it refuses. */
+/* The export file's format by itself: it reads what it writes, and refuses impossible files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

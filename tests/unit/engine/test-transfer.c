@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Export and import: what comes back is the same conversation, bit for bit; what is damaged or made
- * to harm leaves nothing behind, or harms only who imports it.
+ * Export and import: the imported conversation equals the exported one, bit for bit. A damaged or
+ * malicious file leaves nothing behind, or harms only the user who imports it.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that wait for their turn on a conversation: order, revisions, cancelling, memory. */
+/* Requests that wait for their turn on a conversation: order, revisions, cancellation, memory. */
 #include <string.h>
 
 #include "rig.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Write-behind and limits of the disk: each full block is written once in its life, whatever
- * happens to its conversation while it is being written; nobody waits for it; space is found where
- * it is missed least. Replies are those of an engine that never evicts.
+ * Write-behind and disk limits: each full block is written once in its life, whatever happens to
+ * its conversation during the write; no request waits for the write; space is taken where it is
+ * missed least. Replies are those of an engine that never evicts.
  */
 #include <semaphore.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Carrying out a program. Requests of a group are sent together and end in any order; then, one by
- * one, each conversation that was touched is looked at and compared with what it should be (its
- * mirror), and after a start every conversation is.
+ * Carries out a program. Requests of a group are sent together and end in any order. Then each
+ * conversation that they touched is compared with its expected state (its mirror), one by one;
+ * after a start every conversation is.
  */
 #include <dirent.h>
 #include <fcntl.h>

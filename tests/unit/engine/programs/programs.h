@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The metamorphic suite (DESIGN 12): random programs of everything that can happen to
- * conversations, run on an engine with little memory, and compared with a computation that never
- * evicts.
+ * The metamorphic suite: random programs of everything that can happen to conversations, run on an
+ * engine with little memory, and compared with a computation that never evicts.
  *
  * program.c     a program: random, to text, from text
  * life.c        carries one out, operation by operation
- * settle.c      compares what came of an operation with what should have
+ * settle.c      compares the result of an operation with the expected one
  * driver.c      requests and events
  * reference.c   the straight computation: one sequence per conversation, model_forward() on it
  * tiny-model.c  models that are small enough for thousands of programs
  * no-sync.c     commits that do not wait for a disk
  * plant.c       faults for the suite to find
- * shrink.c      from a program that fails to the shortest that does
+ * shrink.c      shortens a failing program to the shortest that still fails
  * soak.c        command line; each program runs in a child process
  *
- * A program's operations do not depend on what the operations before them led to: a number that is
- * too large for the present state is taken modulo it, and what is impossible (say in a conversation
- * that is not open) is left out. So any part of a program is a program, which is what shrinking
+ * A program's operations do not depend on the results of earlier operations: a number that is too
+ * large for the current state is reduced modulo the limit, and an impossible operation (say in a
+ * conversation that is not open) is skipped. So any part of a program is a program, which shrinking
  * needs.
  */
 #include <stdbool.h>

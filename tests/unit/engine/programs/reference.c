@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The straight computation. It shares with the engine the model's code, the sampler, and sequences
- * in a pool that is never short; nothing is evicted, written, restored, shared between
- * conversations or moved. Whole chunks are computed at once, where the engine takes token by token.
+ * The straight computation. It uses the same model code and sampler as the engine, and sequences in
+ * a pool that is never short; nothing is evicted, written, restored, shared between conversations
+ * or moved. It computes whole chunks at once where the engine goes token by token.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line of the metamorphic suite. Programs run in child processes, so that one that
- * crashes or hangs is a program that fails, like any other, and can be shrunk.
+ * The command line of the metamorphic suite. Programs run in child processes, so that a program
+ * that crashes or hangs fails like any other, and can be shrunk.
  */
 #include <errno.h>
 #include <getopt.h>
