@@ -2,16 +2,16 @@
 /*
  * Tables of the KV codec: from counts to levels, from levels to probabilities.
  *
- * A table is written as one level of 15 per symbol that occurs, not as its exact probability: steps
- * of half an octave cost 0.007 bit per value and save half of the table, of which a small section
- * has eight. Levels are nibbles in the order of symbols; a nibble of 0 and the next, r, stand for
- * r + 1 symbols that do not occur.
+ * A table stores one of 15 levels for each symbol that occurs, not its exact probability: steps of
+ * half an octave cost 0.007 bit per value and halve the table, and even a small section has eight
+ * tables. Levels are nibbles in the order of symbols; a nibble of 0 and the next nibble, r, stand
+ * for r + 1 symbols that do not occur.
  *
  * 1. Probabilities follow from the levels in integers alone, the same on every machine.
- * 2. They sum up to KV_SLOTS, and no symbol that has a level has less than 1: a symbol whose share
- *    is below two slots gets one or two, the others share the rest by cumulative rounding. At most
- *    512 of 2048 slots go to small ones, so a share of two shrinks to 1.5 at worst and rounding
- *    leaves it 1.
+ * 2. They add up to KV_SLOTS, and every symbol with a level gets at least 1: a symbol whose share
+ *    is below two slots gets one or two, and the others divide the rest by cumulative rounding. At
+ *    most 512 of 2048 slots go to small symbols, so a share of two shrinks to 1.5 at worst, and
+ *    rounding leaves at least 1.
  */
 #include <string.h>
 

@@ -2,12 +2,12 @@
 /*
  * The codec of key/value memory.
  *
- * A channel of KV memory is some number of a typical size: its sign and exponent are easy to guess
- * and the rest of its mantissa is noise. LZ4 looks for repeated strings and finds none in it. So
- * the top byte of each value (f16: sign, exponent, two bits of mantissa; f32: sign and seven bits
- * of exponent; int8: all of it) is entropy coded under one of up to eight tables per kind of value
- * and section, each channel naming its own, and the other bytes are kept as they are. The table
- * of what else was measured is in docs/spill.md.
+ * A channel of KV memory holds numbers of a typical size: their signs and exponents are easy to
+ * predict, and the rest of their mantissas is noise. LZ4 looks for repeated strings and finds none
+ * there. So the top byte of each value (f16: sign, exponent, two bits of mantissa; f32: sign and
+ * seven bits of exponent; int8: the whole value) is entropy coded with one of up to eight tables
+ * per kind of value and section. Each channel names its table; the other bytes are kept unchanged.
+ * The other methods that were measured are in docs/spill.md.
  *
  * Format of a section, little endian:
  *
@@ -29,13 +29,13 @@
  * x = f * (x >> 11) + slot - b, and if that is below 2^15 the stream's next word comes in from
  * below. Encoding is the same backwards, from the last value of the section to the first.
  *
- * 1. Every section comes back bit for bit, whatever its bytes are. The arrays only say where to
- *    look for order.
+ * 1. Decoding restores every section bit for bit, whatever its bytes are. The arrays only say where
+ *    to look for order.
  * 2. All instruction sets write the same bytes, and accept the same bytes.
  * 3. The input of decode is not trusted: lengths are checked before use, tables are valid by
- *    construction, states cannot leave their range, words behind the end are 0. Whoever damages a
- *    section gets a refusal or wrong values, nothing else. In the end every word must have been
- *    taken and every state be back at 2^15, where the encoder began.
+ *    construction, states cannot leave their range, words after the end are 0. A damaged section is
+ *    refused or gives wrong values; nothing worse can happen. At the end every word must have been
+ *    taken, and every state must be back at 2^15, where the encoder began.
  */
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The open store, its files and their owners: names, descriptors, accounts. What spill.c builds on;
- * nothing here knows records. Functions are called with s->lock held unless they say otherwise.
+ * The open store, its files and their owners: names, descriptors, accounts. This is the layer below
+ * spill.c; it does not know records. Call functions with s->lock held unless they say otherwise.
  *
- * All bytes of a file are charged to the file, to its owner and to the store together:
- * disk_size of the store == sum over owners == sum over files, at any moment outside of the lock.
+ * All bytes of a file are charged to the file, to its owner and to the store together. Whenever the
+ * lock is free: disk_size of the store == sum over owners == sum over files.
  */
 #include <linux/aio_abi.h>
 #include <pthread.h>
@@ -31,25 +31,25 @@ struct spill {
         size_t buffer_size;         /* parts of a scratch buffer, shared.h */
         size_t codec_size;
         size_t ring_size;   /* of the buffer, for reading */
-        size_t window_size; /* what is read at once, about */
+        size_t window_size; /* approximate bytes of one read */
         int dir_fd;         /* holds the lock on the folder */
 
         pthread_mutex_t lock; /* guards all below, and all of struct spill_file but its fd */
         struct map *files;    /* key → struct spill_file */
         struct map *owners;   /* number → struct spill_owner */
-        struct list idle;     /* open files that nobody uses, least recently used first */
+        struct list idle;     /* open files not in use, least recently used first */
         unsigned n_open;
         uint64_t pending_size;          /* part of disk_size that is being written */
-        uint64_t day, day_written_size; /* went to disk on that day */
-        uint64_t day_pending_size;      /* what writes in progress may come to write */
+        uint64_t day, day_written_size; /* bytes written to disk on that day */
+        uint64_t day_pending_size;      /* most bytes that writes in progress may still write */
         struct spill_scratch *scratch;  /* free list */
-        /* AIO contexts that trimmed scratch buffers left: to destroy one takes its time, which
-         * nobody has who is short of memory. */
+        /* AIO contexts left by trimmed scratch buffers. Destroying one takes a while, which a
+         * thread that needs memory cannot wait. */
         aio_context_t contexts[SPILL_MAX_CONTEXTS];
         unsigned n_contexts;
         bool swept;
-        bool no_direct; /* the file system, or an option, wants reads through the page cache */
-        struct spill_stats stats; /* but n_files, n_owners and the day */
+        bool no_direct; /* the file system or an option requires reads through the page cache */
+        struct spill_stats stats; /* without n_files, n_owners and the day */
 };
 
 struct spill_owner {
@@ -63,14 +63,14 @@ struct spill_file {
         struct spill_owner *owner;
         struct list idle;         /* in spill.idle, or empty */
         int fd;                   /* -1: closed; does not change while n_users > 0 */
-        int direct_fd;            /* for O_DIRECT reads; -1: not tried, or not to be had */
+        int direct_fd;            /* for O_DIRECT reads; -1: not tried, or impossible */
         unsigned n_users;         /* calls that use fd outside of the lock */
         unsigned n_pending;       /* writes in progress */
         uint64_t n_records;       /* live */
         uint64_t end;             /* where the next record goes, bytes */
-        uint64_t settled;         /* what lies before was written out and dropped from the cache */
+        uint64_t settled;         /* bytes before this are on disk and dropped from the cache */
         uint64_t disk_size;       /* this file's part of stats.disk_size */
-        bool made;                /* the file on disk is ours (else it is created anew) */
+        bool made;                /* the file on disk is ours (else opening creates it anew) */
         bool gone;                /* no longer in the map; freed by the last user */
         struct spill_pages pages; /* of the live records */
 };
@@ -78,41 +78,40 @@ struct spill_file {
 enum { SPILL_NAME_SIZE = 24 };
 /* Without lock. */
 void spill_file_name(uint64_t key, char ret[SPILL_NAME_SIZE]);
-/* Whether @name is one that the store makes, and of which key. Without lock. */
+/* Whether @name is a name that the store makes, and its key. Without lock. */
 bool spill_file_parse_name(const char *name, uint64_t *ret_key);
 
 struct spill_file *spill_file_find(struct spill *s, uint64_t key);
 int spill_file_new(
         struct spill *s, uint64_t key, uint32_t owner, struct spill_file **ret, struct err *e);
-/* Free a file and close it; it is not in the map any more, or the map goes too. */
+/* Free a file and close it; it is not in the map any more, or the map is being freed too. */
 void spill_file_free(struct spill *s, struct spill_file *f);
-/* Have f->fd open until the unpin, which may be called on a file that is gone. -ERR_CORRUPT
+/* Keep f->fd open until the unpin, which may be called on a file that is gone. -ERR_CORRUPT
  * (missing, or no regular file), -ERR_LIMIT (a full disk), -ERR_SYS. */
 int spill_file_pin(struct spill *s, struct spill_file *f, bool create, struct err *e);
-/* Of a pinned file: the descriptor for O_DIRECT reads, open until the unpin, or -1 if they cannot
- * be. */
+/* A pinned file's descriptor for O_DIRECT reads, open until the unpin; -1 if there is none. */
 int spill_file_direct(struct spill *s, struct spill_file *f);
-/* @ret: descriptors that the caller closes after unlocking, or -1. Closing the last one of an
- * unlinked file is what gives its space back, and that may take a while. */
+/* @ret: descriptors that the caller closes after unlocking, or -1. Closing the last descriptor of
+ * an unlinked file frees its space, which may take a while. */
 void spill_file_unpin(struct spill *s, struct spill_file *f, int ret[2]);
 /* Account for @size more bytes of the file (or less). */
 void spill_file_charge(struct spill *s, struct spill_file *f, uint64_t size);
 void spill_file_discharge(struct spill *s, struct spill_file *f, uint64_t size);
-/* If the file holds nothing and nothing is on its way: unlink it and take it out of the map. True
- * if it went (the pointer is only valid for those who have it pinned). */
+/* If the file has no records and no writes in progress, unlink it and take it out of the map. True
+ * if that was done (the pointer is then valid only for callers that have pinned the file). */
 bool spill_file_drop_if_empty(struct spill *s, struct spill_file *f);
-/* The owner, or NULL if nothing of the store is theirs. */
+/* The owner, or NULL if the store has no file of theirs. */
 struct spill_owner *spill_owner_find(struct spill *s, uint32_t number);
 
 /* --- without lock --- */
 
 /* Unpin @n times. */
 void spill_file_let_go(struct spill *s, struct spill_file *f, unsigned n);
-/* All bytes of iov[0..n) (which is used up). 0, -ERR_CORRUPT "ends early", -ERR_SYS. */
+/* Read all bytes of iov[0..n) (which is modified). 0, -ERR_CORRUPT "ends early", -ERR_SYS. */
 int spill_io_read(int fd, struct iovec *iov, int n, uint64_t offset, struct err *e);
 /* 0, -ERR_LIMIT (disk or quota is full), -ERR_SYS. *ret_size: bytes that were written, also on
  * failure. */
 int spill_io_write(
         int fd, struct iovec *iov, int n, uint64_t offset, uint64_t *ret_size, struct err *e);
-/* Give the space of a range back. True, or false if the file system cannot. */
+/* Free the space of a range. True, or false if the file system cannot. */
 bool spill_io_punch(int fd, uint64_t offset, uint64_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at single records for their own sake: for tools that check or audit a store which they do
- * not run, and so do not know how its blocks are divided. */
+/* Inspecting single records, for tools that check or audit another program's store and so do not
+ * know how its blocks are divided. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>

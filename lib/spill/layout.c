@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How blocks are divided: checked, copied, and what buffers follow from it. */
+/* How blocks are divided: checking and copying the layout, and the buffers that follow from it. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Limits. A write is admitted by its largest possible size before anything is encoded or written,
- * charged with that size, and settled to the real one once it is known (write.c). So at no moment
- * can all writes in progress together exceed a limit, however many there are; the price is that
- * near a limit a block is refused which would have fitted after encoding.
+ * charged with that size, and recharged with its real size once that is known (write.c). So the
+ * writes in progress can never exceed a limit together, however many there are. The price: near a
+ * limit a block is refused that would have fitted after encoding.
  *
- * The limits are looked at in this order, and the first that refuses is the reason told: the day
- * (no release of records helps against it), the owner's, the total, the floor. A full file system
- * is only found out by writing.
+ * The limits are checked in this order, and the first that refuses is reported as the reason: the
+ * day's (releasing records does not help against it), the owner's, the total, the floor. Only
+ * writing shows that the file system is full.
  */
 #include <inttypes.h>
 #include <sys/statvfs.h>
@@ -22,7 +22,7 @@ void spill_turn_day(struct spill *s) {
         uint64_t now =
                 s->options.realtime_usec ? s->options.realtime_usec() : clock_realtime_usec();
 
-        /* Any other day: a clock that was set back must not stop writing until it is caught up. */
+        /* Any other day, even an earlier one: a clock that was set back must not stop writing. */
         if (now / USEC_PER_DAY == s->day)
                 return;
         s->day = now / USEC_PER_DAY;

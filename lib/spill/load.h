@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* A load, as load.c (its life) and window.c (reading sections) see it. */
+/* A load, shared by load.c (its life) and window.c (reading sections). */
 #include "base/err.h"
 #include "spill/record.h"
 #include "spill/shared.h"
@@ -49,8 +49,8 @@ struct spill_load_failure {
         struct err err;
 };
 
-/* Item @i has failed with @r, which @e says. Takes the lock. */
+/* Item @i has failed with @r, described by @e. Takes the lock. */
 void spill_load_fail_item(
         struct spill_load *l, size_t i, int r, struct err *e, struct spill_load_failure *first);
-/* Take over the header at @data, if it is right. 0, -ERR_CORRUPT. */
+/* Check the header at @data, and use it if it is right. 0, -ERR_CORRUPT. */
 int spill_load_parse(struct spill_load *l, size_t i, const uint8_t *data, struct err *e);

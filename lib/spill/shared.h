@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What opening, writing and reading share. */
+/* Shared by opening, writing and reading. */
 #include <inttypes.h>
 
 #include "spill/files.h"
@@ -14,14 +14,14 @@ struct err;
 #define SPILL_FILE_MAX ((uint64_t)1 << 40)
 
 enum {
-        /* One read joins what lies no further apart, up to about so much: large enough that the
-         * call costs nothing, small enough that what was read is still in the processor's cache
-         * when it is checked and decoded. */
+        /* One read joins pieces with gaps up to the first size, up to about the second in total:
+         * large enough that the call costs little, small enough that the bytes are still in the
+         * processor's cache when they are checked and decoded. */
         SPILL_GAP_MAX = 16 << 10,
         SPILL_WINDOW_SIZE = 1 << 19,
-        /* Windows are read into a ring of so much: one is worked on while six are in flight, or
-         * the next ones of two workers would be too few for a fast disk. Large pages of the
-         * processor, since the disk fills those twice as fast as small ones. */
+        /* Windows are read into a ring of this size: one is decoded while six are in flight, since
+         * fewer reads of two workers would not keep a fast disk busy. The ring uses large pages of
+         * the processor, since the disk fills those twice as fast as small ones. */
         SPILL_RING_SIZE = 4 << 20,
 };
 
@@ -51,7 +51,7 @@ static inline bool spill_ref_is_raw(const struct spill *s, const struct spill_re
         return ref->stored_size == spill_record_stored_size(s->n_sections, ref->raw_size);
 }
 
-/* What one thread works with. */
+/* The working memory of one thread. */
 struct spill_scratch {
         struct spill_scratch *next; /* in the free list */
         uint8_t *buffer;            /* [s->buffer_size]: sections to be written; the queue's ring */
@@ -63,7 +63,7 @@ struct spill_scratch {
 int spill_scratch_get(struct spill *s, struct spill_scratch **ret, struct err *e);
 /* NULL is fine. Takes the lock. */
 void spill_scratch_put(struct spill *s, struct spill_scratch *p);
-/* At the end of the store: all of it, and what it left in the kernel. */
+/* At the end of the store: free all scratch buffers and their contexts in the kernel. */
 void spill_scratch_deinit(struct spill *s);
 
 /* Whether a store can have given this ref: its numbers are in range. */
@@ -79,8 +79,8 @@ int spill_wrap(int r, const struct spill_ref *ref, struct err *e);
 
 /* 0 or -ERR_INVALID. */
 int spill_layout_check(const struct spill_layout *l, size_t max_raw_size, struct err *e);
-/* Copy a checked layout, and hand each section its arrays. 0, -ERR_INVALID (arrays that no codec
- * takes), -ERR_NOMEM; freed by spill_free() in either case. */
+/* Copy a checked layout, and assign the arrays to their sections. 0, -ERR_INVALID (arrays that no
+ * codec accepts), -ERR_NOMEM; freed by spill_free() in either case. */
 int spill_layout_open(struct spill *s, const struct spill_layout *l, struct err *e);
 /* Set the sizes of the parts of a scratch buffer. */
 void spill_layout_size_scratch(struct spill *s);
@@ -90,5 +90,5 @@ void spill_layout_size_scratch(struct spill *s);
 /* Whether @size more bytes of @owner may go to disk. 0, -ERR_LIMIT with *ret_why, -ERR_SYS. */
 int spill_admit(
         struct spill *s, uint32_t owner, uint64_t size, enum spill_refusal *ret_why, struct err *e);
-/* Begin the day anew if it is another one. */
+/* Reset the day's sum if a new day has begun. */
 void spill_turn_day(struct spill *s);

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The inner loops of the KV codec (codec-kv.c has the format): one table of functions per
- * instruction set. Private to lib/spill. They give the same bytes and consume the same words
- * whatever the input, so that what one machine refuses all refuse.
+ * instruction set. Private to lib/spill. For any input all of them produce the same bytes and
+ * consume the same words, so that all machines refuse the same input.
  */
 #include <stdbool.h>
 #include <stddef.h>
