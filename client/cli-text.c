@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a command says: its TEXT, standard input, or both.
+ * The text that a command sends: its TEXT argument, standard input, or both.
  *
  * 1. Without a TEXT, or with "-" for it, the text is standard input. A terminal is read for "-"
- *    only: a person who forgot the TEXT gets a usage error, not silence.
- * 2. With a TEXT, standard input comes first and the TEXT behind it, with a blank line between:
+ *    only: a user who forgot the TEXT gets a usage error, not silence.
+ * 2. With a TEXT, standard input comes first and the TEXT after it, with a blank line between:
  *    `confab say x 'Summarise this:' < doc.txt`. Only pipes, sockets and files are joined. A
  *    terminal and /dev/null (cron, services) have nothing to add.
- * 3. A script may lend its own standard input to this program without meaning to, as in
- *    `while read line; do confab say x "$line"; done < list`. A file shows that: the loop has read
- *    a part of it. Such a file is refused with a TEXT, before anything is read or sent. A pipe does
- *    not show it. The flag -n (--no-stdin), named as that of ssh(1), leaves standard input alone.
- * 4. A pipe that nobody writes to and nobody closes would be waited for in silence: after
- *    PATIENCE_MS a line on standard error says so.
- * 5. A message of white space alone is a usage error, wherever it came from: mostly it is an unset
- *    variable or a command that failed, and a model would answer it all the same.
+ * 3. A script may pass its own standard input to this program by accident, as in
+ *    `while read line; do confab say x "$line"; done < list`. With a file this can be detected: the
+ *    loop has read a part of it. Such a file is refused with a TEXT, before anything is read or
+ *    sent. With a pipe it cannot be detected. The flag -n (--no-stdin), named like that of ssh(1),
+ *    leaves standard input alone.
+ * 4. Waiting for a pipe that is neither written to nor closed would be silent: after PATIENCE_MS a
+ *    line on standard error tells what the program waits for.
+ * 5. A message of white space alone is a usage error, wherever it came from: usually it is an unset
+ *    variable or a failed command, and a model would answer it nevertheless.
  */
 #include "client/cli.h"
 #include <errno.h>
@@ -22,7 +23,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Longest text that is read: what a frame may hold, with room for the rest of the request. */
+/* Longest text that is read: it fits a frame, with room for the rest of the request. */
 #define TEXT_MAX ((4u << 20) - (64u << 10))
 #define PATIENCE_MS 2000
 
@@ -72,7 +73,7 @@ static void drop_newline(struct buf *b) {
                 b->data[--b->size] = 0;
 }
 
-/* Has standard input something to say before a TEXT (rules 2 and 3)? 0 or a status. */
+/* Whether standard input is to be read before a TEXT (rules 2 and 3). 0 or a status. */
 static int stdin_joins(struct cli *cli, bool *ret) {
         struct stat st;
         off_t at;
@@ -116,7 +117,7 @@ static bool is_blank(const char *s, size_t n) {
         return true;
 }
 
-/* Is there nothing to do with a text of these bytes? */
+/* Whether a text of these bytes is to be refused. */
 static bool is_nothing(enum cli_text kind, const void *s, size_t n) {
         return kind == CLI_TEXT_MESSAGE ? is_blank(s, n) : kind == CLI_TEXT_RAW && n == 0;
 }

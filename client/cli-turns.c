@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What edit and regenerate do, and chat's commands of these names: look, then replace from a turn
- * on, in one request that is guarded by the revision that was seen. */
+/* edit and regenerate, also as chat's commands: get the conversation, then replace turns from a
+ * given one on, in one request that requires the revision just seen. */
 #include "client/cli.h"
 
 #define LAST_TURN (SIZE_MAX - 1)
 
-/* One turn of a conversation, which the request that replaces it names by id and revision. */
+/* One turn of a conversation; the replacing request refers to it by id and revision. */
 struct cli_turn {
         uint64_t id, revision;
         size_t n_turns;
@@ -46,7 +46,7 @@ static void look_event(void *userdata, const struct confab_event *event) {
         look->ret->role = c->turns[i].role;
 }
 
-/* Turn number @turn, or LAST_TURN, or CLI_LAST_MESSAGE. 0 or a status. */
+/* Find turn number @turn, or LAST_TURN, or CLI_LAST_MESSAGE. 0 or a status. */
 static int get_turn(struct cli *cli, const char *name, size_t turn, struct cli_turn *ret) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         struct look look = {turn, ret};
@@ -59,8 +59,8 @@ static int get_turn(struct cli *cli, const char *name, size_t turn, struct cli_t
         return cli_call(cli, &r, look_event, &look);
 }
 
-/* One that waits behind somebody else's request finds another revision when its turn comes:
- * *again, if it is to look once more. */
+/* A request that waits for another one to end finds another revision when its turn comes: *again is
+ * then set, to get the conversation once more. */
 static int replace_from(
         struct cli *cli, const struct cli_turn *t, struct confab_request *r, bool *again) {
         r->conversation_id = t->id;

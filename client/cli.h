@@ -171,10 +171,11 @@ void cli_print_residency(struct cli *cli, const struct confab_conversation *c);
 
 /* ---- turns ---- */
 
-/* Prepare @r, a Continue, to replace turn number @turn (a user's) and all later turns; or, with
- * CLI_LAST_MESSAGE, the user's last message and what follows it. A change of the conversation by
- * someone else in the meantime is a conflict. The replaced turns are dropped only by the commit of
- * the new ones. 0 or a status, after reporting why. */
+/* Make @r, a Continue, replace turn number @turn (a user's) and all later turns; or, with
+ * CLI_LAST_MESSAGE, the user's last message and what follows it. Then run it. A change of the
+ * conversation by someone else in the meantime is a conflict, or with r->wait a reason to start
+ * over. The replaced turns are dropped only by the commit of the new ones. 0 or a status, after
+ * reporting why. */
 #define CLI_LAST_MESSAGE SIZE_MAX
 int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_request *r);
 /* The same for the last reply: @r, without input, generates another one. */

@@ -7,7 +7,7 @@
 
 #define COPY_SIZE (256u << 10)
 
-/* All of @fd to standard output: 0 or a status. */
+/* Copy all of @fd to standard output: 0 or a status. */
 static int copy_out(struct cli *cli, int fd) {
         static char data[COPY_SIZE];
         struct err e;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/cli-commands.h"
 
-/* What to continue with, and how; *ret_text is to be freed. */
+/* Fill the request's input and options; *ret_text is to be freed. */
 static int prepare(struct cli *cli, struct confab_request *r, char **ret_text) {
         const struct cli_value *revision = cli_get(cli, "expect-revision");
         bool raw = cli_get(cli, "raw") != NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Figures for people come in groups, by the beginnings of their names; those that belong to none,
- * because the daemon is newer, come last. For programs there is --json, in the daemon's order. */
+/* Figures are printed in groups, by the beginnings of their names; figures that belong to none,
+ * from a newer daemon, come last. For programs there is --json, in the daemon's order. */
 #include "client/cli-commands.h"
 #include <string.h>
 

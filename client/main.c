@@ -29,9 +29,9 @@ const struct cli_command *const cli_commands[] = {
         NULL,
 };
 
-/* Where a standard stream is closed, the socket would take its number, and be read or written as
- * it. /dev/null takes it instead, for reading: standard input is empty then, and what is to be
- * written fails as it does on a closed descriptor. */
+/* If a standard stream is closed, the socket would get its number and be read or written in its
+ * place. So /dev/null gets the number instead, opened for reading: standard input is then empty,
+ * and writing fails as on a closed descriptor. */
 static int open_standard_streams(void) {
         int fd;
 

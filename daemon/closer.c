@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Enough for a call of close(2); what the system wants as the least may be more (128 KiB on
- * aarch64, or as much as the processor's registers take). */
+/* Enough stack for a call of close(2). The system's minimum may be more (128 KiB on aarch64, or as
+ * much as the processor's registers take). */
 #define STACK_SIZE (64u << 10)
 
 struct waiting {
@@ -26,7 +26,7 @@ bool closer_is_memory(int fd) {
         return fcntl(fd, F_GET_SEALS) >= 0;
 }
 
-/* Under the lock: the next one to close, or NULL for a thread that may end. One stays. */
+/* Under the lock: the next descriptor to close, or NULL if the thread may end. One thread stays. */
 static struct waiting *next_waiting(void) {
         struct waiting *w;
 

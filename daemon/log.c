@@ -114,8 +114,8 @@ void log_write(int level, const struct log_about *about, const char *fmt, ...) {
                 write_stderr(level, message);
 }
 
-/* Messages that one user, or nobody, provoked lately. The first is nobody's; users
- * whose numbers meet in one share it. */
+/* Counts of recent messages that one user provoked. The first bucket is for messages about no user;
+ * users whose numbers fall into the same bucket share it. */
 struct bucket {
         uint64_t since;
         unsigned n, suppressed;

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Both are in RestartPreventExitStatus= of the unit: to start again by itself would not help, and
- * the next client does it. */
+/* Both are in RestartPreventExitStatus= of the unit: an automatic restart would not help, and the
+ * next client starts the daemon again. */
 #define EXIT_USAGE 2
 #define EXIT_CANNOT_START 3
 
@@ -29,7 +29,7 @@ static int print_help(void) {
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* A file that is there, but not for the service, is a riddle otherwise. */
+/* Explain why the service cannot see a file that does exist. */
 static void explain(const struct settings *s, struct err *e) {
         const char *hidden = startup_hidden(s->model);
         char message[sizeof(e->msg)];

@@ -2,11 +2,10 @@
 /*
  * Export and Import: the verbs that pass a file descriptor.
  *
- * 1. What a client gives with Import must be a file in memory that nobody can change or shrink any
- *    more (a memfd with seals): reading it neither waits for anybody nor finds something else the
- *    second time.
- * 2. Exports that a client does not receive are held by the kernel, so one that leaves
- *    CONN_FDS_SENT of them unread gets "limit" for the next.
+ * 1. The descriptor of an Import must be a file in memory that no one can change or shrink any more
+ *    (a memfd with seals): reading it never waits, and reading it twice gives the same bytes.
+ * 2. The kernel holds exports that a client has not received. So a client that leaves CONN_FDS_SENT
+ *    of them unread gets "limit" for the next one.
  */
 #include "daemon/closer.h"
 #include "daemon/methods-private.h"

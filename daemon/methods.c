@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dispatch. What ends what:
+ * Dispatch, and the consequences of errors:
  *
  * - A frame that is no Request, a length out of bounds, an id of 0, an id in flight twice, or
- *   anything before Hello breaks the protocol: Error with request 0 (or the id, if it is not in
- *   flight), then the connection ends.
- * - A Request that is well-formed but wrong in what it says gets Error, and the connection lives.
+ *   anything before Hello breaks the protocol: the daemon sends Error with request 0 (or the id, if
+ *   it is not in flight) and ends the connection.
+ * - A well-formed Request with invalid content gets Error, and the connection stays open.
  */
 #include "base/util.h"
 #include "daemon/methods-private.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Room for Error and Hello, whatever they say. */
+/* Room for any Error and Hello. */
 #define MIN_MAX_FRAME 1024
 
 static const struct {
@@ -68,7 +68,7 @@ static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *h
         reply_send(p, id, &ev, true);
 }
 
-/* What must hold before a verb is looked at; breaking it breaks the protocol. */
+/* Checks that come before the verb; a violation breaks the protocol. */
 static int check_order(struct peer *p, const Confab__V1__Request *in, struct err *e) {
         bool hello = in->verb_case == CONFAB__V1__REQUEST__VERB_HELLO;
 

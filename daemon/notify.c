@@ -15,11 +15,12 @@ bool notify_wanted(void) {
         return getenv("NOTIFY_SOCKET") != NULL;
 }
 
-/* A service manager that does not listen is not our error: results are not looked at. */
+/* A service manager that does not listen is not our error: results are ignored. */
 
 /*
- * What is said again and again: dropped when the manager's queue is full, where sd_notify() would
- * wait for it and all clients with it. The protocol is that of sd_notify(3): one datagram.
+ * Sends a message that is repeated regularly: it is dropped when the manager's queue is full, where
+ * sd_notify() would wait, and all clients with it. The protocol is that of sd_notify(3): one
+ * datagram.
  */
 static void notify_try(const char *text) {
         const char *path = getenv("NOTIFY_SOCKET");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which files of settings there are, and in which order they count.
+ * The files of settings, and the order in which they are applied.
  *
  * 1. The defaults of the distribution (--defaults) come first. An installation or an upgrade may
- *    replace that file at any time; nobody else writes it.
+ *    replace that file at any time; no one else writes it.
  * 2. The administrator's file (--config) comes second. No installation ever writes it. It may be
- *    missing if there is a file of defaults or a drop-in; a file that was named alone must be
- *    there.
- * 3. The drop-ins come last: the files FILE.d/NAME.conf beside --config FILE, by their names in the
- *    order of bytes. Names that begin with a dot are left out.
+ *    missing if there is a file of defaults or a drop-in; if it is the only file named, it must
+ *    exist.
+ * 3. The drop-ins come last: the files FILE.d/NAME.conf next to --config FILE, sorted by name in
+ *    byte order. Names that begin with a dot are skipped.
  *
  * A later file wins, setting by setting.
  */

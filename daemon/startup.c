@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define TELL_USEC 1000000ull
-/* Reads that take less than some seconds are not worth a line. */
+/* Reads that take less than a few seconds are not logged. */
 #define LONG_READ (1ull << 30)
 
 static bool told_to_stop(void) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * protobuf-c gives strings as NUL-terminated copies of unchecked bytes: "a\0b" would name the
- * conversation "a", and bytes that are not UTF-8 would travel on into JSON, the register and other
- * clients' terminals. Its result no longer shows either, so the wire form is looked at first.
+ * protobuf-c returns strings as NUL-terminated copies of unchecked bytes: "a\0b" would name the
+ * conversation "a", and bytes that are not UTF-8 would get into JSON, the register and other
+ * clients' terminals. Neither can be seen in its result, so the wire form is checked first.
  */
 #include "proto/proto-check.h"
 #include "base/cursor.h"
@@ -86,7 +86,7 @@ static int check_string(const ProtobufCMessageDescriptor *d, const ProtobufCFiel
         return 0;
 }
 
-/* -ERR_INVALID is remembered in *ret_invalid and the walk goes on, as a malformed rest is worse. */
+/* -ERR_INVALID is noted in *ret_invalid and the walk continues, as a malformed rest is worse. */
 static int check_level(const ProtobufCMessageDescriptor *d, struct cursor c, unsigned depth,
         uint64_t *ret_id, int *ret_invalid, struct err *e) {
         struct wire_field f;

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What one message can carry at most (SCM_MAX_FD of the kernel): all of them arrive here and are
- * closed by the owner's function; what did not fit, the kernel would close while we wait. */
+/* The most descriptors that one message can carry (SCM_MAX_FD of the kernel): all arrive here, and
+ * the owner's function closes them. The kernel would close those that do not fit while we wait. */
 #define RECV_MAX 253
 
 static void close_with(void (*close_fd)(int fd), int fd) {

@@ -3,7 +3,7 @@
 #include "base/util.h"
 #include <stdio.h>
 
-/* What may wait in a decoder beside one frame of the greatest length. */
+/* Bytes that may wait in a decoder in addition to one frame of the greatest length. */
 #define DECODER_SLACK (64u << 10)
 /* An idle connection does not keep the memory of its largest frame. */
 #define DECODER_KEEP (16u << 10)
@@ -74,8 +74,8 @@ int proto_decoder_take_fd(struct proto_decoder *d) {
         return -1;
 }
 
-/* Frames before position @at are done with. @open: what follows there is the beginning of one frame
- * and nothing else, so what came with its later bytes belongs to none. */
+/* Frames before position @at are done. @open: the bytes from there on are the beginning of a single
+ * frame, so descriptors that came with its later bytes belong to no frame. */
 static void drop_fds(struct proto_decoder *d, uint64_t at, bool open) {
         for (size_t i = d->fds.n; i--;)
                 if (d->fds.items[i].end <= at || (open && d->fds.items[i].begin > at))

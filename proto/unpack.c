@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unpacking with a budget (invariant 3 of proto.h). Each allocation of protobuf-c is its own block
- * in a list that belongs to the message: what protobuf-c would lose in a failed merge is freed with
- * the rest, and a sanitizer sees every block's bounds.
+ * Unpacking with a budget (invariant 3 of proto.h). Each allocation of protobuf-c is a separate
+ * block in a list that belongs to the message: blocks that protobuf-c leaks in a failed merge are
+ * freed with the rest, and a sanitizer sees every block's bounds.
  */
 #include "proto/proto.h"
 #include "base/list.h"
@@ -11,11 +11,11 @@
 #include <stddef.h>
 
 /*
- * What unpacking may take: BASE + n * FACTOR, at most MAX.
+ * The memory that unpacking may take: BASE + n * FACTOR, at most MAX.
  *
- * Requests: the greatest honest growth is that of packed token ids, 1 byte to 4; all else is text.
- * Events: many small submessages; a piece of one byte in TokenizeResult (3 bytes on the wire, near
- * 100 in memory while it is scanned) is the worst. The client trusts its daemon that much further.
+ * Requests: the greatest legitimate growth is that of packed token ids, 1 byte to 4; the rest is
+ * text. Events: many small submessages; the worst is a piece of one byte in TokenizeResult (3 bytes
+ * on the wire, near 100 in memory while it is scanned). The client trusts its daemon more.
  */
 #define REQUEST_BASE (256u << 10)
 #define REQUEST_FACTOR 4

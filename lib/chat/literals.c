@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The strings that a chat template can write, found without running it: what stands outside of
- * {{ }}, {% %} and {# #}, and the string literals inside of the first two. Together they are what
- * tok_protect() is to look for markers in.
+ * The strings that a chat template can write, found without running it: the text outside {{ }},
+ * {% %} and {# #}, and the string literals inside the first two. tok_protect() looks for markers in
+ * these strings.
  *
- * 1. Strings are kept apart by a NUL, so no token is found across two of them.
- * 2. An escape in a literal (\n, \', \\) is written out; an unknown one stands for its character.
- * 3. A tag or literal that does not end, ends with the template: whatever was read of it counts.
+ * 1. Strings are separated by a NUL, so no token is found across two of them.
+ * 2. An escape in a literal (\n, \', \\) is replaced by its character; an unknown one stands for
+ *    the escaped character itself.
+ * 3. An unterminated tag or literal ends with the template; the part that was read counts.
  */
 #include <string.h>
 
@@ -31,7 +32,7 @@ static char literal_escape(char c) {
         }
 }
 
-/* The literal that begins at text[at], a quote. @at is left behind it. */
+/* Read the literal that begins at text[at], a quote. @at moves past it. */
 static int literal_read(struct buf *out, const char *text, size_t size, size_t *at) {
         char quote = text[(*at)++];
         int r = 0;
@@ -48,7 +49,7 @@ static int literal_read(struct buf *out, const char *text, size_t size, size_t *
         return r < 0 ? r : buf_append(out, "", 1);
 }
 
-/* The tag that begins at text[at]. @at is left behind it. */
+/* Read the tag that begins at text[at]. @at moves past it. */
 static int tag_read(struct buf *out, const char *text, size_t size, size_t *at) {
         char kind = text[*at + 1], close = kind == '{' ? '}' : kind;
         int r = 0;

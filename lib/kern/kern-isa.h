@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Between the dispatcher and the instruction sets (private to lib/kern).
+ * The interface between the dispatcher and the instruction sets (private to lib/kern).
  *
  * Every family of kernels is one file per instruction set; its one exported function puts its
- * entries into the table. The generic families fill all of it first, better ones override. What is
- * here works on a piece of a call, chosen by the dispatcher; nothing here knows threads.
+ * entries into the table. The generic families fill the whole table first, then better ones
+ * override entries. The functions here work on the piece of a call that the dispatcher chooses;
+ * they know nothing of threads.
  */
 #include "kern/kern.h"
 
@@ -29,8 +30,8 @@ static inline size_t kern_act_n_blocks8(size_t n_in) {
         return (n_in / KERN_ACT_BLOCK + 7) & ~(size_t)7;
 }
 
-/* Unit u of a rounded activation holds tokens [16u, 16u+16); its inside is the business of the
- * instruction set that wrote it. */
+/* Unit u of a rounded activation holds tokens [16u, 16u+16); only the instruction set that wrote it
+ * knows its layout. */
 static inline const uint8_t *kern_act_unit(const struct kern_act *a, size_t u) {
         return (const uint8_t *)a->quantised + u * KERN_ACT_UNIT * a->quantised_row_size;
 }
@@ -83,7 +84,7 @@ struct kern_ops {
         float (*attn_probs)(
                 float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st);
         void (*f32_to_f16)(const float *x, uint16_t *y, size_t n);
-        /* n / KERN_KV_GROUP groups to int8 and scales, as kern.h says of Q8_0. */
+        /* n / KERN_KV_GROUP groups to int8 and scales, as kern.h defines Q8_0. */
         void (*kv_round)(const float *x, int8_t *q, uint16_t *scales, size_t n);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The arithmetic that all instruction sets share, in plain C (private to lib/kern): trees, max2 and
+ * The arithmetic shared by all instruction sets, in plain C (private to lib/kern): trees, max2 and
  * the constants of the exponential. See the contract in kern.h.
  */
 #include <math.h>
@@ -13,8 +13,8 @@
  * exp(x) = 2^n * exp(r), n = round(x/ln 2), |r| <= ln(2)/2 (Cody and Waite). exp(r) is
  * 1 + r + r^2*P(r) with P the minimax polynomial of degree 4 for the relative error of exp, found
  * by the Remez exchange in double precision and rounded to float: error 3.7e-9 before rounding.
- * n is found by adding 1.5*2^23, whose last mantissa bit is worth 1: the sum's low bits are n, so
- * that shifting them into the exponent multiplies by 2^n.
+ * n is found by adding 1.5*2^23, whose last mantissa bit is worth 1: the sum's low bits are n, and
+ * shifting them into the exponent multiplies by 2^n.
  */
 #define KERN_EXP_LO (-87.33f) /* below: 0 */
 #define KERN_EXP_HI 88.72f    /* above: infinity */

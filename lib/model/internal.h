@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the files of lib/model share: the loaded model, the activations of one forward call, and the
+ * Shared by the files of lib/model: the loaded model, the activations of one forward call, and the
  * row that an architecture puts into the registry.
  *
- * An architecture composes building blocks (block-*.h). Loading a block checks its tensors, books
- * its share of every sequence block (model.block_size, model.kv_arrays) and widens model.dims, from
- * which the activations are allocated; so a new architecture needs no sizing code of its own.
+ * An architecture composes building blocks (block-*.h). Loading a building block checks its
+ * tensors, reserves its part of every sequence block (model.block_size, model.kv_arrays) and widens
+ * model.dims, from which the activations are allocated. So a new architecture needs no sizing code
+ * of its own.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +21,7 @@
 
 /* Part of the fingerprint; rises whenever the sequence of operations below the kernels changes. */
 #define MODEL_ARITHMETIC_VERSION 1
-/* Part of the fingerprint; rises whenever the inside of a sequence block changes. */
+/* Part of the fingerprint; rises whenever the layout of a sequence block changes. */
 #define MODEL_BLOCK_LAYOUT_VERSION 1
 #define MODEL_BLOCK_TOKENS 32
 
@@ -63,8 +64,7 @@ struct model {
 
 /* Describe the next array of a block; its offset is at or after the end of those before. */
 int model_add_kv_array(struct model *m, const struct model_kv_array *a, struct err *e);
-/* Settle m->context, once the file's context_length is known: -ERR_INVALID if more was asked for.
- */
+/* Set m->context once the file's context_length is known: -ERR_INVALID if more was requested. */
 int model_settle_context(struct model *m, struct err *e);
 
 /* Scratch of the experts block. n = max_tokens, k = experts used per token. */
@@ -124,14 +124,14 @@ static inline struct work_input work_input(const float *x, size_t n_in, size_t n
 void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
         const float *bias, float *y);
 
-/* To be called by each layer, in order, before it touches sequence memory. Not 0: stop. */
+/* Each layer calls this, in order, before it touches sequence memory. Nonzero: stop. */
 static inline int work_wait(const struct model_work *w, uint32_t layer) {
         return w->wait ? w->wait->layer(w->wait->arg, layer) : 0;
 }
 
 /*
  * From the last layer's attention on, only rows that want logits matter: move these to the front
- * of x, norm, rows, cos and sin, and let n = n_out. (A row's bits depend on itself only, so this
- * changes nothing but time.)
+ * of x, norm, rows, cos and sin, and set n = n_out. (A row's bits depend on that row only, so this
+ * saves time and changes nothing else.)
  */
 void work_keep_outputs(struct model_work *w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The 16-bit float formats: IEEE half (5 exponent bits) and bfloat16 (the upper half of a float32).
- * Integer arithmetic only, so that no rounding mode or instruction set has a say. */
+ * Integer arithmetic only, so that rounding mode and instruction set have no influence. */
 #include "quant/quant.h"
 #include <string.h>
 

@@ -7,5 +7,5 @@
 #include <stdint.h>
 
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
-/* The number in [0, 1), a multiple of 2^-53, that (seed, position) stand for. */
+/* The random number for (seed, position), in [0, 1), a multiple of 2^-53. */
 double philox_uniform(uint64_t seed, uint64_t position);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Tokens by rank, as many as are asked for: a heap whose first elements move, best first, to the
- * end of the array. Finding k of n costs n + k log n, and k is usually small. The order is total
- * (greater logit, then lower id), so the algorithm cannot be seen from the results.
+ * The best tokens in order, as many as requested: a heap whose first elements move, best first, to
+ * the end of the array. Finding k of n costs n + k log n, and k is usually small. The order is
+ * total (greater logit, then lower id), so the results do not depend on the algorithm.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ struct rank {
 
 bool rank_better(const struct candidate *a, const struct candidate *b);
 void rank_init(struct rank *r, struct candidate *items, size_t n);
-/* The next best, valid until the next rank_init(); left must be > 0. */
+/* Take the next best, valid until the next rank_init(); left must be > 0. */
 struct candidate *rank_take(struct rank *r);
 /* The i-th best that was taken before. */
 static inline struct candidate *rank_taken(const struct rank *r, size_t i) {

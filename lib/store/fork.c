@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Forks. A child's turns are copies: tokens are 4 bytes each, and a copy stays readable, deletable
- * and checkable on its own. Its memory is the parent's: links to the same records.
+ * and checkable on its own. Its memory is not copied: it has links to the parent's records.
  */
 #include "base/clock.h"
 #include "store/store-private.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small numbers that survive, such as the bytes written today. */
+/* Small persistent numbers, such as the bytes written today. */
 #include "store/store-private.h"
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tokens to text. What a stream emits is well-formed UTF-8, always: the bytes of a character that
- * is not complete yet are held back, and bytes that can't become part of a character any more are
- * U+FFFD, one for each.
+ * Tokens to text. A stream's output is always well-formed UTF-8: the bytes of an incomplete
+ * character are held back, and each byte that can't become part of a character any more is replaced
+ * by U+FFFD.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * confab-model: what its verbs share. One verb is one file with one const descriptor. Messages go
+ * Shared by the verbs of confab-model. One verb is one file with one const descriptor. Messages go
  * to stderr with the program's name in front, results to stdout.
  */
 #include <stdbool.h>

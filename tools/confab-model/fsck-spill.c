@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lies on disk: whether a record can be where the register has it, whether it is what the
- * register says, and what is there besides. lib/spill tells.
+ * The spill files: whether a record can be where the register has it, whether it is what the
+ * register says, and which other files and bytes there are. lib/spill answers these questions.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "base/util.h"
 #include "fsck.h"
 
-/* The largest block that a record may be of: what is larger cannot be adopted. */
+/* The largest block that a record may hold: a larger one cannot be adopted. */
 #define MAX_RAW_SIZE ((uint64_t)1 << 30)
 
 static struct spill_ref ref_of(const struct store_record *sr) {
@@ -89,7 +89,7 @@ static int check_records(struct fsck *f, struct err *e) {
         return 0;
 }
 
-/* What is there besides costs space until the next start of the daemon, which removes it. */
+/* Report other files and bytes: they take space until the daemon's next start removes them. */
 static int count_orphan(void *arg, const struct spill_found *x) {
         struct fsck *f = arg;
 

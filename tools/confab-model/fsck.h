@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * fsck: what its parts share. verb-fsck.c leads and reports, fsck-spill.c looks at what lies on
- * disk, fsck-audit.c computes it again.
+ * Shared by the parts of fsck: verb-fsck.c directs and reports, fsck-spill.c checks spill files,
+ * fsck-audit.c computes memory again and compares.
  */
 #include "base/buf.h"
 #include "base/json.h"
@@ -33,16 +33,17 @@ struct fsck {
         struct json j;
 };
 
-/* A finding; conv and record 0: of none in particular. */
+/* Report a finding; conv and record 0: of none in particular. */
 void fsck_finding(struct fsck *f, const char *kind, uint64_t conv, uint64_t record, const char *fmt,
         ...) __attribute__((format(printf, 5, 6)));
 
-/* Places, headers and checksums of all records; what nobody refers to. Negative: could not look. */
+/* Check places, headers and checksums of all records, and find unreferenced files and bytes.
+ * Negative: the check could not be made. */
 int fsck_spill(struct fsck *f, struct err *e);
 
-/* Whether a record that is in its place is what the register says; with its model also whether it
- * decodes, into @raw [block_size]. 0, -ERR_CORRUPT, -ERR_NOT_FOUND, -ERR_SYS (it could not be
- * read), -ERR_NOMEM. */
+/* Whether a record in its place is what the register says; with its model also whether it decodes,
+ * into @raw [block_size]. 0, -ERR_CORRUPT, -ERR_NOT_FOUND, -ERR_SYS (it could not be read),
+ * -ERR_NOMEM. */
 int fsck_record_check(struct fsck *f, const struct store_held *h, const struct model *m, void *raw,
         struct err *e);
 

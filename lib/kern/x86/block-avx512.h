@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Rounded activations as AVX-512 wants them. A unit of more than ROWS_MAX tokens is packed: a lane
- * is a token; else a lane is a block.
+ * The layout of rounded activations for AVX-512. A unit of more than ROWS_MAX tokens is packed: a
+ * lane is a token. In other units a lane is a block.
  *
  * rows: per token, per 8 blocks: 4 registers of int8 (low halves of blocks 0-3, high halves of 0-3,
  * low of 4-7, high of 4-7), 16 scales, 16 sums of int8 (both in the order of group_lane()).
  * packed: per block: 8 registers of int8 (register k: values 4k..4k+3 of each token), 16 scales,
  * 16 sums of int8 (of the tokens).
- * What is missing (blocks to fill the 8, tokens to fill the 16) is zero.
+ * Missing blocks (to fill the 8) and tokens (to fill the 16) are zero.
  */
 #include "kern/x86/avx512.h"
 
