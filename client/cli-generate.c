@@ -165,7 +165,7 @@ static int catch_interrupts(struct sigaction *old) {
 /* ---- the run ---- */
 
 struct run {
-        bool *conflict; /* NULL, or where a conflict is told of instead of to people */
+        bool *conflict; /* set on a conflict, which is then not reported; or NULL */
         struct cli *cli;
         uint64_t id;
         bool detach, ended, accepted, written, line_open;

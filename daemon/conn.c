@@ -389,8 +389,8 @@ void conn_deinit(struct conn *c) {
         if (c->fd >= 0) {
                 int unread = 0;
 
-                /* The peer hears of it now. What it has sent and nobody has read may carry
-                 * descriptors, which are closed with the socket. */
+                /* Tell the peer at once. Unread data may carry descriptors, which are closed with
+                 * the socket and so may block. */
                 shutdown(c->fd, SHUT_RDWR);
                 if (ioctl(c->fd, SIOCINQ, &unread) < 0 || unread)
                         closer_close(c->fd);

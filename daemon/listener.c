@@ -41,7 +41,7 @@ static int remove_stale(const char *path, const struct sockaddr_un *a, struct er
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
                 return err_set(e, ERR_SYS, "cannot make a socket");
-        /* Connected, or a full queue, or no right to: somebody is there. */
+        /* Connected, or the queue is full, or permission is denied: a process listens. */
         if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno != ECONNREFUSED)
                 return err_set(e, ERR_BUSY, "another daemon listens on '%s'", path);
         if (unlink(path) < 0 && errno != ENOENT)
@@ -95,7 +95,7 @@ static int bind_path(int fd, const char *path, mode_t mode, const char *group, s
                 r = remove_stale(path, &a, e);
         if (r < 0)
                 return r;
-        /* Nobody can connect before listen(), so nobody sees it with another mode or group. */
+        /* No client can connect before listen(), so none sees another mode or group. */
         old = umask(0177);
         r = bind(fd, (const struct sockaddr *)&a, sizeof(a));
         umask(old);

@@ -77,7 +77,7 @@ static int run(struct settings *s, int argc, char **argv, struct unavailable *u)
                 LOG_ERROR(LOG_ERR, &e, "event loop");
                 return EXIT_FAILURE;
         }
-        /* A stop that was forced must not wait for the threads: what was acknowledged is safe. */
+        /* A forced stop must not wait for the threads: acknowledged turns are safe. */
         if (r > 0)
                 _exit(EXIT_FAILURE);
         LOG(LOG_INFO, "stopped");

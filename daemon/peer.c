@@ -207,7 +207,7 @@ struct peer *peer_free(struct peer *p) {
         list_for_each_safe (it, tmp, &p->in_flight.requests) {
                 struct request *r = list_entry(it, struct request, link);
 
-                /* Nobody reads any more, so nobody is too slow. */
+                /* A request without a reader must not stay paused for a slow one. */
                 if (r->paused)
                         engine_pause(d->engine, r->handle, false);
                 r->paused = false;

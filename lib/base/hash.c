@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* The library's own code, compiled here: its shared object is loaded by nobody for one function. */
+/* The library's own code, compiled here: no shared object has to be loaded for one function. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

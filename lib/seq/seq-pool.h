@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the parts of seq share: pool.c makes blocks, seq.c puts them into tables, index.c finds them
+/* Shared by the parts of seq: pool.c makes blocks, seq.c puts them into tables, index.c finds them
  * by their tokens. */
 #include "base/list.h"
 #include "seq/seq.h"
@@ -24,26 +24,26 @@ struct seq_block {
         uint64_t tag;
         uint32_t n_refs; /* 0: not live */
         enum slot_state state;
-        bool used;           /* live, and still has what the slot's last block has left in it */
+        bool used;           /* live, and may still hold bytes of the slot's previous block */
         struct list entries; /* in prefix indexes (struct entry, index.c) */
 };
 
-/* Take @n blocks (one reference each) into ret[0..n), or none. 0, SEQ_FULL, -ERR_NOMEM. What is in
- * them may be another user's: each is to be filled whole (seq_pool_copy()) or cleared. */
+/* Take @n blocks (one reference each) into ret[0..n), or none. 0, SEQ_FULL, -ERR_NOMEM. They may
+ * contain another user's data: overwrite each one whole (seq_pool_copy()) or clear it. */
 int seq_pool_take(struct seq_pool *p, struct seq_block **ret, size_t n, struct err *e);
-/* What the budget could hold if nothing else were in it: asking for more is hopeless. */
+/* The number of blocks that the budget could hold if nothing else used it: more can never fit. */
 size_t seq_pool_max_blocks(const struct seq_pool *p);
-/* A block just taken has nothing but zeros in it now. */
+/* Fill a block just taken with zeros. */
 void seq_pool_clear(struct seq_block *b);
-/* A fresh block becomes a copy of @src (content only; the tag stays 0). */
+/* Make a fresh block a copy of @src (content only; the tag stays 0). */
 void seq_pool_copy(struct seq_block *dst, const struct seq_block *src);
 /* Count a fork, for the statistics. */
 void seq_pool_note_fork(struct seq_pool *p);
 
 /* The committed or reserved block @i of the table, NULL for a hole. */
 struct seq_block *seq_slot(const struct seq *s, size_t i);
-/* The table's block @i, which is not a hole, is from now on @b, which holds the same bytes. */
+/* Replace the table's block @i, which is not a hole, by @b, which holds the same bytes. */
 void seq_replace(struct seq *s, size_t i, struct seq_block *b);
 
-/* Remove every entry of @b: nobody finds it any more. */
+/* Remove every entry of @b, so that it cannot be found any more. */
 void seq_index_drop_block(struct seq_block *b);

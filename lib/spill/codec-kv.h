@@ -40,8 +40,8 @@ enum {
 void kv_table_from_counts(struct kv_table *t, const uint32_t counts[256][KV_CLASSES], unsigned k);
 /* At most KV_TABLE_MAX bytes; returns how many. */
 size_t kv_table_write(const struct kv_table *t, uint8_t *dst);
-/* Symbols and levels alone. Bytes taken, or 0 if this is no table. 200 bytes of src are read: those
- * behind src[0..n) mean nothing. */
+/* Read symbols and levels only. Returns the bytes used, or 0 if this is no table. 200 bytes of src
+ * are read, but those after src[0..n) are ignored. */
 size_t kv_table_read(struct kv_table *t, const uint8_t *src, size_t n);
 void kv_table_symbols(const struct kv_table *t, struct kv_symbol symbols[256]);
 
@@ -60,7 +60,7 @@ bool kv_view(const struct spill_array *a, struct kv_view *ret);
 /* The class of each value of some tiles, from those of their channels. */
 void kv_spread(const struct kv_view *v, size_t n_tiles, const uint8_t *classes, uint8_t *ret);
 
-/* What a section's layout says about the size of its parts. */
+/* The sizes of a section's parts, from its layout. */
 struct kv_plan {
         size_t n_values, n_channels; /* of coded kinds */
         size_t n_kept;
@@ -68,7 +68,7 @@ struct kv_plan {
 };
 struct kv_plan kv_plan(const struct spill_array *arrays, size_t n_arrays, size_t n,
         const unsigned n_tables[KV_N_KINDS]);
-/* Bits that tell a channel's class. */
+/* Bits per channel that name its class. */
 unsigned kv_class_width(unsigned n_tables);
 
 struct kv_encoder {

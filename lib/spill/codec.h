@@ -4,10 +4,10 @@
  * Lossless block codecs, one row each. The id is in every record, so rows are only ever added.
  *
  * A codec works on one section: some bytes of a block and the arrays in it (struct spill_array of
- * spill.h, with offsets counted from the section's start). The arrays are what a codec may know
- * about the bytes; they are the same for encoding and decoding, come from the model and are trusted
- * only in this: rising, without overlap, inside the section (spill_codec_check()). What the bytes
- * hold is free: every section comes back bit for bit.
+ * spill.h, with offsets from the section's start). The arrays are all that a codec knows about the
+ * bytes. They come from the model and are the same for encoding and decoding. A codec relies only
+ * on their order and place: rising, without overlap, inside the section (spill_codec_check()). The
+ * bytes may be anything: decoding restores every section bit for bit.
  *
  * All functions may be called from any thread, with a scratch of its own.
  */
@@ -46,8 +46,8 @@ struct spill_codec_job {
 };
 
 /* Decode jobs[0..n), sections of any sizes and codecs whose destinations do not overlap: faster
- * than one after another, since two of KV are decoded side by side. Each fails alone. @scratch: for
- * the largest dst_size. Neighbours are paired, so of n only its being even matters. */
+ * than one by one, since two sections of KV are decoded side by side. Each job fails separately.
+ * @scratch: for the largest dst_size. Neighbors are paired, so an even n is best. */
 void spill_codec_decode_many(struct spill_codec_job *jobs, size_t n, void *scratch);
 /* The row, or NULL. */
 const struct spill_codec *spill_codec_find(unsigned id);

@@ -161,7 +161,7 @@ static int file_open(struct spill *s, struct spill_file *f, bool create, struct 
                 return err_set(e, ERR_SYS, "cannot open the file");
         if (!S_ISREG(st.st_mode))
                 return err_set(e, ERR_CORRUPT, "this is not a regular file");
-        /* What is read ahead is what window.c asks for, not what lies behind. */
+        /* No read-ahead by the kernel: window.c announces what it needs. */
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         f->fd = TAKE_FD(fd);
         f->made = true;
@@ -182,7 +182,7 @@ int spill_file_pin(struct spill *s, struct spill_file *f, bool create, struct er
         return 0;
 }
 
-/* The other descriptor must be of the same file, whatever somebody does in the folder. */
+/* The second descriptor must be of the same file, even if someone changes the folder. */
 int spill_file_direct(struct spill *s, struct spill_file *f) {
         _cleanup_(closep) int fd = -1;
         struct stat a, b;

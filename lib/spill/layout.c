@@ -9,7 +9,7 @@
 #include "spill/record.h"
 #include "spill/shared.h"
 
-/* Of so many blocks the ring is at least, and at most. */
+/* The ring's least and greatest size, in blocks. */
 enum { RING_MIN_BLOCKS = 8, RING_MAX_BLOCKS = 64, LARGE_PAGE = 2 << 20 };
 
 static int check_arrays(const struct spill_layout *l, size_t section, size_t *at, struct err *e) {

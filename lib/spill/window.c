@@ -15,8 +15,8 @@ enum {
         MAX_JOBS = 16,
         /* A piece in up to two parts, and the gap in front of it. */
         MAX_IOV = 3 * SPILL_MAX_PIECES,
-        /* Headers that are read by themselves are asked for so many at a time, while the sections
-         * of as many records before them are on their way. */
+        /* Headers that are read separately are requested this many at a time, while the sections of
+         * as many earlier records are in flight. */
         N_HEADERS = 4,
 };
 

@@ -331,7 +331,7 @@ int conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name, struc
         r = conv_read(s, id, &c, e);
         if (r < 0)
                 return r;
-        /* Somebody else's is as unknown as one that does not exist. */
+        /* Another user's conversation is reported like one that does not exist. */
         if (uid != STORE_UID_ANY && c.uid != uid)
                 return err_set(e, ERR_NOT_FOUND, "no conversation %llu", (unsigned long long)id);
         *ret = c;

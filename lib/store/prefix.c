@@ -270,7 +270,7 @@ static int search_public(struct search *x, struct err *e) {
 
         if (r < 0)
                 return r;
-        /* Own ones that turned out to be useless shall not use up the published ones' turns. */
+        /* Useless candidates of the user must not use up the attempts for published ones. */
         x->n_tried = 0;
         for (size_t i = 0; i < n && x->best.n < x->n_blocks; i++) {
                 r = try_donor(x, ids[i], true, e);
@@ -311,12 +311,12 @@ int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *m
                 r = search_own(&x, 0, e);
                 if (r == 0 && x.best.n < n_blocks)
                         r = search_public(&x, e);
-                /* Somebody may have gone on from a published one. */
+                /* The user's own conversations may continue the published one. */
                 if (r == 0 && x.best.n < n_blocks && x.best.is_public)
                         r = search_own(&x, x.best.n, e);
                 sqlite3_progress_handler(s->db, 0, NULL, NULL);
         }
-        /* Too much to look through: what was found until then is as good. */
+        /* The search hit its bound: use what it has found so far. */
         if (r < 0 && r != -ERR_CANCELLED)
                 return r;
         *ret = x.best;

@@ -116,7 +116,7 @@ static const char *const stmt_sql[STMT_N] = {
                               "WHERE l.conversation = ? AND r.private LIMIT 1",
         [STMT_LINK_BETWEEN] = "SELECT 1 FROM link WHERE record = ? AND conversation = ? LIMIT 1",
         [STMT_LINK_USERS] = "SELECT conversation, block FROM link WHERE record = ?",
-        /* From the tail; whether anybody publishes it, how many refer to it (up to ?2). */
+        /* From the tail; whether the record is published, how many refer to it (up to ?2). */
         [STMT_LINK_TAIL] =
                 "SELECT l.block, r.id, r.stored_size, r.uid, "
                 "EXISTS (SELECT 1 FROM conversation p CROSS JOIN link x ON x.conversation = p.id "
@@ -142,8 +142,8 @@ static const char *const stmt_sql[STMT_N] = {
                 "AND r.private = 0 AND r.n_tokens = ?2 AND l.n_valid = ?2 "
                 "AND c.private_memory = 0 AND c.model_weights = ?3 AND c.model_rules = ?4 "
                 "AND c.vocab = ?5 ORDER BY c.n_published DESC, c.id LIMIT ?6",
-        /* What has records only, some after the place reached: what was reclaimed already lies at
-         * the old end and is not looked through again. */
+        /* Only conversations with records, in portions after the place reached so far: those that
+         * were reclaimed already come before it and are not visited again. */
         [STMT_RECLAIM_CONVS] =
                 "SELECT id, updated_usec FROM conversation WHERE on_disk = 1 AND uid = ?4 "
                 "AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY updated_usec, id LIMIT 64",

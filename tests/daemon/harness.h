@@ -42,19 +42,19 @@ struct harness {
         char pressure[96];
 };
 
-/* The model that tests run on: CONFAB_TEST_MODEL, else the bundled one; NULL if it is not there. */
+/* The model that tests run on: CONFAB_TEST_MODEL, else the bundled one; NULL if it is missing. */
 const char *harness_model(void);
-/* The daemon's program: CONFABD, else the one beside this build. */
+/* The daemon's program: CONFABD, else the one of this build. */
 const char *harness_program(void);
 
-/* Make a folder. 0, or 1 with words on standard error when there is no model: skip then. */
+/* Make a folder. 0, or 1 with a message on standard error if there is no model: skip then. */
 int harness_init(struct harness *h);
-/* @flags end with NULL, may be NULL; --model, --socket and --state are given already (later ones
- * win). Returns when it is ready. */
+/* @flags end with NULL, may be NULL; they come after --model, --socket and --state, and later flags
+ * win. Returns when the daemon is ready. */
 void harness_start(struct harness *h, const char *const *flags);
 /* As harness_start(), without waiting for anything. */
 void harness_spawn(struct harness *h, const char *const *flags);
-/* As harness_start(), for a daemon that is to fail: its exit status. */
+/* As harness_start(), for a daemon that must fail to start; returns its exit status. */
 int harness_start_failing(struct harness *h, const char *const *flags);
 /* SIGTERM; must end with status 0. */
 void harness_stop(struct harness *h);
@@ -67,7 +67,7 @@ int harness_wait(struct harness *h);
 void harness_wait_notify(struct harness *h, const char *part);
 /* All that the daemon has logged (owned, to be freed). */
 char *harness_read_log(struct harness *h);
-/* Kills what runs. A daemon that had ended before, by itself, is told about, with its log. */
+/* Kill the daemon if it runs. If it had ended by itself, report that with its log. */
 void harness_end(struct harness *h);
 /* The same, and removes the folder. */
 void harness_deinit(struct harness *h);
@@ -84,7 +84,7 @@ struct client {
         struct client_error error; /* of the last call that returned -1 */
 };
 
-/* Connected, Hello said. Fails the test if that fails. */
+/* A client that has connected and exchanged Hello. A failure fails the test. */
 struct client *harness_client(struct harness *h);
 /* The same for any path, and NULL if it fails. */
 struct client *client_connect(const char *path);
@@ -110,19 +110,19 @@ void conv_deinit(struct conv *v);
 struct say {
         uint64_t conv;
         const char *name;    /* if conv is 0 */
-        const char *message; /* one of these; none of them: generate from what is there */
+        const char *message; /* one of these; none: generate from the present history */
         const char *raw;
         const int32_t *tokens;
         size_t n_tokens;
         uint32_t max_tokens;
-        float temperature; /* 0: greedy, said so */
+        float temperature; /* 0: greedy, sent explicitly */
         uint64_t seed;     /* 0: unset */
-        uint32_t logprobs; /* alternatives per token; log-probabilities come always */
+        uint32_t logprobs; /* alternatives per token; log-probabilities always come */
         const char *stop;
         uint64_t expect_revision; /* 0: none */
         bool keep_eos;            /* else ignore_eos is set, so that lengths are known */
         bool detach, background;
-        /* Go on from there, dropping what comes behind. */
+        /* Continue from there, dropping everything after it. */
         bool from_turn, from_position;
         uint32_t at; /* that turn or position */
 };
@@ -149,7 +149,7 @@ void reply_deinit(struct reply *r);
 /* Same tokens, bits of log-probabilities and alternatives. */
 bool reply_equal(const struct reply *a, const struct reply *b);
 
-/* The whole Continue. On -1 @ret has what came before the error, and must be freed as well. */
+/* The whole Continue. On -1 @ret holds the events before the error, and must also be freed. */
 int client_say(struct client *c, const struct say *s, struct reply *ret);
 /* In parts: send it; take one event into @ret: 1 more is to come, 0 done, -1 error. */
 uint64_t client_say_begin(struct client *c, const struct say *s);

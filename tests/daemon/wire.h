@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * A small client of the protocol for tests: requests out, events in, and raw bytes where a test
- * wants to misbehave. Waiting is done by @idle, so that the same code talks to a daemon in another
- * process (poll) and to one in this process (run its loop once).
+ * A small client of the protocol for tests: requests out, events in, and raw bytes for tests that
+ * misbehave. @idle does the waiting, so that the same code can talk to a daemon in another process
+ * (poll) and to one in this process (run its loop once).
  */
 #include "proto/proto.h"
 #include <stdbool.h>
@@ -24,17 +24,17 @@ struct wire {
 #define WIRE_TIMEOUT_MSEC 120000
 bool wire_poll(struct wire *w);
 
-/* Connect to the socket at @path: 0, or -errno. Says nothing yet. */
+/* Connect to the socket at @path: 0, or -errno. Sends nothing yet. */
 int wire_connect(struct wire *w, const char *path, bool (*idle)(struct wire *w), void *arg);
 void wire_close(struct wire *w);
 
-/* Whole, waiting if need be; false when the connection is gone. */
+/* Send all @n bytes, waiting if necessary; false when the connection is gone. */
 bool wire_send_bytes(struct wire *w, const void *data, size_t n);
-/* As much as the socket takes at once. */
+/* Send as much as the socket accepts at once. */
 size_t wire_send_some(struct wire *w, const void *data, size_t n);
 /* Gives @r an id if it has none; returns the id, or 0 when the connection is gone. */
 uint64_t wire_send(struct wire *w, Confab__V1__Request *r);
-/* The same with descriptors beside it (not taken over), in a call of its own. */
+/* The same with descriptors (not taken over), in a call of its own. */
 #define WIRE_FDS_MAX 64
 uint64_t wire_send_fds(struct wire *w, Confab__V1__Request *r, const int *fds, size_t n_fds);
 /* Any bytes with descriptors. */

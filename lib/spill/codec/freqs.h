@@ -8,7 +8,7 @@
 static const uint16_t kv_level_weight[16] = {
         0, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
 
-/* Without a branch that depends on a symbol: whether it is a small one nobody could guess. */
+/* Without a branch that depends on a symbol: whether a symbol is small is unpredictable. */
 static inline void kv_table_freqs(struct kv_table *t) {
         uint32_t total = 0, big_weight = 0, left = KV_SLOTS, sum = 0, done = 0;
         /* by level: of a small symbol its frequency, of a big one its weight */

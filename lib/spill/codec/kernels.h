@@ -70,8 +70,8 @@ struct kv_kernels {
         /* The tables of all values of some tiles, from the classes of their channels. */
         void (*spread)(uint8_t *tables, const uint8_t *classes, size_t n_tiles, size_t n_channels,
                 size_t n_tokens, bool channel_major);
-        /* slots[0 .. KV_SLOTS + KV_SLOTS_SLACK), 64-aligned, of a table of which symbols and levels
-         * are known; what is in the slack means nothing. Frequencies may be filled in. */
+        /* Fill slots[0 .. KV_SLOTS + KV_SLOTS_SLACK), 64-aligned, for a table whose symbols and
+         * levels are known; the slack is ignored. May also fill in the frequencies. */
         void (*slots)(struct kv_table *t, uint32_t *slots);
 };
 

@@ -4,18 +4,17 @@
  * A disk that fails, and a power cut, for SQLite: a VFS over the default one.
  *
  * Operations that change a file (write, truncate, sync, delete), or those of other kinds, are
- * counted. When the armed one is reached it fails, and with @sticky all later ones as well.
- * fault_vfs_power_cut() then undoes what was written since each file's last sync, as if it had
- * never left the page cache: wholly, or for
- * @keep percent of the writes not (the disk had taken some of them, in any order), the first of
- * the undone ones torn in its middle.
+ * counted. The armed operation fails, and with @sticky all later ones as well.
+ * fault_vfs_power_cut() then undoes writes since each file's last sync, as if they had never left
+ * the page cache: all but @keep percent of them (the disk may have taken some, in any order). With
+ * @keep > 0 the first undone write is torn in the middle.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Make it SQLite's default. */
 int fault_vfs_install(void);
-/* What is counted and fails; FAULT_VFS_CHANGES unless set. */
+/* The kinds of operations that are counted and fail; FAULT_VFS_CHANGES unless set. */
 enum {
         FAULT_VFS_CHANGES = 1,
         FAULT_VFS_OPEN = 2, /* and looks at paths */

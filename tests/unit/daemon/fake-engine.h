@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * An engine that does what a test tells it: engine.h's functions, remembering what they were asked
- * for. One at a time, single-threaded.
+ * An engine controlled by a test: engine.h's functions, which record their calls. One engine at a
+ * time, single-threaded.
  */
 #include "engine/engine.h"
 
@@ -16,7 +16,7 @@ struct fake_request {
         unsigned n_pauses;
 };
 
-/* The one that is open, or NULL. */
+/* The fake engine's state. */
 struct fake_engine {
         struct engine_options options;
         char model[128], state_dir[128];
@@ -24,8 +24,8 @@ struct fake_engine {
         size_t n;
         bool stopping;
         uint64_t heartbeat;
-        uint64_t pool_size, pool_auto; /* what is in force, and what auto would give */
-        uint64_t pool_used, pool_idle; /* what engine_pool_use() says */
+        uint64_t pool_size, pool_auto; /* the size in force, and the value of auto */
+        uint64_t pool_used, pool_idle; /* the result of engine_pool_use() */
         bool spare_refused;
         unsigned n_resizes;
 };
@@ -48,5 +48,5 @@ void fake_emit_done(uint64_t handle);
 void fake_emit_exported(uint64_t handle, const char *text);
 /* Stats with one figure. */
 void fake_emit_stats(uint64_t handle);
-/* Everything forgotten. */
+/* Forget everything. */
 void fake_reset(void);
