@@ -2,6 +2,7 @@
 /* Matrix products: which kernel, and how the rows are dealt to threads. */
 #include "kern/kern.h"
 #include "kern/kern-isa.h"
+#include "kern/kern-tsan.h"
 #include "base/util.h"
 #include "quant/quant.h"
 
@@ -34,9 +35,14 @@ struct act_job {
 
 static void act_task(void *arg, size_t task, unsigned thread) {
         struct act_job *j = arg;
+        size_t unit_size = KERN_ACT_UNIT * j->a->quantised_row_size;
+        uint8_t *unit = j->scratch + task * unit_size;
 
-        j->k->ops.act_round(
-                j->a, task, j->scratch + task * KERN_ACT_UNIT * j->a->quantised_row_size);
+        for (size_t t = task * KERN_ACT_UNIT; t < MIN((task + 1) * KERN_ACT_UNIT, j->a->n_tokens);
+                t++)
+                kern_tsan_reads(j->a->x + t * j->a->ldx, j->a->n_in * sizeof(float));
+        kern_tsan_writes(unit, unit_size);
+        j->k->ops.act_round(j->a, task, unit);
 }
 
 void kern_act_prepare(struct kern *k, struct kern_act *a, uint32_t type, const float *x, size_t ldx,
@@ -77,10 +83,25 @@ struct matmul_job {
         size_t n_rows; /* per task */
 };
 
+/* What all tasks of a product read, and the rows that this one writes. */
+static void tell_tsan(const struct matmul_job *j, size_t row0, size_t row1) {
+        const struct kern_act *a = j->a;
+
+        if (a->quantised)
+                kern_tsan_reads(
+                        a->quantised, align_up(a->n_tokens, KERN_ACT_UNIT) * a->quantised_row_size);
+        for (size_t t = 0; t < a->n_tokens; t++) {
+                if (!a->quantised)
+                        kern_tsan_reads(a->x + t * a->ldx, a->n_in * sizeof(float));
+                kern_tsan_writes(j->y + t * j->ldy + row0, (row1 - row0) * sizeof(float));
+        }
+}
+
 static void matmul_task(void *arg, size_t task, unsigned thread) {
         struct matmul_job *j = arg;
         size_t row0 = task * j->n_rows, row1 = MIN(row0 + j->n_rows, j->w->n_out);
 
+        tell_tsan(j, row0, row1);
         j->fn(j->w, j->a, row0, row1, j->y, j->ldy);
         if (!j->bias)
                 return;
