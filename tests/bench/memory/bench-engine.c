@@ -2,12 +2,13 @@
 /*
  * The cost of the engine's memory, measured through engine.h as the daemon uses it.
  *
- * long: one conversation is computed up to the greatest length, with a turn ending at every
- * requested length, so that the time to compute a prefix is a sum. Then, for each length, a fork
- * that ends there is evicted and restored repeatedly: by Warm, and by a Continue of one token,
- * timed up to its first token; with the spill files in the page cache, and dropped from it. For
- * comparison, an uncompressed file of the same size is read. Then whole forks are timed, including
- * their commit.
+ * long: several conversations are computed up to the greatest length, with a turn ending at every
+ * requested length, so that the time to compute a prefix is a sum; one of them stays. Then, for
+ * each length, a fork that ends there is evicted and restored repeatedly: by Warm, and by a
+ * Continue of one token, timed up to its first token; with the spill files in the page cache, and
+ * dropped from it. For comparison, an uncompressed file of the same size is read by one thread, and
+ * by as many threads as the engine has, past the page cache as the engine reads. Then whole forks
+ * are timed, including their commit.
  *
  * share: many conversations that begin alike, and what they take in RAM and on disk.
  */
@@ -15,15 +16,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/util.h"
 #include "bench.h"
 #include "drive.h"
+#include "plain.h"
 
 #define MAX_LENGTHS 16
 #define MAX_REPEAT 64
+#define N_COMPUTED 3 /* minutes each, with a real model */
 
 static void name_of(char *ret, size_t size, const char *what, uint32_t n) {
         snprintf(ret, size, "%s.%u", what, n);
@@ -79,12 +81,12 @@ static uint32_t turns_until(const struct long_bench *b, uint32_t n) {
         bench_die("no turn ends at %u", n);
 }
 
-static void compute(struct long_bench *b) {
+/* How long it took to compute each prefix of one conversation, whose tokens no other one has. */
+static uint64_t compute(struct long_bench *b, uint32_t run, double seconds[]) {
+        uint64_t conv = drive_new(&b->d), seed = 7 + run;
         uint32_t at = 0;
         double total = 0;
-        uint64_t seed = 7;
 
-        b->conv = drive_new(&b->d);
         for (size_t i = 0; i < b->n_ends; i++) {
                 uint32_t n = b->ends[i] - at;
                 _cleanup_(freep) int32_t *tokens = bench_alloc(n * sizeof(*tokens));
@@ -92,14 +94,29 @@ static void compute(struct long_bench *b) {
 
                 for (uint32_t t = 0; t < n; t++)
                         tokens[t] = (int32_t)(259 + bench_random(&seed) % (b->n_vocab - 259));
-                drive_tokens(&b->d, b->conv, tokens, n, 0, &a);
+                drive_tokens(&b->d, conv, tokens, n, 0, &a);
                 if (a.n_computed != n)
                         bench_die("%u of %u tokens were computed", a.n_computed, n);
                 total += a.ended - a.sent;
                 at = b->ends[i];
-                put_n1("recompute", at, total);
+                seconds[i] = total;
                 bench_note("computed %u tokens: %.2f s", at, total);
         }
+        return conv;
+}
+
+static void compute_all(struct long_bench *b) {
+        double seconds[2 * MAX_LENGTHS][N_COMPUTED], run[2 * MAX_LENGTHS];
+
+        for (uint32_t k = 0; k < N_COMPUTED; k++) {
+                if (b->conv)
+                        drive_simple(&b->d, ENGINE_CLOSE, b->conv, NULL);
+                b->conv = compute(b, k, run);
+                for (size_t i = 0; i < b->n_ends; i++)
+                        seconds[i][k] = run[i];
+        }
+        for (size_t i = 0; i < b->n_ends; i++)
+                put_n("recompute", b->ends[i], seconds[i], N_COMPUTED);
 }
 
 /* Nothing of the two conversations is in RAM afterwards. */
@@ -154,68 +171,35 @@ static double first_once(struct long_bench *b, uint64_t conv, bool in_ram, enum 
         return a.first - a.sent;
 }
 
-/* A file of @size bytes that nothing can compress. */
-static void make_plain(const char *dir, double size) {
-        _cleanup_(freep) uint64_t *chunk = bench_alloc(1 << 20);
-        char path[4200];
-        uint64_t seed = 3;
-        int fd;
-
-        snprintf(path, sizeof(path), "%s/plain", dir);
-        if (mkdir(dir, 0700) < 0 && access(dir, W_OK) < 0)
-                bench_die("cannot make %s", dir);
-        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-        for (size_t i = 0; i < (1 << 20) / sizeof(*chunk); i++)
-                chunk[i] = bench_random(&seed);
-        for (double at = 0; at < size; at += 1 << 20) {
-                chunk[0] = (uint64_t)at;
-                if (write(fd, chunk, 1 << 20) != 1 << 20)
-                        bench_die("cannot write %s", path);
-        }
-        close(fd);
-}
-
-static double read_plain(const char *dir, void *buf, enum where w) {
-        char path[4200];
-        double t0;
-        size_t at = 0;
-        ssize_t n;
-        int fd;
-
-        snprintf(path, sizeof(path), "%s/plain", dir);
-        set_cache(dir, w);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        t0 = bench_now();
-        while ((n = pread(fd, (uint8_t *)buf + at, 1 << 20, (off_t)at)) > 0)
-                at += (size_t)n;
-        t0 = bench_now() - t0;
-        close(fd);
-        return t0;
-}
-
 static void restore_length(struct long_bench *b, uint32_t length) {
         uint64_t conv = drive_fork(&b->d, b->conv, turns_until(b, length), NULL);
         double raw =
                 (double)((length + (uint32_t)b->block_tokens - 1) / (uint32_t)b->block_tokens) *
                 b->block_size;
         _cleanup_(freep) void *buf = bench_alloc((size_t)raw + (1 << 20));
-        double warm[MAX_REPEAT], first[MAX_REPEAT], plain[MAX_REPEAT], share[MAX_REPEAT];
+        double warm[MAX_REPEAT], first[MAX_REPEAT], share[MAX_REPEAT];
+        double plain_one[MAX_REPEAT], plain_many[MAX_REPEAT];
         char name[32];
 
         put_n1("raw", length, raw);
-        make_plain(b->plain, raw);
+        plain_make(b->plain, raw);
         for (int w = 0; w < N_WHERE; w++) {
                 for (uint32_t i = 0; i < b->repeat; i++) {
                         warm[i] = warm_once(b, conv, (enum where)w, &share[i]);
                         first[i] = first_once(b, conv, false, (enum where)w);
-                        plain[i] = read_plain(b->plain, buf, (enum where)w);
+                        set_cache(b->plain, (enum where)w);
+                        plain_one[i] = plain_read_one(b->plain, buf);
+                        set_cache(b->plain, (enum where)w);
+                        plain_many[i] = plain_read_many(b->plain, buf, w == ON_DISK);
                 }
                 snprintf(name, sizeof(name), "warm.%s", where_names[w]);
                 put_n(name, length, warm, b->repeat);
                 snprintf(name, sizeof(name), "first.%s", where_names[w]);
                 put_n(name, length, first, b->repeat);
-                snprintf(name, sizeof(name), "plain.%s", where_names[w]);
-                put_n(name, length, plain, b->repeat);
+                snprintf(name, sizeof(name), "plain_one.%s", where_names[w]);
+                put_n(name, length, plain_one, b->repeat);
+                snprintf(name, sizeof(name), "plain_many.%s", where_names[w]);
+                put_n(name, length, plain_many, b->repeat);
                 snprintf(name, sizeof(name), "cached.%s", where_names[w]);
                 put_n(name, length, share, b->repeat);
         }
@@ -269,10 +253,11 @@ static int run_long(char **argv) {
         b.n_vocab = drive_n_vocab(&b.d);
         b.block_size = drive_stat(&b.d, "block_bytes");
         b.block_tokens = drive_stat(&b.d, "block_tokens");
-        compute(&b);
+        compute_all(&b);
         for (size_t i = 0; i < b.n_forks; i++)
                 fork_length(&b, b.forks[i]);
         evict(&b, 0);
+        bench_put1("plain_readers", plain_n_readers());
         bench_put1("stored", drive_stat(&b.d, "spill_disk_bytes"));
         bench_put1("stored_raw", drive_stat(&b.d, "spill_records") * b.block_size);
         for (size_t i = 0; i < b.n_lengths; i++)

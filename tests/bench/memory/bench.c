@@ -82,7 +82,7 @@ double bench_median(double *values, size_t n) {
 void *bench_alloc(size_t n) {
         void *p = NULL;
 
-        if (posix_memalign(&p, 64, n ? n : 1) != 0)
+        if (posix_memalign(&p, 4096, n ? n : 1) != 0)
                 bench_die("no memory for %zu bytes", n);
         memset(p, 1, n);
         return p;

@@ -27,7 +27,7 @@ void bench_put(const char *name, const double *values, size_t n);
 void bench_put1(const char *name, double value);
 double bench_median(double *values, size_t n); /* sorts */
 
-/* 64-byte aligned, touched. */
+/* Page aligned (O_DIRECT wants that), touched. */
 void *bench_alloc(size_t n);
 /* A whole number, or die. */
 uint64_t bench_number(const char *s);
