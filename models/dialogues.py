@@ -25,6 +25,7 @@ half of the evaluation uses only those wherever a kind of fact has enough of the
 import argparse
 import json
 import random
+import re
 
 from facts import a, british, make_facts, yours
 from smalltalk import (CATEGORIES, FAREWELL, NUMBER_WORDS, OFF_TOPIC, SYSTEM, TALK, TOPICS)
@@ -73,6 +74,7 @@ class Dialogue:
         self.messages = []
         self.known = {}
         self.told_at = {}
+        self.ever_told = []
         self.style = rng.choice(["plain"] * 7 + ["lower"] * 2 + ["bare"])
         self.facts = make_facts(rng, self.values)
         self.core = [fact for fact in self.facts if "-" not in fact.ident]
@@ -128,6 +130,7 @@ class Dialogue:
     def remember(self, fact, value):
         self.known[fact.ident] = (value, fact)
         self.told_at[fact.ident] = len(self.messages)
+        self.ever_told.append(value)
 
     def told(self, fact, value, text):
         """Says TEXT, which tells the value; the value is kept as it was typed."""
@@ -521,26 +524,40 @@ def training_dialogue(rng, n_turns):
 
 # The evaluation: what the user says, and what the last reply must and must not say.
 
-EVAL_KINDS = ("name", "pet", "rel", "fav", "num", "colour", "home", "born", "work", "holiday",
-              "plan",
-              "relhome", "spot", "job", "reljob", "secret", "age", "likes", "birthday")
+# Every kind of fact that there is; of each sort of case each kind has as many as any other.
+EVAL_KINDS = ("name", "job", "home", "born", "from", "like", "allergy", "phone", "postcode",
+              "surname", "work", "holiday", "age", "birthday", "secret", "pass", "wifi", "list",
+              "plays", "hobby", "team", "pet", "petcolour", "petage", "pair", "count", "time",
+              "rel", "reljob", "relhome", "relage", "fav", "relfav", "usfav", "num", "colour",
+              "spot", "plan", "thing", "likes")
+# Of these, what can only be copied letter by letter.
+LITERAL_KINDS = ("phone", "postcode", "pass", "wifi")
 
 
-def eval_dialogue(rng, sort, distance=20, unseen=True):
-    """One unseen dialogue of SORT 'recall', 'corrected' or 'unknown'.
+def holds(reply, phrase):
+    """Whether REPLY has PHRASE as a whole; a number is not whole where digits go on beside it."""
+    return re.search(r"(?<!\w)(?<!\d[ .:-])" + re.escape(phrase) + r"(?!\w)(?![ .:-]\d)", reply,
+                     re.IGNORECASE) is not None
+
+
+def eval_dialogue(rng, sort, distance=20, unseen=True, kind=None):
+    """One unseen dialogue of SORT 'recall', 'corrected' or 'unknown', about a fact of KIND or any.
 
     Its names, places and words are only such as training never has (UNSEEN), or any (None).
 
     Returns a dict: system text or "", the user's messages, the written replies (for checks that do
     not run a daemon; the last is the right answer), the
-    word the last reply has to hold and the words it must not hold.
+    words the last reply has to hold and the words it must not hold: every other value that was told.
     """
+    wanted = kind
     while True:
         dialogue = Dialogue(rng, unseen)
         dialogue.style = rng.choice(["plain", "plain", "plain", "lower"])
-        facts = [f for f in dialogue.facts if f.ident.split("-")[0] in EVAL_KINDS]
-        kind = rng.choice(EVAL_KINDS)
+        facts = dialogue.facts
+        kind = wanted or rng.choice(EVAL_KINDS)
         fact = rng.choice([f for f in facts if f.ident.split("-")[0] == kind])
+        if sort == "unknown" and fact.ident in dialogue.known:
+            continue  # the system text told it
         old = None
         for _ in range(rng.randrange(0, 4)):
             other = rng.choice(facts)
@@ -573,16 +590,15 @@ def eval_dialogue(rng, sort, distance=20, unseen=True):
         dialogue.turn(text, reply)
         texts = [m for m in dialogue.messages if m[0] == "user"]
         system = [m[1] for m in dialogue.messages if m[0] == "system"]
+        values = sorted({yours(value) for value in dialogue.ever_told})
         result = {"sort": sort, "kind": kind, "system": system[0] if system else "",
                   "user": [m[1] for m in texts],
-                  "replies": [m[1] for m in dialogue.messages if m[0] == "assistant"]}
+                  "replies": [m[1] for m in dialogue.messages if m[0] == "assistant"],
+                  "want": [], "avoid": [value for value in values if not holds(reply, value)]}
         if sort == "unknown":
-            result["want"] = ["don't know", "haven't told"]
             return result
-        value = yours(dialogue.known[fact.ident][0])
-        result["want"] = [value]
-        result["avoid"] = [old] if old else []
-        if old and (old.lower() in value.lower()):
+        result["want"] = [yours(dialogue.known[fact.ident][0])]
+        if old and yours(old) not in result["avoid"]:
             continue
         return result
 
@@ -608,22 +624,30 @@ def case_messages(case):
     return messages
 
 
-def eval_set(seed=20261121, n_recall=200, n_unknown=100, n_sums=200, n_corrected=50, n_new=200):
+def eval_set(seed=20261121, n_recall=200, n_unknown=120, n_sums=200, n_corrected=80, n_new=200):
     """The evaluation set; the same one for the same numbers and seed.
 
     'recall' draws names, places and words from everything, as people do; 'recall of new words'
-    only from what training never has, which is harder.
+    only from what training never has, which is harder. The kinds take turns, and the sorts begin
+    half a round apart, so that the first 20 of both sorts of recall have every kind.
     """
     rng = random.Random("eval-%d" % seed)
-    new = [eval_dialogue(rng, "recall") for _ in range(n_new)]
+    kinds = list(EVAL_KINDS)
+    rng.shuffle(kinds)
+
+    def some(sort, n, start, unseen=True):
+        return [eval_dialogue(rng, sort, unseen=unseen, kind=kinds[(start + i) % len(kinds)])
+                for i in range(n)]
+
+    half = len(kinds) // 2
+    new = some("recall", n_new, half)
     for case in new:
         case["sort"] = "recall of new words"
-    rest = [eval_dialogue(rng, "unknown") for _ in range(n_unknown)]
+    rest = some("unknown", n_unknown, 0)
     rest += [eval_sum(rng, i % 2 == 0) for i in range(n_sums)]
-    rest += [eval_dialogue(rng, "corrected") for _ in range(n_corrected)]
+    rest += some("corrected", n_corrected, half)
     rng = random.Random("eval-any-%d" % seed)
-    cases = [eval_dialogue(rng, "recall", unseen=None) for _ in range(n_recall)] + new + rest
-    return cases
+    return some("recall", n_recall, 0, unseen=None) + new + rest
 
 
 def main():

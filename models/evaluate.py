@@ -2,8 +2,11 @@
 """Evaluates the model in unseen conversations: through the daemon, or from a checkpoint.
 
 Every conversation is held message by message and the model's own replies stay in it.  The last
-message asks for a fact told at least 20 messages before, for one never told, or for a sum; the
-reply must hold the right answer.  Exits with 1 if a figure is under its aim.
+message asks for a fact told at least 20 messages before, for one never told, or for a sum.
+
+The reply must hold the right value and no other value that was told in the conversation.  For what
+was never told it must be, as a whole, that it was not told; a value before or after that is wrong.
+Exits with 1 if a figure is under its aim.
 """
 
 import argparse
@@ -14,24 +17,51 @@ import subprocess
 import sys
 
 import dialogues
+from dialogues import holds
 
 AIMS = {"recall": 0.95, "unknown": 0.90, "sum": 0.90}
 MAX_TOKENS = 60
 
 
-def holds(reply, phrase):
-    return re.search(r"(?<!\w)" + re.escape(phrase) + r"(?!\w)", reply, re.IGNORECASE) is not None
+NOT_TOLD = ("i don't know", "you haven't told me")
+
+
+def plain(text):
+    """TEXT in lower case without punctuation and without the apostrophes that some leave out."""
+    text = text.lower().replace("\u2019", "'").replace("'", "")
+    return " ".join(re.findall(r"\w+", text))
+
+
+def says_not_told(case, reply):
+    """Whether REPLY is, as a whole, that the fact was not told: perhaps after its wording, but
+    without any value."""
+    phrases = "|".join(plain(phrase) for phrase in NOT_TOLD)
+    wording = plain(case["replies"][-1].split("...")[0])
+    return re.fullmatch(r"(%s )?(%s)( (%s))*" % (re.escape(wording), phrases, phrases),
+                        plain(reply)) is not None
 
 
 def right(case, reply):
     """Whether REPLY answers the last message of CASE."""
     if case["sort"] == "sum":
         numbers = re.findall(r"\d+", reply)
-        return bool(numbers) and numbers[-1] == case["want"][0]
+        return (bool(numbers) and numbers[-1] == case["want"][0]
+                and re.search(r"\bor\b", reply) is None)
     if case["sort"] == "unknown":
-        return any(holds(reply, phrase) for phrase in case["want"])
+        return says_not_told(case, reply)
     return (all(holds(reply, value) for value in case["want"])
-            and not any(holds(reply, value) for value in case.get("avoid", [])))
+            and not any(holds(reply, value) for value in case["avoid"])
+            and not any(plain(phrase) in plain(reply) for phrase in NOT_TOLD))
+
+
+def first(cases, n):
+    """The first N cases of each sort."""
+    seen, some = collections.Counter(), []
+    for case in cases:
+        seen[case["sort"]] += 1
+        if seen[case["sort"]] <= n:
+            some.append(case)
+    return some
 
 
 def through_daemon(case, name, args):
@@ -159,9 +189,14 @@ def report(cases, answers, show):
         ok = len(replies) == len(case["user"]) and right(case, replies[-1])
         total[case["sort"]] += 1
         good[case["sort"]] += ok
+        part = None
         if case["sort"] == "sum":
-            total["sum, " + case["kind"]] += 1
-            good["sum, " + case["kind"]] += ok
+            part = "sum, " + case["kind"]
+        elif case["kind"] in dialogues.LITERAL_KINDS:
+            part = case["sort"] + ", to be copied letter by letter"
+        if part:
+            total[part] += 1
+            good[part] += ok
         if not ok:
             kinds[case["sort"] + " " + case["kind"]] += 1
             if show:
@@ -196,13 +231,7 @@ def main():
     args = parser.parse_args()
     cases = dialogues.eval_set(args.seed)
     if args.quick:
-        seen = collections.Counter()
-        some = []
-        for case in cases:
-            seen[case["sort"]] += 1
-            if seen[case["sort"]] <= args.quick:
-                some.append(case)
-        cases = some
+        cases = first(cases, args.quick)
     answers = run_torch(cases, args) if args.torch else run_daemon(cases, args)
     sys.exit(0 if report(cases, answers, args.show) else 1)
 
