@@ -91,8 +91,8 @@ int store_open(struct store **ret, const char *path, struct err *e);
 /* As store_open(), for a register that must exist already: one that is missing or has no tables is
  * -ERR_STATE instead of being created. */
 int store_open_existing(struct store **ret, const char *path, struct err *e);
-/* For programs that only look while no daemon runs: no content is changed (SQLite may rebuild the
- * index of a log that a crash left, register-shm). -ERR_SYS if there is no file, -ERR_STATE for an
+/* For programs that only look while no daemon runs: changes nothing in the folder, even after a
+ * crash left a log (its index is made in memory). -ERR_SYS if there is no file, -ERR_STATE for an
  * older schema version, -ERR_UNSUPPORTED for a newer one: only the daemon migrates. Writing calls
  * fail. */
 int store_open_readonly(struct store **ret, const char *path, struct err *e);

@@ -46,6 +46,9 @@ CLEAN = {
                              'int (*const all[])(void) = {h};\n',
     'tools/check': '#!/usr/bin/env bash\n# SPDX-License-Identifier: MIT\ntrue\n',
     'tests/unit/seq/test-seq.c': SPDX + '#include "seq/seq.h"\n#include "seq/inner.h"\n#include <cmocka.h>\n',
+    'tools/confab-model/verb-bench.c': SPDX + 'const char *help = "  --kv TYPE  of the memory\\n";\n',
+    'docs/confab-model.1': '.SH VERBS\n.TP\n.B bench\nMeasure,\n.B \\-\\-kv\n.TP\n.B fsck\n.B \\-\\-more\n'
+                           '.SH OPTIONS\n.B \\-\\-json\n',
     'models/make.py': '#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\nprint(1)\n',
 }
 
@@ -108,6 +111,8 @@ CASES = [
     ('text', 'lib/seq/seq.c', 'static void f(void) {\n        getenv("HOME");\n}\n', 'environment'),
     ('text', 'daemon/peer.c', 'static void g(void) {\n        getenv("CONFAB_POOL");\n}\n', 'environment'),
     ('text', 'daemon/peer.c', 'static void g(const char *s) {\n        getenv(s);\n}\n', 'environment'),
+    ('text', 'tools/confab-model/verb-bench.c', 'const char *more = "  -m, --more N  of it\\n";\n',
+     '--more is not in the page'),
     ('headers', 'lib/seq/seq.h', 'size_t seq_n(void);\n', 'does not compile alone'),
     ('headers', 'lib/seq/inner.h', 'static const int seq_x = "a";\n', 'does not compile alone'),
     ('format', 'lib/seq/seq.c', 'int  seq_h;\n', 'clang-format'),
@@ -122,6 +127,7 @@ FINE = [
     ('sizes', 'lib/seq/seq.c', body(101, '/* lint: long because it is a table */\n')),
     ('text', 'lib/seq/seq.c', '/* "exit(1)" and printf() are only named */\nstatic const char *s = "abort()";\n'),
     ('text', 'lib/seq/seq.c', 'static void f(char *s) {\n        snprintf(s, 1, "x");\n}\n'),
+    ('text', 'tools/confab-model/verb-bench.c', 'const char *json = "  --json  one object\\n";\n'),
     ('layers', 'lib/seq/seq.c', '#include <sys/mman.h>\n#include <pthread.h>\n'),
 ]
 

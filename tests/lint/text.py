@@ -86,6 +86,24 @@ def check_any(path, text):
         report.bad(path, text.count('\n') + 1, 'no newline at the end')
 
 
+# A line of a verb's help that tells of an option: "  -p, --prompt N   ...".
+OPTION = re.compile(r'"  (?:(-\w), )?(--[a-z-]+)', re.M)
+PAGE = 'docs/confab-model.1'
+
+
+def check_options(path, text):
+    """Each option in the help of a verb of confab-model is in the verb's part of the page, or among the
+    options of all."""
+    verb = path.rsplit('verb-', 1)[1].removesuffix('.c')
+    page = table.read(root, PAGE)
+    own = page.partition(f'\n.TP\n.B {verb}\n')[2]
+    own = re.split(r'\n\.TP\n\.B [a-z]|\n\.SH ', own)[0] + page.partition('\n.SH OPTIONS\n')[2]
+    for short, long in OPTION.findall(text):
+        names = [name.replace('-', r'\-') for name in (short, long) if name]
+        if not any(re.search(re.escape(name) + r'(?![\w\\])', own) for name in names):
+            report.bad(path, 1, f'{long} is not in the page ({PAGE})')
+
+
 n_checked = 0
 for source in table.files(root, TEXT):
     full = os.path.join(root, source)
@@ -101,6 +119,8 @@ for source in table.files(root, TEXT):
     check_any(source, content)
     if source.endswith(('.c', '.h')):
         check_c(source, content)
+        if source.startswith('tools/confab-model/verb-'):
+            check_options(source, content)
     elif source.endswith(('.py', '.sh')) or content.startswith('#!'):
         if SPDX not in '\n'.join(content.split('\n')[:3]):
             report.bad(source, 1, f'no line # {SPDX} at the top')

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """judge.py SOURCE_ROOT: what the evaluation of the bundled model asks, and which replies it takes."""
 

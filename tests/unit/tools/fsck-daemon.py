@@ -102,11 +102,18 @@ def step(d, rng, names):
 
 
 def check(d):
+    # The index of the register's log is the daemon's; without it, fsck must not leave one.
+    if os.path.exists(d.state + "/register.db-shm"):
+        os.unlink(d.state + "/register.db-shm")
+    before = sorted(os.listdir(d.state))
     p = subprocess.run([TOOL, "fsck", d.state, "--model", MODEL, "--audit", "1000", "-t", "1",
                         "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if p.returncode != 0:
         sys.exit("seed %d: fsck ended with %d\n%s%s" % (SEED, p.returncode, p.stdout.decode(),
                                                         p.stderr.decode()))
+    if sorted(os.listdir(d.state)) != before:
+        sys.exit("seed %d: fsck changed the folder: %s, not %s" % (
+            SEED, sorted(os.listdir(d.state)), before))
     return json.loads(p.stdout)
 
 
