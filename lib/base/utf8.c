@@ -100,3 +100,37 @@ size_t utf8_incomplete_tail(const void *s, size_t n) {
                         return back;
         return 0;
 }
+
+bool utf8_is_space(uint32_t cp) {
+        return (cp >= 0x09 && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x20) || cp == 0x85 ||
+               cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 ||
+               cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
+}
+
+/* Length of the white space that s[0..n) begins with; 0 if it begins with something else. */
+static size_t space_at(const uint8_t *s, size_t n) {
+        uint32_t cp = 0;
+        int k = n > 0 ? utf8_decode(s, n, &cp) : 0;
+
+        return k > 0 && utf8_is_space(cp) ? (size_t)k : 0;
+}
+
+void utf8_trim(const char **s, size_t *n) {
+        const uint8_t *p = (const uint8_t *)*s;
+        size_t size = *n, k;
+
+        while ((k = space_at(p, size)) > 0) {
+                p += k;
+                size -= k;
+        }
+        for (bool more = true; more;) {
+                more = false;
+                for (k = 1; k <= 3 && k <= size && !more; k++)
+                        if (space_at(p + size - k, k) == k) {
+                                size -= k;
+                                more = true;
+                        }
+        }
+        *s = (const char *)p;
+        *n = size;
+}

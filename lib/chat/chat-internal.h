@@ -31,6 +31,14 @@ struct chat_family {
 extern const struct chat_family chat_families[];
 extern const size_t chat_n_families;
 
+bool chat_has(const char *text, size_t size, const char *mark);
+
+/* differences.c: the sentences for chat_difference(), a NULL behind the last. @family: NULL if none
+ * is like the template. @trim: messages lose the white space at both ends. */
+enum { CHAT_MAX_DIFFERENCES = 5 };
+void chat_differences(const char *ret[CHAT_MAX_DIFFERENCES + 1], const struct chat_family *family,
+        bool trim, const char *text, size_t size);
+
 struct buf;
 /* literals.c: append the strings that the template can write, each followed by a NUL. @text may be
  * NULL if @size is 0. 0, -ERR_NOMEM. */

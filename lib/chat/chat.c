@@ -16,6 +16,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "chat/chat-internal.h"
 
@@ -40,6 +41,7 @@ struct chat {
         bool has_end;
         bool trim;
         bool closed_starts; /* messages end with a special token */
+        const char *differences[CHAT_MAX_DIFFERENCES + 1];
 };
 
 const char *chat_role_name(enum chat_role r) {
@@ -55,7 +57,7 @@ int chat_role_parse(const char *name, enum chat_role *ret) {
         return 1;
 }
 
-static bool chat_has(const char *text, size_t size, const char *mark) {
+bool chat_has(const char *text, size_t size, const char *mark) {
         return memmem(text, size, mark, strlen(mark)) != NULL;
 }
 
@@ -90,6 +92,7 @@ static int chat_recognise(struct chat *c, const char *text, size_t size, struct 
                         copy[n++] = text[i];
         c->family = chat_find_family(copy, n);
         c->trim = c->family && c->family->trim_mark && chat_has(copy, n, c->family->trim_mark);
+        chat_differences(c->differences, c->family, c->trim, copy, n);
         return 0;
 }
 
@@ -224,6 +227,10 @@ const char *chat_family(const struct chat *c) {
         return c->family ? c->family->name : "none";
 }
 
+const char *chat_difference(const struct chat *c, size_t i) {
+        return i < ARRAY_SIZE(c->differences) ? c->differences[i] : NULL;
+}
+
 enum chat_state chat_state_after(const struct chat *c, enum chat_role role) {
         if (role == CHAT_SYSTEM && c->family && c->family->system == CHAT_SYSTEM_IN_USER)
                 return CHAT_OPEN_SYSTEM;
@@ -305,17 +312,6 @@ static int parts_close(
         return err_set(e, ERR_INVALID, "unknown chat state %d", (int)state);
 }
 
-static void chat_trim(const char **text, size_t *n) {
-        static const char blanks[] = " \t\n\r\v\f";
-
-        while (*n > 0 && memchr(blanks, (*text)[0], sizeof(blanks) - 1)) {
-                (*text)++;
-                (*n)--;
-        }
-        while (*n > 0 && memchr(blanks, (*text)[*n - 1], sizeof(blanks) - 1))
-                (*n)--;
-}
-
 /* The text before the message, without a bos if the conversation's first token is one already. */
 static const char *chat_before(
         const struct chat *c, enum chat_state state, enum chat_role role, bool bos) {
@@ -347,7 +343,7 @@ static int chat_append_templated(const struct chat *c, enum chat_state state, en
                 parts_add(
                         &p, c->message[CHAT_USER].after, strlen(c->message[CHAT_USER].after), true);
         if (c->trim)
-                chat_trim(&text, &n);
+                utf8_trim(&text, &n);
         before = chat_before(c, state, role, p.bos);
         n_before = strlen(before);
         if (n_before > 0 && before[n_before - 1] == ' ') {

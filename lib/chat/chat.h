@@ -34,6 +34,13 @@ struct chat *chat_free(struct chat *c);
 DEFINE_CLEANUP(struct chat *, chat_free);
 const char *chat_family(const struct chat *c); /* "chatml", "llama3", ..., "none" */
 
+/* A family is not the template: what differs from what the model's template would render, as far as
+ * the template's text shows it. Sentence @i for a person, without a full stop; NULL behind the last
+ * one. Of every family: messages are tokenised apart from what stands around them, so where a mark
+ * is no token of its own the cuts may differ; a reply that ended with another end token than the
+ * template's keeps that; and tools are not described to the model. */
+const char *chat_difference(const struct chat *c, size_t i);
+
 /* What the tokens so far ended with. */
 enum chat_state {
         CHAT_EMPTY,  /* no tokens yet */

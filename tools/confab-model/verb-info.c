@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/util.h"
+#include "chat/chat.h"
 #include "cli.h"
 #include "gguf/gguf.h"
 #include "quant/quant.h"
@@ -89,6 +90,32 @@ static void put_types(struct facts *f, const struct gguf *g) {
                 }
 }
 
+/* The family that serves for the template, and where it is known to differ from it. */
+static void put_chat(struct facts *f, const struct gguf *g, struct tok *t) {
+        _cleanup_(chat_freep) struct chat *chat = NULL;
+        struct gguf_str template = {0};
+        const char *s;
+        struct err e;
+
+        if (gguf_get_str(g, "tokenizer.chat_template", &template, &e) < 0 ||
+                chat_new(&chat, t, template.data, template.size, &e) < 0) {
+                fact_str(f, "chat_error", e.msg, strlen(e.msg));
+                return;
+        }
+        fact_str(f, "chat_family", chat_family(chat), strlen(chat_family(chat)));
+        if (f->json) {
+                json_key(&f->j, "chat_differences");
+                json_array_begin(&f->j);
+        }
+        for (size_t i = 0; (s = chat_difference(chat, i)); i++)
+                if (f->json)
+                        json_string_n(&f->j, s, strlen(s));
+                else
+                        fact_str(f, "chat_difference", s, strlen(s));
+        if (f->json)
+                json_array_end(&f->j);
+}
+
 static void put_vocabulary(struct facts *f, const struct gguf *g) {
         _cleanup_(tok_freep) struct tok *t = NULL;
         struct err e;
@@ -106,6 +133,7 @@ static void put_vocabulary(struct facts *f, const struct gguf *g) {
                 fact_u64(f, "eos", (uint64_t)tok_eos(t));
         if (tok_eot(t) >= 0)
                 fact_u64(f, "eot", (uint64_t)tok_eot(t));
+        put_chat(f, g, t);
 }
 
 static void put_model(struct facts *f, const struct model *m) {

@@ -72,12 +72,40 @@ static void test_tail(void **state) {
         assert_int_equal(utf8_incomplete_tail("\xC3\xA4\xC3", 3), 1);
 }
 
+static void assert_trimmed(const char *text, const char *want) {
+        size_t n = strlen(text);
+
+        utf8_trim(&text, &n);
+        assert_int_equal(n, strlen(want));
+        assert_memory_equal(text, want, n);
+}
+
+/* The same as Python's str.strip(): its 29 characters of white space, and no others. */
+static void test_trim(void **state) {
+        size_t n = 0;
+
+        for (uint32_t cp = 0; cp <= 0x10FFFF; cp++)
+                n += utf8_is_space(cp);
+        assert_int_equal(n, 29);
+        assert_trimmed("", "");
+        assert_trimmed(" \t\n\v\f\r\x1C\x1F", "");
+        assert_trimmed(" a b\n", "a b");
+        assert_trimmed(
+                "\xC2\xA0\xE3\x80\x80h\xC3\xA9\xE2\x80\x89\xC2\x85\xE1\x9A\x80", "h\xC3\xA9");
+        assert_trimmed("\xE2\x80\xA8", "");
+        assert_trimmed(
+                "\xE2\x80\x8B x \xEF\xBB\xBF", "\xE2\x80\x8B x \xEF\xBB\xBF"); /* not space */
+        assert_trimmed(" \x80\xA0 ", "\x80\xA0");                              /* ill-formed */
+        assert_trimmed("\xE3\x80 \xE3\x80\x80", "\xE3\x80");
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_scalar_value),
                 cmocka_unit_test(test_ill_formed),
                 cmocka_unit_test(test_valid),
                 cmocka_unit_test(test_tail),
+                cmocka_unit_test(test_trim),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

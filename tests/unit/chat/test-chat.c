@@ -247,7 +247,48 @@ static void test_llama3(void **state) {
                 "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>");
         assert_message(&v, c, CHAT_OPEN_REPLY, CHAT_USER, " \n ",
                 "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\n<|eot_id|>");
+        /* A no-break and an ideographic space are taken off as well. */
+        assert_message(&v, c, CHAT_EMPTY, CHAT_USER, "\xC2\xA0Hi \xE3\x80\x80",
+                "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>");
         chat_free(c);
+        vocab_build_deinit(&v);
+}
+
+static void assert_differences(
+        const struct vocab_build *v, const char *template_text, const char *const *want) {
+        struct chat *c = open_chat(v, template_text);
+        size_t i = 0;
+
+        for (; want[i]; i++) {
+                assert_non_null(chat_difference(c, i));
+                assert_non_null(strstr(chat_difference(c, i), want[i]));
+        }
+        assert_null(chat_difference(c, i));
+        assert_null(chat_difference(c, 1000));
+        chat_free(c);
+}
+
+#define LLAMA3 "'<|start_header_id|>' + role + '<|end_header_id|>\n\n' + content | trim"
+
+/* What the template does and the family does not, is told. */
+static void test_differences(void **state) {
+        struct vocab_build v;
+
+        build(&v, true);
+        assert_differences(&v, CHATML, (const char *[]){NULL});
+        assert_differences(&v, LLAMA3, (const char *[]){NULL});
+        assert_differences(&v, NULL, (const char *[]){NULL});
+        assert_differences(&v, "{{ messages }}", (const char *[]){"only raw text", NULL});
+        assert_differences(&v,
+                "{% set date_string = strftime_now('%d %b %Y') %}{{ 'Cutting Knowledge Date: "
+                "December 2023' }}" LLAMA3,
+                (const char *[]){"dates", NULL});
+        assert_differences(&v, CHATML "{{ 'You are Qwen, created by others.' }}",
+                (const char *[]){"its own system text", NULL});
+        assert_differences(&v, CHATML "{% set content = content.split('</think>')[-1].strip() %}",
+                (const char *[]){"reasoning", "stays", NULL});
+        assert_differences(&v, "'<|start_header_id|>' + role + '<|end_header_id|>' + content",
+                (const char *[]){"is taken off", NULL});
         vocab_build_deinit(&v);
 }
 
@@ -357,6 +398,7 @@ int main(void) {
                 cmocka_unit_test(test_swallowed_newline),
                 cmocka_unit_test(test_system_in_user),
                 cmocka_unit_test(test_llama3),
+                cmocka_unit_test(test_differences),
                 cmocka_unit_test(test_families),
                 cmocka_unit_test(test_none),
                 cmocka_unit_test(test_limit),
