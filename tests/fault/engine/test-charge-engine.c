@@ -17,8 +17,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/main/main.h"
 #include "fault/count.h"
+#include "unit/engine/inside.h"
 #include "unit/engine/rig.h"
 #include "util/test.h"
 
@@ -34,9 +34,7 @@ static char large[4 * MIB + 1];
 static int32_t many_tokens[1 << 20];
 
 static int64_t charged(void) {
-        return (int64_t)(ledger_used(&engine->budget->requests) +
-                         ledger_used(&engine->budget->conversations) +
-                         ledger_used(&engine->budget->index));
+        return (int64_t)inside_charged(engine);
 }
 
 static void watch(size_t live) {
@@ -59,7 +57,7 @@ static bool spills(const char *what) {
 }
 
 static void end(const char *what) {
-        int64_t more = spills(what) ? (int64_t)engine->budget->scratch_size : 0;
+        int64_t more = spills(what) ? (int64_t)inside_scratch_size(engine) : 0;
 
         count_begin(NULL);
         if (worst > quiet + (int64_t)SLACK + more)
@@ -231,17 +229,14 @@ static void input_cases(uint64_t conv) {
 /* Nobody takes the events for a while. */
 static void unread_case(uint64_t conv, uint32_t n_logprobs) {
         struct engine_request q = say(conv, "Tell me a story.", 16, 400);
-        uint64_t handle, last = 0, now;
+        uint64_t handle;
         struct outcome o;
 
         q.n_logprobs = n_logprobs;
         q.want_logprobs = true;
         begin();
         handle = submit(&q);
-        while ((now = engine_heartbeat(engine)) > last + 1) {
-                last = now;
-                poll(NULL, 0, 200);
-        }
+        erig_settle(engine);
         engine_cancel(engine, handle);
         o = wait_for(handle);
         if (o.kind != ENGINE_DONE)

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/main/main.h"
+#include "base/clock.h"
+#include "inside.h"
+#include "store/store.h"
 #include "util/shared.h"
 #include "util/test.h"
 
@@ -42,7 +44,7 @@ uint64_t erig_pool(uint32_t n) {
         /* Buffers are smaller in a smaller pool, which then is enough for more blocks. */
         for (;;) {
                 erig_open(&r, &o);
-                budget = budget_of_blocks(r.en->budget, n);
+                budget = inside_budget_of_blocks(r.en, n);
                 erig_close(&r);
                 if (budget >= o.pool_size)
                         return o.pool_size;
@@ -300,35 +302,128 @@ uint64_t erig_stat(struct erig *r, const char *name) {
         return value;
 }
 
+/* Background work has a minute, however busy the machine is. */
+static uint64_t deadline(void) {
+        return clock_monotonic_usec() + 60 * 1000000ull;
+}
+
+uint64_t erig_wait_stat(struct erig *r, const char *name, uint64_t least) {
+        uint64_t end = deadline(), value;
+
+        while ((value = erig_stat(r, name)) < least)
+                if (clock_monotonic_usec() > end)
+                        fail_msg("%s is %llu, not %llu", name, (unsigned long long)value,
+                                (unsigned long long)least);
+        return value;
+}
+
 void erig_check_budget(struct erig *r) {
         assert_true(erig_stat(r, "ledger_used") <= r->o.pool_size);
         assert_true(erig_stat(r, "ledger_peak") <= r->o.pool_size);
 }
 
 void erig_check_empty(struct erig *r) {
+        uint64_t end = deadline();
+
         /* A worker may have read all and not come back with its job yet. */
-        for (int i = 0; i < 10000 && erig_stat(r, "ledger_meta_used") > 0; i++)
-                usleep(1000);
+        while (erig_stat(r, "ledger_meta_used") > 0 && clock_monotonic_usec() < end)
+                ;
         assert_int_equal(erig_stat(r, "conversations_loaded"), 0);
         assert_int_equal(erig_stat(r, "pool_blocks"), 0);
         assert_int_equal(erig_stat(r, "spill_records"), 0);
         assert_int_equal(erig_stat(r, "spill_disk_bytes"), 0);
         assert_int_equal(erig_stat(r, "spill_files"), 0);
         assert_int_equal(erig_stat(r, "ledger_meta_used"), 0);
+        assert_int_equal(inside_n_records(r->en), 0);
 }
 
-uint64_t erig_new(struct erig *r, const char *name, const char *system) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .name = name, .system = system};
+static void print_finding(void *arg, const struct store_finding *f) {
+        print_message("conversation %llu: %s\n", (unsigned long long)f->conv, f->text);
+}
+
+static void check_store(struct store *s) {
+        struct store_census census;
+
+        assert_int_equal(store_check(s, print_finding, NULL, &census, NULL), 0);
+        assert_int_equal(census.n_findings, 0);
+        store_free(s);
+}
+
+void erig_look_at_register(struct erig *r) {
+        struct store *s = NULL;
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/register.db", r->dir);
+        assert_int_equal(store_open(&s, path, NULL), 0);
+        check_store(s);
+}
+
+void erig_check_register(struct erig *r) {
+        struct store *s = NULL;
+        char path[128];
+
+        erig_stop(r, true);
+        snprintf(path, sizeof(path), "%s/register.db", r->dir);
+        assert_int_equal(store_open_readonly(&s, path, NULL), 0);
+        check_store(s);
+        erig_start(r);
+}
+
+void erig_settle(struct engine *engine) {
+        uint64_t last = 0, now;
+
+        /* That nothing happens any more is no event. */
+        while ((now = engine_heartbeat(engine)) > last + 1) {
+                last = now;
+                poll(NULL, 0, 300);
+        }
+}
+
+struct engine_request erig_request(enum engine_verb verb, uint64_t conv) {
+        return (struct engine_request){.verb = verb,
+                .conv_id = conv,
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET};
+}
+
+enum engine_event_kind erig_simple(
+        struct erig *r, enum engine_verb verb, uint64_t conv, struct answer *a) {
+        struct engine_request q = erig_request(verb, conv);
+
+        return erig_do(r, &q, a);
+}
+
+/* Send what answers with a conversation; its id. */
+static uint64_t make_conv(struct erig *r, struct engine_request *q) {
         struct answer *a = calloc(1, sizeof(*a));
         uint64_t id;
 
         assert_non_null(a);
-        if (erig_do(r, &q, a) != ENGINE_CONV)
-                fail_msg("open: %s", a->err.msg);
+        if (erig_do(r, q, a) != ENGINE_CONV)
+                fail_msg("verb %d: %s", (int)q->verb, a->err.msg);
         id = a->conv.id;
         answer_reset(a);
         free(a);
         return id;
+}
+
+uint64_t erig_new(struct erig *r, const char *name, const char *system) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .name = name, .system = system};
+
+        return make_conv(r, &q);
+}
+
+uint64_t erig_fork(struct erig *r, uint64_t conv) {
+        struct engine_request q = erig_request(ENGINE_FORK, conv);
+
+        return make_conv(r, &q);
+}
+
+void erig_get(struct erig *r, uint64_t conv, struct answer *a) {
+        struct engine_request q = {
+                .verb = ENGINE_GET, .conv_id = conv, .want_turns = true, .want_tokens = true};
+
+        assert_int_equal(erig_do(r, &q, a), ENGINE_CONV);
 }
 
 struct engine_request erig_say_request(uint64_t conv, const char *text, uint32_t max_tokens) {
@@ -343,6 +438,13 @@ struct engine_request erig_say_request(uint64_t conv, const char *text, uint32_t
                 .sampling = {.has = SAMPLING_TEMPERATURE | SAMPLING_SEED, .seed = 1}};
 }
 
+struct engine_request erig_long_request(uint64_t conv, const char *text, uint32_t max_tokens) {
+        struct engine_request q = erig_say_request(conv, text, max_tokens);
+
+        q.ignore_eos = true;
+        return q;
+}
+
 void erig_say(
         struct erig *r, uint64_t conv, const char *text, uint32_t max_tokens, struct answer *a) {
         struct engine_request q = erig_say_request(conv, text, max_tokens);
@@ -351,14 +453,47 @@ void erig_say(
                 fail_msg("say: %s", a->err.msg);
 }
 
-enum engine_event_kind erig_simple(
-        struct erig *r, enum engine_verb verb, uint64_t conv, struct answer *a) {
-        struct engine_request q = {.verb = verb,
-                .conv_id = conv,
-                .at_turn = ENGINE_UNSET,
-                .at_position = ENGINE_UNSET};
+void erig_alone(struct engine_request q, struct answer *a) {
+        struct engine_options o = erig_options(256 << 20);
+        struct erig r;
 
-        return erig_do(r, &q, a);
+        erig_open(&r, &o);
+        q.conv_id = erig_new(&r, NULL, NULL);
+        assert_int_equal(erig_do(&r, &q, a), ENGINE_DONE);
+        erig_close(&r);
+}
+
+void erig_append_tokens(struct erig *r, uint64_t conv, int32_t first, size_t n) {
+        struct engine_request q = erig_say_request(conv, "", 0);
+        int32_t tokens[512];
+
+        assert_true(n <= sizeof(tokens) / sizeof(tokens[0]));
+        for (size_t i = 0; i < n; i++)
+                tokens[i] = first + (int32_t)i;
+        q.input = ENGINE_INPUT_TOKENS;
+        q.tokens = tokens;
+        q.n_tokens = n;
+        assert_int_equal(erig_do(r, &q, NULL), ENGINE_DONE);
+}
+
+void erig_append_raw(struct erig *r, uint64_t conv, const char *text) {
+        struct engine_request q = erig_say_request(conv, text, 0);
+
+        q.input = ENGINE_INPUT_RAW;
+        assert_int_equal(erig_do(r, &q, NULL), ENGINE_DONE);
+}
+
+const char *erig_words(unsigned n, unsigned salt) {
+        static const char *const list[] = {"green", "house", "river", "seven", "bird", "night",
+                "apple", "stone", "winter", "music"};
+        static char text[32][8192];
+        static unsigned next;
+        char *p = text[next++ % 32];
+        size_t at = 0;
+
+        for (unsigned i = 0; i < n && at < 8100; i++)
+                at += (size_t)sprintf(p + at, "%s%s", i ? " " : "", list[(i * 7 + salt) % 10]);
+        return p;
 }
 
 void answer_same(const struct answer *a, const struct answer *b) {
@@ -366,4 +501,22 @@ void answer_same(const struct answer *a, const struct answer *b) {
         assert_memory_equal(a->tokens, b->tokens, a->n_tokens * sizeof(a->tokens[0]));
         assert_memory_equal(a->logprobs, b->logprobs, a->n_tokens * sizeof(a->logprobs[0]));
         assert_string_equal(a->text, b->text);
+}
+
+void answer_same_history(const struct answer *a, const struct answer *b) {
+        assert_int_equal(a->conv.n_tokens, b->conv.n_tokens);
+        assert_int_equal(a->n_turns, b->n_turns);
+        assert_memory_equal(a->history, b->history, a->conv.n_tokens * sizeof(*a->history));
+        for (uint32_t i = 0; i < a->n_turns; i++) {
+                const struct engine_turn *s = &a->turns[i], *t = &b->turns[i];
+
+                assert_int_equal(s->role, t->role);
+                assert_int_equal(s->start, t->start);
+                assert_int_equal(s->end, t->end);
+                assert_int_equal(s->finish, t->finish);
+                assert_int_equal(s->created_usec, t->created_usec);
+                assert_int_equal(s->text_size, t->text_size);
+                if (s->text_size > 0)
+                        assert_memory_equal(s->text, t->text, s->text_size);
+        }
 }

@@ -93,19 +93,46 @@ enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct 
 /* Several at the same time. */
 void erig_do_all(struct erig *r, struct engine_request *q, struct answer *a, size_t n);
 uint64_t erig_stat(struct erig *r, const char *name);
+/* Until the figure is @least or more. Returns it. For what the engine does in the background; to ask
+ * is a turn of the engine thread, so nothing is lost by asking again at once. */
+uint64_t erig_wait_stat(struct erig *r, const char *name, uint64_t least);
 /* Several, of one moment. */
 void erig_stats(struct erig *r, const char *const *names, uint64_t *values, size_t n);
 /* The ledger is within its budget, and always was. */
 void erig_check_budget(struct erig *r);
 /* Nothing is left of the memory of conversations: to be called after the last was closed. */
 void erig_check_empty(struct erig *r);
+/* The register keeps its invariants (store_check()): as it is while the engine runs, or after a
+ * clean stop, with a start behind it. */
+void erig_look_at_register(struct erig *r);
+void erig_check_register(struct erig *r);
+/* Wait until the engine does nothing but beat, without taking an event. */
+void erig_settle(struct engine *engine);
 
-uint64_t erig_new(struct erig *r, const char *name, const char *system);
-/* Greedy, with log-probabilities. */
-struct engine_request erig_say_request(uint64_t conv, const char *text, uint32_t max_tokens);
-void erig_say(
-        struct erig *r, uint64_t conv, const char *text, uint32_t max_tokens, struct answer *a);
+/* A request of that verb and nothing else: neither a turn nor a position is named. */
+struct engine_request erig_request(enum engine_verb verb, uint64_t conv);
 enum engine_event_kind erig_simple(
         struct erig *r, enum engine_verb verb, uint64_t conv, struct answer *a);
+uint64_t erig_new(struct erig *r, const char *name, const char *system);
+/* Of all of it. */
+uint64_t erig_fork(struct erig *r, uint64_t conv);
+/* With turns and tokens. */
+void erig_get(struct erig *r, uint64_t conv, struct answer *a);
+/* Greedy, with log-probabilities. */
+struct engine_request erig_say_request(uint64_t conv, const char *text, uint32_t max_tokens);
+/* The same, and the reply has just so many tokens. */
+struct engine_request erig_long_request(uint64_t conv, const char *text, uint32_t max_tokens);
+void erig_say(
+        struct erig *r, uint64_t conv, const char *text, uint32_t max_tokens, struct answer *a);
+/* What is answered in a conversation of its own, in an engine of its own. */
+void erig_alone(struct engine_request q, struct answer *a);
+/* A raw turn of the @n tokens from @first on, one above the other; of a text; without a reply. */
+void erig_append_tokens(struct erig *r, uint64_t conv, int32_t first, size_t n);
+void erig_append_raw(struct erig *r, uint64_t conv, const char *text);
+/* @n words, others for another @salt. Good until 32 more were made. */
+const char *erig_words(unsigned n, unsigned salt);
+
 /* Same tokens, log-probabilities and text. */
 void answer_same(const struct answer *a, const struct answer *b);
+/* Of erig_get(): same tokens and turns, byte for byte. */
+void answer_same_history(const struct answer *a, const struct answer *b);

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "engine/main/main.h"
-#include "engine/memory/state.h"
+#include "base/util.h"
+#include "inside.h"
 #include "rig.h"
 #include "util/sanitize.h"
 #include "util/test.h"
@@ -73,44 +73,44 @@ static int machine_teardown(void **state) {
 static void test_auto(void **state) {
         (void)state;
         /* Nothing known: the least. */
-        assert_int_equal(budget_auto(dir, 0, 0), 64 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 64 * MIB);
         put_available(8000 * MIB);
         put("/proc/self/cgroup", "1:name=systemd:/x\n0::/a.slice/b.service\n");
         put("/proc/self/mountinfo", "40 30 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-        assert_int_equal(budget_auto(dir, 0, 0), 6000 * MIB);
-        assert_int_equal(budget_auto(dir, 4000 * MIB, 0), 3000 * MIB);
-        assert_int_equal(budget_auto(dir, 9000 * MIB, 0), 64 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 6000 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 4000 * MIB, 0), 3000 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 9000 * MIB, 0), 64 * MIB);
         /* What the pool takes is missing there, and added here. */
         put_available(8000 * MIB - 1000 * MIB);
-        assert_int_equal(budget_auto(dir, 4000 * MIB, 1000 * MIB), 3000 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 4000 * MIB, 1000 * MIB), 3000 * MIB);
         put_available(8000 * MIB);
         /* A limit of ours. */
         put(A_B "memory.max", "max\n");
         put(A_B "memory.high", "max\n");
         put_number(A_B "memory.current", 500 * MIB);
-        assert_int_equal(budget_auto(dir, 0, 0), 6000 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 6000 * MIB);
         put_number(A_B "memory.max", 2500 * MIB);
-        assert_int_equal(budget_auto(dir, 0, 0), 1500 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 1500 * MIB);
         put_number(A_B "memory.high", 1300 * MIB);
-        assert_int_equal(budget_auto(dir, 0, 0), 600 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 600 * MIB);
         /* The page cache in it can go, wherever the weights are at the moment. */
         put(A_B "memory.stat",
                 "anon 1\nfile 419430400\ninactive_file 104857600\nactive_file 314572800\n");
-        assert_int_equal(budget_auto(dir, 0, 0), 900 * MIB);
-        assert_int_equal(budget_auto(dir, 400 * MIB, 0), 600 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 900 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 400 * MIB, 0), 600 * MIB);
         put_number(A_B "memory.current", 100 * MIB); /* they were pushed out */
         put(A_B "memory.stat", "active_file 0\ninactive_file 0\n");
-        assert_int_equal(budget_auto(dir, 400 * MIB, 0), 600 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 400 * MIB, 0), 600 * MIB);
         /* More page cache than was in use when that was read. */
         put(A_B "memory.stat", "active_file 0\ninactive_file 209715200\n");
-        assert_int_equal(budget_auto(dir, 0, 0), 975 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 975 * MIB);
         /* A limit above counts as well. */
         put_number("/sys/fs/cgroup/a.slice/memory.max", 1000 * MIB);
         put_number("/sys/fs/cgroup/a.slice/memory.current", 600 * MIB);
-        assert_int_equal(budget_auto(dir, 0, 0), 300 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 300 * MIB);
         put_number("/sys/fs/cgroup/a.slice/memory.current", 2000 * MIB);
-        assert_int_equal(budget_auto(dir, 0, 0), 0);
-        assert_int_equal(budget_auto(dir, 0, 1000 * MIB), 750 * MIB);
+        assert_int_equal(inside_budget_auto(dir, 0, 0), 0);
+        assert_int_equal(inside_budget_auto(dir, 0, 1000 * MIB), 750 * MIB);
 }
 
 /* A limit of version 1, less than the least that it would be otherwise. */
@@ -127,7 +127,7 @@ static void test_auto_little(void **state) {
                 uint64_t left = (limits[i] - 4) * MIB, n;
 
                 put_number("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", limits[i] * MIB);
-                n = budget_auto(dir, 8 * MIB, 0);
+                n = inside_budget_auto(dir, 8 * MIB, 0);
                 assert_int_equal(n, MAX((left - 8 * MIB) / 4 * 3, MIN(left / 2, 64 * MIB)));
                 assert_true(n <= left * 3 / 4);
         }
@@ -154,11 +154,6 @@ static void check_ledger(struct erig *r) {
         if (v[0] > v[1])
                 fail_msg("%llu bytes are used of a budget of %llu", (unsigned long long)v[0],
                         (unsigned long long)v[1]);
-}
-
-/* The budget that has @n blocks for idle memory, as this engine is. */
-static uint64_t budget_with(struct erig *r, size_t n) {
-        return budget_reserved(r->en->budget) + n * r->en->budget->slot_size;
 }
 
 /* Wait until the budget is what was asked for. */
@@ -198,7 +193,7 @@ static void test_shrink_idle(void **state) {
         assert_true(few >= 16);
         before = resident_size();
         start = clock_monotonic_usec();
-        settle(&r, budget_with(&r, 8));
+        settle(&r, inside_budget_with(r.en, 8));
         print_message("%llu blocks written and dropped in %llu us\n",
                 (unsigned long long)few - erig_stat(&r, "pool_blocks"),
                 (unsigned long long)(clock_monotonic_usec() - start));
@@ -252,7 +247,7 @@ static void test_under_load(void **state) {
                 bool done = false;
 
                 erig_open(&r, &o);
-                least = budget_with(&r, 4);
+                least = inside_budget_with(r.en, 4);
                 for (int i = 0; i < 12; i++) {
                         c[i] = erig_new(&r, NULL, NULL);
                         erig_say(&r, c[i], texts[i % 3], 16, &A);
@@ -302,7 +297,7 @@ static void test_floor(void **state) {
         (void)state;
         erig_need_model();
         erig_open(&r, &o);
-        least = budget_with(&r, 4);
+        least = inside_budget_with(r.en, 4);
         c = erig_new(&r, NULL, NULL);
         q = erig_say_request(c, texts[0], 300);
         q.ignore_eos = true;
@@ -346,7 +341,7 @@ static void test_fits_still(void **state) {
         (void)state;
         erig_need_model();
         erig_open(&r, &o);
-        settle(&r, budget_with(&r, 4));
+        settle(&r, inside_budget_with(r.en, 4));
         /* Three kinds at once, each of which needs more than four blocks. */
         for (int i = 0; i < 12; i++) {
                 c[i] = erig_new(&r, NULL, NULL);
@@ -368,7 +363,7 @@ static void test_fits_still(void **state) {
         assert_true(n > 1); /* the system has memory for them together */
         /* A request of nearly all that its share has. */
         memset(text, 'a', sizeof(text) - 1);
-        n = ledger_budget(&r.en->budget->requests);
+        n = inside_requests_budget(r.en);
         assert_int_equal(n, (64 << 20) / 16);
         q = erig_say_request(c[0], text, 4);
         q.text_size = (size_t)(n * 9 / 10 / 5);
@@ -390,11 +385,11 @@ static void test_waits_for_the_system(void **state) {
         erig_need_model();
         put_available(0);
         erig_open(&r, &o);
-        r.en->budget->machine_root = dir;
+        inside_set_machine(r.en, dir);
         large = erig_new(&r, NULL, NULL);
         small = erig_new(&r, NULL, NULL);
         put_available(1 * MIB);
-        settle(&r, budget_with(&r, 6));
+        settle(&r, inside_budget_with(r.en, 6));
         q = erig_say_request(large, texts[0], 300);
         q.ignore_eos = true;
         erig_send(&r, &q, &A);
@@ -440,104 +435,16 @@ static void test_idle_size(void **state) {
         while (A.n_tokens < 150)
                 erig_step(&r);
         engine_pool_use(r.en, &use);
-        assert_true(use.used >= budget_with(&r, 4));
+        assert_true(use.used >= inside_budget_with(r.en, 4));
         if (erig_stat(&r, "requests_active") == 1)
                 assert_int_equal(use.idle, 0);
         erig_wait(&r, &A);
         assert_int_equal(erig_stat(&r, "pool_idle_bytes"),
-                erig_stat(&r, "pool_blocks") * r.en->budget->slot_size);
+                erig_stat(&r, "pool_blocks") * inside_block_size(r.en));
         erig_close(&r);
 }
 
 /* --- spare memory --- */
-
-struct blocks {
-        struct engine en; /* nothing in it but a budget, a bell and a pool */
-        struct seq_block *b[64];
-};
-
-static void blocks_open(struct blocks *f, uint64_t budget) {
-        memset(f, 0, sizeof(*f));
-        f->en.budget = budget_new();
-        f->en.bell = bell_new();
-        assert_non_null(f->en.budget);
-        assert_non_null(f->en.bell);
-        f->en.info.block_size = f->en.budget->slot_size = MIB;
-        assert_int_equal(seq_pool_new(&f->en.pool, &f->en.budget->ledger, MIB, 32, NULL), 0);
-        assert_int_equal(budget_open(f->en.budget, budget, 0, NULL), 0);
-        assert_int_equal(memory_new(&f->en, NULL), 0);
-        assert_int_equal(grow_spare(&f->en, 0), UINT64_MAX);
-}
-
-static void blocks_close(struct blocks *f) {
-        f->en.memory = memory_free(f->en.memory);
-        seq_pool_free(f->en.pool);
-        assert_int_equal(ledger_used(&f->en.budget->ledger), budget_reserved(f->en.budget));
-        bell_free(f->en.bell);
-        free(f->en.budget);
-}
-
-static void take_and_free(struct blocks *f, size_t n) {
-        for (size_t i = 0; i < n; i++) {
-                assert_int_equal(seq_block_new(&f->b[i], f->en.pool, NULL), 0);
-                memset(seq_block_data(f->b[i]), 1, MIB);
-        }
-        for (size_t i = 0; i < n; i++)
-                f->b[i] = seq_block_unref(f->b[i]);
-}
-
-static size_t n_spare(struct blocks *f) {
-        return (ledger_used(&f->en.budget->ledger) - budget_reserved(f->en.budget)) / MIB;
-}
-
-/* An eighth of the budget stays, for a while; then it goes in parts. */
-static void test_spare_idle(void **state) {
-        struct blocks f;
-        uint64_t now = clock_monotonic_usec(), due;
-
-        (void)state;
-        blocks_open(&f, 320 * MIB);
-        take_and_free(&f, 64);
-        assert_int_equal(n_spare(&f), 40);
-        due = grow_spare(&f.en, 0);
-        assert_true(due > now + 5000000 && due <= clock_monotonic_usec() + 10000000);
-        assert_int_equal(n_spare(&f), 40);
-        /* Ten seconds later, as far as it knows. */
-        f.en.memory->t_pool = now > 11000000 ? now - 11000000 : 0;
-        assert_true(grow_spare(&f.en, 0) <= clock_monotonic_usec());
-        assert_int_equal(n_spare(&f), 8);
-        (void)grow_spare(&f.en, 0);
-        assert_int_equal(n_spare(&f), 0);
-        assert_int_equal(grow_spare(&f.en, 0), UINT64_MAX);
-        /* Whatever moves begins a new time. */
-        take_and_free(&f, 3);
-        assert_true(grow_spare(&f.en, 0) > now + 5000000);
-        f.en.memory->t_pool = 0;
-        take_and_free(&f, 1);
-        (void)grow_spare(&f.en, 0);
-        assert_int_equal(n_spare(&f), 3);
-        blocks_close(&f);
-}
-
-/* While memory is short nothing is kept. */
-static void test_spare_refused(void **state) {
-        struct blocks f;
-
-        (void)state;
-        blocks_open(&f, 320 * MIB);
-        take_and_free(&f, 64);
-        engine_set_spare(&f.en, false);
-        assert_true(bell_has_rung(f.en.bell));
-        assert_int_equal(grow_spare(&f.en, 0), UINT64_MAX);
-        assert_int_equal(n_spare(&f), 0);
-        take_and_free(&f, 64);
-        assert_int_equal(n_spare(&f), 0);
-        engine_set_spare(&f.en, true);
-        (void)grow_spare(&f.en, 0);
-        take_and_free(&f, 64);
-        assert_int_equal(n_spare(&f), 40);
-        blocks_close(&f);
-}
 
 /* A conversation whose blocks are dropped when it is closed; how many there were. */
 static uint64_t say_and_close(struct erig *r, const char *text) {
@@ -568,32 +475,11 @@ static void test_spare_goes_first(void **state) {
         assert_int_equal(erig_stat(&r, "pool_spare_blocks"), n_closed);
         check_ledger(&r);
         evictions = erig_stat(&r, "evictions");
-        settle(&r, budget_with(&r, MAX(used, (uint64_t)4)));
+        settle(&r, inside_budget_with(r.en, MAX(used, (uint64_t)4)));
         assert_int_equal(erig_stat(&r, "pool_spare_blocks"), 0);
         assert_int_equal(erig_stat(&r, "pool_blocks"), used);
         assert_int_equal(erig_stat(&r, "evictions"), evictions);
         erig_close(&r);
-}
-
-/* The record of a conversation's partial block, whole. */
-static size_t read_tail(struct erig *r, uint64_t conv, uint8_t *out, size_t size) {
-        struct store_gone records = {0};
-        size_t n = 0;
-
-        assert_int_equal(store_links(r->en->store, conv, &records, NULL), 0);
-        for (size_t i = 0; i < records.n; i++) {
-                const struct store_record *s = &records.records[i];
-                struct spill_ref ref = record_ref(s);
-                struct spill_meta meta = record_meta(s);
-
-                if (s->n_tokens == r->en->info.block_tokens)
-                        continue;
-                assert_true(s->raw_size <= size);
-                assert_int_equal(spill_read(r->en->spill, &ref, &meta, out, s->raw_size, NULL), 0);
-                n = s->raw_size;
-        }
-        store_gone_deinit(&records);
-        return n;
 }
 
 /* What is on disk of a partial block does not depend on what was in its memory before, and so
@@ -619,12 +505,12 @@ static void test_spare_tells_nothing(void **state) {
                 erig_say(&r, c, texts[2], 5, &A);
                 assert_true(life == 0 || erig_stat(&r, "pool_spare_blocks") < n_spares);
                 /* The others put it out. */
-                settle(&r, budget_with(&r, 4));
+                settle(&r, inside_budget_with(r.en, 4));
                 for (int i = 0; i < 4; i++)
                         erig_say(&r, erig_new(&r, NULL, NULL), texts[i % 2], 40, &B[0]);
                 assert_int_equal(erig_simple(&r, ENGINE_GET, c, &A), ENGINE_CONV);
                 assert_int_equal(A.conv.residency, ENGINE_SPILLED);
-                sizes[life] = read_tail(&r, c, tails[life], sizeof(tails[life]));
+                sizes[life] = inside_read_tail(r.en, c, tails[life], sizeof(tails[life]));
                 erig_close(&r);
         }
         assert_true(sizes[0] > 0);
@@ -643,8 +529,6 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(
                         test_waits_for_the_system, machine_setup, machine_teardown),
                 cmocka_unit_test(test_idle_size),
-                cmocka_unit_test(test_spare_idle),
-                cmocka_unit_test(test_spare_refused),
                 cmocka_unit_test(test_spare_goes_first),
                 cmocka_unit_test(test_spare_tells_nothing),
         };

@@ -3,54 +3,25 @@
  * Cancelling requests that wait for the disk: the I/O workers are held at a gate, so that each
  * request is in the state that the test needs.
  */
-#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
-#include "engine/disk/disk.h"
 #include "gate.h"
 #include "rig.h"
+#include "spill/spill.h"
 #include "util/test.h"
 
 static struct answer A, B, C;
 static struct erig rig;
 
-/* --- the gate --- */
+static struct gate gate = GATE_INIT; /* before a worker links or reads */
+static atomic_uint n_reads;
 
-static struct {
-        pthread_mutex_t lock;
-        pthread_cond_t cond;
-        bool closed, held; /* held: a worker stands before it */
-        unsigned n_reads;
-} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
-
-static void gate_go_through(void) {
-        pthread_mutex_lock(&gate.lock);
-        gate.held = gate.closed;
-        pthread_cond_broadcast(&gate.cond);
-        while (gate.closed)
-                pthread_cond_wait(&gate.cond, &gate.lock);
-        pthread_mutex_unlock(&gate.lock);
-}
-
-static void gate_set(bool closed) {
-        pthread_mutex_lock(&gate.lock);
-        gate.closed = closed;
-        gate.held = false;
-        gate.n_reads = 0;
-        pthread_cond_broadcast(&gate.cond);
-        pthread_mutex_unlock(&gate.lock);
-}
-
-/* Until a worker stands before it. */
-static void gate_wait(void) {
-        gate_await(&gate.lock, &gate.cond, &gate.held);
-}
-
+struct write_job;
 int __real_write_link(struct engine *engine, struct write_job *job, struct err *e);
 int __wrap_write_link(struct engine *engine, struct write_job *job, struct err *e);
 int __wrap_write_link(struct engine *engine, struct write_job *job, struct err *e) {
-        gate_go_through();
+        gate_pass(&gate);
         return __real_write_link(engine, job, e);
 }
 
@@ -60,22 +31,20 @@ int __wrap_spill_load_new(struct spill_load **ret, struct spill *spill, struct s
         size_t n, struct err *e);
 int __wrap_spill_load_new(struct spill_load **ret, struct spill *spill, struct spill_item *items,
         size_t n, struct err *e) {
-        gate_go_through();
+        gate_pass(&gate);
         return __real_spill_load_new(ret, spill, items, n, e);
 }
 
 int __real_spill_load_read(struct spill_load *load, size_t first, size_t n, struct err *e);
 int __wrap_spill_load_read(struct spill_load *load, size_t first, size_t n, struct err *e);
 int __wrap_spill_load_read(struct spill_load *load, size_t first, size_t n, struct err *e) {
-        pthread_mutex_lock(&gate.lock);
-        gate.n_reads++;
-        pthread_mutex_unlock(&gate.lock);
+        atomic_fetch_add(&n_reads, 1);
         return __real_spill_load_read(load, first, n, e);
 }
 
 /* A failed test must not leave workers behind that can't end. */
 static int teardown(void **state) {
-        gate_set(false);
+        gate_open(&gate);
         if (rig.en)
                 erig_close(&rig);
         return 0;
@@ -105,14 +74,14 @@ static void test_waiting_for_eviction(void **state) {
 
         erig_need_model();
         c = begin(erig_pool(6));
-        gate_set(true);
+        gate_close(&gate, 0);
         other = erig_say_request(erig_new(&rig, NULL, NULL),
                 "The other one needs the memory of the first one for a text that is long enough, "
                 "which tells of winter and of music, of apples and of stones, and of the night.",
                 80);
         other.ignore_eos = true;
         erig_send(&rig, &other, &A);
-        gate_wait();
+        gate_wait(&gate);
         say = erig_say_request(c, "Go on.", 4);
         erig_send(&rig, &say, &B);
         /* Requests find their conversations by way of several workers, so the first ones may have
@@ -120,7 +89,7 @@ static void test_waiting_for_eviction(void **state) {
         for (int i = 0; i < 50; i++)
                 assert_int_equal(erig_simple(&rig, ENGINE_CANCEL, c, &C), ENGINE_EMPTY);
         assert_false(B.final);
-        gate_set(false);
+        gate_open(&gate);
         erig_wait(&rig, &B);
         assert_int_equal(B.kind, ENGINE_ERROR);
         assert_int_equal(B.err.code, ERR_CANCELLED);
@@ -135,30 +104,27 @@ static void test_waiting_for_eviction(void **state) {
 /* Cancelled before a worker has read anything: nothing is read. */
 static void test_reading(void **state) {
         struct engine_request say;
-        unsigned n_reads;
         uint64_t c;
 
         erig_need_model();
         c = begin(64 << 20);
         assert_int_equal(erig_simple(&rig, ENGINE_EVICT, c, &A), ENGINE_CONV);
         assert_int_equal(A.conv.residency, ENGINE_SPILLED);
-        gate_set(true);
+        gate_close(&gate, 0);
+        atomic_store(&n_reads, 0);
         say = erig_say_request(c, "Go on.", 4);
         erig_send(&rig, &say, &B);
-        gate_wait();
+        gate_wait(&gate);
         engine_cancel(rig.en, say.handle);
         /* Each answer is a turn of the engine thread; in the second it has looked for itself. */
         for (int i = 0; i < 3; i++)
                 erig_stat(&rig, "steps");
         assert_false(B.final);
-        gate_set(false);
+        gate_open(&gate);
         erig_wait(&rig, &B);
         assert_int_equal(B.kind, ENGINE_ERROR);
         assert_int_equal(B.err.code, ERR_CANCELLED);
-        pthread_mutex_lock(&gate.lock);
-        n_reads = gate.n_reads;
-        pthread_mutex_unlock(&gate.lock);
-        assert_int_equal(n_reads, 0);
+        assert_int_equal(atomic_load(&n_reads), 0);
         /* The memory is still there. */
         erig_say(&rig, c, "Go on.", 4, &B);
         assert_true(B.n_disk > 32);

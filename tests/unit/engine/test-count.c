@@ -19,13 +19,7 @@ enum { BLOCK = 32, HISTORY = BLOCK + 9, INPUT = 120, PROMPT = HISTORY + INPUT };
 
 static struct answer A, B, C, X;
 
-/* --- the gate --- */
-
-static struct {
-        pthread_mutex_t lock;
-        pthread_cond_t cond;
-        bool closed, held; /* held: the engine stands before it */
-} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+static struct gate gate = GATE_INIT; /* before each step */
 
 int __real_model_forward(struct model_work *w, const struct model_token *batch, size_t n,
         const struct model_wait *wait);
@@ -33,32 +27,13 @@ int __wrap_model_forward(struct model_work *w, const struct model_token *batch, 
         const struct model_wait *wait);
 int __wrap_model_forward(struct model_work *w, const struct model_token *batch, size_t n,
         const struct model_wait *wait) {
-        pthread_mutex_lock(&gate.lock);
-        gate.held = gate.closed;
-        pthread_cond_broadcast(&gate.cond);
-        while (gate.held)
-                pthread_cond_wait(&gate.cond, &gate.lock);
-        pthread_mutex_unlock(&gate.lock);
+        gate_pass(&gate);
         return __real_model_forward(w, batch, n, wait);
-}
-
-/* Whoever stands before it passes; @closed: the next one does not. */
-static void gate_pass(bool closed) {
-        pthread_mutex_lock(&gate.lock);
-        gate.closed = closed;
-        gate.held = false;
-        pthread_cond_broadcast(&gate.cond);
-        pthread_mutex_unlock(&gate.lock);
-}
-
-/* Until the engine stands before it. */
-static void gate_wait(void) {
-        gate_await(&gate.lock, &gate.cond, &gate.held);
 }
 
 /* A failed test must not leave an engine behind that can't end. */
 static int teardown(void **state) {
-        gate_pass(false);
+        gate_open(&gate);
         return 0;
 }
 
@@ -106,9 +81,9 @@ static uint64_t fork_of(struct erig *r, uint64_t c) {
 
 /* Send it, and pause it in its first step. */
 static void send_and_pause(struct erig *r, struct engine_request *q, struct answer *a) {
-        gate_pass(true);
+        gate_step(&gate);
         erig_send(r, q, a);
-        gate_wait();
+        gate_wait(&gate);
         engine_pause(r->en, q->handle, true);
 }
 
@@ -149,7 +124,7 @@ static void overtaken(uint32_t max_active, uint32_t batch_tokens) {
         d = fork_of(&r, c);
         q = tokens_request(c, HISTORY, INPUT, 4);
         send_and_pause(&r, &q, &A);
-        gate_pass(false);
+        gate_open(&gate);
         other = tokens_request(d, HISTORY, INPUT, 4);
         assert_int_equal(erig_do(&r, &other, &B), ENGINE_DONE);
         assert_false(A.final);
@@ -192,17 +167,17 @@ static void test_parked_beside(void **state) {
         third = tokens_request(e, PROMPT - 4, 4, 200);
         erig_send(&r, &third, &C);
         engine_pause(r.en, third.handle, true);
-        gate_pass(true);
+        gate_step(&gate);
         while (erig_stat(&r, "requests_queued") < 2)
                 ;
         engine_pause(r.en, other.handle, false);
-        gate_wait();
+        gate_wait(&gate);
         engine_pause(r.en, third.handle, false); /* takes the place of the first one */
-        gate_pass(true);
-        gate_wait();
+        gate_step(&gate);
+        gate_wait(&gate);
         engine_pause(r.en, third.handle, true); /* and gives it back */
         engine_pause(r.en, q.handle, false);
-        gate_pass(false);
+        gate_open(&gate);
         erig_wait(&r, &B);
         erig_wait(&r, &A);
         check(&A, HISTORY, end - reached, PROMPT - HISTORY - (end - reached));

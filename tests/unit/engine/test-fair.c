@@ -13,7 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/main/main.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "gate.h"
+#include "inside.h"
+#include "model/model.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -36,7 +40,6 @@ static uint64_t handles[MOST]; /* of the requests of UID_A that A answers */
 static struct {
         pthread_mutex_t lock;
         pthread_cond_t cond;
-        bool closed, held; /* the gate: the engine stands before it */
         uint64_t step;
         /* Requests by the handle that the rig gives them. */
         struct seen {
@@ -52,6 +55,7 @@ static struct {
         bool fake; /* time is made up: */
         uint64_t now, base, per_token;
 } w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+static struct gate gate = GATE_INIT; /* before each step */
 
 uint64_t __real_clock_monotonic_usec(void);
 uint64_t __wrap_clock_monotonic_usec(void);
@@ -64,15 +68,15 @@ uint64_t __wrap_clock_monotonic_usec(void) {
         return now;
 }
 
-int __real_sched_queue(struct engine *engine, struct request *request, struct err *e);
-int __wrap_sched_queue(struct engine *engine, struct request *request, struct err *e);
-int __wrap_sched_queue(struct engine *engine, struct request *request, struct err *e) {
+void __real_sched_queue(struct engine *engine, struct ereq *request);
+void __wrap_sched_queue(struct engine *engine, struct ereq *request);
+void __wrap_sched_queue(struct engine *engine, struct ereq *request) {
+        struct inside_request q = inside_request(request);
+
         pthread_mutex_lock(&w.lock);
-        if (request->r.handle < sizeof(w.seen) / sizeof(w.seen[0]))
-                w.seen[request->r.handle] = (struct seen){.seq = request->conv->seq,
-                        .uid = request->r.uid,
-                        .background = request->r.background,
-                        .queued = w.step};
+        if (q.handle < MOST_HANDLES)
+                w.seen[q.handle] = (struct seen){
+                        .seq = q.seq, .uid = q.uid, .background = q.background, .queued = w.step};
         pthread_cond_broadcast(&w.cond);
         pthread_mutex_unlock(&w.lock);
         return __real_sched_queue(engine, request, e);
@@ -119,37 +123,12 @@ int __wrap_model_forward(struct model_work *work, const struct model_token *batc
 
         pthread_mutex_lock(&w.lock);
         watch(batch, n);
-        w.held = w.closed;
-        pthread_cond_broadcast(&w.cond);
-        while (w.held)
-                pthread_cond_wait(&w.cond, &w.lock);
         slow = w.slow;
         pthread_mutex_unlock(&w.lock);
+        gate_pass(&gate);
         if (slow)
                 usleep(3000);
         return __real_model_forward(work, batch, n, wait);
-}
-
-static void gate_pass(bool closed) {
-        pthread_mutex_lock(&w.lock);
-        w.closed = closed;
-        w.held = false;
-        pthread_cond_broadcast(&w.cond);
-        pthread_mutex_unlock(&w.lock);
-}
-
-/* Until the engine stands before it. */
-static void gate_wait(void) {
-        struct timespec ts;
-        int r = 0;
-
-        clock_gettime(CLOCK_REALTIME, &ts);
-        ts.tv_sec += 60;
-        pthread_mutex_lock(&w.lock);
-        while (!w.held && r == 0)
-                r = pthread_cond_timedwait(&w.cond, &w.lock, &ts);
-        pthread_mutex_unlock(&w.lock);
-        assert_int_equal(r, 0);
 }
 
 static struct seen seen(uint64_t handle) {
@@ -205,7 +184,7 @@ static void fake_time(uint64_t base, uint64_t per_token) {
 
 /* A failed test must not leave an engine behind: it would be watched by the next one. */
 static int teardown(void **state) {
-        gate_pass(false);
+        gate_open(&gate);
         if (rig.en)
                 erig_close(&rig);
         watch_reset();
@@ -594,20 +573,20 @@ static bool beside(uint32_t uid_b, uint32_t uid_c) {
         erig_send(r, &other, &A[0]);
         while (A[0].n_tokens < 3)
                 erig_step(r);
-        gate_pass(true);
-        gate_wait();
+        gate_step(&gate);
+        gate_wait(&gate);
         erig_send(r, &b, &B);
         engine_pause(r->en, b.handle, true);
         erig_send(r, &c, &A[1]);
         engine_pause(r->en, c.handle, true);
-        gate_pass(false);
+        gate_open(&gate);
         wait_queued(b.handle);
         wait_queued(c.handle);
-        gate_pass(true);
-        gate_wait();
+        gate_step(&gate);
+        gate_wait(&gate);
         engine_pause(r->en, b.handle, false);
         engine_pause(r->en, c.handle, false);
-        gate_pass(false);
+        gate_open(&gate);
         erig_wait(r, &B);
         erig_wait(r, &A[1]);
         answer_same(&B, &A[1]);

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "engine/main/main.h"
 #include "rig.h"
+#include "store/store.h"
 #include "util/test.h"
 
 static const char *const names[] = {"model_device", "model_inode", "model_size", "model_mtime_nsec",
@@ -43,6 +43,7 @@ static int tell(void *arg, const struct engine_opening *o) {
 /* Open and close at once. */
 static int open_once(struct engine_options *o, struct told *t, struct fingerprint *ret) {
         struct engine *en = NULL;
+        struct engine_view view;
         struct err e;
         int r;
 
@@ -52,7 +53,8 @@ static int open_once(struct engine_options *o, struct told *t, struct fingerprin
         r = engine_open(&en, o, &e);
         if (r < 0)
                 fail_msg("engine_open: %s", e.msg);
-        *ret = en->info.fingerprint;
+        engine_view(en, &view);
+        *ret = (struct fingerprint){view.model.fingerprint[0], view.model.fingerprint[1]};
         engine_free(en);
         o->progress = NULL;
         return r;

@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/main/main.h"
-#include "engine/memory/state.h"
+#include "inside.h"
 #include "quant/quant.h"
 #include "rig.h"
 #include "util/llama-build.h"
@@ -291,8 +290,8 @@ static void test_warm(void **state) {
 
         answers();
         erig_open(&r, &o);
-        o.pool_size = (11 << 20) +
-                      r.en->budget->scratch_size; /* which the number of processors decides */
+        o.pool_size =
+                (11 << 20) + inside_scratch_size(r.en); /* which the number of processors decides */
         erig_close(&r);
         erig_open(&r, &o);
         c = evicted(&r);
@@ -318,12 +317,7 @@ static void test_slow_disk(void **state) {
         erig_open(&r, &o);
         c = evicted(&r);
         written = erig_stat(&r, "blocks_spilled");
-        /* The engine sleeps, and hears of this through the lock of the next request. */
-        r.en->memory->rates = (struct rates){.restored_bytes = 1e9,
-                .restore_usec = 1e12,
-                .computed_tokens = 1e5,
-                .compute_usec = 1e6,
-                .n_restores = 100};
+        inside_set_slow_disk(r.en, true);
         say(&r, c, more, N_MORE, &A);
         answer_same(&A, &expected[1]);
         assert_int_equal(A.n_computed, A.n_prompt);
@@ -332,7 +326,7 @@ static void test_slow_disk(void **state) {
         /* What is behind the former end is new. */
         assert_true(erig_stat(&r, "blocks_spilled") - written <= 2);
         assert_int_equal(erig_stat(&r, "blocks_lost"), 0);
-        r.en->memory->rates = (struct rates){0};
+        inside_set_slow_disk(r.en, false);
         assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
         assert_int_equal(erig_stat(&r, "restores"), 1);
         erig_close(&r);

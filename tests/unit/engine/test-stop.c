@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/main/main.h"
+#include "inside.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -105,18 +105,6 @@ static void test_the_earliest(void **state) {
         assert_true(n > 0);
 }
 
-static int32_t find_token(const char *text) {
-        for (uint32_t i = 0; i < rig.en->info.n_vocab; i++) {
-                size_t n;
-                const char *p = tok_text(rig.en->tok, (int32_t)i, &n);
-
-                if (n == strlen(text) && memcmp(p, text, n) == 0)
-                        return (int32_t)i;
-        }
-        fail_msg("no token is called %s", text);
-        return -1;
-}
-
 /* A reply that ends inside a character: each byte that is left becomes U+FFFD. */
 static void test_inside_character(void **state) {
         static const char *const expected[] = {"", "\xef\xbf\xbd", "\xef\xbf\xbd\xef\xbf\xbd"};
@@ -128,7 +116,7 @@ static void test_inside_character(void **state) {
                 q.max_tokens = n;
                 q.sampling.has |= SAMPLING_BIASES;
                 q.sampling.n_biases = 1;
-                q.sampling.biases[0].token = find_token("<0xE2>");
+                q.sampling.biases[0].token = inside_find_token(rig.en, "<0xE2>");
                 q.sampling.biases[0].bias = 1e6f;
                 assert_int_equal(erig_do(&rig, &q, &A), ENGINE_DONE);
                 assert_int_equal(A.n_tokens, n);

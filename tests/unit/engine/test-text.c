@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/main/main.h"
 #include "rig.h"
+#include "tok/tok.h"
 #include "util/test.h"
 
 #define LONG ((size_t)1 << 20)

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "rig.h"
-#include "store/store.h"
 #include "util/test.h"
 
 static struct answer A, B, expected[4];
@@ -50,33 +49,6 @@ static uint32_t full_blocks(struct erig *r, uint64_t c) {
         return (B.conv.n_tokens - 1) / (uint32_t)erig_stat(r, "block_tokens");
 }
 
-/* Asking is what lets time pass; each question is a turn of the engine thread. */
-static void wait_for(struct erig *r, const char *stat, uint64_t value) {
-        for (int i = 0; erig_stat(r, stat) != value; i++)
-                if (i > 200000)
-                        fail_msg("%s is %llu, not %llu", stat,
-                                (unsigned long long)erig_stat(r, stat), (unsigned long long)value);
-}
-
-static void print_finding(void *arg, const struct store_finding *f) {
-        print_message("conversation %llu: %s\n", (unsigned long long)f->conv, f->text);
-}
-
-/* The register and the spill store agree, after a stop. */
-static void check_register(struct erig *r) {
-        struct store_census census;
-        struct store *s = NULL;
-        char path[128];
-
-        erig_stop(r, true);
-        snprintf(path, sizeof(path), "%s/register.db", r->dir);
-        assert_int_equal(store_open_readonly(&s, path, NULL), 0);
-        assert_int_equal(store_check(s, print_finding, NULL, &census, NULL), 0);
-        assert_int_equal(census.n_findings, 0);
-        store_free(s);
-        erig_start(r);
-}
-
 static void test_once(void **state) {
         struct engine_options o = options();
         struct engine_request q = {
@@ -91,13 +63,13 @@ static void test_once(void **state) {
         erig_say(&r, c, texts[0], 12, &A);
         n = full_blocks(&r, c);
         assert_true(n >= 2);
-        wait_for(&r, "writebehind_blocks", n);
+        assert_int_equal(erig_wait_stat(&r, "writebehind_blocks", n), n);
         assert_int_equal(erig_stat(&r, "evict_blocks_written"), 0);
         /* What a turn adds is what is written; the tail waits for the eviction. */
         erig_say(&r, c, texts[1], 12, &A);
         answer_same(&A, &expected[1]);
         n = full_blocks(&r, c);
-        wait_for(&r, "writebehind_blocks", n);
+        assert_int_equal(erig_wait_stat(&r, "writebehind_blocks", n), n);
         /* A fork has nothing of its own to write. */
         q.conv_id = c;
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
@@ -118,7 +90,7 @@ static void test_once(void **state) {
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
         assert_int_equal(erig_stat(&r, "blocks_lost"), 0);
-        check_register(&r);
+        erig_check_register(&r);
         erig_say(&r, d, texts[3], 12, &A);
         answer_same(&A, &expected[3]);
         erig_simple(&r, ENGINE_CLOSE, c, NULL);
@@ -196,9 +168,9 @@ static void test_races(void **state) {
                 assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
                 assert_int_equal(A.conv.n_turns, 0);
                 if (i % 10 == 9)
-                        check_register(&r);
+                        erig_check_register(&r);
         }
-        check_register(&r);
+        erig_check_register(&r);
         erig_simple(&r, ENGINE_CLOSE, c, NULL);
         erig_check_empty(&r);
         erig_close(&r);
@@ -222,31 +194,6 @@ static atomic_int held_up; /* the so manieth record from now; 0: none */
 WRAP_PWRITEV(pwritev)
 WRAP_PWRITEV(pwritev64)
 
-static void append_tokens(struct erig *r, uint64_t c, int32_t from, size_t n) {
-        struct engine_request q = erig_say_request(c, "", 0);
-        int32_t tokens[200];
-
-        for (size_t i = 0; i < n; i++)
-                tokens[i] = from + (int32_t)i;
-        q.input = ENGINE_INPUT_TOKENS;
-        q.tokens = tokens;
-        q.n_tokens = n;
-        assert_int_equal(erig_do(r, &q, &A), ENGINE_DONE);
-}
-
-/* The register of an engine that runs. */
-static void look_at_register(struct erig *r) {
-        struct store_census census;
-        struct store *s = NULL;
-        char path[128];
-
-        snprintf(path, sizeof(path), "%s/register.db", r->dir);
-        assert_int_equal(store_open(&s, path, NULL), 0);
-        assert_int_equal(store_check(s, print_finding, NULL, &census, NULL), 0);
-        assert_int_equal(census.n_findings, 0);
-        store_free(s);
-}
-
 /* While its blocks are being written the conversation is rewound, and goes on with other tokens to
  * the same length: what was written is not linked. */
 static void test_rewound_while_writing(void **state) {
@@ -262,23 +209,23 @@ static void test_rewound_while_writing(void **state) {
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         atomic_store(&held_up, 1);
-        append_tokens(&r, c, 300, 100);
+        erig_append_tokens(&r, c, 300, 100);
         while (sem_wait(&writing) < 0)
                 ;
         rewind.conv_id = c;
         assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
-        append_tokens(&r, c, 500, 100);
+        erig_append_tokens(&r, c, 500, 100);
         /* Behind the other two the new ones are written: when that begins, the old ones are over.
          */
         atomic_store(&held_up, 3);
         sem_post(&go_on);
         while (sem_wait(&writing) < 0)
                 ;
-        look_at_register(&r);
+        erig_look_at_register(&r);
         assert_int_equal(erig_stat(&r, "writebehind_blocks"), 0);
         sem_post(&go_on);
-        wait_for(&r, "writebehind_blocks", 3);
-        check_register(&r);
+        assert_int_equal(erig_wait_stat(&r, "writebehind_blocks", 3), 3);
+        erig_check_register(&r);
         erig_say(&r, c, "What does Ada like?", 8, &A);
         erig_simple(&r, ENGINE_CLOSE, c, NULL);
         erig_check_empty(&r);
@@ -307,13 +254,13 @@ static void test_part_of_a_record(void **state) {
         raw = erig_say_request(c, STORY, 0);
         raw.input = ENGINE_INPUT_RAW;
         assert_int_equal(erig_do(&r, &raw, &A), ENGINE_DONE);
-        wait_for(&r, "writebehind_blocks", 1);
+        assert_int_equal(erig_wait_stat(&r, "writebehind_blocks", 1), 1);
         rewind.conv_id = c;
         assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
         raw.text = STORY + 20;
         raw.text_size = strlen(STORY) - 20;
         assert_int_equal(erig_do(&r, &raw, &A), ENGINE_DONE);
-        wait_for(&r, "spill_failures", 1);
+        assert_int_equal(erig_wait_stat(&r, "spill_failures", 1), 1);
         erig_restart(&r, false);
         q.conv_id = c;
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
@@ -322,7 +269,7 @@ static void test_part_of_a_record(void **state) {
         erig_say(&r, c, "What does Ada like?", 8, &A);
         assert_int_equal(A.n_disk, 0);
         assert_int_equal(A.differs_at, 0);
-        check_register(&r);
+        erig_check_register(&r);
         erig_close(&r);
 }
 
@@ -359,7 +306,7 @@ static void test_total_limit(void **state) {
         for (int i = 0; i < 200; i++)
                 erig_stat(&r, "steps");
         assert_int_equal(erig_stat(&r, "bytes_spill_written"), written);
-        check_register(&r);
+        erig_check_register(&r);
         erig_close(&r);
 }
 
@@ -394,7 +341,7 @@ static void test_uid_limit(void **state) {
         erig_say(&r, first, texts[1], 12, &A);
         answer_same(&A, &expected[1]);
         assert_true(A.n_disk > 0);
-        check_register(&r);
+        erig_check_register(&r);
         erig_close(&r);
 }
 
@@ -433,7 +380,7 @@ static void test_total_limit_is_shared(void **state) {
         erig_say(&r, first, texts[1], 12, &A);
         answer_same(&A, &expected[1]);
         assert_true(A.n_disk > 0);
-        check_register(&r);
+        erig_check_register(&r);
         erig_close(&r);
 }
 
@@ -469,7 +416,7 @@ static void test_day_limit(void **state) {
         assert_int_equal(A.conv.residency, ENGINE_COLD);
         erig_say(&r, c, texts[1], 12, &A);
         answer_same(&A, &expected[1]);
-        check_register(&r);
+        erig_check_register(&r);
         erig_close(&r);
 }
 

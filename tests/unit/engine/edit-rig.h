@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* What the tests of a Continue from an earlier place share: a conversation, requests, and gates. */
+#include "gate.h"
+#include "rig.h"
+
+/* Before a link of records is committed, and before each step. To be linked with --wrap=store_link
+ * and --wrap=model_forward. */
+extern struct gate edit_link_gate, edit_step_gate;
+
+/* System, and two messages with their replies: five turns. */
+uint64_t edit_talk(struct erig *r);
+/* From a turn on; without text without input. */
+struct engine_request edit_request(
+        uint64_t conv, uint32_t at_turn, const char *text, uint32_t max_tokens);
+/* Send it, and let it come through @n_steps steps of the engine; the next one waits. */
+void edit_send_and_hold(
+        struct erig *r, struct engine_request *q, unsigned n_steps, struct answer *a);
+/* Of @n tokens or more; good until the next call. */
+const char *edit_words(size_t n);
+
+/* Same history, revision and publication. */
+void edit_check_same(const struct answer *is, const struct answer *was);
+/* The conversation is as @was, in the register as well. */
+void edit_check_as_before(struct erig *r, uint64_t conv, const struct answer *was);

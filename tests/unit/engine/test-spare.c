@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of freed blocks that the pool keeps for the next ones: how much, how long, and none while
+ * memory is short. On an engine that has nothing but a ledger and a pool, whose clock the test
+ * sets. (How it goes together with conversations: test-budget.c.)
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/internal.h"
+#include "util/test.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+struct blocks {
+        struct engine en;
+        struct seq_block *b[64];
+};
+
+static void blocks_open(struct blocks *f, uint64_t budget) {
+        memset(f, 0, sizeof(*f));
+        pthread_mutex_init(&f->en.lock, NULL);
+        pthread_cond_init(&f->en.wake, NULL);
+        list_init(&f->en.active);
+        list_init(&f->en.idle);
+        list_init(&f->en.queue);
+        f->en.o.pool_size = budget;
+        f->en.info.block_size = f->en.slot_size = MIB;
+        assert_int_equal(seq_pool_new(&f->en.pool, &f->en.ledger, MIB, 32, NULL), 0);
+        assert_int_equal(budget_open(&f->en, NULL), 0);
+        assert_int_equal(budget_spare(&f->en), UINT64_MAX);
+}
+
+static void blocks_close(struct blocks *f) {
+        seq_pool_free(f->en.pool);
+        assert_int_equal(ledger_used(&f->en.ledger), budget_reserved(&f->en));
+        pthread_mutex_destroy(&f->en.lock);
+        pthread_cond_destroy(&f->en.wake);
+}
+
+static void take_and_free(struct blocks *f, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                assert_int_equal(seq_block_new(&f->b[i], f->en.pool, NULL), 0);
+                memset(seq_block_data(f->b[i]), 1, MIB);
+        }
+        for (size_t i = 0; i < n; i++)
+                f->b[i] = seq_block_unref(f->b[i]);
+}
+
+static size_t n_spare(struct blocks *f) {
+        return (ledger_used(&f->en.ledger) - budget_reserved(&f->en)) / MIB;
+}
+
+/* An eighth of the budget stays, for a while; then it goes in parts. */
+static void test_spare_idle(void **state) {
+        struct blocks f;
+        uint64_t now = clock_monotonic_usec(), due;
+
+        (void)state;
+        blocks_open(&f, 320 * MIB);
+        take_and_free(&f, 64);
+        assert_int_equal(n_spare(&f), 40);
+        due = budget_spare(&f.en);
+        assert_true(due > now + 5000000 && due <= clock_monotonic_usec() + 10000000);
+        assert_int_equal(n_spare(&f), 40);
+        /* Ten seconds later, as far as it knows. */
+        f.en.t_pool = now > 11000000 ? now - 11000000 : 0;
+        assert_true(budget_spare(&f.en) <= clock_monotonic_usec());
+        assert_int_equal(n_spare(&f), 8);
+        (void)budget_spare(&f.en);
+        assert_int_equal(n_spare(&f), 0);
+        assert_int_equal(budget_spare(&f.en), UINT64_MAX);
+        /* Whatever moves begins a new time. */
+        take_and_free(&f, 3);
+        assert_true(budget_spare(&f.en) > now + 5000000);
+        f.en.t_pool = 0;
+        take_and_free(&f, 1);
+        (void)budget_spare(&f.en);
+        assert_int_equal(n_spare(&f), 3);
+        blocks_close(&f);
+}
+
+/* While memory is short nothing is kept. */
+static void test_spare_refused(void **state) {
+        struct blocks f;
+
+        (void)state;
+        blocks_open(&f, 320 * MIB);
+        take_and_free(&f, 64);
+        engine_set_spare(&f.en, false);
+        assert_true(f.en.signalled);
+        assert_int_equal(budget_spare(&f.en), UINT64_MAX);
+        assert_int_equal(n_spare(&f), 0);
+        take_and_free(&f, 64);
+        assert_int_equal(n_spare(&f), 0);
+        engine_set_spare(&f.en, true);
+        (void)budget_spare(&f.en);
+        take_and_free(&f, 64);
+        assert_int_equal(n_spare(&f), 40);
+        blocks_close(&f);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_spare_idle),
+                cmocka_unit_test(test_spare_refused),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
