@@ -3,6 +3,7 @@
  * The register of a running engine: damaged histories, other programs that lock it or remove its
  * log, and what remains of a closed conversation.
  */
+#include <pthread.h>
 #include <sched.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -10,9 +11,11 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rig.h"
+#include "store/store.h"
 #include "util/test.h"
 
 static struct answer A, B, expected[3];
@@ -294,11 +297,47 @@ static bool is_gone(const struct erig *r, const char *words) {
         return system(cmd) != 0;
 }
 
-static void wait_for_scrub(struct erig *r, uint64_t before) {
-        /* Fifty times as long as it should take. */
-        for (int i = 0; i < 10000 && erig_stat(r, "register_scrubs") == before; i++)
-                usleep(1000);
-        assert_true(erig_stat(r, "register_scrubs") > before);
+/* Scrubs that are over. */
+static struct {
+        pthread_mutex_t lock;
+        pthread_cond_t cond;
+        unsigned n[2]; /* all; those after which nothing is left to do */
+} scrubs = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+int __real_store_scrub(struct store *s, struct err *e);
+int __wrap_store_scrub(struct store *s, struct err *e);
+int __wrap_store_scrub(struct store *s, struct err *e) {
+        int r = __real_store_scrub(s, e);
+
+        pthread_mutex_lock(&scrubs.lock);
+        scrubs.n[false]++;
+        scrubs.n[true] += r == 0;
+        pthread_cond_broadcast(&scrubs.cond);
+        pthread_mutex_unlock(&scrubs.lock);
+        return r;
+}
+
+static unsigned n_scrubs(bool whole) {
+        unsigned n;
+
+        pthread_mutex_lock(&scrubs.lock);
+        n = scrubs.n[whole];
+        pthread_mutex_unlock(&scrubs.lock);
+        return n;
+}
+
+/* Until one more than @before is over. False after a minute. */
+static bool wait_for_scrub(bool whole, unsigned before) {
+        struct timespec ts;
+        int r = 0;
+
+        clock_gettime(CLOCK_REALTIME, &ts);
+        ts.tv_sec += 60;
+        pthread_mutex_lock(&scrubs.lock);
+        while (scrubs.n[whole] <= before && r == 0)
+                r = pthread_cond_timedwait(&scrubs.cond, &scrubs.lock, &ts);
+        pthread_mutex_unlock(&scrubs.lock);
+        return r == 0;
 }
 
 /* What was closed or rewound cannot be found in any file, soon. */
@@ -306,23 +345,24 @@ static void test_closed_is_gone(void **state) {
         static const char secret[] = "the owl of Elsinore";
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
+        unsigned before = n_scrubs(true);
         struct erig r;
-        uint64_t c, before;
         char text[200];
+        uint64_t c;
 
         erig_need_model();
         erig_open(&r, &o);
         snprintf(text, sizeof(text), "I tell you of %s, and nobody else.", secret);
-        wait_for_scrub(&r, 0); /* the one at the start */
+        assert_true(wait_for_scrub(true, before)); /* the one at the start */
         for (int round = 0; round < 3; round++) {
                 c = erig_new(&r, NULL, NULL);
                 erig_say(&r, c, first, 2, &A);
                 erig_say(&r, c, text, 2, &A);
                 assert_false(is_gone(&r, secret));
-                before = erig_stat(&r, "register_scrubs");
+                before = n_scrubs(true);
                 q = at_turn(round == 1 ? ENGINE_REWIND : ENGINE_CLOSE, c, 2);
                 assert_true(erig_do(&r, &q, &A) != ENGINE_ERROR);
-                wait_for_scrub(&r, before);
+                assert_true(wait_for_scrub(true, before));
                 if (!is_gone(&r, secret))
                         fail_msg("round %d: it is still there", round);
         }
@@ -335,6 +375,7 @@ static void test_shrinks(void **state) {
         static char text[4000];
         struct engine_options o = erig_options(64 << 20);
         struct stat st, log;
+        unsigned before;
         struct erig r;
         off_t full;
 
@@ -349,14 +390,11 @@ static void test_shrinks(void **state) {
         full = st.st_size;
         for (uint64_t c = 1; c <= N; c++)
                 assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, &A), ENGINE_EMPTY);
-        for (int i = 0; i < 10000; i++) {
+        do {
+                before = n_scrubs(false);
                 assert_int_equal(stat(in_state(&r, "register.db"), &st), 0);
                 assert_int_equal(stat(in_state(&r, "register.db-wal"), &log), 0);
-                if (st.st_size < full / 2 && log.st_size == 0)
-                        break;
-                (void)erig_stat(&r, "register_scrubs");
-                usleep(1000);
-        }
+        } while ((st.st_size >= full / 2 || log.st_size > 0) && wait_for_scrub(false, before));
         if (st.st_size >= full / 2 || log.st_size > 0)
                 fail_msg("%lld bytes of %lld are left, and %lld of the log", (long long)st.st_size,
                         (long long)full, (long long)log.st_size);
