@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Two connections, the log between them, and other programs that use the file. */
+/* Two connections, the log between them, its way to the disk, and other programs beside them. */
 #include "store-fixture.h"
 #include "store/store-private.h"
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 static off_t log_size(struct fixture *f) {
         struct stat st;
@@ -12,6 +13,76 @@ static off_t log_size(struct fixture *f) {
         assert_int_equal(stat(path, &st), 0);
         return st.st_size;
 }
+
+/* --- the way to the disk --- */
+
+static unsigned n_log_syncs;
+
+static int sync_file(long call, int fd) {
+        char link[64], path[128];
+        ssize_t n;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        n = readlink(link, path, sizeof(path));
+        n_log_syncs += n > 4 && memcmp(path + n - 4, "-wal", 4) == 0;
+        return (int)syscall(call, fd);
+}
+
+/* These take the place of the C library's, for SQLite as well. */
+int fsync(int fd) {
+        return sync_file(SYS_fsync, fd);
+}
+
+int fdatasync(int fd) {
+        return sync_file(SYS_fdatasync, fd);
+}
+
+/* The log went to the disk since the last question. */
+static bool was_synced(void) {
+        bool any = n_log_syncs > 0;
+
+        n_log_syncs = 0;
+        return any;
+}
+
+/* What is acknowledged survives a power loss (I4): when a call that changes something returns, the
+ * log has been synced. Calls that read sync nothing. */
+static void test_commits_are_synced(void **state) {
+        struct fixture *f = *state;
+        struct store_gone gone;
+        struct store_meter meter = {"written", 9};
+        struct store_conv child = {.uid = 1}, c;
+        struct store *s = f->s;
+        uint64_t id, revision;
+
+        for (int held = 0; held < 2; held++) {
+                if (held)
+                        assert_int_equal(store_hold(s, &f->e), 0);
+                (void)was_synced();
+                gone = (struct store_gone){0};
+                id = fixture_conv(f, 1, held ? "b" : "a");
+                assert_true(was_synced());
+                for (uint32_t i = 0; i < 3; i++) {
+                        assert_int_equal(fixture_append(s, id, i % 2, 40, "x", &f->e), 0);
+                        assert_true(was_synced());
+                }
+                assert_int_equal(store_conv_get(s, 1, id, NULL, &c, &f->e), 0);
+                assert_false(was_synced());
+                assert_int_equal(store_rewind(s, id, 2, NULL, 32, &revision, &gone, &f->e), 0);
+                assert_true(was_synced());
+                store_gone_deinit(&gone);
+                child = (struct store_conv){.uid = 1};
+                assert_int_equal(store_conv_fork(s, id, 1, NULL, 32, &child, &f->e), 0);
+                assert_true(was_synced());
+                assert_int_equal(store_meter_set(s, &meter, 1, &f->e), 0);
+                assert_true(was_synced());
+                assert_int_equal(store_conv_delete(s, child.id, &gone, &f->e), 0);
+                assert_true(was_synced());
+                store_gone_deinit(&gone);
+        }
+}
+
+/* --- two connections --- */
 
 /* A call that reads sees one moment, however long it takes, and no commit waits for it. */
 static void test_reading_is_one_moment(void **state) {
@@ -185,6 +256,7 @@ static void test_gives_pages_back(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                store_test(test_commits_are_synced),
                 store_test(test_reading_is_one_moment),
                 store_test(test_hold),
                 store_test(test_hold_refused),
