@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What the tests of a Continue from an earlier place share: a conversation, requests, and gates. */
-#include "gate.h"
+#include "util/gate.h"
 #include "rig.h"
 
 /* Before a link of records is committed, and before each step. To be linked with --wrap=store_link

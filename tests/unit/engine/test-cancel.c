@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "gate.h"
+#include "util/gate.h"
 #include "rig.h"
 #include "spill/spill.h"
 #include "util/test.h"

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "model/model.h"
-#include "gate.h"
+#include "util/gate.h"
 #include "rig.h"
 #include "util/test.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "gate.h"
+#include "util/gate.h"
 #include "inside.h"
 #include "model/model.h"
 #include "rig.h"

@@ -3,8 +3,10 @@
  * limit that some of them hit. Meant for the thread sanitizer, but valid without it. */
 #include <pthread.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "unit/spill/store.h"
+#include "util/gate.h"
 
 enum { N_THREADS = 6, N_STEPS = 150, N_HELD = 8, N_KEYS = 4, SIZE = 9000 };
 
@@ -265,11 +267,84 @@ static void test_read_races_release(void **state) {
         store_remove(&t);
 }
 
+/* --- a write that is held up --- */
+
+static struct gate write_gate = GATE_INIT;
+
+#define WRAP_PWRITEV(name)                                                                         \
+        ssize_t __real_##name(int fd, const struct iovec *iov, int n, off_t at);                   \
+        ssize_t __wrap_##name(int fd, const struct iovec *iov, int n, off_t at);                   \
+        ssize_t __wrap_##name(int fd, const struct iovec *iov, int n, off_t at) {                  \
+                gate_pass(&write_gate);                                                            \
+                return __real_##name(fd, iov, n, at);                                              \
+        }
+WRAP_PWRITEV(pwritev)
+WRAP_PWRITEV(pwritev64)
+
+struct held_write {
+        struct store *t;
+        struct spill_ref ref;
+        int r;
+};
+
+static void *write_held(void *arg) {
+        struct held_write *w = arg;
+        struct spill_meta m = meta_of(1);
+        uint8_t raw[SIZE];
+
+        fill(raw, SIZE, FLOATS, 1);
+        w->r = store_write(w->t->s, 0, &m, raw, SIZE, &w->ref, NULL);
+        return NULL;
+}
+
+/* The last record of a file goes while another one is being written to it: the file stays, and has
+ * that one. */
+static void test_file_of_a_write_stays(void **state) {
+        struct store t;
+        struct held_write w = {.t = &t};
+        struct spill_meta m = meta_of(1);
+        struct spill_stats meanwhile;
+        struct spill_ref first;
+        uint8_t raw[SIZE], back[SIZE];
+        long long size;
+        pthread_t thread;
+        int r;
+
+        store_make(&t);
+        store_start(&t);
+        fill(raw, SIZE, FLOATS, 1);
+        assert_int_equal(store_write(t.s, 0, &m, raw, SIZE, &first, NULL), 0);
+        gate_close(&write_gate, 0);
+        assert_int_equal(pthread_create(&thread, NULL, write_held, &w), 0);
+        gate_wait(&write_gate);
+        r = spill_release(t.s, &first, NULL);
+        meanwhile = store_stats(&t);
+        size = store_file_size(&t, 0);
+        gate_open(&write_gate);
+        pthread_join(thread, NULL);
+        assert_int_equal(r, 0);
+        assert_int_equal(meanwhile.n_records, 0);
+        assert_int_equal(meanwhile.n_files, 1);
+        assert_true(size >= 0);
+        assert_int_equal(w.r, 0);
+        /* It is there for the next life as well. */
+        t.s = spill_free(t.s);
+        store_open(&t);
+        assert_int_equal(spill_adopt(t.s, &w.ref, NULL), 0);
+        assert_int_equal(spill_sweep(t.s, NULL, NULL), 0);
+        assert_int_equal(spill_read(t.s, &w.ref, &m, back, SIZE, NULL), 0);
+        assert_memory_equal(raw, back, SIZE);
+        assert_int_equal(spill_release(t.s, &w.ref, NULL), 0);
+        assert_int_equal(store_file_size(&t, 0), -1);
+        store_remove(&t);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_workers),
                 cmocka_unit_test(test_loads),
                 cmocka_unit_test(test_read_races_release),
+                cmocka_unit_test(test_file_of_a_write_stays),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
