@@ -483,6 +483,23 @@ void erig_append_raw(struct erig *r, uint64_t conv, const char *text) {
         assert_int_equal(erig_do(r, &q, NULL), ENGINE_DONE);
 }
 
+uint32_t erig_others_get(struct erig *r, uint32_t uid, const int32_t *tokens, size_t n) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid};
+        struct answer *a = calloc(1, sizeof(*a));
+        uint32_t got;
+
+        assert_non_null(a);
+        q = erig_say_request(make_conv(r, &q), "", 1);
+        q.uid = uid;
+        q.input = ENGINE_INPUT_TOKENS;
+        q.tokens = tokens;
+        q.n_tokens = n;
+        assert_int_equal(erig_do(r, &q, a), ENGINE_DONE);
+        got = a->n_shared + a->n_disk;
+        free(a);
+        return got;
+}
+
 const char *erig_words(unsigned n, unsigned salt) {
         static const char *const list[] = {"green", "house", "river", "seven", "bird", "night",
                 "apple", "stone", "winter", "music"};

@@ -128,12 +128,48 @@ static void test_reading(void **state) {
         /* The memory is still there. */
         erig_say(&rig, c, "Go on.", 4, &B);
         assert_true(B.n_disk > 32);
+        assert_int_equal(erig_simple(&rig, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+        erig_check_empty(&rig);
+}
+
+/* Cancelled with some of the blocks that it is to be read into, while another conversation is being
+ * evicted for the rest: it ends at once, and these blocks are free again. */
+static void test_waiting_for_room(void **state) {
+        enum { BLOCKS = 6, OTHER = 4, BLOCK = 32 };
+        struct engine_request say;
+        uint64_t c, other;
+
+        erig_need_model();
+        c = begin(erig_pool(BLOCKS));
+        erig_append_tokens(&rig, c, 600, BLOCK);
+        assert_true(erig_stat(&rig, "pool_blocks") > BLOCKS - OTHER);
+        assert_int_equal(erig_simple(&rig, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        other = erig_new(&rig, NULL, NULL);
+        erig_append_tokens(&rig, other, 300, OTHER * BLOCK - 10);
+        assert_int_equal(erig_stat(&rig, "pool_blocks"), OTHER);
+        gate_close(&gate, 0);
+        say = erig_say_request(c, "Go on.", 4);
+        erig_send(&rig, &say, &B);
+        gate_wait(&gate);
+        assert_int_equal(erig_stat(&rig, "pool_blocks"), BLOCKS);
+        engine_cancel(rig.en, say.handle);
+        erig_wait(&rig, &B);
+        assert_int_equal(B.kind, ENGINE_ERROR);
+        assert_int_equal(B.err.code, ERR_CANCELLED);
+        assert_int_equal(erig_stat(&rig, "pool_blocks"), OTHER);
+        gate_open(&gate);
+        erig_say(&rig, c, "Go on.", 4, &B);
+        assert_true(B.n_disk > BLOCK);
+        assert_int_equal(erig_simple(&rig, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+        assert_int_equal(erig_simple(&rig, ENGINE_CLOSE, other, NULL), ENGINE_EMPTY);
+        erig_check_empty(&rig);
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_teardown(test_waiting_for_eviction, teardown),
                 cmocka_unit_test_teardown(test_reading, teardown),
+                cmocka_unit_test_teardown(test_waiting_for_room, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

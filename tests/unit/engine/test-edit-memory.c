@@ -210,19 +210,6 @@ static void test_reclaimed(void **state) {
 
 /* --- published --- */
 
-static uint32_t others_get(struct erig *r, uint32_t uid, const int32_t *tokens, size_t n) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid};
-
-        assert_int_equal(erig_do(r, &q, &B), ENGINE_CONV);
-        q = erig_say_request(B.conv.id, "", 1);
-        q.uid = uid;
-        q.input = ENGINE_INPUT_TOKENS;
-        q.tokens = tokens;
-        q.n_tokens = n;
-        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
-        return B.n_shared + B.n_disk;
-}
-
 /* What is published ends at the cut once the edit commits, and not before; what is new is never
  * public. */
 static void test_published(void **state) {
@@ -246,7 +233,7 @@ static void test_published(void **state) {
         erig_get(&r, c, &T);
         kept = T.turns[0].end;
         assert_int_equal(T.conv.n_published, T.conv.n_tokens);
-        assert_true(others_get(&r, 1, T.history, T.conv.n_tokens) > kept);
+        assert_true(erig_others_get(&r, 1, T.history, T.conv.n_tokens) > kept);
         /* Pending: the register says the same as before; the new tokens are not for others. */
         q = edit_request(c, 1,
                 "Tell me a story about a bird that lives on a green river, and "
@@ -263,8 +250,8 @@ static void test_published(void **state) {
         erig_get(&r, c, &C);
         assert_int_equal(C.conv.n_published, kept);
         assert_true(C.conv.n_tokens > kept + 64);
-        assert_true(others_get(&r, 2, C.history, C.conv.n_tokens) <= kept);
-        assert_true(others_get(&r, 3, T.history, T.conv.n_tokens) <= kept);
+        assert_true(erig_others_get(&r, 2, C.history, C.conv.n_tokens) <= kept);
+        assert_true(erig_others_get(&r, 3, T.history, T.conv.n_tokens) <= kept);
         /* Published anew, edited, and cancelled in time: still all of it. (The end of another
          * publication has the index forget and enter again what is public.) */
         assert_int_equal(erig_do(&r, &publish, &A), ENGINE_CONV);
@@ -281,7 +268,7 @@ static void test_published(void **state) {
                 publish.publish = on;
                 assert_int_equal(erig_do(&r, &publish, &A), ENGINE_CONV);
         }
-        assert_true(others_get(&r, 4, T.history, T.conv.n_tokens) > kept);
+        assert_true(erig_others_get(&r, 4, T.history, T.conv.n_tokens) > kept);
         erig_check_register(&r);
         erig_close(&r);
 }

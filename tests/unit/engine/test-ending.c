@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "inside.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -284,6 +285,26 @@ static void test_backlog(void **state) {
         erig_close(&r);
 }
 
+/* Events that were taken are none that wait: a reply whose events are a multiple of what may wait
+ * comes to its end while somebody takes them. */
+static void test_events_are_taken(void **state) {
+        enum { LENGTH = 60, ALTERNATIVES = 1000 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = erig_long_request(0, "Tell me a story.", LENGTH);
+        struct erig r;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        r.silence_msec = 20000;
+        q.conv_id = erig_new(&r, NULL, NULL);
+        q.n_logprobs = ALTERNATIVES;
+        assert_true(LENGTH * ALTERNATIVES * sizeof(struct engine_logprob) >
+                    inside_requests_budget(r.en));
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        assert_int_equal(A.n_tokens, LENGTH);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_paused_slot),
@@ -294,6 +315,7 @@ int main(void) {
                 cmocka_unit_test(test_refuse_while_stopping),
                 cmocka_unit_test(test_load_races),
                 cmocka_unit_test(test_backlog),
+                cmocka_unit_test(test_events_are_taken),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,6 +222,31 @@ static void test_together(void **state) {
         }
 }
 
+/* A token's random number is that of its place in the conversation: a reply in two pieces is the
+ * reply in one. */
+static void test_in_pieces(void **state) {
+        enum { LENGTH = 24, FIRST = 10 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = erig_long_request(0, "Tell me a story.", LENGTH);
+        struct erig r;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        q.sampling = (struct sampling){
+                .has = SAMPLING_TEMPERATURE | SAMPLING_SEED, .temperature = 5, .seed = 7};
+        q.conv_id = erig_new(&r, NULL, NULL);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        q.conv_id = erig_new(&r, NULL, NULL);
+        q.max_tokens = FIRST;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        assert_memory_equal(A.tokens, B.tokens, FIRST * sizeof(A.tokens[0]));
+        q.input = ENGINE_INPUT_NONE;
+        q.max_tokens = LENGTH - FIRST;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        assert_memory_equal(A.tokens + FIRST, B.tokens, (LENGTH - FIRST) * sizeof(A.tokens[0]));
+        erig_close(&r);
+}
+
 static void test_errors(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q[2];
@@ -316,6 +341,7 @@ int main(void) {
                 cmocka_unit_test(test_rewind),
                 cmocka_unit_test(test_small_pool),
                 cmocka_unit_test(test_together),
+                cmocka_unit_test(test_in_pieces),
                 cmocka_unit_test(test_errors),
                 cmocka_unit_test(test_stops_and_limits),
         };

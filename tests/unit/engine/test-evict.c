@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an Evict says about memory that could not be kept. */
+/* What an Evict keeps, and what it says about memory that could not be kept. */
 #include <string.h>
 
 #include "rig.h"
@@ -66,10 +66,66 @@ static void test_refused(void **state) {
         check_refused(100000, true);
 }
 
+/* Rewound into a block whose record is there: that is of more tokens, so what is left of the block
+ * is written by itself. */
+static void test_rewound_into_a_block(void **state) {
+        enum { BLOCK = 32, LENGTH = 3 * BLOCK + 4, KEPT = 2 * BLOCK + 10 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request rewind;
+        struct erig r;
+        uint64_t c, written;
+
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_append_tokens(&r, c, 300, LENGTH);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(erig_simple(&r, ENGINE_WARM, c, &A), ENGINE_CONV);
+        written = erig_stat(&r, "blocks_spilled");
+        assert_int_equal(written, 4);
+        rewind = erig_request(ENGINE_REWIND, c);
+        rewind.at_position = KEPT;
+        assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(erig_stat(&r, "blocks_spilled") - written, 1);
+        erig_check_register(&r);
+        erig_say(&r, c, "And then?", 4, &B);
+        assert_int_equal(B.n_disk, KEPT);
+        erig_close(&r);
+}
+
+/* Records of a prefix that another conversation has on disk are linked, when it is evicted, by one
+ * that has read them already. When both are closed RAM knows none of them. */
+static void test_linked_twice(void **state) {
+        enum { LENGTH = 100 };
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c, d;
+
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        d = erig_new(&r, NULL, NULL);
+        erig_append_tokens(&r, c, 300, LENGTH);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        erig_append_tokens(&r, d, 300, LENGTH);
+        assert_int_equal(erig_stat(&r, "blocks_restored"), 3);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
+        assert_int_equal(erig_stat(&r, "blocks_linked"), 3);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, NULL), ENGINE_EMPTY);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, d, NULL), ENGINE_EMPTY);
+        erig_check_empty(&r);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kept),
                 cmocka_unit_test(test_refused),
+                cmocka_unit_test(test_rewound_into_a_block),
+                cmocka_unit_test(test_linked_twice),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,9 +113,37 @@ static void test_publish(void **state) {
         erig_close(&r);
 }
 
+/* What is said behind a rewind into what was published is not public, however long that was. */
+static void test_rewound(void **state) {
+        enum { BLOCK = 32, KEPT = 40, LENGTH = 200 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request rewind;
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_append_tokens(&r, c, 300, LENGTH);
+        assert_int_equal(publish(&r, 0, c, ENGINE_UNSET, true), ENGINE_CONV);
+        assert_int_equal(A.conv.n_published, LENGTH);
+        erig_get(&r, c, &A);
+        assert_true(erig_others_get(&r, 1, A.history, LENGTH) >= LENGTH - BLOCK);
+        rewind = erig_request(ENGINE_REWIND, c);
+        rewind.at_position = KEPT;
+        assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
+        erig_append_tokens(&r, c, 600, LENGTH - KEPT);
+        erig_get(&r, c, &A);
+        assert_int_equal(A.conv.n_published, KEPT);
+        assert_int_equal(erig_others_get(&r, 2, A.history, LENGTH), BLOCK);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_publish),
+                cmocka_unit_test(test_rewound),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -189,6 +189,33 @@ static void test_foreign(void **state) {
         erig_close(&r);
 }
 
+/* Nor is such memory offered while it is in RAM. */
+static void test_private_in_ram(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r, s;
+        struct transfer_file f;
+        uint64_t d;
+
+        (void)state;
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        f = transfer_export(&r, transfer_dialogue(&r, "origin"), false);
+        erig_close(&r);
+        erig_open(&s, &o);
+        d = transfer_import_good(&s, &f, NULL);
+        assert_true(transfer_last.conv.private_memory);
+        erig_say(&s, d, "Where do they live?", 24, &A);
+        assert_true(A.n_disk > 0);
+        d = transfer_dialogue(&s, "anew");
+        erig_say(&s, d, "Where do they live?", 24, &B);
+        answer_same(&A, &B);
+        assert_int_equal(erig_stat(&s, "tokens_reused_shared"), 0);
+        assert_int_equal(erig_stat(&s, "tokens_reused_disk"), A.n_disk);
+        free(f.data);
+        erig_close(&s);
+}
+
 /* Other rules of computing, although the weights are the same: none of the memory is taken. */
 static void test_other_rules(void **state) {
         struct engine_options o = erig_options(64 << 20);
@@ -314,6 +341,7 @@ int main(void) {
                 cmocka_unit_test(test_other_rules),
                 cmocka_unit_test(test_stale_record),
                 cmocka_unit_test(test_foreign),
+                cmocka_unit_test(test_private_in_ram),
                 cmocka_unit_test(test_stop),
         };
 
