@@ -49,6 +49,11 @@ uint64_t edit_talk(struct erig *r) {
         return c;
 }
 
+uint64_t edit_open(struct erig *r, const struct engine_options *o) {
+        erig_open(r, o);
+        return edit_talk(r);
+}
+
 struct engine_request edit_request(
         uint64_t conv, uint32_t at_turn, const char *text, uint32_t max_tokens) {
         struct engine_request q = erig_say_request(conv, text, max_tokens);

@@ -10,6 +10,8 @@ extern struct gate edit_link_gate, edit_step_gate;
 
 /* System, and two messages with their replies: five turns. */
 uint64_t edit_talk(struct erig *r);
+/* The same in an engine that is opened for it. */
+uint64_t edit_open(struct erig *r, const struct engine_options *o);
 /* From a turn on; without text without input. */
 struct engine_request edit_request(
         uint64_t conv, uint32_t at_turn, const char *text, uint32_t max_tokens);

@@ -61,6 +61,8 @@ void erig_start(struct erig *r) {
 }
 
 void erig_open(struct erig *r, const struct engine_options *o) {
+        if (!o->model_path)
+                erig_need_model();
         *r = (struct erig){.o = *o, .next = 1, .silence_msec = 60000};
         strcpy(r->dir, "/tmp/confab-test-XXXXXX");
         assert_non_null(mkdtemp(r->dir));

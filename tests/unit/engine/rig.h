@@ -75,6 +75,8 @@ void erig_need_model(void);
 struct engine_options erig_options(uint64_t pool_size);
 /* A pool size that has just @n blocks. */
 uint64_t erig_pool(uint32_t n);
+/* With a state folder of its own, and the bundled model unless @o names one: skips the test if that
+ * is not there. */
 void erig_open(struct erig *r, const struct engine_options *o);
 /* Stop as a clean shutdown does (@clean), or as kill -9. Events that come meanwhile are taken. */
 void erig_stop(struct erig *r, bool clean);

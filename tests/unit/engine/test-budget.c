@@ -54,7 +54,6 @@ static void put_available(uint64_t bytes) {
 }
 
 static int machine_setup(void **state) {
-        (void)state;
         strcpy(dir, "/tmp/confab-budget-XXXXXX");
         assert_non_null(mkdtemp(dir));
         return 0;
@@ -63,7 +62,6 @@ static int machine_setup(void **state) {
 static int machine_teardown(void **state) {
         char cmd[128];
 
-        (void)state;
         snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
         return system(cmd);
 }
@@ -71,7 +69,6 @@ static int machine_teardown(void **state) {
 #define A_B "/sys/fs/cgroup/a.slice/b.service/"
 
 static void test_auto(void **state) {
-        (void)state;
         /* Nothing known: the least. */
         assert_int_equal(inside_budget_auto(dir, 0, 0), 64 * MIB);
         put_available(8000 * MIB);
@@ -117,7 +114,6 @@ static void test_auto(void **state) {
 static void test_auto_little(void **state) {
         static const unsigned limits[] = {24, 48, 100};
 
-        (void)state;
         put_available(8000 * MIB);
         put("/proc/self/cgroup", "4:memory:/a\n0::/\n");
         put("/proc/self/mountinfo",
@@ -179,8 +175,6 @@ static void test_shrink_idle(void **state) {
         struct erig r;
         uint64_t c[8], slot, before, after, few, start;
 
-        (void)state;
-        erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
         slot = erig_stat(&r, "block_bytes");
@@ -241,8 +235,6 @@ static void test_under_load(void **state) {
         struct erig r;
         uint64_t least, most = 64 << 20, c[12];
 
-        (void)state;
-        erig_need_model();
         for (int life = 0; life < 2; life++) {
                 bool done = false;
 
@@ -294,13 +286,10 @@ static void test_floor(void **state) {
         struct erig r;
         uint64_t c, least, size;
 
-        (void)state;
-        erig_need_model();
         erig_open(&r, &o);
         least = inside_budget_with(r.en, 4);
         c = erig_new(&r, NULL, NULL);
-        q = erig_say_request(c, texts[0], 300);
-        q.ignore_eos = true;
+        q = erig_long_request(c, texts[0], 300);
         erig_send(&r, &q, &A);
         while (A.n_tokens < 3)
                 erig_step(&r);
@@ -338,15 +327,12 @@ static void test_fits_still(void **state) {
         struct erig r;
         uint64_t c[12], n;
 
-        (void)state;
-        erig_need_model();
         erig_open(&r, &o);
         settle(&r, inside_budget_with(r.en, 4));
         /* Three kinds at once, each of which needs more than four blocks. */
         for (int i = 0; i < 12; i++) {
                 c[i] = erig_new(&r, NULL, NULL);
-                q = erig_say_request(c[i], texts[i % 3], 150);
-                q.ignore_eos = true;
+                q = erig_long_request(c[i], texts[i % 3], 150);
                 erig_send(&r, &q, &C[i]);
         }
         n = 0;
@@ -381,8 +367,6 @@ static void test_waits_for_the_system(void **state) {
         struct erig r;
         uint64_t large, small;
 
-        (void)state;
-        erig_need_model();
         put_available(0);
         erig_open(&r, &o);
         inside_set_machine(r.en, dir);
@@ -390,8 +374,7 @@ static void test_waits_for_the_system(void **state) {
         small = erig_new(&r, NULL, NULL);
         put_available(1 * MIB);
         settle(&r, inside_budget_with(r.en, 6));
-        q = erig_say_request(large, texts[0], 300);
-        q.ignore_eos = true;
+        q = erig_long_request(large, texts[0], 300);
         erig_send(&r, &q, &A);
         erig_say(&r, small, "Hi.", 4, &B[0]);
         assert_int_equal(erig_stat(&r, "requests_queued"), 1);
@@ -421,16 +404,13 @@ static void test_idle_size(void **state) {
         struct erig r;
         uint64_t c;
 
-        (void)state;
-        erig_need_model();
         erig_open(&r, &o);
         engine_pool_use(r.en, &use);
         assert_int_equal(use.idle, 0);
         assert_int_equal(use.budget, 64 << 20);
         assert_true(use.weights > 0);
         c = erig_new(&r, NULL, NULL);
-        q = erig_say_request(c, texts[0], 200);
-        q.ignore_eos = true;
+        q = erig_long_request(c, texts[0], 200);
         erig_send(&r, &q, &A);
         while (A.n_tokens < 150)
                 erig_step(&r);
@@ -449,9 +429,7 @@ static void test_idle_size(void **state) {
 /* A conversation whose blocks are dropped when it is closed; how many there were. */
 static uint64_t say_and_close(struct erig *r, const char *text) {
         uint64_t c = erig_new(r, NULL, NULL), before = erig_stat(r, "pool_blocks");
-        struct engine_request q = erig_say_request(c, text, 150);
-
-        q.ignore_eos = true;
+        struct engine_request q = erig_long_request(c, text, 150);
         assert_int_equal(erig_do(r, &q, &A), ENGINE_DONE);
         before = erig_stat(r, "pool_blocks") - before;
         assert_int_equal(erig_simple(r, ENGINE_CLOSE, c, &A), ENGINE_EMPTY);
@@ -464,8 +442,6 @@ static void test_spare_goes_first(void **state) {
         uint64_t used, n_closed, evictions;
         struct erig r;
 
-        (void)state;
-        erig_need_model();
         erig_open(&r, &o);
         erig_say(&r, erig_new(&r, NULL, NULL), texts[0], 20, &A);
         used = erig_stat(&r, "pool_blocks");
@@ -489,8 +465,6 @@ static void test_spare_tells_nothing(void **state) {
         static uint8_t tails[2][1 << 20];
         size_t sizes[2];
 
-        (void)state;
-        erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
         for (int life = 0; life < 2; life++) {
                 uint64_t n_spares, c;

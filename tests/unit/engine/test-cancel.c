@@ -61,8 +61,7 @@ static uint64_t begin(uint64_t pool) {
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&rig, &o);
         c = erig_new(&rig, NULL, NULL);
-        q = erig_say_request(c, "Tell me of the river, the green house, and the birds.", 40);
-        q.ignore_eos = true;
+        q = erig_long_request(c, "Tell me of the river, the green house, and the birds.", 40);
         assert_int_equal(erig_do(&rig, &q, &A), ENGINE_DONE);
         return c;
 }
@@ -72,14 +71,12 @@ static void test_waiting_for_eviction(void **state) {
         struct engine_request other, say, get;
         uint64_t c;
 
-        erig_need_model();
         c = begin(erig_pool(6));
         gate_close(&gate, 0);
-        other = erig_say_request(erig_new(&rig, NULL, NULL),
+        other = erig_long_request(erig_new(&rig, NULL, NULL),
                 "The other one needs the memory of the first one for a text that is long enough, "
                 "which tells of winter and of music, of apples and of stones, and of the night.",
                 80);
-        other.ignore_eos = true;
         erig_send(&rig, &other, &A);
         gate_wait(&gate);
         say = erig_say_request(c, "Go on.", 4);
@@ -106,7 +103,6 @@ static void test_reading(void **state) {
         struct engine_request say;
         uint64_t c;
 
-        erig_need_model();
         c = begin(64 << 20);
         assert_int_equal(erig_simple(&rig, ENGINE_EVICT, c, &A), ENGINE_CONV);
         assert_int_equal(A.conv.residency, ENGINE_SPILLED);
@@ -139,7 +135,6 @@ static void test_waiting_for_room(void **state) {
         struct engine_request say;
         uint64_t c, other;
 
-        erig_need_model();
         c = begin(erig_pool(BLOCKS));
         erig_append_tokens(&rig, c, 600, BLOCK);
         assert_true(erig_stat(&rig, "pool_blocks") > BLOCKS - OTHER);

@@ -118,7 +118,6 @@ static void overtaken(uint32_t max_active, uint32_t batch_tokens) {
         struct erig r;
         uint64_t c, d;
 
-        erig_need_model();
         begin(&r, max_active, batch_tokens);
         c = with_history(&r);
         d = fork_of(&r, c);
@@ -153,7 +152,6 @@ static void test_parked_beside(void **state) {
         struct erig r;
         uint64_t c, d, e;
 
-        erig_need_model();
         begin(&r, 2, BLOCK);
         c = with_history(&r);
         d = fork_of(&r, c);
@@ -168,8 +166,7 @@ static void test_parked_beside(void **state) {
         erig_send(&r, &third, &C);
         engine_pause(r.en, third.handle, true);
         gate_step(&gate);
-        while (erig_stat(&r, "requests_queued") < 2)
-                ;
+        erig_wait_stat(&r, "requests_queued", 2);
         engine_pause(r.en, other.handle, false);
         gate_wait(&gate);
         engine_pause(r.en, third.handle, false); /* takes the place of the first one */

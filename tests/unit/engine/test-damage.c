@@ -155,7 +155,6 @@ static void damage_case(enum damage d, bool restart) {
 }
 
 static void test_damage(void **state) {
-        erig_need_model();
         answers(erig_options(64 << 20));
         for (int d = 0; d < N; d++)
                 for (int restart = 0; restart < 2; restart++) {
@@ -167,12 +166,10 @@ static void test_damage(void **state) {
 /* The parent's file is damaged under a fork: both go on. */
 static void test_damage_under_fork(void **state) {
         struct engine_options o = erig_options(64 << 20);
-        struct engine_request q = {
-                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request q = erig_request(ENGINE_FORK, 0);
         struct erig r;
         uint64_t c, d;
 
-        erig_need_model();
         answers(o);
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
@@ -203,12 +200,10 @@ static void test_damage_under_fork(void **state) {
 static void test_damage_is_told_once(void **state) {
         enum { N_FORKS = 4 };
         struct engine_options o = erig_options(64 << 20);
-        struct engine_request q = {
-                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request q = erig_request(ENGINE_FORK, 0);
         uint64_t c, forks[N_FORKS], n_corrupt = 0;
         struct erig r;
 
-        erig_need_model();
         answers(o);
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
@@ -276,7 +271,6 @@ static void test_other_fingerprint(void **state) {
         struct erig r;
         uint64_t c, d;
 
-        erig_need_model();
         for (int first = 0; first < 2; first++) {
                 o.kv_type = first ? ENGINE_KV_F32 : ENGINE_KV_F16;
                 erig_open(&r, &o);
@@ -348,7 +342,6 @@ static void test_state_folder(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, LONG_TEXT, 4, &A);
@@ -429,7 +422,6 @@ static void test_odd_spill_files(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         answers(o);
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
@@ -479,7 +471,6 @@ static void test_other_vocabulary(void **state) {
         struct erig r;
         uint64_t c, empty;
 
-        erig_need_model();
         answers(o);
         erig_open(&r, &o);
         snprintf(path, sizeof(path), "%s/other.gguf", r.dir);
@@ -521,7 +512,6 @@ static void test_wild_tokens(void **state) {
         struct erig r;
         uint64_t c, revision;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_stop(&r, true);
@@ -545,7 +535,6 @@ static void test_disk_limit(void **state) {
         struct erig r;
         uint64_t c[N_CONVS];
 
-        erig_need_model();
         answers(erig_options(64 << 20));
         for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
                 o.pool_size = erig_pool(9);

@@ -10,7 +10,7 @@
 #include "edit-rig.h"
 #include "util/test.h"
 
-static struct answer A, B, C, T, edited, went_on, many[2];
+static struct answer A, C, T, edited, went_on, many[2];
 
 /* --- room --- */
 
@@ -42,8 +42,7 @@ static void room_case(bool cancel) {
         o.pool_size = erig_pool((T.conv.n_tokens + 40) / 32 + 1);
         o.spill_delay_ms = UINT32_MAX;
         o.batch_tokens = 2;
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         q = edit_request(c, 1, edit_words(30), 12);
         if (cancel) {
                 edit_send_and_hold(&r, &q, 20, &A);
@@ -69,7 +68,6 @@ static void room_case(bool cancel) {
 }
 
 static void test_room(void **state) {
-        erig_need_model();
         straight_answers(30);
         room_case(false);
         room_case(true);
@@ -87,8 +85,7 @@ static void parked_case(bool cancel) {
         o.max_active = 1;
         o.batch_tokens = 2;
         o.spill_delay_ms = UINT32_MAX;
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         d = erig_new(&r, NULL, NULL);
         erig_get(&r, c, &T);
         q = edit_request(c, 1, edit_words(60), 12);
@@ -96,8 +93,7 @@ static void parked_case(bool cancel) {
         engine_pause(r.en, q.handle, true);
         gate_open(&edit_step_gate);
         /* It takes the place, and 9 of the 10 blocks: the two of the other one have to go. */
-        other = erig_say_request(d, "Tell me a long story.", 260);
-        other.ignore_eos = true;
+        other = erig_long_request(d, "Tell me a long story.", 260);
         assert_int_equal(erig_do(&r, &other, &many[1]), ENGINE_DONE);
         assert_true(erig_stat(&r, "evict_blocks_written") > 0);
         if (cancel)
@@ -121,7 +117,6 @@ static void parked_case(bool cancel) {
 }
 
 static void test_parked(void **state) {
-        erig_need_model();
         straight_answers(60);
         parked_case(false);
         parked_case(true);
@@ -137,12 +132,10 @@ static void test_damaged(void **state) {
         uint64_t c;
         int fd;
 
-        erig_need_model();
         straight_answers(300);
         o.batch_tokens = 2;
         o.spill_delay_ms = UINT32_MAX;
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
         snprintf(path, sizeof(path), "%s/spill/%016llx.kv", r.dir, (unsigned long long)c);
         fd = open(path, O_RDWR | O_CLOEXEC);
@@ -171,20 +164,17 @@ static void test_reclaimed(void **state) {
         uint64_t c, running, other;
         struct erig r;
 
-        erig_need_model();
         straight_answers(30);
         o.max_active = 1;
         o.spill_delay_ms = UINT32_MAX;
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
         r.o.disk_limit = erig_stat(&r, "spill_disk_bytes");
         erig_restart(&r, true);
         other = erig_new(&r, NULL, NULL);
         erig_say(&r, other, edit_words(60), 1, &A);
         running = erig_new(&r, NULL, NULL);
-        first = erig_say_request(running, "Tell me a long story.", 400);
-        first.ignore_eos = true;
+        first = erig_long_request(running, "Tell me a long story.", 400);
         erig_send(&r, &first, &many[0]);
         while (many[0].n_tokens == 0)
                 erig_step(&r);
@@ -221,12 +211,10 @@ static void test_published(void **state) {
         uint32_t kept;
         uint64_t c, other;
 
-        erig_need_model();
         o.max_active = 4;
         o.batch_tokens = 2;
         o.spill_delay_ms = UINT32_MAX;
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         other = edit_talk(&r);
         publish.conv_id = c;
         assert_int_equal(erig_do(&r, &publish, &A), ENGINE_CONV);

@@ -51,7 +51,6 @@ static void test_as_two(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         for (uint32_t at = 0; at <= 5; at++) {
                 c = edit_talk(&r);
@@ -90,9 +89,7 @@ static void test_seed_told(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         q = edit_request(c, 3, "Tell me a story.", 16);
         q.sampling = (struct sampling){.has = SAMPLING_TEMPERATURE, .temperature = 5};
         q.ignore_eos = true;
@@ -124,9 +121,7 @@ static void test_refused(void **state) {
         int32_t bad = INT32_MAX;
         uint64_t c, d;
 
-        erig_need_model();
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         d = erig_fork(&r, c);
         erig_get(&r, c, &T);
         for (uint32_t at = 0; at < 5; at++) {
@@ -182,9 +177,7 @@ static void test_not_ours(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         erig_get(&r, c, &T);
         q = edit_request(c, 1, "Hello", 8);
         q.uid = 7;
@@ -204,8 +197,7 @@ static void cancelled_early(uint32_t max_active, bool queued, bool spilled) {
 
         o.batch_tokens = 2;
         o.max_active = max_active;
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         other = erig_new(&r, NULL, NULL);
         if (spilled)
                 assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
@@ -218,8 +210,7 @@ static void cancelled_early(uint32_t max_active, bool queued, bool spilled) {
                         q.at_position = T.conv.n_tokens - 7;
                 }
                 if (queued) {
-                        first = erig_say_request(other, "Tell me a long story.", 400);
-                        first.ignore_eos = true;
+                        first = erig_long_request(other, "Tell me a long story.", 400);
                         erig_send(&r, &first, &many[0]);
                         while (many[0].n_tokens == 0)
                                 erig_step(&r);
@@ -258,7 +249,6 @@ static void cancelled_early(uint32_t max_active, bool queued, bool spilled) {
 }
 
 static void test_cancelled_early(void **state) {
-        erig_need_model();
         cancelled_early(4, false, false);
         cancelled_early(4, false, true);
         cancelled_early(1, true, false);
@@ -272,9 +262,7 @@ static void test_cancelled_late(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         erig_get(&r, c, &T);
         q = edit_request(c, 3, "Tell me a long story.", 400);
         q.ignore_eos = true;
@@ -304,14 +292,11 @@ static void test_cancelled_late(void **state) {
 
 static void test_busy(void **state) {
         struct engine_options o = erig_options(64 << 20);
-        struct engine_request q, again,
-                fork = {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request q, again, fork = erig_request(ENGINE_FORK, 0);
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
-        erig_open(&r, &o);
-        c = edit_talk(&r);
+        c = edit_open(&r, &o);
         q = edit_request(c, 3, "Tell me a long story.", 400);
         q.ignore_eos = true;
         erig_send(&r, &q, &many[0]);
@@ -328,8 +313,7 @@ static void test_busy(void **state) {
         assert_int_equal(many[0].kind, ENGINE_DONE);
         assert_int_equal(erig_do(&r, &fork, &A), ENGINE_CONV);
         /* One that only appends goes together with a fork, as ever. */
-        q = erig_say_request(c, "And on.", 400);
-        q.ignore_eos = true;
+        q = erig_long_request(c, "And on.", 400);
         erig_send(&r, &q, &many[0]);
         while (many[0].n_tokens == 0)
                 erig_step(&r);
@@ -379,7 +363,6 @@ static void link_case(enum engine_verb verb, bool cuts) {
 }
 
 static void test_link_under_way(void **state) {
-        erig_need_model();
         link_case(ENGINE_REWIND, true);
         link_case(ENGINE_CONTINUE, true);
         link_case(ENGINE_CONTINUE, false);
@@ -395,7 +378,6 @@ static void test_fork_expects(void **state) {
                 .has_expect_revision = true};
         struct erig r;
 
-        erig_need_model();
         erig_open(&r, &o);
         q.conv_id = edit_talk(&r);
         erig_get(&r, q.conv_id, &T);

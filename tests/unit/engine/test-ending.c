@@ -45,12 +45,10 @@ static void paused_case(uint32_t max_active, uint64_t pool) {
 }
 
 static void test_paused_slot(void **state) {
-        erig_need_model();
         paused_case(1, 64 << 20);
 }
 
 static void test_paused_memory(void **state) {
-        erig_need_model();
         paused_case(8, erig_pool(6));
 }
 
@@ -78,7 +76,6 @@ static void test_cancel_paused(void **state) {
         struct erig r;
         uint64_t c, d;
 
-        erig_need_model();
         for (int parked = 0; parked < 2; parked++) {
                 o.max_active = parked ? 1 : 4;
                 erig_open(&r, &o);
@@ -105,7 +102,6 @@ static void test_cancel_phases(void **state) {
         struct erig r;
         uint64_t c[3];
 
-        erig_need_model();
         o.pool_size = erig_pool(40);
         o.max_active = 1;
         o.batch_tokens = 2;
@@ -163,7 +159,6 @@ static void test_stop_while_busy(void **state) {
         struct erig r;
         uint64_t c[N];
 
-        erig_need_model();
         o.max_active = 3;
         for (int life = 0; life < 2; life++) {
                 erig_open(&r, &o);
@@ -205,7 +200,6 @@ static void test_refuse_while_stopping(void **state) {
         struct engine_request q = {.verb = ENGINE_OPEN};
         struct erig r;
 
-        erig_need_model();
         erig_open(&r, &o);
         engine_stop(r.en);
         erig_send(&r, &q, &A);
@@ -224,7 +218,6 @@ static void test_load_races(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         for (int i = 0; i < 30; i++)
@@ -236,7 +229,7 @@ static void test_load_races(void **state) {
                                 .at_position = ENGINE_UNSET,
                                 .drop_turns = 1},
                         {.verb = ENGINE_GET, .want_tokens = true, .want_turns = true},
-                        {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET},
+                        erig_request(ENGINE_FORK, 0),
                         {.verb = ENGINE_UPDATE},
                         {.verb = ENGINE_EVICT},
                         {.verb = ENGINE_GET, .want_tokens = true, .want_turns = true},
@@ -263,7 +256,6 @@ static void test_backlog(void **state) {
         struct engine_request q[N];
         struct erig r;
 
-        erig_need_model();
         erig_open(&r, &o);
         for (int i = 0; i < N; i++) {
                 q[i] = erig_long_request(erig_new(&r, NULL, NULL), erig_words(5, (unsigned)i), 600);
@@ -293,7 +285,6 @@ static void test_events_are_taken(void **state) {
         struct engine_request q = erig_long_request(0, "Tell me a story.", LENGTH);
         struct erig r;
 
-        erig_need_model();
         erig_open(&r, &o);
         r.silence_msec = 20000;
         q.conv_id = erig_new(&r, NULL, NULL);

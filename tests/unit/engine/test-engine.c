@@ -18,7 +18,6 @@ static void test_say(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "first", "You are a helpful assistant.");
         erig_say(&r, c, "Hello, my name is Ada.", 24, &A);
@@ -49,7 +48,6 @@ static void test_evict_and_restart(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct erig r;
 
-        erig_need_model();
         for (int life = 0; life < 4; life++) {
                 uint64_t c;
 
@@ -82,12 +80,10 @@ static void test_evict_and_restart(void **state) {
 /* A fork says what the original says; both go their own ways; eviction of one leaves the other. */
 static void test_fork(void **state) {
         struct engine_options o = erig_options(64 << 20);
-        struct engine_request q = {
-                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request q = erig_request(ENGINE_FORK, 0);
         struct erig r;
         uint64_t c, d;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "trunk", NULL);
         erig_say(&r, c, "My dog is called Rex and I live in Rome.", 20, &A);
@@ -124,7 +120,6 @@ static void test_rewind(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, "I am Ben.", 20, &A);
@@ -163,7 +158,6 @@ static void test_small_pool(void **state) {
         static struct answer wide[N][ROUNDS];
         char text[128];
 
-        erig_need_model();
         for (int small = 0; small < 2; small++) {
                 struct engine_options o = erig_options(small ? erig_pool(14) : (uint64_t)256 << 20);
                 struct erig r;
@@ -194,7 +188,6 @@ static void test_together(void **state) {
         struct engine_request q[N];
         char texts[N][128];
 
-        erig_need_model();
         for (int all = 0; all < 2; all++) {
                 struct engine_options o = erig_options(all ? erig_pool(14) : (uint64_t)256 << 20);
                 struct erig r;
@@ -230,7 +223,6 @@ static void test_in_pieces(void **state) {
         struct engine_request q = erig_long_request(0, "Tell me a story.", LENGTH);
         struct erig r;
 
-        erig_need_model();
         erig_open(&r, &o);
         q.sampling = (struct sampling){
                 .has = SAMPLING_TEMPERATURE | SAMPLING_SEED, .temperature = 5, .seed = 7};
@@ -254,7 +246,6 @@ static void test_errors(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "x", NULL);
         q[0] = (struct engine_request){.verb = ENGINE_OPEN, .name = "x"};
@@ -301,7 +292,6 @@ static void test_stops_and_limits(void **state) {
         uint64_t c;
         char *cut;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, "Tell me about your day, please.", 30, &A);

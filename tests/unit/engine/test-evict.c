@@ -10,9 +10,7 @@ static struct answer A, B;
 /* A conversation with the memory of several blocks and a tail. */
 static uint64_t make(struct erig *r, struct answer *a) {
         uint64_t c = erig_new(r, NULL, NULL);
-        struct engine_request q = erig_say_request(c, "Tell me a story.", 100);
-
-        q.ignore_eos = true;
+        struct engine_request q = erig_long_request(c, "Tell me a story.", 100);
         assert_int_equal(erig_do(r, &q, a), ENGINE_DONE);
         return c;
 }
@@ -22,7 +20,6 @@ static void test_kept(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = make(&r, &A);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
@@ -61,7 +58,6 @@ static void check_refused(uint64_t limit, bool partly) {
 }
 
 static void test_refused(void **state) {
-        erig_need_model();
         check_refused(1, false);
         check_refused(100000, true);
 }
@@ -75,7 +71,6 @@ static void test_rewound_into_a_block(void **state) {
         struct erig r;
         uint64_t c, written;
 
-        erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
@@ -103,7 +98,6 @@ static void test_linked_twice(void **state) {
         struct erig r;
         uint64_t c, d;
 
-        erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);

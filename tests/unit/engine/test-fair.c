@@ -335,7 +335,6 @@ static void newcomer(unsigned n, bool background, uint32_t max_active) {
 }
 
 static void test_newcomer(void **state) {
-        erig_need_model();
         find_expected();
         newcomer(ERIG_ROUNDS(64, 5), false, ERIG_ROUNDS(16, 3));
         if (TEST_TSAN)
@@ -347,7 +346,6 @@ static void test_newcomer(void **state) {
 }
 
 static void test_newcomer_background(void **state) {
-        erig_need_model();
         find_expected();
         newcomer(ERIG_ROUNDS(64, 5), true, ERIG_ROUNDS(16, 3));
         if (TEST_TSAN)
@@ -365,7 +363,6 @@ static void test_newcomer_memory(void **state) {
         uint64_t c;
         size_t n;
 
-        erig_need_model();
         find_expected();
         begin(r, 16, 256, erig_pool(100)); /* for two of them, but not for three */
         c = open_for(r, UID_B);
@@ -435,7 +432,6 @@ static void turns(uint64_t pool) {
 }
 
 static void test_turns(void **state) {
-        erig_need_model();
         find_expected();
         if (!TEST_TSAN)
                 turns(64 << 20);
@@ -449,7 +445,6 @@ static void test_own_background(void **state) {
         struct erig *r = &rig;
         struct seen s;
 
-        erig_need_model();
         find_expected();
         begin(r, 2, 256, 64 << 20);
         send_many(r, N, true, LENGTH);
@@ -492,7 +487,6 @@ static void share(bool background, uint64_t base, uint64_t per_token, double *a,
 static void test_share_of_steps(void **state) {
         double a, b;
 
-        erig_need_model();
         /* A token costs the same in a batch: token for token. */
         share(false, 0, 100, &a, &b);
         assert_true(a > 0.9 && a < 1.5);
@@ -517,7 +511,6 @@ static void test_share_of_prompt(void **state) {
         struct erig *r = &rig;
         struct seen s;
 
-        erig_need_model();
         begin(r, 16, 256, 64 << 20);
         fake_time(0, 100);
         send_many(r, 1, false, 2000);
@@ -536,7 +529,6 @@ static void test_alone(void **state) {
         enum { N = 15 };
         struct erig *r = &rig;
 
-        erig_need_model();
         find_expected();
         begin(r, 16, 256, 64 << 20);
         fake_time(0, 100);
@@ -602,7 +594,6 @@ static bool beside(uint32_t uid_b, uint32_t uid_c) {
 }
 
 static void test_equal_prompts(void **state) {
-        erig_need_model();
         /* One of the same user's two waits for the other's blocks: so the test can tell. */
         assert_false(beside(UID_B, UID_B));
         assert_true(beside(UID_B, UID_C));

@@ -20,7 +20,6 @@ static void test_too_small(void **state) {
         uint64_t c;
         char *huge;
 
-        erig_need_model();
         o.pool_size = erig_pool(5);
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
@@ -58,7 +57,6 @@ static void test_quotas(void **state) {
         struct erig r;
         uint64_t c[4];
 
-        erig_need_model();
         o.max_queued = 3;
         o.max_requests_per_uid = 2;
         erig_open(&r, &o);
@@ -95,7 +93,6 @@ static void test_places_are_shared(void **state) {
         size_t n = 0;
         struct erig r;
 
-        erig_need_model();
         o.max_queued = 32;
         o.max_requests_per_uid = 14;
         erig_open(&r, &o);
@@ -136,7 +133,6 @@ static void test_conversation_quota(void **state) {
         struct engine_request q[N];
         struct erig r;
 
-        erig_need_model();
         o.max_conversations_per_uid = 7;
         for (int round = 0; round < ERIG_ROUNDS(4, 1); round++) {
                 uint64_t first;
@@ -168,7 +164,6 @@ static void test_queue_in_tiny_pool(void **state) {
         struct erig r;
         uint64_t c[N];
 
-        erig_need_model();
         o.pool_size = erig_pool(7);
         o.max_active = 3;
         o.batch_tokens = 24;
@@ -180,10 +175,7 @@ static void test_queue_in_tiny_pool(void **state) {
         }
         for (unsigned i = 0; i < N; i++) {
                 q[i] = erig_say_request(c[i], erig_words(30, i), 30);
-                q[N + i] = (struct engine_request){.verb = ENGINE_FORK,
-                        .conv_id = c[i],
-                        .at_turn = ENGINE_UNSET,
-                        .at_position = ENGINE_UNSET};
+                q[N + i] = erig_request(ENGINE_FORK, c[i]);
         }
         erig_do_all(&r, q, many, 2 * N);
         for (unsigned i = 0; i < 2 * N; i++) {
@@ -214,7 +206,6 @@ static void test_narrow_batch(void **state) {
         struct engine_request q[N];
         struct erig r;
 
-        erig_need_model();
         for (uint32_t width = 1; width < ERIG_ROUNDS(4, 2); width++) {
                 size_t from[N];
 
@@ -255,7 +246,6 @@ static void test_tokens_are_charged(void **state) {
         uint64_t before;
         struct erig r;
 
-        erig_need_model();
         o.pool_size = erig_pool(60);
         o.max_active = 1;
         erig_open(&r, &o);
@@ -294,7 +284,6 @@ static void test_full_or_too_large(void **state) {
         struct erig r;
         size_t held;
 
-        erig_need_model();
         memset(text, 'a', sizeof(text));
         erig_open(&r, &o);
         held = inside_requests_hold(r.en, 90000);
@@ -335,7 +324,6 @@ static void test_reply_without_room(void **state) {
         struct erig r;
         size_t held;
 
-        erig_need_model();
         q.n_logprobs = 5;
         erig_alone(q, &B);
         erig_open(&r, &o);
@@ -359,7 +347,6 @@ static void test_reply_ends_without_room(void **state) {
         struct erig r;
         size_t held;
 
-        erig_need_model();
         erig_open(&r, &o);
         q.conv_id = erig_new(&r, NULL, NULL);
         erig_send(&r, &q, &A);
@@ -385,7 +372,6 @@ static void test_bad_requests(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         /* A size without text, an unknown kind of input, a uid that stands for all. */

@@ -57,7 +57,6 @@ static void test_inside_reply(void **state) {
         uint64_t c;
         uint32_t first, end;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, "You are a helpful assistant.");
         erig_say(&r, c, "Hello, my name is Ada.", 20, &A);
@@ -103,7 +102,6 @@ static void test_places(void **state) {
         char expected[64];
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, "You are a helpful assistant.");
         erig_say(&r, c, "Hello, my name is Ada.", 20, &A);
@@ -147,7 +145,6 @@ static void test_fork_inside(void **state) {
         uint64_t c, d;
         uint32_t pos;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, "Tell me a story about a cat and a dog that live in a house.", 60, &A);
@@ -192,7 +189,6 @@ static void test_raw(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         q.conv_id = c;

@@ -431,7 +431,6 @@ static void run_straight(struct program *p, struct life *l) {
 }
 
 static void test_programs(void **state) {
-        erig_need_model();
         for (uint64_t seed = first_seed; seed < first_seed + n_programs; seed++) {
                 memset(&P, 0, sizeof(P));
                 P.seed = P.random = seed;

@@ -47,8 +47,7 @@ static uint32_t others_get(struct erig *r, uint32_t uid) {
 
 static void test_publish(void **state) {
         struct engine_options o = erig_options(64 << 20);
-        struct engine_request fork = {
-                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request fork = erig_request(ENGINE_FORK, 0);
         struct engine_request rewind = {
                 .verb = ENGINE_REWIND, .at_turn = 1, .at_position = ENGINE_UNSET};
         struct engine_request q = {.verb = ENGINE_PUBLISH, .publish = true, .at_turn = 1};
@@ -56,7 +55,6 @@ static void test_publish(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         refused(&r, 0, c, ENGINE_UNSET, ERR_INVALID); /* there is nothing in it */
@@ -121,7 +119,6 @@ static void test_rewound(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);

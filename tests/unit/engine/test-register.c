@@ -80,7 +80,6 @@ static void test_damaged_history(void **state) {
         struct erig r;
         uint64_t c, d;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "hurt", NULL);
         d = erig_new(&r, "well", NULL);
@@ -150,7 +149,6 @@ static void test_damage_is_replaced(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "hurt", NULL);
         erig_say(&r, c, first, 8, &A);
@@ -186,7 +184,6 @@ static void test_missing_turn(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, first, 8, &A);
@@ -215,7 +212,6 @@ static void test_other_programs(void **state) {
         sqlite3 *db;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, first, 4, &A);
@@ -243,7 +239,6 @@ static void test_removed_log(void **state) {
         char cmd[700];
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, first, 8, &expected[0]);
@@ -273,7 +268,6 @@ static void test_replaced_register(void **state) {
         char cmd[700];
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, first, 8, &A);
@@ -350,7 +344,6 @@ static void test_closed_is_gone(void **state) {
         char text[200];
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         snprintf(text, sizeof(text), "I tell you of %s, and nobody else.", secret);
         assert_true(wait_for_scrub(true, before)); /* the one at the start */
@@ -379,7 +372,6 @@ static void test_shrinks(void **state) {
         struct erig r;
         off_t full;
 
-        erig_need_model();
         erig_open(&r, &o);
         for (int i = 0; i < 20; i++)
                 strcat(text, first);
@@ -409,7 +401,6 @@ static void test_full_disk(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         o.pool_size = erig_pool(9);
         o.spill_delay_ms = 0;
         erig_open(&r, &o);

@@ -247,8 +247,7 @@ static void test_beside(void **state) {
 /* Forked, cancelled, closed and killed in the middle. */
 static void test_interrupted(void **state) {
         struct engine_options o = options();
-        struct engine_request q,
-                fork = {.verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request q, fork = erig_request(ENGINE_FORK, 0);
         struct erig r;
         uint64_t c;
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "rig.h"
-#include "store/store.h"
 #include "util/test.h"
 
 static struct answer A, B, many[4], alone[3];
@@ -86,7 +85,6 @@ static void test_ram(void **state) {
         uint64_t c, d, before;
         uint32_t bt;
 
-        erig_need_model();
         answers();
         erig_open(&r, &o);
         bt = (uint32_t)erig_stat(&r, "block_tokens");
@@ -126,7 +124,6 @@ static void test_together(void **state) {
         uint64_t prefilled;
         uint32_t all = 0;
 
-        erig_need_model();
         answers();
         o.batch_tokens = 48;
         erig_open(&r, &o);
@@ -149,7 +146,6 @@ static void test_users(void **state) {
         struct erig r;
         uint64_t c, d, e;
 
-        erig_need_model();
         answers();
         erig_open(&r, &o);
         c = open_as(&r, 1, SYSTEM);
@@ -181,7 +177,6 @@ static void test_published(void **state) {
         uint64_t c, d;
         uint32_t shared;
 
-        erig_need_model();
         answers();
         erig_open(&r, &o);
         c = open_as(&r, 1, SYSTEM);
@@ -216,21 +211,13 @@ static void test_published(void **state) {
         erig_close(&r);
 }
 
-static void print_finding(void *arg, const struct store_finding *f) {
-        print_message("conversation %llu: %s\n", (unsigned long long)f->conv, f->text);
-}
-
 /* After a restart the same is on disk once, and outlives who wrote it. */
 static void test_disk(void **state) {
         struct engine_options o = options();
-        struct store_census census;
-        struct store *s = NULL;
         struct erig r;
         uint64_t c, d, records;
-        char path[128];
         uint32_t bt;
 
-        erig_need_model();
         answers();
         erig_open(&r, &o);
         bt = (uint32_t)erig_stat(&r, "block_tokens");
@@ -257,13 +244,7 @@ static void test_disk(void **state) {
         simple_as(&r, 0, ENGINE_CLOSE, d);
         say_as(&r, 0, c, texts[0], &A);
         simple_as(&r, 0, ENGINE_EVICT, c);
-        erig_stop(&r, true);
-        snprintf(path, sizeof(path), "%s/register.db", r.dir);
-        assert_int_equal(store_open_readonly(&s, path, NULL), 0);
-        assert_int_equal(store_check(s, print_finding, NULL, &census, NULL), 0);
-        assert_int_equal(census.n_findings, 0);
-        store_free(s);
-        erig_start(&r);
+        erig_check_register(&r);
         say_as(&r, 0, c, texts[1], &A);
         assert_true(A.n_disk > 0);
         simple_as(&r, 0, ENGINE_CLOSE, c);
@@ -277,7 +258,6 @@ static void test_link_instead(void **state) {
         struct erig r;
         uint64_t c, d, written;
 
-        erig_need_model();
         answers();
         erig_open(&r, &o);
         c = open_as(&r, 0, SYSTEM);
@@ -306,7 +286,6 @@ static void test_reasons(void **state) {
         uint64_t c;
         uint32_t n;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = open_as(&r, 0, SYSTEM);
         say_as(&r, 0, c, texts[0], &A);

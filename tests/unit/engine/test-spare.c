@@ -56,7 +56,6 @@ static void test_spare_idle(void **state) {
         struct blocks f;
         uint64_t now = clock_monotonic_usec(), due;
 
-        (void)state;
         blocks_open(&f, 320 * MIB);
         take_and_free(&f, 64);
         assert_int_equal(n_spare(&f), 40);
@@ -84,7 +83,6 @@ static void test_spare_idle(void **state) {
 static void test_spare_refused(void **state) {
         struct blocks f;
 
-        (void)state;
         blocks_open(&f, 320 * MIB);
         take_and_free(&f, 64);
         engine_set_spare(&f.en, false);

@@ -59,7 +59,6 @@ static struct engine_request tokenize(uint32_t uid, size_t n) {
 static void open_rig(struct erig *r) {
         struct engine_options o = erig_options(256 << 20);
 
-        erig_need_model();
         for (size_t i = 0; i < LONG; i++)
                 text[i] = "some words of no interest "[i % 26];
         n_begun = 0;

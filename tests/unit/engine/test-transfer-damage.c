@@ -25,11 +25,7 @@ static void test_damaged_record(void **state) {
         char cmd[256];
         uint32_t n;
 
-        (void)state;
-        erig_need_model();
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, "origin");
-        f = transfer_export(&r, c, false);
+        c = transfer_open(&r, &o, "origin", &f);
         n = transfer_last.n_memory;
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
         /* In the middle of the only file. */
@@ -67,11 +63,7 @@ static void test_damage(void **state) {
         struct transfer_file f;
         uint64_t c, records;
 
-        (void)state;
-        erig_need_model();
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, NULL);
-        f = transfer_export(&r, c, false);
+        c = transfer_open(&r, &o, NULL, &f);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
         records = erig_stat(&r, "spill_records");
         for (size_t i = 0; i < ERIG_ROUNDS(200, 20); i++)
@@ -105,11 +97,7 @@ static void test_version_1(void **state) {
         struct transfer_file f;
         uint64_t c, d;
 
-        (void)state;
-        erig_need_model();
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, "origin");
-        f = transfer_export(&r, c, false);
+        c = transfer_open(&r, &o, "origin", &f);
         h = transfer_header(&f);
         assert_int_equal(f.data[4], XFER_VERSION);
         f.data[4] = 1;
@@ -146,9 +134,7 @@ static void poison(enum engine_kv kv_type) {
         uint64_t c, first, d;
 
         o.kv_type = kv_type;
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, NULL);
-        f = transfer_export(&r, c, false);
+        c = transfer_open(&r, &o, NULL, &f);
         h = transfer_header(&f);
         first = XFER_HEADER_SIZE + xfer_transcript_size(&h) + 8;
         erig_say(&r, c, "Where do they live?", 24, &A);
@@ -186,8 +172,6 @@ static void poison(enum engine_kv kv_type) {
 }
 
 static void test_poison(void **state) {
-        (void)state;
-        erig_need_model();
         for (enum engine_kv k = ENGINE_KV_F16; k <= ENGINE_KV_Q8_0; k++)
                 poison(k);
 }
@@ -202,12 +186,8 @@ static void test_refusals(void **state) {
         char path[128];
         uint64_t c;
 
-        (void)state;
-        erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, "origin");
-        f = transfer_export(&r, c, false);
+        c = transfer_open(&r, &o, "origin", &f);
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_INVALID);
         /* What could change or block. */

@@ -64,7 +64,6 @@ static void test_round_trip(void **state) {
         const char *dump = getenv("XFER_DUMP"); /* for the fuzz corpus */
         size_t n = (size_t)xfer_transcript_size(&h) + 8;
 
-        (void)state;
         if (dump)
                 assert_int_equal(file_replace(dump, file.data, file.size, 0644, NULL), 0);
         assert_int_equal(file.size, xfer_file_size(&h));
@@ -119,7 +118,6 @@ static void test_hostile_header(void **state) {
                 (uint64_t)1 << 40, INT64_MAX, (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 7};
         struct buf file = BUF_NULL;
 
-        (void)state;
         make(&file);
         assert_int_equal(parse(&file, file.size), 0);
         for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
@@ -166,7 +164,6 @@ static void test_hostile_turns(void **state) {
         size_t size = (size_t)xfer_transcript_size(&h);
         uint8_t *p = file.data + XFER_HEADER_SIZE;
 
-        (void)state;
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 uint8_t *field = p + 4 + 8 + bad[i].turn * 32 + bad[i].at, old[4];
 
@@ -197,7 +194,6 @@ static void test_sum(void **state) {
         uint8_t x[XFER_TRAILER_SIZE], y[XFER_TRAILER_SIZE];
         bool ours;
 
-        (void)state;
         for (size_t i = 0; i < sizeof(data); i++)
                 data[i] = (uint8_t)(i * 7 + i / 251);
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {

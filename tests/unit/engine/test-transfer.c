@@ -59,8 +59,6 @@ static void round_trip(enum engine_kv kv_type) {
 }
 
 static void test_round_trip(void **state) {
-        (void)state;
-        erig_need_model();
         for (enum engine_kv k = ENGINE_KV_F16; k <= ENGINE_KV_Q8_0; k++)
                 round_trip(k);
 }
@@ -71,8 +69,6 @@ static void test_without_memory(void **state) {
         struct erig r;
         uint64_t c, d;
 
-        (void)state;
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, "empty", NULL);
         f = transfer_export(&r, c, false);
@@ -98,13 +94,9 @@ static void test_other_kv(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct erig r, s;
         struct transfer_file f;
-        uint64_t c, d;
+        uint64_t d;
 
-        (void)state;
-        erig_need_model();
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, NULL);
-        f = transfer_export(&r, c, false);
+        transfer_open(&r, &o, NULL, &f);
         o.kv_type = ENGINE_KV_F32;
         erig_open(&s, &o);
         d = transfer_import_good(&s, &f, "from f16");
@@ -128,19 +120,14 @@ static void test_other_kv(void **state) {
 /* Made by another daemon: only its owner sees this memory. */
 static void test_foreign(void **state) {
         struct engine_options o = erig_options(64 << 20);
-        struct engine_request q = {
-                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request q = erig_request(ENGINE_FORK, 0);
         struct engine_request p = {
                 .verb = ENGINE_PUBLISH, .at_turn = ENGINE_UNSET, .admin = true, .publish = true};
         struct erig r, s;
         struct transfer_file f, g;
         uint64_t c, d;
 
-        (void)state;
-        erig_need_model();
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, "origin");
-        f = transfer_export(&r, c, false);
+        c = transfer_open(&r, &o, "origin", &f);
         erig_say(&r, c, "Where do they live?", 24, &A);
         erig_open(&s, &o);
         d = transfer_import_good(&s, &f, NULL);
@@ -196,8 +183,6 @@ static void test_private_in_ram(void **state) {
         struct transfer_file f;
         uint64_t d;
 
-        (void)state;
-        erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
         f = transfer_export(&r, transfer_dialogue(&r, "origin"), false);
@@ -224,11 +209,7 @@ static void test_other_rules(void **state) {
         struct transfer_file f;
         uint64_t c, d;
 
-        (void)state;
-        erig_need_model();
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, NULL);
-        f = transfer_export(&r, c, false);
+        c = transfer_open(&r, &o, NULL, &f);
         erig_say(&r, c, "Where do they live?", 24, &A);
         h = transfer_header(&f);
         assert_true(h.n_blocks > 0);
@@ -263,8 +244,6 @@ static void test_stale_record(void **state) {
         struct transfer_file f;
         uint64_t c, d;
 
-        (void)state;
-        erig_need_model();
         erig_open(&r, &o);
         /* Room for one record, not for a second one, but for a file. */
         o.disk_limit = erig_stat(&r, "block_bytes") * 3 / 2;
@@ -273,8 +252,7 @@ static void test_stale_record(void **state) {
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_append_raw(&r, c, one);
-        while (erig_stat(&r, "writebehind_blocks") == 0)
-                ;
+        erig_wait_stat(&r, "writebehind_blocks", 1);
         back.conv_id = c;
         assert_int_equal(erig_do(&r, &back, &A), ENGINE_CONV);
         erig_append_raw(&r, c, two);
@@ -301,11 +279,7 @@ static void test_stop(void **state) {
         struct transfer_file f;
         uint64_t c;
 
-        (void)state;
-        erig_need_model();
-        erig_open(&r, &o);
-        c = transfer_dialogue(&r, "origin");
-        f = transfer_export(&r, c, false);
+        c = transfer_open(&r, &o, "origin", &f);
         p.conv_id = c;
         for (int i = 0; i < 4; i++) {
                 q.fd = transfer_memfd(f.data, f.size, TRANSFER_SEALS);

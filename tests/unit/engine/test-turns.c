@@ -28,8 +28,7 @@ static struct engine_request hold(struct erig *r, uint64_t conv, struct answer *
 
 /* So many wait for their turn. */
 static void settle(struct erig *r, uint64_t n) {
-        while (erig_stat(r, "requests_waiting") != n)
-                ;
+        assert_int_equal(erig_wait_stat(r, "requests_waiting", n), n);
 }
 
 static void test_order(void **state) {
@@ -38,7 +37,6 @@ static void test_order(void **state) {
         struct erig r, other;
         uint64_t c, d;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         first = hold(&r, c, &many[0]);
@@ -80,7 +78,6 @@ static void test_revision(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, "Hello.", 4, &A);
@@ -111,7 +108,6 @@ static void test_cancel(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         hold(&r, c, &many[0]);
@@ -179,7 +175,6 @@ static bool try_holds_nothing(void) {
 static void test_holds_nothing(void **state) {
         bool in_time = false;
 
-        erig_need_model();
         for (int i = 0; i < 20 && !in_time; i++)
                 in_time = try_holds_nothing();
         assert_true(in_time);
@@ -192,7 +187,6 @@ static void test_close_and_stop(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         for (int i = 0; i < 20; i++) {
                 c = erig_new(&r, NULL, NULL);

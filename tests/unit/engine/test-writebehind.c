@@ -51,12 +51,10 @@ static uint32_t full_blocks(struct erig *r, uint64_t c) {
 
 static void test_once(void **state) {
         struct engine_options o = options();
-        struct engine_request q = {
-                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request q = erig_request(ENGINE_FORK, 0);
         struct erig r;
         uint64_t c, d, n, evicted;
 
-        erig_need_model();
         answers();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
@@ -105,7 +103,6 @@ static void test_off(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
@@ -124,12 +121,10 @@ static void test_races(void **state) {
                 .at_turn = ENGINE_UNSET,
                 .at_position = ENGINE_UNSET,
                 .drop_turns = 2};
-        struct engine_request fork = {
-                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request fork = erig_request(ENGINE_FORK, 0);
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         answers();
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
@@ -203,7 +198,6 @@ static void test_rewound_while_writing(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         assert_int_equal(sem_init(&writing, 0, 0), 0);
         assert_int_equal(sem_init(&go_on, 0, 0), 0);
         erig_open(&r, &o);
@@ -244,7 +238,6 @@ static void test_part_of_a_record(void **state) {
         struct erig r;
         uint64_t c;
 
-        erig_need_model();
         erig_open(&r, &o);
         /* Room for one record, and no second one. */
         o.disk_limit = erig_stat(&r, "block_bytes") * 3 / 2;
@@ -280,7 +273,6 @@ static void test_total_limit(void **state) {
         struct erig r;
         uint64_t c[N], written;
 
-        erig_need_model();
         answers();
         o.disk_limit = 200000;
         erig_open(&r, &o);
@@ -310,33 +302,38 @@ static void test_total_limit(void **state) {
         erig_close(&r);
 }
 
+/* Another user says something and evicts it, in @n conversations. */
+static void another_writes(struct erig *r, int n) {
+        struct engine_request open = {.verb = ENGINE_OPEN, .uid = 7};
+
+        for (int i = 0; i < n; i++) {
+                struct engine_request say, evict = {.verb = ENGINE_EVICT, .uid = 7};
+                char text[512];
+
+                assert_int_equal(erig_do(r, &open, &A), ENGINE_CONV);
+                evict.conv_id = A.conv.id;
+                snprintf(text, sizeof(text), "%d: %s", i, texts[0]);
+                say = erig_say_request(A.conv.id, text, 4);
+                say.uid = 7;
+                assert_int_equal(erig_do(r, &say, &A), ENGINE_DONE);
+                assert_int_equal(erig_do(r, &evict, &A), ENGINE_CONV);
+                assert_true(A.conv.disk_size > 0);
+        }
+}
+
 /* Of one user: others have room. */
 static void test_uid_limit(void **state) {
         struct engine_options o = options();
-        struct engine_request q = {.verb = ENGINE_OPEN, .uid = 7};
         struct erig r;
         uint64_t first;
 
-        erig_need_model();
         answers();
         o.disk_limit_per_uid = 150000;
         erig_open(&r, &o);
         first = erig_new(&r, NULL, NULL);
         erig_say(&r, first, texts[0], 12, &A);
         erig_simple(&r, ENGINE_EVICT, first, &A);
-        for (int i = 0; i < 6; i++) {
-                struct engine_request say, evict = {.verb = ENGINE_EVICT, .uid = 7};
-                char text[512];
-
-                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
-                evict.conv_id = A.conv.id;
-                snprintf(text, sizeof(text), "%d: %s", i, texts[0]);
-                say = erig_say_request(A.conv.id, text, 4);
-                say.uid = 7;
-                assert_int_equal(erig_do(&r, &say, &A), ENGINE_DONE);
-                assert_int_equal(erig_do(&r, &evict, &A), ENGINE_CONV);
-                assert_true(A.conv.disk_size > 0);
-        }
+        another_writes(&r, 6);
         assert_true(erig_stat(&r, "reclaimed_bytes") > 0);
         erig_say(&r, first, texts[1], 12, &A);
         answer_same(&A, &expected[1]);
@@ -348,11 +345,9 @@ static void test_uid_limit(void **state) {
 /* Of all users: one who writes much makes room among its own. */
 static void test_total_limit_is_shared(void **state) {
         struct engine_options o = options();
-        struct engine_request q = {.verb = ENGINE_OPEN, .uid = 7};
         struct erig r;
         uint64_t first, size;
 
-        erig_need_model();
         answers();
         o.disk_limit = 600000;
         erig_open(&r, &o);
@@ -361,19 +356,7 @@ static void test_total_limit_is_shared(void **state) {
         erig_simple(&r, ENGINE_EVICT, first, &A);
         size = A.conv.disk_size;
         assert_true(size > 0 && size < o.disk_limit / 2);
-        for (int i = 0; i < 12; i++) {
-                struct engine_request say, evict = {.verb = ENGINE_EVICT, .uid = 7};
-                char text[512];
-
-                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
-                evict.conv_id = A.conv.id;
-                snprintf(text, sizeof(text), "%d: %s", i, texts[0]);
-                say = erig_say_request(A.conv.id, text, 4);
-                say.uid = 7;
-                assert_int_equal(erig_do(&r, &say, &A), ENGINE_DONE);
-                assert_int_equal(erig_do(&r, &evict, &A), ENGINE_CONV);
-                assert_true(A.conv.disk_size > 0);
-        }
+        another_writes(&r, 12);
         assert_true(erig_stat(&r, "reclaimed_bytes") > 0);
         erig_simple(&r, ENGINE_GET, first, &A);
         assert_int_equal(A.conv.disk_size, size);
@@ -390,7 +373,6 @@ static void test_day_limit(void **state) {
         struct erig r;
         uint64_t c, d, today;
 
-        erig_need_model();
         answers();
         o.disk_writes_per_day = 400000;
         erig_open(&r, &o);

@@ -123,3 +123,13 @@ bool transfer_exists(struct erig *r, const char *name) {
         assert_int_equal(transfer_last.err.code, ERR_NOT_FOUND);
         return false;
 }
+
+uint64_t transfer_open(
+        struct erig *r, const struct engine_options *o, const char *name, struct transfer_file *f) {
+        uint64_t c;
+
+        erig_open(r, o);
+        c = transfer_dialogue(r, name);
+        *f = transfer_export(r, c, false);
+        return c;
+}

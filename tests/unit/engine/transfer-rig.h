@@ -24,6 +24,9 @@ bool transfer_exists(struct erig *r, const char *name);
 struct transfer_file transfer_export(struct erig *r, uint64_t conv, bool without_memory);
 enum engine_event_kind transfer_import(
         struct erig *r, const void *data, size_t n, const char *name, struct answer *a);
+/* An engine with such a conversation, and its export. */
+uint64_t transfer_open(
+        struct erig *r, const struct engine_options *o, const char *name, struct transfer_file *f);
 /* It must succeed. Returns the conversation. */
 uint64_t transfer_import_good(struct erig *r, const struct transfer_file *f, const char *name);
 /* A file that the caller closes. */
