@@ -13,7 +13,9 @@ daemon tells users apart by their uid. Nothing here passes or fails.
 
 import argparse
 import os
+import select
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -41,16 +43,23 @@ def ask(args, folder, uid, *words):
 
 
 def start(args, folder):
-    daemon = subprocess.Popen(
-        [os.path.join(args.build, "daemon/confabd"), "--model", f"{ROOT}/models/confab-small.q8_0.gguf",
-         "--socket", f"{folder}/socket", "--state", f"{folder}/state", "--pool-size", "512M",
-         "--socket-mode", "0666",
-         "--max-user-requests", "100"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not os.path.exists(f"{folder}/socket"):
-        if daemon.poll() is not None:
-            sys.exit("fair: the daemon does not start")
-        time.sleep(0.05)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(f"{folder}/notify")
+        daemon = subprocess.Popen(
+            [os.path.join(args.build, "daemon/confabd"), "--model", f"{ROOT}/models/confab-small.q8_0.gguf",
+             "--socket", f"{folder}/socket", "--state", f"{folder}/state", "--pool-size", "512M",
+             "--socket-mode", "0666",
+             "--max-user-requests", "100"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env=dict(os.environ, NOTIFY_SOCKET=f"{folder}/notify"))
+        pid = os.pidfd_open(daemon.pid)
+        while True:
+            if notify in select.select([notify, pid], [], [])[0]:
+                if b"READY=1" in notify.recv(4096):
+                    break
+            else:
+                sys.exit("fair: the daemon does not start")
+        os.close(pid)
     return daemon
 
 
