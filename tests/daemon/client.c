@@ -540,6 +540,28 @@ int client_say(struct client *c, const struct say *s, struct reply *ret) {
         return r;
 }
 
+int client_say_drawn(struct client *c, uint64_t conv, unsigned seed, size_t n, uint32_t max_tokens,
+        struct reply *ret) {
+        int32_t *tokens = calloc(n + 1, sizeof(*tokens));
+        struct say s = {.conv = conv,
+                .tokens = tokens,
+                .n_tokens = n,
+                .max_tokens = max_tokens,
+                .logprobs = 2};
+        uint32_t x = 2654435761u * (seed + 1);
+        int r;
+
+        if (!tokens)
+                return -1;
+        for (size_t i = 0; i < n; i++) {
+                x = x * 1664525u + 1013904223u;
+                tokens[i] = 300 + (int32_t)(x >> 16) % 700;
+        }
+        r = client_say(c, &s, ret);
+        free(tokens);
+        return r;
+}
+
 /* ---- the daemon as a whole ---- */
 
 int client_tokenize(struct client *c, const char *text, int32_t **ret, size_t *ret_n) {

@@ -152,6 +152,9 @@ bool reply_equal(const struct reply *a, const struct reply *b);
 /* The whole Continue. On -1 @ret holds the events before the error, and must also be freed. */
 int client_say(struct client *c, const struct say *s, struct reply *ret);
 /* In parts: send it; take one event into @ret: 1 more is to come, 0 done, -1 error. */
+/* Tokens that @seed decides, with log-probabilities, and a reply of @max_tokens. */
+int client_say_drawn(struct client *c, uint64_t conv, unsigned seed, size_t n, uint32_t max_tokens,
+        struct reply *ret);
 uint64_t client_say_begin(struct client *c, const struct say *s);
 int client_say_next(struct client *c, uint64_t request, struct reply *ret);
 

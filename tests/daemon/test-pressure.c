@@ -22,16 +22,7 @@ enum { N_CONVS = 30, N_TOKENS = 280, N_LONG = 719, N_REPLY = 8, N_READERS = 4 };
 #define WAIT_SECONDS 120
 
 static void say_piece(struct client *c, uint64_t id, unsigned seed, size_t n, struct reply *r) {
-        int32_t tokens[N_LONG];
-        struct say s = {
-                .conv = id, .tokens = tokens, .n_tokens = n, .max_tokens = N_REPLY, .logprobs = 2};
-        uint32_t x = 2654435761u * (seed + 1);
-
-        for (size_t i = 0; i < n; i++) {
-                x = x * 1664525u + 1013904223u;
-                tokens[i] = 300 + (int32_t)(x >> 16) % 700;
-        }
-        if (client_say(c, &s, r) != 0)
+        if (client_say_drawn(c, id, seed, n, N_REPLY, r) != 0)
                 fail_msg("%s", c->error.message);
 }
 
@@ -118,6 +109,17 @@ static void check_within_budget(struct client *c) {
         stats_deinit(&s);
 }
 
+/* A FIFO that stands for the service manager, whose other end the daemon will watch. */
+static int open_fifo(struct harness *h) {
+        int fd;
+
+        snprintf(h->pressure, sizeof(h->pressure), "%s/pressure", h->dir);
+        assert_int_equal(mkfifo(h->pressure, 0600), 0);
+        fd = open(h->pressure, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        assert_true(fd >= 0);
+        return fd;
+}
+
 static void test_fifo(void **state) {
         static struct reply replies[N_CONVS];
         uint64_t ids[N_CONVS], blocks, rss, used, idle;
@@ -126,10 +128,7 @@ static void test_fifo(void **state) {
         time_t end;
         int fd;
 
-        snprintf(h->pressure, sizeof(h->pressure), "%s/pressure", h->dir);
-        assert_int_equal(mkfifo(h->pressure, 0600), 0);
-        fd = open(h->pressure, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-        assert_true(fd >= 0);
+        fd = open_fifo(h);
         harness_start(h, FLAGS(POOL, "--spill-delay=20ms"));
         c = harness_client(h);
         fill(c, ids);
@@ -179,9 +178,7 @@ static void test_much_pressure(void **state) {
         time_t end;
         int fd;
 
-        snprintf(h->pressure, sizeof(h->pressure), "%s/pressure", h->dir);
-        assert_int_equal(mkfifo(h->pressure, 0600), 0);
-        fd = open(h->pressure, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        fd = open_fifo(h);
         harness_start(h, FLAGS(POOL));
         c = harness_client(h);
         fill(c, ids);
@@ -211,9 +208,7 @@ static void test_idle_daemon(void **state) {
         struct client *c;
         int fd;
 
-        snprintf(h->pressure, sizeof(h->pressure), "%s/pressure", h->dir);
-        assert_int_equal(mkfifo(h->pressure, 0600), 0);
-        fd = open(h->pressure, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        fd = open_fifo(h);
         harness_start(h, FLAGS("--pool-size=1G"));
         c = harness_client(h);
         assert_int_equal(write(fd, "x", 1), 1);

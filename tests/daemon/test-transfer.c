@@ -12,16 +12,7 @@
 enum { N_TOKENS = 150, N_REPLY = 12 };
 
 static void say_tokens(struct client *c, uint64_t id, unsigned seed, size_t n, struct reply *r) {
-        int32_t tokens[N_TOKENS];
-        struct say s = {
-                .conv = id, .tokens = tokens, .n_tokens = n, .max_tokens = N_REPLY, .logprobs = 2};
-        uint32_t x = 2654435761u * (seed + 1);
-
-        for (size_t i = 0; i < n; i++) {
-                x = x * 1664525u + 1013904223u;
-                tokens[i] = 300 + (int32_t)(x >> 16) % 700;
-        }
-        if (client_say(c, &s, r) != 0)
+        if (client_say_drawn(c, id, seed, n, N_REPLY, r) != 0)
                 fail_msg("%s", c->error.message);
 }
 

@@ -78,16 +78,20 @@ bool wire_send_bytes(struct wire *w, const void *data, size_t n) {
         return true;
 }
 
-uint64_t wire_send(struct wire *w, Confab__V1__Request *r) {
-        struct buf out = BUF_NULL;
-        bool ok;
-
+/* The request's frame; it is numbered unless the test did that. */
+static bool format(struct wire *w, Confab__V1__Request *r, struct buf *out) {
         if (!r->has_id) {
                 r->has_id = true;
                 r->id = ++w->next_id;
         }
-        ok = proto_append_frame(&out, &r->base, UINT32_MAX, NULL) == 0 &&
-             wire_send_bytes(w, out.data, out.size);
+        return proto_append_frame(out, &r->base, UINT32_MAX, NULL) == 0;
+}
+
+uint64_t wire_send(struct wire *w, Confab__V1__Request *r) {
+        struct buf out = BUF_NULL;
+        bool ok;
+
+        ok = format(w, r, &out) && wire_send_bytes(w, out.data, out.size);
         buf_deinit(&out);
         return ok ? r->id : 0;
 }
@@ -121,12 +125,7 @@ uint64_t wire_send_fds(struct wire *w, Confab__V1__Request *r, const int *fds, s
         struct buf out = BUF_NULL;
         bool ok;
 
-        if (!r->has_id) {
-                r->has_id = true;
-                r->id = ++w->next_id;
-        }
-        ok = proto_append_frame(&out, &r->base, UINT32_MAX, NULL) == 0 &&
-             wire_send_bytes_fds(w, out.data, out.size, fds, n_fds);
+        ok = format(w, r, &out) && wire_send_bytes_fds(w, out.data, out.size, fds, n_fds);
         buf_deinit(&out);
         return ok ? r->id : 0;
 }

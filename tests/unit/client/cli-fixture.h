@@ -116,6 +116,14 @@ static inline void greet(struct fixture *f) {
         peer_hello(&f->peer);
 }
 
+/* Set up, with the program started and greeted. */
+#define BEGIN(f, ...)                                                                              \
+        do {                                                                                       \
+                setup(f);                                                                          \
+                START(f, __VA_ARGS__);                                                             \
+                greet(f);                                                                          \
+        } while (0)
+
 static inline uint64_t expect(struct fixture *f, Confab__V1__Request__VerbCase verb) {
         return peer_expect(&f->peer, verb);
 }

@@ -12,9 +12,7 @@ static void reply(struct fixture *f, uint64_t id, Confab__V1__FinishReason finis
 static void test_limit(void **state) {
         struct fixture f;
 
-        setup(&f);
-        START(&f, "say", "a", "b");
-        greet(&f);
+        BEGIN(&f, "say", "a", "b");
         reply(&f, expect(&f, REQ(CONTINUE)), CONFAB__V1__FINISH_REASON__FINISH_LENGTH);
         finish(&f, 0, "so far\n",
                 "confab: the reply ended at 7 tokens, the longest that was allowed; 'confab say "

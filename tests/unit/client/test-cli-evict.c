@@ -23,9 +23,7 @@ static void send_evicted(struct fixture *f, uint64_t id) {
 static void test_not_kept(void **state) {
         struct fixture f;
 
-        setup(&f);
-        START(&f, "evict", "alice");
-        greet(&f);
+        BEGIN(&f, "evict", "alice");
         send_evicted(&f, expect(&f, REQ(EVICT)));
         finish(&f, 1, "alice: cold, 0 in RAM, 0 on disk\n",
                 "confab: 119 of 120 tokens have to be computed again: the disk is full\n");

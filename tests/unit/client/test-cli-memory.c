@@ -43,9 +43,7 @@ static void test_export(void **state) {
         struct fixture f;
 
         assert_int_equal(pwrite(fd, "\x01the export\n", 12, 0), 12);
-        setup(&f);
-        START(&f, "export", "alice", "--without-memory", "--json");
-        greet(&f);
+        BEGIN(&f, "export", "alice", "--without-memory", "--json");
         m = peer_next(&f.peer);
         assert_int_equal(m->request->verb_case, REQ(EXPORT));
         assert_string_equal(m->request->export->conversation->name, "alice");
@@ -101,9 +99,7 @@ static void test_publish(void **state) {
         struct proto_message *m;
         struct fixture f;
 
-        setup(&f);
-        START(&f, "publish", "a", "--turns", "1");
-        greet(&f);
+        BEGIN(&f, "publish", "a", "--turns", "1");
         m = peer_next(&f.peer);
         assert_int_equal(m->request->verb_case, REQ(PUBLISH));
         assert_true(m->request->publish->has_at_turn && m->request->publish->at_turn == 1);
@@ -126,9 +122,7 @@ static void check_rewind(
         struct proto_message *m;
         struct fixture f;
 
-        setup(&f);
-        START(&f, "rewind", "a", flag, text);
-        greet(&f);
+        BEGIN(&f, "rewind", "a", flag, text);
         m = peer_next(&f.peer);
         assert_int_equal(m->request->rewind->to_case, to);
         assert_int_equal(m->request->rewind->turns, value); /* all three in one union */
@@ -145,9 +139,7 @@ static void test_rewind(void **state) {
         check_rewind("--turns", CONFAB__V1__REWIND__TO_TURNS, 2, "2");
         check_rewind("--to-turn", CONFAB__V1__REWIND__TO_AT_TURN, 0, "0");
         check_rewind("--to-position", CONFAB__V1__REWIND__TO_AT_POSITION, 77, "77");
-        setup(&f);
-        START(&f, "fork", "a", "b", "--at-position", "5");
-        greet(&f);
+        BEGIN(&f, "fork", "a", "b", "--at-position", "5");
         m = peer_next(&f.peer);
         assert_true(m->request->fork->has_at_position && m->request->fork->at_position == 5);
         assert_false(m->request->fork->has_at_turn);
@@ -180,9 +172,7 @@ static void test_regenerate(void **state) {
         struct proto_message *m;
         struct fixture f;
 
-        setup(&f);
-        START(&f, "regenerate", "a", "--seed", "5", "--max-tokens", "9");
-        greet(&f);
+        BEGIN(&f, "regenerate", "a", "--seed", "5", "--max-tokens", "9");
         m = expect_replace(&f, 4, 5);
         assert_int_equal(m->request->continue_->input_case, CONFAB__V1__CONTINUE__INPUT_NOTHING);
         assert_int_equal(m->request->continue_->sampling->seed, 5);
@@ -214,9 +204,7 @@ static void test_edit(void **state) {
         struct proto_message *m;
         struct fixture f;
 
-        setup(&f);
-        START(&f, "edit", "a", "1", "other words", "--temperature", "0");
-        greet(&f);
+        BEGIN(&f, "edit", "a", "1", "other words", "--temperature", "0");
         m = expect_replace(&f, 1, 5);
         assert_string_equal(m->request->continue_->message, "other words");
         peer_send_accepted(&f.peer, m->request->id);

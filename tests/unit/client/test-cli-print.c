@@ -46,9 +46,7 @@ static void test_ls_all(void **state) {
 static void test_show_empty(void **state) {
         struct fixture f;
 
-        setup(&f);
-        START(&f, "show", "a", "--json", "--tokens");
-        greet(&f);
+        BEGIN(&f, "show", "a", "--json", "--tokens");
         peer_send_conversation(&f.peer, expect(&f, REQ(GET)), 3, "a");
         finish(&f, 0, NULL, NULL);
         assert_non_null(strstr(f.text, ",\"turns\":[],\"tokens\":[]}\n"));

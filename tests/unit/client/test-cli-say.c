@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* say and chat, as users run them, against a daemon played by this test. */
 #include "cli-fixture.h"
-#include <poll.h>
+#include "util/terminal.h"
 #include <pty.h>
 #include <sys/ioctl.h>
 
@@ -18,9 +18,7 @@ static void reply(struct fixture *f, uint64_t id, const char *a, const char *b) 
 static void check_say(const char *a, const char *b, const char *expected) {
         struct fixture f;
 
-        setup(&f);
-        START(&f, "say", "alice", "hello");
-        greet(&f);
+        BEGIN(&f, "say", "alice", "hello");
         reply(&f, expect(&f, REQ(CONTINUE)), a, b);
         finish(&f, 0, expected, NULL);
         teardown(&f);
@@ -38,12 +36,10 @@ static void test_say_request(void **state) {
         struct proto_message *m;
         struct fixture f;
 
-        setup(&f);
-        START(&f, "say", "#12", "--raw", "--max-tokens=5", "--temperature", "0", "--stop", "a",
+        BEGIN(&f, "say", "#12", "--raw", "--max-tokens=5", "--temperature", "0", "--stop", "a",
                 "--stop", "b", "--logit-bias", "7=-inf", "--logit-bias=8=2", "--seed", "9",
                 "--expect-revision", "0", "--logprobs", "0", "--ignore-eos", "--wait", "--",
                 "-text");
-        greet(&f);
         m = peer_next(&f.peer);
         assert_int_equal(m->request->verb_case, REQ(CONTINUE));
         c = m->request->continue_;
@@ -85,9 +81,7 @@ static void test_say_json(void **state) {
         struct fixture f;
         uint64_t id;
 
-        setup(&f);
-        START(&f, "say", "--json", "a", "b", "--logprobs", "1");
-        greet(&f);
+        BEGIN(&f, "say", "--json", "a", "b", "--logprobs", "1");
         id = expect(&f, REQ(CONTINUE));
         event.has_request = true;
         event.request = id;
@@ -142,9 +136,7 @@ static void test_say_errors(void **state) {
         for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
                 struct fixture f;
 
-                setup(&f);
-                START(&f, "say", "a", "b", "--json");
-                greet(&f);
+                BEGIN(&f, "say", "a", "b", "--json");
                 peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), table[i].code, "because", true);
                 finish(&f, table[i].status, NULL, "confab: because\n");
                 assert_non_null(strstr(f.text, "{\"event\":\"error\",\"code\":\""));
@@ -158,9 +150,7 @@ static void test_say_hang_up(void **state) {
         struct fixture f;
         uint64_t id;
 
-        setup(&f);
-        START(&f, "say", "a", "b");
-        greet(&f);
+        BEGIN(&f, "say", "a", "b");
         id = expect(&f, REQ(CONTINUE));
         peer_send_accepted(&f.peer, id);
         peer_send_delta(&f.peer, id, "so far");
@@ -172,9 +162,7 @@ static void test_say_hang_up(void **state) {
 static void test_say_garbage(void **state) {
         struct fixture f;
 
-        setup(&f);
-        START(&f, "say", "a", "b");
-        greet(&f);
+        BEGIN(&f, "say", "a", "b");
         expect(&f, REQ(CONTINUE));
         peer_send_bytes(&f.peer, "\xff\xff\xff\xff\x0f", 5);
         finish(&f, 1, "", "cannot be read");
@@ -202,9 +190,7 @@ static void test_say_interrupt(void **state) {
         struct fixture f;
         uint64_t id;
 
-        setup(&f);
-        START(&f, "say", "a", "b");
-        greet(&f);
+        BEGIN(&f, "say", "a", "b");
         id = expect(&f, REQ(CONTINUE));
         peer_send_accepted(&f.peer, id);
         peer_send_delta(&f.peer, id, "so");
@@ -227,9 +213,7 @@ static void test_say_interrupt_twice(void **state) {
         struct fixture f;
         uint64_t id;
 
-        setup(&f);
-        START(&f, "say", "a", "b");
-        greet(&f);
+        BEGIN(&f, "say", "a", "b");
         id = expect(&f, REQ(CONTINUE));
         peer_send_delta(&f.peer, id, "so");
         wait_for(f.out, &seen, "so");
@@ -244,9 +228,7 @@ static void test_say_interrupt_twice(void **state) {
 static void test_say_cancelled_by_other(void **state) {
         struct fixture f;
 
-        setup(&f);
-        START(&f, "say", "a", "b");
-        greet(&f);
+        BEGIN(&f, "say", "a", "b");
         peer_send_done(
                 &f.peer, expect(&f, REQ(CONTINUE)), CONFAB__V1__FINISH_REASON__FINISH_CANCELLED);
         finish(&f, 1, "", "cancelled");
@@ -257,9 +239,7 @@ static void test_say_nobody_reads(void **state) {
         struct fixture f;
         uint64_t id;
 
-        setup(&f);
-        START(&f, "say", "a", "b");
-        greet(&f);
+        BEGIN(&f, "say", "a", "b");
         id = expect(&f, REQ(CONTINUE));
         close(f.out);
         f.out = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -273,9 +253,7 @@ static void test_say_detach(void **state) {
         struct proto_message *m;
         struct fixture f;
 
-        setup(&f);
-        START(&f, "say", "a", "b", "--detach");
-        greet(&f);
+        BEGIN(&f, "say", "a", "b", "--detach");
         m = peer_next(&f.peer);
         assert_true(m->request->continue_->detach);
         peer_send_accepted(&f.peer, m->request->id);
@@ -304,23 +282,6 @@ static void test_chat_pipe(void **state) {
         peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), "busy", "busy", true);
         finish(&f, 4, "Hi!\nSlash\n", "busy");
         teardown(&f);
-}
-
-/* Does this place have pseudoterminals that work? (A chroot without /dev/pts has not.) */
-static void need_terminal(void) {
-        struct pollfd p = {.events = POLLIN};
-        int slave;
-        bool works = false;
-
-        if (openpty(&p.fd, &slave, NULL, NULL, NULL) == 0) {
-                works = write(slave, "x", 1) == 1 && poll(&p, 1, 1000) == 1;
-                close(slave);
-                close(p.fd);
-        }
-        if (!works) {
-                print_message("SKIP: no working pseudoterminal here\n");
-                skip();
-        }
 }
 
 static void start_on_terminal(struct fixture *f, const char *const *args) {
@@ -360,7 +321,7 @@ static void test_chat_terminal(void **state) {
         struct fixture f;
         uint64_t id;
 
-        need_terminal();
+        test_need_terminal();
         setup(&f);
         start_on_terminal(&f, (const char *const[]){"chat", NULL});
         greet(&f);
@@ -403,7 +364,7 @@ static void test_say_terminal(void **state) {
         struct fixture f;
         uint64_t id;
 
-        need_terminal();
+        test_need_terminal();
         setup(&f);
         start_on_terminal(&f, (const char *const[]){"say", "a", "b", NULL});
         greet(&f);

@@ -165,9 +165,7 @@ static void send_list(struct fixture *f) {
 static void test_tree(void **state) {
         struct fixture f;
 
-        setup(&f);
-        START(&f, "tree");
-        greet(&f);
+        BEGIN(&f, "tree");
         send_list(&f);
         finish(&f, 0,
                 "c1 (#1): 0 turns, 0 tokens, resident\n"
@@ -188,9 +186,7 @@ static void test_tree(void **state) {
 static void test_ls(void **state) {
         struct fixture f;
 
-        setup(&f);
-        START(&f, "ls");
-        greet(&f);
+        BEGIN(&f, "ls");
         send_list(&f);
         finish(&f, 0, NULL, NULL);
         assert_memory_equal(f.text, "ID  NAME  STATE     TOKENS  TURNS  RAM  DISK     AGE\n", 53);
@@ -226,9 +222,7 @@ static void test_figures(void **state) {
         event.stats = &result;
         result.stats = stats;
         result.n_stats = 2;
-        setup(&f);
-        START(&f, "stats");
-        greet(&f);
+        BEGIN(&f, "stats");
         event.request = expect(&f, REQ(STATS));
         peer_send(&f.peer, &event);
         finish(&f, 0,
@@ -254,9 +248,7 @@ static void test_model(void **state) {
         event.has_request = true;
         event.kind_case = CONFAB__V1__EVENT__KIND_MODEL_INFO;
         event.model_info = &info;
-        setup(&f);
-        START(&f, "model");
-        greet(&f);
+        BEGIN(&f, "model");
         event.request = expect(&f, REQ(MODEL_INFO));
         peer_send(&f.peer, &event);
         finish(&f, 0, NULL, NULL);
@@ -284,9 +276,7 @@ static void test_tokenize(void **state) {
         result.n_tokens = 2;
         result.pieces = pieces;
         result.n_pieces = 2;
-        setup(&f);
-        START(&f, "tokenize", "a");
-        greet(&f);
+        BEGIN(&f, "tokenize", "a");
         event.request = expect(&f, REQ(TOKENIZE));
         peer_send(&f.peer, &event);
         finish(&f, 0, "      1 a\n     22 ^J\xef\xbf\xbd\n", NULL);

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "client/cli-line.h"
 #include "client/cli.h"
+#include "util/terminal.h"
 #include "util/test.h"
 #include <locale.h>
 #include <poll.h>
@@ -142,26 +143,10 @@ static void check(struct fixture *f, const char *keys, const char *expected) {
         assert_string_equal(got, expected);
 }
 
-static void need_terminal(void) {
-        struct pollfd p = {.events = POLLIN};
-        bool works = false;
-        int slave;
-
-        if (openpty(&p.fd, &slave, NULL, NULL, NULL) == 0) {
-                works = write(slave, "x", 1) == 1 && poll(&p, 1, 1000) == 1;
-                close(slave);
-                close(p.fd);
-        }
-        if (!works) {
-                print_message("SKIP: no working pseudoterminal here\n");
-                skip();
-        }
-}
-
 static void test_editing(void **state) {
         struct fixture f;
 
-        need_terminal();
+        test_need_terminal();
         setup(&f, "C.UTF-8", "xterm");
         check(&f, "abc\r", "Dabc");
         check(&f, "\r", "D");
@@ -190,7 +175,7 @@ static void test_editing(void **state) {
 static void test_utf8(void **state) {
         static const char *const locales[] = {"C.UTF-8", "C"};
 
-        need_terminal();
+        test_need_terminal();
         for (size_t i = 0; i < ARRAY_SIZE(locales); i++) {
                 struct fixture f;
 
@@ -209,7 +194,7 @@ static void test_paste(void **state) {
         static char big[80000], expected[80000];
         struct fixture f;
 
-        need_terminal();
+        test_need_terminal();
         setup(&f, "C.UTF-8", "xterm");
         check(&f, "\x1b[200~one\rtwo\tx\x03\x04\x1b[A\nlast\x1b[201~!\r", "Done\ntwo\tx[A\nlast!");
         check(&f, "ac\x1b[D\x1b[200~b\r\n\x1b[201~\r", "Dab\nc");
@@ -232,7 +217,7 @@ static void test_history(void **state) {
         struct fixture f;
         char keys[32], line[32];
 
-        need_terminal();
+        test_need_terminal();
         setup(&f, "C.UTF-8", "xterm");
         check(&f, "one\r", "Done");
         check(&f, "two\r", "Dtwo");
@@ -255,7 +240,7 @@ static void test_dumb(void **state) {
         _cleanup_(freep) char *got = NULL;
         struct fixture f;
 
-        need_terminal();
+        test_need_terminal();
         setup(&f, "C.UTF-8", "dumb");
         wait_for(&f, "> ");
         type_bytes(&f, "plain\r", 6); /* which the terminal makes a newline */
@@ -271,7 +256,7 @@ static void test_terminal(void **state) {
         struct fixture f;
         int w;
 
-        need_terminal();
+        test_need_terminal();
         setup(&f, "C.UTF-8", "xterm");
         wait_for(&f, READY);
         assert_int_equal(tcgetattr(f.terminal, &during), 0);
