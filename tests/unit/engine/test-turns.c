@@ -22,7 +22,7 @@ static struct engine_request hold(struct erig *r, uint64_t conv, struct answer *
         erig_send(r, &q, a);
         engine_pause(r->en, q.handle, true);
         while (!erig_stat(r, "requests_active") && !erig_stat(r, "requests_queued"))
-                ;
+                assert_false(a->final);
         return q;
 }
 
