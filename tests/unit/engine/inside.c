@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-#include "engine/internal.h"
+#include "engine/conv/tables.h"
+#include "engine/main/main.h"
+#include "engine/memory/state.h"
 #include "util/test.h"
 
 uint64_t inside_budget_auto(const char *root, uint64_t weights_size, uint64_t held) {
@@ -11,32 +13,32 @@ uint64_t inside_budget_auto(const char *root, uint64_t weights_size, uint64_t he
 }
 
 uint64_t inside_budget_of_blocks(struct engine *engine, size_t n) {
-        return budget_of_blocks(engine, n);
+        return budget_of_blocks(engine->budget, n);
 }
 
 uint64_t inside_budget_with(struct engine *engine, size_t n) {
-        return budget_reserved(engine) + n * engine->slot_size;
+        return budget_reserved(engine->budget) + n * engine->budget->slot_size;
 }
 
 uint64_t inside_block_size(struct engine *engine) {
-        return engine->slot_size;
+        return engine->budget->slot_size;
 }
 
 uint64_t inside_scratch_size(struct engine *engine) {
-        return engine->scratch_size;
+        return engine->budget->scratch_size;
 }
 
 uint64_t inside_charged(struct engine *engine) {
-        return ledger_used(&engine->req_ledger) + ledger_used(&engine->meta_ledger) +
-               ledger_used(&engine->index_ledger);
+        return ledger_used(&engine->budget->requests) +
+               ledger_used(&engine->budget->conversations) + ledger_used(&engine->budget->index);
 }
 
 uint64_t inside_requests_budget(struct engine *engine) {
-        return ledger_budget(&engine->req_ledger);
+        return ledger_budget(&engine->budget->requests);
 }
 
 size_t inside_requests_hold(struct engine *engine, size_t left) {
-        struct ledger *share = &engine->req_ledger;
+        struct ledger *share = &engine->budget->requests;
         size_t n = ledger_budget(share) - ledger_used(share);
 
         assert_true(n > left);
@@ -46,25 +48,25 @@ size_t inside_requests_hold(struct engine *engine, size_t left) {
 }
 
 void inside_requests_give(struct engine *engine, size_t held) {
-        ledger_release(&engine->req_ledger, held);
+        ledger_release(&engine->budget->requests, held);
 }
 
 size_t inside_n_records(struct engine *engine) {
-        return map_count(engine->recs);
+        return map_count(engine->convs->recs);
 }
 
 void inside_set_machine(struct engine *engine, const char *root) {
-        engine->machine_root = root;
+        engine->budget->machine_root = root;
 }
 
 void inside_set_slow_disk(struct engine *engine, bool slow) {
         /* It sleeps, and hears of this through the lock of the next request. */
-        engine->rates = slow ? (struct rates){.restored_bytes = 1e9,
-                                       .restore_usec = 1e12,
-                                       .computed_tokens = 1e5,
-                                       .compute_usec = 1e6,
-                                       .n_restores = 100}
-                             : (struct rates){0};
+        engine->memory->rates = slow ? (struct rates){.restored_bytes = 1e9,
+                                               .restore_usec = 1e12,
+                                               .computed_tokens = 1e5,
+                                               .compute_usec = 1e6,
+                                               .n_restores = 100}
+                                     : (struct rates){0};
 }
 
 int32_t inside_find_token(struct engine *engine, const char *text) {
@@ -99,7 +101,7 @@ size_t inside_read_tail(struct engine *engine, uint64_t conv, uint8_t *out, size
         return n;
 }
 
-struct inside_request inside_request(const struct ereq *request) {
+struct inside_request inside_request(const struct request *request) {
         return (struct inside_request){.handle = request->r.handle,
                 .uid = request->r.uid,
                 .background = request->r.background,

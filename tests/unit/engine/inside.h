@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 
 struct seq;
-struct ereq;
+struct request;
 
 /* --- memory --- */
 
@@ -61,4 +61,4 @@ struct inside_request {
         bool background;
         const struct seq *seq; /* the conversation's */
 };
-struct inside_request inside_request(const struct ereq *request);
+struct inside_request inside_request(const struct request *request);

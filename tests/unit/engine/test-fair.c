@@ -68,9 +68,9 @@ uint64_t __wrap_clock_monotonic_usec(void) {
         return now;
 }
 
-void __real_sched_queue(struct engine *engine, struct ereq *request);
-void __wrap_sched_queue(struct engine *engine, struct ereq *request);
-void __wrap_sched_queue(struct engine *engine, struct ereq *request) {
+int __real_sched_queue(struct engine *engine, struct request *request, struct err *e);
+int __wrap_sched_queue(struct engine *engine, struct request *request, struct err *e);
+int __wrap_sched_queue(struct engine *engine, struct request *request, struct err *e) {
         struct inside_request q = inside_request(request);
 
         pthread_mutex_lock(&w.lock);

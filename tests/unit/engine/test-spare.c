@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "engine/internal.h"
+#include "engine/main/main.h"
+#include "engine/memory/state.h"
 #include "util/test.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -19,23 +20,23 @@ struct blocks {
 
 static void blocks_open(struct blocks *f, uint64_t budget) {
         memset(f, 0, sizeof(*f));
-        pthread_mutex_init(&f->en.lock, NULL);
-        pthread_cond_init(&f->en.wake, NULL);
-        list_init(&f->en.active);
-        list_init(&f->en.idle);
-        list_init(&f->en.queue);
-        f->en.o.pool_size = budget;
-        f->en.info.block_size = f->en.slot_size = MIB;
-        assert_int_equal(seq_pool_new(&f->en.pool, &f->en.ledger, MIB, 32, NULL), 0);
-        assert_int_equal(budget_open(&f->en, NULL), 0);
-        assert_int_equal(budget_spare(&f->en), UINT64_MAX);
+        f->en.budget = budget_new();
+        f->en.bell = bell_new();
+        assert_non_null(f->en.budget);
+        assert_non_null(f->en.bell);
+        f->en.info.block_size = f->en.budget->slot_size = MIB;
+        assert_int_equal(seq_pool_new(&f->en.pool, &f->en.budget->ledger, MIB, 32, NULL), 0);
+        assert_int_equal(budget_open(f->en.budget, budget, 0, NULL), 0);
+        assert_int_equal(memory_new(&f->en, NULL), 0);
+        assert_int_equal(grow_spare(&f->en, 0), UINT64_MAX);
 }
 
 static void blocks_close(struct blocks *f) {
+        f->en.memory = memory_free(f->en.memory);
         seq_pool_free(f->en.pool);
-        assert_int_equal(ledger_used(&f->en.ledger), budget_reserved(&f->en));
-        pthread_mutex_destroy(&f->en.lock);
-        pthread_cond_destroy(&f->en.wake);
+        assert_int_equal(ledger_used(&f->en.budget->ledger), budget_reserved(f->en.budget));
+        bell_free(f->en.bell);
+        free(f->en.budget);
 }
 
 static void take_and_free(struct blocks *f, size_t n) {
@@ -48,7 +49,7 @@ static void take_and_free(struct blocks *f, size_t n) {
 }
 
 static size_t n_spare(struct blocks *f) {
-        return (ledger_used(&f->en.ledger) - budget_reserved(&f->en)) / MIB;
+        return (ledger_used(&f->en.budget->ledger) - budget_reserved(f->en.budget)) / MIB;
 }
 
 /* An eighth of the budget stays, for a while; then it goes in parts. */
@@ -59,22 +60,22 @@ static void test_spare_idle(void **state) {
         blocks_open(&f, 320 * MIB);
         take_and_free(&f, 64);
         assert_int_equal(n_spare(&f), 40);
-        due = budget_spare(&f.en);
+        due = grow_spare(&f.en, 0);
         assert_true(due > now + 5000000 && due <= clock_monotonic_usec() + 10000000);
         assert_int_equal(n_spare(&f), 40);
         /* Ten seconds later, as far as it knows. */
-        f.en.t_pool = now > 11000000 ? now - 11000000 : 0;
-        assert_true(budget_spare(&f.en) <= clock_monotonic_usec());
+        f.en.memory->t_pool = now > 11000000 ? now - 11000000 : 0;
+        assert_true(grow_spare(&f.en, 0) <= clock_monotonic_usec());
         assert_int_equal(n_spare(&f), 8);
-        (void)budget_spare(&f.en);
+        (void)grow_spare(&f.en, 0);
         assert_int_equal(n_spare(&f), 0);
-        assert_int_equal(budget_spare(&f.en), UINT64_MAX);
+        assert_int_equal(grow_spare(&f.en, 0), UINT64_MAX);
         /* Whatever moves begins a new time. */
         take_and_free(&f, 3);
-        assert_true(budget_spare(&f.en) > now + 5000000);
-        f.en.t_pool = 0;
+        assert_true(grow_spare(&f.en, 0) > now + 5000000);
+        f.en.memory->t_pool = 0;
         take_and_free(&f, 1);
-        (void)budget_spare(&f.en);
+        (void)grow_spare(&f.en, 0);
         assert_int_equal(n_spare(&f), 3);
         blocks_close(&f);
 }
@@ -86,13 +87,13 @@ static void test_spare_refused(void **state) {
         blocks_open(&f, 320 * MIB);
         take_and_free(&f, 64);
         engine_set_spare(&f.en, false);
-        assert_true(f.en.signalled);
-        assert_int_equal(budget_spare(&f.en), UINT64_MAX);
+        assert_true(bell_has_rung(f.en.bell));
+        assert_int_equal(grow_spare(&f.en, 0), UINT64_MAX);
         assert_int_equal(n_spare(&f), 0);
         take_and_free(&f, 64);
         assert_int_equal(n_spare(&f), 0);
         engine_set_spare(&f.en, true);
-        (void)budget_spare(&f.en);
+        (void)grow_spare(&f.en, 0);
         take_and_free(&f, 64);
         assert_int_equal(n_spare(&f), 40);
         blocks_close(&f);

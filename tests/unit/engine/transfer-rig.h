@@ -3,7 +3,7 @@
 /* What the tests of export and import share: files, and a conversation to put into them. */
 #include <fcntl.h>
 
-#include "engine/transfer-format.h"
+#include "engine/verbs/transfer-format.h"
 #include "rig.h"
 
 /* Without these a file is not taken. */
