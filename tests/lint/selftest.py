@@ -49,12 +49,18 @@ CLEAN = {
     'tools/confab-model/verb-bench.c': SPDX + 'const char *help = "  --kv TYPE  of the memory\\n";\n',
     'docs/confab-model.1': '.SH VERBS\n.TP\n.B bench\nMeasure,\n.B \\-\\-kv\n.TP\n.B fsck\n.B \\-\\-more\n'
                            '.SH OPTIONS\n.B \\-\\-json\n',
+    'tests/mutants/seq/Q01-sum.patch': 'The sum is forgotten.\nSuites: seq/seq\n\n--- a/lib/seq/seq.c\n'
+                                       '+++ b/lib/seq/seq.c\n@@\n-        return a;\n+        return 0;\n',
     'models/make.py': '#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\nprint(1)\n',
 }
 
 
 def body(n, comment=''):
     return f'int seq_g(int a);\n{comment}int seq_g(int a) {{\n' + '        a++;\n' * n + '        return a;\n}\n'
+
+
+def mutant(head, line='        return a;'):
+    return f'{head}\n\n--- a/lib/seq/seq.c\n+++ b/lib/seq/seq.c\n@@\n-{line}\n+        return 1;\n'
 
 
 # check, file, what is put at its end (None: instead of all), words of the complaint
@@ -92,6 +98,11 @@ CASES = [
      '2 files in a circle, 1 may be'),
     ('circles', 'daemon/peer.c', 'extern int (*const all[])(void);\nint h(void);\nint h(void) {\n'
                                  '        return all[0]();\n}\n', '2 files in a circle, 1 may be'),
+    ('mutants', 'lib/seq/seq.c', 'int seq_h(int a) {\n        return a;\n}\n', 'its lines are 2 times in'),
+    ('mutants', 'tests/mutants/seq/Q02.patch', mutant('One.\nSuites: seq/seq', 'gone;'), 'its lines are gone'),
+    ('mutants', 'tests/mutants/seq/Q02.patch', mutant('One.\nSuites: seq/none'), 'there is no test seq/none'),
+    ('mutants', 'tests/mutants/seq/Q02.patch', mutant('One.'), 'one of Suites and Equivalent'),
+    ('mutants', 'tests/mutants/seq/Q01-b.patch', mutant('One.\nSuites: seq/seq'), 'is the id of'),
     ('sizes', 'lib/seq/seq.c', body(101), 'a function of'),
     ('sizes', 'lib/seq/seq.c', '\n' * 1500, 'more than 1500 lines'),
     ('text', 'lib/seq/seq.c', '/* TO' 'DO: more */\n', 'unfinished'),
@@ -141,6 +152,7 @@ def make_tree(folder):
     commands = [{'directory': folder, 'file': f'{folder}/{p}', 'arguments': [*compiler, '-Ilib', '-c', p],
                  'output': f'build/{p}.o'} for p in CLEAN if p.endswith('.c')]
     put(folder, 'build/compile_commands.json', json.dumps(commands))
+    put(folder, 'build/meson-info/intro-tests.json', json.dumps([{'name': 'seq/seq'}]))
 
 
 def put(folder, path, text, mode='w'):
@@ -170,7 +182,8 @@ def main():
     with tempfile.TemporaryDirectory() as base:
         clean = f'{base}/clean'
         make_tree(clean)
-        for check in ('circles', 'layers', 'sizes', 'text', 'headers', 'format', 'scripts'):
+        for check in ('circles', 'layers', 'mutants', 'sizes', 'text', 'headers', 'format',
+                      'scripts'):
             code, out = run(check, clean)
             if code not in (0, 77):
                 failed += 1
