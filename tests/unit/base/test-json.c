@@ -51,6 +51,7 @@ static void test_strings(void **state) {
         check_string("", 0, "\"\"");
         check_string("a\"b\\c/", 6, "\"a\\\"b\\\\c/\"");
         check_string("\n\r\t\b\f\1\0\x7F", 8, "\"\\n\\r\\t\\b\\f\\u0001\\u0000\x7F\"");
+        check_string("\x1E\x1F ", 3, "\"\\u001e\\u001f \"");
         check_string("\xC3\xA4\xF0\x9F\x98\x80", 6, "\"\xC3\xA4\xF0\x9F\x98\x80\"");
         /* bad bytes: lone, surrogate, cut at the end */
         check_string("a\xFF"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/charge.h"
+#include "base/err.h"
 #include "base/ledger.h"
 #include "util/sanitize.h"
 #include "util/test.h"
@@ -90,6 +92,23 @@ static void test_shrink_to_used(void **state) {
         assert_int_equal(ledger_reserve(&l, 1), 1);
 }
 
+/* What does not fit now but did before is told as such: it is worth another try. */
+static void test_charge_tells_for_ever(void **state) {
+        struct ledger l = LEDGER_INIT(100);
+        struct charge c = {.ledger = &l};
+        struct err e;
+
+        assert_int_equal(charge_take(&c, 101, "x", &e), -ERR_TOO_LARGE);
+        ledger_set_budget(&l, 50);
+        assert_int_equal(charge_take(&c, 80, "x", &e), -ERR_LIMIT);
+        assert_int_equal(charge_take(&c, 101, "x", &e), -ERR_TOO_LARGE);
+        assert_int_equal(charge_take(&c, 30, "x", &e), 0);
+        assert_int_equal(charge_take(&c, 70, "x", &e), -ERR_LIMIT);
+        assert_int_equal(charge_take(&c, 71, "x", &e), -ERR_TOO_LARGE);
+        charge_deinit(&c);
+        assert_int_equal(ledger_used(&l), 0);
+}
+
 /* What was taken out of a budget is somebody else's: no reservation that was under way spends it.
  */
 struct spender {
@@ -137,6 +156,7 @@ int main(void) {
                 cmocka_unit_test(test_exact),
                 cmocka_unit_test(test_shrink),
                 cmocka_unit_test(test_shrink_to_used),
+                cmocka_unit_test(test_charge_tells_for_ever),
                 cmocka_unit_test(test_threads_never_exceed),
                 cmocka_unit_test(test_shrink_is_one_step),
         };

@@ -133,6 +133,12 @@ static void test_version_2(void **state) {
         assert_int_equal(m.group_available, MIB);
         put_number("/sys/fs/cgroup/memory.current", 90 * MIB);
         assert_int_equal(look().group_available, 0);
+        /* Above it there are no groups. */
+        put_number("/sys/fs/memory.max", MIB);
+        put_number("/sys/fs/memory.current", MIB);
+        put_number("/memory.max", MIB);
+        put_number("/memory.current", MIB);
+        assert_int_equal(look().limit, 60 * MIB);
 }
 
 /* The layout of systemd's "hybrid" and of old kernels. */
@@ -210,6 +216,10 @@ static void test_odd_text(void **state) {
         assert_true(machine_parse_group("0::/a", "1 2 3 / / rw - cgroup2 c rw", NULL, &g));
         assert_string_equal(g.dir, "/a");
         assert_int_equal(g.n_mount, 0);
+        /* A controller is a whole word of the list. */
+        assert_true(
+                machine_parse_group("3:memoryx:/a\n4:cpu,memory:/b\n5:mem:/c\n", V1, "memory", &g));
+        assert_string_equal(g.dir, "/sys/fs/cgroup/memory/b");
         assert_false(machine_parse_number("a 1", "b", &n));
         assert_false(machine_parse_number("a\n 1", "a", &n));
         assert_false(machine_parse_number("a 1.5", "a", &n));

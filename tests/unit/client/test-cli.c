@@ -162,6 +162,21 @@ static void send_list(struct fixture *f) {
         proto_message_free(m);
 }
 
+/* A list that does not get on is not asked for without end. */
+static void test_list_out_of_order(void **state) {
+        static const uint64_t again[] = {5, 7}, none[] = {0, 0};
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "ls");
+        greet(&f);
+        send_page(&f, expect(&f, REQ(LIST)), list_ids, list_parents, 4, true);
+        send_page(&f, expect(&f, REQ(LIST)), again, none, 2, true);
+        finish(&f, 1, NULL, "out of order");
+        assert_null(peer_next(&f.peer));
+        teardown(&f);
+}
+
 static void test_tree(void **state) {
         struct fixture f;
 
@@ -300,6 +315,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_no_daemon),
                 cmocka_unit_test(test_conversations),
                 cmocka_unit_test(test_empty),
+                cmocka_unit_test(test_list_out_of_order),
                 cmocka_unit_test(test_tree),
                 cmocka_unit_test(test_ls),
                 cmocka_unit_test(test_figures),

@@ -43,7 +43,9 @@ static void test_human(void **state) {
 
         assert_string_equal(human_size(buf, 0), "0");
         assert_string_equal(human_size(buf, 999), "999");
+        assert_string_equal(human_size(buf, 1000), "1.0K"); /* never four digits */
         assert_string_equal(human_size(buf, 1024), "1.0K");
+        assert_string_equal(human_size(buf, 1023 << 10), "1.0M");
         assert_string_equal(human_size(buf, 2202010), "2.1M");
         assert_string_equal(human_size(buf, 150ull << 30), "150G");
         assert_string_equal(human_size(buf, UINT64_MAX), "16E");

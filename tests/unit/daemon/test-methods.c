@@ -506,6 +506,7 @@ static void test_submit_errors(void **state) {
         fake_fail_submit(ERR_SHUTDOWN, "stopping");
         expect_error(&w, fixture_send_stats(&w), "shutdown", true);
         assert_int_equal(f->d->n_peers, 1);
+        assert_int_equal(requests_count(&f->d->requests), 0);
         wire_close(&w);
 }
 

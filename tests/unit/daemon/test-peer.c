@@ -378,6 +378,21 @@ static void test_refused_peers_are_few(void **state) {
         for (unsigned i = 0; i < 200; i++)
                 wire_close(&w[i]);
         fixture_wait_peers(f, 0);
+        assert_int_equal(f->d->n_refused, 0);
+}
+
+/* Users who are away are remembered, so many of them; who is back is not away. */
+static void test_users_who_come_back(void **state) {
+        struct fixture *f = *state;
+        struct wire w;
+
+        for (unsigned i = 0; i < 3; i++) {
+                fixture_client(f, &w);
+                assert_int_equal(f->d->users.n_idle, 0);
+                wire_close(&w);
+                fixture_wait_peers(f, 0);
+                assert_int_equal(f->d->users.n_idle, 1);
+        }
 }
 
 /* A user of others' daemon, in this process: shares are those of its uid. */
@@ -428,6 +443,7 @@ int main(void) {
                 daemon_test(test_half_a_frame_ends_in_time),
                 daemon_test(test_last_words_reach_a_sender),
                 daemon_test(test_refused_peers_are_few),
+                daemon_test(test_users_who_come_back),
                 cmocka_unit_test(test_shares_of_users),
                 daemon_test(test_refused_peer_that_does_not_read_is_closed),
         };

@@ -478,6 +478,50 @@ static void test_short(void **state) {
         assert_false(memory_is_short(&m, 0));
 }
 
+/* The time of the next look at memory has come. */
+static void look_now(struct fixture *f) {
+        struct memory *m = &f->d->memory;
+
+        m->next_step = m->next_step ? 1 : 0;
+        m->policy.last_shrink -= MIN(m->policy.last_shrink, PRESSURE_STEP_USEC);
+        event_active(m->timer, EV_TIMEOUT, 0);
+        fixture_steps(f, 1);
+}
+
+/* Pressure that is told during a pause is acted on once; when nobody tells of any more, the daemon
+ * sleeps, and after a while all is as before. */
+static void test_one_step_for_one_event(void **state) {
+        struct fixture *f = *state;
+        struct memory *m;
+
+        assert_int_equal(settings_set(&f->settings, "pool-size", "1G", &f->e), 0);
+        fixture_start(f);
+        m = &f->d->memory;
+        fake.pool_used = 500u << 20;
+        fake.pool_idle = 400u << 20;
+        for (unsigned i = 1; i <= 2; i++) {
+                tell();
+                for (unsigned k = 0; m->policy.n_events < i; k++) {
+                        assert_true(k < STEPS_MAX);
+                        daemon_step(f->d);
+                }
+        }
+        assert_int_equal(fake.n_resizes, 1);
+        assert_true(m->has_pending);
+        for (unsigned i = 0; i < 3; i++) {
+                fake.pool_used = fake.pool_size;
+                fake.pool_idle = fake.pool_size - (100u << 20);
+                look_now(f);
+                assert_int_equal(fake.n_resizes, 2);
+                assert_int_equal(m->policy.n_events, 2);
+                assert_true(i == 0 ? m->next_step > 0 : m->next_step == 0);
+        }
+        assert_true(fake.spare_refused);
+        m->policy.last_event -= m->policy.patience;
+        look_now(f);
+        assert_false(fake.spare_refused);
+}
+
 static void test_pressure_no(void **state) {
         struct fixture *f = *state;
 
@@ -506,6 +550,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(
                         test_root_group_is_the_system, root_setup, root_teardown),
                 pressure_test(test_budget_shrinks),
+                pressure_test(test_one_step_for_one_event),
                 pressure_test(test_nothing_idle),
                 pressure_test(test_stalls_of_others),
                 cmocka_unit_test(test_short),

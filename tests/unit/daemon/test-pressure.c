@@ -77,6 +77,7 @@ static void test_steps(void **state) {
                 assert_int_equal(event(&p, now, used, idle), idle > 0);
                 /* 3: what it freed may not have been seen yet */
                 assert_false(event(&p, now + SEC - 1, used, idle));
+                assert_false(event(&p, now + SEC - 1, p.budget, p.budget - busy));
                 if (i == 0)
                         assert_int_equal(p.budget, 4 * GIB - 3 * GIB / 8);
                 used = p.budget;

@@ -219,6 +219,8 @@ static void test_layers(void **state) {
         write_to(file, "threads = 3\nlist-page = 3\n");
         snprintf(file, sizeof(file), "%s/30-c.conf.old", dropins);
         write_to(file, "nonsense\n");
+        snprintf(file, sizeof(file), "%s/.40-d.conf", dropins);
+        write_to(file, "nonsense\n");
         assert_int_equal(load(&s, &e, &action, "--defaults", defaults, "--config", config,
                                  "--list-page=7", NULL),
                 0);
@@ -263,6 +265,14 @@ static void test_flag_errors(void **state) {
         assert_non_null(strstr(e.msg, "command line: threads"));
         assert_int_equal(
                 load(&s, &e, &action, "--model", "m", "--output-low=2M", NULL), -ERR_INVALID);
+        assert_int_equal(load(&s, &e, &action, "--model", "m", "--output-low=1M",
+                                 "--output-high=1M", "--output-limit=4M", NULL),
+                -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "output-low"));
+        assert_int_equal(load(&s, &e, &action, "--model", "m", "--output-low=1M",
+                                 "--output-high=2M", "--output-limit=2M", NULL),
+                -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "output-limit"));
 }
 
 static void test_help_and_version(void **state) {

@@ -212,6 +212,29 @@ static void test_flood(void **state) {
                 close(fds[i]);
 }
 
+/* What comes over a connection that only waits for its peer to hang up is closed as well. */
+static void test_descriptors_for_nobody(void **state) {
+        struct fixture *f = *state;
+        int fds[2] = {open("/dev/null", O_RDONLY), make_memfd("x", SEALS)};
+        size_t before = test_count_fds();
+        struct wire w;
+
+        fixture_client(f, &w);
+        assert_true(wire_send_bytes(&w, "\0", 1)); /* no frame begins so */
+        expect_error(&w, 0, "format", false);
+        for (size_t i = 0; i < 10; i++) {
+                assert_true(wire_send_bytes_fds(&w, "x", 1, fds, 2));
+                fixture_steps(f, 2);
+        }
+        assert_int_equal(f->d->n_peers, 1);
+        wait_fds(f, before + 2);
+        wire_close(&w);
+        fixture_wait_peers(f, 0);
+        wait_fds(f, before);
+        close(fds[0]);
+        close(fds[1]);
+}
+
 /* A TCP connection whose last close waits for the peer to read, as long as it likes. */
 static int make_lingering(int *ret_peer) {
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -376,6 +399,7 @@ int main(void) {
                 daemon_test(test_import_refused),
                 daemon_test(test_whose_it_is),
                 daemon_test(test_flood),
+                daemon_test(test_descriptors_for_nobody),
                 daemon_test(test_closing_waits_elsewhere),
                 daemon_test(test_export),
                 daemon_test(test_export_unread),

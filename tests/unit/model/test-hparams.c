@@ -118,6 +118,8 @@ static void test_changes(void **state) {
                         .expect = "0 for layer 1"},
                 {"t.attention.head_count", U32S, .array = {4, 4}, .n = 2, .expect = "head_count"},
                 {"t.attention.head_count_kv", U32, 3, .expect = "no multiple of head_count_kv 3"},
+                {"t.attention.head_count_kv", U32S, .array = {1, 2, 3}, .n = 3,
+                        .expect = "no multiple of head_count_kv 3 (layer 2)"},
                 {"t.attention.head_count_kv", U32, 0, .expect = "head_count_kv"},
                 {"t.attention.head_count_kv", U32S, .array = {1, 2, 4}, .n = 3},
                 {"t.attention.key_length", U32, 0, .expect = "key_length"},

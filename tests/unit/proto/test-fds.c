@@ -140,6 +140,14 @@ static void test_ends(void **state) {
         assert_int_equal(test_count_fds(), before + 1);
         proto_decoder_deinit(&d);
         assert_int_equal(test_count_fds(), before);
+        /* What comes with later bytes of a frame belongs to none, and does not wait for its end. */
+        assert_int_equal(proto_decoder_push(&d, "\x09xx", 3, &e), 0);
+        assert_int_equal(proto_decoder_next(&d, &frame, &size, &e), 0);
+        assert_int_equal(proto_decoder_push(&d, "x", 1, &e), 0);
+        assert_int_equal(proto_decoder_push_fd(&d, make_file(1), 1, &e), 0);
+        assert_int_equal(proto_decoder_next(&d, &frame, &size, &e), 0);
+        assert_int_equal(test_count_fds(), before);
+        proto_decoder_deinit(&d);
         /* A broken stream keeps what it has until it is freed, and takes no more than it may. */
         d = PROTO_DECODER_INIT(10);
         assert_int_equal(proto_decoder_push(&d, "\x80\x80\x80\x80\x80\x80", 6, &e), 0);

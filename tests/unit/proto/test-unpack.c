@@ -135,6 +135,9 @@ static void test_amplification(void **state) {
         /* a list of empty stop strings: 2 bytes become a pointer and a block */
         check_repeat("\x3a\x00", 2, 100, 0);
         check_repeat("\x3a\x00", 2, 2000000, ERR_TOO_LARGE);
+        /* each a moderate piece, too much together */
+        check_repeat("\x3a\x08stop all", 10, 100, 0);
+        check_repeat("\x3a\x08stop all", 10, 300000, ERR_TOO_LARGE);
         /* unknown fields are kept by protobuf-c */
         check_repeat("\xf8\x07\x00", 3, 1000000, ERR_TOO_LARGE);
         /* the same number over and over is cheap, but each is noted */

@@ -319,6 +319,12 @@ static void test_bias(void **state) {
         p.biases = twice;
         p.n_biases = 2;
         assert_int_equal(greedy(&p, logits, 3, NULL, 0), 0);
+        /* Penalties apply to what the biases have made: (1 + 3) / 2 is less than 3. */
+        p.biases = (const struct sample_bias[]){{0, 3}};
+        p.n_biases = 1;
+        p.repetition_penalty = 2;
+        p.penalty_last_n = 1;
+        assert_int_equal(greedy(&p, logits, 3, (const int32_t[]){0}, 1), 2);
 }
 
 static void test_repetition(void **state) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "spill/codec/checksum.h"
 #include "spill/record.h"
 #include "spill/shared.h"
 #include "unit/spill/resident.h"
@@ -457,6 +458,50 @@ static void test_arrays(void **state) {
         assert_int_equal(spill_read_batch(w->t.s, items, 8, NULL), 0);
 }
 
+/* Payloads that no encoder made, under right checksums. */
+static void forge(struct world *w, size_t i) {
+        int fd = open(store_path(&w->t, w->items[i].ref.file_key), O_RDWR);
+        off_t place = (off_t)w->items[i].ref.offset;
+        struct spill_section sections[N_SECTIONS];
+        static uint8_t bytes[RAW];
+        uint8_t header[HEADER];
+        struct spill_record rec;
+        size_t n_forged = 0;
+
+        assert_true(fd >= 0);
+        assert_int_equal(pread(fd, header, HEADER, place), HEADER);
+        assert_int_equal(spill_record_parse(header, HEADER, sections, N_SECTIONS, &rec, NULL), 0);
+        memset(bytes, 0xff, sizeof(bytes));
+        for (size_t k = 0; k < N_SECTIONS; k++) {
+                struct spill_section *sec = &sections[k];
+
+                if (sec->codec == SPILL_CODEC_RAW)
+                        continue;
+                assert_int_equal(
+                        pwrite(fd, bytes, sec->stored_size, place + sec->offset), sec->stored_size);
+                sec->hash = spill_checksum(bytes, sec->stored_size);
+                n_forged++;
+        }
+        assert_true(n_forged > 1);
+        spill_record_format(&rec, header);
+        assert_int_equal(pwrite(fd, header, HEADER, place), HEADER);
+        close(fd);
+}
+
+/* A record is damaged once, however many of its sections do not decode. */
+static void test_undecodable(void **state) {
+        struct world *w = *state;
+        struct err e = {0};
+
+        forge(w, 2);
+        assert_int_equal(spill_read_batch(w->t.s, w->items, N, &e), -ERR_CORRUPT);
+        assert_non_null(strstr(e.msg, "does not decode"));
+        for (size_t i = 0; i < N; i++)
+                assert_int_equal(w->items[i].r, i == 2 ? -ERR_CORRUPT : 0);
+        assert_int_equal(store_stats(&w->t).n_corrupt, 1);
+        assert_int_equal(store_stats(&w->t).n_reads, N - 1);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void) {
@@ -474,6 +519,7 @@ int main(void) {
                 T(test_released_meanwhile),
                 T(test_another_layout),
                 T(test_arrays),
+                T(test_undecodable),
         };
 
         for (way = CACHED; way <= THROUGH; way++)

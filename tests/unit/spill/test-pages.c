@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
 #include <string.h>
 
 #include "base/util.h"
@@ -32,6 +35,22 @@ static void test_records(void **state) {
         assert_true(spill_pages_is_record(&p, 3, 2));
         assert_true(spill_pages_is_dead(&p, 5, 60));
         assert_false(spill_pages_is_dead(&p, 4, 60));
+        spill_pages_deinit(&p);
+}
+
+/* What realloc() brings is not zero: pages behind the old end begin as nobody's. */
+static void test_grown_over_old_bytes(void **state) {
+        struct spill_pages p = {0};
+        uint8_t *volatile dirty = malloc(1 << 16);
+
+        assert_non_null(dirty);
+        memset(dirty, 0xff, 1 << 16);
+        free(dirty);
+        assert_int_equal(spill_pages_grow(&p, 64, NULL), 0);
+        assert_int_equal(spill_pages_grow(&p, 10000, NULL), 0);
+        assert_true(spill_pages_is_dead(&p, 0, 10000));
+        spill_pages_add(&p, 60, 9000);
+        assert_true(spill_pages_is_record(&p, 60, 9000));
         spill_pages_deinit(&p);
 }
 
@@ -78,6 +97,7 @@ static void test_random(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_records),
+                cmocka_unit_test(test_grown_over_old_bytes),
                 cmocka_unit_test(test_random),
         };
 

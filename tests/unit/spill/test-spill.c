@@ -5,6 +5,7 @@
 
 #include "spill/record.h"
 #include "unit/spill/store.h"
+#include "util/fds.h"
 
 static int setup(void **state) {
         struct store *t = malloc(sizeof(*t));
@@ -303,6 +304,9 @@ static void test_restart(void **state) {
         assert_int_equal(spill_adopt(t->s, &ref[1], NULL), 0);
         assert_int_equal(spill_adopt(t->s, &ref[0], NULL), 1);
         assert_int_equal(spill_adopt(t->s, &ref[3], NULL), 0);
+        more = ref[4]; /* of a file with one of user 0 */
+        more.owner = 1;
+        assert_int_equal(spill_adopt(t->s, &more, &e), -ERR_CORRUPT);
         assert_int_equal(spill_adopt(t->s, &ref[4], NULL), 0);
         assert_int_equal(spill_adopt(t->s, &gone, &e), -ERR_NOT_FOUND);
         more = ref[0];
@@ -438,17 +442,36 @@ static void test_limits(void **state) {
         expect(t, &a, FLOATS, 0);
 }
 
-/* More files than descriptors. */
+/* More files than descriptors: no call keeps more open than may be. */
 static void test_few_descriptors(void **state) {
         struct store *t = *state;
         struct spill_ref ref[20];
+        size_t before;
 
         t->options.max_open_files = 2;
         store_start(t);
+        before = test_count_fds();
         for (uint32_t i = 0; i < 20; i++)
-                ref[i] = put(t, i, FLOATS, i);
+                ref[i] = put(t, i / 2, FLOATS, i);
+        assert_in_range(test_count_fds(), before, before + 2);
         for (uint32_t i = 0; i < 20; i++)
                 expect(t, &ref[i * 7 % 20], FLOATS, i * 7 % 20);
+        assert_in_range(test_count_fds(), before, before + 2);
+        for (uint32_t i = 0; i < 20; i += 2) {
+                static uint8_t two[2][BLOCK];
+                struct spill_item items[] = {
+                        {ref[i], meta_of(i), two[0], 0}, {ref[i + 1], meta_of(i + 1), two[1], 0}};
+
+                assert_int_equal(spill_read_batch(t->s, items, 2, NULL), 0);
+        }
+        assert_in_range(test_count_fds(), before, before + 2);
+        t->s = spill_free(t->s);
+        store_open(t);
+        before = test_count_fds();
+        for (uint32_t i = 0; i < 20; i++)
+                assert_int_equal(spill_adopt(t->s, &ref[i], NULL), 0);
+        assert_int_equal(spill_sweep(t->s, NULL, NULL), 0);
+        assert_in_range(test_count_fds(), before, before + 2);
         for (uint32_t i = 0; i < 20; i++)
                 assert_int_equal(spill_release(t->s, &ref[i], NULL), 0);
         assert_int_equal(store_stats(t).n_files, 0);

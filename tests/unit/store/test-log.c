@@ -2,6 +2,7 @@
 /* Two connections, the log between them, its way to the disk, and other programs beside them. */
 #include "store-fixture.h"
 #include "store/store-private.h"
+#include <errno.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -128,6 +129,37 @@ static int try_to_write(struct fixture *f) {
         return rc;
 }
 
+static int note_number(void *ret, int n, char **values, char **names) {
+        *(int *)ret = atoi(values[0]);
+        return 0;
+}
+
+/* For how many ms our connection waits for another writer. */
+static int patience(struct fixture *f) {
+        int n = -1;
+
+        assert_int_equal(
+                sqlite3_exec(f->s->db, "PRAGMA busy_timeout", note_number, &n, NULL), SQLITE_OK);
+        return n;
+}
+
+/* A file that may not grow is told like a disk that is full, whatever errno says: the caller makes
+ * room then. */
+static void test_full(void **state) {
+        struct fixture *f = *state;
+        static char text[1 << 20];
+        uint64_t id = fixture_conv(f, 1, "a");
+
+        assert_int_equal(sqlite3_exec(f->s->db, "PRAGMA max_page_count = 1", NULL, NULL, NULL),
+                SQLITE_OK); /* no less than there are */
+        memset(text, 'x', sizeof(text) - 1);
+        assert_int_equal(fixture_append(f->s, id, 1, 1, text, &f->e), -ERR_SYS);
+        assert_int_equal(f->e.sys, ENOSPC);
+        assert_int_equal(sqlite3_exec(f->s->db, "PRAGMA max_page_count = 100000", NULL, NULL, NULL),
+                SQLITE_OK);
+        fixture_say(f, id, 1, text);
+}
+
 /* Others are kept out after calls of all kinds: those that succeed, fail, and scrub. */
 static void test_hold(void **state) {
         struct fixture *f = *state;
@@ -139,6 +171,8 @@ static void test_hold(void **state) {
         assert_int_equal(try_to_write(f), SQLITE_BUSY);
         fixture_say(f, id, 40, "x");
         assert_int_equal(try_to_write(f), SQLITE_BUSY);
+        /* Should another get the lock all the same, the next call waits for it. */
+        assert_int_equal(patience(f), STORE_BUSY_MSEC);
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_EXISTS);
         assert_int_equal(try_to_write(f), SQLITE_BUSY);
         assert_int_equal(store_scrub(f->s, &f->e), 0);
@@ -258,6 +292,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test(test_commits_are_synced),
                 store_test(test_reading_is_one_moment),
+                store_test(test_full),
                 store_test(test_hold),
                 store_test(test_hold_refused),
                 cmocka_unit_test(test_removed_log),

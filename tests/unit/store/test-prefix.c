@@ -162,6 +162,27 @@ static void test_many_false_donors(void **state) {
         store_prefix_deinit(&p);
 }
 
+/* However many of one's own turn out to be useless, what is published is still looked at. */
+static void test_public_behind_false_donors(void **state) {
+        struct fixture *f = *state;
+        int32_t a[N], b[N];
+        uint64_t hash, id;
+        char sql[160];
+
+        fixture_tokens(a, N, 1);
+        for (uint32_t i = 0; i < 40; i++) {
+                fixture_tokens(b, N, 2 + i);
+                fixture_history(f, 1, "", b, 64, 2, false);
+        }
+        hash = hash64_chain_tokens(a, 32, 0);
+        snprintf(sql, sizeof(sql), "UPDATE record SET token_hash = %lld WHERE block = 0",
+                (long long)hash);
+        fixture_sql(f, sql);
+        id = fixture_history(f, 2, "public", a, N, 10, false);
+        assert_int_equal(store_conv_publish(f->s, id, N, &f->e), 0);
+        expect_public(f, 1, a, 10, 10, id);
+}
+
 /* A register made to be slow to look through: the search gives up, and other calls go on. */
 static void test_work_is_bounded(void **state) {
         struct fixture *f = *state;
@@ -393,6 +414,7 @@ int main(void) {
                 store_test(test_private_never),
                 store_test(test_forced_collisions),
                 store_test(test_many_false_donors),
+                store_test(test_public_behind_false_donors),
                 store_test(test_work_is_bounded),
                 store_test(test_other_model_or_vocab),
                 store_test(test_published_bounds),

@@ -69,7 +69,7 @@ static void test_link_checks(void **state) {
         struct fixture *f = *state;
         uint64_t id = fixture_conv(f, 1, "a"), ids[1];
         struct fingerprint model = {1, 1};
-        struct store_record rec = {.offset = UINT64_MAX};
+        struct store_record rec = {.offset = UINT64_MAX}, two[2] = {{.id = 0}, {.id = 42}};
         struct store_gone gone = {};
 
         assert_int_equal(
@@ -85,6 +85,10 @@ static void test_link_checks(void **state) {
         assert_int_equal(
                 store_link(f->s, 99, &model, &rec, 1, NULL, 0, &gone, &f->e), -ERR_NOT_FOUND);
         assert_int_equal(rec.id, 0);
+        expect_records(f, 1);
+        /* What the call had done before it failed is gone at once. */
+        assert_int_equal(
+                store_link(f->s, id, &model, two, 2, NULL, 0, &gone, &f->e), -ERR_NOT_FOUND);
         expect_records(f, 1);
 }
 

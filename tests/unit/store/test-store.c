@@ -188,6 +188,8 @@ static void test_newer_version_is_refused(void **state) {
         f->s = store_free(f->s);
         fixture_sql(f, "PRAGMA user_version = 99;");
         expect_open(f, -ERR_UNSUPPORTED, "schema version 99");
+        fixture_sql(f, "PRAGMA user_version = 4;"); /* the very next one */
+        expect_open(f, -ERR_UNSUPPORTED, "schema version 4");
         fixture_sql(f, "PRAGMA user_version = -3;");
         expect_open(f, -ERR_CORRUPT, "not a register");
 }

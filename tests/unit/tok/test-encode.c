@@ -65,10 +65,49 @@ static void test_limits(void **state) {
         vocab_build_deinit(&v);
 }
 
+/* A text of the longest tokens alone is not hopeless as long as these fit. */
+static void test_longest_tokens(void **state) {
+        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
+        const struct tok_fragment f = {"aaaaaaaaaaaaaaaa", 16, false};
+        struct vocab_build v;
+
+        vocab_build_init(&v, "llama");
+        gguf_build_bool(v.file, "tokenizer.ggml.add_space_prefix", false);
+        vocab_build_spm_bytes(&v);
+        vocab_build_add(&v, "a", V_NORMAL, -4);
+        vocab_build_add(&v, "aa", V_NORMAL, -3);
+        vocab_build_add(&v, "aaaa", V_NORMAL, -2);
+        vocab_build_add(&v, "aaaaaaaa", V_NORMAL, -1);
+        load(&v);
+        assert_int_equal(tok_encode(v.tok, &f, 1, false, true, 2, &ids, NULL), 0);
+        assert_int_equal(ids.n, 2);
+        assert_int_equal(tok_encode(v.tok, &f, 1, false, true, 1, &ids, NULL), -ERR_LIMIT);
+        vocab_build_deinit(&v);
+}
+
+/* What encoding takes is decided by the largest fragment, wherever it stands. */
+static void test_memory_of_fragments(void **state) {
+        char *large = calloc(1, 100000);
+        const struct tok_fragment f[] = {{"a", 1, true}, {large, 100000, true}, {"a", 1, true}};
+        struct vocab_build v;
+
+        assert_non_null(large);
+        memset(large, 'a', 100000);
+        build(&v);
+        assert_true(tok_encode_memory(v.tok, f, 2) > tok_encode_memory(v.tok, f, 1));
+        assert_int_equal(tok_encode_memory(v.tok, f, 3), tok_encode_memory(v.tok, f, 2));
+        memset(large, '<', 100000);
+        assert_int_equal(tok_encode_memory(v.tok, f, 3), tok_encode_memory(v.tok, f, 2));
+        vocab_build_deinit(&v);
+        free(large);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_fragments),
                 cmocka_unit_test(test_limits),
+                cmocka_unit_test(test_longest_tokens),
+                cmocka_unit_test(test_memory_of_fragments),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

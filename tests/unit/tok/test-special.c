@@ -115,7 +115,7 @@ static void test_harmony(void **state) {
 }
 
 static void test_suppressed(void **state) {
-        const int32_t ids[] = {5, -1, 9, 70000};
+        int32_t ids[] = {5, -1, 9, 70000, 0};
         const int32_t *got;
         struct vocab_build v;
 
@@ -123,11 +123,12 @@ static void test_suppressed(void **state) {
         vocab_build_spm_bytes(&v);
         load(&v);
         assert_int_equal(tok_suppressed(v.tok, &got), 0);
+        ids[4] = (int32_t)tok_n_vocab(v.tok); /* the first that does not exist */
         vocab_build_deinit(&v);
 
         vocab_build_init(&v, "llama");
         vocab_build_spm_bytes(&v);
-        gguf_build_i32_array(v.file, "tokenizer.ggml.suppress_tokens", ids, 4);
+        gguf_build_i32_array(v.file, "tokenizer.ggml.suppress_tokens", ids, 5);
         load(&v);
         assert_int_equal(tok_suppressed(v.tok, &got), 2);
         assert_int_equal(got[0], 5);
