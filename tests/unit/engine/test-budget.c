@@ -318,6 +318,32 @@ static void test_floor(void **state) {
         erig_close(&r);
 }
 
+/* A budget that grows lets in what did not fit at the start. */
+static void test_fits_now(void **state) {
+        struct engine_options o = erig_options(erig_pool(6));
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        (void)state;
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        q = erig_say_request(c, texts[0], 4);
+        q.tokens = calloc(400, sizeof(*q.tokens));
+        assert_non_null(q.tokens);
+        q.n_tokens = 400;
+        q.input = ENGINE_INPUT_TOKENS;
+        q.text = NULL;
+        q.text_size = 0;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        engine_set_pool_size(r.en, erig_pool(40));
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        free((void *)(uintptr_t)q.tokens);
+        erig_close(&r);
+}
+
 /* What fitted before fits in the least budget: the longest conversation, a long text, and as much
  * at the same time. Only what never fitted is refused. */
 static void test_fits_still(void **state) {
@@ -499,6 +525,7 @@ int main(void) {
                 cmocka_unit_test(test_shrink_idle),
                 cmocka_unit_test(test_under_load),
                 cmocka_unit_test(test_floor),
+                cmocka_unit_test(test_fits_now),
                 cmocka_unit_test(test_fits_still),
                 cmocka_unit_test_setup_teardown(
                         test_waits_for_the_system, machine_setup, machine_teardown),

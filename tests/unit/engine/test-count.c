@@ -15,7 +15,7 @@
 #include "rig.h"
 #include "util/test.h"
 
-enum { BLOCK = 32, HISTORY = BLOCK + 9, INPUT = 120, PROMPT = HISTORY + INPUT };
+enum { BLOCK = 32, HISTORY = BLOCK + 9, INPUT = 120, PROMPT = HISTORY + INPUT, WHOLE = 5 * BLOCK };
 
 static struct answer A, B, C, X;
 
@@ -135,6 +135,30 @@ static void overtaken(uint32_t max_active, uint32_t batch_tokens) {
         erig_close(&r);
 }
 
+/* A prompt of whole blocks: its last token is computed whatever others have, or nothing would come
+ * of it. */
+static void test_whole_blocks(void **state) {
+        struct engine_request q, other;
+        struct erig r;
+        uint64_t c, d;
+
+        erig_need_model();
+        begin(&r, 2, BLOCK);
+        c = with_history(&r);
+        d = fork_of(&r, c);
+        q = tokens_request(c, HISTORY, WHOLE - HISTORY, 4);
+        send_and_pause(&r, &q, &A);
+        gate_pass(false);
+        other = tokens_request(d, HISTORY, WHOLE - HISTORY, 4);
+        assert_int_equal(erig_do(&r, &other, &B), ENGINE_DONE);
+        engine_pause(r.en, q.handle, false);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        assert_int_equal(A.n_generated, 4);
+        answer_same(&A, &B);
+        erig_close(&r);
+}
+
 static void test_overtaken(void **state) {
         overtaken(2, 8);
         overtaken(2, BLOCK);
@@ -187,6 +211,7 @@ static void test_parked_beside(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test_teardown(test_whole_blocks, teardown),
                 cmocka_unit_test_teardown(test_overtaken, teardown),
                 cmocka_unit_test_teardown(test_parked, teardown),
                 cmocka_unit_test_teardown(test_parked_beside, teardown),

@@ -6,6 +6,7 @@
  * affected.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,6 +233,156 @@ static void test_damage_is_told_once(void **state) {
         answer_same(&A, &expected[1]);
         erig_simple(&r, ENGINE_CLOSE, c, &A);
         erig_check_empty(&r);
+        erig_close(&r);
+}
+
+/* --- a register that takes nothing --- */
+
+static bool forget_fails, links_fail;
+
+int __real_store_forget_record(
+        struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e);
+int __wrap_store_forget_record(
+        struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e);
+int __wrap_store_forget_record(
+        struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e) {
+        errno = EIO;
+        return forget_fails ? err_set(e, ERR_SYS, "a disk that takes nothing")
+                            : __real_store_forget_record(s, record, ret, e);
+}
+
+int __real_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
+        struct store_gone *gone, struct err *e);
+int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
+        struct store_gone *gone, struct err *e);
+int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
+        struct store_gone *gone, struct err *e) {
+        errno = EIO;
+        return links_fail ? err_set(e, ERR_SYS, "a disk that takes nothing")
+                          : __real_store_link(s, id, model, links, n, meters, n_meters, gone, e);
+}
+
+/* What could not be linked is linked the next time, also what another conversation has written. */
+static void test_links_fail(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, d;
+        struct erig r;
+
+        erig_need_model();
+        answers(o);
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 12, &A);
+        erig_restart(&r, true);
+        d = erig_new(&r, NULL, NULL);
+        links_fail = true;
+        erig_say(&r, d, LONG_TEXT, 12, &A);
+        answer_same(&A, &expected[0]);
+        assert_true(A.n_disk + A.done_disk > 0 || A.n_shared + A.done_shared > 0);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
+        links_fail = false;
+        erig_say(&r, d, "What does Ada like?", 12, &A);
+        answer_same(&A, &expected[1]);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.residency, ENGINE_SPILLED);
+        erig_simple(&r, ENGINE_CLOSE, c, &A);
+        erig_restart(&r, true);
+        erig_say(&r, d, "And where?", 12, &A);
+        answer_same(&A, &expected[2]);
+        assert_true(A.n_disk > 0);
+        assert_int_equal(erig_stat(&r, "restore_failures"), 0);
+        erig_close(&r);
+}
+
+/* Nothing fails any more. */
+static int reset(void **state) {
+        forget_fails = links_fail = false;
+        return 0;
+}
+
+/* A bit of the record that a conversation's last tokens lie in. The engine is stopped. */
+static void damage_tail(const struct erig *r, uint64_t conv) {
+        struct store_gone links = {0};
+        struct store *s = NULL;
+        char path[256];
+        int fd;
+
+        snprintf(path, sizeof(path), "%s/register.db", r->dir);
+        assert_int_equal(store_open_readonly(&s, path, NULL), 0);
+        assert_int_equal(store_links(s, conv, &links, NULL), 0);
+        assert_true(links.n > 1);
+        fd = open(spill_path(r, conv), O_RDWR);
+        assert_true(fd >= 0);
+        flip(fd, (off_t)links.records[links.n - 1].offset + 1000);
+        close(fd);
+        store_gone_deinit(&links);
+        store_free(s);
+}
+
+/* A fork in RAM does not read what is known to be damaged, even if the register could not forget
+ * it. (Of the last tokens nobody else has a copy that could stand in.) */
+static void test_damage_of_a_fork(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, fork, n_corrupt;
+        struct engine_request q;
+        struct erig r;
+
+        erig_need_model();
+        answers(o);
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 12, &A);
+        erig_stop(&r, true);
+        damage_tail(&r, c);
+        erig_start(&r);
+        q = (struct engine_request){.verb = ENGINE_FORK,
+                .conv_id = c,
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET};
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        fork = A.conv.id;
+        forget_fails = true;
+        erig_say(&r, c, "What does Ada like?", 12, &A);
+        answer_same(&A, &expected[1]);
+        n_corrupt = erig_stat(&r, "spill_corrupt");
+        assert_true(n_corrupt > 0);
+        erig_say(&r, fork, "What does Ada like?", 12, &B);
+        answer_same(&B, &expected[1]);
+        assert_int_equal(erig_stat(&r, "spill_corrupt"), n_corrupt);
+        erig_close(&r);
+}
+
+/* A record of another conversation that turned out to be damaged is neither read nor linked again,
+ * even if the register could not forget it. */
+static void test_damaged_donor(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, d, n_corrupt;
+        struct erig r;
+
+        erig_need_model();
+        answers(o);
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, LONG_TEXT, 12, &A);
+        erig_restart(&r, true);
+        do_damage(&r, c, c, FLIP_PAYLOAD);
+        forget_fails = true;
+        d = erig_new(&r, NULL, NULL);
+        erig_say(&r, d, LONG_TEXT, 12, &A);
+        answer_same(&A, &expected[0]);
+        n_corrupt = erig_stat(&r, "spill_corrupt");
+        assert_true(n_corrupt > 0);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.residency, ENGINE_SPILLED);
+        erig_say(&r, d, "What does Ada like?", 12, &A);
+        answer_same(&A, &expected[1]);
+        assert_int_equal(erig_stat(&r, "spill_corrupt"), n_corrupt);
         erig_close(&r);
 }
 
@@ -573,6 +724,9 @@ int main(void) {
                 cmocka_unit_test(test_damage),
                 cmocka_unit_test(test_damage_under_fork),
                 cmocka_unit_test(test_damage_is_told_once),
+                cmocka_unit_test_teardown(test_damage_of_a_fork, reset),
+                cmocka_unit_test_teardown(test_damaged_donor, reset),
+                cmocka_unit_test_teardown(test_links_fail, reset),
                 cmocka_unit_test(test_other_fingerprint),
                 cmocka_unit_test(test_state_folder),
                 cmocka_unit_test(test_odd_spill_files),

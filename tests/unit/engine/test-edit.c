@@ -390,6 +390,30 @@ static void test_fork_expects(void **state) {
         erig_close(&r);
 }
 
+/* A conversation whose blocks are being linked stays in RAM, however much others want room for
+ * theirs: loaded anew it would know nothing of the transaction. */
+static void test_stays_while_linked(void **state) {
+        struct engine_options o = erig_options(erig_pool(80));
+        struct erig r;
+        uint64_t c, d;
+
+        erig_need_model();
+        o.spill_delay_ms = 0;
+        erig_open(&r, &o);
+        gate_close(&edit_link_gate, 0);
+        c = edit_talk(&r);
+        gate_wait(&edit_link_gate);
+        d = edit_talk(&r);
+        for (int i = 0; i < 3000 && erig_stat(&r, "unspilled_drops") == 0; i++)
+                fork_of(&r, d);
+        get(&r, c, &T);
+        gate_open(&edit_link_gate); /* or a failed test would never end */
+        assert_int_equal(T.conv.residency, ENGINE_RESIDENT);
+        assert_true(erig_stat(&r, "unspilled_drops") > 0);
+        erig_check_register(&r);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_as_two),
@@ -400,6 +424,7 @@ int main(void) {
                 cmocka_unit_test(test_cancelled_late),
                 cmocka_unit_test(test_busy),
                 cmocka_unit_test(test_link_under_way),
+                cmocka_unit_test(test_stays_while_linked),
                 cmocka_unit_test(test_fork_expects),
         };
 

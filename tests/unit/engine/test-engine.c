@@ -11,7 +11,7 @@
 #include "rig.h"
 #include "util/test.h"
 
-static struct answer A, B; /* large: not on the stack */
+static struct answer A, B, C; /* large: not on the stack */
 
 static void test_say(void **state) {
         struct engine_options o = erig_options(64 << 20);
@@ -258,6 +258,22 @@ static void test_errors(void **state) {
         q[0].uid = 7;
         assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_NOT_FOUND);
+        /* An administrator reaches others' conversations by their ids, never by names. */
+        q[0] = (struct engine_request){
+                .verb = ENGINE_EVICT, .conv_name = "x", .uid = 7, .admin = true};
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_NOT_FOUND);
+        q[0] = (struct engine_request){.verb = ENGINE_EVICT, .conv_id = c, .uid = 7, .admin = true};
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_CONV);
+        /* A fork that fails leaves the conversation to others. */
+        q[0] = (struct engine_request){.verb = ENGINE_FORK,
+                .conv_id = c,
+                .name = "x",
+                .at_turn = ENGINE_UNSET,
+                .at_position = ENGINE_UNSET};
+        assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_EXISTS);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
         /* Two at once on one conversation. */
         q[0] = erig_long_request(c, "hello", 200);
         erig_send(&r, &q[0], &A);
@@ -327,6 +343,50 @@ static void test_stops_and_limits(void **state) {
         erig_close(&r);
 }
 
+/* What a reply is told to have ended by, and what the history has behind it: the token that ends
+ * replies once, whether the model said it or the reply was cut. */
+static void test_ends_of_replies(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c, d;
+        uint32_t end;
+        int32_t eog;
+
+        erig_need_model();
+        o.context = 512;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, "Hello.", 400, &A);
+        assert_int_equal(A.finish, ENGINE_FINISH_STOP);
+        eog = A.tokens[A.n_tokens - 1];
+        d = erig_new(&r, NULL, NULL);
+        erig_say(&r, d, "Hello.", 1, &B);
+        assert_int_equal(B.finish, ENGINE_FINISH_LENGTH);
+        assert_int_not_equal(B.tokens[0], eog);
+        for (int i = 0; i < 2; i++) {
+                struct engine_request get = {
+                        .verb = ENGINE_GET, .conv_id = i ? d : c, .want_tokens = true};
+
+                end = (i ? &B : &A)->n_prompt + (i ? &B : &A)->n_generated;
+                q = erig_say_request(i ? d : c, "Bye.", 0);
+                assert_int_equal(erig_do(&r, &q, &C), ENGINE_DONE);
+                assert_int_equal(erig_do(&r, &get, &C), ENGINE_CONV);
+                assert_true(C.n_history > end + 1);
+                assert_int_equal(C.history[end - !i], eog);
+                assert_int_not_equal(C.history[end - !i + 1], eog);
+        }
+        /* The end of the context. */
+        d = erig_new(&r, NULL, NULL);
+        q = erig_say_request(d, "Hello.", 2000);
+        q.ignore_eos = true;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        assert_int_equal(B.finish, ENGINE_FINISH_CONTEXT);
+        assert_int_equal(B.n_prompt + B.n_generated, 512);
+        answer_reset(&C);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_say),
@@ -338,6 +398,7 @@ int main(void) {
                 cmocka_unit_test(test_in_pieces),
                 cmocka_unit_test(test_errors),
                 cmocka_unit_test(test_stops_and_limits),
+                cmocka_unit_test(test_ends_of_replies),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

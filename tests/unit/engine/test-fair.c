@@ -544,6 +544,77 @@ static void test_alone(void **state) {
         erig_close(r);
 }
 
+/* More users than tokens of a step: everybody's turn comes, however shares are rounded. */
+static void test_narrow_steps(void **state) {
+        enum { MOST_USERS = 7, LENGTH = 12 };
+        struct erig *r = &rig;
+
+        erig_need_model();
+        find_expected();
+        for (unsigned n = 3; n <= MOST_USERS; n++) {
+                struct engine_request q[MOST_USERS];
+
+                begin(r, 8, 1, 64 << 20);
+                for (unsigned i = 0; i < n; i++)
+                        q[i] = say(open_for(r, UID_A + i), UID_A + i, i, LENGTH);
+                for (unsigned i = 0; i < n; i++)
+                        erig_send(r, &q[i], &A[i]);
+                for (unsigned i = 0; i < n; i++) {
+                        erig_wait(r, &A[i]);
+                        assert_int_equal(A[i].n_tokens, LENGTH);
+                        check_same(&A[i], &expected[i]);
+                }
+                erig_close(r);
+        }
+}
+
+/* A user's own replies leave something of each step to the same user's prompt. */
+static void test_prompt_beside_replies(void **state) {
+        enum { N = 4 };
+        struct engine_request q;
+        struct erig *r = &rig;
+
+        erig_need_model();
+        find_expected();
+        begin(r, 8, N, 64 << 20);
+        send_many(r, N, false, 300);
+        while (A[N - 1].n_tokens < 3)
+                erig_step(r);
+        q = say(open_for(r, UID_A), UID_A, 4, 2);
+        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
+        check_same(&B, &expected[4]);
+        for (unsigned i = 0; i < N; i++) {
+                assert_false(A[i].final);
+                engine_cancel(r->en, handles[i]);
+                erig_wait(r, &A[i]);
+        }
+        erig_close(r);
+}
+
+/* A request that was parked is still the first of its user's. */
+static void test_parked_is_first(void **state) {
+        enum { N = 3, LENGTH = 40 };
+        struct erig *r = &rig;
+
+        erig_need_model();
+        find_expected();
+        begin(r, 1, 256, 64 << 20);
+        send_many(r, N, false, LENGTH);
+        while (A[0].n_tokens < 3)
+                erig_step(r);
+        short_reply(r, open_for(r, UID_B), 4, false);
+        assert_true(erig_stat(r, "requests_parked") > 0);
+        for (unsigned i = 0; i < N; i++) {
+                for (unsigned k = i + 1; k < N; k++)
+                        assert_false(A[k].accepted && !A[i].final);
+                erig_wait(r, &A[i]);
+                check_same(&A[i], &expected[i]);
+        }
+        for (unsigned i = 1; i < N; i++)
+                assert_true(seen(handles[i]).first > seen(handles[i - 1]).last);
+        erig_close(r);
+}
+
 /* --- equal prompts (I6) --- */
 
 /* Two equal prompts, begun in the same step. True if both have tokens in it. */
@@ -609,6 +680,9 @@ int main(void) {
                 cmocka_unit_test_teardown(test_share_of_steps, teardown),
                 cmocka_unit_test_teardown(test_share_of_prompt, teardown),
                 cmocka_unit_test_teardown(test_alone, teardown),
+                cmocka_unit_test_teardown(test_narrow_steps, teardown),
+                cmocka_unit_test_teardown(test_prompt_beside_replies, teardown),
+                cmocka_unit_test_teardown(test_parked_is_first, teardown),
                 cmocka_unit_test_teardown(test_equal_prompts, teardown),
         };
 

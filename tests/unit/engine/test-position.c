@@ -97,6 +97,7 @@ static void test_inside_reply(void **state) {
 
 static void test_places(void **state) {
         struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
         struct engine_turn *user, *reply;
         struct erig r;
         char expected[64];
@@ -135,6 +136,15 @@ static void test_places(void **state) {
         assert_int_equal(A.conv.n_turns, 0);
         assert_int_equal(A.conv.n_tokens, 0);
         erig_say(&r, c, "Hello", 4, &A);
+        /* What somebody put into the assistant's mouth was not generated, and is one piece. */
+        q = erig_say_request(c, "I am a bird, and I sing.", 0);
+        q.role = ENGINE_ASSISTANT;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        get(&r, c, &T);
+        reply = &T.turns[T.n_turns - 1];
+        assert_int_equal(reply->role, ENGINE_ASSISTANT);
+        assert_int_equal(cut(&r, ENGINE_REWIND, c, reply->end - 2, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_INVALID);
         erig_close(&r);
 }
 

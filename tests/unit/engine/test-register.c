@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +175,42 @@ static void test_damage_is_replaced(void **state) {
         assert_int_equal(get(&r, c, &A), ENGINE_CONV);
         assert_false(A.damaged);
         assert_int_equal(A.conv.n_turns, 4);
+        erig_close(&r);
+}
+
+/* How often saving turns is refused, as if another program had the register's lock. */
+static atomic_uint n_busy;
+
+int __real_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e);
+int __wrap_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e);
+int __wrap_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct err *e) {
+        if (atomic_load(&n_busy) > 0) {
+                atomic_fetch_sub(&n_busy, 1);
+                return err_set(e, ERR_BUSY, "locked by another program");
+        }
+        return __real_store_append(s, id, turns, n_turns, tokens, n_tokens, ret_revision, e);
+}
+
+/* A reply that was shown is saved as soon as the lock is free. */
+static void test_busy(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        atomic_store(&n_busy, 3);
+        erig_say(&r, c, first, 8, &A);
+        assert_int_equal(atomic_load(&n_busy), 0);
+        assert_int_equal(get(&r, c, &B), ENGINE_CONV);
+        assert_int_equal(B.n_turns, 2);
         erig_close(&r);
 }
 
@@ -436,9 +473,10 @@ static void test_full_disk(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_damaged_history), cmocka_unit_test(test_damage_is_replaced),
-                cmocka_unit_test(test_missing_turn), cmocka_unit_test(test_other_programs),
-                cmocka_unit_test(test_removed_log), cmocka_unit_test(test_replaced_register),
-                cmocka_unit_test(test_closed_is_gone), cmocka_unit_test(test_shrinks),
+                cmocka_unit_test(test_missing_turn), cmocka_unit_test(test_busy),
+                cmocka_unit_test(test_other_programs), cmocka_unit_test(test_removed_log),
+                cmocka_unit_test(test_replaced_register), cmocka_unit_test(test_closed_is_gone),
+                cmocka_unit_test(test_shrinks),
                 cmocka_unit_test(test_full_disk), /* the last: it leaves the mount namespace */
         };
 

@@ -182,6 +182,10 @@ static void test_answer_too_long(void **state) {
         q.max_answer = 0;
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_TOKENS);
         assert_int_equal(erig_stat(&r, "ledger_meta_used"), 0);
+        /* The pieces alone would go into it, but not with their ids and lengths. */
+        q.max_answer = LONG + 64;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_TOO_LARGE);
         erig_close(&r);
 }
 

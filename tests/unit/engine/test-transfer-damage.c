@@ -233,6 +233,16 @@ static void test_refusals(void **state) {
         erig_restart(&r, true);
         assert_int_equal(erig_do(&r, &p, &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_LIMIT);
+        /* Those that are over do not count. */
+        r.o.disk_limit = 0;
+        erig_restart(&r, true);
+        r.o.disk_limit = erig_stat(&r, "spill_disk_bytes") + f.size + f.size / 2;
+        erig_restart(&r, true);
+        for (int i = 0; i < 3; i++) {
+                assert_int_equal(erig_do(&r, &p, &A), ENGINE_EXPORTED);
+                close(A.fd);
+                A.fd = 0;
+        }
         r.o.disk_limit = 0;
         r.o.disk_floor = UINT64_MAX / 2;
         /* Without room on disk the transcript comes alone. */

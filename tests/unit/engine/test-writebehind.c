@@ -321,6 +321,41 @@ static void another_writes(struct erig *r, int n) {
         }
 }
 
+/* Nothing is written before a conversation has been idle for so long. */
+static void test_delay(void **state) {
+        struct engine_options o = options();
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        o.spill_delay_ms = 60000;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, texts[0], 12, &A);
+        for (int i = 0; i < 300; i++)
+                assert_int_equal(erig_stat(&r, "bytes_spill_written"), 0);
+        erig_close(&r);
+}
+
+/* After a refusal nothing more is tried for a while. */
+static void test_refused(void **state) {
+        struct engine_options o = options();
+        struct erig r;
+        uint64_t c;
+
+        erig_need_model();
+        o.disk_limit = 1;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, texts[0], 12, &A);
+        wait_for(&r, "spill_failures", 1);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, texts[3], 12, &A);
+        for (int i = 0; i < 300; i++)
+                assert_int_equal(erig_stat(&r, "spill_failures"), 1);
+        erig_close(&r);
+}
+
 /* Of one user: others have room. */
 static void test_uid_limit(void **state) {
         struct engine_options o = options();
@@ -410,6 +445,8 @@ int main(void) {
                 cmocka_unit_test(test_rewound_while_writing),
                 cmocka_unit_test(test_part_of_a_record),
                 cmocka_unit_test(test_total_limit),
+                cmocka_unit_test(test_delay),
+                cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_uid_limit),
                 cmocka_unit_test(test_total_limit_is_shared),
                 cmocka_unit_test(test_day_limit),
