@@ -275,6 +275,46 @@ static void test_tokens_are_charged(void **state) {
         erig_close(&r);
 }
 
+/* What loading a conversation took is given back before the request goes on: it holds no more than
+ * one for a conversation that is in RAM. */
+static void test_loading_is_given_back(void **state) {
+        enum { N = 1500 };
+        static int32_t tokens[N];
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        uint64_t c, used[2];
+        struct erig r;
+
+        erig_need_model();
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        for (int i = 0; i < N; i++)
+                tokens[i] = 20;
+        q = (struct engine_request){.verb = ENGINE_CONTINUE,
+                .conv_id = c,
+                .input = ENGINE_INPUT_TOKENS,
+                .tokens = tokens,
+                .n_tokens = N};
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        for (int i = 0; i < 2;) {
+                uint64_t queued = 0;
+
+                if (i == 0)
+                        erig_restart(&r, true);
+                q = say_long(c, "Tell me a story.", 50);
+                erig_send(&r, &q, &A);
+                engine_pause(r.en, q.handle, true);
+                while (queued == 0 && erig_stat(&r, "requests_active") == 0)
+                        queued = erig_stat(&r, "requests_queued");
+                used[i] = erig_stat(&r, "ledger_requests_used");
+                engine_cancel(r.en, q.handle);
+                erig_wait(&r, &A);
+                i += queued > 0; /* else it was quicker than the pause */
+        }
+        assert_int_equal(used[0], used[1]);
+        erig_close(&r);
+}
+
 /* What is refused because others hold the memory may come again; what never fits may not. */
 static void test_full_or_too_large(void **state) {
         struct engine_options o = erig_options(64 << 20);
@@ -412,6 +452,7 @@ int main(void) {
                 cmocka_unit_test(test_queue_in_tiny_pool),
                 cmocka_unit_test(test_narrow_batch),
                 cmocka_unit_test(test_tokens_are_charged),
+                cmocka_unit_test(test_loading_is_given_back),
                 cmocka_unit_test(test_full_or_too_large),
                 cmocka_unit_test(test_reply_without_room),
                 cmocka_unit_test(test_reply_ends_without_room),

@@ -29,6 +29,7 @@ class Fsck(unittest.TestCase):
             cls.make(kind, kind)
         cls.make("crash", "f16", "crash")
         cls.make("forge", "f16", "forge")
+        cls.make("foreign", "f16", "foreign")
 
     @classmethod
     def tearDownClass(cls):
@@ -253,6 +254,12 @@ class Fsck(unittest.TestCase):
         self.assertIn(1, status)
         s = str(status.index(1))
         self.assertEqual(self.fsck("--model", self.model, "--audit", "1", "--seed", s)[0], 1)
+
+    def test_foreign_encoding(self):
+        """Right in every checksum, and no encoding of the model's memory."""
+        self.use("foreign")
+        self.clean()
+        self.found("spill", "does not decode", "--model", self.model)
 
     def test_what_nothing_refers_to(self):
         self.use("f16")

@@ -40,8 +40,8 @@ static enum spill_element element(enum model_kv_element x) {
         return x == MODEL_KV_F16 ? SPILL_F16 : x == MODEL_KV_F32 ? SPILL_F32 : SPILL_I8;
 }
 
-/* A section per layer. */
-static void open_spill(const char *dir) {
+/* A section per layer. @foreign: encoded by somebody who knows of one array less. */
+static void open_spill(const char *dir, bool foreign) {
         const struct model_kv_array *a;
         size_t n = model_kv_arrays(rig.model, &a);
         struct spill_array arrays[64];
@@ -64,6 +64,7 @@ static void open_spill(const char *dir) {
                         .channel_major = a[i].channel_major};
         }
         ends[o.layout.n_sections++] = rig.info.block_size;
+        o.layout.n_arrays -= foreign;
         must(spill_open(&spill, dir, &o, &e));
         must(spill_sweep(spill, NULL, &e));
 }
@@ -126,7 +127,7 @@ int main(int argc, char **argv) {
         struct llama_spec spec = LLAMA_SPEC_SMALL;
         struct store_conv child = {.name = "child"}, empty = {.uid = 1, .name = "empty"};
         struct store_turn last = {.role = 2, .start = 75, .end = 100, .text = "x", .text_size = 1};
-        bool crash = false, forge = false;
+        bool crash = false, forge = false, foreign = false;
         struct gguf_build *b;
         char path[512];
         uint64_t id;
@@ -136,6 +137,7 @@ int main(int argc, char **argv) {
         for (int i = 4; i < argc; i++) {
                 crash = crash || !strcmp(argv[i], "crash");
                 forge = forge || !strcmp(argv[i], "forge");
+                foreign = foreign || !strcmp(argv[i], "foreign");
         }
         spec.head_dim = 32; /* a group of q8_0 */
         b = llama_build(&spec);
@@ -151,7 +153,7 @@ int main(int argc, char **argv) {
         snprintf(path, sizeof(path), "%s/register.db", argv[1]);
         must(store_open(&store, path, &e));
         snprintf(path, sizeof(path), "%s/spill", argv[1]);
-        open_spill(path);
+        open_spill(path, foreign);
         id = add_conv(1000, "a", 1, 150, forge ? 2 : UINT32_MAX);
         must(store_conv_fork(store, id, 2, &last, 32, &child, &e));
         add_conv(1001, "b", 2, 70, UINT32_MAX);
