@@ -148,7 +148,7 @@ static void test_whole_blocks(void **state) {
         d = fork_of(&r, c);
         q = tokens_request(c, HISTORY, WHOLE - HISTORY, 4);
         send_and_pause(&r, &q, &A);
-        gate_pass(false);
+        gate_open(&gate);
         other = tokens_request(d, HISTORY, WHOLE - HISTORY, 4);
         assert_int_equal(erig_do(&r, &other, &B), ENGINE_DONE);
         engine_pause(r.en, q.handle, false);
@@ -211,7 +211,7 @@ static void test_parked_beside(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_teardown(test_whole_blocks, teardown),
+                cmocka_unit_test(test_whole_blocks),
                 cmocka_unit_test_teardown(test_overtaken, teardown),
                 cmocka_unit_test_teardown(test_parked, teardown),
                 cmocka_unit_test_teardown(test_parked_beside, teardown),

@@ -405,8 +405,8 @@ static void test_stays_while_linked(void **state) {
         gate_wait(&edit_link_gate);
         d = edit_talk(&r);
         for (int i = 0; i < 3000 && erig_stat(&r, "unspilled_drops") == 0; i++)
-                fork_of(&r, d);
-        get(&r, c, &T);
+                (void)erig_fork(&r, d);
+        erig_get(&r, c, &T);
         gate_open(&edit_link_gate); /* or a failed test would never end */
         assert_int_equal(T.conv.residency, ENGINE_RESIDENT);
         assert_true(erig_stat(&r, "unspilled_drops") > 0);

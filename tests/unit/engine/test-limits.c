@@ -301,7 +301,7 @@ static void test_loading_is_given_back(void **state) {
 
                 if (i == 0)
                         erig_restart(&r, true);
-                q = say_long(c, "Tell me a story.", 50);
+                q = erig_long_request(c, "Tell me a story.", 50);
                 erig_send(&r, &q, &A);
                 engine_pause(r.en, q.handle, true);
                 while (queued == 0 && erig_stat(&r, "requests_active") == 0)

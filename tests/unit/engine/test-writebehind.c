@@ -348,7 +348,7 @@ static void test_refused(void **state) {
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, texts[0], 12, &A);
-        wait_for(&r, "spill_failures", 1);
+        erig_wait_stat(&r, "spill_failures", 1);
         c = erig_new(&r, NULL, NULL);
         erig_say(&r, c, texts[3], 12, &A);
         for (int i = 0; i < 300; i++)
