@@ -37,6 +37,7 @@ struct spill {
         pthread_mutex_t lock; /* guards all below, and all of struct spill_file but its fd */
         struct map *files;    /* key → struct spill_file */
         struct map *owners;   /* number → struct spill_owner */
+        pthread_cond_t cut;   /* a file is no longer being cut */
         struct list idle;     /* open files not in use, least recently used first */
         unsigned n_open;
         uint64_t pending_size;          /* part of disk_size that is being written */
@@ -70,6 +71,7 @@ struct spill_file {
         uint64_t end;             /* where the next record goes, bytes */
         uint64_t settled;         /* bytes before this are on disk and dropped from the cache */
         uint64_t disk_size;       /* this file's part of stats.disk_size */
+        bool cutting;             /* its end is being cut off, without lock: no place behind it */
         bool made;                /* the file on disk is ours (else opening creates it anew) */
         bool gone;                /* no longer in the map; freed by the last user */
         struct spill_pages pages; /* of the live records */

@@ -147,6 +147,7 @@ static int spill_prepare(struct spill **ret, const struct spill_options *o, stru
                 s->options.max_open_files = 64;
         list_init(&s->idle);
         pthread_mutex_init(&s->lock, NULL);
+        pthread_cond_init(&s->cut, NULL);
         s->day = o->day;
         /* So that no sum with it overflows. */
         s->day_written_size = MIN(o->written_today, UINT64_MAX / 2);
@@ -196,6 +197,7 @@ struct spill *spill_free(struct spill *s) {
         map_free(s->owners); /* which went with their files */
         spill_scratch_deinit(s);
         closep(&s->dir_fd);
+        pthread_cond_destroy(&s->cut);
         pthread_mutex_destroy(&s->lock);
         free(s->section_ends);
         free(s->first_array);

@@ -6,7 +6,8 @@
  *      encode    section by section into scratch; sections that gain too little stay raw, in place
  *    * place     charge the real size, choose a place at the end of the file, pin the file
  *      write     header, payloads and padding with one call
- *    * publish   make the pages live; or, if anything failed, undo all steps
+ *    * publish   make the pages live; or, if anything failed, undo all steps (giving back the
+ *                bytes themselves without the lock)
  *      settle    drop earlier writes that have reached the disk from the page cache
  */
 #include <fcntl.h>
@@ -136,6 +137,8 @@ static int place(struct spill *s, struct writing *w, struct err *e) {
         int r;
 
         settle_charge(s, w, w->ref.stored_size);
+        while (f->cutting)
+                pthread_cond_wait(&s->cut, &s->lock);
         if (w->ref.stored_size > SPILL_FILE_MAX - f->end) {
                 w->why = SPILL_REFUSED_FULL;
                 return err_set(e, ERR_LIMIT, "the file cannot grow further");
@@ -153,13 +156,28 @@ static int place(struct spill *s, struct writing *w, struct err *e) {
         return 0;
 }
 
-/* Undo the placing of a failed write. True if none of its range is left in the file. */
-static bool unplace(struct spill_file *f, const struct spill_ref *ref) {
-        if (f->end == ref->offset + ref->stored_size && ftruncate(f->fd, (off_t)ref->offset) == 0) {
-                f->end = ref->offset;
-                return true;
+/* Undo the placing of a failed write. True if none of its range is left in the file. The lock is
+ * released meanwhile; the file stays, because the write is still pending. While the end is being cut
+ * off, no write is given a place behind it (place()), or the cut would take that write too. */
+static bool unplace(struct spill *s, struct spill_file *f, const struct spill_ref *ref) {
+        bool done = false;
+
+        if (f->end == ref->offset + ref->stored_size) {
+                f->cutting = true;
+                pthread_mutex_unlock(&s->lock);
+                done = ftruncate(f->fd, (off_t)ref->offset) == 0;
+                pthread_mutex_lock(&s->lock);
+                f->cutting = false;
+                if (done)
+                        f->end = ref->offset;
+                pthread_cond_broadcast(&s->cut);
         }
-        return spill_io_punch(f->fd, ref->offset, ref->stored_size);
+        if (!done) {
+                pthread_mutex_unlock(&s->lock);
+                done = spill_io_punch(f->fd, ref->offset, ref->stored_size);
+                pthread_mutex_lock(&s->lock);
+        }
+        return done;
 }
 
 static void finish(struct spill *s, struct writing *w, int r, uint64_t written) {
@@ -169,6 +187,8 @@ static void finish(struct spill *s, struct writing *w, int r, uint64_t written) 
         spill_turn_day(s);
         s->day_written_size += written;
         s->pending_size -= w->charged;
+        if (r < 0 && (!w->pinned || unplace(s, f, &w->ref)))
+                spill_file_discharge(s, f, w->charged);
         f->n_pending--;
         if (r == 0) {
                 spill_pages_add(&f->pages, spill_first_page(&w->ref), spill_n_pages(&w->ref));
@@ -178,8 +198,6 @@ static void finish(struct spill *s, struct writing *w, int r, uint64_t written) 
                 s->stats.written_size += w->ref.stored_size;
                 s->stats.raw_in_size += w->ref.raw_size;
         } else {
-                if (!w->pinned || unplace(f, &w->ref))
-                        spill_file_discharge(s, f, w->charged);
                 spill_file_drop_if_empty(s, f);
         }
 }

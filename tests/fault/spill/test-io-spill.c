@@ -4,6 +4,7 @@
  * records. */
 #include <errno.h>
 #include <linux/aio_abi.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "unit/spill/resident.h"
@@ -44,8 +46,52 @@ static bool fails(const char *name) {
 #define WRAP_BOTH(name, params, args) WRAP(name, params, args) WRAP(name##64, params, args)
 
 WRAP_BOTH(openat, (int fd, const char *path, int flags, mode_t mode), (fd, path, flags, mode))
-WRAP_BOTH(ftruncate, (int fd, off_t size), (fd, size))
-WRAP_BOTH(fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size))
+/* Giving space back may take its time: these two wait while the gate is closed, but not for ever. */
+static struct {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        bool closed, held, gave_up;
+} gate = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static bool no_truncate;
+
+static void pass_gate(void) {
+        struct timespec ts;
+        int r = 0;
+
+        clock_gettime(CLOCK_REALTIME, &ts);
+        ts.tv_sec += 10;
+        pthread_mutex_lock(&gate.lock);
+        gate.held = gate.closed;
+        pthread_cond_broadcast(&gate.changed);
+        while (gate.closed && r == 0)
+                r = pthread_cond_timedwait(&gate.changed, &gate.lock, &ts);
+        gate.gave_up = gate.gave_up || r != 0;
+        pthread_mutex_unlock(&gate.lock);
+}
+
+static void set_gate(bool closed) {
+        pthread_mutex_lock(&gate.lock);
+        gate.closed = closed;
+        gate.held = gate.held && closed;
+        pthread_cond_broadcast(&gate.changed);
+        pthread_mutex_unlock(&gate.lock);
+}
+
+#define WRAP_SLOW(name, params, args, refused)                                                     \
+        int __real_##name params;                                                                  \
+        int __wrap_##name params;                                                                  \
+        int __wrap_##name params {                                                                 \
+                if (refused) {                                                                     \
+                        errno = EOPNOTSUPP;                                                        \
+                        return -1;                                                                 \
+                }                                                                                  \
+                pass_gate();                                                                       \
+                return fails(#name) ? -1 : __real_##name args;                                     \
+        }
+WRAP_SLOW(ftruncate, (int fd, off_t size), (fd, size), no_truncate)
+WRAP_SLOW(ftruncate64, (int fd, off_t size), (fd, size), no_truncate)
+WRAP_SLOW(fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size), false)
+WRAP_SLOW(fallocate64, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size), false)
 WRAP_BOTH(fstatat, (int fd, const char *p, struct stat *st, int flags), (fd, p, st, flags))
 WRAP(unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
 WRAP(flock, (int fd, int op), (fd, op))
@@ -429,6 +475,98 @@ static void test_full_in_the_middle(void **state) {
         store_remove(&p.t);
 }
 
+struct writer {
+        pthread_t thread;
+        struct spill *s;
+        struct spill_ref ref;
+        uint64_t key;
+        uint32_t what;
+        int r;
+};
+
+static void *write_one(void *arg) {
+        static _Thread_local uint8_t own[BLOCK];
+        struct writer *w = arg;
+        struct spill_meta m = meta_of(w->what);
+
+        fill(own, BLOCK, RANDOM, w->what);
+        w->r = store_write(w->s, w->key, &m, own, BLOCK, &w->ref, NULL);
+        return NULL;
+}
+
+static void start_writer(struct writer *w) {
+        assert_int_equal(pthread_create(&w->thread, NULL, write_one, w), 0);
+}
+
+static void await_gate(void) {
+        pthread_mutex_lock(&gate.lock);
+        while (!gate.held && !gate.gave_up)
+                pthread_cond_wait(&gate.changed, &gate.lock);
+        pthread_mutex_unlock(&gate.lock);
+}
+
+static void expect_block(struct program *p, const struct writer *w) {
+        static uint8_t want[BLOCK], got[BLOCK];
+        struct spill_meta m = meta_of(w->what);
+
+        fill(want, BLOCK, RANDOM, w->what);
+        assert_int_equal(w->r, 0);
+        assert_int_equal(spill_read(p->t.s, &w->ref, &m, got, BLOCK, NULL), 0);
+        assert_memory_equal(want, got, BLOCK);
+}
+
+/* A failed write gives its range back, which takes long: meanwhile others read, also of that file,
+ * and write and release elsewhere; who writes to that file gets a place that nobody cuts off. */
+static void slow_to_give_back(bool cut) {
+        struct program p = {0};
+        struct writer failing, same, other;
+        uint64_t end;
+
+        store_make(&p.t);
+        store_start(&p.t);
+        put(&p, 0);
+        end = (uint64_t)store_file_size(&p.t, 0);
+        failing = (struct writer){.s = p.t.s, .key = 0, .what = 9};
+        same = (struct writer){.s = p.t.s, .key = 0, .what = 10};
+        other = (struct writer){.s = p.t.s, .key = 77, .what = 11};
+        no_truncate = !cut;
+        full_after_header = true;
+        gate.gave_up = false;
+        set_gate(true);
+        start_writer(&failing);
+        await_gate();
+        full_after_header = false;
+        start_writer(&same);
+        write_one(&other);
+        expect_block(&p, &other);
+        assert_int_equal(get(&p, 0), 0);
+        assert_false(gate.gave_up);
+        set_gate(false);
+        pthread_join(failing.thread, NULL);
+        pthread_join(same.thread, NULL);
+        no_truncate = false;
+        assert_int_equal(failing.r, -ERR_LIMIT);
+        expect_block(&p, &same);
+        if (cut)
+                assert_int_equal(same.ref.offset, end);
+        assert_int_equal(get(&p, 0), 0);
+        assert_int_equal(
+                store_stats(&p.t).disk_size, end + same.ref.stored_size + other.ref.stored_size);
+        assert_int_equal(spill_release(p.t.s, &same.ref, NULL), 0);
+        assert_int_equal(spill_release(p.t.s, &other.ref, NULL), 0);
+        drop(&p, 0);
+        assert_int_equal(store_stats(&p.t).disk_size, 0);
+        store_remove(&p.t);
+}
+
+static void test_slow_truncation(void **state) {
+        slow_to_give_back(true);
+}
+
+static void test_slow_punching(void **state) {
+        slow_to_give_back(false);
+}
+
 /* Where holes cannot be punched, the bytes stay counted until the file goes. */
 static void test_no_holes(void **state) {
         struct program p = {0};
@@ -581,6 +719,8 @@ int main(void) {
                 cmocka_unit_test(test_stop_anywhere),
                 cmocka_unit_test(test_full_in_the_middle),
                 cmocka_unit_test(test_no_holes),
+                cmocka_unit_test(test_slow_truncation),
+                cmocka_unit_test(test_slow_punching),
                 cmocka_unit_test(test_bad_place),
                 cmocka_unit_test(test_direct_refused),
                 cmocka_unit_test(test_floor),
