@@ -576,8 +576,8 @@ static void test_prompt_beside_replies(void **state) {
 
         erig_need_model();
         find_expected();
-        begin(r, 8, N, 64 << 20);
-        send_many(r, N, false, 300);
+        begin(r, 8, N, 256 << 20);
+        send_many(r, N, false, 1900); /* they do not end before it, however slow this thread is */
         while (A[N - 1].n_tokens < 3)
                 erig_step(r);
         q = say(open_for(r, UID_A), UID_A, 4, 2);
