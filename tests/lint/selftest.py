@@ -108,6 +108,8 @@ CASES = [
     ('text', 'lib/seq/seq.c', '/* TO' 'DO: more */\n', 'unfinished'),
     ('text', 'docs/design.md', 'This is a place' 'holder.\n', 'unfinished'),
     ('text', 'docs/design.md', 'See /wo' 'rk/x.\n', 'path of one machine'),
+    ('text', 'docs/design.md', 'It is in `lib/seq/more.c`.\n', 'there is no lib/seq/more.c'),
+    ('text', 'docs/design.md', '| It is added up | `lib/seq/seq.c` | `seq_h()` |\n', 'has no seq_h()'),
     ('text', 'docs/design.md', 'a \n', 'white space'),
     ('text', 'docs/design.md', 'a', 'no newline'),
     ('text', 'lib/seq/more.c', '#include <stddef.h>\n', 'the first line'),
@@ -136,6 +138,7 @@ CASES = [
 FINE = [
     ('circles', 'daemon/peer.c', 'int g(void);\nint k(void);\nint k(void) {\n        return g();\n}\n'),
     ('sizes', 'lib/seq/seq.c', body(101, '/* lint: long because it is a table */\n')),
+    ('text', 'docs/design.md', '| It is in `lib/seq` | `lib/seq/seq.c` | `seq_f()` |\n'),
     ('text', 'lib/seq/seq.c', '/* "exit(1)" and printf() are only named */\nstatic const char *s = "abort()";\n'),
     ('text', 'lib/seq/seq.c', 'static void f(char *s) {\n        snprintf(s, 1, "x");\n}\n'),
     ('text', 'tools/confab-model/verb-bench.c', 'const char *json = "  --json  one object\\n";\n'),

@@ -104,6 +104,24 @@ def check_options(path, text):
             report.bad(path, 1, f'{long} is not in the page ({PAGE})')
 
 
+# Pages name files by their paths below the root, and a row of a table may name functions of its file.
+NAMED = re.compile(r'`((?:lib|proto|daemon|client|tools|tests|systemd|models|docs)/[\w./-]*\w)`')
+ROW = re.compile(r'\| `([\w./-]+\.[ch])` \|(.*)\|$')
+
+
+def check_page(path, text):
+    for n, line in enumerate(text.splitlines(), 1):
+        for name in NAMED.findall(line):
+            if not os.path.exists(os.path.join(root, name)):
+                report.bad(path, n, f'there is no {name}')
+        row = ROW.search(line)
+        if row and os.path.exists(os.path.join(root, row[1])):
+            code = table.code_only(table.read(root, row[1]))
+            for function in re.findall(r'`(\w+)\(\)`', row[2]):
+                if not re.search(rf'\b{function}\(', code):
+                    report.bad(path, n, f'{row[1]} has no {function}()')
+
+
 n_checked = 0
 for source in table.files(root, TEXT):
     full = os.path.join(root, source)
@@ -121,6 +139,8 @@ for source in table.files(root, TEXT):
         check_c(source, content)
         if source.startswith('tools/confab-model/verb-'):
             check_options(source, content)
+    elif source.endswith('.md'):
+        check_page(source, content)
     elif source.endswith(('.py', '.sh')) or content.startswith('#!'):
         if SPDX not in '\n'.join(content.split('\n')[:3]):
             report.bad(source, 1, f'no line # {SPDX} at the top')
