@@ -59,18 +59,16 @@ static int take_stops(const Confab__V1__Continue *m, struct engine_request *out,
         return 0;
 }
 
-static void take_from(const Confab__V1__Continue *m, struct engine_request *out) {
+static int take_from(const Confab__V1__Continue *m, struct engine_request *out, struct err *e) {
         switch (m->from_case) {
         case CONFAB__V1__CONTINUE__FROM_AT_TURN:
                 out->cuts = true;
-                out->at_turn = m->at_turn;
-                break;
+                return methods_take_number(m->at_turn, &out->at_turn, "at_turn", e);
         case CONFAB__V1__CONTINUE__FROM_AT_POSITION:
                 out->cuts = true;
-                out->at_position = m->at_position;
-                break;
+                return methods_take_number(m->at_position, &out->at_position, "at_position", e);
         default:
-                break;
+                return 0;
         }
 }
 
@@ -93,9 +91,11 @@ int method_continue(
                         ENGINE_MAX_LOGPROBS);
         out->n_logprobs = m->logprobs;
         out->want_logprobs = m->want_logprobs || m->logprobs;
-        take_from(m, out);
-        if (m->has_max_tokens)
-                out->max_tokens = m->max_tokens;
+        r = take_from(m, out, e);
+        if (r == 0 && m->has_max_tokens)
+                r = methods_take_number(m->max_tokens, &out->max_tokens, "max_tokens", e);
+        if (r < 0)
+                return r;
         out->has_expect_revision = m->has_expect_revision;
         out->expect_revision = m->expect_revision;
         out->ignore_eos = m->ignore_eos;

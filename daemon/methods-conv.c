@@ -80,35 +80,44 @@ int method_open(
         return methods_take_sampling(in->open->sampling, &out->sampling, e);
 }
 
+int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct err *e) {
+        if (value == ENGINE_UNSET)
+                return err_set(e, ERR_INVALID, "%s: %u is too large", what, value);
+        *ret = value;
+        return 0;
+}
+
 int method_fork(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Fork *m = in->fork;
+        int r = 0;
 
         out->name = some(m->name);
         if (m->has_at_turn && m->has_at_position)
                 return err_set(e, ERR_INVALID, "fork names at_turn or at_position, not both");
         if (m->has_at_turn)
-                out->at_turn = m->at_turn;
+                r = methods_take_number(m->at_turn, &out->at_turn, "at_turn", e);
         if (m->has_at_position)
-                out->at_position = m->at_position;
+                r = methods_take_number(m->at_position, &out->at_position, "at_position", e);
         out->has_expect_revision = m->has_expect_revision;
         out->expect_revision = m->expect_revision;
-        return methods_take_ref(m->conversation, out, e);
+        return r < 0 ? r : methods_take_ref(m->conversation, out, e);
 }
 
 int method_rewind(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Rewind *m = in->rewind;
+        int r = 0;
 
         switch (m->to_case) {
         case CONFAB__V1__REWIND__TO_TURNS:
                 out->drop_turns = m->turns;
                 break;
         case CONFAB__V1__REWIND__TO_AT_TURN:
-                out->at_turn = m->at_turn;
+                r = methods_take_number(m->at_turn, &out->at_turn, "at_turn", e);
                 break;
         case CONFAB__V1__REWIND__TO_AT_POSITION:
-                out->at_position = m->at_position;
+                r = methods_take_number(m->at_position, &out->at_position, "at_position", e);
                 break;
         default:
                 return err_set(
@@ -116,20 +125,21 @@ int method_rewind(
         }
         out->has_expect_revision = m->has_expect_revision;
         out->expect_revision = m->expect_revision;
-        return methods_take_ref(m->conversation, out, e);
+        return r < 0 ? r : methods_take_ref(m->conversation, out, e);
 }
 
 int method_publish(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Publish *m = in->publish;
+        int r = 0;
 
         if (!p->admin)
                 return err_set(
                         e, ERR_PERMISSION, "only root and the admin group publish to all users");
         out->publish = !m->off;
         if (m->has_at_turn && !m->off)
-                out->at_turn = m->at_turn;
-        return methods_take_ref(m->conversation, out, e);
+                r = methods_take_number(m->at_turn, &out->at_turn, "at_turn", e);
+        return r < 0 ? r : methods_take_ref(m->conversation, out, e);
 }
 
 int method_close(

@@ -13,6 +13,9 @@ method_fn method_open, method_continue, method_fork, method_rewind, method_close
         method_model_info, method_stats, method_publish, method_export, method_import;
 
 int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, struct err *e);
+/* A number for which the engine has ENGINE_UNSET as well: that value is refused, or it would mean
+ * what leaving the field out means. */
+int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct err *e);
 int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, struct err *e);
 
 /* The answer to Export; takes the descriptor out of @ev. */

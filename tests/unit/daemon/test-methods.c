@@ -295,6 +295,46 @@ static void test_continue_inputs(void **state) {
         wire_close(&w);
 }
 
+/* The greatest number is one that is too large, not one that was left out. */
+static void test_greatest_number(void **state) {
+        struct fixture *f = *state;
+        Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
+        struct wire w;
+        REQUEST(r, CONTINUE, Continue, continue_, m);
+        REQUEST(r2, REWIND, Rewind, rewind, m2);
+        REQUEST(r3, FORK, Fork, fork, m3);
+
+        fixture_client(f, &w);
+        ref.has_id = true;
+        ref.id = 1;
+        m.conversation = m2.conversation = m3.conversation = &ref;
+        m.input_case = CONFAB__V1__CONTINUE__INPUT_NOTHING;
+        m.has_max_tokens = true;
+        m.max_tokens = UINT32_MAX;
+        expect_error(&w, wire_send(&w, &r), "invalid", false);
+        m.has_max_tokens = false;
+        m.from_case = CONFAB__V1__CONTINUE__FROM_AT_TURN;
+        m.at_turn = UINT32_MAX;
+        r.has_id = false;
+        expect_error(&w, wire_send(&w, &r), "invalid", false);
+        m2.to_case = CONFAB__V1__REWIND__TO_AT_TURN;
+        m2.at_turn = UINT32_MAX;
+        expect_error(&w, wire_send(&w, &r2), "invalid", false);
+        m2.to_case = CONFAB__V1__REWIND__TO_AT_POSITION;
+        m2.at_position = UINT32_MAX;
+        r2.has_id = false;
+        expect_error(&w, wire_send(&w, &r2), "invalid", false);
+        m3.has_at_turn = true;
+        m3.at_turn = UINT32_MAX;
+        expect_error(&w, wire_send(&w, &r3), "invalid", false);
+        m3.has_at_turn = false;
+        m3.has_at_position = true;
+        m3.at_position = UINT32_MAX;
+        r3.has_id = false;
+        expect_error(&w, wire_send(&w, &r3), "invalid", false);
+        wire_close(&w);
+}
+
 static void test_continue_refuses(void **state) {
         struct fixture *f = *state;
         Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
@@ -544,6 +584,7 @@ int main(void) {
                 daemon_test(test_continue),
                 daemon_test(test_continue_inputs),
                 daemon_test(test_continue_refuses),
+                daemon_test(test_greatest_number),
                 daemon_test(test_fork_and_rewind),
                 daemon_test(test_list_limits),
                 daemon_test(test_other_verbs),
