@@ -130,6 +130,10 @@ static int set_one(struct settings *s, const struct setting *t, const char *valu
                         : t->type == SETTING_SIZE   ? "size (like 512M)"
                         : t->type == SETTING_CHOICE ? "known word"
                                                     : "time (like 10s)");
+        /* Timers and the engine count milliseconds: nothing is rounded silently. */
+        if (t->type == SETTING_DURATION && v % 1000 != 0)
+                return err_set(e, ERR_INVALID, "%s: '%s' is not a whole number of milliseconds",
+                        t->name, value);
         if (t->type != SETTING_CHOICE && (v < t->min || v > t->max))
                 return out_of_range(t, value, e);
         *number_at(s, t) = v;

@@ -107,7 +107,8 @@ static void test_bad_values(void **state) {
                 {"threads", "0"}, {"threads", "two"}, {"threads", "1K"}, {"socket-mode", "888"},
                 {"socket-mode", "01777"}, {"kv-type", "f64"}, {"hello-timeout", "0"},
                 {"hello-timeout", "1 s"}, {"hello-timeout", "3 weeks"}, {"model", ""},
-                {"log-level", "5"}, {"nonsense", "1"}, {"max-frame", "1"}};
+                {"log-level", "5"}, {"nonsense", "1"}, {"max-frame", "1"},
+                {"spill-delay", "1500us"}, {"frame-timeout", "2000001us"}};
 
         for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
                 struct settings s = {.pool_size = 77, .threads = 77};
