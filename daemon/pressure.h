@@ -12,7 +12,7 @@
  *      └────────────────────────────── the ceiling is reached ────────────────────────────┘
  *
  * The budget here is the engine's target: idle memory beyond it is freed. It refuses no request:
- * the engine lets requests exceed it while the system has memory left (lib/engine/budget.c).
+ * the engine lets requests exceed it while the system has memory left (lib/engine/budget/budget.c).
  *
  * 1. budget <= ceiling, always.
  * 2. A step down takes an eighth of the idle memory, or PRESSURE_STEP_LEAST if that is more. The

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Continue from an earlier place (edit.c) gives the same as a Rewind and a Continue. Until it has
+ * A Continue from an earlier place (memory/edit.c) gives the same as a Rewind and a Continue. Until it has
  * committed, or if it is refused, is cancelled or fails, the conversation and its memory are
  * unchanged.
  */
