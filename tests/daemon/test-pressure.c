@@ -454,7 +454,9 @@ static void test_cgroup(void **state) {
         print_message("budget %llu KiB after %llu events; waiting until it grows\n",
                 (unsigned long long)client_stat(c, "budget") >> 10,
                 (unsigned long long)client_stat(c, "pressure_events"));
-        wait_stat(c, "budget_asked", least, false);
+        /* Calm is seconds old on a slow machine: the budget may be back already. */
+        if (least < 64u << 20)
+                wait_stat(c, "budget_asked", least, false);
         wait_stat(c, "budget", (64u << 20) - 1, false);
         assert_true(count_in_log(h, "memory is short (cgroup: some avg10") >=
                     client_stat(c, "pressure_episodes"));
