@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The engine: conversations over one model, as the daemon sees it. Requests go in, events come out;
- * nothing here blocks the caller. Behind it stand the engine thread (model, sequences, pool) and
- * the I/O workers (spill files, register).
+ * The engine: conversations over one model, as the daemon sees them. Requests go in, events come
+ * out, and no call blocks the caller. Behind this interface work the engine thread (model,
+ * sequences, pool) and the I/O workers (spill files, register).
  *
  * 1. Every submitted request ends with exactly one final event (final == true).
- * 2. An event with kind DONE, or a result that changed something, is sent after its transaction is
+ * 2. An event of kind DONE, or the result of a change, is sent only after the transaction is
  *    durable (I4).
- * 3. Requests on one conversation that change it do not overlap: the second gets ERR_BUSY.
- * 4. A conversation is reached by (uid, id or name); a foreign one is "not found" (I6). uid checks
- *    are done here; request.admin lifts them for metadata (list, stats), and for CANCEL, EVICT and
- *    CLOSE by id, which are logged then (ENGINE_LOG).
+ * 3. Requests that change the same conversation do not overlap: the second one gets ERR_BUSY, or
+ *    waits (engine_request.wait).
+ * 4. A conversation is named by (uid, id or name); another user's conversation is "not found" (I6).
+ *    The engine checks uids. request.admin lifts these checks for metadata (list, stats), and for
+ *    CANCEL, EVICT and CLOSE by id; the engine logs each such use (ENGINE_LOG).
  *
- * One loop thread calls everything below, except where noted.
+ * One loop thread calls all functions below, except where noted.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,15 +26,15 @@
 
 struct engine;
 
-/* How sequence memory is kept; part of the fingerprint. */
+/* The number format of sequence memory; part of the fingerprint. */
 enum engine_kv { ENGINE_KV_F16, ENGINE_KV_F32, ENGINE_KV_Q8_0 };
 
-/* What opening is about to do. */
+/* The step of opening that is about to begin. */
 enum engine_stage {
-        ENGINE_STAGE_REGISTER, /* open the register, bring it up to date */
-        ENGINE_STAGE_MODEL,    /* take the model into use; weights_size and ram_size are known */
-        ENGINE_STAGE_WEIGHTS,  /* read the weights for their hash: done of total bytes are read */
-        ENGINE_STAGE_SPILL     /* see that spill files and register agree */
+        ENGINE_STAGE_REGISTER, /* open the register, upgrade it if need be */
+        ENGINE_STAGE_MODEL,    /* load the model; weights_size and ram_size are known */
+        ENGINE_STAGE_WEIGHTS,  /* hash the weights: `done` of `total` bytes are read */
+        ENGINE_STAGE_SPILL     /* check that spill files and register agree */
 };
 struct engine_opening {
         enum engine_stage stage;
@@ -42,10 +43,10 @@ struct engine_opening {
         uint64_t ram_size;     /* bytes that this process may use at most */
 };
 
-/* Instruction sets; numbers of enum kern_isa. Larger ones: no cap. */
+/* Instruction sets, with the numbers of enum kern_isa. Larger numbers: no cap. */
 enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
 
-/* The greatest values of options, and of requests, that are taken; more is -ERR_INVALID. */
+/* The greatest accepted values of options and of requests; more is -ERR_INVALID. */
 #define ENGINE_MAX_ACTIVE 256
 #define ENGINE_MAX_BATCH 65536
 #define ENGINE_MAX_LIST 256 /* conversations in one answer to LIST */
@@ -55,29 +56,29 @@ struct engine_options {
         const char *state_dir; /* made 0700 if missing: register.db, spill/ */
         uint64_t pool_size;    /* bytes of the ledger; 0: auto */
         uint32_t n_threads;    /* 0: all CPUs this process may use */
-        uint32_t context;      /* 0: the model's; more than it was trained for is -ERR_INVALID */
+        uint32_t context;      /* 0: the model's; more than the trained context is -ERR_INVALID */
         enum engine_kv kv_type;
         /* Tokens per step, prefill chunk included: 1 to ENGINE_MAX_BATCH. */
         uint32_t batch_tokens;
-        /* Conversations generating at the same time, 1 to ENGINE_MAX_ACTIVE; others queue. */
+        /* Conversations generating at the same time, 1 to ENGINE_MAX_ACTIVE; the others queue. */
         uint32_t max_active;
         uint32_t default_max_tokens;
         uint32_t max_conversations_per_uid, max_requests_per_uid, max_queued;
         uint64_t disk_limit;          /* bytes of spill files; 0: no limit */
         uint64_t disk_limit_per_uid;  /* of one user's conversations; 0: no limit */
         uint64_t disk_writes_per_day; /* bytes; 0: no limit */
-        uint64_t disk_floor;          /* free bytes left on the file system */
-        /* Write the memory of a conversation to disk when it was idle for so long; UINT32_MAX: only
-         * at eviction. */
+        uint64_t disk_floor;          /* bytes to leave free on the file system */
+        /* Write the memory of a conversation to disk when it has been idle for this long;
+         * UINT32_MAX: only at eviction. */
         uint32_t spill_delay_ms;
         uint32_t spill_codec; /* SPILL_CODEC_* numbers; UINT32_MAX: the best */
-        uint32_t max_isa;     /* enum engine_isa, tests; UINT32_MAX: no cap */
-        /* The fingerprint that the model must have: 32 hexadecimal digits, or its first 16, which
-         * stand for the weights alone. NULL: any. Used while opening only. */
+        uint32_t max_isa;     /* enum engine_isa, for tests; UINT32_MAX: no cap */
+        /* The fingerprint that the model must have: 32 hexadecimal digits, or only the first 16,
+         * which stand for the weights. NULL: any. Used only while opening. */
         const char *fingerprint;
-        bool verify_model; /* read the weights although the register remembers their hash */
-        /* Told how opening goes, on the thread that opens; NULL: nobody wants to know. Anything but
-         * 0 breaks it off with -ERR_CANCELLED. */
+        bool verify_model; /* read the weights even if the register remembers their hash */
+        /* Reports the progress of opening, on the thread that opens; may be NULL. A result other
+         * than 0 stops the opening with -ERR_CANCELLED. */
         int (*progress)(void *arg, const struct engine_opening *o);
         void *progress_arg;
 };
@@ -93,47 +94,48 @@ struct engine_options {
                 .spill_codec = UINT32_MAX,                                                         \
                 .max_isa = UINT32_MAX})
 
-/* Loads the model, opens the register, sweeps the spill folder, starts the threads. A state folder
- * in use by another engine is -ERR_BUSY; one of another user, or that others can write into, is
- * -ERR_STATE, and so are spill files without their register. Nothing is changed then. */
+/* Loads the model, opens the register, sweeps the spill folder, starts the threads. -ERR_BUSY:
+ * another engine is using the state folder. -ERR_STATE: the folder belongs to another user, others
+ * can write into it, or it has spill files without their register. Nothing is changed then. */
 int engine_open(struct engine **ret, const struct engine_options *o, struct err *e);
-/* What engine_open() would do with these options, without doing it. Reads the model file (all of
- * it, unless the register remembers its hash), and the register if no engine is using it. Changes
- * nothing but the access times of files. The result is for engine_view() and engine_free() only. */
+/* Find out what engine_open() would do with these options, without doing it. Reads the model file
+ * (whole, unless the register remembers its hash), and the register if no engine is using it.
+ * Changes nothing but the access times of files. The result is only for engine_view() and
+ * engine_free(). */
 int engine_look(struct engine **ret, const struct engine_options *o, struct err *e);
 /* Begin to stop: new requests get ERR_SHUTDOWN, running generations are cancelled (their partial
- * replies are committed, finish CANCELLED), dirty memory is spilled. When all is done the event
- * ENGINE_STOPPED comes. */
+ * replies are committed with finish CANCELLED), dirty memory is spilled. The event ENGINE_STOPPED
+ * comes when all of this is done. */
 void engine_stop(struct engine *engine);
-/* Joins the threads. Before ENGINE_STOPPED it stops as kill -9 would (nothing is lost that was
- * acknowledged). */
+/* Joins the threads. Called before ENGINE_STOPPED, it stops the engine as kill -9 would: nothing
+ * acknowledged is lost. */
 struct engine *engine_free(struct engine *engine);
 DEFINE_CLEANUP(struct engine *, engine_free);
 
-/* Change the budget while running (memory pressure, "auto"), in bytes; it comes into force within
- * one step of the engine thread. Shrinking evicts idle memory at once, least recently used first,
- * and gives its pages back to the system; the budget goes down as memory does, so that `used <=
- * budget` holds at each moment (I3). No request fails for it: what fitted into the largest budget
- * that this engine had still fits. A request that needs more than the budget has takes it
- * nevertheless while the system has memory to give, and waits until then otherwise; the budget is
- * what was asked for again when it ends. Growing is at once. Any thread. */
+/* Change the budget while running (memory pressure, "auto"), in bytes; takes effect within one step
+ * of the engine thread. Shrinking at once evicts idle memory, least recently used first, and
+ * returns its pages to the system. The budget goes down along with the memory in use, so that `used
+ * <= budget` holds at each moment (I3). No request fails because of shrinking: whatever fitted into
+ * the largest budget that this engine ever had still fits. A request that needs more than the
+ * present budget gets it while the system has memory to give, and otherwise waits until then; when
+ * the request ends, the budget returns to the size asked for. Growing takes effect at once. Any
+ * thread. */
 void engine_set_pool_size(struct engine *engine, uint64_t bytes);
-/* Memory is short (@keep false): give back what the pool keeps of freed blocks for the next ones,
- * and keep none until memory is not short any more (true). Within one step of the engine thread. */
+/* @keep false, memory is short: give back the freed blocks that the pool keeps for reuse, and keep
+ * none until a call with true. Takes effect within one step of the engine thread. Any thread. */
 void engine_set_spare(struct engine *engine, bool keep);
-/* The budget now in force, which is above the one that was asked for while shrinking. Any thread.
- */
+/* The budget now in force: while shrinking, more than was asked for. Any thread. */
 uint64_t engine_pool_size(struct engine *engine);
-/* How the pool stands, in bytes; of the engine thread's last step. Any thread. */
+/* The state of the pool, in bytes, at the engine thread's last step. Any thread. */
 struct engine_pool_use {
         uint64_t budget, used; /* in force; reserved of it */
-        uint64_t idle;         /* of that: blocks that no request has in use, spares among them */
-        uint64_t weights;      /* size of the model's, which want to stay in the page cache */
+        uint64_t idle;         /* of `used`: blocks not in use by any request, spares among them */
+        uint64_t weights;      /* the model's weights, which should stay in the page cache */
 };
 void engine_pool_use(struct engine *engine, struct engine_pool_use *ret);
-/* What "auto" gives now (budget.c has the formula). Stable against what this engine holds itself:
- * memory of its pool and weights that are in the page cache are not counted as lost. Reads small
- * files of /proc and /sys. */
+/* The budget that "auto" gives now (budget/budget.c has the formula). Does not depend on what this
+ * engine holds itself: memory of its pool and weights in the page cache do not count as lost. Reads
+ * small files of /proc and /sys. */
 uint64_t engine_pool_auto(struct engine *engine);
 
 enum engine_verb {
@@ -147,14 +149,14 @@ enum engine_verb {
         ENGINE_UPDATE,
         ENGINE_WARM,
         ENGINE_EVICT,
-        ENGINE_CANCEL, /* whatever the conversation is doing */
+        ENGINE_CANCEL, /* stop whatever the conversation is doing */
         ENGINE_TOKENIZE,
         ENGINE_MODEL_INFO,
         ENGINE_STATS,
         ENGINE_PUBLISH, /* administrators: share a prefix of an own conversation with all users, or
-                           stop that (publish, at_turn) */
+                           stop sharing it (publish, at_turn) */
         ENGINE_EXPORT,  /* into an unnamed file: transcript, tokens, memory (docs/spill.md) */
-        ENGINE_IMPORT,  /* a new conversation (name: or the file's, if it is free) */
+        ENGINE_IMPORT,  /* a new conversation (name: or the file's, if that is free) */
         ENGINE_N_VERBS
 };
 
@@ -183,14 +185,14 @@ enum engine_residency {
         ENGINE_COLD
 };
 
-/* Why the longest memory that was found for a prompt ends where it does. */
+/* The reason why the longest memory found for a prompt ends where it does. */
 enum engine_differs {
-        ENGINE_DIFFERS_END,     /* all that could be was reused */
-        ENGINE_DIFFERS_NEW,     /* nobody had computed further */
-        ENGINE_DIFFERS_TOKEN,   /* another conversation goes on differently here */
-        ENGINE_DIFFERS_LOST,    /* computed once, but neither in RAM nor on disk any more */
-        ENGINE_DIFFERS_PARTIAL, /* of the last block only a part was kept */
-        ENGINE_DIFFERS_PRIVATE  /* memory that is not shared (imported) */
+        ENGINE_DIFFERS_END,     /* everything reusable was reused */
+        ENGINE_DIFFERS_NEW,     /* nothing further had been computed */
+        ENGINE_DIFFERS_TOKEN,   /* another conversation has different tokens from here on */
+        ENGINE_DIFFERS_LOST,    /* computed once, but no longer in RAM nor on disk */
+        ENGINE_DIFFERS_PARTIAL, /* only a part of the last block was kept */
+        ENGINE_DIFFERS_PRIVATE  /* this memory is not shared (imported) */
 };
 
 #define ENGINE_UNSET UINT32_MAX
@@ -198,14 +200,14 @@ enum engine_differs {
 #define ENGINE_MAX_LOGPROBS 32768
 #define ENGINE_NAME_MAX 128 /* bytes; valid UTF-8, no control characters, not only digits */
 
-/* Fields that a verb does not name are ignored. Pointers are borrowed for the call of
+/* Fields that a verb does not name are ignored. Pointers are borrowed only during
  * engine_submit(). */
 struct engine_request {
-        uint64_t handle; /* the caller's name for it, not 0, unique among those in flight */
+        uint64_t handle; /* chosen by the caller: not 0, unique among requests in flight */
         enum engine_verb verb;
         uint32_t uid;
         bool admin;
-        uint64_t conv_id; /* which conversation: by id, or if 0 by name */
+        uint64_t conv_id; /* by id, or if this is 0, by name */
         const char *conv_name;
         bool has_expect_revision; /* continue, fork, rewind */
         uint64_t expect_revision;
@@ -215,7 +217,7 @@ struct engine_request {
         struct sampling sampling; /* open, update: defaults; continue: for this request */
 
         enum engine_input input; /* continue */
-        enum engine_role role;   /* of a message: user (default) or system, assistant */
+        enum engine_role role;   /* of a message: user (default), system, assistant */
         const void *text;        /* message, raw; tokenize */
         size_t text_size;
         const int32_t *tokens;
@@ -227,48 +229,48 @@ struct engine_request {
         uint32_t n_logprobs; /* alternatives; implies want_logprobs */
         bool ignore_eos;     /* end-of-generation tokens are never chosen */
         bool background;
-        /* Continue: while another request holds the conversation, wait until it has ended, in the
-         * order in which they came; expect_revision is compared then. false: -ERR_BUSY. */
+        /* Continue: while another request holds the conversation, wait for it to end, in order of
+         * arrival; expect_revision is compared then. false: -ERR_BUSY instead. */
         bool wait;
 
-        /* Continue: keep what at_turn or at_position says, and go on from there. What comes behind
-         * is dropped by the transaction that commits the new turns: until then, and if the request
-         * is refused, fails or is cancelled before its first token, the conversation is as it was.
-         * Such a request and a Fork exclude each other (-ERR_BUSY). */
+        /* Continue: keep the part that at_turn or at_position tells, and go on from there. The
+         * transaction that commits the new turns drops the rest. Until then, and also if the
+         * request is refused, fails, or is cancelled before its first token, the conversation is
+         * unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
         bool cuts;
         /* Fork, rewind, publish, continue: keep turns [0, at_turn); ENGINE_UNSET: see below. */
         uint32_t at_turn;
-        /* Fork, rewind, continue, when at_turn is ENGINE_UNSET: keep tokens [0, at_position), which
-         * is at a turn's end or inside an assistant's reply or a raw turn (elsewhere -ERR_INVALID,
-         * which names the nearest places). What is kept of such a turn has the text of the kept
-         * tokens (whole characters) and is an open one: a Continue without input goes on with it,
-         * one with input ends it first. ENGINE_UNSET: not used. Note that 0 is a position. */
+        /* Fork, rewind, continue, if at_turn is ENGINE_UNSET: keep tokens [0, at_position). The
+         * position is at a turn's end or inside an assistant's reply or a raw turn; elsewhere
+         * -ERR_INVALID, which names the nearest places. A turn cut inside has the text of the kept
+         * tokens (whole characters) and is open: a Continue without input goes on with it, one with
+         * input ends it first. ENGINE_UNSET: not used. Note that 0 is a position. */
         uint32_t at_position;
-        uint32_t drop_turns; /* rewind, when both are ENGINE_UNSET: drop so many from the end */
-        bool publish;        /* publish: all turns, or those before at_turn; false: no longer */
+        uint32_t drop_turns; /* rewind, if both are ENGINE_UNSET: turns to drop from the end */
+        bool publish;        /* publish: all turns, or those before at_turn; false: stop */
         bool without_memory; /* export: transcript and tokens only */
-        /* Import: what Export made, in a memfd that is sealed against writing, growing and
-         * shrinking (F_SEAL_WRITE, F_SEAL_GROW, F_SEAL_SHRINK: so it can neither change nor block);
-         * else -ERR_INVALID. Duplicated by engine_submit(); its file offset means nothing. */
+        /* Import: the file made by Export, in a memfd sealed against writing, growing and shrinking
+         * (F_SEAL_WRITE, F_SEAL_GROW, F_SEAL_SHRINK), so that it can neither change nor block; else
+         * -ERR_INVALID. engine_submit() duplicates it; its file offset is ignored. */
         int fd;
         bool want_turns, want_tokens; /* get */
         uint64_t after_id;            /* list */
-        uint32_t limit; /* list: at most ENGINE_MAX_LIST, which is also what 0 means */
+        uint32_t limit;               /* list: at most ENGINE_MAX_LIST; 0: that many */
         bool all_users;
         bool special, add_bos; /* tokenize */
-        /* Tokenize: the longest answer in bytes that its receiver takes, 0: any. What is longer is
-         * refused as soon as that is known. */
+        /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
+         * is refused as soon as its length is known. */
         uint64_t max_answer;
 };
 
-/* Takes copies. On failure (-ERR_LIMIT: a queue, quota or the budget is full now; -ERR_TOO_LARGE:
- * it is beyond the budget as such; -ERR_SHUTDOWN, -ERR_INVALID) no event follows. All memory that
- * the request causes is charged to the budget before it is allocated, what its events hold until
- * they are freed. */
+/* Takes copies. On failure no event follows. -ERR_LIMIT: a queue, quota or the budget is full now;
+ * -ERR_TOO_LARGE: the request is beyond the budget as such; -ERR_SHUTDOWN, -ERR_INVALID. All memory
+ * that the request causes is charged to the budget before it is allocated; the memory of its events
+ * stays charged until they are freed. */
 int engine_submit(struct engine *engine, const struct engine_request *r, struct err *e);
-/* Ask request @handle to end early; it does so by itself. Unknown handles are ignored. */
+/* Ask request @handle to end early; its final event still comes. Unknown handles are ignored. */
 void engine_cancel(struct engine *engine, uint64_t handle);
-/* Stop producing for a request whose peer does not read, and go on. */
+/* @pause: stop producing for request @handle, since its peer does not read; false: go on. */
 void engine_pause(struct engine *engine, uint64_t handle, bool pause);
 
 struct engine_turn {
@@ -290,17 +292,17 @@ struct engine_conv {
         enum engine_residency residency;
         uint64_t ram_size, disk_size;
         uint64_t created_usec, updated_usec;
-        uint32_t n_published; /* tokens of its beginning that all users share; 0: none */
-        /* Its memory came from elsewhere (import): it is never taken for other conversations. */
+        uint32_t n_published; /* tokens of the prefix that all users share; 0: none */
+        /* The memory was imported: it is never used for other conversations. */
         bool private_memory;
-        /* Evict: tokens whose memory could not be written, and is gone; then the event's err says
-         * why. 0: all was kept. */
+        /* Evict: tokens whose memory could not be written and is gone; the event's err tells why.
+         * 0: all was kept. */
         uint32_t n_not_kept;
         bool busy;       /* a request holds it */
-        bool generating; /* and that request is a Continue */
+        bool generating; /* and this request is a Continue */
         struct sampling sampling;
-        /* Get with turns or tokens: the history is damaged from turn damaged_turn on. Then turns
-         * are all that can be read, tokens those of the turns before it. */
+        /* Get with turns or tokens: the history is damaged from turn damaged_turn on. Then `turns`
+         * has all that can be read, `tokens` those of the turns before the damage. */
         bool damaged;
         uint32_t damaged_turn;
         struct engine_turn *turns; /* [n_turn_list] or NULL */
@@ -312,7 +314,7 @@ struct engine_conv {
 struct engine_logprob {
         int32_t token;
         float logprob;
-        uint8_t text[64]; /* piece, cut to fit */
+        uint8_t text[64]; /* the token's text, cut to fit */
         uint8_t text_size;
 };
 
@@ -324,11 +326,11 @@ struct engine_model_info {
         uint64_t fingerprint[2];
 };
 
-/* What is known of an engine that looks. Sizes in bytes. */
+/* Results of engine_look(). Sizes in bytes. */
 enum engine_register {
-        ENGINE_REGISTER_NONE, /* none yet: a new one would be made */
+        ENGINE_REGISTER_NONE, /* none yet: engine_open() would make one */
         ENGINE_REGISTER_BUSY, /* another engine is using it */
-        ENGINE_REGISTER_OLD,  /* of another version: it would be brought up to date, or refused */
+        ENGINE_REGISTER_OLD,  /* of another version: would be upgraded, or refused */
         ENGINE_REGISTER_READ
 };
 struct engine_view {
@@ -336,7 +338,7 @@ struct engine_view {
         uint64_t file_size, ram_size;
         bool remembered;      /* the register knows the hash of the weights */
         uint64_t token_size;  /* RAM for the memory of one token */
-        uint64_t budget;      /* that it would begin with */
+        uint64_t budget;      /* at the start */
         uint32_t most_tokens; /* longest conversation that fits both the budget and the context */
         uint32_t n_threads;
         enum engine_register register_state;
@@ -371,13 +373,13 @@ struct engine_event {
         enum engine_event_kind kind;
         bool final;
         struct err err; /* ERROR, LOG; CONV where n_not_kept > 0 */
-        bool told;      /* ERROR: a LOG has told of it, now or before */
+        bool told;      /* ERROR: a LOG has reported this error, now or before */
         int log_level;  /* LOG: syslog priority */
         union {
-                /* Sent when what was in RAM and on disk is together and computing begins: the
-                 * counts are what is known then. DONE has the last word: of a prompt that another
-                 * one computes as well, blocks may have been taken over meanwhile (n_shared more,
-                 * n_computed fewer, differs_at further on). */
+                /* Sent when all reusable memory is in RAM and computing begins; the counts are
+                 * those known at that time. DONE has the final counts: if another request computes
+                 * the same prompt, blocks may have been taken over from it meanwhile (n_shared
+                 * more, n_computed fewer, differs_at further on). */
                 struct {
                         uint64_t conv, revision;
                         /* n_prompt == n_ram (own, in RAM) + n_disk + n_shared (another
@@ -392,7 +394,7 @@ struct engine_event {
                 struct {
                         char *text; /* UTF-8, NUL-terminated */
                         size_t text_size;
-                        bool has_token; /* false: only text that was held back */
+                        bool has_token; /* false: only text that had been held back */
                         int32_t token;
                         bool has_logprob;
                         float logprob;
@@ -402,7 +404,7 @@ struct engine_event {
                 struct {
                         enum engine_finish finish;
                         uint64_t revision, seed;
-                        /* As in accepted, as they turned out. */
+                        /* As in accepted, with their final values. */
                         uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed;
                         uint32_t differs_at;
                         enum engine_differs differs_why;
@@ -418,7 +420,7 @@ struct engine_event {
                 struct {
                         int32_t *ids;
                         size_t n;
-                        uint8_t *pieces;      /* one behind the other */
+                        uint8_t *pieces;      /* concatenated */
                         uint32_t *piece_ends; /* [n] */
                 } tokens;
                 struct engine_model_info info;
@@ -429,18 +431,17 @@ struct engine_event {
                 struct {
                         int fd; /* an unnamed file, read from 0; closed by engine_event_free() */
                         uint64_t size;
-                        uint32_t n_memory_tokens; /* whose memory is in it */
+                        uint32_t n_memory_tokens; /* tokens whose memory is in the file */
                 } exported;
         };
 };
 
 /* Readable while events wait. Owned by the engine. */
 int engine_fd(struct engine *engine);
-/* The next event, owned by the caller, or NULL. It may outlive
- * the engine. */
+/* The next event, owned by the caller, or NULL. May outlive the engine. */
 struct engine_event *engine_next_event(struct engine *engine);
 struct engine_event *engine_event_free(struct engine_event *ev);
 DEFINE_CLEANUP(struct engine_event *, engine_event_free);
-/* Rises with every step of the engine thread (watchdog): it stands still only if the thread hangs
- * while it has work. Any thread. */
+/* Rises with every step of the engine thread (for a watchdog): stands still only if the thread
+ * hangs while it has work. Any thread. */
 uint64_t engine_heartbeat(struct engine *engine);

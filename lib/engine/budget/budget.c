@@ -3,47 +3,48 @@
  * The budget: how it is divided, what bounds its changes, and what "auto" means. memory/grow.c
  * changes it.
  *
- * Two numbers. The *most* is the largest budget that was ever asked for. It says what fits: a
- * request whose conversation fits into it is never refused for want of room. The *target* is the
- * budget that was asked for last. It says how much idle memory may stay: memory pressure lowers it,
- * and idle memory beyond it is evicted. The budget in force is the target, or what the active
- * requests may come to need if that is more.
+ * Two numbers. The *most* is the largest budget that was ever asked for. It decides what fits: a
+ * request whose conversation fits into the most is never refused for lack of room. The *target* is
+ * the budget that was asked for last. It decides how much idle memory may stay: memory pressure
+ * lowers the target, and idle memory beyond it is evicted. The budget in force is the target, or
+ * what the active requests may come to need if that is more.
  *
- * Division. Shares of the ledger are reserved in it and spent from ledgers of their own: what
- * requests bring along, the bookkeeping of loaded conversations, the prefix index, and the workers'
- * scratch memory. The pool of blocks has the rest. The shares are those of the most, whatever the
- * target is. Only what is spent of them is in memory, so keeping them costs nothing, and a request
- * that fitted into its share still does while memory is short.
+ * Division. Shares of the ledger are reserved in it and spent from ledgers of their own. There is a
+ * share for what requests bring along, for the bookkeeping of loaded conversations, for the prefix
+ * index, and for the workers' scratch memory. The pool of blocks has the rest. The size of the
+ * shares follows from the most, whatever the target is. Only the spent part of a share is in
+ * memory, so keeping the shares costs nothing, and a request that fitted into its share still fits
+ * while memory is short.
  *
  * Change (I3):
  * 1. used <= budget holds at each moment. Only the engine thread reserves in the main ledger and
  *    only the engine thread sets its budget, so a reservation and a change of the budget never
  *    meet. The budget is lowered to what is used, never below; then the engine thread makes room
- *    and lowers it again, until it is where it should be.
+ *    and lowers it again, until it reaches its goal.
  * 2. The budget of a share never shrinks. Other threads reserve in the shares, and nothing here
- *    relies on what a ledger does when its budget is lowered beside a reservation.
+ *    relies on what a ledger does when its budget is lowered during a reservation.
  * 3. The budget in force is never less than the floor: the shares, the scratch memory, and the
- *    blocks that all active requests together may come to need. So a request that was admitted does
- *    not fail for a budget that shrinks afterwards. The floor sinks as requests end, and the budget
+ *    blocks that all active requests together may come to need. So an admitted request does not
+ *    fail because the budget shrinks afterwards. The floor sinks as requests end, and the budget
  *    with it.
- * 4. The target yields to requests: sched.c admits one that needs more than the target has, up to
- *    the most, while the system has that much to give (budget_fits()). Where the system has
- *    not, the request waits in the queue, others go before it, and it is looked at again each
+ * 4. The target yields to requests: sched.c admits a request that needs more than the target has,
+ *    up to the most, while the system has that much to give (budget_fits()). If the system has not,
+ *    the request waits in the queue, others go before it, and the engine thread looks again each
  *    second.
- * 5. Growing is at once: nothing has to happen first.
+ * 5. Growing takes effect at once: nothing has to happen first.
  *
  * Auto: three quarters of
  *
  *      min(MemAvailable, for each cgroup from ours up: limit - (current - file cache))
- *              + what the pool holds now - the size of the weights
+ *        + what the pool holds now - the size of the weights
  *
- * and at least 64 MiB, or half of what there is if that is less: a group of 48 MiB must not be
- * filled with 64. base/machine.h reads these figures, of cgroups of version 1 and 2. Pages of the
- * page cache count as available in both terms; the weights lie there when they are resident, and
- * want to stay, therefore they are subtracted whole, resident or not. What the pool holds is added,
- * because it is missing from the first term and at our disposal. So the result does not depend on
- * how much of the budget or of the weights is in memory just now. The same figure is what the
- * system has to give in rule 4.
+ * and at least 64 MiB, or half of the memory there is if that is less: a group of 48 MiB must not
+ * be filled with 64. base/machine.h reads these figures, of cgroups of version 1 and 2. Pages of
+ * the page cache count as available in both terms. Resident weights lie in the page cache and
+ * should stay there; therefore they are subtracted whole, resident or not. The pool's memory is
+ * added, because it is missing from the first term and at our disposal. So the result does not
+ * depend on how much of the budget or of the weights is in memory just now. Rule 4 uses the same
+ * figure for what the system has to give.
  */
 #include "engine/budget/budget.h"
 
@@ -59,11 +60,11 @@
 #define MIN_INDEX ((size_t)16 << 10)
 #define INDEX_PER_BLOCK 512 /* bytes: an entry in the user's scope, and perhaps a public one */
 #define MIN_BLOCKS 4
-#define GIVE_USEC 250000ull /* between two looks at what the system has to give */
+#define GIVE_USEC 250000ull /* between two looks at the system's memory */
 
 /* --- auto --- */
 
-/* Of what the machine has for us, with what the pool @held already. 0: nothing is known. */
+/* "Auto" for machine @m, while the pool holds @held bytes. 0: nothing is known. */
 static uint64_t auto_of(const struct machine_memory *m, uint64_t weights_size, uint64_t held) {
         uint64_t left = machine_memory_left(m), n, least;
 
@@ -93,7 +94,7 @@ static struct shares shares_of(struct budget *b, uint64_t budget) {
         size_t n = (size_t)MIN(MAX(budget / 16, (uint64_t)MIN_SHARE), (uint64_t)MAX_SHARE);
         uint64_t index = MIN(budget / b->slot_size * INDEX_PER_BLOCK, budget / 16);
 
-        /* An export or import has a block in memory beside the pool's. */
+        /* An export or import has one block in memory in addition to the pool's. */
         return (struct shares){
                 MAX(n, MIN_SHARE + b->slot_size), n, (size_t)MAX(index, (uint64_t)MIN_INDEX)};
 }
@@ -111,7 +112,7 @@ static size_t capacity(struct budget *b, size_t budget) {
 
 /* --- what requests may have --- */
 
-/* A request alone always fits into the least. */
+/* A single request always fits into the least capacity. */
 static size_t request_blocks(struct budget *b, size_t budget) {
         return MAX(capacity(b, budget), (size_t)MIN_BLOCKS);
 }
@@ -124,8 +125,8 @@ size_t budget_capacity_most(struct budget *b) {
         return request_blocks(b, b->most);
 }
 
-/* Bytes in memory of what the ledger has reserved: of the shares only what is spent of them. Read
- * one after the other, so from another thread it is an estimate. */
+/* Bytes of the ledger that are really in memory: of the shares only the spent part. The ledgers are
+ * read one after the other, so on another thread the sum is an estimate. */
 uint64_t budget_held(struct budget *b) {
         size_t used = ledger_used(&b->ledger), reserved = budget_reserved(b);
 
@@ -134,7 +135,7 @@ uint64_t budget_held(struct budget *b) {
                ledger_used(&b->index);
 }
 
-/* The budget that the system has memory for, as it was a moment ago at most. */
+/* The budget that the system has memory for, at most GIVE_USEC old. */
 static size_t system_gives(struct budget *b) {
         uint64_t now = clock_monotonic_usec(), n;
         struct machine_memory m;
@@ -161,7 +162,7 @@ static uint64_t needed(struct budget *b, struct shares s, size_t n_blocks) {
 uint64_t budget_of_blocks(struct budget *b, size_t n_blocks) {
         uint64_t budget = 0, more = needed(b, shares_of(b, 0), n_blocks);
 
-        /* The shares grow with the budget, by less than a half of it: this ends. */
+        /* This ends: the shares grow with the budget, by less than half of it. */
         while (more > budget) {
                 budget = more;
                 more = needed(b, shares_of(b, budget), n_blocks);
@@ -169,7 +170,7 @@ uint64_t budget_of_blocks(struct budget *b, size_t n_blocks) {
         return budget;
 }
 
-/* Let a share have @n bytes of the main ledger, if that is more than it has (invariant 2). */
+/* Raise a share to @n bytes of the main ledger, if that is more than it has (invariant 2). */
 static void grow_share(struct budget *b, struct ledger *share, size_t n) {
         size_t old = ledger_budget(share);
 
