@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine thread's bell. Whoever leaves something for the engine thread does that first, under
- * the lock of where it is left, and rings then; the engine thread forgets the ring first and looks
- * everywhere afterwards. So nothing is left lying while the engine thread sleeps.
+ * The engine thread's bell. Another thread that leaves work for the engine thread first leaves it,
+ * under the lock of that place, and then rings. The engine thread first forgets the ring and then
+ * looks everywhere. So no work is left lying while the engine thread sleeps.
  */
 #include <pthread.h>
 #include <stdlib.h>

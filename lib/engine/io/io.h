@@ -15,34 +15,34 @@
 /* NULL without memory. */
 struct bell *bell_new(void);
 struct bell *bell_free(struct bell *b);
-/* There is something to do for the engine thread. Any thread. */
+/* Tell the engine thread that there is something to do. Any thread. */
 void bell_ring(struct bell *b);
-/* Has anybody rung since the last bell_wait()? Engine thread. */
+/* Was the bell rung since the last bell_wait()? Engine thread. */
 bool bell_has_rung(struct bell *b);
-/* Engine thread: sleep until somebody rings, or until @due (clock_monotonic_usec()); without
- * @sleep only forget that anybody has rung. What was rung for is done by whoever returns. */
+/* Engine thread: sleep until the bell rings, or until @due (clock_monotonic_usec()). Without @sleep
+ * return at once. Either way forget the ring: the caller then looks for work everywhere. */
 void bell_wait(struct bell *b, bool sleep, uint64_t due);
 
 /* --- workers.c --- */
 
 #define IO_MAX_WORKERS 4
 
-/* In the order in which workers.c takes them. Numbers as zeroed jobs want them. */
+/* Kinds of jobs; a zeroed job is a JOB_VERB. workers.c has the order in which they are taken. */
 enum job_kind {
         JOB_VERB,    /* requests and commits */
         JOB_RESTORE, /* before all others */
         JOB_EVICT,
         JOB_WRITE_BEHIND,
-        JOB_TEXT, /* tokenising, by a thread of its own */
+        JOB_TEXT, /* tokenising, on a thread of its own */
         N_JOB_KINDS
 };
 
-/* Work for an I/O worker: run() there, then done() on the engine thread. Owned by whoever submits
- * it, until done() is called. */
+/* Work for an I/O worker: run() is called there, then done() on the engine thread. Owned by the
+ * submitter, who must keep it until done() is called. */
 struct job {
         struct list link;
         enum job_kind kind;
-        uint32_t uid; /* JOB_TEXT: whose text */
+        uint32_t uid; /* JOB_TEXT: the owner of the text */
         void (*run)(struct engine *engine, struct job *j);
         void (*done)(struct engine *engine, struct job *j);
         int r;
@@ -55,70 +55,71 @@ struct workers *workers_free(struct workers *w);
 int io_start(struct engine *engine, struct err *e);
 /* Joins the threads. Jobs that were queued still run, but are not done(). */
 void io_stop(struct engine *engine);
-/* How many workers there are going to be. */
+/* The number of workers that io_start() will start. */
 size_t io_n_workers(void);
-/* Workers that run now, at most: a restore is split between them. */
+/* Workers that can run at the same time now: a restore is split between them. */
 size_t io_n_running(struct engine *engine);
 
 /* Engine thread: */
 void io_submit(struct engine *engine, struct job *j);
-/* Moves the jobs that have run into @done, each of which is to be ended by io_done(). */
+/* Moves the jobs that have run into @done; the caller ends each of them by io_done(). */
 void io_take_done(struct engine *engine, struct list *done);
 void io_done(struct engine *engine, struct job *j);
-/* Jobs under way: submitted, and not yet done(). */
+/* Jobs under way: submitted, done() not yet called. */
 size_t io_n_jobs(const struct engine *engine);
 
-/* --- outbox.c: events, see the rules there --- */
+/* --- outbox.c: events; outbox.c has the rules --- */
 
-/* Events that wait, on their way to engine_next_event(). -ERR_NOMEM, -ERR_SYS. */
+/* The queue of events for engine_next_event(). -ERR_NOMEM, -ERR_SYS. */
 int outbox_new(struct outbox **ret, struct engine *engine, struct err *e);
-/* Frees the events that wait. Those that the loop thread has stay valid. */
+/* Frees the events in the queue. Events that the loop thread has taken stay valid. */
 struct outbox *outbox_free(struct outbox *o);
 
-/* An event, with what it owns. engine_event_free() frees it as well. */
+/* An event with everything that it owns. engine_event_free() frees this struct as well. */
 struct event_node {
         struct engine_event ev; /* first: engine_event_free() casts back */
         struct list link;
         struct event_home *home;
-        struct charge charge;  /* this node, and all that it owns */
-        struct credit *credit; /* that it lives on instead, or NULL */
+        struct charge charge;  /* for this node and everything it owns */
+        struct credit *credit; /* pays instead of the charge, or NULL */
         size_t credit_size;
-        size_t size; /* bytes, once sent */
+        size_t size; /* bytes, set when sent */
 };
-/* A blank event of @from's bytes, which it has; or of none (@from NULL): before there is a ledger.
- * NULL without memory. Any thread. */
+/* A blank event, paid by moving its size from @from's charge. @from NULL: not charged (there is no
+ * ledger yet, or a credit pays). NULL without memory. Any thread. */
 struct event_node *event_new(struct engine *engine, struct charge *from, uint64_t handle,
         enum engine_event_kind kind, bool final);
-/* Zeroed memory for an array of the event, charged to it: engine_event_free() frees both. NULL: @e
- * tells. At least one byte. */
+/* Zeroed memory for an array of the event, charged to the event; engine_event_free() frees the
+ * array and the charge. At least one byte. NULL: @e tells why. */
 void *event_calloc(struct event_node *n, size_t count, size_t size, struct err *e);
-/* @size bytes of memory that @from has paid for are the event's now. */
+/* The event takes over @size bytes of memory from @from, which has paid for them. */
 void event_adopt(struct event_node *n, struct charge *from, size_t size);
-/* Begin anew: free what it owns, but not itself. */
+/* Make the event blank again: free everything that it owns, but not the event. */
 void event_reset(struct event_node *n, enum engine_event_kind kind);
-/* Hand it to the loop thread. */
+/* Hand the event to the loop thread. */
 void event_send(struct engine *engine, struct event_node *n);
-/* A line for the journal, of a syslog level. Lost without memory for it. Any thread. */
+/* A line for the journal, @level as in syslog. Lost if there is no memory for it. Any thread. */
 void event_log(struct engine *engine, int level, const struct err *e);
-/* Copy of a register row as a conversation of the event, without its residency. */
+/* Copy a register row into the event as a conversation, without its residency. Fails as
+ * event_calloc() does. */
 int event_conv(
         struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e);
-/* The token's text, cut to fit. */
+/* Fill in a token and its text, cut to fit. */
 void event_fill_piece(struct engine *engine, struct engine_logprob *out, int32_t token);
 
-/* What the events take that one step of a request may send, at most. */
+/* The most bytes of events that one step of the request may send. */
 size_t credit_size(const struct engine *engine, const struct engine_request *r);
-/* @from, which has them, pays @size bytes for the credit. NULL without memory. */
+/* A credit paid with @size bytes of @from's charge, which must have them. NULL without memory. */
 struct credit *credit_new(struct charge *from, size_t size);
-/* The request is over. The credit ends with its last event. NULL is allowed. */
+/* The request is over. The credit ends with the request's last event. NULL is allowed. */
 void credit_unref(struct credit *c);
-/* The request computes (has a place) or not: only then a step waits for its credit to come back.
- * NULL is allowed. Engine thread. */
+/* Tell whether the request computes (has a place): only then do steps wait for its credit to be
+ * paid back. NULL is allowed. Engine thread. */
 void credit_set_active(struct engine *engine, struct credit *c, bool active);
-/* An event of @size bytes in all with what is hung on it, for a request that generates: of the
- * share if others leave room in it, else of the request's credit. NULL without memory. */
+/* An event for a request that generates; @size: bytes of everything that will hang on it. The
+ * shared budget pays while few events wait, else the request's credit. NULL without memory. */
 struct event_node *event_new_stream(struct engine *engine, struct credit *c, uint64_t handle,
         enum engine_event_kind kind, size_t size);
-/* More events wait than the loop thread should ever leave lying, or a credit is in use: compute no
- * step. The engine thread is woken when that is over. */
+/* True if no step may be computed: too many events wait for the loop thread, or a credit is in use.
+ * The bell rings when this is over. */
 bool event_backlog(struct engine *engine);

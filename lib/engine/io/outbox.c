@@ -2,18 +2,18 @@
 /*
  * Events: built on the engine thread or by a job, freed by the loop thread.
  *
- * Their memory is a part of what requests share (budget.requests), from before an event is made
- * until engine_event_free().
+ * The memory of events belongs to the share of requests (budget.requests), from before an event is
+ * made until engine_event_free().
  *
- * 1. A request's final event is made when the request comes, of the request's own charge, and so
- *    are errors and answers of a fixed size: no request fails to end.
- * 2. What an answer has besides is charged to the event before it is allocated (event_calloc()), or
+ * 1. A request's final event is made when the request arrives and is paid from the request's own
+ *    charge. That covers errors and answers of a fixed size, so every request can end.
+ * 2. Anything else in an answer is charged to the event before it is allocated (event_calloc()), or
  *    was charged to the request before and is handed over with its charge (event_adopt()).
- * 3. A generating request sends events while the share may be full of other things, and must not
- *    lose any. So it has a credit, set aside when it came, for all events that one step may send.
- *    An event is taken from the share as long as those that wait are few, else from the credit. No
- *    step begins while a credit is in use (event_backlog()): the loop thread frees the event soon,
- *    whatever its peer does, and the engine goes on.
+ * 3. A generating request sends events at times when the share may be full, and must not lose any.
+ *    So it has a credit, set aside when it arrived, for all events that one step may send. While
+ *    few events wait, an event is paid from the share, else from the credit. No step begins while a
+ *    credit is in use (event_backlog()). The loop thread soon frees the event, whatever its peer
+ *    does, and then the engine goes on.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@
 
 struct outbox {
         struct bell *bell;
-        struct ledger *ledger; /* what events are charged to */
+        struct ledger *ledger; /* pays for events */
         struct event_home *home;
         int fd; /* an eventfd: readable while events wait */
 
@@ -39,14 +39,15 @@ struct outbox {
         pthread_mutex_t lock;
         struct list events;
         size_t n_events, events_size;
-        struct list credits; /* of the requests that compute */
-        bool backlogged;     /* the engine thread waits until fewer are left */
+        struct list credits; /* of the requests that have a place */
+        bool backlogged;     /* the engine thread waits until fewer events are left */
 };
 
-/* Where events come from: they may outlive the engine, and then have nothing to give back to. */
+/* Where events return their charges. Events may outlive the engine; then there is nothing to return
+ * to. */
 struct event_home {
         pthread_mutex_t lock;
-        struct outbox *outbox; /* under lock: NULL when it is gone */
+        struct outbox *outbox; /* under lock: NULL when the outbox is gone */
         atomic_uint n_refs;
 };
 
@@ -68,7 +69,7 @@ static void home_unref(struct event_home *h) {
         free(h);
 }
 
-/* Nothing makes events any more. */
+/* The outbox goes: no events are made any more. */
 static void home_leave(struct event_home *h) {
         if (!h)
                 return;
@@ -101,7 +102,7 @@ int outbox_new(struct outbox **ret, struct engine *engine, struct err *e) {
         return r;
 }
 
-/* Lives as long as the request or an event that is paid from it. */
+/* Lives as long as the request or any event that the credit pays for. */
 struct credit {
         struct charge charge; /* for `size` and this struct */
         struct list link;     /* in outbox.credits, under its lock */
@@ -132,7 +133,7 @@ void credit_unref(struct credit *c) {
         charge_deinit(&charge);
 }
 
-/* Accepted, Progress, and two Deltas: a token and the rest of the text. */
+/* One step may send Accepted, Progress, and two Deltas: a token and the rest of the text. */
 size_t credit_size(const struct engine *engine, const struct engine_request *r) {
         size_t text = 3 * engine->max_piece + 64, top = MIN(r->n_logprobs, engine->info.n_vocab);
 
@@ -169,11 +170,11 @@ static struct event_node *new_charged(
         if (charge_take(&charge, sizeof(*n), "an event", NULL) < 0)
                 return NULL;
         n = event_new(engine, &charge, handle, kind, final);
-        charge_deinit(&charge); /* what was not handed over */
+        charge_deinit(&charge); /* the part that was not handed over */
         return n;
 }
 
-/* Bytes of events that may wait. */
+/* The most bytes of events that may wait before a backlog is declared. */
 static size_t max_backlog(struct outbox *o) {
         return MIN(MAX_BACKLOG_SIZE, ledger_budget(o->ledger) / BACKLOG_PART);
 }
@@ -197,7 +198,7 @@ struct event_node *event_new_stream(struct engine *engine, struct credit *c, uin
                 charge_take(&charge, size, "an event", NULL) == 0)
                 c = NULL;
         else if (c->lent + size > c->size)
-                return NULL; /* not by what credit_size() counts */
+                return NULL; /* cannot happen: credit_size() counts all events of a step */
         n = event_new(engine, NULL, handle, kind, false);
         if (n && c) {
                 n->credit = c;
@@ -244,7 +245,7 @@ void event_send(struct engine *engine, struct event_node *n) {
         list_append(&o->events, &n->link);
         o->n_events++;
         o->events_size += n->size;
-        /* Written under the lock: the reader clears the eventfd under it, too. */
+        /* Under the lock, because the reader clears the eventfd under it, too. */
         if (first && write(o->fd, &one, sizeof(one)) < 0) {
                 /* The counter can't overflow, and the descriptor is ours: nothing to handle. */
         }
@@ -301,7 +302,7 @@ void event_log(struct engine *engine, int level, const struct err *e) {
         struct event_node *n = new_charged(engine, 0, ENGINE_LOG, false);
 
         if (!n)
-                return; /* a log line is not worth more than memory */
+                return; /* without memory, log lines are lost */
         n->ev.err = *e;
         n->ev.log_level = level;
         event_send(engine, n);
@@ -341,7 +342,7 @@ static void conv_deinit(struct engine_conv *c) {
         free(c->name);
 }
 
-/* All that hangs on an event. */
+/* Free everything that hangs on the event. */
 static void event_deinit(struct engine_event *ev) {
         switch (ev->kind) {
         case ENGINE_DELTA:
@@ -384,7 +385,7 @@ void event_reset(struct event_node *n, enum engine_event_kind kind) {
                 n->ev.exported.fd = -1;
 }
 
-/* A step may begin that waited for it. */
+/* The credit is paid back: a step that waited for this may begin. */
 static void credit_back(struct outbox *o, struct credit *c, size_t size) {
         pthread_mutex_lock(&o->lock);
         c->lent -= size;
@@ -434,7 +435,7 @@ static struct engine_event *next_event(struct outbox *o) {
         if (o->backlogged && o->n_events <= MAX_BACKLOG / 2 && o->events_size <= max_backlog(o) / 2)
                 end_backlog(o);
         if (list_empty(&o->events) && read(o->fd, &drop, sizeof(drop)) < 0) {
-                /* EAGAIN: it was not set. */
+                /* EAGAIN: the eventfd was not set. */
         }
         pthread_mutex_unlock(&o->lock);
         return n ? &n->ev : NULL;

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * I/O workers: threads that own the spill files and the register while a job runs. Jobs come from
- * the engine thread and go back to it; a job touches nothing of the engine but the store, the spill
- * store, the immutable part of struct engine, and what the job itself pins.
+ * I/O workers: threads that own the spill files and the register while they run a job. Jobs come
+ * from the engine thread and go back to it. Of the engine, a job may touch only the store, the
+ * spill store, the immutable part of struct engine, and what the job itself pins.
  *
- * 1. The order is by kind: what a client's first token waits for (restores), what a client's answer
- *    waits for (verbs and commits), evictions, write-behind. Within a kind first come, first
- *    served.
- * 2. One worker at least is never busy with writing blocks, so a read or a commit waits for no
- *    write to end. (There are two workers at least.)
- *
- * 3. Tokenising (JOB_TEXT) takes none of them: it has a thread of its own, which does nothing else,
- *    one text at a time. No two texts of one user in a row while another user's waits, so a user
- *    with many of them holds up each other user by one.
- *
- * 4. One worker is woken at a time (workers.waking): by who submits, and then, if jobs are left, by the
- *    worker that has just taken one. Whoever holds a job, or was signalled, comes by the queue
- *    before it sleeps, so no job is left behind. Woken both at once, two workers would often be put
- *    on one processor, since the other one still runs the submitter, and stay there for
- *    milliseconds with the other idle. A worker that runs finds the submitter's free.
+ * 1. Jobs are taken by kind: first restores (a client's first token waits for them), then verbs and
+ *    commits (a client's answer waits for them), then evictions, then write-behind. Within a kind,
+ *    first come, first served.
+ * 2. At least one worker is never busy with writing blocks, so a read or a commit never waits for a
+ *    write to end. (There are at least two workers.)
+ * 3. Tokenising (JOB_TEXT) occupies no I/O worker. It has a thread of its own, which does nothing
+ *    else, one text at a time. Two texts of one user never follow each other while a text of
+ *    another user waits, so a user with many texts delays each other user by one text.
+ * 4. Workers are woken one at a time (workers.waking): by the submitter, and then, if jobs are
+ *    left, by the worker that has just taken one. A worker that runs a job or was signalled looks
+ *    into the queue before it sleeps, so no job is left behind. Two workers woken at once would
+ *    often be put on one processor, since the submitter still occupies the other, and would stay
+ *    there for milliseconds with the other processor idle. When a running worker wakes the
+ *    next one, the submitter's processor is free.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -32,12 +31,12 @@ struct workers {
         pthread_cond_t wake, wake_text;
         struct list queues[N_JOB_KINDS];
         struct list done;
-        bool waking;       /* a worker was signalled and has not come by yet */
+        bool waking;       /* a worker was signalled and has not looked into the queue yet */
         size_t n_writing;  /* workers that run JOB_EVICT or JOB_WRITE_BEHIND */
-        uint32_t text_uid; /* whose text was tokenised last */
+        uint32_t text_uid; /* the user whose text was tokenised last */
         bool quit;
 
-        /* engine thread; the number is known before the first worker runs */
+        /* engine thread; n_threads is set before the first worker runs */
         pthread_t threads[IO_MAX_WORKERS], text_thread;
         size_t n_threads;
         bool text_started;
@@ -50,7 +49,7 @@ static bool writes_blocks(const struct job *j) {
         return j->kind == JOB_EVICT || j->kind == JOB_WRITE_BEHIND;
 }
 
-/* Under the lock: the job to be done next, taken out, or NULL. */
+/* Under the lock: take out the job to do next, or NULL. */
 static struct job *take(struct workers *w) {
         for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
                 struct list *q = &w->queues[order[i]];
@@ -68,7 +67,7 @@ static struct job *take(struct workers *w) {
         return NULL;
 }
 
-/* The same for the thread that tokenises. */
+/* Under the lock: the same for the thread that tokenises. */
 static struct job *take_text(struct workers *w) {
         struct list *q = &w->queues[JOB_TEXT], *it;
         struct job *j;
@@ -96,7 +95,7 @@ static bool nothing_queued(const struct workers *w) {
         return true;
 }
 
-/* Under the lock, there is something to do. */
+/* Under the lock, when there is something to do. */
 static void wake_one(struct workers *w) {
         if (w->waking)
                 return;
@@ -199,7 +198,7 @@ int io_start(struct engine *engine, struct err *e) {
         struct workers *w = engine->workers;
         size_t n = io_n_workers();
 
-        /* Known to the first worker before the last one runs. */
+        /* Set before the first worker runs; on failure below, corrected under the lock. */
         w->n_threads = n;
         for (size_t i = 0; i < n; i++) {
                 int r = pthread_create(&w->threads[i], NULL, worker_main, engine);
@@ -217,7 +216,7 @@ int io_start(struct engine *engine, struct err *e) {
         return 0;
 }
 
-/* Jobs that were queued still run: nothing that a client was promised is left undone. */
+/* Jobs that were queued still run: nothing that was promised to a client is left undone. */
 void io_stop(struct engine *engine) {
         struct workers *w = engine->workers;
 
