@@ -2,17 +2,18 @@
 /*
  * Conversations in RAM.
  *
- * A conversation is loaded from the register when a request needs it, and unloaded (forgotten in
- * RAM, never in the register) when room is needed and nobody uses it. The register's row stays the
- * truth for names and times; here is what the engine thread needs to go on: tokens, turns, memory
- * and where blocks lie.
+ * A conversation is loaded from the register when a request needs it. It is unloaded (forgotten in
+ * RAM, never in the register) when room is needed and nothing uses it. The register's row stays the
+ * truth for names and times. The struct has the things that the engine thread needs for computing:
+ * tokens, turns, memory, and where the blocks lie.
  *
- * 1. tokens[0..n_tokens) are exactly the register's, or its beginning while an edit is pending
- *    (edit.c); tokens[n_tokens..n_all) belong to the request in `busy`. Of a history that is
- *    damaged in the register (`damage`) they are those before the damage. It can be rewound or
- *    forked to there, but not continued from its end: nobody knows what was said.
+ * 1. tokens[0..n_tokens) are exactly the register's tokens, or a prefix of them while an edit is
+ *    pending (memory/edit.c). tokens[n_tokens..n_all) belong to the request in `busy`. If the
+ *    history is damaged in the register (`damage`), only the tokens before the damage are here.
+ *    Such a conversation can be rewound or forked to a place before the damage. It cannot be
+ *    continued from its end, since the lost text is unknown.
  * 2. seq_n_tokens(seq) <= n_all, and block i of seq remembers tokens[i*bt ..] of this conversation.
- * 3. recs[i] is a record of the same tokens as block i, at least as far as seq covers it.
+ * 3. recs[i] is a record of the same tokens as block i, at least as far as seq covers the block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ int conv_set_rec(
                 rec_put(engine, c->recs[index]);
                 c->recs[index] = rec;
         } else {
-                rec_put(engine, rec); /* it was there already: one reference is enough */
+                rec_put(engine, rec); /* already there: one reference is enough */
         }
         return 0;
 }
@@ -65,7 +66,7 @@ void conv_trim(struct engine *engine, struct conv *c) {
                 const struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
                 uint32_t n = MIN(bt, n_tokens - (uint32_t)i * bt);
 
-                /* An older record of a tail holds less of it. */
+                /* An older record of a tail covers fewer tokens of it. */
                 if (seq_block_at(c->seq, i) || (rec && rec->r.n_tokens == n))
                         continue;
                 seq_cut(c->seq, (uint32_t)i * bt + (rec ? MIN(rec->r.n_tokens, n) : 0));
@@ -142,8 +143,9 @@ static void conv_free(struct engine *engine, struct conv *c) {
         free(c);
 }
 
-/* What a block of tokens may cost beside its memory: an entry in the table of records, the record
- * itself, and two in the sequence's tables (which may be twice as large as need be). */
+/* The most that a block of tokens may cost in addition to its memory: an entry in the table of
+ * records, the record itself, and two entries in the sequence's tables. (Tables may be twice as
+ * large as needed.) */
 static size_t blocks_cost(const struct engine *engine, uint32_t n_tokens) {
         size_t n = ((size_t)n_tokens + engine->info.block_tokens - 1) / engine->info.block_tokens;
 
@@ -174,7 +176,7 @@ int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struc
         return 0;
 }
 
-/* A register that somebody edited must not make the model read beside its tables. */
+/* A manipulated register must not make the model read outside its tables. */
 static bool tokens_are_known(const int32_t *tokens, uint32_t n, uint32_t n_vocab) {
         for (uint32_t i = 0; i < n; i++)
                 if (tokens[i] < 0 || (uint32_t)tokens[i] >= n_vocab)
@@ -197,7 +199,8 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         c->id = sc->id;
         c->uid = sc->uid;
         c->revision = sc->revision;
-        /* Also if it is empty still: the register would go on saying that its tokens are others. */
+        /* Also set for an empty conversation: its row in the register would keep the other
+         * vocabulary. */
         c->foreign_vocab = sc->vocab != engine->vocab_hash ||
                            !tokens_are_known(tokens, sc->n_tokens, engine->info.n_vocab);
         c->private_memory = sc->private_memory;
@@ -230,7 +233,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         if (sc->n_tokens > 0)
                 memcpy(c->tokens, tokens, sc->n_tokens * sizeof(*tokens));
         c->n_tokens = c->n_all = sc->n_tokens;
-        /* A generated reply's last token was sampled, but its memory is computed with the next
+        /* The last token of a generated reply was sampled, but its memory is computed with the next
          * turn. */
         c->n_known = c->n_tokens;
         if (c->n_turns > 0 && c->turns[c->n_turns - 1].finish != ENGINE_FINISH_NONE)
@@ -255,7 +258,7 @@ void conv_forget_damage(struct engine *engine, struct conv *c) {
 
 void conv_unload(struct engine *engine, struct conv *c) {
         if (c->writer)
-                *c->writer = NULL; /* what it wrote is given back */
+                *c->writer = NULL; /* the write job will give back what it wrote */
         list_unlink(&c->lru);
         list_unlink(&c->dirty);
         map_remove_u64(engine->convs->by_id, c->id);
@@ -304,7 +307,7 @@ void conv_fill_residency(
         for (size_t i = 0; i < c->n_recs; i++)
                 if (c->recs[i])
                         out->disk_size += c->recs[i]->r.stored_size;
-        /* The last token of a reply is computed with what follows it. */
+        /* The memory of a reply's last token is computed only with the next turn. */
         if (n == 0)
                 out->residency = ENGINE_COLD;
         else if (n_ram == n && seq_n_tokens(c->seq) + 1 >= c->n_tokens)
@@ -318,8 +321,8 @@ void conv_fill_residency(
 void conv_resume(struct engine *engine, struct conv *c) {
         if (c->n_io > 0)
                 return;
-        /* A request that waits holds the conversation itself, so it lives as long as there are any.
-         */
+        /* A waiting request itself uses the conversation, which therefore lives until the list is
+         * empty. */
         while (!list_empty(&c->waiters)) {
                 struct list *link = c->waiters.next;
 

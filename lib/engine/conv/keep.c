@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where Rewind, Fork and Publish cut a conversation: at the end of a turn, or at a token inside an
- * assistant's reply or a raw turn.
+ * Where Rewind, Fork, Publish and a Continue that cuts may cut a conversation: at the end of a
+ * turn, or at a token inside an assistant's reply or a raw turn.
  *
- * 1. Other turns cannot be cut: their tokens are a template around a text, and half of either is
- *    nothing that anybody said. The same goes for the tokens that invite a reply: they belong to
- *    the reply's turn, and at least all of them stay.
- * 2. What is kept of a cut turn has the text of the kept tokens, whole characters only. A reply has
- *    finish CANCELLED then, which is what it has become: one that was ended early. So it is open
- *    (CHAT_OPEN_REPLY): a Continue without input goes on with it behind its last kept token.
- * 3. Of a damaged history only places before the damage can be kept; turns and tokens are counted
- *    as if it were whole.
- * 4. Nothing is tokenised again (I1): what is kept are the same tokens, and so the same memory.
+ * 1. Other turns cannot be cut: their tokens are a template around a text, and half of a template
+ *    or half of a message is something that nobody said. The same goes for the tokens that invite a
+ *    reply: they belong to the reply's turn, and a cut inside the turn keeps at least all of them.
+ * 2. A cut turn has the text of the kept tokens, whole characters only. A cut reply gets finish
+ *    CANCELLED, since it is now a reply that was ended early. So it is open (CHAT_OPEN_REPLY): a
+ *    Continue without input goes on after its last kept token.
+ * 3. A damaged history can be cut only before the damage; turns and tokens are counted as if the
+ *    history were whole.
+ * 4. Nothing is tokenised again (I1): the kept tokens stay the same, and so does their memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ void keep_deinit(struct keep *k) {
         buf_deinit(&k->text);
 }
 
-/* Tokens at the beginning of a reply's turn that invite it; 0 if it went on with an open one. */
+/* The number of tokens at the beginning of a reply's turn that invite the reply; 0 if the turn
+ * continued an open reply. */
 static int reply_header(
         struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret) {
         struct tok_ids ids = TOK_IDS_NULL;
@@ -40,7 +41,7 @@ static int reply_header(
         return 0;
 }
 
-/* As generation would have told it: NUL is a character that texts can't have. */
+/* The text as generation would have sent it: a NUL, which texts cannot have, becomes U+FFFD. */
 static int detokenise(struct engine *engine, const int32_t *tokens, uint32_t from, uint32_t to,
         struct buf *out, struct err *e) {
         struct tok_stream s;
@@ -64,7 +65,7 @@ static bool can_be_cut(const struct conv_turn *t) {
                (t->role == CHAT_ASSISTANT && t->finish != ENGINE_FINISH_NONE);
 }
 
-/* Inside turn @i. */
+/* Cut inside turn @i. */
 static int cut_turn(struct engine *engine, const struct conv *c, uint32_t i, uint32_t pos,
         struct keep *ret, struct err *e) {
         const struct conv_turn *t = &c->turns[i];

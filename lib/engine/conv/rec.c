@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries of spill records that conversations in RAM refer to. */
+/* Entries of the spill records that conversations in RAM refer to. */
 #include <stdlib.h>
 
 #include "base/hash.h"

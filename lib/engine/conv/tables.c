@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define MAX_TOLD 256 /* damaged conversations in the journal */
+#define MAX_TOLD 256 /* damaged conversations to log */
 
 int convs_new(struct convs **ret, struct err *e) {
         struct convs *t = calloc(1, sizeof(*t));
@@ -118,7 +118,7 @@ bool convs_tell_damage(struct engine *engine, uint64_t id) {
         static char told; /* any address */
         struct map *damaged = engine->convs->damaged;
 
-        /* Beyond so many a register has no use for more lines. */
+        /* With this many damaged conversations, more log lines are of no use. */
         return !map_get_u64(damaged, id) && map_count(damaged) < MAX_TOLD &&
                map_add_u64(damaged, id, &told, NULL) == 0;
 }
