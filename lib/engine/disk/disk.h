@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What of the engine is on disk: the register's room and leftovers (register.c), how blocks are cut
- * for the spill store (layout.c), blocks on their way there (write.c), and what is gone from there
- * (forget.c). memory/memory.h has the life of a block, and the rules that are named by number.
+ * The engine's use of the disk: the register's room and leftovers (register.c), the sections of
+ * blocks for the spill store (layout.c), writing blocks (write.c), and forgetting records
+ * (forget.c). memory/memory.h has the life of a block, and the rules that comments name by number.
  */
 #include "engine/conv/conv.h"
 #include "engine/io/io.h"
@@ -15,75 +15,78 @@ struct disk *disk_free(struct disk *d);
 
 /* --- register.c --- */
 
-/* Opens the register (engine.store) and keeps others from writing. @fresh: it may be missing or
- * empty. */
+/* Opens the register (engine.store) and keeps other programs from writing. @fresh: it may be
+ * missing or empty. Fails as store_open() and store_hold() do, or -ERR_SYS. */
 int register_open(struct engine *engine, const char *path, bool fresh, struct err *e);
-/* Worker: a call that writes into the register has ended with @r. True if that was for want of
- * space and something was done about it: call it again. @tries: 0 before the first call. */
+/* Worker: after a call that wrote into the register, with its result @r. True: call it again,
+ * because space was lacking and some was found, or because another program has the lock. @tries:
+ * set to 0 before the first call. */
 bool register_retry(struct engine *engine, unsigned *tries, int r, const struct err *e);
-/* From now on a register that another program keeps locked is not waited for. Any thread. */
+/* From now on do not wait for a register that another program keeps locked. Any thread. */
 void register_give_up(struct engine *engine);
-/* Engine thread: what register_retry() took. */
+/* Engine thread: forget the records that register_retry() took. */
 void register_take_cuts(struct engine *engine);
-/* Something is no longer to be found in the register's files, soon. */
+/* Something was removed from the register: soon scrub its traces from the files. Engine thread. */
 void register_removed(struct engine *engine);
-/* Start what is due; returns when to call again at the latest (clock_monotonic_usec()). */
+/* Start the work that is due. Returns the time to call again at the latest
+ * (clock_monotonic_usec()). */
 uint64_t register_step(struct engine *engine);
 
 /* --- forget.c --- */
 
-/* Give back the space of records that are gone from the register. Any thread. */
+/* Give back the space of records that were removed from the register. Any thread. */
 void records_release(struct engine *engine, const struct store_gone *gone);
-/* Records were taken from these conversations, which may be loaded. */
+/* Records of these conversations were removed from the register: forget them in RAM, where the
+ * conversations are loaded. */
 void records_cut(struct engine *engine, const struct store_cut *cuts, size_t n);
 
 /* --- layout.c --- */
 
 int layout_make(struct engine *engine, struct err *e);
-/* Borrowed: valid as long as the engine. Any thread. */
+/* Borrowed; valid as long as the engine. Any thread. */
 struct spill_layout layout_of(const struct engine *engine);
 size_t layout_n_sections(const struct engine *engine);
-/* Where a section ends in a block, and the section that a layer is in. */
+/* The offset in a block where a section ends, and the section of a layer. Any thread. */
 size_t layout_section_end(const struct engine *engine, size_t section);
 size_t layout_section_of(const struct engine *engine, uint32_t layer);
 
-/* --- write.c: what eviction and write-behind share --- */
+/* --- write.c: shared by eviction and write-behind --- */
 
-/* What was written to disk today, as the register remembers it. */
+/* Bytes written to disk today, and the day, as the register remembers them. */
 int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e);
-/* For the transaction that links what was written: what the register has to remember of it. */
+/* The same for the register to remember, in the transaction that links written blocks. */
 enum { WRITE_N_METERS = 2 };
 void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS]);
 
 struct write_item {
         uint32_t index;
-        bool write;              /* else it is only linked */
-        bool written;            /* record names bytes on disk that nobody else knows yet */
-        bool ok;                 /* is to be linked; then: is linked */
+        bool write;              /* false: only link it */
+        bool written;            /* the bytes of `record` are on disk, but not linked */
+        bool ok;                 /* to be linked; after write_link(): linked */
         struct seq_block *block; /* pinned */
-        struct rec *pinned;      /* of a link */
+        struct rec *pinned;      /* the pin, if only linked */
         struct store_record record;
 };
 
 struct write_job {
         struct job job;
-        struct conv *c; /* write-behind: NULL when it was unloaded meanwhile */
+        struct conv *c; /* write-behind: NULL if unloaded meanwhile */
         uint64_t conv_id;
         uint32_t uid;
-        void *owner;   /* for who made it */
-        bool complete; /* nothing is left that had to be written or linked when it was made */
-        bool waits;    /* write-behind: for a Rewind or Close to end, before it is linked */
-        /* Copies, so that the conversation may go on: tokens of the first n_blocks blocks, and
-         * their chained hashes. */
+        void *owner;   /* for the maker of the job */
+        bool complete; /* covers everything that had to be written or linked at its making */
+        bool waits;    /* write-behind: a Rewind or Close must end before linking */
+        /* Copies, so that the conversation may change meanwhile: tokens of the first n_blocks
+         * blocks, and their chained hashes. */
         int32_t *tokens;
         uint64_t *hashes;
         size_t n_blocks;
-        bool find; /* look for others' records of the same tokens first */
-        /* The first failure. */
+        bool find; /* first look for records of the same tokens in other conversations */
+        /* The first failure to write. */
         bool failed;
         enum spill_refusal why;
         struct err write_err;
-        /* What was taken from conversations to make room. */
+        /* Records taken from conversations to make room. */
         struct store_cut *cuts;
         size_t n_cuts;
         uint64_t reclaimed;
@@ -91,19 +94,20 @@ struct write_job {
         struct write_item items[];
 };
 
-/* What of the conversation's memory has no linked record yet: at most @max blocks, of these only
- * full ones if @full_only. 0 and *ret (NULL: there is nothing), 1 if one of the blocks is being
- * written by another job (try again when a job has ended), or -ERR_NOMEM. */
+/* A job for the blocks that have no linked record yet: at most @max of them, only full ones if
+ * @full_only. 0 and *ret (NULL: there are none); 1 if another job is writing one of the blocks (try
+ * again when a job has ended); -ERR_NOMEM. Engine thread. */
 int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool full_only,
         size_t max, struct err *e);
-/* Unpins. Engine thread. */
+/* Unpins all blocks and records. Engine thread. */
 struct write_job *write_job_free(struct engine *engine, struct write_job *wj);
-/* It writes: until write_finish() its blocks are marked. Engine thread. */
+/* Submit the job: its blocks are marked until write_finish(). Engine thread. */
 void write_start(struct engine *engine, struct write_job *wj);
 /* Worker: write the items that need it, making room where a limit is reached. */
 void write_blocks(struct engine *engine, struct write_job *wj);
-/* Worker: commit where they lie; what can't be linked is given back. */
+/* Worker: link the records in the register; the space of those that cannot be linked is given
+ * back. */
 int write_link(struct engine *engine, struct write_job *wj, struct err *e);
-/* Engine thread: the items' records become the conversation's (if it is still there), the tags
- * theirs; tell of failures; take away what had to make room. */
+/* Engine thread: give the records to the conversation (if it is still loaded) and the tags to the
+ * blocks, log failures, forget the records that had to make room. */
 void write_finish(struct engine *engine, struct write_job *wj);

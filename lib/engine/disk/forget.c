@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is gone from the register is gone from the spill files and from RAM as well. */
+/* Records removed from the register are removed from the spill files and from RAM as well. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -33,7 +33,8 @@ void records_release(struct engine *engine, const struct store_gone *gone) {
         for (size_t i = 0; i < gone->n; i++) {
                 struct spill_ref ref = record_ref(&gone->records[i]);
 
-                /* Not found: it was never adopted, so the sweep has given it back already. */
+                /* Not found: the record was never adopted, so the sweep gave its space back
+                 * already. */
                 (void)spill_release(engine->spill, &ref, NULL);
         }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How blocks are cut into sections for the spill store: groups of whole layers, so that the memory
- * of the first layers can be read, checked and computed with while that of the others still
- * arrives. A section has 128 KiB of a block at least, so that reading and decoding it is worth a
- * call; blocks of small models are one section. The layout is part of what a record says, and of
- * nothing else: the bytes in RAM are the model's business.
+ * The sections of blocks for the spill store. A section is a group of whole layers, so that the
+ * memory of the first layers can be read, checked and used for computing while the other layers
+ * still arrive. A section has at least 128 KiB of a block, so that reading and decoding it is worth
+ * a call; a block of a small model is one section. The layout is a part of spill records and of
+ * nothing else: the model decides how the bytes lie in RAM.
  */
 #include <stdlib.h>
 
@@ -24,7 +24,8 @@ static enum spill_element element(enum model_kv_element e) {
         return SPILL_BYTES;
 }
 
-/* Ends the present section in front of array @i, which begins a layer, if it is large enough. */
+/* Does the present section end before array @i? It does if @i begins a layer and the section is
+ * large enough. */
 static bool ends_section(
         const struct engine *engine, const struct model_kv_array *a, size_t i, uint64_t start) {
         const struct disk *d = engine->disk;

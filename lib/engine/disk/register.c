@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engine does for the register beside its transactions.
+ * The engine's work for the register, other than its transactions.
  *
  * 1. Room. Transcripts matter more than memory: when the file system is full, a transaction that
- *    could not be written takes the space of spill records and is tried again. To forget records is
- *    a transaction too, which needs a little room to begin with: the file `reserve` in the state
- *    folder is that room. It is given away then, and made again as soon as there is space.
+ *    could not be written takes the space of spill records and is tried again. Forgetting records
+ *    is itself a transaction, which needs a little room to begin with. The file `reserve` in the
+ *    state folder provides this room: it is emptied then, and filled again as soon as there is
+ *    space.
  *
- *      full ──→ give the reserve away ──→ cut the log ──→ forget records, punch ──→ try again
- *                                                                  │ nothing is left: it fails
+ *      full ──→ empty the reserve ──→ cut the log ──→ forget records, punch ──→ try again
+ *                                                              │ nothing is left: it fails
  *
- * 2. What is removed goes. Soon after a Close or Rewind, and at the start (for what a crash left),
- *    the log is cut and some free pages are given back. One job for all that were removed
- *    meanwhile, and again until all is done.
- * 3. Other programs are kept from writing while the daemon runs (store_hold()). A log that one of
- *    them removed is told of once: nothing is lost, but each commit takes longer.
+ * 2. Removed data disappears from the files. Soon after a Close or Rewind, and at the start (for
+ *    what a crash left), a job cuts the log and gives back some free pages. One job serves all
+ *    removals until then, and it is repeated until everything is done.
+ * 3. Other programs are kept from writing while the daemon runs (store_hold()). If one of them
+ *    removed the log, this is logged once: nothing is lost, but each commit takes longer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,14 +29,14 @@
 #include "engine/disk/state.h"
 
 #define RESERVE_SIZE (256 << 10)
-#define RECLAIM_SIZE (256 << 10) /* at least so much at once */
+#define RECLAIM_SIZE (256 << 10) /* bytes to take at least */
 #define ROOM_TRIES 8
-#define SCRUB_USEC 200000        /* after the first of some removals */
-#define SCRUB_AGAIN_USEC 1000000 /* if a reader is in the way, or the disk is */
+#define SCRUB_USEC 200000        /* after the first of several removals */
+#define SCRUB_AGAIN_USEC 1000000 /* if a reader or the disk prevents it */
 
 /* --- room --- */
 
-/* Have the reserve, if there is space for it. */
+/* Fill the reserve, if there is space for it. */
 static void make_reserve(struct engine *engine) {
         struct stat st;
 
@@ -64,8 +65,8 @@ int register_open(struct engine *engine, const char *path, bool fresh, struct er
         return 0;
 }
 
-/* Cuts are for the engine thread. Without memory to remember them the conversations find out when
- * they read. */
+/* Hand the taken records to the engine thread. Without memory for the list, the conversations
+ * notice the missing records when they read them. */
 static void hand_over(struct engine *engine, struct store_reclaimed *got) {
         struct disk *d = engine->disk;
         struct store_cut *cuts;
@@ -103,8 +104,8 @@ bool register_retry(struct engine *engine, unsigned *tries, int r, const struct 
         struct store_reclaimed got = {0};
         uint64_t bytes;
 
-        /* Another program has the lock all the same (see store_hold()). The reply was shown: it is
-         * saved as long as there is somebody to save it. */
+        /* Another program has the lock despite store_hold(). The client has seen the reply already,
+         * so keep trying to save it until the engine stops. */
         if (r == -ERR_BUSY)
                 return !gave_up(engine->disk);
         if (r == 0 && *tries > 0)
@@ -113,7 +114,7 @@ bool register_retry(struct engine *engine, unsigned *tries, int r, const struct 
                 return false;
         if (engine->disk->reserve_fd >= 0)
                 (void)ftruncate(engine->disk->reserve_fd, 0);
-        /* A log that is begun anew needs less. */
+        /* A log that is started anew needs less space. */
         (void)store_scrub(engine->store, NULL);
         bytes = MAX((uint64_t)RECLAIM_SIZE,
                 2 * spill_stored_max(engine->spill, engine->info.block_size));
@@ -123,7 +124,7 @@ bool register_retry(struct engine *engine, unsigned *tries, int r, const struct 
         }
         bytes = got.bytes;
         store_reclaimed_deinit(&got);
-        /* With nothing to take, the reserve alone may be enough. */
+        /* Even without any records to take, the emptied reserve may be enough for one more try. */
         return bytes > 0 || *tries == 1;
 }
 
@@ -143,7 +144,7 @@ void register_take_cuts(struct engine *engine) {
         free(cuts);
 }
 
-/* --- what is removed --- */
+/* --- removed data --- */
 
 static void scrub_run(struct engine *engine, struct job *j) {
         j->r = store_scrub(engine->store, &j->err);

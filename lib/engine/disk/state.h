@@ -8,18 +8,18 @@
 struct disk {
         /* register.c, engine thread */
         int reserve_fd;
-        uint64_t t_scrub;  /* something was removed: scrub then; 0: nothing */
-        bool scrubbing;    /* a job is under way */
-        bool scrub_failed; /* the last one: that was told */
+        uint64_t t_scrub;  /* when to scrub removed data; 0: there is none */
+        bool scrubbing;    /* a scrub job is under way */
+        bool scrub_failed; /* the last scrub failed, and this was logged */
         bool log_lost_told;
-        /* register.c, under lock: what workers took to make room for the register */
+        /* register.c, under lock: records that workers took to make room for the register */
         pthread_mutex_t lock;
         struct store_cut *cuts;
         size_t n_cuts;
-        uint64_t reclaimed; /* bytes of these */
+        uint64_t reclaimed; /* bytes of these records */
         bool gave_up;
 
-        /* layout.c, immutable: how blocks are cut into sections */
+        /* layout.c, immutable: the sections of a block */
         struct spill_array *arrays;
         uint64_t *section_ends;
         uint32_t *layer_section; /* [n_layer] */
@@ -27,5 +27,5 @@ struct disk {
 
         /* write.c, engine thread */
         size_t n_writers;   /* jobs under way that write blocks */
-        bool spill_refused; /* the last write failed: that was told */
+        bool spill_refused; /* the last write was refused, and this was logged */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writing blocks: collect what has no record, write, link, take over. memory/memory.h has the
- * rules, which are named by number here.
+ * Writing blocks: collect those without a record, write, link, take over the records.
+ * memory/memory.h has the rules that are named by number here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 #include "base/share.h"
 #include "engine/disk/state.h"
 
-/* The tag of a block that a job is writing now: it must not be written a second time. Means nothing
- * while no job writes. */
+/* The tag of a block that a job is writing now: it must not be written a second time. The tag is
+ * ignored while no job writes. */
 #define TAG_WRITING UINT64_MAX
 #define METER_WRITTEN "spill_written_today"
 #define METER_DAY "spill_day"
-#define RECLAIM_BLOCKS 8 /* make room for so many at once */
+#define RECLAIM_BLOCKS 8 /* blocks to make room for at once */
 
 int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, struct err *e) {
         int64_t w, d;
@@ -33,7 +33,7 @@ int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, s
 
 /* --- collecting (engine thread) --- */
 
-/* The record that holds these very tokens of the block, or NULL (rule 2). */
+/* The record that holds exactly these tokens of the block, or NULL (rule 2). */
 static struct rec *block_rec(struct engine *engine, struct write_job *wj, struct seq_block *b,
         uint32_t index, uint32_t n, uint64_t hash) {
         const struct conv *c = wj->c;
@@ -42,10 +42,10 @@ static struct rec *block_rec(struct engine *engine, struct write_job *wj, struct
 
         if (rec && rec->r.n_tokens == n && !rec->damaged)
                 return rec;
-        /* Computed once more although a record is there: the bits are the same. */
+        /* A block that was computed again may have a record already: the bits are the same. */
         rec = index < c->n_recs ? c->recs[index] : NULL;
         if (rec && rec->damaged)
-                wj->find = false; /* others may have the same one */
+                wj->find = false; /* others may link the same damaged record */
         if (!rec || rec->damaged || !record_fits(&rec->r, index, hash, n))
                 return NULL;
         if (tag != TAG_WRITING)
@@ -70,7 +70,7 @@ static void add_item(struct write_job *wj, struct seq_block *b, struct rec *rec,
         seq_block_set_tag(b, TAG_WRITING);
 }
 
-/* Marks are taken back if it turns out that the job can't be made. */
+/* Takes back the marks, in case the job could not be made. */
 struct write_job *write_job_free(struct engine *engine, struct write_job *wj) {
         if (!wj)
                 return NULL;
@@ -89,7 +89,7 @@ struct write_job *write_job_free(struct engine *engine, struct write_job *wj) {
         return NULL;
 }
 
-/* 0; 1: one is being written; the items are in @wj. */
+/* Fills the items of @wj. 0; 1: another job is writing one of the blocks. */
 static int collect(
         struct engine *engine, struct conv *c, bool full_only, size_t max, struct write_job *wj) {
         uint32_t bt = engine->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
@@ -156,8 +156,8 @@ int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c,
 
 /* --- writing (worker) --- */
 
-/* Others of the user, or a publication, may have the same prefix on disk: it is linked, not written
- * (rule 5). */
+/* If another conversation of the user, or a published one, has the same prefix on disk, link it
+ * instead of writing it (rule 5). */
 static void find_records(struct engine *engine, struct write_job *wj) {
         struct store_prefix found = {0};
 
@@ -178,9 +178,10 @@ static void find_records(struct engine *engine, struct write_job *wj) {
 }
 
 /*
- * Whose records make room. A user who holds more than an equal part of what is on disk makes room
- * among its own: writing much does not push out the memory of those who write little. Otherwise
- * whoever's is oldest; the same for root, which is kept out by nobody.
+ * The user whose records make room. A user who holds more than an equal share of the disk makes
+ * room from its own records: so a user who writes much does not push out the memory of those who
+ * write little. Otherwise the oldest records of all users make room. The same holds for root, who
+ * is exempt from shares.
  */
 static uint32_t who_makes_room(
         struct engine *engine, const struct write_job *wj, enum spill_refusal why) {
@@ -195,7 +196,8 @@ static uint32_t who_makes_room(
         return wj->uid;
 }
 
-/* Room for the rest, or some of it, at the expense of others. False if there is none to be had. */
+/* Make room for the remaining blocks, or some of them, at the expense of others. False if there is
+ * no room to be had. */
 static bool reclaim(
         struct engine *engine, struct write_job *wj, enum spill_refusal why, size_t n_left) {
         uint64_t one = spill_stored_max(engine->spill, engine->info.block_size);
@@ -210,7 +212,8 @@ static bool reclaim(
                 return false;
         records_release(engine, &got.gone);
         wj->reclaimed += got.bytes;
-        /* Without memory to remember them the conversations find out when they read. */
+        /* Without memory for the list, the conversations notice the missing records when they read
+         * them. */
         cuts = got.n_cuts ? realloc(wj->cuts, (wj->n_cuts + got.n_cuts) * sizeof(*cuts)) : NULL;
         if (cuts) {
                 memcpy(cuts + wj->n_cuts, got.cuts, got.n_cuts * sizeof(*cuts));
@@ -236,7 +239,8 @@ static void write_one(
         struct err e;
         int r = spill_write(engine->spill, &b, &ref, &why, &e);
 
-        /* What is linked by now is not taken to make room. Write-behind may not link yet. */
+        /* Link what is ready first, so that making room does not take it. Write-behind may not link
+         * yet. */
         if (r == -ERR_LIMIT && wj->job.kind == JOB_EVICT)
                 (void)link_ok(engine, wj, NULL);
         if (r == -ERR_LIMIT && reclaim(engine, wj, why, n_left))
@@ -265,7 +269,7 @@ void write_blocks(struct engine *engine, struct write_job *wj) {
                 any = any || wj->items[i].write;
         if (any)
                 find_records(engine, wj);
-        /* What lies behind a hole is of no use: the first failure ends it. */
+        /* Blocks behind a hole are useless: the first failure ends the loop. */
         for (size_t i = 0; i < wj->n && !wj->failed; i++) {
                 if (wj->items[i].write)
                         write_one(engine, wj, &wj->items[i], wj->n - i);
@@ -274,7 +278,8 @@ void write_blocks(struct engine *engine, struct write_job *wj) {
         }
 }
 
-/* --- settling: what was written leaves the page cache, when there is nothing better to do --- */
+/* --- settling: written data leaves the page cache, when the workers have nothing better to do
+ * --- */
 
 struct settle_job {
         struct job job;
@@ -298,7 +303,7 @@ static void settle(struct engine *engine, const struct write_job *wj) {
                 any = any || (wj->items[i].ok && wj->items[i].write);
         sj = any ? calloc(1, sizeof(*sj)) : NULL;
         if (!sj)
-                return; /* the file's next call does it */
+                return; /* the next call on this file settles it */
         sj->job.kind = JOB_WRITE_BEHIND;
         sj->job.run = settle_run;
         sj->job.done = settle_done;
@@ -338,7 +343,7 @@ static int link_ok(struct engine *engine, struct write_job *wj, struct err *e) {
         for (size_t i = 0; i < wj->n; i++)
                 if (wj->items[i].ok) {
                         wj->items[i].record = links[n++];
-                        wj->items[i].written = false; /* the register knows it */
+                        wj->items[i].written = false; /* the register knows it now */
                 }
         records_release(engine, &gone);
         store_gone_deinit(&gone);
@@ -349,8 +354,9 @@ int write_link(struct engine *engine, struct write_job *wj, struct err *e) {
         int r = link_ok(engine, wj, e);
 
         if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) {
-                /* A record that was to be shared went with its last conversation meanwhile. Behind
-                 * what can't be written instead nothing is linked. */
+                /* A record that was to be shared is gone: its last conversation was removed
+                 * meanwhile. Write such blocks. If one cannot be written, nothing behind it is
+                 * linked. */
                 for (size_t i = 0; i < wj->n; i++) {
                         bool again = wj->items[i].ok && !wj->items[i].written;
 
@@ -378,7 +384,8 @@ int write_link(struct engine *engine, struct write_job *wj, struct err *e) {
 
 /* --- taking over (engine thread) --- */
 
-/* Told once, and again after it went well in between: a full disk stays full for long. */
+/* Log a full disk once, and again only after a success in between: disks stay full for a long
+ * time. */
 static void log_failure(struct engine *engine, const struct write_job *wj) {
         if (wj->failed) {
                 if (!engine->disk->spill_refused || wj->write_err.code != ERR_LIMIT)
@@ -405,7 +412,7 @@ static void take_item(struct engine *engine, struct write_job *wj, struct write_
         } else if (marked) {
                 seq_block_set_tag(it->block, 0);
         }
-        /* The index may have put an equal block in its place, and given that our mark. */
+        /* The index may have put an equal block in its place and copied our mark to it. */
         now = c && it->index < seq_n_blocks(c->seq) ? seq_block_at(c->seq, it->index) : NULL;
         if (now && now != it->block && seq_block_tag(now) == TAG_WRITING)
                 seq_block_set_tag(now, rec ? rec->r.id : 0);
@@ -426,7 +433,7 @@ void write_finish(struct engine *engine, struct write_job *wj) {
                 take_item(engine, wj, &wj->items[i]);
                 all = all && wj->items[i].ok;
         }
-        /* Blocks were collected from the beginning on, so all below the last one are linked. */
+        /* Blocks were collected from the beginning, so all below the last one are linked. */
         if (wj->c && all && wj->complete)
                 wj->c->link_from = SIZE_MAX;
         else if (wj->c && all && wj->c->link_from <= wj->items[wj->n - 1].index)
