@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory on disk that turned out to be damaged is cut off, here and in the register. */
+/* Memory on disk that turned out to be damaged is cut off, in RAM and in the register. */
 #include <stdlib.h>
 #include <syslog.h>
 
@@ -10,7 +10,7 @@ struct unlink_job {
         struct conv *c;
         uint64_t conv_id;
         uint32_t from;
-        uint64_t record; /* the damaged one, which all others forget as well; 0: none */
+        uint64_t record; /* the damaged record: all conversations forget it; 0: none */
         struct store_reclaimed got;
 };
 
@@ -48,7 +48,7 @@ void cut_damaged(struct engine *engine, struct conv *c, uint32_t index, uint64_t
         conv_forget_recs(engine, c, index);
         uj = calloc(1, sizeof(*uj));
         if (!uj)
-                return; /* the links stay and fail again next time */
+                return; /* the links stay, and fail again next time */
         uj->job.run = unlink_run;
         uj->job.done = unlink_done;
         uj->conv_id = c->id;

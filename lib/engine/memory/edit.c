@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Continue that begins at an earlier place (engine_request.cuts): what comes behind the place is
- * dropped by the transaction that commits the new turns, not before.
+ * A Continue that begins at an earlier place (engine_request.cuts): the transaction that commits
+ * the new turns drops everything behind that place, and not before.
  *
  *                  edit_begin                 edit_store (register), edit_done (RAM)
  *      OLD ─────────────────────→ PENDING ──────────────────────────────────────────→ NEW
@@ -11,32 +11,33 @@
  *
  * While the edit is pending the conversation in RAM is already the shortened one: its tokens,
  * turns, memory and records end at the cut, and the request appends to them as every Continue does.
- * struct edit keeps what the conversation was.
+ * struct edit keeps the old conversation.
  *
- * 1. The register has the old conversation until store_replace() commits. A crash before that
- *    leaves all old turns, a crash behind it all new ones.
+ * 1. The register has the old conversation until store_replace() commits. A crash before the commit
+ *    leaves all old turns, a crash after it all new ones.
  * 2. edit_begin() does everything that can fail before it changes the conversation. edit_undo()
  *    cannot fail: it copies the old tail back into the array of tokens, which never shrinks.
- * 3. While the edit is pending conv->n_tokens is the cut. Both histories agree up to there, so what
- *    others do with the durable beginning is right for both: write-behind links the blocks below
- *    the cut and gives the others back (its invariant 2), an eviction writes and links the full
- *    blocks below the cut and no others (edit_before_evict()), damage and reclaimed space are
- *    forgotten on both sides (conv_forget_recs()).
- * 4. No link transaction of write-behind is under way when an edit begins (dispatch.c makes it wait,
- *    as a Rewind): such a transaction may be about blocks behind the cut. For the same reason Fork
+ * 3. While the edit is pending, conv->n_tokens is the cut. Both histories agree up to the cut, so
+ *    work on the durable beginning is right for both. Write-behind links the blocks below the cut
+ *    and gives the others back (its invariant 2). An eviction writes and links only the full blocks
+ *    below the cut (edit_before_evict()). Damaged and reclaimed records are forgotten on both sides
+ *    (conv_forget_recs()).
+ * 4. No link transaction of write-behind is under way when an edit begins (main/dispatch.c makes
+ *    the edit wait, like a Rewind): it may be about blocks behind the cut. For the same reason Fork
  *    and a pending edit exclude each other: a fork copies turns that the edit may drop meanwhile.
- * 5. What was published ends at the cut while the edit is pending, in RAM only: the new tokens are
+ * 5. The published part ends at the cut while the edit is pending, in RAM only: the new tokens are
  *    never entered into the public scope (I6). The register follows with the commit.
- * 6. The memory of the old tail is worth nothing once the edit commits. It is not counted at
- *    admission; edit_make_room() drops it before any request has to wait for room. edit_undo() then
- *    keeps what is on disk or was shared, and the rest is computed again (I1).
+ * 6. The memory of the old tail becomes worthless once the edit commits. It is not counted at
+ *    admission; edit_make_room() drops it before any request has to wait for room. After that,
+ *    edit_undo() keeps the memory that is on disk or was shared, and the rest is computed again
+ *    (I1).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/memory/state.h"
 
-/* What the conversation was; its records are conv.old_recs. */
+/* The old conversation; its records are conv.old_recs. */
 struct edit {
         struct list link; /* among the pending ones */
         struct conv *c;
@@ -51,7 +52,7 @@ struct edit {
 
 /* --- making, freeing --- */
 
-/* Of the conversation nothing is put aside any more. */
+/* Forget everything that was put aside of the conversation. */
 static void edit_free(struct engine *engine, struct edit *edit) {
         struct conv *c = edit->c;
 
@@ -67,7 +68,7 @@ static void edit_free(struct engine *engine, struct edit *edit) {
         free(edit);
 }
 
-/* The shortened conversation's own sequence and records, made beside the old ones. */
+/* The shortened conversation's own sequence and records, made before the old ones are replaced. */
 struct shortened {
         struct seq *seq;
         struct rec **recs;
@@ -78,7 +79,7 @@ static int allocate(struct engine *engine, const struct conv *c, const struct ke
         struct edit *edit, struct shortened *ret, struct err *e) {
         uint32_t bt = engine->info.block_tokens, n_tail = c->n_tokens - keep->n_tokens;
         size_t n_blocks = ((size_t)keep->n_tokens + bt - 1) / bt;
-        /* Two tables of the new sequence, which may be twice as large as need be, and one of
+        /* Two tables of the new sequence, which may be twice as large as needed, and one of
          * records. */
         size_t size = sizeof(*edit) + n_tail * sizeof(*edit->tail) +
                       (n_blocks + 1) * (4 * sizeof(void *) + sizeof(struct rec *));
@@ -103,8 +104,8 @@ static int allocate(struct engine *engine, const struct conv *c, const struct ke
         return 0;
 }
 
-/* A block that was cut and lies on disk only has no record of so few tokens. Restoring would take
- * it for damaged, and unlink what the old conversation has from there on. */
+/* If the cut block lies only on disk, there is no record of so few tokens. Restoring would take it
+ * for damaged, and unlink everything that the old conversation has from there on. */
 static void drop_cut_hole(const struct engine *engine, struct conv *c) {
         uint32_t bt = engine->info.block_tokens, n = seq_n_tokens(c->seq) % bt;
         size_t last = seq_n_tokens(c->seq) / bt;
@@ -114,7 +115,7 @@ static void drop_cut_hole(const struct engine *engine, struct conv *c) {
                 seq_cut(c->seq, (uint32_t)last * bt);
 }
 
-/* The conversation becomes the shortened one. Cannot fail. */
+/* Turn the conversation into the shortened one. Cannot fail. */
 static void shorten(struct engine *engine, struct edit *edit, const struct shortened *to) {
         const struct keep *keep = edit->keep;
         struct conv *c = edit->c;
@@ -156,7 +157,7 @@ int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, s
         int r;
 
         if (keep->n_turns == c->n_turns && !keep->inside && !c->damage)
-                return 0; /* nothing is dropped: it only appends */
+                return 0; /* nothing is dropped: the request only appends */
         edit = calloc(1, sizeof(*edit));
         if (!edit)
                 return err_set(e, ERR_NOMEM, "no memory to keep what is to be replaced");
@@ -176,8 +177,8 @@ int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, s
 
 /* --- back --- */
 
-/* What the request has brought into RAM below the cut, and what was linked there meanwhile, serves
- * the old conversation as well. */
+/* The old conversation can use the memory that the request brought into RAM below the cut, and the
+ * records that were linked there meanwhile. */
 static void take_beginning(struct engine *engine, struct edit *edit) {
         struct conv *c = edit->c;
         size_t n_tokens = MIN(edit->keep->n_tokens, seq_n_tokens(c->seq));
@@ -209,7 +210,7 @@ void edit_undo(struct engine *engine, struct conv *c) {
         c->n_recs = c->n_old_recs;
         c->n_old_recs = 0;
         c->link_from = edit->link_from;
-        /* Of a conversation that had hardly any memory, more was computed than it had. */
+        /* If the old conversation had hardly any memory, the request may have computed more. */
         if (seq_n_tokens(edit->seq) > MIN(seq_n_tokens(c->seq), keep->n_tokens)) {
                 seq_free(c->seq);
                 c->seq = TAKE_PTR(edit->seq);
@@ -224,7 +225,7 @@ void edit_undo(struct engine *engine, struct conv *c) {
                 c->turns[keep->n_turns - 1] = edit->last;
         c->n_turns = edit->n_turns;
         c->n_tokens = c->n_all = edit->n_tokens;
-        c->n_entered = 0; /* what is in the index already costs nothing to enter again */
+        c->n_entered = 0; /* entering blocks again that the index has costs nothing */
         conv_trim(engine, c);
         if (c->n_published < edit->n_published) {
                 c->n_published = edit->n_published;
@@ -258,7 +259,7 @@ void edit_done(struct engine *engine, struct conv *c) {
                 return;
         n_published = c->edit->n_published;
         register_removed(engine);
-        conv_forget_damage(engine, c); /* it lay behind the cut */
+        conv_forget_damage(engine, c); /* the damage lay behind the cut */
         if (c->n_published < n_published)
                 share_unpublish(engine);
         edit_free(engine, c->edit);
@@ -275,7 +276,7 @@ static bool drop_old_memory(struct edit *edit) {
         return true;
 }
 
-/* First of the conversations whose requests wait for a place. */
+/* Begin with conversations whose requests wait for a place. */
 bool edit_make_room(struct engine *engine) {
         struct list *it;
 

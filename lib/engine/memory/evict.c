@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Eviction: what has no record is written, what is not linked is linked, then all blocks are
- * dropped. Where write-behind has been there already nothing is written, and mostly no job is
- * needed. See memory.h.
+ * Eviction: blocks without a record are written, records without a link are linked, then all blocks
+ * are dropped. If write-behind has been there already, nothing has to be written, and mostly no job
+ * is needed. See memory.h.
  */
 #include <stdlib.h>
 #include <syslog.h>
@@ -16,11 +16,11 @@ static void evict_run(struct engine *engine, struct job *j) {
         j->r = write_link(engine, wj, &j->err);
 }
 
-/* What has no record is lost. */
+/* Drop all blocks. Blocks without a record are lost. */
 static void drop_memory(struct engine *engine, struct conv *c) {
         size_t n = seq_n_blocks(c->seq);
 
-        /* Records without a link of our own go with whoever has them. */
+        /* A record without a link of our own lives only as long as its other owners. */
         if (c->link_from < c->n_recs)
                 conv_drop_recs(engine, c, c->link_from);
         c->link_from = SIZE_MAX;
@@ -34,7 +34,7 @@ static void drop_memory(struct engine *engine, struct conv *c) {
         engine->count.evictions++;
 }
 
-/* Drop all blocks, and let who waits for that (NULL: nobody) know how much memory is lost by it. */
+/* Drop all blocks, and report to @ev (NULL: nobody waits) how much memory is lost by that. */
 static void drop(
         struct engine *engine, struct conv *c, struct eviction *ev, const struct err *why) {
         uint32_t n = seq_n_tokens(c->seq);
@@ -69,7 +69,7 @@ static void evict_done(struct engine *engine, struct job *j) {
         evict_retry(engine);
 }
 
-/* What is on disk already need not wait for the rest. */
+/* Blocks that are on disk already need not wait for the others. */
 static void drop_clean(struct conv *c, const struct write_job *wj) {
         size_t k = 0;
 
@@ -82,7 +82,7 @@ static void drop_clean(struct conv *c, const struct write_job *wj) {
         c->n_entered = 0;
 }
 
-/* @ev: who waits for it, or NULL. 0: done or under way; 1: later, see write_job_new(). */
+/* @ev: waits for the end, or NULL. 0: done or under way; 1: later, see write_job_new(). */
 static int evict_now(struct engine *engine, struct conv *c, struct eviction *ev, struct err *e) {
         struct write_job *wj = NULL;
         int r;
@@ -116,7 +116,7 @@ void evict_begin(struct engine *engine, struct conv *c, struct eviction *ev) {
 
         ev->c = c;
         r = evict_now(engine, c, ev, &e);
-        if (r == 1) /* tried again when a writer has ended */
+        if (r == 1) /* evict_retry() tries again when a writer has ended */
                 list_append(&engine->memory->waiting, &ev->link);
         else if (r < 0)
                 ev->done(engine, ev, r, &e);
@@ -136,8 +136,8 @@ void evict_retry(struct engine *engine) {
 
 /* --- room --- */
 
-/* Of a request that waits for a place, the last to come first: it is not counted among the active
- * (run/sched.c). */
+/* The conversation of the latest request that waits for a place: such requests are not counted
+ * among the active ones (run/sched.c). */
 static struct conv *find_waiting(struct engine *engine, bool background) {
         struct conv *c = NULL;
 
@@ -147,8 +147,8 @@ static struct conv *find_waiting(struct engine *engine, bool background) {
         return NULL;
 }
 
-/* The conversation whose memory is worth least: the least recently used idle one; else that of a
- * request which waits for a place, background ones first. */
+/* The conversation whose memory is worth least: the least recently used idle one; else one whose
+ * request waits for a place, background requests first. */
 static struct conv *find_victim(struct engine *engine) {
         struct conv *waiting, *c = NULL;
 
@@ -168,18 +168,20 @@ enum room memory_make_room(struct engine *engine) {
         if (m->n_evictions > 0)
                 return ROOM_LATER;
         c = find_victim(engine);
-        /* Behind the memory of idle conversations, before that of requests (edit.c). */
+        /* Old ends of edits go after the memory of idle conversations, before that of requests
+         * (edit.c). */
         if ((!c || c->n_users > 0) && edit_make_room(engine))
                 return ROOM_NOW;
         if (!c)
-                /* What a running job holds (a commit, a fork) becomes idle when it ends. */
+                /* Memory that a running job holds (a commit, a fork) becomes idle when the job
+                 * ends. */
                 return io_n_jobs(engine) > 0 ? ROOM_LATER : ROOM_NEVER;
         n_resident = seq_n_resident(c->seq);
         r = evict_now(engine, c, NULL, NULL);
         if (r == 1)
-                return ROOM_LATER; /* its blocks are being written: in a moment they are clean */
+                return ROOM_LATER; /* its blocks are being written, and soon clean */
         if (r < 0) {
-                /* No memory even for the list of what to write: memory is only a cache. */
+                /* No memory even for the list of blocks to write: memory is only a cache. */
                 drop_memory(engine, c);
                 engine->count.unspilled_drops++;
         }

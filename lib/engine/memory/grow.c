@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The budget changes while memory is in use. budget/budget.c has the rules for that (invariants 1
- * to 5); here is what carries them out, and the spare memory.
+ * Carrying out a change of the budget while memory is in use, by the rules of budget/budget.c
+ * (invariants 1 to 5); and the spare memory.
  *
- * The pool keeps freed blocks for the next ones (seq/pool.c), because fresh memory is expensive: an
- * eighth of the budget at most. In a budget of a few GiB that is a few conversations of usual
- * length, so a restore takes the blocks that the eviction before it has freed. Nobody has less:
+ * The pool keeps freed blocks for reuse (seq/pool.c), because fresh memory is expensive: at most an
+ * eighth of the budget. In a budget of a few GiB that is a few conversations of usual length, so a
+ * restore takes the blocks that the eviction before it has freed. Nothing else gets less memory
+ * because of the spares:
  *
  * 1. A new block takes a spare first, so nothing is evicted while there are spares. A budget that
  *    shrinks gives the spares back before anything else. (A share grows only with the budget, by
  *    less than the budget does.)
- * 2. No spares are kept while the budget shrinks, nor while memory is said to be short
+ * 2. No spares are kept while the budget shrinks, nor while the caller says that memory is short
  *    (engine_set_spare()).
- * 3. When no block was taken or freed for SPARE_USEC the spares are given back, a part in each turn
- *    of the engine thread, so that a request that comes meanwhile waits for one part at most.
+ * 3. When no block was taken or freed for SPARE_USEC, the spares are given back in parts, one in
+ *    each turn of the engine thread. So a request that comes meanwhile waits for at most one part.
  */
 #include "base/clock.h"
 #include "engine/memory/state.h"
@@ -22,7 +23,7 @@
 #define SPARE_USEC (10 * 1000000ull)
 #define SPARE_STEP ((size_t)32 << 20)
 
-/* Let memory go until the budget is @to. True if something has to end first. */
+/* Free memory until the budget is @to. True if something else has to end first. */
 static bool shrink(struct engine *engine, size_t to) {
         struct budget *b = engine->budget;
 
@@ -47,7 +48,7 @@ bool grow_step(struct engine *engine) {
                 engine->again = true;
         }
         budget_grow_shares(b, b->most);
-        to = MAX(to, budget_floor(b)); /* the shares are a part of it */
+        to = MAX(to, budget_floor(b)); /* the floor includes the shares */
         engine->memory->shrinking = to < ledger_budget(&b->ledger) && shrink(engine, to);
         return engine->memory->shrinking;
 }
@@ -80,7 +81,7 @@ uint64_t grow_spare(struct engine *engine, size_t n_busy) {
         return now;
 }
 
-/* --- what other threads ask for --- */
+/* --- called by other threads --- */
 
 void engine_set_spare(struct engine *engine, bool keep) {
         atomic_store(&engine->budget->spare_refused, !keep);

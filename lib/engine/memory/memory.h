@@ -1,88 +1,92 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Moving the memory of conversations between the pool and the spill store: evict.c and
- * writebehind.c write (with disk/write.c), recall.c finds what a prompt has (share.c: in RAM, of
- * other conversations as well), pipeline.c reads it, edit.c keeps an old end aside, grow.c makes the
- * pool larger and smaller. Engine thread, unless said otherwise.
+ * Moving the memory of conversations between the pool and the spill store. evict.c and
+ * writebehind.c write (with disk/write.c). recall.c finds the memory of a prompt (share.c: in RAM,
+ * also of other conversations), and pipeline.c reads it. edit.c puts an old end aside. grow.c makes
+ * the pool larger and smaller. Engine thread, unless said otherwise.
  *
- * The life of a block of a conversation's memory; the function that makes each transition:
+ * The life of a block of a conversation's memory; each transition is named after its function:
  *
  *         compute                  write_job_new           write_link
  *      ┌──────────→ DIRTY (RAM) ─────────────→ WRITING ────────────→ CLEAN (RAM and disk)
- *      │              ↑ │  ↑      tag: mark     │      tag: record      │  │  ↑
- *      │              │ │  └─────failed─────────┘     recs: record      │  │  │ restore_finish
- *      │       forgets│ │        take_item                              │  │  │ (verified)
- *      │       (other)│ │drop_memory                         drop_memory│  │  │
- *      │              │ ↓                                               ↓  │  │
- *      └─────────── GONE ←──── damaged, other model (cut_damaged) ── HOLE (disk only)
- *                       ←──── reclaimed for others (store_reclaim) ────┘
- *      Adopted blocks (share.c) begin as DIRTY or CLEAN, whatever they are to their first owner;
- *      CLEAN without a link of this conversation's own is linked, not written.
+ *      │             │  ↑  ↑      tag: mark     │      tag: record    │  │  ↑
+ *      │             │  │  └─────failed─────────┘     recs: record    │  │  │ finish (recall.c)
+ *      │             │  │        take_item                            │  │  │ (verified)
+ *      │  drop_memory│  └──── record forgotten (conv_forget_recs) ────┘  │  │
+ *      │             │                                        drop_memory│  │
+ *      │             ↓                                                   ↓  │
+ *      └─────────── GONE ←──── damaged (cut_damaged), other model ──── HOLE (disk only)
+ *                        ←──── reclaimed for others (store_reclaim) ────┘
+ *      Adopted blocks (share.c) begin as DIRTY or CLEAN, as they are for their first owner. A CLEAN
+ *      block that the conversation itself has not linked is linked, not written.
  *
- * 1. Memory is a cache of tokens (I1): every failure here ends with a shorter memory, never with a
- *    lost conversation. What can't be written is dropped when it must go, what can't be read is cut
- *    off and computed again, and a counter says so.
+ * 1. Memory is a cache of tokens (I1): every failure here leads to a shorter memory, never to a
+ *    lost conversation. A block that cannot be written is dropped when it must go. A block that
+ *    cannot be read is cut off and computed again. A counter records each such case.
  * 2. A block's tag is the id of the spill record that holds the same bytes, TAG_WRITING while a job
- *    writes it, or 0. A tag whose record no loaded conversation refers to means nothing: the block
- *    counts as not written. A record is taken for a conversation's memory only if it covers the
- *    same number of tokens of the block and their chained hash is equal.
- * 3. recs[i] of a conversation is the record of its block i; below link_from it is also linked in
- *    the register, so that the record lives as long as the conversation. The register is always
- *    right by itself; recs may lag behind it and is never believed: reading verifies all.
+ *    writes it, or 0. If no loaded conversation refers to the tag's record, the tag is ignored: the
+ *    block counts as not written. A record is accepted for a conversation's memory only if it
+ *    covers the same number of tokens of the block and their chained hash is equal.
+ * 3. recs[i] of a conversation is the record of its block i. Below link_from this record is also
+ *    linked in the register, so that it lives as long as the conversation. The register by itself
+ *    is always right. recs may lag behind it and is never trusted: reading verifies everything.
  * 4. Writing: the bytes → commit the links (one transaction, with the meters) → tags and recs →
- *    only then drop. A crash in between leaves bytes that no one claims (swept at the next start).
- *    Links go first when space is given back: commit, then punch.
- * 5. A full block is written once in its life: by the first that comes to write it, who marks it.
- *    Forks and sharers find the tag and link the record; a conversation that computed what somebody
- *    has on disk already links that; a block that was computed again takes the record that it had.
- *    (The exceptions cost a write, nothing else: the record was damaged, reclaimed, or lost with
- *    its last conversation before it was linked.)
- * 6. A partial tail is written at eviction only, and replaced at the next one that finds it longer.
- * 7. While n_io > 0 (an eviction, or the forgetting of damaged links) no request acts on the
- *    conversation that does not hold it already. Write-behind is not among these, see
+ *    only then drop. A crash in between leaves bytes that no record claims (swept at the next
+ *    start). Giving back space goes the other way: commit the removal of the links, then punch.
+ * 5. A full block is written once in its life, by the first job that comes to write it and marks
+ *    it. Forks and sharers find the tag and link the record. A conversation that computed memory
+ *    which another one already has on disk links that. A block that was computed again takes the
+ *    record that it had. (The exceptions only cost a write: the record was damaged, reclaimed, or
+ *    lost with its last conversation before it was linked.)
+ * 6. A partial tail is written only at eviction, and replaced at a later eviction that finds it
+ *    longer.
+ * 7. While n_io > 0 (an eviction, or the forgetting of damaged links), only the request that
+ *    already holds the conversation acts on it. Write-behind does not count in n_io, see
  *    writebehind.c.
- * 8. Restoring: fresh blocks → read and verify → attach. The first damaged block cuts the memory
- *    there; its links are forgotten in the register, then the space is given back (I5). restore.c
- *    tells how computing may begin before all is read.
- * 9. Admission (sched.c) bounds the blocks that active conversations may come to need by the pool's
- *    capacity, and everything else can be evicted (or dropped: what edits have put aside, edit.c);
- *    so waiting for room always ends. Blocks that a job has pinned come back when it ends.
+ * 8. Restoring: fresh blocks → read and verify → attach. The memory is cut at the first damaged
+ *    block. Its links are forgotten in the register, then the space is given back (I5). pipeline.c
+ *    tells how computing may begin before everything is read.
+ * 9. Admission (run/sched.c) bounds the blocks that active conversations may come to need by the
+ *    pool's capacity. Everything else can be evicted, or dropped if an edit has put it aside
+ *    (edit.c). So waiting for room always ends. Blocks pinned by a job come back when the job ends.
  * 10. Room on disk: a write that a limit refuses takes the space of the conversations that were
- *    updated longest ago (store_reclaim: from their tails, what several share last), and tries once
- *    more. The daily limit is not met that way: writing rests until tomorrow. What was reclaimed is
- *    not written again in the background, only when it was used and is evicted again; so a full
- *    disk leads to no endless exchange.
+ *     updated longest ago (store_reclaim: from their tails, shared records last), and tries once
+ *     more. For the daily limit it does not: writing rests until tomorrow. Reclaimed blocks are not
+ *     written again in the background, only when they were used and are evicted again. So a full
+ *     disk does not lead to an endless exchange.
  */
 #include "engine/conv/conv.h"
 #include "engine/disk/disk.h"
 #include "engine/io/io.h"
 #include "engine/parts.h"
 
-/* The pool, its index and tables; engine.info and engine.budget's slot size are known. */
+/* Makes the index and the tables. engine.pool, engine.info and the budget's slot size are set
+ * before. -ERR_NOMEM. */
 int memory_new(struct engine *engine, struct err *e);
 struct memory *memory_free(struct memory *m);
 
 /* --- evict.c --- */
 
-/* Somebody waits for the end of an eviction. Owned by whoever waits, until done() was called. */
+/* A request that waits for the end of an eviction. Owned by the caller, who keeps it until done()
+ * is called. */
 struct eviction {
-        struct list link; /* among those that wait for a job that writes blocks of theirs */
+        struct list link; /* among evictions that wait for a job which writes their blocks */
         struct conv *c;
-        /* -ERR_NOMEM: it could not be begun. */
+        /* @r: 0, or -ERR_NOMEM if the eviction could not be begun. */
         void (*done)(struct engine *engine, struct eviction *ev, int r, const struct err *e);
-        uint32_t n_not_kept;     /* tokens whose memory was lost, */
-        struct err why_not_kept; /* and why */
+        uint32_t n_not_kept;     /* tokens whose memory was lost */
+        struct err why_not_kept; /* and the reason */
 };
-/* Write and drop the conversation's blocks, which the caller holds. done() is called at once if
- * there is nothing to write. */
+/* Write and drop the blocks of the conversation, which the caller holds. If there is nothing to
+ * write, done() is called before this returns. */
 void evict_begin(struct engine *engine, struct conv *c, struct eviction *ev);
-/* A job that wrote blocks is over: evictions that waited for it try again. */
+/* A job that wrote blocks has ended: begin the evictions again that waited for it. */
 void evict_retry(struct engine *engine);
 
 /* The pool is full: evict the least recently used conversation. */
 enum room {
-        ROOM_NOW,   /* something was dropped: try again at once */
+        ROOM_NOW,   /* a block was dropped: try again at once */
         ROOM_LATER, /* an eviction is under way: try again after the next completion */
         ROOM_NEVER  /* nothing can be evicted and nothing is under way */
 };
@@ -90,98 +94,105 @@ enum room memory_make_room(struct engine *engine);
 
 /* --- writebehind.c --- */
 
-/* Start what is due; returns when to call again at the latest (clock_monotonic_usec()). */
+/* Start the write that is due. Returns the time to call again at the latest
+ * (clock_monotonic_usec()). */
 uint64_t writebehind_step(struct engine *engine);
 
-/* --- recall.c, pipeline.c: what of a prompt's memory is there --- */
+/* --- recall.c, pipeline.c: bringing a prompt's memory into RAM --- */
 
 /* Where the memory of a block came from. */
 enum source { SOURCE_NONE, SOURCE_RAM, SOURCE_SHARED, SOURCE_DISK, N_SOURCES };
 
-/* The memory of the tokens of one conversation that is held by one request. All zeros at first. */
+/* Brings the memory of one conversation into RAM, for the request that holds it. All zeros at
+ * first. */
 struct recall {
-        /* The owner's, before recall_step(). */
+        /* Set by the owner before recall_step(). */
         struct conv *conv;
-        bool wants_logits; /* of the last token, which is computed in any case */
-        bool again;        /* it was recalled before: others' memory on disk is not looked for */
-        bool alone;        /* nobody else computes: it may compute while its memory arrives */
-        /* What was found. */
-        uint64_t *hashes; /* [n_blocks], chained; NULL when it is over */
-        uint8_t *sources; /* [n_blocks], enum source; stays until recall_deinit() */
+        bool wants_logits; /* of the last token, which is then computed in any case */
+        bool again;        /* recalled before: do not search others' memory on disk again */
+        bool alone;        /* no other request computes: this one may while its memory arrives */
+        /* Results. */
+        uint64_t *hashes; /* [n_blocks], chained; NULL when the recall is over */
+        uint8_t *sources; /* [n_blocks], enum source; kept until recall_deinit() */
         size_t n_blocks;
-        struct store_prefix found; /* what others have on disk */
-        uint64_t t_read;           /* when the reading ended; 0: nothing was read */
-        /* Inside. */
+        struct store_prefix found; /* memory of others on disk */
+        uint64_t t_read;           /* when reading ended; 0: nothing was read */
+        /* Internal. */
         bool gathered, searched;
         bool reading; /* a job is under way */
-        bool done;    /* all that can be is there: the next recall_step() says so */
+        bool done;    /* everything is there: the next recall_step() returns 0 */
         struct restore *restore;
         struct job job;
 };
 
-/* Go on: allocate blocks, evicting where needed, then start to read. 0: all that there is is in
- * RAM; 1: not yet; -ERR_X. May be called in vain. */
+/* The next step: allocate blocks, evicting where needed, then start to read. 0: all memory there is
+ * has come into RAM; 1: not yet, call again; -ERR_NOMEM, -ERR_LIMIT. Extra calls do no harm. */
 int recall_step(struct engine *engine, struct recall *recall, struct err *e);
-/* Forget all, also while a job is under way. */
+/* Forget everything, even while a job is under way. */
 void recall_abandon(struct engine *engine, struct recall *recall);
-/* Read no more. When the workers are out of it `reading` is false, and it may begin anew. */
+/* Stop reading. `reading` turns false when the workers are done; then the recall may begin anew. */
 void recall_stop(struct recall *recall);
 void recall_deinit(struct recall *recall);
-/* So many tokens were computed by prefill: for the decision whether reading pays. */
+/* Prefill computed @n_tokens in @usec: for deciding whether reading pays. */
 void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec);
 
-/* While the memory of a request that is alone still arrives: attach it on trial, with room for the
- * tokens behind it, at most @most. The number of them, or 0 if that should not be tried (now).
- * @wait is for model_forward(). Then trial_end(), before anything else runs. */
+/* While the memory of a request that computes alone still arrives: attach it on trial and reserve
+ * room for up to @most tokens behind it. Returns the number of these tokens, or 0 if computing
+ * should not be tried (now). @wait is for model_forward(). Call trial_end() before anything
+ * else. */
 uint32_t trial_begin(
         struct engine *engine, struct recall *recall, uint32_t most, struct model_wait *wait);
-/* @computed: the trial is final, and the recall over. */
+/* @computed: the trial becomes final, and the recall is over. Else the blocks are detached. */
 void trial_end(struct engine *engine, struct recall *recall, bool computed);
 
 /* --- share.c --- */
 
-/* May its memory be shared at all? */
+/* May the conversation's memory be shared at all? */
 bool share_allowed(const struct conv *c);
-/* The longest run of blocks that are the memory of its first tokens, of @n at most. Borrowed. */
+/* The longest run of blocks in RAM that are the memory of the conversation's first tokens, at most
+ * @n of them. Borrowed. */
 size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_block **out);
-/* Full blocks from @from on are new: enter what there is. */
+/* Full blocks from @from on are new: enter them into the index. */
 void share_enter(struct engine *engine, struct conv *c, size_t from);
-/* Blocks of the prompt that may come from elsewhere. */
+/* The number of the prompt's blocks that may come from elsewhere. */
 size_t share_limit(const struct engine *engine, const struct recall *recall);
-/* Take blocks behind the end, all that are in RAM. Returns how many tokens it has more or in
- * others' blocks now; they are the last ones of the sequence, and marked in the sources. */
+/* Append the blocks in RAM that continue the sequence. Returns how many tokens at its end are now
+ * in adopted blocks, marked in the sources; tokens of a replaced tail are among them. */
 uint32_t share_adopt(struct engine *engine, struct recall *recall);
-/* May a look at what others have on disk pay? */
+/* Is it worth searching the memory that others have on disk? */
 bool share_worth_search(const struct engine *engine, const struct recall *recall);
-/* There is memory for the first @kept tokens of a prompt of @n_prompt: why not for more? *ret_at:
- * where it ends. */
+/* The memory for a prompt of @n_prompt tokens ends after @kept of them: why? *ret_at: the place
+ * where the tokens begin to differ, or @kept. */
 enum engine_differs share_explain(struct engine *engine, const struct recall *recall,
         uint32_t n_prompt, uint32_t kept, uint32_t *ret_at);
-/* The first c->n_published tokens of @c are everyone's: enter what is in RAM of them into the
- * public scope. Harmless to repeat. */
+/* The first c->n_published tokens of @c are for all users: enter their blocks in RAM into the
+ * public scope. May be repeated. */
 void share_publish(struct engine *engine, struct conv *c);
-/* Some no longer are, or (c->n_published > 0) fewer: forget the public entries of the rest. */
+/* Some conversation is no longer published, or (c->n_published > 0) a shorter part: forget the
+ * public entries of the rest. */
 void share_unpublish(struct engine *engine);
 
 /* --- edit.c --- */
 
-/* Shorten @c, which the caller holds, to what @keep says; the old end is put aside (c->edit). On
- * failure nothing was changed. 0 also if nothing is dropped. @keep stays valid until the end. */
+/* Shorten @c, which the caller holds, to the part that @keep tells; the old end is put aside
+ * (c->edit). 0, also if nothing is dropped; on failure (-ERR_LIMIT, -ERR_NOMEM) nothing was
+ * changed. The caller keeps @keep until the edit ends. */
 int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, struct err *e);
-/* The conversation is what it was before edit_begin(). Nothing if no edit is pending. */
+/* Make the conversation what it was before edit_begin(). Does nothing if no edit is pending. */
 void edit_undo(struct engine *engine, struct conv *c);
 /* Worker: the commit, in place of store_append(). */
 int edit_store(struct engine *engine, const struct conv *c, const struct store_turn *turns,
         size_t n_turns, uint64_t *ret_revision, struct err *e);
-/* The commit went well: forget the old end. Nothing if no edit is pending. */
+/* The commit succeeded: forget the old end. Does nothing if no edit is pending. */
 void edit_done(struct engine *engine, struct conv *c);
 
 /* --- grow.c --- */
 
-/* Go on towards the budget that was asked for. True while memory has to be let go first. */
+/* Move towards the budget that was asked for. True while memory must be freed first. */
 bool grow_step(struct engine *engine);
-/* Let the pool keep what it may of freed blocks, and give back what lies idle; returns when to call
- * again at the latest (clock_monotonic_usec()). @n_busy: blocks that requests have in use. */
+/* Set how much freed memory the pool may keep, and give back spares that lie idle. Returns the time
+ * to call again at the latest (clock_monotonic_usec()). @n_busy: blocks that requests have in
+ * use. */
 uint64_t grow_spare(struct engine *engine, size_t n_busy);
 
 /* --- figures, for `stats` --- */

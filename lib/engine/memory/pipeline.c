@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reading of a restore: blocks are split into runs over the I/O workers, each of which reads
- * its run in large joined reads straight into pool blocks, checks and decodes.
+ * The reading of a restore: blocks are split into runs over the I/O workers. Each worker reads its
+ * run in large joined reads straight into pool blocks, checks and decodes.
  *
- * A request that is alone and has more to compute gets its sections in order, the first layers of
- * all blocks first, and computes its next tokens while the later ones arrive:
+ * If a request computes alone and has more to compute, its sections are read in order, the first
+ * layers of all blocks first. The request computes its next tokens while the later layers arrive:
  *
- * 1. The blocks are attached to the sequence on trial, for the length of one model_forward(): no
- *    other code of the engine thread runs meanwhile, so nobody else can see, fork, enter or write
+ * 1. The blocks are attached to the sequence on trial, for the length of one model_forward(). No
+ *    other code of the engine thread runs meanwhile, so nothing else can see, fork, enter or write
  *    them (I5).
- * 2. A layer touches them only after its section was read and verified in all blocks
+ * 2. A layer touches the blocks only after its section was read and verified in all of them
  *    (restore_wait_layer()).
- * 3. If the forward call comes to its end, all layers were waited for, so everything is verified:
- *    the trial becomes final, what was computed is committed.
- * 4. Else (damage, or somebody wants the engine thread while the disk is slow) the blocks are
- *    detached, nothing is committed, and the request goes on as others do: it waits until all is
- *    read, keeps what is good, and computes the rest.
+ * 3. If the forward call completes, it has waited for all layers, so everything is verified: the
+ *    trial becomes final, and the computed tokens are committed.
+ * 4. Else (damage, or other work waits for the engine thread while the disk is slow) the blocks are
+ *    detached and nothing is committed. The request goes on as others do: it waits until everything
+ *    is read, keeps the good blocks, and computes the rest.
  *
- * With other requests active a restore never makes them wait: it is not tried.
+ * While other requests are active this is not tried, so a restore never makes them wait.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@
 #include "engine/memory/restore.h"
 
 #define RUN_SIZE ((size_t)1 << 20) /* raw bytes that are worth a worker */
-#define PATIENCE_USEC 200000       /* that the engine thread waits while others want it */
+#define PATIENCE_USEC 200000       /* the engine thread's wait before it looks for other work */
 #define WAIT_USEC 50000
 
 struct restore *restore_new(size_t n) {
@@ -80,7 +80,7 @@ void restore_let_go(struct engine *engine, struct restore *rs) {
 
 /* --- workers --- */
 
-/* Sections [first, first + n) of a run are there, or @r says why not. False: read no more. */
+/* Sections [first, first + n) of a run have arrived, or @r tells why not. False: stop reading. */
 static bool arrive(struct engine *engine, struct restore *rs, size_t first, size_t n, int r,
         const struct err *e) {
         size_t n_sections = layout_n_sections(engine);
@@ -104,9 +104,9 @@ static bool arrive(struct engine *engine, struct restore *rs, size_t first, size
         return go_on;
 }
 
-/* Take the memory that sections [first, first + n) go into from the system in one call for each
- * block, where there is none yet: that costs three fifths of the exceptions for each of its pages.
- * A kernel that refuses (before 5.14) leaves it to these. */
+/* Take the pages that sections [first, first + n) will fill from the system, in one call for each
+ * fresh block: that saves two fifths of the cost of page faults. If the kernel refuses (before
+ * 5.14), the page faults remain. */
 static void populate(
         const struct engine *engine, const struct restore_run *run, size_t first, size_t n) {
         size_t start = first > 0 ? layout_section_end(engine, first - 1) : 0;
@@ -119,7 +119,7 @@ static void populate(
                                 MADV_POPULATE_WRITE);
 }
 
-/* After a failure the items that are not concerned go on: what lies before the damage is kept. */
+/* After a failure the reading of other items goes on: blocks before the damage are kept. */
 static void run_run(struct engine *engine, struct job *j) {
         struct restore_run *run = container_of(j, struct restore_run, job);
         struct restore *rs = run->rs;
@@ -144,7 +144,7 @@ static void run_run(struct engine *engine, struct job *j) {
                 j->r = j->r < 0 ? j->r : r;
                 if (!arrive(engine, rs, at - n, n, j->r, &j->err))
                         break;
-                /* The first ones are waited for; then calls get larger. */
+                /* The first sections are waited for; then calls get larger. */
                 step = at > 1 ? step * 2 : step;
         }
 end:
@@ -202,7 +202,7 @@ void restore_start(struct engine *engine, struct restore *rs) {
                 run->job.run = run_run;
                 run->job.done = run_done;
         }
-        /* Only now: the first one may be over before the last one is submitted. */
+        /* Only now, because the first job may end before the last one is submitted. */
         for (size_t i = 0, n_all = rs->n_runs; i < n_all; i++)
                 io_submit(engine, &rs->runs[i].job);
 }
@@ -218,8 +218,8 @@ bool restore_has_begun(struct restore *rs) {
         return begun;
 }
 
-/* The sequence takes over the references, so that a partial tail is written in place: the worker
- * brings a layer's section before the model writes into it. */
+/* The sequence takes over the references, so that a partial tail is written in place: the workers
+ * bring a layer's section before the model writes into this layer. */
 int restore_attach(struct restore *rs) {
         struct seq *s = rs->recall->conv->seq;
 

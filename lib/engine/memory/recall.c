@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recalling: what a request has to have in RAM before it computes. memory.h has what is promised,
- * pipeline.c the reading itself.
+ * Recalling: bringing the memory that a request needs into RAM before it computes. memory.h has the
+ * contract, pipeline.c does the reading.
  *
  *      recall_step()  gather: own blocks in RAM; others' in RAM into holes and behind the end
  *        ↓            (share.c)
- *      reading        search: has somebody a longer prefix on disk? (only where it is worth it)
- *        ↓
- *      recall_step()  plan: holes, and what was found behind the end; blocks are allocated,
+ *      reading        search: does another conversation have a longer prefix on disk? (only where
+ *        ↓            it is worth it)
+ *      recall_step()  plan: holes, and the blocks found behind the end; blocks are allocated,
  *        ↓            evicting where needed
  *      reading        pipeline.c
  *        ↓
  *      finish()       attach, tag; enter into the index
  *
- * Never slower than recomputing: running sums tell how fast memory came from disk and how fast it
- * was computed lately. Where reading is expected to take twice the time of computing (a slow disk,
- * a fast model) the memory is cut at the first hole instead; its records stay and are taken again
- * once the blocks are computed. The sums must have seen a good deal first, so small models never
- * decide. The bits are the same either way (I2).
+ * Recalling is never slower than recomputing. Running sums tell how fast memory was lately read
+ * from disk and how fast it was computed. If reading is expected to take twice as long as computing
+ * (a slow disk, a fast model), the memory is cut at the first hole instead; its records stay and
+ * are used again once the blocks are computed. The sums decide only after they have seen a good
+ * deal, so never for small models. The bits are the same either way (I2).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@
 
 /* --- gather --- */
 
-/* A block that the index does not know (a tail, private memory) in RAM through a fork, or NULL. */
+/* A block that the index does not know (a tail, private memory), but a fork has in RAM; or NULL. */
 static struct seq_block *find_fork(
         struct engine *engine, const struct conv *self, uint32_t index, const struct rec *rec) {
         struct conv *c;
@@ -67,8 +67,8 @@ static void hash_prompt(struct engine *engine, struct recall *recall) {
         }
 }
 
-/* Fill block @i, a hole, from RAM if it is there: @shared is what the index has of it. False if
- * nothing can fill it, from disk neither. */
+/* Fill block @i, a hole, from RAM if possible. @shared: the block from the index, or NULL. False if
+ * nothing can fill it, not even the disk. */
 static bool gather_hole(
         struct engine *engine, struct recall *recall, uint32_t i, struct seq_block *shared) {
         struct conv *c = recall->conv;
@@ -122,7 +122,7 @@ static int gather(struct engine *engine, struct recall *recall) {
 
 static void search_run(struct engine *engine, struct job *j) {
         struct recall *recall = container_of(j, struct recall, job);
-        struct conv *c = recall->conv; /* held by the request: its tokens stay */
+        struct conv *c = recall->conv; /* the request holds it, so its tokens stay */
 
         j->r = store_prefix_find(engine->store, c->uid, &engine->info.fingerprint,
                 engine->vocab_hash, c->tokens, recall->hashes, share_limit(engine, recall),
@@ -140,7 +140,8 @@ static void search_done(struct engine *engine, struct job *j) {
 
 /* --- plan --- */
 
-/* The bookkeeping of so many reads; without room in the budget they are computed instead. */
+/* Charge the bookkeeping of the reads. Without room in the budget the blocks are computed
+ * instead. */
 static bool restore_charge(struct engine *engine, struct restore *rs) {
         size_t n = sizeof(*rs) + rs->n * (sizeof(*rs->items) + sizeof(*rs->reads)) +
                    spill_load_size(engine->spill, rs->n);
@@ -157,7 +158,7 @@ static void add_item(struct restore *rs, uint32_t index, uint32_t n_tokens, bool
                 .index = index, .n_tokens = n_tokens, .appended = appended, .record = *r};
 }
 
-/* Is reading so many blocks better than computing them? */
+/* Is reading @n_blocks blocks better than computing them? */
 static bool worth_reading(const struct engine *engine, size_t n_blocks) {
         const struct rates *r = &engine->memory->rates;
         double tokens = (double)n_blocks * engine->info.block_tokens;
@@ -170,7 +171,7 @@ static bool worth_reading(const struct engine *engine, size_t n_blocks) {
                2 * tokens * r->compute_usec / r->computed_tokens;
 }
 
-/* A hole; false if its record was taken away since it was looked at. */
+/* Add a hole; false if its record was removed since gather() saw it. */
 static bool add_own(struct engine *engine, struct conv *c, struct restore *rs, uint32_t i) {
         uint32_t bt = engine->info.block_tokens;
 
@@ -182,7 +183,7 @@ static bool add_own(struct engine *engine, struct conv *c, struct restore *rs, u
         return true;
 }
 
-/* List what is to be read: holes, and what was found behind the end. */
+/* List the blocks to read: holes, and the blocks found behind the end. */
 static int plan(struct engine *engine, struct recall *recall) {
         struct conv *c = recall->conv;
         uint32_t bt = engine->info.block_tokens;
@@ -192,7 +193,7 @@ static int plan(struct engine *engine, struct recall *recall) {
 
         if (!rs)
                 return -ERR_NOMEM;
-        /* A longer prefix of others takes the place of our partial tail. */
+        /* A longer prefix of another conversation replaces our partial tail. */
         if (recall->found.n * bt > seq_n_tokens(c->seq)) {
                 seq_cut(c->seq, seq_n_tokens(c->seq) / bt * bt);
                 own = seq_n_blocks(c->seq);
@@ -218,7 +219,7 @@ static int plan(struct engine *engine, struct recall *recall) {
 
 /* --- the end --- */
 
-/* A good block: part of the sequence, with its record. */
+/* Put a good block into the sequence, with its record. */
 static int take(
         struct engine *engine, struct recall *recall, struct restore_item *it, bool attached) {
         struct conv *c = recall->conv;
@@ -234,7 +235,7 @@ static int take(
         engine->count.blocks_restored++;
         if (!it->appended)
                 return 0;
-        /* Known, but not linked yet: write-behind or the eviction will do that. */
+        /* Known, but not linked yet: write-behind or the eviction will link it. */
         c->link_from = MIN(c->link_from, (size_t)it->index);
         rec = rec_get(engine, &it->record, NULL);
         if (rec && conv_set_rec(engine, c, it->index, rec, NULL) < 0)
@@ -258,7 +259,7 @@ void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec)
         r->compute_usec = r->compute_usec * RATES_FADE + (double)usec;
 }
 
-/* Reading is over: take what is good. */
+/* Reading is over: take the good blocks. */
 static void finish(struct engine *engine, struct restore *rs) {
         struct recall *recall = rs->recall;
         struct conv *c = recall->conv;
@@ -277,7 +278,7 @@ static void finish(struct engine *engine, struct restore *rs) {
                 engine->count.restore_failures++;
                 rec = rec_find(engine, it->record.id);
                 if (rec)
-                        rec->damaged = true; /* others that link it need not find out */
+                        rec->damaged = true; /* others that link it need not read it */
                 if (it->appended)
                         c->no_disk_share = true;
                 cut_damaged(engine, c, it->index, it->record.id);
@@ -291,7 +292,7 @@ static void finish(struct engine *engine, struct restore *rs) {
         share_enter(engine, c, 0);
 }
 
-/* Engine thread: the last worker is out of it. */
+/* Engine thread: the last worker is done. */
 static void reading_ended(struct engine *engine, struct restore *rs) {
         struct recall *recall = rs->recall;
 
@@ -380,7 +381,7 @@ int recall_step(struct engine *engine, struct recall *recall, struct err *e) {
                 return 1;
         if (!recall->restore) {
                 if (recall->conv->n_io > 0)
-                        return 1; /* it is being evicted, having been in the queue: after that */
+                        return 1; /* evicted while it was in the queue: wait for the end */
                 r = prepare(engine, recall);
                 if (r < 0)
                         return err_set(e, ERR_NOMEM, "no memory to restore a conversation");
@@ -439,7 +440,7 @@ void trial_end(struct engine *engine, struct recall *recall, bool computed) {
                 return;
         }
         engine->count.restores_overlapped++;
-        rs->n_allocated = 0; /* the sequence has them */
+        rs->n_allocated = 0; /* the sequence owns the blocks now */
         recall->reading = false;
         finish(engine, rs);
 }

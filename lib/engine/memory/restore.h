@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* One restore: what is read for a recall, by several workers (pipeline.c). */
+/* One restore: the blocks that a recall reads, by several workers (pipeline.c). */
 #include <pthread.h>
 
 #include "engine/memory/memory.h"
@@ -8,8 +8,8 @@
 struct restore_item {
         uint32_t index;          /* of the block */
         uint32_t n_tokens;       /* in it */
-        bool appended;           /* found through another conversation, lies behind our end */
-        bool fresh;              /* its memory is not there yet */
+        bool appended;           /* from another conversation, behind our end */
+        bool fresh;              /* its pages are not yet taken from the system */
         struct seq_block *block; /* new; a reference unless restore.attached */
         struct store_record record;
 };
@@ -22,45 +22,46 @@ struct restore_run {
 };
 
 struct restore {
-        struct recall *recall; /* NULL: it was let go */
-        /* Engine thread, when the last worker is out of it; not if it was let go. */
+        struct recall *recall; /* NULL: the recall let go of the restore */
+        /* Engine thread: called after the last worker is done, unless the recall let go. */
         void (*ended)(struct engine *engine, struct restore *rs);
         struct restore_item *items;
         struct spill_item *reads; /* [n], for the same blocks */
         size_t n, n_allocated;
         struct restore_run runs[IO_MAX_WORKERS];
-        size_t n_runs, n_jobs; /* n_jobs: not done() yet */
+        size_t n_runs, n_jobs; /* n_jobs: done() not yet called */
         bool by_sections;      /* the first layers first */
-        bool tried;            /* to compute meanwhile, and it came to nothing */
-        bool attached;         /* the blocks are the sequence's, on trial */
+        bool tried;            /* computing meanwhile was tried, in vain */
+        bool attached;         /* the blocks are in the sequence, on trial */
         uint64_t t_start, t_end;
-        uint32_t n_tokens_before; /* of the sequence, before it was attached */
+        uint32_t n_tokens_before; /* of the sequence, before the blocks were attached */
         size_t charged;           /* bytes in the ledger */
 
         pthread_mutex_t lock;
         pthread_cond_t cond;
         /* under lock */
-        size_t arrived[SPILL_MAX_SECTIONS]; /* runs that have read the section whole */
+        size_t arrived[SPILL_MAX_SECTIONS]; /* runs that have read all of the section */
         bool failed, stop;
         struct err err; /* the first failure */
 };
 
-/* Room for @n items, none in it. NULL without memory. */
+/* A restore with room for @n items, and no item. NULL without memory. */
 struct restore *restore_new(size_t n);
-/* Its recall has no more use of it: freed now, or when the last worker is out of it. */
+/* The recall no longer needs the restore: free it now, or when the last worker is done. */
 void restore_let_go(struct engine *engine, struct restore *rs);
-/* The workers read no more. */
+/* Make the workers stop reading. */
 void restore_stop(struct restore *rs);
-/* All blocks are allocated: begin to read. */
+/* All blocks are allocated: start reading. */
 void restore_start(struct engine *engine, struct restore *rs);
-/* Tokens that the sequence has when all is restored. */
+/* The number of tokens in the sequence once everything is restored. */
 uint32_t restore_end(const struct engine *engine, const struct restore *rs);
-/* The first layers are there in all blocks, and nothing went wrong so far. */
+/* True if the first layers of all blocks have arrived, and nothing went wrong so far. */
 bool restore_has_begun(struct restore *rs);
-/* The blocks become the sequence's, on trial. 0, -ERR_NOMEM: detach. */
+/* Put the blocks into the sequence, on trial. 0, or -ERR_NOMEM: call restore_detach(). */
 int restore_attach(struct restore *rs);
-/* Also after restore_attach() failed half way. @n_tokens: that the sequence had. */
+/* Take the blocks back, also after restore_attach() failed half way. @n_tokens: length of the
+ * sequence before. */
 void restore_detach(struct restore *rs, uint32_t n_tokens);
-/* Wait until the layer's section is there in all blocks. 0; 1: damage, or somebody wants the engine
- * thread while the disk is slow. */
+/* Wait until the layer's section has arrived in all blocks. 0; 1: damage, or other work waits for
+ * the engine thread while the disk is slow. */
 int restore_wait_layer(struct engine *engine, struct restore *rs, uint32_t layer);

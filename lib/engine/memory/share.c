@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sharing: memory that other conversations have of the same tokens.
+ * Sharing: using the memory that other conversations have of the same tokens.
  *
  * In RAM the prefix index of lib/seq knows which block is the memory of which prefix, per scope: a
  * user's (uid) and the public one. On disk the register knows it (store_prefix_find). Both compare
  * tokens, never only hashes.
  *
- * 1. Between users nothing is shared but what an administrator published: a conversation looks into
- *    its own user's scope and the public one, and enters its blocks into its user's scope; the
- *    first n_published tokens of a published one are entered into the public scope too (I6). What a
- *    user computes behind a public prefix is that user's.
- * 2. Private memory (imported, not audited) is neither entered nor offered, nor does such a
- *    conversation take from others; only forks share it, by fork.
- * 3. Only committed, verified blocks are entered: after a step of computing, and after a restore as
- *    a whole (I5).
+ * 1. Users share only memory that an administrator published (I6). A conversation searches its own
+ *    user's scope and the public one, and enters its blocks into its user's scope. The first
+ *    n_published tokens of a published conversation are entered into the public scope too. Memory
+ *    that a user computes behind a public prefix belongs to that user.
+ * 2. Private memory (imported, not audited) is neither entered nor offered, and such a conversation
+ *    takes no memory from others. Only its forks share the memory, through the fork itself.
+ * 3. Only committed, verified blocks are entered: after a step of computing, and after a whole
+ *    restore (I5).
  * 4. Equal blocks that were computed at the same time become one when they are entered. A request
- *    that is about to compute what another one computes in this very step waits for it.
+ *    that is about to compute the same block as another one in this very step waits for it.
  * 5. Without memory or room in the index nothing is entered, and nothing else breaks.
  */
 #include <stdlib.h>
@@ -27,7 +27,7 @@ bool share_allowed(const struct conv *c) {
         return !c->private_memory && !c->foreign_vocab;
 }
 
-/* A scope's matching run, into @out [n]. */
+/* The matching run of a scope, into @out [n]. */
 static size_t match(struct engine *engine, uint64_t scope, const struct conv *c, size_t n,
         struct seq_block **out) {
         return seq_index_match(engine->memory->index, scope, c->tokens, n, out);
@@ -51,7 +51,7 @@ void share_enter(struct engine *engine, struct conv *c, size_t from) {
         from = MIN(from, c->n_entered);
         if (!share_allowed(c) || from >= n || seq_n_resident(c->seq) < seq_n_blocks(c->seq))
                 return;
-        /* What is refused now is not tried again before it was evicted and came back. */
+        /* Blocks that are refused now are tried again only after an eviction and a restore. */
         (void)seq_index_enter(engine->memory->index, c->uid, c->seq, c->tokens, from, NULL);
         c->n_entered = n;
         if (c->n_published > 0)
@@ -70,7 +70,7 @@ void share_unpublish(struct engine *engine) {
         struct conv *other;
         size_t it = 0;
 
-        /* Entries of one publication can't be told from those of another one: all anew. */
+        /* Entries of different publications cannot be told apart: enter all anew. */
         seq_index_forget(engine->memory->index, SEQ_SCOPE_PUBLIC);
         while ((other = convs_next(engine, &it)))
                 if (other->n_published > 0)
@@ -79,7 +79,7 @@ void share_unpublish(struct engine *engine) {
 
 /* --- at the beginning of a request --- */
 
-/* Blocks of the prompt that may come from elsewhere: the last token is computed in any case. */
+/* The last token is computed in any case. */
 size_t share_limit(const struct engine *engine, const struct recall *recall) {
         uint32_t n = recall->conv->n_all;
 
@@ -103,7 +103,7 @@ uint32_t share_adopt(struct engine *engine, struct recall *recall) {
                 free(blocks);
                 return 0;
         }
-        /* The cut may free blocks; none of these. */
+        /* The cut may free blocks, but must not free these. */
         for (size_t i = first; i < n; i++)
                 seq_block_ref(blocks[i]);
         seq_unreserve(c->seq);
@@ -118,7 +118,7 @@ uint32_t share_adopt(struct engine *engine, struct recall *recall) {
         for (size_t i = first; i < n && i < recall->n_blocks; i++)
                 recall->sources[i] = SOURCE_SHARED;
         c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
-        share_enter(engine, c, first); /* what was public is now the user's, too */
+        share_enter(engine, c, first); /* public blocks are now the user's, too */
         return seq_n_tokens(c->seq) - (uint32_t)first * bt;
 }
 
@@ -129,14 +129,14 @@ bool share_worth_search(const struct engine *engine, const struct recall *recall
 
         if (!share_allowed(c) || c->no_disk_share || recall->again)
                 return false;
-        /* A turn in a conversation mostly goes on with what nobody said before: look only where
-         * more is at stake than one block. */
+        /* A turn in a conversation usually continues with new text: search only if more than one
+         * block is at stake. */
         return limit > have + (have > 0);
 }
 
-/* --- why it differs --- */
+/* --- why the memory ends --- */
 
-/* Tokens of the prompt for which there was memory at some time in this conversation's life. */
+/* Tokens of the prompt whose memory existed at some time in this conversation's life. */
 static uint32_t once_computed(const struct conv *c) {
         for (uint32_t i = c->n_turns; i-- > 0;)
                 if (c->turns[i].finish != ENGINE_FINISH_NONE && c->turns[i].end > 0)

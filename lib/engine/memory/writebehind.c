@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Write-behind: the full blocks of a conversation that has been idle for a while are written in the
- * background, so that evicting the conversation is only a free. One job runs at a time. It writes a
- * few MiB, as the kind of work that the I/O workers take last (io.c). A request for the conversation
- * does not wait for the job: full blocks are immutable and pinned, and the job has its own copy of
- * the tokens.
+ * background, so that evicting the conversation only has to free them. One job runs at a time. It
+ * writes a few MiB, as the kind of work that the I/O workers take last (io/workers.c). A request
+ * for the conversation does not wait for the job: full blocks are immutable and pinned, and the job
+ * has its own copy of the tokens.
  *
  *      idle for spill_delay_ms
  *      (dirty list) ──────────→ WRITING ───────→ LINK WAITS ───────→ LINKING ───────→ done
@@ -13,19 +13,20 @@
  * 1. WRITING touches neither the conversation nor the register: the job appends bytes that nothing
  *    refers to yet. Meanwhile the conversation may be continued, forked, rewound or unloaded.
  * 2. Before LINKING the engine thread checks that the conversation is still loaded, and that its
- *    committed tokens up to the end of each block are the tokens that were written. Blocks that fail
- *    the check are given back. (Tokens are the truth: no generation counter could say it better.)
+ *    committed tokens up to the end of each block are the tokens that were written. Blocks that
+ *    fail the check are given back. (Comparing the tokens themselves is as good as any generation
+ *    counter.)
  * 3. Between this check and the end of the transaction no verb may remove tokens from the
  *    conversation, and the conversation stays loaded. Rewind waits for n_links. Close waits for the
  *    whole job, so that nothing is left of a closed conversation; LINKING waits for both of them. A
- *    Continue that cuts waits for n_links as well. LINKING does not wait for such a Continue: what
- *    lies behind its cut does not belong to the conversation while it runs (edit.c). All other verbs
- *    go on, because they only append or copy.
- * 4. A block is marked (TAG_WRITING) from the beginning of WRITING to the end of LINKING. An eviction
- *    of the block waits until then, so no block is written twice.
+ *    Continue that cuts waits for n_links as well. LINKING does not wait for such a Continue:
+ *    tokens behind its cut do not belong to the conversation while it runs (edit.c). All other
+ *    verbs go on, because they only append or copy.
+ * 4. A block is marked (TAG_WRITING) from the beginning of WRITING to the end of LINKING. An
+ *    eviction of the block waits until then, so no block is written twice.
  * 5. After a failure the conversation is left alone until it is used again: its eviction tries once
- *    more, and drops what then cannot be written. A refused write stops all write-behind for a while
- *    (for the daily limit: until tomorrow).
+ *    more, and drops what then cannot be written. A refused write stops all write-behind for a
+ *    while (for the daily limit: until tomorrow).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static void link_done(struct engine *engine, struct job *j) {
                 if (wj->failed || j->r < 0)
                         list_unlink(&c->dirty);
                 conv_resume(engine, c);
-                /* What wanted to unload it had to wait (invariant 3). */
+                /* Unloading had to wait for the link transaction (invariant 3). */
                 if (c->stale && c->n_users == 0)
                         conv_unload(engine, c);
         }
@@ -78,7 +79,7 @@ static void link_done(struct engine *engine, struct job *j) {
         evict_retry(engine);
 }
 
-/* Invariant 2. */
+/* The check of invariant 2. */
 static bool belongs(const struct engine *engine, const struct write_job *wj, const struct conv *c,
         const struct write_item *it) {
         size_t end = ((size_t)it->index + 1) * engine->info.block_tokens;
@@ -86,7 +87,7 @@ static bool belongs(const struct engine *engine, const struct write_job *wj, con
         return end <= c->n_tokens && memcmp(c->tokens, wj->tokens, end * sizeof(*c->tokens)) == 0;
 }
 
-/* LINK WAITS → LINKING, if nothing stands against it. */
+/* LINK WAITS → LINKING, unless a Rewind or Close is under way. */
 static void try_link(struct engine *engine, struct write_job *wj) {
         struct conv *c = wj->c;
 
@@ -101,7 +102,7 @@ static void try_link(struct engine *engine, struct write_job *wj) {
                 wj->items[i].ok = wj->items[i].ok && c && belongs(engine, wj, c, &wj->items[i]);
         if (c)
                 c->n_links = 1;
-        wj->job.kind = JOB_VERB; /* it is short, and a Rewind may wait for it */
+        wj->job.kind = JOB_VERB; /* the job is short, and a Rewind may wait for it */
         wj->job.run = link_run;
         wj->job.done = link_done;
         io_submit(engine, &wj->job);
@@ -115,7 +116,7 @@ static void write_done(struct engine *engine, struct job *j) {
         try_link(engine, container_of(j, struct write_job, job));
 }
 
-/* 0: a job is under way; 1: not now; 2: there is nothing to do, or it can't be done. */
+/* 0: a job is under way; 1: not now; 2: there is nothing to do, or it cannot be done. */
 static int start(struct engine *engine, struct conv *c) {
         size_t max = MAX(JOB_SIZE / engine->info.block_size, (size_t)1);
         struct write_job *wj = NULL;
