@@ -67,6 +67,7 @@ struct conv {
         struct conv **writer; /* the write job's pointer to us, or NULL if no job writes */
         unsigned n_links;     /* 1 while the link transaction of this job is under way, else 0 */
         size_t link_from;     /* recs from this index on may not be linked in the register */
+        uint32_t n_taken;     /* rises with each record taken over from another conversation */
         struct list dirty;    /* among idle ones that may have blocks not on disk */
         uint64_t t_idle;      /* clock_monotonic_usec() when it became idle */
 

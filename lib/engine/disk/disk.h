@@ -81,6 +81,7 @@ struct write_job {
         int32_t *tokens;
         uint64_t *hashes;
         size_t n_blocks;
+        uint32_t n_taken; /* conv.n_taken when the job was made */
         bool find; /* first look for records of the same tokens in other conversations */
         /* The first failure to write. */
         bool failed;

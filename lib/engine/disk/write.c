@@ -132,6 +132,7 @@ int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c,
         wj->c = c;
         wj->conv_id = c->id;
         wj->uid = c->uid;
+        wj->n_taken = c->n_taken;
         wj->find = !c->private_memory && !c->no_disk_share;
         wj->hashes = calloc(n + 1, sizeof(*wj->hashes));
         r = wj->hashes ? collect(engine, c, full_only, max, wj) : -ERR_NOMEM;
@@ -433,8 +434,9 @@ void write_finish(struct engine *engine, struct write_job *wj) {
                 take_item(engine, wj, &wj->items[i]);
                 all = all && wj->items[i].ok;
         }
-        /* Blocks were collected from the beginning, so all below the last one are linked. */
-        if (wj->c && all && wj->complete)
+        /* Blocks were collected from the beginning, so all below the last one are linked. What was
+         * taken over from others meanwhile is not. */
+        if (wj->c && all && wj->complete && wj->c->n_taken == wj->n_taken)
                 wj->c->link_from = SIZE_MAX;
         else if (wj->c && all && wj->c->link_from <= wj->items[wj->n - 1].index)
                 wj->c->link_from = (size_t)wj->items[wj->n - 1].index + 1;

@@ -237,6 +237,7 @@ static int take(
                 return 0;
         /* Known, but not linked yet: write-behind or the eviction will link it. */
         c->link_from = MIN(c->link_from, (size_t)it->index);
+        c->n_taken++;
         rec = rec_get(engine, &it->record, NULL);
         if (rec && conv_set_rec(engine, c, it->index, rec, NULL) < 0)
                 rec_put(engine, rec);

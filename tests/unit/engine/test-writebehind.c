@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "rig.h"
+#include "store/store.h"
+#include "util/gate.h"
 #include "util/test.h"
 
 static struct answer A, B, expected[4];
@@ -22,6 +24,17 @@ static const char STORY[] =
         "sing at night. In winter there is snow on the stones, and Ada walks there with her dog.";
 static const char *const texts[] = {STORY, "What does Ada like?", "And where?",
         "Tell me more about the birds, the river and the snow in winter, please."};
+
+/* Three blocks and more. */
+static const char MORE[] =
+        "Then the wind came over the hills, and the birds went into the house, one after the "
+        "other, "
+        "the old ones first and the young ones last. Ada made a fire, and they sat by it, and told "
+        "each other what the river had said in spring, what the stones had said in summer, and "
+        "what "
+        "the snow would say as soon as the wind had gone. Which of them would you like to hear, "
+        "and "
+        "why just this one, if I may ask?";
 
 static void answers(void) {
         struct engine_options o = erig_options(64 << 20);
@@ -437,6 +450,59 @@ static void test_day_limit(void **state) {
         erig_close(&r);
 }
 
+/* --- links that wait --- */
+
+static struct gate link_gate = GATE_INIT;
+
+int __real_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
+        struct store_gone *gone, struct err *e);
+int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
+        struct store_gone *gone, struct err *e);
+int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
+        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
+        struct store_gone *gone, struct err *e) {
+        gate_pass(&link_gate);
+        return __real_store_link(s, id, model, links, n, meters, n_meters, gone, e);
+}
+
+/* Records that a conversation takes over while its earlier ones are being linked are not linked by
+ * that: the eviction does it. */
+static void test_taken_while_linking(void **state) {
+        struct engine_options o = options();
+        struct erig r;
+        uint64_t c, d;
+        uint32_t n;
+
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        d = erig_new(&r, NULL, NULL);
+        erig_say(&r, d, STORY, 12, &A);
+        erig_say(&r, d, MORE, 12, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
+        erig_stop(&r, true);
+        r.o.spill_delay_ms = 0;
+        erig_start(&r);
+        gate_close(&link_gate, 0);
+        c = erig_new(&r, NULL, NULL);
+        erig_say(&r, c, STORY, 12, &A);
+        assert_true(A.n_disk > 0);
+        gate_wait(&link_gate);
+        erig_say(&r, c, MORE, 12, &A);
+        assert_true(A.n_disk > 0);
+        gate_open(&link_gate);
+        erig_wait_stat(&r, "blocks_linked", 1);
+        n = full_blocks(&r, c);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, d, &A), ENGINE_EMPTY);
+        erig_restart(&r, true);
+        erig_say(&r, c, "And?", 4, &A);
+        assert_true(A.n_disk >= n * erig_stat(&r, "block_tokens"));
+        erig_check_register(&r);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_once),
@@ -450,6 +516,7 @@ int main(void) {
                 cmocka_unit_test(test_uid_limit),
                 cmocka_unit_test(test_total_limit_is_shared),
                 cmocka_unit_test(test_day_limit),
+                cmocka_unit_test(test_taken_while_linking),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
