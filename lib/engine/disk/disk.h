@@ -82,7 +82,7 @@ struct write_job {
         uint64_t *hashes;
         size_t n_blocks;
         uint32_t n_taken; /* conv.n_taken when the job was made */
-        bool find; /* first look for records of the same tokens in other conversations */
+        bool find;        /* first look for records of the same tokens in other conversations */
         /* The first failure to write. */
         bool failed;
         enum spill_refusal why;
@@ -101,14 +101,14 @@ struct write_job {
 int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool full_only,
         size_t max, struct err *e);
 /* Unpins all blocks and records. Engine thread. */
-struct write_job *write_job_free(struct engine *engine, struct write_job *wj);
+struct write_job *write_job_free(struct engine *engine, struct write_job *writing);
 /* Submit the job: its blocks are marked until write_finish(). Engine thread. */
-void write_start(struct engine *engine, struct write_job *wj);
+void write_start(struct engine *engine, struct write_job *writing);
 /* Worker: write the items that need it, making room where a limit is reached. */
-void write_blocks(struct engine *engine, struct write_job *wj);
+void write_blocks(struct engine *engine, struct write_job *writing);
 /* Worker: link the records in the register; the space of those that cannot be linked is given
  * back. */
-int write_link(struct engine *engine, struct write_job *wj, struct err *e);
+int write_link(struct engine *engine, struct write_job *writing, struct err *e);
 /* Engine thread: give the records to the conversation (if it is still loaded) and the tags to the
  * blocks, log failures, forget the records that had to make room. */
-void write_finish(struct engine *engine, struct write_job *wj);
+void write_finish(struct engine *engine, struct write_job *writing);

@@ -34,9 +34,9 @@ int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, s
 /* --- collecting (engine thread) --- */
 
 /* The record that holds exactly these tokens of the block, or NULL (rule 2). */
-static struct rec *block_rec(struct engine *engine, struct write_job *wj, struct seq_block *b,
+static struct rec *block_rec(struct engine *engine, struct write_job *writing, struct seq_block *b,
         uint32_t index, uint32_t n, uint64_t hash) {
-        const struct conv *c = wj->c;
+        const struct conv *c = writing->c;
         uint64_t tag = seq_block_tag(b);
         struct rec *rec = tag && tag != TAG_WRITING ? rec_find(engine, tag) : NULL;
 
@@ -45,7 +45,7 @@ static struct rec *block_rec(struct engine *engine, struct write_job *wj, struct
         /* A block that was computed again may have a record already: the bits are the same. */
         rec = index < c->n_recs ? c->recs[index] : NULL;
         if (rec && rec->damaged)
-                wj->find = false; /* others may link the same damaged record */
+                writing->find = false; /* others may link the same damaged record */
         if (!rec || rec->damaged || !record_fits(&rec->r, index, hash, n))
                 return NULL;
         if (tag != TAG_WRITING)
@@ -53,9 +53,9 @@ static struct rec *block_rec(struct engine *engine, struct write_job *wj, struct
         return rec;
 }
 
-static void add_item(struct write_job *wj, struct seq_block *b, struct rec *rec, uint32_t index,
-        uint32_t n, uint64_t hash) {
-        struct write_item *it = &wj->items[wj->n++];
+static void add_item(struct write_job *writing, struct seq_block *b, struct rec *rec,
+        uint32_t index, uint32_t n, uint64_t hash) {
+        struct write_item *it = &writing->items[writing->n++];
 
         *it = (struct write_item){.index = index, .write = !rec, .block = seq_block_ref(b)};
         if (rec) {
@@ -71,27 +71,27 @@ static void add_item(struct write_job *wj, struct seq_block *b, struct rec *rec,
 }
 
 /* Takes back the marks, in case the job could not be made. */
-struct write_job *write_job_free(struct engine *engine, struct write_job *wj) {
-        if (!wj)
+struct write_job *write_job_free(struct engine *engine, struct write_job *writing) {
+        if (!writing)
                 return NULL;
-        for (size_t i = 0; i < wj->n; i++) {
-                struct write_item *it = &wj->items[i];
+        for (size_t i = 0; i < writing->n; i++) {
+                struct write_item *it = &writing->items[i];
 
                 if (seq_block_tag(it->block) == TAG_WRITING)
                         seq_block_set_tag(it->block, 0);
                 rec_put(engine, it->pinned);
                 seq_block_unref(it->block);
         }
-        free(wj->tokens);
-        free(wj->hashes);
-        free(wj->cuts);
-        free(wj);
+        free(writing->tokens);
+        free(writing->hashes);
+        free(writing->cuts);
+        free(writing);
         return NULL;
 }
 
-/* Fills the items of @wj. 0; 1: another job is writing one of the blocks. */
-static int collect(
-        struct engine *engine, struct conv *c, bool full_only, size_t max, struct write_job *wj) {
+/* Fills the items of @writing. 0; 1: another job is writing one of the blocks. */
+static int collect(struct engine *engine, struct conv *c, bool full_only, size_t max,
+        struct write_job *writing) {
         uint32_t bt = engine->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
         uint64_t hash = 0;
 
@@ -101,57 +101,57 @@ static int collect(
                 struct rec *rec;
 
                 hash = conv_token_hash(c->tokens, bt, (uint32_t)i, n, hash);
-                wj->hashes[i] = hash;
+                writing->hashes[i] = hash;
                 if (n == bt)
-                        wj->n_blocks = i + 1;
+                        writing->n_blocks = i + 1;
                 if (!b || (full_only && n < bt))
                         continue;
-                rec = block_rec(engine, wj, b, (uint32_t)i, n, hash);
+                rec = block_rec(engine, writing, b, (uint32_t)i, n, hash);
                 if (rec && i < c->n_recs && c->recs[i] == rec && i < c->link_from)
                         continue;
                 if (!rec && seq_block_tag(b) == TAG_WRITING && engine->disk->n_writers > 0)
                         return 1;
-                if (wj->n == max)
+                if (writing->n == max)
                         return 0;
-                add_item(wj, b, rec, (uint32_t)i, n, hash);
+                add_item(writing, b, rec, (uint32_t)i, n, hash);
         }
-        wj->complete = true;
+        writing->complete = true;
         return 0;
 }
 
 int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool full_only,
         size_t max, struct err *e) {
         size_t n = seq_n_blocks(c->seq), size;
-        struct write_job *wj;
+        struct write_job *writing;
         int r;
 
         max = MIN(max, n);
-        wj = calloc(1, sizeof(*wj) + max * sizeof(wj->items[0]));
-        if (!wj)
+        writing = calloc(1, sizeof(*writing) + max * sizeof(writing->items[0]));
+        if (!writing)
                 return err_set(e, ERR_NOMEM, "no memory to write a conversation's blocks");
-        wj->c = c;
-        wj->conv_id = c->id;
-        wj->uid = c->uid;
-        wj->n_taken = c->n_taken;
-        wj->find = !c->private_memory && !c->no_disk_share;
-        wj->hashes = calloc(n + 1, sizeof(*wj->hashes));
-        r = wj->hashes ? collect(engine, c, full_only, max, wj) : -ERR_NOMEM;
-        if (r == 0 && wj->n > 0) {
-                size = wj->n_blocks * engine->info.block_tokens * sizeof(*wj->tokens);
-                wj->tokens = malloc(size + 1);
-                if (!wj->tokens)
+        writing->c = c;
+        writing->conv_id = c->id;
+        writing->uid = c->uid;
+        writing->n_taken = c->n_taken;
+        writing->find = !c->private_memory && !c->no_disk_share;
+        writing->hashes = calloc(n + 1, sizeof(*writing->hashes));
+        r = writing->hashes ? collect(engine, c, full_only, max, writing) : -ERR_NOMEM;
+        if (r == 0 && writing->n > 0) {
+                size = writing->n_blocks * engine->info.block_tokens * sizeof(*writing->tokens);
+                writing->tokens = malloc(size + 1);
+                if (!writing->tokens)
                         r = -ERR_NOMEM;
                 else if (size > 0)
-                        memcpy(wj->tokens, c->tokens, size);
+                        memcpy(writing->tokens, c->tokens, size);
         }
-        if (r == 0 && wj->n == 0)
+        if (r == 0 && writing->n == 0)
                 c->link_from = SIZE_MAX;
-        if (r != 0 || wj->n == 0)
-                wj = write_job_free(engine, wj);
+        if (r != 0 || writing->n == 0)
+                writing = write_job_free(engine, writing);
         if (r < 0)
                 return err_set(e, ERR_NOMEM, "no memory to write a conversation's blocks");
         if (r == 0)
-                *ret = wj;
+                *ret = writing;
         return r;
 }
 
@@ -159,16 +159,16 @@ int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c,
 
 /* If another conversation of the user, or a published one, has the same prefix on disk, link it
  * instead of writing it (rule 5). */
-static void find_records(struct engine *engine, struct write_job *wj) {
+static void find_records(struct engine *engine, struct write_job *writing) {
         struct store_prefix found = {0};
 
-        if (!wj->find || wj->n_blocks == 0 ||
-                store_prefix_find(engine->store, wj->uid, &engine->info.fingerprint,
-                        engine->vocab_hash, wj->tokens, wj->hashes, wj->n_blocks,
+        if (!writing->find || writing->n_blocks == 0 ||
+                store_prefix_find(engine->store, writing->uid, &engine->info.fingerprint,
+                        engine->vocab_hash, writing->tokens, writing->hashes, writing->n_blocks,
                         engine->info.block_tokens, &found, NULL) < 0)
                 return;
-        for (size_t i = 0; i < wj->n; i++) {
-                struct write_item *it = &wj->items[i];
+        for (size_t i = 0; i < writing->n; i++) {
+                struct write_item *it = &writing->items[i];
 
                 if (!it->write || it->index >= found.n)
                         continue;
@@ -185,53 +185,54 @@ static void find_records(struct engine *engine, struct write_job *wj) {
  * is exempt from shares.
  */
 static uint32_t who_makes_room(
-        struct engine *engine, const struct write_job *wj, enum spill_refusal why) {
+        struct engine *engine, const struct write_job *writing, enum spill_refusal why) {
         struct spill_stats s;
 
         if (why == SPILL_REFUSED_OWNER)
-                return wj->uid;
+                return writing->uid;
         spill_stats(engine->spill, &s);
-        if (share_exempt(wj->uid) || s.n_owners < 2 ||
-                spill_owner_size(engine->spill, wj->uid) <= s.disk_size / s.n_owners)
+        if (share_exempt(writing->uid) || s.n_owners < 2 ||
+                spill_owner_size(engine->spill, writing->uid) <= s.disk_size / s.n_owners)
                 return STORE_UID_ANY;
-        return wj->uid;
+        return writing->uid;
 }
 
 /* Make room for the remaining blocks, or some of them, at the expense of others. False if there is
  * no room to be had. */
 static bool reclaim(
-        struct engine *engine, struct write_job *wj, enum spill_refusal why, size_t n_left) {
+        struct engine *engine, struct write_job *writing, enum spill_refusal why, size_t n_left) {
         uint64_t one = spill_stored_max(engine->spill, engine->info.block_size);
-        uint32_t uid = who_makes_room(engine, wj, why);
+        uint32_t uid = who_makes_room(engine, writing, why);
         struct store_reclaimed got = {0};
         struct store_cut *cuts;
 
         if (why == SPILL_REFUSED_NOT || why == SPILL_REFUSED_DAY)
                 return false;
         if (store_reclaim(engine->store, uid, one * MIN(n_left, (size_t)RECLAIM_BLOCKS),
-                    wj->conv_id, &got, NULL) < 0)
+                    writing->conv_id, &got, NULL) < 0)
                 return false;
         records_release(engine, &got.gone);
-        wj->reclaimed += got.bytes;
+        writing->reclaimed += got.bytes;
         /* Without memory for the list, the conversations notice the missing records when they read
          * them. */
-        cuts = got.n_cuts ? realloc(wj->cuts, (wj->n_cuts + got.n_cuts) * sizeof(*cuts)) : NULL;
+        cuts = got.n_cuts ? realloc(writing->cuts, (writing->n_cuts + got.n_cuts) * sizeof(*cuts))
+                          : NULL;
         if (cuts) {
-                memcpy(cuts + wj->n_cuts, got.cuts, got.n_cuts * sizeof(*cuts));
-                wj->cuts = cuts;
-                wj->n_cuts += got.n_cuts;
+                memcpy(cuts + writing->n_cuts, got.cuts, got.n_cuts * sizeof(*cuts));
+                writing->cuts = cuts;
+                writing->n_cuts += got.n_cuts;
         }
         one = got.bytes;
         store_reclaimed_deinit(&got);
         return one > 0;
 }
 
-static int link_ok(struct engine *engine, struct write_job *wj, struct err *e);
+static int link_ok(struct engine *engine, struct write_job *writing, struct err *e);
 
 static void write_one(
-        struct engine *engine, struct write_job *wj, struct write_item *it, size_t n_left) {
-        struct spill_block b = {.file_key = wj->conv_id,
-                .owner = wj->uid,
+        struct engine *engine, struct write_job *writing, struct write_item *it, size_t n_left) {
+        struct spill_block b = {.file_key = writing->conv_id,
+                .owner = writing->uid,
                 .meta = record_meta(&it->record),
                 .raw = seq_block_data(it->block),
                 .raw_size = engine->info.block_size};
@@ -242,16 +243,16 @@ static void write_one(
 
         /* Link what is ready first, so that making room does not take it. Write-behind may not link
          * yet. */
-        if (r == -ERR_LIMIT && wj->job.kind == JOB_EVICT)
-                (void)link_ok(engine, wj, NULL);
-        if (r == -ERR_LIMIT && reclaim(engine, wj, why, n_left))
+        if (r == -ERR_LIMIT && writing->job.kind == JOB_EVICT)
+                (void)link_ok(engine, writing, NULL);
+        if (r == -ERR_LIMIT && reclaim(engine, writing, why, n_left))
                 r = spill_write(engine->spill, &b, &ref, &why, &e);
         if (r < 0) {
-                if (!wj->failed) {
-                        wj->write_err = e;
-                        wj->why = why;
+                if (!writing->failed) {
+                        writing->write_err = e;
+                        writing->why = why;
                 }
-                wj->failed = true;
+                writing->failed = true;
                 return;
         }
         it->record.id = 0;
@@ -263,19 +264,19 @@ static void write_one(
         it->written = it->ok = true;
 }
 
-void write_blocks(struct engine *engine, struct write_job *wj) {
+void write_blocks(struct engine *engine, struct write_job *writing) {
         bool any = false;
 
-        for (size_t i = 0; i < wj->n; i++)
-                any = any || wj->items[i].write;
+        for (size_t i = 0; i < writing->n; i++)
+                any = any || writing->items[i].write;
         if (any)
-                find_records(engine, wj);
+                find_records(engine, writing);
         /* Blocks behind a hole are useless: the first failure ends the loop. */
-        for (size_t i = 0; i < wj->n && !wj->failed; i++) {
-                if (wj->items[i].write)
-                        write_one(engine, wj, &wj->items[i], wj->n - i);
+        for (size_t i = 0; i < writing->n && !writing->failed; i++) {
+                if (writing->items[i].write)
+                        write_one(engine, writing, &writing->items[i], writing->n - i);
                 else
-                        wj->items[i].ok = true;
+                        writing->items[i].ok = true;
         }
 }
 
@@ -296,20 +297,20 @@ static void settle_done(struct engine *engine, struct job *j) {
         free(container_of(j, struct settle_job, job));
 }
 
-static void settle(struct engine *engine, const struct write_job *wj) {
-        struct settle_job *sj;
+static void settle(struct engine *engine, const struct write_job *writing) {
+        struct settle_job *settling;
         bool any = false;
 
-        for (size_t i = 0; i < wj->n; i++)
-                any = any || (wj->items[i].ok && wj->items[i].write);
-        sj = any ? calloc(1, sizeof(*sj)) : NULL;
-        if (!sj)
+        for (size_t i = 0; i < writing->n; i++)
+                any = any || (writing->items[i].ok && writing->items[i].write);
+        settling = any ? calloc(1, sizeof(*settling)) : NULL;
+        if (!settling)
                 return; /* the next call on this file settles it */
-        sj->job.kind = JOB_WRITE_BEHIND;
-        sj->job.run = settle_run;
-        sj->job.done = settle_done;
-        sj->file_key = wj->conv_id;
-        io_submit(engine, &sj->job);
+        settling->job.kind = JOB_WRITE_BEHIND;
+        settling->job.run = settle_run;
+        settling->job.done = settle_done;
+        settling->file_key = writing->conv_id;
+        io_submit(engine, &settling->job);
 }
 
 void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS]) {
@@ -320,58 +321,58 @@ void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS])
         out[1] = (struct store_meter){METER_DAY, (int64_t)stats.day};
 }
 
-static int link_ok(struct engine *engine, struct write_job *wj, struct err *e) {
+static int link_ok(struct engine *engine, struct write_job *writing, struct err *e) {
         _cleanup_(freep) struct store_record *links = NULL;
         struct store_meter meters[WRITE_N_METERS];
         struct store_gone gone = {0};
         size_t n = 0;
         int r;
 
-        links = calloc(wj->n, sizeof(*links));
+        links = calloc(writing->n, sizeof(*links));
         if (!links)
-                return err_set(e, ERR_NOMEM, "no memory for %zu links", wj->n);
-        for (size_t i = 0; i < wj->n; i++)
-                if (wj->items[i].ok)
-                        links[n++] = wj->items[i].record;
+                return err_set(e, ERR_NOMEM, "no memory for %zu links", writing->n);
+        for (size_t i = 0; i < writing->n; i++)
+                if (writing->items[i].ok)
+                        links[n++] = writing->items[i].record;
         if (n == 0)
                 return 0;
         write_meters(engine, meters);
-        r = store_link(engine->store, wj->conv_id, &engine->info.fingerprint, links, n, meters,
+        r = store_link(engine->store, writing->conv_id, &engine->info.fingerprint, links, n, meters,
                 ARRAY_SIZE(meters), &gone, e);
         if (r < 0)
                 return r;
         n = 0;
-        for (size_t i = 0; i < wj->n; i++)
-                if (wj->items[i].ok) {
-                        wj->items[i].record = links[n++];
-                        wj->items[i].written = false; /* the register knows it now */
+        for (size_t i = 0; i < writing->n; i++)
+                if (writing->items[i].ok) {
+                        writing->items[i].record = links[n++];
+                        writing->items[i].written = false; /* the register knows it now */
                 }
         records_release(engine, &gone);
         store_gone_deinit(&gone);
         return 0;
 }
 
-int write_link(struct engine *engine, struct write_job *wj, struct err *e) {
-        int r = link_ok(engine, wj, e);
+int write_link(struct engine *engine, struct write_job *writing, struct err *e) {
+        int r = link_ok(engine, writing, e);
 
         if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) {
                 /* A record that was to be shared is gone: its last conversation was removed
                  * meanwhile. Write such blocks. If one cannot be written, nothing behind it is
                  * linked. */
-                for (size_t i = 0; i < wj->n; i++) {
-                        bool again = wj->items[i].ok && !wj->items[i].written;
+                for (size_t i = 0; i < writing->n; i++) {
+                        bool again = writing->items[i].ok && !writing->items[i].written;
 
-                        if (again || wj->failed)
-                                wj->items[i].ok = false;
-                        if (again && !wj->failed) {
-                                wj->items[i].write = true;
-                                write_one(engine, wj, &wj->items[i], wj->n - i);
+                        if (again || writing->failed)
+                                writing->items[i].ok = false;
+                        if (again && !writing->failed) {
+                                writing->items[i].write = true;
+                                write_one(engine, writing, &writing->items[i], writing->n - i);
                         }
                 }
-                r = link_ok(engine, wj, e);
+                r = link_ok(engine, writing, e);
         }
-        for (size_t i = 0; i < wj->n; i++) {
-                struct write_item *it = &wj->items[i];
+        for (size_t i = 0; i < writing->n; i++) {
+                struct write_item *it = &writing->items[i];
                 struct spill_ref ref = record_ref(&it->record);
 
                 if (r < 0)
@@ -387,17 +388,17 @@ int write_link(struct engine *engine, struct write_job *wj, struct err *e) {
 
 /* Log a full disk once, and again only after a success in between: disks stay full for a long
  * time. */
-static void log_failure(struct engine *engine, const struct write_job *wj) {
-        if (wj->failed) {
-                if (!engine->disk->spill_refused || wj->write_err.code != ERR_LIMIT)
-                        event_log(engine, LOG_WARNING, &wj->write_err);
+static void log_failure(struct engine *engine, const struct write_job *writing) {
+        if (writing->failed) {
+                if (!engine->disk->spill_refused || writing->write_err.code != ERR_LIMIT)
+                        event_log(engine, LOG_WARNING, &writing->write_err);
                 engine->count.spill_failures++;
         }
-        engine->disk->spill_refused = wj->failed && wj->write_err.code == ERR_LIMIT;
+        engine->disk->spill_refused = writing->failed && writing->write_err.code == ERR_LIMIT;
 }
 
-static void take_item(struct engine *engine, struct write_job *wj, struct write_item *it) {
-        struct conv *c = wj->c;
+static void take_item(struct engine *engine, struct write_job *writing, struct write_item *it) {
+        struct conv *c = writing->c;
         struct rec *rec = it->ok && c ? rec_get(engine, &it->record, NULL) : NULL;
         bool marked = seq_block_tag(it->block) == TAG_WRITING;
         struct seq_block *now;
@@ -419,27 +420,27 @@ static void take_item(struct engine *engine, struct write_job *wj, struct write_
                 seq_block_set_tag(now, rec ? rec->r.id : 0);
 }
 
-void write_start(struct engine *engine, struct write_job *wj) {
+void write_start(struct engine *engine, struct write_job *writing) {
         engine->disk->n_writers++;
-        io_submit(engine, &wj->job);
+        io_submit(engine, &writing->job);
 }
 
-void write_finish(struct engine *engine, struct write_job *wj) {
+void write_finish(struct engine *engine, struct write_job *writing) {
         bool all = true;
 
-        log_failure(engine, wj);
-        engine->count.reclaimed += wj->reclaimed;
-        records_cut(engine, wj->cuts, wj->n_cuts);
-        for (size_t i = 0; i < wj->n; i++) {
-                take_item(engine, wj, &wj->items[i]);
-                all = all && wj->items[i].ok;
+        log_failure(engine, writing);
+        engine->count.reclaimed += writing->reclaimed;
+        records_cut(engine, writing->cuts, writing->n_cuts);
+        for (size_t i = 0; i < writing->n; i++) {
+                take_item(engine, writing, &writing->items[i]);
+                all = all && writing->items[i].ok;
         }
         /* Blocks were collected from the beginning, so all below the last one are linked. What was
          * taken over from others meanwhile is not. */
-        if (wj->c && all && wj->complete && wj->c->n_taken == wj->n_taken)
-                wj->c->link_from = SIZE_MAX;
-        else if (wj->c && all && wj->c->link_from <= wj->items[wj->n - 1].index)
-                wj->c->link_from = (size_t)wj->items[wj->n - 1].index + 1;
+        if (writing->c && all && writing->complete && writing->c->n_taken == writing->n_taken)
+                writing->c->link_from = SIZE_MAX;
+        else if (writing->c && all && writing->c->link_from <= writing->items[writing->n - 1].index)
+                writing->c->link_from = (size_t)writing->items[writing->n - 1].index + 1;
         engine->disk->n_writers--;
-        settle(engine, wj);
+        settle(engine, writing);
 }

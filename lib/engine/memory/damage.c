@@ -15,15 +15,15 @@ struct unlink_job {
 };
 
 static void unlink_run(struct engine *engine, struct job *j) {
-        struct unlink_job *uj = container_of(j, struct unlink_job, job);
+        struct unlink_job *cut = container_of(j, struct unlink_job, job);
         struct store_gone gone = {0};
 
-        if (uj->record)
-                j->r = store_forget_record(engine->store, uj->record, &uj->got, &j->err);
+        if (cut->record)
+                j->r = store_forget_record(engine->store, cut->record, &cut->got, &j->err);
         if (j->r < 0)
                 return;
-        records_release(engine, &uj->got.gone);
-        j->r = store_unlink_from(engine->store, uj->conv_id, uj->from, &gone, &j->err);
+        records_release(engine, &cut->got.gone);
+        j->r = store_unlink_from(engine->store, cut->conv_id, cut->from, &gone, &j->err);
         if (j->r < 0)
                 return;
         records_release(engine, &gone);
@@ -31,31 +31,31 @@ static void unlink_run(struct engine *engine, struct job *j) {
 }
 
 static void unlink_done(struct engine *engine, struct job *j) {
-        struct unlink_job *uj = container_of(j, struct unlink_job, job);
+        struct unlink_job *cut = container_of(j, struct unlink_job, job);
 
         if (j->r < 0 && j->r != -ERR_NOT_FOUND)
                 event_log(engine, LOG_WARNING, &j->err);
-        records_cut(engine, uj->got.cuts, uj->got.n_cuts);
-        store_reclaimed_deinit(&uj->got);
-        conv_io_over(engine, uj->c);
-        free(uj);
+        records_cut(engine, cut->got.cuts, cut->got.n_cuts);
+        store_reclaimed_deinit(&cut->got);
+        conv_io_over(engine, cut->c);
+        free(cut);
 }
 
 void cut_damaged(struct engine *engine, struct conv *c, uint32_t index, uint64_t record) {
-        struct unlink_job *uj;
+        struct unlink_job *cut;
 
         seq_cut(c->seq, MIN(index * engine->info.block_tokens, seq_n_tokens(c->seq)));
         conv_forget_recs(engine, c, index);
-        uj = calloc(1, sizeof(*uj));
-        if (!uj)
+        cut = calloc(1, sizeof(*cut));
+        if (!cut)
                 return; /* the links stay, and fail again next time */
-        uj->job.run = unlink_run;
-        uj->job.done = unlink_done;
-        uj->conv_id = c->id;
-        uj->c = c;
-        uj->from = index;
-        uj->record = record;
+        cut->job.run = unlink_run;
+        cut->job.done = unlink_done;
+        cut->conv_id = c->id;
+        cut->c = c;
+        cut->from = index;
+        cut->record = record;
         c->n_io++; /* no eviction may link new records before the old ones are forgotten */
         conv_use(engine, c);
-        io_submit(engine, &uj->job);
+        io_submit(engine, &cut->job);
 }

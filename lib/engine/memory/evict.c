@@ -10,10 +10,10 @@
 #include "engine/memory/state.h"
 
 static void evict_run(struct engine *engine, struct job *j) {
-        struct write_job *wj = container_of(j, struct write_job, job);
+        struct write_job *writing = container_of(j, struct write_job, job);
 
-        write_blocks(engine, wj);
-        j->r = write_link(engine, wj, &j->err);
+        write_blocks(engine, writing);
+        j->r = write_link(engine, writing, &j->err);
 }
 
 /* Drop all blocks. Blocks without a record are lost. */
@@ -51,30 +51,34 @@ static void drop(
 }
 
 static void evict_done(struct engine *engine, struct job *j) {
-        struct write_job *wj = container_of(j, struct write_job, job);
-        struct eviction *ev = wj->owner;
-        struct conv *c = wj->c;
+        struct write_job *writing = container_of(j, struct write_job, job);
+        struct eviction *ev = writing->owner;
+        struct conv *c = writing->c;
 
         if (j->r < 0)
                 event_log(engine, LOG_WARNING, &j->err);
-        write_finish(engine, wj);
-        for (size_t i = 0; i < wj->n; i++)
-                engine->count.evict_blocks_written += wj->items[i].ok && wj->items[i].write;
-        drop(engine, c, wj->owner, wj->failed ? &wj->write_err : j->r < 0 ? &j->err : NULL);
+        write_finish(engine, writing);
+        for (size_t i = 0; i < writing->n; i++)
+                engine->count.evict_blocks_written +=
+                        writing->items[i].ok && writing->items[i].write;
+        drop(engine, c, writing->owner,
+                writing->failed ? &writing->write_err
+                : j->r < 0      ? &j->err
+                                : NULL);
         engine->memory->n_evictions--;
         if (ev)
                 ev->done(engine, ev, 0, NULL);
         conv_io_over(engine, c);
-        write_job_free(engine, wj);
+        write_job_free(engine, writing);
         evict_retry(engine);
 }
 
 /* Blocks that are on disk already need not wait for the others. */
-static void drop_clean(struct conv *c, const struct write_job *wj) {
+static void drop_clean(struct conv *c, const struct write_job *writing) {
         size_t k = 0;
 
         for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
-                if (k < wj->n && wj->items[k].index == i)
+                if (k < writing->n && writing->items[k].index == i)
                         k++;
                 else if (seq_block_at(c->seq, i))
                         seq_drop(c->seq, i);
@@ -84,29 +88,29 @@ static void drop_clean(struct conv *c, const struct write_job *wj) {
 
 /* @ev: waits for the end, or NULL. 0: done or under way; 1: later, see write_job_new(). */
 static int evict_now(struct engine *engine, struct conv *c, struct eviction *ev, struct err *e) {
-        struct write_job *wj = NULL;
+        struct write_job *writing = NULL;
         int r;
 
         seq_unreserve(c->seq);
         edit_before_evict(engine, c);
-        r = write_job_new(&wj, engine, c, false, SIZE_MAX, e);
+        r = write_job_new(&writing, engine, c, false, SIZE_MAX, e);
         if (r != 0)
                 return r;
-        if (!wj) {
+        if (!writing) {
                 drop(engine, c, ev, NULL);
                 if (ev)
                         ev->done(engine, ev, 0, NULL);
                 return 0;
         }
-        wj->job.kind = JOB_EVICT;
-        wj->job.run = evict_run;
-        wj->job.done = evict_done;
-        wj->owner = ev;
+        writing->job.kind = JOB_EVICT;
+        writing->job.run = evict_run;
+        writing->job.done = evict_done;
+        writing->owner = ev;
         c->n_io++;
         conv_use(engine, c);
         engine->memory->n_evictions++;
-        drop_clean(c, wj);
-        write_start(engine, wj);
+        drop_clean(c, writing);
+        write_start(engine, writing);
         return 0;
 }
 

@@ -32,73 +32,75 @@
 #define WAIT_USEC 50000
 
 struct restore *restore_new(size_t n) {
-        struct restore *rs = calloc(1, sizeof(*rs));
+        struct restore *restore = calloc(1, sizeof(*restore));
         pthread_condattr_t attr;
 
-        if (!rs)
+        if (!restore)
                 return NULL;
-        rs->items = calloc(n + 1, sizeof(*rs->items));
-        rs->reads = calloc(n + 1, sizeof(*rs->reads));
-        if (!rs->items || !rs->reads) {
-                free(rs->items);
-                free(rs->reads);
-                free(rs);
+        restore->items = calloc(n + 1, sizeof(*restore->items));
+        restore->reads = calloc(n + 1, sizeof(*restore->reads));
+        if (!restore->items || !restore->reads) {
+                free(restore->items);
+                free(restore->reads);
+                free(restore);
                 return NULL;
         }
         pthread_condattr_init(&attr);
         pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-        pthread_mutex_init(&rs->lock, NULL);
-        pthread_cond_init(&rs->cond, &attr);
+        pthread_mutex_init(&restore->lock, NULL);
+        pthread_cond_init(&restore->cond, &attr);
         pthread_condattr_destroy(&attr);
-        return rs;
+        return restore;
 }
 
-static void restore_free(struct engine *engine, struct restore *rs) {
-        conv_discharge(engine, rs->charged);
-        for (size_t i = 0; i < rs->n_allocated; i++)
-                seq_block_unref(rs->items[i].block);
-        pthread_mutex_destroy(&rs->lock);
-        pthread_cond_destroy(&rs->cond);
-        free(rs->items);
-        free(rs->reads);
-        free(rs);
+static void restore_free(struct engine *engine, struct restore *restore) {
+        conv_discharge(engine, restore->charged);
+        for (size_t i = 0; i < restore->n_allocated; i++)
+                seq_block_unref(restore->items[i].block);
+        pthread_mutex_destroy(&restore->lock);
+        pthread_cond_destroy(&restore->cond);
+        free(restore->items);
+        free(restore->reads);
+        free(restore);
 }
 
-void restore_stop(struct restore *rs) {
-        pthread_mutex_lock(&rs->lock);
-        rs->stop = true;
-        pthread_mutex_unlock(&rs->lock);
+void restore_stop(struct restore *restore) {
+        pthread_mutex_lock(&restore->lock);
+        restore->stop = true;
+        pthread_mutex_unlock(&restore->lock);
 }
 
-void restore_let_go(struct engine *engine, struct restore *rs) {
-        rs->recall = NULL;
-        if (rs->n_jobs == 0)
-                restore_free(engine, rs);
+void restore_let_go(struct engine *engine, struct restore *restore) {
+        restore->recall = NULL;
+        if (restore->n_jobs == 0)
+                restore_free(engine, restore);
         else
-                restore_stop(rs);
+                restore_stop(restore);
 }
 
 /* --- workers --- */
 
 /* Sections [first, first + n) of a run have arrived, or @r tells why not. False: stop reading. */
-static bool arrive(struct engine *engine, struct restore *rs, size_t first, size_t n, int r,
+static bool arrive(struct engine *engine, struct restore *restore, size_t first, size_t n, int r,
         const struct err *e) {
         size_t n_sections = layout_n_sections(engine);
         bool go_on, wake = false;
 
-        pthread_mutex_lock(&rs->lock);
-        if (r < 0 && !rs->failed) {
-                rs->failed = true;
-                rs->err = *e;
+        pthread_mutex_lock(&restore->lock);
+        if (r < 0 && !restore->failed) {
+                restore->failed = true;
+                restore->err = *e;
         }
         for (size_t i = first; r == 0 && i < first + n; i++)
-                rs->arrived[i]++;
-        if (r == 0 && first + n == n_sections && rs->arrived[n_sections - 1] == rs->n_runs)
-                rs->t_end = clock_monotonic_usec();
-        wake = rs->by_sections && first == 0 && n > 0 && rs->arrived[0] == rs->n_runs;
-        go_on = !rs->stop;
-        pthread_cond_broadcast(&rs->cond);
-        pthread_mutex_unlock(&rs->lock);
+                restore->arrived[i]++;
+        if (r == 0 && first + n == n_sections &&
+                restore->arrived[n_sections - 1] == restore->n_runs)
+                restore->t_end = clock_monotonic_usec();
+        wake = restore->by_sections && first == 0 && n > 0 &&
+               restore->arrived[0] == restore->n_runs;
+        go_on = !restore->stop;
+        pthread_cond_broadcast(&restore->cond);
+        pthread_mutex_unlock(&restore->lock);
         if (wake)
                 bell_ring(engine->bell);
         return go_on;
@@ -114,17 +116,17 @@ static void populate(
 
         start -= start % (size_t)sysconf(_SC_PAGESIZE);
         for (size_t i = run->first; i < run->first + run->n; i++)
-                if (run->rs->items[i].fresh)
-                        (void)madvise((char *)run->rs->reads[i].dst + start, end - start,
+                if (run->restore->items[i].fresh)
+                        (void)madvise((char *)run->restore->reads[i].dst + start, end - start,
                                 MADV_POPULATE_WRITE);
 }
 
 /* After a failure the reading of other items goes on: blocks before the damage are kept. */
 static void run_run(struct engine *engine, struct job *j) {
         struct restore_run *run = container_of(j, struct restore_run, job);
-        struct restore *rs = run->rs;
-        struct spill_item *items = rs->reads + run->first;
-        size_t n_sections = layout_n_sections(engine), step = rs->by_sections ? 1 : n_sections;
+        struct restore *restore = run->restore;
+        struct spill_item *items = restore->reads + run->first;
+        size_t n_sections = layout_n_sections(engine), step = restore->by_sections ? 1 : n_sections;
         _cleanup_(spill_load_freep) struct spill_load *load = NULL;
         size_t at = 0;
 
@@ -132,7 +134,7 @@ static void run_run(struct engine *engine, struct job *j) {
         if (!load)
                 for (size_t i = 0; i < run->n; i++)
                         items[i].r = j->r;
-        if (!arrive(engine, rs, 0, 0, j->r, &j->err) || !load)
+        if (!arrive(engine, restore, 0, 0, j->r, &j->err) || !load)
                 goto end;
         while (at < n_sections) {
                 size_t n = MIN(step, n_sections - at);
@@ -142,7 +144,7 @@ static void run_run(struct engine *engine, struct job *j) {
                 r = spill_load_read(load, at, n, &j->err);
                 at += n;
                 j->r = j->r < 0 ? j->r : r;
-                if (!arrive(engine, rs, at - n, n, j->r, &j->err))
+                if (!arrive(engine, restore, at - n, n, j->r, &j->err))
                         break;
                 /* The first sections are waited for; then calls get larger. */
                 step = at > 1 ? step * 2 : step;
@@ -154,132 +156,132 @@ end:
 }
 
 static void run_done(struct engine *engine, struct job *j) {
-        struct restore *rs = container_of(j, struct restore_run, job)->rs;
+        struct restore *restore = container_of(j, struct restore_run, job)->restore;
 
-        if (--rs->n_jobs > 0)
+        if (--restore->n_jobs > 0)
                 return;
-        if (rs->t_end == 0)
-                rs->t_end = clock_monotonic_usec();
-        if (rs->recall)
-                rs->ended(engine, rs);
+        if (restore->t_end == 0)
+                restore->t_end = clock_monotonic_usec();
+        if (restore->recall)
+                restore->ended(engine, restore);
         else
-                restore_free(engine, rs);
+                restore_free(engine, restore);
 }
 
 /* --- engine thread --- */
 
-uint32_t restore_end(const struct engine *engine, const struct restore *rs) {
-        uint32_t end = seq_n_tokens(rs->recall->conv->seq);
+uint32_t restore_end(const struct engine *engine, const struct restore *restore) {
+        uint32_t end = seq_n_tokens(restore->recall->conv->seq);
 
-        for (size_t i = 0; i < rs->n; i++)
-                end = MAX(end,
-                        rs->items[i].index * engine->info.block_tokens + rs->items[i].n_tokens);
+        for (size_t i = 0; i < restore->n; i++)
+                end = MAX(end, restore->items[i].index * engine->info.block_tokens +
+                                       restore->items[i].n_tokens);
         return end;
 }
 
-void restore_start(struct engine *engine, struct restore *rs) {
-        size_t n = rs->n, n_runs = MIN(n, n * engine->info.block_size / RUN_SIZE);
+void restore_start(struct engine *engine, struct restore *restore) {
+        size_t n = restore->n, n_runs = MIN(n, n * engine->info.block_size / RUN_SIZE);
 
         for (size_t i = 0; i < n; i++) {
-                struct restore_item *it = &rs->items[i];
+                struct restore_item *it = &restore->items[i];
 
-                rs->reads[i] = (struct spill_item){.ref = record_ref(&it->record),
+                restore->reads[i] = (struct spill_item){.ref = record_ref(&it->record),
                         .meta = record_meta(&it->record),
                         .dst = seq_block_data(it->block)};
                 it->fresh = seq_block_is_fresh(it->block);
         }
-        rs->by_sections = layout_n_sections(engine) > 1 && rs->recall->alone &&
-                          restore_end(engine, rs) < rs->recall->conv->n_all;
+        restore->by_sections = layout_n_sections(engine) > 1 && restore->recall->alone &&
+                               restore_end(engine, restore) < restore->recall->conv->n_all;
         n_runs = MIN(n_runs, io_n_running(engine));
-        rs->n_runs = rs->n_jobs = MAX(n_runs, (size_t)1);
-        rs->t_start = clock_monotonic_usec();
-        for (size_t i = 0; i < rs->n_runs; i++) {
-                struct restore_run *run = &rs->runs[i];
+        restore->n_runs = restore->n_jobs = MAX(n_runs, (size_t)1);
+        restore->t_start = clock_monotonic_usec();
+        for (size_t i = 0; i < restore->n_runs; i++) {
+                struct restore_run *run = &restore->runs[i];
 
-                *run = (struct restore_run){.rs = rs, .first = n * i / rs->n_runs};
-                run->n = n * (i + 1) / rs->n_runs - run->first;
+                *run = (struct restore_run){.restore = restore, .first = n * i / restore->n_runs};
+                run->n = n * (i + 1) / restore->n_runs - run->first;
                 run->job.kind = JOB_RESTORE;
                 run->job.run = run_run;
                 run->job.done = run_done;
         }
         /* Only now, because the first job may end before the last one is submitted. */
-        for (size_t i = 0, n_all = rs->n_runs; i < n_all; i++)
-                io_submit(engine, &rs->runs[i].job);
+        for (size_t i = 0, n_all = restore->n_runs; i < n_all; i++)
+                io_submit(engine, &restore->runs[i].job);
 }
 
-bool restore_has_begun(struct restore *rs) {
+bool restore_has_begun(struct restore *restore) {
         bool begun;
 
-        if (!rs->by_sections || rs->tried || rs->n_jobs == 0)
+        if (!restore->by_sections || restore->tried || restore->n_jobs == 0)
                 return false;
-        pthread_mutex_lock(&rs->lock);
-        begun = rs->arrived[0] == rs->n_runs && !rs->failed && !rs->stop;
-        pthread_mutex_unlock(&rs->lock);
+        pthread_mutex_lock(&restore->lock);
+        begun = restore->arrived[0] == restore->n_runs && !restore->failed && !restore->stop;
+        pthread_mutex_unlock(&restore->lock);
         return begun;
 }
 
 /* The sequence takes over the references, so that a partial tail is written in place: the workers
  * bring a layer's section before the model writes into this layer. */
-int restore_attach(struct restore *rs) {
-        struct seq *s = rs->recall->conv->seq;
+int restore_attach(struct restore *restore) {
+        struct seq *s = restore->recall->conv->seq;
 
-        for (size_t i = 0; i < rs->n; i++) {
-                struct restore_item *it = &rs->items[i];
+        for (size_t i = 0; i < restore->n; i++) {
+                struct restore_item *it = &restore->items[i];
 
                 if (!it->appended)
                         seq_attach(s, it->index, it->block);
                 else if (seq_adopt(s, &it->block, 1, NULL) < 0)
                         return -ERR_NOMEM;
         }
-        for (size_t i = 0; i < rs->n; i++)
-                seq_block_unref(rs->items[i].block);
-        rs->attached = true;
+        for (size_t i = 0; i < restore->n; i++)
+                seq_block_unref(restore->items[i].block);
+        restore->attached = true;
         return 0;
 }
 
-void restore_detach(struct restore *rs, uint32_t n_tokens) {
-        struct seq *s = rs->recall->conv->seq;
+void restore_detach(struct restore *restore, uint32_t n_tokens) {
+        struct seq *s = restore->recall->conv->seq;
 
         seq_unreserve(s);
-        for (size_t i = 0; i < rs->n; i++) {
-                struct restore_item *it = &rs->items[i];
+        for (size_t i = 0; i < restore->n; i++) {
+                struct restore_item *it = &restore->items[i];
 
-                if (rs->attached)
+                if (restore->attached)
                         seq_block_ref(it->block);
                 if (!it->appended && seq_block_at(s, it->index))
                         seq_drop(s, it->index);
         }
         if (seq_n_tokens(s) > n_tokens)
                 seq_cut(s, n_tokens);
-        rs->attached = false;
-        rs->tried = true;
+        restore->attached = false;
+        restore->tried = true;
 }
 
-int restore_wait_layer(struct engine *engine, struct restore *rs, uint32_t layer) {
+int restore_wait_layer(struct engine *engine, struct restore *restore, uint32_t layer) {
         uint64_t until = clock_monotonic_usec() + PATIENCE_USEC;
         size_t section = layout_section_of(engine, layer);
         struct timespec ts;
         bool ok;
 
-        pthread_mutex_lock(&rs->lock);
-        while (rs->arrived[section] < rs->n_runs && !rs->failed) {
+        pthread_mutex_lock(&restore->lock);
+        while (restore->arrived[section] < restore->n_runs && !restore->failed) {
                 uint64_t now = clock_monotonic_usec();
 
                 if (now > until) {
                         bool wanted;
 
-                        pthread_mutex_unlock(&rs->lock);
+                        pthread_mutex_unlock(&restore->lock);
                         wanted = bell_has_rung(engine->bell);
                         atomic_fetch_add(&engine->heartbeat, 1);
-                        pthread_mutex_lock(&rs->lock);
+                        pthread_mutex_lock(&restore->lock);
                         if (wanted)
                                 break;
                 }
                 now += WAIT_USEC;
                 ts = (struct timespec){(time_t)(now / 1000000), (long)(now % 1000000 * 1000)};
-                pthread_cond_timedwait(&rs->cond, &rs->lock, &ts);
+                pthread_cond_timedwait(&restore->cond, &restore->lock, &ts);
         }
-        ok = rs->arrived[section] == rs->n_runs && !rs->failed;
-        pthread_mutex_unlock(&rs->lock);
+        ok = restore->arrived[section] == restore->n_runs && !restore->failed;
+        pthread_mutex_unlock(&restore->lock);
         return ok ? 0 : 1;
 }

@@ -142,19 +142,20 @@ static void search_done(struct engine *engine, struct job *j) {
 
 /* Charge the bookkeeping of the reads. Without room in the budget the blocks are computed
  * instead. */
-static bool restore_charge(struct engine *engine, struct restore *rs) {
-        size_t n = sizeof(*rs) + rs->n * (sizeof(*rs->items) + sizeof(*rs->reads)) +
-                   spill_load_size(engine->spill, rs->n);
+static bool restore_charge(struct engine *engine, struct restore *restore) {
+        size_t n = sizeof(*restore) +
+                   restore->n * (sizeof(*restore->items) + sizeof(*restore->reads)) +
+                   spill_load_size(engine->spill, restore->n);
 
         if (conv_charge(engine, n) != 0)
                 return false;
-        rs->charged = n;
+        restore->charged = n;
         return true;
 }
 
-static void add_item(struct restore *rs, uint32_t index, uint32_t n_tokens, bool appended,
+static void add_item(struct restore *restore, uint32_t index, uint32_t n_tokens, bool appended,
         const struct store_record *r) {
-        rs->items[rs->n++] = (struct restore_item){
+        restore->items[restore->n++] = (struct restore_item){
                 .index = index, .n_tokens = n_tokens, .appended = appended, .record = *r};
 }
 
@@ -172,14 +173,14 @@ static bool worth_reading(const struct engine *engine, size_t n_blocks) {
 }
 
 /* Add a hole; false if its record was removed since gather() saw it. */
-static bool add_own(struct engine *engine, struct conv *c, struct restore *rs, uint32_t i) {
+static bool add_own(struct engine *engine, struct conv *c, struct restore *restore, uint32_t i) {
         uint32_t bt = engine->info.block_tokens;
 
         if (i >= c->n_recs || !c->recs[i]) {
                 cut_damaged(engine, c, i, 0);
                 return false;
         }
-        add_item(rs, i, MIN(bt, seq_n_tokens(c->seq) - i * bt), false, &c->recs[i]->r);
+        add_item(restore, i, MIN(bt, seq_n_tokens(c->seq) - i * bt), false, &c->recs[i]->r);
         return true;
 }
 
@@ -188,10 +189,10 @@ static int plan(struct engine *engine, struct recall *recall) {
         struct conv *c = recall->conv;
         uint32_t bt = engine->info.block_tokens;
         size_t own = seq_n_blocks(c->seq), full;
-        struct restore *rs = restore_new(MAX(own, recall->found.n));
+        struct restore *restore = restore_new(MAX(own, recall->found.n));
         bool room;
 
-        if (!rs)
+        if (!restore)
                 return -ERR_NOMEM;
         /* A longer prefix of another conversation replaces our partial tail. */
         if (recall->found.n * bt > seq_n_tokens(c->seq)) {
@@ -199,21 +200,21 @@ static int plan(struct engine *engine, struct recall *recall) {
                 own = seq_n_blocks(c->seq);
         }
         for (size_t i = 0; i < own; i++)
-                if (!seq_block_at(c->seq, i) && !add_own(engine, c, rs, (uint32_t)i))
+                if (!seq_block_at(c->seq, i) && !add_own(engine, c, restore, (uint32_t)i))
                         break;
         full = seq_n_tokens(c->seq) / bt;
         own = seq_n_blocks(c->seq);
         for (size_t i = full; i < recall->found.n && full == own; i++)
-                add_item(rs, (uint32_t)i, bt, true, &recall->found.records[i]);
-        room = rs->n == 0 || restore_charge(engine, rs);
-        if (rs->n > 0 && (!room || !worth_reading(engine, rs->n))) {
-                if (!rs->items[0].appended)
-                        seq_cut(c->seq, rs->items[0].index * bt);
-                rs->n = 0;
+                add_item(restore, (uint32_t)i, bt, true, &recall->found.records[i]);
+        room = restore->n == 0 || restore_charge(engine, restore);
+        if (restore->n > 0 && (!room || !worth_reading(engine, restore->n))) {
+                if (!restore->items[0].appended)
+                        seq_cut(c->seq, restore->items[0].index * bt);
+                restore->n = 0;
                 engine->count.restores_skipped++;
         }
-        rs->recall = recall;
-        recall->restore = rs;
+        restore->recall = recall;
+        recall->restore = restore;
         return 0;
 }
 
@@ -244,12 +245,13 @@ static int take(
         return 0;
 }
 
-static void note_rate(struct engine *engine, const struct restore *rs) {
+static void note_rate(struct engine *engine, const struct restore *restore) {
         struct rates *r = &engine->memory->rates;
 
-        r->restored_bytes =
-                r->restored_bytes * RATES_FADE + (double)rs->n * (double)engine->info.block_size;
-        r->restore_usec = r->restore_usec * RATES_FADE + (double)(rs->t_end - rs->t_start);
+        r->restored_bytes = r->restored_bytes * RATES_FADE +
+                            (double)restore->n * (double)engine->info.block_size;
+        r->restore_usec =
+                r->restore_usec * RATES_FADE + (double)(restore->t_end - restore->t_start);
         r->n_restores++;
 }
 
@@ -261,21 +263,21 @@ void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec)
 }
 
 /* Reading is over: take the good blocks. */
-static void finish(struct engine *engine, struct restore *rs) {
-        struct recall *recall = rs->recall;
+static void finish(struct engine *engine, struct restore *restore) {
+        struct recall *recall = restore->recall;
         struct conv *c = recall->conv;
         struct rec *rec;
         bool good = true;
 
-        for (size_t i = 0; i < rs->n && good; i++) {
-                struct restore_item *it = &rs->items[i];
+        for (size_t i = 0; i < restore->n && good; i++) {
+                struct restore_item *it = &restore->items[i];
 
-                good = rs->reads[i].r == 0;
-                if (good && take(engine, recall, it, rs->attached) < 0)
+                good = restore->reads[i].r == 0;
+                if (good && take(engine, recall, it, restore->attached) < 0)
                         break;
                 if (good)
                         continue;
-                event_log(engine, LOG_WARNING, &rs->err);
+                event_log(engine, LOG_WARNING, &restore->err);
                 engine->count.restore_failures++;
                 rec = rec_find(engine, it->record.id);
                 if (rec)
@@ -284,26 +286,26 @@ static void finish(struct engine *engine, struct restore *rs) {
                         c->no_disk_share = true;
                 cut_damaged(engine, c, it->index, it->record.id);
         }
-        recall->t_read = rs->t_end;
+        recall->t_read = restore->t_end;
         engine->count.restores++;
         if (good)
-                note_rate(engine, rs);
+                note_rate(engine, restore);
         c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
         recall_abandon(engine, recall); /* the sequence has references of its own */
         share_enter(engine, c, 0);
 }
 
 /* Engine thread: the last worker is done. */
-static void reading_ended(struct engine *engine, struct restore *rs) {
-        struct recall *recall = rs->recall;
+static void reading_ended(struct engine *engine, struct restore *restore) {
+        struct recall *recall = restore->recall;
 
         recall->reading = false;
         engine->again = true;
-        if (rs->stop) {
+        if (restore->stop) {
                 /* Nothing was attached, and holes stay holes. */
                 recall_abandon(engine, recall);
         } else {
-                finish(engine, rs);
+                finish(engine, restore);
                 recall->done = true;
         }
 }
@@ -350,13 +352,13 @@ static int prepare(struct engine *engine, struct recall *recall) {
 }
 
 /* 0; 1: later; -ERR_X. */
-static int allocate(struct engine *engine, struct restore *rs, struct err *e) {
-        while (rs->n_allocated < rs->n) {
-                int r = seq_block_new(&rs->items[rs->n_allocated].block, engine->pool, e);
+static int allocate(struct engine *engine, struct restore *restore, struct err *e) {
+        while (restore->n_allocated < restore->n) {
+                int r = seq_block_new(&restore->items[restore->n_allocated].block, engine->pool, e);
                 enum room room;
 
                 if (r == 0) {
-                        rs->n_allocated++;
+                        restore->n_allocated++;
                         continue;
                 }
                 if (r < 0)
@@ -413,35 +415,35 @@ static int wait_layer(void *arg, uint32_t layer) {
 
 uint32_t trial_begin(
         struct engine *engine, struct recall *recall, uint32_t most, struct model_wait *wait) {
-        struct restore *rs = recall->restore;
+        struct restore *restore = recall->restore;
         struct conv *c = recall->conv;
         uint32_t before = seq_n_tokens(c->seq), end, n;
 
-        if (!recall->reading || !rs || !restore_has_begun(rs))
+        if (!recall->reading || !restore || !restore_has_begun(restore))
                 return 0;
-        end = restore_end(engine, rs);
+        end = restore_end(engine, restore);
         if (end >= c->n_all)
                 return 0;
         n = MIN(c->n_all - end, most);
-        if (restore_attach(rs) < 0 || seq_reserve(c->seq, n, NULL) != 0) {
-                restore_detach(rs, before);
+        if (restore_attach(restore) < 0 || seq_reserve(c->seq, n, NULL) != 0) {
+                restore_detach(restore, before);
                 return 0;
         }
-        rs->n_tokens_before = before;
-        engine->memory->trial = rs;
+        restore->n_tokens_before = before;
+        engine->memory->trial = restore;
         *wait = (struct model_wait){.layer = wait_layer, .arg = engine};
         return n;
 }
 
 void trial_end(struct engine *engine, struct recall *recall, bool computed) {
-        struct restore *rs = TAKE_PTR(engine->memory->trial);
+        struct restore *restore = TAKE_PTR(engine->memory->trial);
 
         if (!computed) {
-                restore_detach(rs, rs->n_tokens_before);
+                restore_detach(restore, restore->n_tokens_before);
                 return;
         }
         engine->count.restores_overlapped++;
-        rs->n_allocated = 0; /* the sequence owns the blocks now */
+        restore->n_allocated = 0; /* the sequence owns the blocks now */
         recall->reading = false;
-        finish(engine, rs);
+        finish(engine, restore);
 }

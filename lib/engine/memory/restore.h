@@ -17,14 +17,14 @@ struct restore_item {
 /* The share of one worker. */
 struct restore_run {
         struct job job;
-        struct restore *rs;
+        struct restore *restore;
         size_t first, n;
 };
 
 struct restore {
         struct recall *recall; /* NULL: the recall let go of the restore */
         /* Engine thread: called after the last worker is done, unless the recall let go. */
-        void (*ended)(struct engine *engine, struct restore *rs);
+        void (*ended)(struct engine *engine, struct restore *restore);
         struct restore_item *items;
         struct spill_item *reads; /* [n], for the same blocks */
         size_t n, n_allocated;
@@ -48,20 +48,20 @@ struct restore {
 /* A restore with room for @n items, and no item. NULL without memory. */
 struct restore *restore_new(size_t n);
 /* The recall no longer needs the restore: free it now, or when the last worker is done. */
-void restore_let_go(struct engine *engine, struct restore *rs);
+void restore_let_go(struct engine *engine, struct restore *restore);
 /* Make the workers stop reading. */
-void restore_stop(struct restore *rs);
+void restore_stop(struct restore *restore);
 /* All blocks are allocated: start reading. */
-void restore_start(struct engine *engine, struct restore *rs);
+void restore_start(struct engine *engine, struct restore *restore);
 /* The number of tokens in the sequence once everything is restored. */
-uint32_t restore_end(const struct engine *engine, const struct restore *rs);
+uint32_t restore_end(const struct engine *engine, const struct restore *restore);
 /* True if the first layers of all blocks have arrived, and nothing went wrong so far. */
-bool restore_has_begun(struct restore *rs);
+bool restore_has_begun(struct restore *restore);
 /* Put the blocks into the sequence, on trial. 0, or -ERR_NOMEM: call restore_detach(). */
-int restore_attach(struct restore *rs);
+int restore_attach(struct restore *restore);
 /* Take the blocks back, also after restore_attach() failed half way. @n_tokens: length of the
  * sequence before. */
-void restore_detach(struct restore *rs, uint32_t n_tokens);
+void restore_detach(struct restore *restore, uint32_t n_tokens);
 /* Wait until the layer's section has arrived in all blocks. 0; 1: damage, or other work waits for
  * the engine thread while the disk is slow. */
-int restore_wait_layer(struct engine *engine, struct restore *rs, uint32_t layer);
+int restore_wait_layer(struct engine *engine, struct restore *restore, uint32_t layer);

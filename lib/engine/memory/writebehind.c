@@ -40,72 +40,74 @@
 #define DAY_USEC (86400 * 1000000ull)
 
 static void link_run(struct engine *engine, struct job *j) {
-        struct write_job *wj = container_of(j, struct write_job, job);
+        struct write_job *writing = container_of(j, struct write_job, job);
 
-        j->r = write_link(engine, wj, &j->err);
+        j->r = write_link(engine, writing, &j->err);
 }
 
-static void pause_after(struct engine *engine, const struct write_job *wj) {
+static void pause_after(struct engine *engine, const struct write_job *writing) {
         uint64_t now = clock_monotonic_usec();
 
-        if (wj->failed && wj->why == SPILL_REFUSED_DAY)
+        if (writing->failed && writing->why == SPILL_REFUSED_DAY)
                 engine->memory->t_write = now + DAY_USEC - clock_realtime_usec() % DAY_USEC;
-        else if (wj->failed)
+        else if (writing->failed)
                 engine->memory->t_write = now + REFUSED_USEC;
 }
 
 static void link_done(struct engine *engine, struct job *j) {
-        struct write_job *wj = container_of(j, struct write_job, job);
-        struct conv *c = wj->c;
+        struct write_job *writing = container_of(j, struct write_job, job);
+        struct conv *c = writing->c;
 
         if (j->r < 0)
                 event_log(engine, LOG_WARNING, &j->err);
-        write_finish(engine, wj);
-        for (size_t i = 0; i < wj->n; i++)
-                engine->count.writebehind_blocks += wj->items[i].ok && wj->items[i].write;
-        pause_after(engine, wj);
+        write_finish(engine, writing);
+        for (size_t i = 0; i < writing->n; i++)
+                engine->count.writebehind_blocks += writing->items[i].ok && writing->items[i].write;
+        pause_after(engine, writing);
         engine->memory->write_behind = NULL;
         if (c) {
                 c->writer = NULL;
                 c->n_links = 0;
-                if (wj->failed || j->r < 0)
+                if (writing->failed || j->r < 0)
                         list_unlink(&c->dirty);
                 conv_resume(engine, c);
                 /* Unloading had to wait for the link transaction (invariant 3). */
                 if (c->stale && c->n_users == 0)
                         conv_unload(engine, c);
         }
-        write_job_free(engine, wj);
+        write_job_free(engine, writing);
         evict_retry(engine);
 }
 
 /* The check of invariant 2. */
-static bool belongs(const struct engine *engine, const struct write_job *wj, const struct conv *c,
-        const struct write_item *it) {
+static bool belongs(const struct engine *engine, const struct write_job *writing,
+        const struct conv *c, const struct write_item *it) {
         size_t end = ((size_t)it->index + 1) * engine->info.block_tokens;
 
-        return end <= c->n_tokens && memcmp(c->tokens, wj->tokens, end * sizeof(*c->tokens)) == 0;
+        return end <= c->n_tokens &&
+               memcmp(c->tokens, writing->tokens, end * sizeof(*c->tokens)) == 0;
 }
 
 /* LINK WAITS → LINKING, unless a Rewind or Close is under way. */
-static void try_link(struct engine *engine, struct write_job *wj) {
-        struct conv *c = wj->c;
+static void try_link(struct engine *engine, struct write_job *writing) {
+        struct conv *c = writing->c;
 
-        wj->waits = c && c->busy && c->removes;
-        if (wj->waits)
+        writing->waits = c && c->busy && c->removes;
+        if (writing->waits)
                 return;
         if (c && c->stale) {
                 c->writer = NULL;
-                wj->c = c = NULL;
+                writing->c = c = NULL;
         }
-        for (size_t i = 0; i < wj->n; i++)
-                wj->items[i].ok = wj->items[i].ok && c && belongs(engine, wj, c, &wj->items[i]);
+        for (size_t i = 0; i < writing->n; i++)
+                writing->items[i].ok = writing->items[i].ok && c &&
+                                       belongs(engine, writing, c, &writing->items[i]);
         if (c)
                 c->n_links = 1;
-        wj->job.kind = JOB_VERB; /* the job is short, and a Rewind may wait for it */
-        wj->job.run = link_run;
-        wj->job.done = link_done;
-        io_submit(engine, &wj->job);
+        writing->job.kind = JOB_VERB; /* the job is short, and a Rewind may wait for it */
+        writing->job.run = link_run;
+        writing->job.done = link_done;
+        io_submit(engine, &writing->job);
 }
 
 static void write_run(struct engine *engine, struct job *j) {
@@ -119,20 +121,20 @@ static void write_done(struct engine *engine, struct job *j) {
 /* 0: a job is under way; 1: not now; 2: there is nothing to do, or it cannot be done. */
 static int start(struct engine *engine, struct conv *c) {
         size_t max = MAX(JOB_SIZE / engine->info.block_size, (size_t)1);
-        struct write_job *wj = NULL;
-        int r = write_job_new(&wj, engine, c, true, max, NULL);
+        struct write_job *writing = NULL;
+        int r = write_job_new(&writing, engine, c, true, max, NULL);
 
         if (r == 1)
                 return 1;
-        if (!wj)
+        if (!writing)
                 return 2;
-        wj->job.kind = JOB_WRITE_BEHIND;
-        wj->job.run = write_run;
-        wj->job.done = write_done;
-        wj->c = c;
-        c->writer = &wj->c;
-        engine->memory->write_behind = wj;
-        write_start(engine, wj);
+        writing->job.kind = JOB_WRITE_BEHIND;
+        writing->job.run = write_run;
+        writing->job.done = write_done;
+        writing->c = c;
+        c->writer = &writing->c;
+        engine->memory->write_behind = writing;
+        write_start(engine, writing);
         return 0;
 }
 
