@@ -98,10 +98,9 @@ struct engine_options {
  * another engine is using the state folder. -ERR_STATE: the folder belongs to another user, others
  * can write into it, or it has spill files without their register. Nothing is changed then. */
 int engine_open(struct engine **ret, const struct engine_options *o, struct err *e);
-/* Find out what engine_open() would do with these options, without doing it. Reads the model file
- * (whole, unless the register remembers its hash), and the register if no engine is using it.
- * Changes nothing but the access times of files. The result is only for engine_view() and
- * engine_free(). */
+/* Find out what engine_open() would do with these options. Reads the model file (whole, unless the
+ * register remembers its hash), and the register if no engine is using it. Changes nothing but the
+ * access times of files. The result is only for engine_view() and engine_free(). */
 int engine_look(struct engine **ret, const struct engine_options *o, struct err *e);
 /* Begin to stop: new requests get ERR_SHUTDOWN, running generations are cancelled (their partial
  * replies are committed with finish CANCELLED), dirty memory is spilled. The event ENGINE_STOPPED
@@ -112,14 +111,13 @@ void engine_stop(struct engine *engine);
 struct engine *engine_free(struct engine *engine);
 DEFINE_CLEANUP(struct engine *, engine_free);
 
-/* Change the budget while running (memory pressure, "auto"), in bytes; takes effect within one step
- * of the engine thread. Shrinking at once evicts idle memory, least recently used first, and
- * returns its pages to the system. The budget goes down along with the memory in use, so that `used
- * <= budget` holds at each moment (I3). No request fails because of shrinking: whatever fitted into
- * the largest budget that this engine ever had still fits. A request that needs more than the
- * present budget gets it while the system has memory to give, and otherwise waits until then; when
- * the request ends, the budget returns to the size asked for. Growing takes effect at once. Any
- * thread. */
+/* Change the budget while running (memory pressure, "auto"), in bytes, within one step of the
+ * engine thread. Shrinking at once evicts idle memory, least recently used first, and returns its
+ * pages to the system. The budget goes down along with the memory in use, so that `used <= budget`
+ * holds at each moment (I3). No request fails because of shrinking: whatever fitted into the
+ * largest budget that this engine ever had still fits. A request that needs more than the present
+ * budget gets it while the system has memory to give, and waits otherwise; when the request ends,
+ * the budget returns to the size asked for. Growing takes effect at once. Any thread. */
 void engine_set_pool_size(struct engine *engine, uint64_t bytes);
 /* @keep false, memory is short: give back the freed blocks that the pool keeps for reuse, and keep
  * none until a call with true. Takes effect within one step of the engine thread. Any thread. */
@@ -200,8 +198,7 @@ enum engine_differs {
 #define ENGINE_MAX_LOGPROBS 32768
 #define ENGINE_NAME_MAX 128 /* bytes; valid UTF-8, no control characters, not only digits */
 
-/* Fields that a verb does not name are ignored. Pointers are borrowed only during
- * engine_submit(). */
+/* Fields that a verb does not name are ignored. engine_submit() only borrows the pointers. */
 struct engine_request {
         uint64_t handle; /* chosen by the caller: not 0, unique among requests in flight */
         enum engine_verb verb;
@@ -295,8 +292,8 @@ struct engine_conv {
         uint32_t n_published; /* tokens of the prefix that all users share; 0: none */
         /* The memory was imported: it is never used for other conversations. */
         bool private_memory;
-        /* Evict: tokens whose memory could not be written and is gone; the event's err tells why.
-         * 0: all was kept. */
+        /* Evict: tokens whose memory is gone because it could not be written (0: none); the event's
+         * err tells why. */
         uint32_t n_not_kept;
         bool busy;       /* a request holds it */
         bool generating; /* and this request is a Continue */

@@ -24,15 +24,13 @@ struct budget {
         size_t most;         /* the largest ever asked for: whatever fits into it is not refused */
         uint64_t weights_size;
         size_t n_needed; /* blocks that all active requests together may come to need */
-        /* The budget that the system had memory for at t_give (clock_monotonic_usec(); 0: never
-         * looked). */
+        /* The budget that the system had memory for at t_give (clock_monotonic_usec(); or 0). */
         size_t give;
         uint64_t t_give;
         atomic_uint_fast64_t asked;     /* by engine_set_pool_size() */
         atomic_bool spare_refused;      /* bytes of the pool that no request has in use */
         atomic_uint_fast64_t idle_size; /* precedes all paths (base/machine.h); tests only */
-        const char *machine_root;       /* prepended to all paths (base/machine.h); NULL except in
-                                           tests */
+        const char *machine_root;       /* prepended to all paths (base/machine.h); for tests */
 };
 
 /* NULL without memory. */

@@ -143,9 +143,8 @@ static void conv_free(struct engine *engine, struct conv *c) {
         free(c);
 }
 
-/* The most that a block of tokens may cost in addition to its memory: an entry in the table of
- * records, the record itself, and two entries in the sequence's tables. (Tables may be twice as
- * large as needed.) */
+/* The most that a block may cost in addition to its memory: an entry in the table of records, the
+ * record, and two entries in the sequence's tables (which may be twice as large as needed). */
 static size_t blocks_cost(const struct engine *engine, uint32_t n_tokens) {
         size_t n = ((size_t)n_tokens + engine->info.block_tokens - 1) / engine->info.block_tokens;
 
@@ -199,8 +198,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         c->id = sc->id;
         c->uid = sc->uid;
         c->revision = sc->revision;
-        /* Also set for an empty conversation: its row in the register would keep the other
-         * vocabulary. */
+        /* Even if it is empty: its row in the register would keep the other vocabulary. */
         c->foreign_vocab = sc->vocab != engine->vocab_hash ||
                            !tokens_are_known(tokens, sc->n_tokens, engine->info.n_vocab);
         c->private_memory = sc->private_memory;
@@ -233,8 +231,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         if (sc->n_tokens > 0)
                 memcpy(c->tokens, tokens, sc->n_tokens * sizeof(*tokens));
         c->n_tokens = c->n_all = sc->n_tokens;
-        /* The last token of a generated reply was sampled, but its memory is computed with the next
-         * turn. */
+        /* A generated reply's last token was sampled, but its memory comes with the next turn. */
         c->n_known = c->n_tokens;
         if (c->n_turns > 0 && c->turns[c->n_turns - 1].finish != ENGINE_FINISH_NONE)
                 c->n_known--;
@@ -321,8 +318,7 @@ void conv_fill_residency(
 void conv_resume(struct engine *engine, struct conv *c) {
         if (c->n_io > 0)
                 return;
-        /* A waiting request itself uses the conversation, which therefore lives until the list is
-         * empty. */
+        /* A waiting request uses the conversation, so it lives until the list is empty. */
         while (!list_empty(&c->waiters)) {
                 struct list *link = c->waiters.next;
 

@@ -98,8 +98,8 @@ struct conv *convs_next_idle(struct engine *engine, const struct conv *c);
 struct conv *convs_next_dirty(struct engine *engine, const struct conv *c);
 /* The same for conversations whose request waits for a place, latest arrival first. */
 struct conv *convs_next_waiting(struct engine *engine, bool background, const struct conv *c);
-/* The request that holds @c waits for a place, or (@waits false) no longer waits. @order: of
- * arrival. */
+/* Enter @c as waiting, or (@waits false) take it out: the request that holds @c waits for a place,
+ * and is number @order by arrival. */
 void conv_set_waiting(
         struct engine *engine, struct conv *c, bool waits, bool background, uint64_t order);
 
@@ -120,8 +120,7 @@ void conv_load_begin(struct engine *engine, struct conv_load *load, uint64_t id)
 /* The load is over; requests that waited for it are moved into @followers. */
 void conv_load_end(struct conv_load *load, struct list *followers);
 
-/* Should this damage be logged? True only once for each conversation, and for a limited number of
- * conversations in all. */
+/* Should this damage be logged? Once per conversation, and for a limited number of them. */
 bool convs_tell_damage(struct engine *engine, uint64_t id);
 void convs_forget_damage(struct engine *engine, uint64_t id);
 
@@ -163,8 +162,7 @@ void conv_unuse(struct engine *engine, struct conv *c);
 int conv_charge(struct engine *engine, size_t n);
 void conv_discharge(struct engine *engine, size_t n);
 int conv_add_turn(struct engine *engine, struct conv *c, const struct conv_turn *t, struct err *e);
-/* Room for @n tokens in all, charged to the ledger like conv_charge(). -ERR_LIMIT, -ERR_TOO_LARGE,
- * -ERR_NOMEM. */
+/* Room for @n tokens in all, charged by conv_charge(). -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
 int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struct err *e);
 int conv_set_rec(
         struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e);
@@ -188,7 +186,7 @@ void conv_fill_residency(
 
 /* --- keep.c --- */
 
-/* The part of a conversation that Rewind, Fork, Publish or a Continue that cuts keeps. */
+/* The part of a conversation that Rewind, Fork or a Continue that cuts keeps, or Publish shares. */
 struct keep {
         uint32_t n_turns, n_tokens;
         bool inside;           /* the last kept turn is cut; then: */

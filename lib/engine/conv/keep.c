@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where Rewind, Fork, Publish and a Continue that cuts may cut a conversation: at the end of a
- * turn, or at a token inside an assistant's reply or a raw turn.
+ * Where Rewind, Fork and a Continue that cuts may cut a conversation: at the end of a turn, or at a
+ * token inside an assistant's reply or a raw turn.
  *
  * 1. Other turns cannot be cut: their tokens are a template around a text, and half of a template
  *    or half of a message is something that nobody said. The same goes for the tokens that invite a

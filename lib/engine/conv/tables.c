@@ -115,7 +115,7 @@ void conv_load_end(struct conv_load *load, struct list *followers) {
 }
 
 bool convs_tell_damage(struct engine *engine, uint64_t id) {
-        static char told; /* any address */
+        static char told; /* only its address is used */
         struct map *damaged = engine->convs->damaged;
 
         /* With this many damaged conversations, more log lines are of no use. */

@@ -74,7 +74,7 @@ struct write_job {
         uint64_t conv_id;
         uint32_t uid;
         void *owner;   /* for the maker of the job */
-        bool complete; /* covers everything that had to be written or linked at its making */
+        bool complete; /* when made, it covered all that had to be written or linked */
         bool waits;    /* write-behind: a Rewind or Close must end before linking */
         /* Copies, so that the conversation may change meanwhile: tokens of the first n_blocks
          * blocks, and their chained hashes. */
@@ -105,10 +105,9 @@ struct write_job *write_job_free(struct engine *engine, struct write_job *writin
 /* Submit the job: its blocks are marked until write_finish(). Engine thread. */
 void write_start(struct engine *engine, struct write_job *writing);
 /* Worker: write the items that need it, making room where a limit is reached. */
-void write_blocks(struct engine *engine, struct write_job *writing);
-/* Worker: link the records in the register; the space of those that cannot be linked is given
- * back. */
-int write_link(struct engine *engine, struct write_job *writing, struct err *e);
+void write_blocks(struct engine *engine, struct write_job *wj);
+/* Worker: link the records in the register; give back the space of those that cannot be linked. */
+int write_link(struct engine *engine, struct write_job *wj, struct err *e);
 /* Engine thread: give the records to the conversation (if it is still loaded) and the tags to the
  * blocks, log failures, forget the records that had to make room. */
 void write_finish(struct engine *engine, struct write_job *writing);

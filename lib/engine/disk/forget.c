@@ -33,8 +33,7 @@ void records_release(struct engine *engine, const struct store_gone *gone) {
         for (size_t i = 0; i < gone->n; i++) {
                 struct spill_ref ref = record_ref(&gone->records[i]);
 
-                /* Not found: the record was never adopted, so the sweep gave its space back
-                 * already. */
+                /* Not found: never adopted, so the sweep gave its space back already. */
                 (void)spill_release(engine->spill, &ref, NULL);
         }
 }

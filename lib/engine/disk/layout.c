@@ -24,8 +24,7 @@ static enum spill_element element(enum model_kv_element e) {
         return SPILL_BYTES;
 }
 
-/* Does the present section end before array @i? It does if @i begins a layer and the section is
- * large enough. */
+/* Does a section end before array @i? Only if @i begins a layer and the section is large enough. */
 static bool ends_section(
         const struct engine *engine, const struct model_kv_array *a, size_t i, uint64_t start) {
         const struct disk *d = engine->disk;

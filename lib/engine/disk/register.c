@@ -65,8 +65,8 @@ int register_open(struct engine *engine, const char *path, bool fresh, struct er
         return 0;
 }
 
-/* Hand the taken records to the engine thread. Without memory for the list, the conversations
- * notice the missing records when they read them. */
+/* Hand the taken records to the engine thread. Without memory for the list, the conversations find
+ * out when they read. */
 static void hand_over(struct engine *engine, struct store_reclaimed *got) {
         struct disk *d = engine->disk;
         struct store_cut *cuts;

@@ -100,8 +100,7 @@ void event_reset(struct event_node *n, enum engine_event_kind kind);
 void event_send(struct engine *engine, struct event_node *n);
 /* A line for the journal, @level as in syslog. Lost if there is no memory for it. Any thread. */
 void event_log(struct engine *engine, int level, const struct err *e);
-/* Copy a register row into the event as a conversation, without its residency. Fails as
- * event_calloc() does. */
+/* Copy a register row into the event, without a residency. Fails as event_calloc() does. */
 int event_conv(
         struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e);
 /* Fill in a token and its text, cut to fit. */

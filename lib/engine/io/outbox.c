@@ -43,8 +43,7 @@ struct outbox {
         bool backlogged;     /* the engine thread waits until fewer events are left */
 };
 
-/* Where events return their charges. Events may outlive the engine; then there is nothing to return
- * to. */
+/* Where events return their charges. Events may outlive the engine: then they return nothing. */
 struct event_home {
         pthread_mutex_t lock;
         struct outbox *outbox; /* under lock: NULL when the outbox is gone */

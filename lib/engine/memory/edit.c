@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Continue that begins at an earlier place (engine_request.cuts): the transaction that commits
- * the new turns drops everything behind that place, and not before.
+ * A Continue that begins at an earlier place (engine_request.cuts): only the transaction that
+ * commits the new turns drops everything behind that place.
  *
  *                  edit_begin                 edit_store (register), edit_done (RAM)
  *      OLD ─────────────────────→ PENDING ──────────────────────────────────────────→ NEW
@@ -22,8 +22,8 @@
  *    and gives the others back (its invariant 2). An eviction writes and links only the full blocks
  *    below the cut (edit_before_evict()). Damaged and reclaimed records are forgotten on both sides
  *    (conv_forget_recs()).
- * 4. No link transaction of write-behind is under way when an edit begins (main/dispatch.c makes
- *    the edit wait, like a Rewind): it may be about blocks behind the cut. For the same reason Fork
+ * 4. No link transaction of write-behind is under way when an edit begins (main/dispatch.c makes it
+ *    wait, like a Rewind): the transaction may link blocks behind the cut. For the same reason Fork
  *    and a pending edit exclude each other: a fork copies turns that the edit may drop meanwhile.
  * 5. The published part ends at the cut while the edit is pending, in RAM only: the new tokens are
  *    never entered into the public scope (I6). The register follows with the commit.
@@ -79,8 +79,7 @@ static int allocate(struct engine *engine, const struct conv *c, const struct ke
         struct edit *edit, struct shortened *ret, struct err *e) {
         uint32_t bt = engine->info.block_tokens, n_tail = c->n_tokens - keep->n_tokens;
         size_t n_blocks = ((size_t)keep->n_tokens + bt - 1) / bt;
-        /* Two tables of the new sequence, which may be twice as large as needed, and one of
-         * records. */
+        /* Two tables of the new sequence (perhaps twice as large as needed), and one of records. */
         size_t size = sizeof(*edit) + n_tail * sizeof(*edit->tail) +
                       (n_blocks + 1) * (4 * sizeof(void *) + sizeof(struct rec *));
         int r;

@@ -172,13 +172,11 @@ enum room memory_make_room(struct engine *engine) {
         if (m->n_evictions > 0)
                 return ROOM_LATER;
         c = find_victim(engine);
-        /* Old ends of edits go after the memory of idle conversations, before that of requests
-         * (edit.c). */
+        /* Old ends of edits (edit.c): after the memory of idle conversations, before requests'. */
         if ((!c || c->n_users > 0) && edit_make_room(engine))
                 return ROOM_NOW;
         if (!c)
-                /* Memory that a running job holds (a commit, a fork) becomes idle when the job
-                 * ends. */
+                /* Memory that a running job holds (a commit, a fork) becomes idle afterwards. */
                 return io_n_jobs(engine) > 0 ? ROOM_LATER : ROOM_NEVER;
         n_resident = seq_n_resident(c->seq);
         r = evict_now(engine, c, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of this floor: made, freed, and told. */
+/* The state of this floor: making and freeing it, and its figures. */
 #include <stdlib.h>
 
 #include "engine/memory/state.h"

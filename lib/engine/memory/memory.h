@@ -61,15 +61,13 @@
 #include "engine/io/io.h"
 #include "engine/parts.h"
 
-/* Makes the index and the tables. engine.pool, engine.info and the budget's slot size are set
- * before. -ERR_NOMEM. */
+/* After engine.pool, engine.info and the budget's slot size: makes the prefix index. -ERR_NOMEM. */
 int memory_new(struct engine *engine, struct err *e);
 struct memory *memory_free(struct memory *m);
 
 /* --- evict.c --- */
 
-/* A request that waits for the end of an eviction. Owned by the caller, who keeps it until done()
- * is called. */
+/* Waits for the end of an eviction. Owned by the caller, who keeps it until done() is called. */
 struct eviction {
         struct list link; /* among evictions that wait for a job which writes their blocks */
         struct conv *c;
@@ -103,8 +101,7 @@ uint64_t writebehind_step(struct engine *engine);
 /* Where the memory of a block came from. */
 enum source { SOURCE_NONE, SOURCE_RAM, SOURCE_SHARED, SOURCE_DISK, N_SOURCES };
 
-/* Brings the memory of one conversation into RAM, for the request that holds it. All zeros at
- * first. */
+/* Brings the memory of one conversation into RAM for the request that holds it. Zeros at first. */
 struct recall {
         /* Set by the owner before recall_step(). */
         struct conv *conv;
@@ -125,8 +122,8 @@ struct recall {
         struct job job;
 };
 
-/* The next step: allocate blocks, evicting where needed, then start to read. 0: all memory there is
- * has come into RAM; 1: not yet, call again; -ERR_NOMEM, -ERR_LIMIT. Extra calls do no harm. */
+/* The next step: allocate blocks, evicting where needed, then start to read. 0: all that exists is in
+ * RAM; 1: not yet, call again; -ERR_NOMEM, -ERR_LIMIT. Extra calls do no harm. */
 int recall_step(struct engine *engine, struct recall *recall, struct err *e);
 /* Forget everything, even while a job is under way. */
 void recall_abandon(struct engine *engine, struct recall *recall);
@@ -136,10 +133,9 @@ void recall_deinit(struct recall *recall);
 /* Prefill computed @n_tokens in @usec: for deciding whether reading pays. */
 void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec);
 
-/* While the memory of a request that computes alone still arrives: attach it on trial and reserve
- * room for up to @most tokens behind it. Returns the number of these tokens, or 0 if computing
- * should not be tried (now). @wait is for model_forward(). Call trial_end() before anything
- * else. */
+/* If the memory of a request that computes alone still arrives: attach it on trial and reserve room
+ * for up to @most tokens behind it. Returns the number of these tokens; 0: do not compute (now).
+ * @wait is for model_forward(). Call trial_end() before anything else. */
 uint32_t trial_begin(
         struct engine *engine, struct recall *recall, uint32_t most, struct model_wait *wait);
 /* @computed: the trial becomes final, and the recall is over. Else the blocks are detached. */
@@ -149,8 +145,7 @@ void trial_end(struct engine *engine, struct recall *recall, bool computed);
 
 /* May the conversation's memory be shared at all? */
 bool share_allowed(const struct conv *c);
-/* The longest run of blocks in RAM that are the memory of the conversation's first tokens, at most
- * @n of them. Borrowed. */
+/* The longest run of at most @n blocks in RAM that are the memory of its first tokens. Borrowed. */
 size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_block **out);
 /* Full blocks from @from on are new: enter them into the index. */
 void share_enter(struct engine *engine, struct conv *c, size_t from);
@@ -190,9 +185,8 @@ void edit_done(struct engine *engine, struct conv *c);
 
 /* Move towards the budget that was asked for. True while memory must be freed first. */
 bool grow_step(struct engine *engine);
-/* Set how much freed memory the pool may keep, and give back spares that lie idle. Returns the time
- * to call again at the latest (clock_monotonic_usec()). @n_busy: blocks that requests have in
- * use. */
+/* Set how much freed memory the pool may keep, and give back idle spares. @n_busy: blocks that
+ * requests have in use. Returns the time to call again at the latest (clock_monotonic_usec()). */
 uint64_t grow_spare(struct engine *engine, size_t n_busy);
 
 /* --- figures, for `stats` --- */

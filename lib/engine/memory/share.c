@@ -129,8 +129,7 @@ bool share_worth_search(const struct engine *engine, const struct recall *recall
 
         if (!share_allowed(c) || c->no_disk_share || recall->again)
                 return false;
-        /* A turn in a conversation usually continues with new text: search only if more than one
-         * block is at stake. */
+        /* A turn usually continues with new text: search only for more than one block. */
         return limit > have + (have > 0);
 }
 
