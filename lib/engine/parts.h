@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * struct engine: what every floor of the engine may read, and a pointer to the state that each
- * floor owns.
+ * struct engine: data that every floor of the engine may read, and for each floor a pointer to the
+ * state that it owns.
  *
- * A floor is a folder. Its public header is `<floor>/<floor>.h`; a file includes that of its own
- * floor and those of the floors below, and nothing of a floor calls a floor above
- * (tests/lint/table.py has the order, tests/lint/circles.py checks the built objects). The state of
- * a floor is defined in a private header or in a file of that floor. So the compiler answers who may
- * touch it.
+ * A floor is a folder. Its public header is `<floor>/<floor>.h`. A file includes the public header
+ * of its own floor and those of the floors below. No floor calls a floor above (tests/lint/table.py
+ * has the order, tests/lint/circles.py checks the built objects). A floor's state is defined in a
+ * private header or in a file of that floor, so the compiler enforces who may touch it.
  *
  *      main      opening, closing, the engine thread; from a submitted request to its verb
  *      verbs     one file for each verb or family of verbs, as rows of data
@@ -35,7 +34,7 @@ struct spill;
 struct store;
 struct tok;
 
-/* Figures that only rise, for `stats`. Written by the engine thread. */
+/* Counters for `stats`, which only rise. Written by the engine thread. */
 struct counters {
         uint64_t steps, parked, tokens_prefilled, tokens_decoded, tokens_recomputed;
         uint64_t reused_ram, reused_disk;
@@ -48,7 +47,7 @@ struct counters {
 };
 
 struct engine {
-        /* Immutable after engine_open(). Store and spill store have locks of their own. */
+        /* Immutable after engine_open(). The store and the spill store have locks of their own. */
         struct engine_options o;
         char *model_path, *state_dir;
         struct gguf *gguf;
@@ -62,18 +61,18 @@ struct engine {
         uint64_t vocab_hash;
         int32_t *eog; /* [n_eog], end-of-generation tokens */
         size_t n_eog;
-        size_t max_piece; /* bytes of the longest token's text */
+        size_t max_piece; /* bytes of the longest text of a token */
         char tokenizer_name[96];
 
-        /* Engine thread. */
+        /* Only the engine thread. */
         struct seq_pool *pool;
         struct counters count;
         bool stopping; /* engine_stop() was called */
-        bool again;    /* something changed that may let a step go on: do not sleep */
+        bool again;    /* there may be more to do at once: do not sleep */
 
         atomic_uint_fast64_t heartbeat; /* rises while the engine thread is alive */
 
-        /* Each floor's own. */
+        /* The state of each floor. */
         struct budget *budget;
         struct bell *bell;
         struct workers *workers;

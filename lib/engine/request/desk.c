@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The desk: what is in flight. Requests are copied and charged to the ledger and to their user by
- * the thread that submits them, and entered in the tables; then they are the engine thread's.
+ * The desk: the requests in flight. The submitting thread copies a request, charges it to the
+ * ledger and to its user, and enters it in the tables. From then on the request belongs to the
+ * engine thread.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 struct desk {
         /* under lock */
         pthread_mutex_t lock;
-        struct list inbox; /* requests that nobody has looked at yet */
+        struct list inbox; /* requests that the engine thread has not seen yet */
         struct list requests;
         struct map *by_handle; /* handle → request */
         struct map *usage;     /* uid → usage */
@@ -91,8 +92,7 @@ static int copy_fd(struct engine_request *r, struct err *e) {
         return r->fd >= 0 ? 0 : err_set(e, ERR_INVALID, "an import needs a file");
 }
 
-/* Replace every borrowed pointer by an owned copy. All are replaced or NULL afterwards, also on
- * failure. */
+/* Replace every borrowed pointer by an owned copy, or by NULL on failure. */
 static int copy_request(struct engine_request *r, struct err *e) {
         const void *tokens = r->tokens;
         int a = 0, b;
@@ -117,13 +117,13 @@ static int copy_request(struct engine_request *r, struct err *e) {
         return a;
 }
 
-#define PART_SIZE 32 /* of each copy: its final 0, and what the allocator adds */
+#define PART_SIZE 32 /* of each copy: the final 0, and the allocator's overhead */
 
 static size_t copy_size(const char *s) {
         return s ? strlen(s) + PART_SIZE : 0;
 }
 
-/* The copy, and the events that it will certainly need. What is done with it is charged then. */
+/* Bytes of the copy and of the events that it certainly needs. The work is charged later. */
 static size_t request_size(
         const struct engine *engine, const struct verb *verb, const struct engine_request *r) {
         size_t n = sizeof(struct request) + verb->own_size + sizeof(struct event_node) +
@@ -182,7 +182,7 @@ int request_new(struct request **ret, struct engine *engine, const struct verb *
         return k;
 }
 
-/* The request's pointers are const for its submitter; these are our copies. */
+/* The pointers are const for the submitter; these are our own copies. */
 static void free_copy(const void *p) {
         free((void *)(uintptr_t)p);
 }
@@ -239,7 +239,7 @@ static int check_quotas(const struct engine *engine, uint32_t uid, uint32_t n, s
         return 0;
 }
 
-/* Under the lock: free it if it has no requests. */
+/* Under the lock: free @u if the user has no requests. */
 static void usage_put(struct desk *d, struct usage *u) {
         if (u->n_requests > 0)
                 return;
@@ -348,7 +348,7 @@ struct list *desk_turns(struct engine *engine) {
         return &engine->desk->turns;
 }
 
-/* --- while it lasts --- */
+/* --- while a request is in flight --- */
 
 void engine_cancel(struct engine *engine, uint64_t handle) {
         struct desk *d = engine->desk;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a request goes on, and ends. */
+/* How a request goes on, and how it ends. */
 #include "engine/request/request.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ void request_release(struct engine *engine, struct request *request) {
         conv_unuse(engine, c);
 }
 
-/* --- its end --- */
+/* --- the end of a request --- */
 
 struct engine_event *request_answer(struct request *request, enum engine_event_kind kind) {
         event_reset(request->final, kind);
@@ -55,7 +55,7 @@ struct engine_event *request_answer(struct request *request, enum engine_event_k
 void request_finish(struct engine *engine, struct request *request) {
         struct event_node *n = TAKE_PTR(request->final);
 
-        /* First let go, then tell: whoever sees the event may ask for the conversation at once. */
+        /* First release, then send: the receiver may ask for the conversation at once. */
         request_release(engine, request);
         desk_leave(engine, request);
         engine->again = true;
@@ -64,7 +64,7 @@ void request_finish(struct engine *engine, struct request *request) {
 }
 
 void request_fail(struct engine *engine, struct request *request, const struct err *e) {
-        struct err err = *e; /* which may be the request's own */
+        struct err err = *e; /* @e may be inside the request */
         struct engine_event *ev = request_answer(request, ENGINE_ERROR);
 
         ev->err = err;
@@ -97,7 +97,7 @@ int request_answer_conv(struct request *request, struct engine_event **ret, stru
 void request_finish_held(struct engine *engine, struct request *request) {
         struct engine_event *ev = &request->final->ev;
 
-        request_release(engine, request); /* not to be shown as busy with this very request */
+        request_release(engine, request); /* else the answer says "busy" */
         request_fill_residency(engine, &request->sc, request->disk_size, &ev->conv);
         request_finish(engine, request);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * A request from its arrival to its last event: what it owns, where it stands, and how it ends.
- * What a verb keeps besides is behind the request, in one allocation with it (request_own()).
+ * A request from its arrival to its last event: what it owns, where it stands, and how it ends. The
+ * verb's own data lie behind the request, in the same allocation (request_own()).
  *
- * Engine thread, unless said otherwise. A request's job is a worker's while it runs; then the job
- * may use all that belongs to the request but `link`, `phase` and `conv->...` that others change.
+ * Engine thread, unless said otherwise. While a request's job runs, the job belongs to a worker.
+ * The job may then use everything of the request except `link`, `phase`, and those parts of `conv`
+ * that others change.
  */
 #include <stdalign.h>
 #include <stddef.h>
@@ -19,56 +20,57 @@
 
 struct request;
 
-/* How a verb is treated. A verb is a row, and the functions that it names; main/dispatch.c acts by
- * these rows. */
+/* A verb is a row that tells how requests are treated, and the functions that the row names.
+ * main/dispatch.c acts by these rows. */
 struct verb {
-        /* What the verb keeps for each request, zeroed at first; and how that begins (any thread,
-         * cannot fail) and ends (any thread). May be 0 and NULL. */
+        /* Size of the verb's own data for each request, zeroed; init() (cannot fail) and deinit(),
+         * both on any thread. May be 0 and NULL. */
         size_t own_size;
         void (*init)(struct request *request);
         void (*deinit)(struct engine *engine, struct request *request);
 
-        /* One of the two. For a verb that is not about a conversation in RAM: begin, and end the
-         * request in whatever way. */
+        /* Called when the request arrives, unless NULL: begin, and later end the request, or call
+         * request_go_on(). NULL: the request names a conversation in RAM. */
         void (*start)(struct engine *engine, struct request *request);
-        /* For a verb that is: the conversation is found and loaded, nothing is in the way. Begin, or
-         * fail before anything was begun. */
+        /* The request's conversation is found and loaded, and nothing is in the way. Begin, or fail
+         * before anything was begun. NULL if start() ends every request. */
         int (*act)(struct engine *engine, struct request *request, struct err *e);
 
-        /* What act() wants of the conversation. */
+        /* How act() holds the conversation. */
         enum verb_hold {
-                HOLD,       /* it alone, from act() to the end of the request */
-                HOLD_FORKS, /* the same, but forks may go on beside it: it appends, or reads */
-                HOLD_NOT    /* a snapshot, of what nobody changes meanwhile */
+                HOLD,       /* exclusively, from act() to the end of the request */
+                HOLD_FORKS, /* the same, but forks may run meanwhile: it appends, or reads */
+                HOLD_NOT    /* not at all: reads a snapshot of things that nobody changes */
         } hold;
-        bool at_once;   /* acts whatever the conversation is doing, also while the engine stops */
-        bool may_wait;  /* engine_request.wait: takes turns with others */
-        bool needs_all; /* of the history: refused where it is damaged */
-        bool generates; /* a reply */
-        bool removes;   /* tokens, by its job: no link of write-behind meanwhile */
+        bool at_once;   /* acts whatever the conversation is doing, even while the engine stops */
+        bool may_wait;  /* obeys engine_request.wait: takes turns with others */
+        bool needs_all; /* needs the whole history: refused if it is damaged */
+        bool generates; /* generates a reply */
+        bool removes;   /* its job removes tokens: write-behind must not link meanwhile */
         enum verb_after {
-                AFTER_ANY,     /* whatever is being written */
+                AFTER_ANY,     /* at any time, whatever is being written */
                 AFTER_LINKS,   /* when no link transaction of write-behind is under way */
-                AFTER_WRITING, /* when write-behind is out of the conversation */
+                AFTER_WRITING, /* when write-behind no longer works on the conversation */
         } after;
-        /* An administrator may name conversations of all users by id: "closes", for the journal. */
+        /* Set if an administrator may use it by id on conversations of all users: what the journal
+         * then says, such as "closes". */
         const char *by_admin;
-        bool is_long; /* engine_stop() cancels it: its client can ask again */
-        bool is_made; /* its conversation exists before it acts: acting in vain is no failure */
+        bool is_long; /* engine_stop() cancels it: the client can ask again */
+        bool is_made; /* its conversation was just made: later failures are ignored */
 };
 
 enum phase {
         PHASE_NEW,
-        PHASE_IO,      /* a job of its own is under way */
-        PHASE_WAITS,   /* for its conversation's I/O, or for who loads it, or for its turn */
+        PHASE_IO,      /* a job of the request is under way */
+        PHASE_WAITS,   /* for the conversation's I/O, its loading, or a turn */
         PHASE_QUEUED,  /* waits for a place */
-        PHASE_RESTORE, /* has a place: its memory comes into RAM */
+        PHASE_RESTORE, /* has a place; its memory is being brought into RAM */
         PHASE_PREFILL,
         PHASE_DECODE,
         PHASE_COMMIT,
 };
 
-/* What one uid has in flight. In a table while it has requests. */
+/* The requests of one uid. In a table while there are any. */
 struct usage {
         uint32_t uid;
         uint32_t n_requests; /* under the desk's lock */
@@ -76,98 +78,100 @@ struct usage {
 
 struct request {
         struct list link; /* inbox, turns, queue, active, ready, or a conversation's waiters */
-        struct list all;  /* all that are in flight, under the desk's lock */
+        struct list all;  /* all requests in flight, under the desk's lock */
         struct job job;   /* at most one at a time */
         const struct verb *verb;
         struct engine_request r; /* strings are owned copies */
         atomic_bool cancel, paused;
         enum phase phase;
         struct conv *conv;
-        /* All memory that the request holds but its conversation's, in budget.requests: the engine
-         * thread's, or its job's while one runs. */
+        /* All memory of the request except its conversation's, in budget.requests. Belongs to the
+         * engine thread, or to the job while one runs. */
         struct charge charge;
         struct usage *usage;
-        struct event_node *final; /* its final event, made when it came: see io/outbox.c */
-        struct credit *credit;    /* for its other events (continue) */
+        struct event_node *final; /* the final event, made on arrival: see io/outbox.c */
+        struct credit *credit;    /* pays for its other events (continue) */
         struct conv_load load;    /* of its conversation */
-        bool has_turn;            /* it waited for its turn, and was let go on */
+        bool has_turn;            /* it waited for its turn, and the turn has come */
         uint64_t t_submitted;     /* clock_monotonic_usec() */
-        bool told;                /* what it fails with is in the journal already */
-        struct store_conv sc;     /* its conversation's row: filled by jobs */
+        bool told;                /* the journal has its error already */
+        struct store_conv sc;     /* the conversation's row: filled by jobs */
         struct store_reading reading;
-        size_t load_size; /* charged for it */
+        size_t load_size; /* bytes charged for `reading` */
         uint64_t disk_size;
         uint64_t revision;
         struct keep keep; /* fork, rewind, publish, a continue that cuts */
-        /* Behind it: request.verb->own_size bytes. */
+        /* request.verb->own_size bytes. */
         alignas(max_align_t) unsigned char own[];
 };
 
 static inline struct request *request_of(struct job *j) {
         return container_of(j, struct request, job);
 }
-/* What the verb keeps. */
+/* The verb's own data. */
 static inline void *request_own(struct request *request) {
         return request->own;
 }
-/* Its peer does not read, and it was not cancelled. */
+/* Does its peer not read? False once the request is cancelled. */
 static inline bool request_is_paused(struct request *request) {
         return atomic_load(&request->paused) && !atomic_load(&request->cancel);
 }
 
-/* --- desk.c: what is in flight --- */
+/* --- desk.c: the requests in flight --- */
 
 /* -ERR_NOMEM. */
 int desk_new(struct desk **ret, struct err *e);
 struct desk *desk_free(struct desk *d);
-/* A copy of @r for the verb, charged. The caller has checked @r. Any thread. */
+/* A charged copy of @r for the verb. The caller has checked @r. -ERR_LIMIT, -ERR_TOO_LARGE,
+ * -ERR_NOMEM, -ERR_INVALID. Any thread. */
 int request_new(struct request **ret, struct engine *engine, const struct verb *verb,
         const struct engine_request *r, struct err *e);
-/* Of a request that was not entered, or was left. Any thread. */
+/* Frees a request that is not in flight. Any thread. */
 struct request *request_free(struct engine *engine, struct request *request);
-/* Quotas, then into the tables and the inbox, and the engine thread is woken. Any thread. */
+/* Check the quotas, enter the request in the tables and the inbox, ring the bell. On failure the
+ * caller still owns it: -ERR_LIMIT, -ERR_SHUTDOWN, -ERR_INVALID, -ERR_NOMEM. Any thread. */
 int desk_enter(struct engine *engine, struct request *request, struct err *e);
-/* No longer in flight. */
+/* The request is no longer in flight. */
 void desk_leave(struct engine *engine, struct request *request);
-/* From now on nothing is entered. Any thread. */
+/* From now on desk_enter() fails with -ERR_SHUTDOWN. Any thread. */
 void desk_close(struct engine *engine);
-/* What came since, moved into @inbox. */
+/* Move the requests that have arrived since into @inbox. */
 void desk_take(struct engine *engine, struct list *inbox);
 size_t desk_n_requests(struct engine *engine);
-/* Cancel those whose verb is long. */
+/* Cancel the requests whose verb is long. */
 void desk_cancel_long(struct engine *engine);
-/* Requests that wait for their turn on a conversation: they hold nothing. */
+/* The list of requests that wait for their turn on a conversation; they hold nothing. */
 struct list *desk_turns(struct engine *engine);
 
 /* --- request.c: how a request goes on, and ends --- */
 
-/* Give it a job of its own: of kind JOB_VERB, or another. */
+/* Give the request a job, of kind JOB_VERB or another. */
 void request_submit(struct engine *engine, struct request *request,
         void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *));
 void request_submit_as(struct engine *engine, struct request *request, enum job_kind kind,
         void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *));
-/* On with its conversation (request.sc.id), which is loaded if need be, and then verb.act(): when
- * the engine thread comes round. */
+/* Go on with the conversation request.sc.id, in the next round of the engine thread: load it if
+ * need be, then call verb.act(). */
 void request_go_on(struct engine *engine, struct request *request);
-/* Let go of the conversation; what was not committed is cut off. */
+/* Let go of the conversation; uncommitted tokens are cut off. */
 void request_release(struct engine *engine, struct request *request);
-/* The request's final event, blank, to be filled. It was made when the request came, so ending a
- * request never fails for want of memory. */
+/* The request's final event, blank, to be filled. It was made on arrival, so ending a request never
+ * fails for lack of memory. */
 struct engine_event *request_answer(struct request *request, enum engine_event_kind kind);
-/* The same as the conversation that the register row in request.sc says. Fails as event_conv(). */
+/* The same, filled with the conversation of row request.sc. Fails as event_conv(). */
 int request_answer_conv(struct request *request, struct engine_event **ret, struct err *e);
-/* End it, with an error or with request_answer(); frees it. */
+/* End the request, with an error or with request_answer(). Frees it. */
 void request_fail(struct engine *engine, struct request *request, const struct err *e);
 void request_finish(struct engine *engine, struct request *request);
 void request_finish_empty(struct engine *engine, struct request *request);
 void request_finish_conv(struct engine *engine, struct request *request);
-/* Its answer is a conversation, filled but for its residency: let go of the conversation, fill that
- * in, end. */
+/* The answer is a conversation, filled except for its residency: let go of the conversation, fill
+ * in the residency, end. */
 void request_finish_held(struct engine *engine, struct request *request);
-/* A done() for jobs that leave the answer's row in request.sc. */
+/* A done() for jobs that leave the row of the answer in request.sc. */
 void request_row_done(struct engine *engine, struct job *j);
-/* For store_read_admitted(): charges the reading to the request @arg, as its load_size. */
+/* For store_read_admitted(): charges the reading to request @arg, and sets its load_size. */
 int request_admit_reading(void *arg, size_t n, struct err *e);
-/* What is in RAM and on disk (@disk bytes) of the conversation of a row. */
+/* Fill in how much of row @sc's conversation is in RAM and on disk (@disk bytes, if not loaded). */
 void request_fill_residency(
         struct engine *engine, const struct store_conv *sc, uint64_t disk, struct engine_conv *out);
