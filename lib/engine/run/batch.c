@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A step: which tokens of the active requests one forward call computes (continuous batching).
- * sched.c tells which requests are active; flows are explained there.
+ * sched.c decides which requests are active, and explains flows.
  *
- * Shares. A step of n tokens takes a + b n. Where the weights are what takes the time (a is large),
- * tokens of others cost a user next to nothing; where computing does (a is small), fifteen tokens
- * of another user make a step sixteen times as long. So shares are not of tokens but of time, and a
- * and b are measured all along.
+ * Shares. A step of n tokens takes a + b n. If reading the weights takes most of the time (a is
+ * large), tokens of others cost a user next to nothing. If computing does (a is small), fifteen
+ * tokens of another user make a step sixteen times as long. So users share time, not tokens, and a
+ * and b are measured all the time.
  *
  * 1. A flow that is alone has the whole step, batch_tokens.
- * 2. Of F interactive flows each may have a share of
+ * 2. Each of F interactive flows may have a share of
  *
- *         min(a/b + (tokens that the flow which wants the fewest wants), batch_tokens / F)
+ *         min(a/b + (tokens wanted by the flow that wants the fewest), batch_tokens / F)
  *
- *    tokens. Then the step takes at most F times what it would take with the tokens of that flow
- *    alone: each user has an F-th of the engine's time, and what a flow leaves is not taken from
- *    the others. Parts of tokens are saved up.
- * 3. A flow may run up a debt: tokens beyond its share, BURST of batch_tokens at most. Its debt
- *    sinks by what it leaves of its share, also while it has no request. A flow that had the engine
- *    to itself owes the most. So a newcomer's short prompt is computed in one step, and then the
- *    newcomer goes on at its share. Who owes least is served first.
- * 4. Background flows compute beside interactive ones with an eighth of such a share, divided
- *    between them, and without debt: they make interactive replies an eighth slower at most. By
- *    themselves they are treated like interactive ones.
- * 5. Within a flow each generating request computes one token in turn: one that had a token goes to
- *    the end of the line. Prompts have the rest, in order of arrival, and a quarter at least.
- * 6. A prompt that begins like another one's takes over what that one has computed so far
- *    (share.c), and leaves out a step in which it would compute the same block beside it. That goes
- *    for prompts of one user only: the time of a step tells nobody what others say (I6).
- * 7. During a step no request ends. The ones that fail, or turn out to be complete, are marked
+ *    tokens. Then the step takes at most F times as long as with only the tokens of that flow. So
+ *    each user has an F-th of the engine's time, and tokens that one flow leaves over are not taken
+ *    from the others. Fractions of tokens are saved up.
+ * 3. A flow may run up a debt: tokens beyond its share, at most BURST of batch_tokens. The debt
+ *    sinks by the part of the share that the flow leaves unused, even while it has no request. A
+ *    flow that had the engine to itself owes the most. So a newcomer's short prompt is computed in
+ *    one step, and then the newcomer goes on at its share. The flow that owes least is served
+ *    first.
+ * 4. Next to interactive flows, background flows compute an eighth of such a share, divided between
+ *    them, and without debt. So they make interactive replies at most an eighth slower. Without
+ *    interactive flows they are treated like interactive ones.
+ * 5. Within a flow each generating request computes one token in turn: after a token it goes to the
+ *    end of the line. Prompts have the rest, in order of arrival, and at least a quarter.
+ * 6. A prompt that begins like another one takes over the blocks that the other has computed so far
+ *    (memory/share.c), and skips a step in which both would compute the same block. This holds only
+ *    between prompts of one user: so the time of a step tells nobody what others say (I6).
+ * 7. During a step no request ends. Requests that fail or turn out to be complete are marked
  *    (generation.end), and sched.c ends them afterwards.
  *
  * a and b come from sums that fade, of the time per token over 1/n (t/n = b + a/n), so that small
- * steps count as much as large ones. Until steps of different sizes were seen a is taken to be 0:
- * no user gains by what is not known.
+ * steps count as much as large ones. Until steps of different sizes were seen, a is taken to be 0:
+ * no user gains from an unknown a.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,23 +44,23 @@
 
 #define BURST(n) ((n) > 4 ? (double)((n) / 4) : 1.0)
 #define BACKGROUND_PART 8
-#define RATE_TOKENS 16 /* steps of fewer tell nothing about the speed of prefill */
+#define RATE_TOKENS 16 /* smaller steps do not show the speed of prefill */
 #define COSTS_FADE 0.98
-#define COSTS_OUTLIER 4.0   /* times what was expected: something else held the processors */
-#define COSTS_KNOWN 8.0     /* steps before an outlier can be told */
-#define COSTS_SPREAD 0.0001 /* variance of 1/n without which a and b can't be told apart */
+#define COSTS_OUTLIER 4.0   /* times the expected: something else held the processors */
+#define COSTS_KNOWN 8.0     /* steps before an outlier can be recognised */
+#define COSTS_SPREAD 0.0001 /* the least variance of 1/n that tells a and b apart */
 
 /* The step that is being built. */
 struct step {
         struct engine *engine;
         size_t n, n_rows;
-        struct flow *flows[ENGINE_MAX_ACTIVE]; /* with something to compute, in order */
+        struct flow *flows[ENGINE_MAX_ACTIVE]; /* those with something to compute, in order */
         size_t n_flows;
-        bool class;   /* the one that shares by rule 2: background only if there is no other */
-        double share; /* of a flow of this class */
-        double background_share; /* of a background flow beside interactive ones */
+        bool class;              /* class that shares by rule 2: background if there is no other */
+        double share;            /* of one flow of this class */
+        double background_share; /* of one background flow next to interactive ones */
         size_t n_class, n_background;
-        struct request *prompts[ENGINE_MAX_ACTIVE]; /* that have tokens in it */
+        struct request *prompts[ENGINE_MAX_ACTIVE]; /* with tokens in this step */
         size_t n_prompts;
 };
 
@@ -84,7 +85,7 @@ static void costs_note(struct engine *engine, size_t n, uint64_t usec) {
         c->token_usec = MAX(c->y / c->w - c->step_usec * (c->x / c->w), 0.0);
 }
 
-/* a/b, in tokens; more than a whole batch makes no difference. */
+/* a/b, in tokens; a value above a whole batch makes no difference. */
 static double costs_ratio(const struct engine *engine) {
         const struct costs *c = &engine->run->costs;
         double most = engine->o.batch_tokens;
@@ -102,7 +103,7 @@ static bool is_ready(struct request *request) {
                !request_is_paused(request);
 }
 
-/* What each flow wants of the step. */
+/* Count how much each flow wants of the step. */
 static void count_wanted(struct engine *engine) {
         struct list *it;
 
@@ -128,7 +129,7 @@ static void count_wanted(struct engine *engine) {
         }
 }
 
-/* The flows with something to compute: interactive ones first, then by debt. */
+/* List the flows with something to compute: interactive ones first, then by debt. */
 static void order_flows(struct step *s) {
         struct list *it;
 
@@ -169,7 +170,7 @@ static void find_shares(struct step *s) {
                 MIN(least, all) / BACKGROUND_PART / (double)MAX(s->n_background, (size_t)1);
 }
 
-/* Tokens that the @i-th flow may have. */
+/* The number of tokens that the @i-th flow may have. */
 static size_t allowance(const struct step *s, size_t i) {
         const struct engine *engine = s->engine;
         double credit = BURST(engine->o.batch_tokens) - s->flows[i]->debt;
@@ -179,7 +180,7 @@ static size_t allowance(const struct step *s, size_t i) {
                 n = s->n_class == 1 ? left : (size_t)MAX(s->share + credit, 0.0);
         else
                 n = (size_t)MAX(s->background_share + MIN(credit, 1.0), 0.0);
-        /* However many there are, and whatever the others wait for: somebody computes. */
+        /* However many flows there are, and whatever the others wait for: the first computes. */
         if (s->n == 0)
                 n = MAX(n, (size_t)1);
         return MIN(n, left);
@@ -217,7 +218,7 @@ static void charge(struct request *request, uint32_t n) {
         f->fresh = false;
 }
 
-/* The next @n tokens of the request, for which there is room. */
+/* Put the next @n tokens of the request into the batch; there is room for them. */
 static void put_tokens(struct step *s, struct request *request, uint32_t n) {
         struct run *run = s->engine->run;
         struct conv *c = request->conv;
@@ -235,8 +236,8 @@ static void put_tokens(struct step *s, struct request *request, uint32_t n) {
         }
 }
 
-/* Put @want tokens of the request into the batch; 0 if there is no room right now, or none ever:
- * then the request is marked (rule 7). */
+/* Put @want tokens of the request into the batch. Returns 0 if there is no room now. If there can
+ * never be room, the request is also marked (rule 7). */
 static uint32_t add_tokens(struct step *s, struct request *request, uint32_t want) {
         struct engine *engine = s->engine;
         struct conv *c = request->conv;
@@ -262,8 +263,8 @@ static uint32_t add_tokens(struct step *s, struct request *request, uint32_t wan
         return want;
 }
 
-/* Is the next block of the prompt being computed in this very step, for a prompt of the same user
- * that is the same so far (rule 6)? */
+/* Does this step already compute the next block of the prompt, for a prompt of the same user with
+ * the same tokens so far (rule 6)? */
 static bool computed_beside(const struct step *s, const struct request *request) {
         const struct conv *c = request->conv;
         size_t bt = s->engine->info.block_tokens, end = (seq_n_tokens(c->seq) / bt + 1) * bt;
@@ -303,8 +304,7 @@ static uint32_t add_prompt(struct step *s, struct request *request, size_t most)
         return n;
 }
 
-/* The flow's requests with a prompt to compute, first come first, in an array of at most
- * max_active. */
+/* The flow's requests with a prompt to compute, by arrival. @order has room for max_active. */
 static size_t order_prompts(struct engine *engine, const struct flow *f, struct request **order) {
         struct list *it;
         size_t n = 0;
@@ -325,7 +325,7 @@ static size_t order_prompts(struct engine *engine, const struct flow *f, struct 
         return n;
 }
 
-/* Of @most tokens, those that generating requests may have. */
+/* The part of @most tokens that generating requests may have. */
 static size_t decode_part(struct flow *f, size_t most) {
         if (f->n_prefill == 0)
                 return most;
@@ -335,7 +335,7 @@ static size_t decode_part(struct flow *f, size_t most) {
         return f->prompts_turn ? 0 : 1;
 }
 
-/* Rule 5. */
+/* Divide the flow's tokens between its requests (rule 5). */
 static void add_flow(struct step *s, struct flow *f, size_t most) {
         struct request *prompts[ENGINE_MAX_ACTIVE];
         size_t n_prompts = order_prompts(s->engine, f, prompts), n_decode = decode_part(f, most);
@@ -368,8 +368,7 @@ static void build_batch(struct step *s) {
 
 /* --- the step --- */
 
-/* What was computed belongs to the sequences; requests that had a share go to the end of the line.
- */
+/* Computed tokens now belong to the sequences; the requests served go to the end of the line. */
 static void commit_batch(struct engine *engine) {
         struct list *it, *tmp, served;
 
@@ -395,7 +394,7 @@ static void commit_batch(struct engine *engine) {
         }
 }
 
-/* A request that is alone may compute while its memory still arrives. */
+/* A request that computes alone may do so while its memory still arrives. */
 static bool compute_recalling(struct step *s) {
         struct engine *engine = s->engine;
         struct run *run = engine->run;
@@ -423,7 +422,7 @@ static bool compute_recalling(struct step *s) {
         return true;
 }
 
-/* One forward call, as things stand. */
+/* One forward call, with the tokens that can be computed now. */
 static void compute(struct step *s) {
         struct engine *engine = s->engine;
         uint64_t start;

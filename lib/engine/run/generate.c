@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Continue and Warm: what is computed becomes a reply, and turns in the register.
+ * Continue and Warm: turning computed tokens into a reply, and into turns in the register.
  *
  * 1. History is never rendered or tokenised again (I1): input becomes tokens that are appended,
  *    once.
- * 2. Until the commit the new tokens live behind conv->n_tokens; whatever goes wrong before cuts
- *    back to it, and puts back what was to be replaced (edit.c).
+ * 2. Until the commit the new tokens lie behind conv->n_tokens. Any earlier failure cuts back to
+ *    n_tokens, and restores what was to be replaced (memory/edit.c).
  * 3. Done is sent after the register has the turns (I4).
- * 4. Tokens are kept as they were sampled; a stop string only cuts the text.
+ * 4. Tokens are kept as they were sampled; a stop string cuts only the text.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void send_accepted(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
 
         if (!n)
-                return; /* Done repeats the figures */
+                return; /* Done has the figures, too */
         n->ev.accepted.conv = request->conv->id;
         n->ev.accepted.revision = request->conv->revision;
         n->ev.accepted.n_prompt = g->n_prompt;
@@ -44,7 +44,7 @@ static void send_progress(struct engine *engine, struct request *request) {
         uint64_t now = clock_monotonic_usec();
         struct event_node *n;
 
-        /* After it was parked it catches up with what its client knows. */
+        /* A parked request first computes again what its client already knows of. */
         if (now - g->t_last_progress < PROGRESS_USEC || g->n_generated > 0 ||
                 seq_n_tokens(request->conv->seq) < g->n_kept)
                 return;
@@ -79,7 +79,7 @@ static int fill_logprobs(struct engine *engine, struct request *request, struct 
         return 0;
 }
 
-/* What fill_logprobs() takes. */
+/* Bytes that fill_logprobs() takes. */
 static size_t tops_size(const struct engine *engine, const struct engine_request *r) {
         size_t top = MIN((size_t)r->n_logprobs, (size_t)engine->info.n_vocab);
 
@@ -127,7 +127,7 @@ fail:
 
 /* --- stop strings --- */
 
-/* Earliest end-cutting match in the held text; returns its position or SIZE_MAX. */
+/* The earliest stop string in the held text: its position, or SIZE_MAX. */
 static size_t find_stop(const struct request *request, const char **ret) {
         const struct buf *h = &generation_in(request)->held;
         size_t best = SIZE_MAX;
@@ -164,7 +164,7 @@ static size_t partial_stop(const struct request *request) {
 
 /* --- stepping --- */
 
-/* Where the first @kept tokens came from. */
+/* Count where the first @kept tokens came from. */
 static void count_sources(struct engine *engine, struct generation *g, uint32_t kept) {
         uint32_t bt = engine->info.block_tokens, n[N_SOURCES] = {0};
 
@@ -178,8 +178,8 @@ static void count_sources(struct engine *engine, struct generation *g, uint32_t 
         engine->count.reused_shared += g->n_shared;
 }
 
-/* What it had before is counted already, and stays what it was: its own memory looks found when it
- * comes back after it was parked. */
+/* Tokens before n_reached are counted already, and keep their source: after parking, a request's
+ * own memory looks as if it had been found. */
 void generate_adopted(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
         uint32_t end = MIN(seq_n_tokens(request->conv->seq), g->n_prompt);
@@ -197,7 +197,7 @@ void generate_restored(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
         uint32_t kept = seq_n_tokens(c->seq);
 
-        /* The logits of the last token are wanted: it is computed again if all is remembered. */
+        /* The last token is computed again even if its memory is there: its logits are needed. */
         if (g->max_new > 0 && kept >= c->n_all)
                 kept = seq_cut(c->seq, c->n_all - 1);
         if (g->t_restored == 0) {
@@ -209,19 +209,18 @@ void generate_restored(struct engine *engine, struct request *request) {
                 if (!request_is_warm(request))
                         send_accepted(engine, request);
         } else {
-                /* It goes on after it had been parked: its client has heard all of this. New is
-                 * only what others have computed meanwhile. */
+                /* The request was parked, and its client has heard all of this. Only tokens that
+                 * others have computed meanwhile are new. */
                 generate_adopted(engine, request);
         }
-        /* Parked between two tokens, and nothing was lost: no prompt is to be computed. */
+        /* Parked between two tokens, and no memory was lost: there is no prompt to compute. */
         request->phase = g->n_generated > 0 && kept + 1 == c->n_all ? PHASE_DECODE : PHASE_PREFILL;
         engine->again = true;
         if (kept == c->n_all)
                 generate_end(request, ENGINE_FINISH_LENGTH);
 }
 
-/* The token's text behind the held one. NUL is a character that strings can't have: it becomes
- * U+FFFD. */
+/* Append the token's text to the held text. A NUL, which strings cannot have, becomes U+FFFD. */
 static int push_text(struct engine *engine, struct generation *g, int32_t token) {
         _cleanup_(buf_deinit) struct buf text = BUF_NULL;
         int r = tok_stream_push(&g->stream, engine->tok, token, &text);
@@ -232,8 +231,8 @@ static int push_text(struct engine *engine, struct generation *g, int32_t token)
         return r;
 }
 
-/* The share of all requests has no room for a longer reply: it ends here, and is kept. The last
- * token's text could not be sent, so the token was not said either. */
+/* The share of all requests is full: the reply ends here, and is kept. The text of the last token
+ * could not be sent, so the token is taken back. */
 static void end_without_room(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
         struct err e;
@@ -251,7 +250,7 @@ static void end_without_room(struct engine *engine, struct request *request) {
         generate_end(request, ENGINE_FINISH_LENGTH);
 }
 
-/* Take one more token from @logits. */
+/* Sample one more token from @logits. */
 static void generate_token(struct engine *engine, struct request *request, const float *logits) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
@@ -367,7 +366,7 @@ static void warm_done(struct engine *engine, struct job *j) {
 static void commit_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct generation *g = generation_of(request);
-        struct conv *c = request->conv; /* held by this request: tokens and id don't change */
+        struct conv *c = request->conv; /* held by this request: tokens and id do not change */
         struct store_turn turns[2];
         uint64_t now = clock_realtime_usec();
         bool text = request->r.input != ENGINE_INPUT_TOKENS;
@@ -404,7 +403,7 @@ static void fill_done(struct request *request) {
         struct generation *g = generation_of(request);
         uint64_t now = clock_monotonic_usec();
 
-        /* The request's own copy, which was charged when it came. */
+        /* Hand over the request's own copy, which was charged on arrival. */
         for (size_t i = 0; g->stop && i < request->r.n_stops; i++)
                 if (request->r.stops[i] == g->stop) {
                         event_adopt(request->final, &request->charge, strlen(g->stop));
@@ -434,7 +433,7 @@ static void commit_done(struct engine *engine, struct job *j) {
         struct generation *g = generation_of(request);
 
         if (j->r < 0) {
-                /* Written, but into a file that was replaced: RAM does not know what is there. */
+                /* Written, but into a file that was replaced: RAM may differ from the register. */
                 c->stale = c->stale || j->r == -ERR_STATE;
                 request_fail(engine, request, &j->err);
                 return;
@@ -446,14 +445,14 @@ static void commit_done(struct engine *engine, struct job *j) {
         g->reply_turn.finish = g->finish;
         if ((g->has_input_turn && conv_add_turn(engine, c, &g->input_turn, &j->err) < 0) ||
                 (g->has_reply_turn && conv_add_turn(engine, c, &g->reply_turn, &j->err) < 0)) {
-                /* The register has it; RAM no longer agrees with it: load it anew next time. */
+                /* Committed, but RAM no longer agrees with the register: load it anew next time. */
                 c->stale = true;
         }
         fill_done(request);
         request_finish(engine, request);
 }
 
-/* What is held of the text was no beginning of a stop string. */
+/* The rest of the held text was no beginning of a stop string: send it. */
 static int flush(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
         int r = tok_stream_finish(&g->stream, &g->held);

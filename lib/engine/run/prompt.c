@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The beginning of a Continue or Warm: its input becomes tokens that are appended, once (I1), its
- * parameters are checked, and what it may come to need is bounded before it waits for admission.
+ * parameters are checked, and its possible needs are bounded before it waits for admission.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 #include "base/utf8.h"
 #include "engine/run/state.h"
 
-/* The reply's text that is set aside at once: so many tokens, usual ones. */
+/* Text of a reply that is set aside at once: this many tokens, of usual length. */
 #define REPLY_TOKENS 1024u
 #define REPLY_BYTES 6
-#define TEXT_COST 4096 /* the strings of a chat template, and the allocator's grain */
+#define TEXT_COST 4096 /* strings of a chat template, and the allocator's overhead */
 
 size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
         struct tok_fragment f = {text, size, special};
 
-        /* chat.c may need a copy with one byte more. */
+        /* lib/chat may need a copy with one more byte. */
         return tok_encode_memory(engine->tok, &f, 1) + size + TEXT_COST;
 }
 
@@ -48,11 +48,11 @@ static int input_tokens(struct engine *engine, struct request *request, struct e
                 &generation_of(request)->input, request->r.tokens, request->r.n_tokens, e);
 }
 
-/* Fills generation.input and the roles of the turns. */
+/* Fill generation.input and the roles of the turns. */
 static int make_input(struct engine *engine, struct request *request, struct err *e) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
-        /* One more than could fit, so that the context error below can count. */
+        /* One more than could fit, so that the context error below can tell the number. */
         size_t max = (size_t)engine->info.context + 1;
         const struct conv_turn *last = c->n_turns ? &c->turns[c->n_turns - 1] : NULL;
         bool reply = request->r.max_tokens != 0;
@@ -153,13 +153,13 @@ static int make_params(struct engine *engine, struct request *request, struct er
         return sample_params_validate(&g->params, engine->info.n_vocab, e);
 }
 
-/* How much may be generated, and does it fit at all? */
+/* Bound the tokens to generate, and check that the prompt fits at all. */
 static int make_bounds(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
         uint32_t bt = engine->info.block_tokens, wanted;
         size_t n_prompt = (size_t)request->conv->n_tokens + g->input.n;
         size_t capacity = budget_capacity_most(engine->budget);
-        /* One block for the copy of a shared tail. */
+        /* One block is for the copy of a shared tail. */
         size_t room = capacity > 1 ? (capacity - 1) * bt : 0;
 
         wanted = request->r.max_tokens == ENGINE_UNSET ? engine->o.default_max_tokens
@@ -194,8 +194,8 @@ static int check_stops(const struct engine_request *r, struct err *e) {
         return 0;
 }
 
-/* All that grows with the prompt or the reply beside the conversation's own: hashes and sources of
- * blocks, what others have on disk, and the reply's text as far as it can be foreseen. */
+/* Charge everything else that grows with the prompt or the reply: hashes and sources of blocks,
+ * others' records on disk, and the foreseeable text of the reply. */
 static int charge_work(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
         size_t per_block = sizeof(*g->recall.hashes) + sizeof(*g->recall.sources) +
@@ -208,7 +208,7 @@ static int charge_work(struct engine *engine, struct request *request, struct er
         return r;
 }
 
-/* Its input has been tokenised. */
+/* The input has been tokenised: go on. */
 static void start(struct engine *engine, struct request *request) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
@@ -234,15 +234,15 @@ static void start(struct engine *engine, struct request *request) {
         g->reply_turn.start = g->input_turn.end;
         g->has_reply_turn = g->recall.wants_logits = g->max_new > 0;
         g->recall.conv = c;
-        /* Behind a special token a text starts anew: SPM's own space before its first word isn't
-         * the reply's. */
+        /* A text starts anew after a special token: the space that SPM puts before the first word
+         * does not belong to the reply. */
         tok_stream_init(&g->stream, engine->tok,
                 g->n_prompt > 0 && tok_is_special(engine->tok, c->tokens[g->n_prompt - 1]), false);
         if (sched_queue(engine, request, &e) < 0)
                 request_fail(engine, request, &e);
 }
 
-/* The conversation is held: what make_input() reads of it stays. */
+/* The conversation is held, so the parts of it that make_input() reads do not change. */
 static int charged_input(struct engine *engine, struct request *request, struct err *e) {
         size_t n = text_memory(engine, request->r.text, request->r.text_size, false);
         int r = charge_take(&request->charge, n, "tokenising the input", e);
@@ -269,7 +269,7 @@ static void input_done(struct engine *engine, struct job *j) {
                 start(engine, request);
 }
 
-/* Begins with the input; ends the request on error. */
+/* Begin with the input; on error end the request. */
 static void generate_start(struct engine *engine, struct request *request) {
         struct err e;
         int r = 0;
@@ -314,18 +314,18 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         return 0;
 }
 
-/* At an earlier place: what comes behind it is dropped by the commit. */
+/* Continue at an earlier place: the commit drops everything behind it. */
 static int act_edit(struct engine *engine, struct request *request, struct err *e) {
         const struct conv *c = request->conv;
         const struct engine_request *r = &request->r;
         int k;
 
-        /* No conversation has so many turns. */
+        /* No conversation has this many turns. */
         if (r->at_turn == ENGINE_UNSET && r->at_position == ENGINE_UNSET)
                 return err_set(e, ERR_INVALID, "turn %u of %u", ENGINE_UNSET, c->n_turns);
         k = keep_resolve(engine, c, r, &request->keep, e);
         if (k < 0) {
-                request->told = k == -ERR_CORRUPT; /* when it was loaded */
+                request->told = k == -ERR_CORRUPT; /* logged when it was loaded */
                 return k;
         }
         k = edit_begin(engine, request->conv, &request->keep, e);

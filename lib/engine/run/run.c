@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of this floor: made, freed, and told. */
+/* The state of this floor: making and freeing it, and its figures. */
 #include <stdlib.h>
 
 #include "engine/run/state.h"
@@ -28,7 +28,7 @@ int run_new(struct engine *engine, struct err *e) {
         return 0;
 }
 
-/* Users are kept beyond their last request. */
+/* Users are remembered beyond their last request. */
 struct run *run_free(struct run *run) {
         if (!run)
                 return NULL;

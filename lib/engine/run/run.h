@@ -1,33 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Continue and Warm from their input to their end: prompt.c makes tokens of the input, sched.c gives
- * places, batch.c computes steps for those who have one, generate.c says what was computed. Engine
- * thread.
+ * Continue and Warm from their input to their end. prompt.c turns the input into tokens, sched.c
+ * gives places, batch.c computes steps for requests with a place, generate.c turns the results into
+ * events and turns. Engine thread.
  */
 #include "engine/request/request.h"
 #include "sample/sample.h"
 
-/* Buffers for steps. -ERR_NOMEM. */
+/* Makes the floor's state, with buffers for steps. -ERR_NOMEM. */
 int run_new(struct engine *engine, struct err *e);
 struct run *run_free(struct run *run);
 
 /* Rows of verbs: Continue; Continue that cuts (engine_request.cuts); Warm. */
 extern const struct verb verb_continue, verb_edit, verb_warm;
 
-/* Settings that are set replace those of @p; seed and biases are the caller's. */
+/* Overwrite fields of @p by the settings that are set; the caller handles seed and biases. */
 void prompt_params(struct sample_params *p, const struct sampling *s);
-/* Tokenising @text by tok_encode() or chat_append_message() takes so many bytes beside the tokens.
- */
+/* Bytes that tok_encode() or chat_append_message() takes for @text, in addition to the tokens. */
 size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special);
-/* A text so long that it is no work for the engine thread. */
+/* True if the text is too long to be tokenised on the engine thread. */
 static inline bool text_is_long(size_t size) {
         return size > (size_t)32 << 10;
 }
 
 /* One step: admit, restore, compute. True if something was computed. */
 bool sched_step(struct engine *engine);
-/* Cancel all that wait or compute. */
+/* Cancel all requests that wait or compute. */
 void sched_stop(struct engine *engine);
 /* Blocks in RAM of the conversations whose requests wait or compute. */
 size_t sched_n_busy(struct engine *engine);

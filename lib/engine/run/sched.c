@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Places: which requests are active. batch.c tells how the active ones share a step.
+ * Places: which requests are active. batch.c decides how the active ones share a step.
  *
- * A request waits in the queue or holds one of max_active places, and the blocks that it may come
- * to need count against the pool's capacity as long as it holds the place. A user's requests of one
- * class (interactive or background) are a flow. Places and steps are shared between flows; within a
- * flow requests go in order of arrival.
+ * A request waits in the queue or holds one of max_active places. While it holds a place, the
+ * blocks that it may come to need count against the pool's capacity. A user's requests of one class
+ * (interactive or background) are a flow. Places and steps are shared between flows; within a flow
+ * requests go in order of arrival.
  *
  *                 take_place()                 generate_restored()
  *      QUEUED ───────────────────→ RESTORE ─────────────────────────→ PREFILL → DECODE
@@ -13,41 +13,41 @@
  *        │ └───────── park() ───────┘                                    │        │
  *        └─────────────────────────── park() ────────────────────────────┴────────┘
  *
- * 1. A request is admitted only if the blocks that it and all active ones may come to need fit the
- *    pool together. So an active request never waits for another active one, only for evictions of
- *    memory that no active request has. A request that does not even fit alone, because the system
- *    has no memory to give, waits until the system has (budget.c, rule 4), and lets others go
+ * 1. A request is admitted only if the blocks that it and all active requests may come to need fit
+ *    the pool together. So an active request never waits for another active one, only for evictions
+ *    of memory that no active request has. A request may not even fit alone, because the system has
+ *    no memory to give. Then it waits until the system has (budget.c, rule 4), and lets others go
  *    before it.
- * 2. Any active request may be parked between two steps: it goes back into the queue with its
- *    tokens, and its memory stays until somebody else needs the room (evict.c). When it has a place
- *    again its memory is restored or computed again, and it goes on with the same bits (I2). Its
- *    client sees a pause. A request that is being read from disk is stopped first, and parked when
- *    the workers are out of it.
- * 3. The next one to have a place is interactive rather than background, then of the flow that
- *    holds the fewest places, then of the flow with the least service, then the first to come.
- *    Nobody overtakes it while it does not fit.
- * 4. If it does not fit, others are parked for it, as many as it takes or none. Who may be parked,
- *    in this order:
+ * 2. Any active request may be parked between two steps. It goes back into the queue with its
+ *    tokens, and its memory stays until the room is needed (memory/evict.c). When it has a place
+ *    again, its memory is restored or computed again, and it goes on with the same bits (I2). Its
+ *    client sees a pause. If its memory is just being read from disk, the reading is stopped first,
+ *    and the request is parked when the workers are done.
+ * 3. The next request to get a place is chosen by class (interactive before background), then by
+ *    flow (fewest places, then least service), then by arrival. While it does not fit, nobody
+ *    overtakes it.
+ * 4. If it does not fit, others are parked for it: as many as necessary, or none. These may be
+ *    parked, in this order:
  *    a. requests whose peer does not read (they are not counted anywhere here);
  *    b. for an interactive request: background requests of any user, at once;
- *    c. requests of the same class of a flow that holds at least two places more: so flows that
+ *    c. requests of the same class, of a flow that holds at least two places more: so flows that
  *       want more places than there are hold equal numbers, and no such exchange is undone;
  *    d. for a flow without any place: requests of a flow whose service is a turn (half of
- *       batch_tokens) ahead, and that had theirs: since they have the place they computed something
- *       new, and half as much as they had to compute again. So more users than places take turns,
- *       and each of them comes on, also where the memory of the ones that wait is always lost. If
- *       the flow is fresh, a lead of nothing will do against one that is not; it is fresh only
- *       once.
- *    Of several flows the one with the most places is taken from, then the one with the most
- *    service, and of its requests the last to come. A flow never parks its own requests, and no
+ *       batch_tokens) ahead, if they have had their turn. A request has had its turn if since it
+ *       got its place it computed something new, and half as much as it had to compute again. So
+ *       more users than places take turns, and each of them makes progress, even if waiting
+ *       requests always lose their memory. A fresh flow takes a place from a flow that is not
+ *       fresh even if their service is equal; a flow is fresh only once.
+ *    Among several flows the one with the most places loses one, then the one with the most
+ *    service; among its requests the latest to arrive. A flow never parks its own requests, and no
  *    request is parked in the step in which it got its place: so this ends.
  * 5. Service is the number of tokens computed for a flow. A flow that comes to work starts with two
- *    turns less than the least service of the flows at work, or with what it had, whichever is
- *    more. In the first case it is fresh until it has its first token. So a user who comes anew has
- *    a place at once, however long the requests of the others are, and nobody gains by being
- *    absent, or by coming and going.
- * 6. While interactive requests hold or want all places, background ones wait: they do not age.
- *    Where interactive ones leave places, background ones have them, and compute (batch.c).
+ *    turns less than the least service of the working flows, or with what it had if that is more.
+ *    In the first case it is fresh until it has its first token. So a new user gets a place at
+ *    once, however long the requests of the others are, and nobody gains by being absent, or by
+ *    coming and going.
+ * 6. While interactive requests hold or want all places, background requests wait, for however
+ *    long. If interactive ones leave places free, background ones have them, and compute (batch.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@
 #include "base/clock.h"
 #include "engine/run/state.h"
 
-/* The queue is kept in order of arrival, also when a request comes back to it. */
+/* The queue is kept in order of arrival, also when a request returns to it. */
 static void enqueue(struct engine *engine, struct request *request) {
         uint64_t order = generation_of(request)->order;
         struct list *it;
@@ -107,7 +107,7 @@ static void leave_place(struct engine *engine, struct request *request) {
         credit_set_active(engine, request->credit, false);
 }
 
-/* Out of the queue or of the active ones. */
+/* Leave the queue or the active requests. */
 static void leave(struct engine *engine, struct request *request) {
         engine->again = true;
         flow_of(request)->n_requests--;
@@ -126,7 +126,7 @@ static int64_t turn(const struct engine *engine) {
         return MAX(engine->o.batch_tokens / 2, 1u);
 }
 
-/* Rule 5, for the flows of one class. */
+/* Apply rule 5 to the flows of one class. */
 static void update_service(struct engine *engine, bool class) {
         int64_t least = INT64_MAX, start = engine->run->floor[class];
         struct list *it;
@@ -161,7 +161,7 @@ static bool worth_remembering(const struct engine *engine, const struct user *us
         return false;
 }
 
-/* Users without requests are kept until they are like new ones, so that nobody gains by leaving. */
+/* Users without requests are kept until they equal new ones, so that nobody gains by leaving. */
 static void forget_users(struct engine *engine) {
         bool idle = list_empty(&engine->run->queue) && engine->run->n_active == 0;
         struct list *it, *tmp;
@@ -178,7 +178,7 @@ static void forget_users(struct engine *engine) {
                 engine->run->floor[0] = engine->run->floor[1] = 2 * turn(engine);
 }
 
-/* Once for a request: why it waits. */
+/* Log once for each request why it waits. */
 static void tell_waiting(struct engine *engine, struct request *request) {
         struct err e;
 
@@ -194,8 +194,8 @@ static void tell_waiting(struct engine *engine, struct request *request) {
         event_log(engine, LOG_WARNING, &e);
 }
 
-/* How many places each flow holds, and which of its requests is the next. Requests whose peer does
- * not read are left out: they hold what nobody wants yet. */
+/* Count the places of each flow, and find its next request. Requests whose peer does not read are
+ * left out: nobody wants their places yet. */
 static void look(struct engine *engine) {
         struct list *it;
 
@@ -231,7 +231,7 @@ static void look(struct engine *engine) {
 
 /* --- who is next --- */
 
-/* Of two flows of one class that want a place (rule 3). */
+/* Compare two flows of one class that want a place (rule 3). */
 static bool goes_before(const struct flow *a, const struct flow *b) {
         if (a->n_places != b->n_places)
                 return a->n_places < b->n_places;
@@ -266,13 +266,13 @@ static bool fits(struct engine *engine, const struct request *request, size_t n_
                budget_fits(engine->budget, active_blocks + generation_in(request)->need_blocks);
 }
 
-/* Tokens of the conversation that are new since the request came: what it computes again, because
- * it lost its memory while it was parked, does not count. */
+/* Tokens of the conversation that are new since the request came. Tokens computed again, because
+ * their memory was lost while the request was parked, do not count. */
 static uint32_t n_new(const struct request *request) {
         return generation_in(request)->n_reached + generation_in(request)->n_generated;
 }
 
-/* Something new, and half as much as it had to compute again for it (up to a turn). */
+/* Did it compute something new, and half as much as it had to compute again (up to a turn)? */
 static bool had_its_turn(const struct engine *engine, const struct request *request) {
         uint32_t fresh = n_new(request) - generation_in(request)->n_new_before;
         uint32_t again =
@@ -281,7 +281,7 @@ static bool had_its_turn(const struct engine *engine, const struct request *requ
         return fresh >= MAX(MIN(again / 2, (uint32_t)turn(engine)), 1u);
 }
 
-/* Whose turn it is to go for @request: the lower, the sooner; 0: not at all (rule 4). */
+/* Why a request may be parked for another (rule 4): lower numbers first; 0: not at all. */
 enum { STAYS, GOES_UNREAD, GOES_BACKGROUND, GOES_EQUAL };
 
 static int may_go(struct engine *engine, struct request *victim, const struct request *request) {
@@ -306,8 +306,8 @@ static int may_go(struct engine *engine, struct request *victim, const struct re
                        : STAYS;
 }
 
-/* Of two that may go for the same reason: does @a go rather than @b? One that is being read would
- * have to be read again. */
+/* Of two requests that may be parked for the same reason: does @a go rather than @b? If memory is
+ * being read for one of them, it would have to be read again. */
 static bool goes_sooner(const struct request *a, const struct request *b) {
         const struct flow *fa = flow_of(a), *fb = flow_of(b);
 
@@ -344,14 +344,14 @@ static void park(struct engine *engine, struct request *request) {
         seq_unreserve(request->conv->seq);
         leave_place(engine, request);
         enqueue(engine, request);
-        /* Waiting for a place is not restoring: times begin anew with the next place. */
+        /* Waiting for a place is not restoring: measure anew with the next place. */
         if (generation_of(request)->t_restored == 0)
                 generation_of(request)->t_admitted = 0;
         engine->count.parked++;
 }
 
-/* Park others until @request fits (rule 4). False if they are not enough, or if the workers have to
- * be out of one of them first. */
+/* Park others until @request fits (rule 4). False if they are not enough, or if workers must first
+ * stop reading for one of them. */
 static bool make_place(struct engine *engine, const struct request *request) {
         struct request *victims[ENGINE_MAX_ACTIVE];
         size_t n = 0, n_active = engine->run->n_active, blocks = engine->run->active_blocks;
@@ -430,7 +430,7 @@ static void close_ended(struct engine *engine, struct list *list) {
         }
 }
 
-/* Requests that are marked go: to be committed, or with an error. */
+/* End the requests that are marked: commit, or fail. */
 static void close_all(struct engine *engine) {
         close_ended(engine, &engine->run->queue);
         close_ended(engine, &engine->run->active);
@@ -463,7 +463,7 @@ static void end_cancelled(struct engine *engine) {
         close_all(engine);
 }
 
-/* Bring memory into RAM; of those who have it (@done), or of all. */
+/* Bring memory into RAM: for requests that have all of it (@done), or for all requests. */
 static void recall_all(struct engine *engine, bool done) {
         struct run *run = engine->run;
         bool alone = run->n_active == 1 && list_empty(&run->queue);
