@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancel: whatever a conversation is doing, or is about to do. */
+/* Cancel: stop what a conversation is doing, or is about to do. */
 #include "engine/verbs/verbs.h"
 
-/* Also what waits for the conversation's I/O, or for its turn, is something that it is doing. */
+/* Requests that wait for the conversation's I/O, or for their turn, are cancelled as well. */
 static int act(struct engine *engine, struct request *request, struct err *e) {
         struct conv *c = request->conv;
         struct list *it, *turns = desk_turns(engine);

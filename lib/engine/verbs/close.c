@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Close: the conversation and all that is left of it are gone. */
+/* Close: remove the conversation, and everything that is left of it. */
 #include "engine/verbs/verbs.h"
 
 static void close_run(struct engine *engine, struct job *j) {

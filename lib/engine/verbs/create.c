@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What Open, Fork, Import and Update have in common: names, quotas, defaults for sampling. */
+/* Shared by Open, Fork, Import and Update: names, quotas, defaults for sampling. */
 #include "engine/verbs/create.h"
 
 #include <stdlib.h>
@@ -51,9 +51,7 @@ int create_copy_name(char *dst, const char *name, struct err *e) {
                 return 0; /* the register chooses one */
         r = create_check_name(name, e);
         if (r == 0)
-                memcpy(dst, name,
-                        strlen(name) +
-                                1); /* create_check_name() knows the room, engine.c the bound */
+                memcpy(dst, name, strlen(name) + 1); /* the length was checked */
         return r;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Evict: the memory of a conversation goes to disk now. */
+/* Evict: write the memory of a conversation to disk now, and drop it from RAM. */
 #include "engine/verbs/verbs.h"
 
 struct evicting {
@@ -17,7 +17,7 @@ static void evicted(struct engine *engine, struct eviction *ev, int r, const str
                 request_fail(engine, request, why);
                 return;
         }
-        /* The row was read before the request had the conversation to itself. */
+        /* The row was read before the request held the conversation. */
         request->sc.revision = c->revision;
         request->sc.n_tokens = c->n_tokens + c->n_lost_tokens;
         request->sc.n_turns = c->n_turns + c->n_lost_turns;

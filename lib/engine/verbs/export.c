@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Export: a conversation into an unnamed file, whose descriptor the caller gets.
+ * Export: write a conversation into an unnamed file, whose descriptor the caller gets.
  *
  * 1. The request holds the conversation meanwhile, and pins the blocks and records that it wants,
- *    so what is written belongs together. Forks go together with it.
- * 2. Only full blocks are written: a block that is partly used could hold bytes of something else.
- *    What lies behind them is computed again after the import, at most a block's tokens.
- * 3. A record that cannot be read ends the memory before it: the file is begun anew without it.
- *    The transcript is never lost for the sake of memory (I1).
- * 4. The file has no name and belongs to us, so that it goes with its last descriptor; the caller's
- *    is read-only. While it grows it counts against the disk limit, and the floor holds for it.
+ *    so everything it writes belongs together. Forks may run at the same time.
+ * 2. Only full blocks are written: a partly used block could contain bytes of something else. The
+ *    tokens behind the full blocks, less than a block, are computed again after the import.
+ * 3. A record that cannot be read ends the memory before it: the file is begun anew without it. The
+ *    transcript is never lost because of memory (I1).
+ * 4. The file has no name and belongs to us, so that it disappears with its last descriptor; the
+ *    caller's descriptor is read-only. While the file grows, it counts against the disk limit, and
+ *    must leave the floor of free space.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,12 +29,12 @@
 
 static int open_unnamed(struct engine *engine, struct err *e) {
         char path[4096];
-        /* With O_EXCL nobody can give it a name. */
+        /* With O_EXCL the file can never get a name. */
         int fd = open(engine->state_dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
 
         if (fd >= 0)
                 return fd;
-        /* A file system without the like. */
+        /* The file system does not support O_TMPFILE. */
         snprintf(path, sizeof(path), "%s/export-XXXXXX", engine->state_dir);
         fd = mkostemp(path, O_CLOEXEC);
         if (fd < 0)
@@ -84,9 +85,8 @@ static int write_part(struct transfer *x, const void *data, size_t n, struct err
         return 0;
 }
 
-/* Once as the register has it, once as the file will: of which only the texts are large. A turn
- * that comes to the register while this is read waits in front of the commit: the request holds the
- * conversation. */
+/* Charge the transcript twice: as the register has it, and as the file will have it, of which only
+ * the texts are large. No turn can be added meanwhile, since the request holds the conversation. */
 static int charge_transcript(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         struct store_sizes sizes;
@@ -100,7 +100,7 @@ static int charge_transcript(struct engine *engine, struct request *request, str
                 return err_set(e, ERR_TOO_LARGE,
                         "texts of %" PRIu64 " bytes are too large for a file", sizes.texts_size);
         if (x->charged > 0)
-                return 0; /* it is begun anew */
+                return 0; /* charged before the file was begun anew */
         x->charged =
                 (size_t)(xfer_transcript_size(&x->h) + sizes.texts_size) + TRANSCRIPT_COST +
                 2 * ((size_t)request->sc.n_turns + 8) * (sizeof(struct store_turn) + TEXT_COST);
@@ -141,7 +141,7 @@ static int write_transcript(struct engine *engine, struct request *request, stru
         return r;
 }
 
-/* From the start, with what memory the header says by now. */
+/* Begin the file, with the memory that the header now tells. */
 static int begin(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         uint8_t key[XFER_KEY_SIZE];
@@ -173,7 +173,7 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         return write_transcript(engine, request, e);
 }
 
-/* 0; 1: it cannot be read. */
+/* 0; 1: the block cannot be read; -ERR_X. */
 static int write_block(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         struct transfer_block *b = &x->blocks[x->next];
@@ -207,7 +207,7 @@ static int write_block(struct engine *engine, struct request *request, struct er
         return r;
 }
 
-/* The caller's descriptor: another open file, read-only. */
+/* The descriptor for the caller: opened again, read-only. */
 static int reopen(int fd, struct err *e) {
         char path[64];
         int copy;
@@ -289,7 +289,7 @@ static void export_done(struct engine *engine, struct job *j) {
         request_finish(engine, request);
 }
 
-/* The full blocks from the start that are in RAM, or on disk as a record of just these tokens. */
+/* Pin the first full blocks: in RAM, or on disk in a record of exactly these tokens. */
 static void pin(struct engine *engine, const struct conv *c, struct transfer *x) {
         uint32_t bt = engine->info.block_tokens, n = seq_n_tokens(c->seq) / bt, i;
         uint64_t hash = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Fork: a new conversation that begins like another one, and shares its memory. */
+/* Fork: make a new conversation that begins like another one, and shares its memory. */
 #include <stdlib.h>
 
 #include "engine/verbs/create.h"
 
-/* What the child takes from its parent: a snapshot of before the transaction. */
+/* Taken from the parent: a snapshot from before the transaction. */
 struct child {
         struct seq *seq;
         struct rec **recs; /* [n_recs] */
@@ -45,8 +45,8 @@ static void fork_run(struct engine *engine, struct job *j) {
         pthread_mutex_unlock(&engine->verbs->create_lock);
 }
 
-/* The child exists in the register; give it a life in RAM, too. If that fails it is loaded when
- * needed, which may be happening already: its row can be seen since the transaction. */
+/* The child exists in the register: load it into RAM, too. If that fails it is loaded when needed.
+ * Another request may be loading it already: its row is visible since the transaction. */
 static void fork_adopt(struct engine *engine, struct request *request) {
         struct conv *p = request->conv, *c;
         struct store_turns none = {0};
@@ -54,7 +54,7 @@ static void fork_adopt(struct engine *engine, struct request *request) {
         if (conv_loader(engine, request->sc.id) || convs_find(engine, request->sc.id) ||
                 conv_new(&c, engine, &request->sc, p->tokens, &none, NULL) < 0)
                 return;
-        conv_use(engine, c); /* not to be unloaded for the sake of its own turns */
+        conv_use(engine, c); /* else adding its turns might unload it */
         for (uint32_t i = 0; i < request->keep.n_turns && !c->stale; i++) {
                 bool cut = request->keep.inside && i + 1 == request->keep.n_turns;
 
@@ -87,7 +87,7 @@ static void fork_done(struct engine *engine, struct job *j) {
         request_finish_conv(engine, request);
 }
 
-/* Take the snapshot before the transaction: the parent may go on growing meanwhile. */
+/* Take the snapshot before the transaction, because the parent may grow meanwhile. */
 static int fork_snapshot(struct engine *engine, struct request *request, struct err *e) {
         struct conv *p = request->conv;
         uint32_t bt = engine->info.block_tokens;
@@ -95,7 +95,7 @@ static int fork_snapshot(struct engine *engine, struct request *request, struct 
         size_t n = (pos + bt - 1) / bt;
         int r;
 
-        /* Tables of the child, until it has been charged for as a conversation. */
+        /* Pays for the child's tables until the child is charged as a conversation. */
         r = charge_take(&request->charge, (n + 1) * (sizeof(struct rec *) + 4 * sizeof(void *)),
                 "a fork", e);
         if (r < 0)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Get and List: conversations as answers. */
+/* Get and List: answers that describe conversations. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "engine/verbs/verbs.h"
 
-#define LIST_PART 4 /* of the share of all requests: a page */
-/* A row as it is read, and in the answer, with its name. */
+#define LIST_PART 4 /* a page takes at most this part of the share of requests */
+/* A row as it was read and its copy in the answer, with the name. */
 #define ROW_SIZE                                                                                   \
         (sizeof(struct store_conv) + sizeof(struct engine_conv) + sizeof(uint64_t) + STORE_NAME_MAX)
 
-/* Moves texts and tokens from the request into its final event, with what is charged for them. */
+/* Moves texts and tokens, and the charge for them, from the request into its final event. */
 static int fill_turns(struct request *request, struct engine_conv *out, struct err *e) {
         struct store_reading *x = &request->reading;
 
@@ -84,7 +84,7 @@ const struct verb verb_get = {.start = get};
 
 struct page {
         struct store_conv *rows; /* [n] */
-        uint64_t *disk_sizes;    /* [n], of their records */
+        uint64_t *disk_sizes;    /* [n], of the conversations' records */
         size_t n;
 };
 
@@ -98,7 +98,7 @@ static void page_deinit(struct engine *engine, struct request *request) {
         free(page_of(request)->disk_sizes);
 }
 
-/* Rows that a page may have: no more than a part of the share of all requests can hold. */
+/* The most rows of a page: they must fit into a part of the share of all requests. */
 static size_t page_size(struct engine *engine, const struct engine_request *r) {
         size_t fit = ledger_budget(&engine->budget->requests) / LIST_PART / ROW_SIZE;
         size_t max = r->limit ? r->limit : ENGINE_MAX_LIST;
@@ -112,7 +112,7 @@ static void list_run(struct engine *engine, struct job *j) {
         size_t max = page_size(engine, &request->r);
         uint32_t uid = request->r.all_users && request->r.admin ? STORE_UID_ANY : request->r.uid;
 
-        /* One more than a page tells whether there are more. */
+        /* One row more than a page shows whether there are more. */
         j->r = charge_take(&request->charge, (max + 1) * (sizeof(*page->rows) + sizeof(uint64_t)),
                 "a list", &j->err);
         if (j->r < 0)

@@ -2,20 +2,20 @@
 /*
  * Import: a file that anybody may have made becomes a new conversation.
  *
- * 1. Only a memfd that is sealed against writing, growing and shrinking is read: what was checked
- *    cannot change afterwards, and no read can block. (A file on a file system of the client's own
- *    could do both.)
- * 2. Every length is checked before it is believed; what has to be in memory at once is charged
+ * 1. Only a memfd that is sealed against writing, growing and shrinking is accepted: its contents
+ *    cannot change after they were checked, and no read can block. (A file on a file system of the
+ *    client's own could do both.)
+ * 2. Every length is checked before it is used. Data that must be in memory at once is charged
  *    before it is allocated, and the blocks are read in pieces.
  * 3. First everything is checked, then one transaction makes the conversation with its transcript.
- *    Whatever fails until then leaves nothing behind. Its memory follows: it is only a cache (I1),
- *    so what does not fit on the disk, or comes too late because the daemon stops, is left out.
- * 4. Memory of another fingerprint is left out. Memory with our MAC was computed here for just
- *    these tokens, and is as good as any. Other memory of our fingerprint may be wrong on purpose:
- *    it is private memory, which no other conversation but forks ever reads (I6). Whoever made it
- *    can at most deceive who imported it. NaN in it makes logits NaN, and nothing else: rows of a
- *    batch do not mix (I2), and sampling takes a defined token.
- * 5. Tokens of another vocabulary are refused: they would be other words.
+ *    A failure until then leaves nothing behind. The memory follows. It is only a cache (I1), so
+ *    memory that does not fit on the disk, or comes too late because the daemon stops, is left out.
+ * 4. Memory of another fingerprint is left out. Memory with our MAC was computed here for exactly
+ *    these tokens, and is as good as any. Other memory of our fingerprint may be wrong on purpose.
+ *    It becomes private memory, which no other conversation except forks ever reads (I6). So the
+ *    maker of the file can deceive only the user who imported it. NaN in it makes logits NaN, and
+ *    nothing else: rows of a batch do not mix (I2), and sampling takes a defined token.
+ * 5. Tokens of another vocabulary are refused: they would stand for other words.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -119,7 +119,7 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         return r;
 }
 
-/* Checksum and MAC go over what is not used otherwise yet. */
+/* Read the blocks for checksum and MAC only. */
 static int check_blocks(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         uint64_t end = xfer_file_size(&x->h) - XFER_TRAILER_SIZE;
@@ -168,7 +168,7 @@ static int create(struct engine *engine, struct request *request, struct err *e)
                         r = store_conv_create(engine->store, &request->sc, x->t.turns, x->h.n_turns,
                                 x->t.tokens, x->h.n_tokens, e);
                 if (r == -ERR_EXISTS && !name && request->sc.name[0]) {
-                        request->sc.name[0] = '\0'; /* the original is still here */
+                        request->sc.name[0] = '\0'; /* the original still exists */
                         r = store_conv_create(engine->store, &request->sc, x->t.turns, x->h.n_turns,
                                 x->t.tokens, x->h.n_tokens, e);
                 }
@@ -187,7 +187,7 @@ static void import_run(struct engine *engine, struct job *j) {
         else if (j->r == 0)
                 j->r = check_blocks(engine, request, &j->err);
         if (j->r == 0 && !x->with_memory)
-                x->ended = true; /* the rest is not read at all */
+                x->ended = true; /* the rest of the file is not read at all */
         if (j->r == 0 && x->ended)
                 j->r = create(engine, request, &j->err);
 }
@@ -206,12 +206,12 @@ static void import_done(struct engine *engine, struct job *j) {
         }
         engine->count.imports++;
         if (x->with_memory)
-                request_go_on(engine, request); /* with act() */
+                request_go_on(engine, request); /* next: act() */
         else
                 request_finish_conv(engine, request);
 }
 
-/* --- its memory --- */
+/* --- the conversation's memory --- */
 
 static int write_block(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
@@ -244,7 +244,7 @@ static int write_block(struct engine *engine, struct request *request, struct er
         return 0;
 }
 
-/* All that was written becomes the conversation's in one transaction, or nothing. */
+/* Link all written records in one transaction. If it fails, give back their space. */
 static int link_records(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         struct store_meter meters[WRITE_N_METERS];
@@ -290,7 +290,7 @@ static void memory_run(struct engine *engine, struct job *j) {
         }
 }
 
-/* What is in the register, for the conversation in RAM. */
+/* Give the linked records to the conversation in RAM. */
 static int adopt(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         struct conv *c = request->conv;
@@ -321,7 +321,7 @@ static void memory_done(struct engine *engine, struct job *j) {
                 event_log(engine, LOG_WARNING, &j->err);
         }
         if (adopt(engine, request, &e) < 0)
-                request->conv->stale = true; /* the register has it: load it anew next time */
+                request->conv->stale = true; /* the register is right: load it anew next time */
         request_finish_conv(engine, request);
 }
 
@@ -330,7 +330,7 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         struct conv *c = request->conv;
         int r;
 
-        /* Somebody else may have had it before us: then it has memory of its own. */
+        /* Another request may have come first: then the conversation has memory of its own. */
         if (seq_n_blocks(c->seq) > 0 || c->n_tokens < x->h.n_blocks * engine->info.block_tokens)
                 return err_set(e, ERR_STATE, "the conversation went on already");
         r = transfer_charge(request, x->h.n_blocks * sizeof(*x->records), e);

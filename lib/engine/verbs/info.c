@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What can be asked of the engine itself: its model, and its figures by stable names
- * (docs/protocol.md lists them).
+ * Questions about the engine itself: its model, and its figures by stable names (docs/protocol.md
+ * lists them).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "engine/verbs/verbs.h"
 
-/* By enum engine_kv. */
+/* Indexed by enum engine_kv. */
 static const struct {
         const char *name;
         enum kern_kv_type type;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Open: a new conversation, perhaps with a system message. */
+/* Open: make a new conversation, perhaps with a system message. */
 #include <string.h>
 
 #include "base/clock.h"

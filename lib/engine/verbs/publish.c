@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Publish: the beginning of an administrator's own conversation (a system prompt, few-shot examples
- * for everybody) may serve as memory for equal beginnings of all users' conversations. What others
- * can learn of it is whether their own tokens begin like it (I6).
+ * Publish: all users' conversations may use the beginning of an administrator's own conversation as
+ * memory, if they begin with the same tokens (a system prompt, few-shot examples for everybody).
+ * Others can learn from that only whether their own tokens begin like it (I6).
  *
- * The register has the truth (n_published, in tokens, at a turn's end); RAM's index follows after
- * the transaction (memory/share.c). A rewind below it and the end of the conversation take it back, each
- * in its own transaction.
+ * The register has the truth (n_published, in tokens, at a turn's end). The index in RAM follows
+ * after the transaction (memory/share.c). A rewind to a place inside the published part, or the end
+ * of the conversation, takes it back in its own transaction.
  */
 #include "engine/verbs/verbs.h"
 
@@ -26,7 +26,7 @@ static void publish_done(struct engine *engine, struct job *j) {
         uint32_t before = c->n_published;
 
         if (j->r < 0) {
-                c->stale = true; /* it may have happened, but not all of it came back */
+                c->stale = true; /* committed perhaps, but the result was not read back */
                 request_fail(engine, request, &j->err);
                 return;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rewind: drop what comes behind a turn, or a place inside of one. */
+/* Rewind: drop everything behind a turn, or behind a place inside a turn. */
 #include "engine/verbs/verbs.h"
 
 static void rewind_run(struct engine *engine, struct job *j) {
@@ -27,12 +27,12 @@ static void rewind_done(struct engine *engine, struct job *j) {
         uint32_t bt = engine->info.block_tokens;
 
         if (j->r < 0) {
-                c->stale = true; /* it may have happened, but not all of it came back */
+                c->stale = true; /* committed perhaps, but the result was not read back */
                 request_fail(engine, request, &j->err);
                 return;
         }
         register_removed(engine);
-        conv_forget_damage(engine, c); /* it lay behind what is kept */
+        conv_forget_damage(engine, c); /* the damage lay behind the cut */
         c->n_turns = request->keep.n_turns;
         if (request->keep.inside)
                 c->turns[c->n_turns - 1] = request->keep.last;

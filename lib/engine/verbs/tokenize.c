@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tokenising long texts: Tokenize, and the input of a Continue or Open that is long.
+ * Tokenising long texts: for Tokenize, and for a long input of a Continue or Open.
  *
- * 1. It is work for a thread of its own, one text at a time (io/workers.c): the engine thread goes on
- *    generating, and the I/O workers serve the register and restores. Of several users' texts they
- *    take turns.
- * 2. What it takes is charged before it begins, by a look at the text (tok_encode_memory()); the
- *    tokens are charged as they come.
+ * 1. A thread of its own does this work, one text at a time (io/workers.c). Meanwhile the engine
+ *    thread goes on generating, and the I/O workers serve the register and restores. Users take
+ *    turns with their texts.
+ * 2. The memory that the work takes is charged before it begins, after a look at the text
+ *    (tok_encode_memory()); the tokens are charged as they come.
  * 3. A cancelled request stops within a few thousand tokens or joins.
- * 4. An answer that its receiver does not take ends the work as soon as it is too long.
+ * 4. If the answer gets longer than its receiver takes, the work ends at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,11 @@
 #include "base/util.h"
 #include "engine/verbs/verbs.h"
 
-/* What Tokenize answers. */
+/* The answer to Tokenize. */
 struct text_answer {
         struct tok_ids ids;
-        struct buf pieces; /* bytes, one behind the other */
-        uint32_t *ends;    /* [n_ends], as many as ids: where each piece ends */
+        struct buf pieces; /* bytes, concatenated */
+        uint32_t *ends;    /* [n_ends], as many as ids: the end of each piece */
         size_t n_ends, ends_capacity;
 };
 
@@ -69,7 +69,7 @@ static int push_end(struct request *request, size_t end, struct err *e) {
         return 0;
 }
 
-/* The text of the token behind the others'. */
+/* Append the text of the token. */
 static int push_piece(
         struct engine *engine, struct request *request, int32_t token, struct err *e) {
         struct buf *b = &answer_of(request)->pieces;
@@ -90,10 +90,10 @@ static int push_piece(
 struct tokenizing {
         struct engine *engine;
         struct request *request;
-        uint64_t size; /* of the answer as a message, without the pieces' own bytes */
+        uint64_t size; /* of the answer as a message, without the bytes of the pieces */
 };
 
-/* Bytes of a number in a message: seven bits in each. */
+/* Bytes of a number in a message: each holds seven bits. */
 static unsigned answer_size(int32_t n) {
         unsigned size = 1;
 
@@ -131,7 +131,7 @@ static void tokenize_run(struct engine *engine, struct job *j) {
         j->r = charge_take(&request->charge, size, "tokenising the text", &j->err);
         if (j->r < 0)
                 return;
-        /* The pieces are the text again; doubling would hold twice as much. */
+        /* The pieces are as long as the text; growing by doubling would take twice as much. */
         if (request->r.max_answer > 0)
                 pieces = (size_t)MIN(pieces, request->r.max_answer);
         j->r = buf_reserve(&answer_of(request)->pieces, pieces);
@@ -145,7 +145,7 @@ static void tokenize_run(struct engine *engine, struct job *j) {
         charge_give(&request->charge, size);
 }
 
-/* The lists become the event's, with their charges. */
+/* The event takes over the lists, with their charges. */
 static void tokenize_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct text_answer *a = answer_of(request);

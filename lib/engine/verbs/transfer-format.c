@@ -120,7 +120,7 @@ static int read_sampling(struct cursor *c, struct sampling *s) {
                cursor_u64(c, &s->seed);
 }
 
-/* Every field by itself, so that sums of them cannot overflow. */
+/* Each field is checked separately, so that sums of fields cannot overflow. */
 static int check_ranges(const struct xfer_header *h, uint16_t flags, struct err *e) {
         if (flags & ~(unsigned)FLAG_PRIVATE)
                 return err_set(e, ERR_FORMAT, "the export file has unknown flags %x", flags);
@@ -256,7 +256,7 @@ static int parse_settings(
 static bool turn_is_possible(const struct store_turn *t, uint32_t start, uint32_t n_tokens) {
         return t->role <= MAX_ROLE && t->finish <= MAX_FINISH && t->start == start &&
                t->end > start && t->end <= n_tokens && t->created_usec <= INT64_MAX &&
-               (t->finish == 0 || t->role >= 2); /* only replies end for a reason */
+               (t->finish == 0 || t->role >= 2); /* only replies have a finish */
 }
 
 static int parse_turns(

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Export files, version 2 (docs/spill.md tells users the same). All integers are little-endian.
+ * Export files, version 2 (docs/spill.md describes them for users). All integers are little-endian.
  *
  *      header       256 bytes, see transfer-format.c
  *      transcript   name, biases, turns, tokens, texts; then u64 XXH64 of these
  *      blocks       n_blocks times: the block's raw bytes, then u64 XXH64 of these
  *      trailer      u64 XXH64 of all before; 16 bytes MAC of all before, this XXH64 included
  *
- * 1. The header tells every length, and with them the size of the file, exactly.
- * 2. Nothing in a file is believed before it was checked: checksums say that it is as it was
- *    written, and nothing of who wrote it. What a transcript may contain is checked apart.
- * 3. Only the MAC, under a key that never leaves its state folder, tells that the memory was
+ * 1. The header tells every length, and thereby the exact size of the file.
+ * 2. Nothing in a file is trusted before it was checked. Checksums show that the file is as it was
+ *    written, but not who wrote it. The contents of a transcript are checked separately.
+ * 3. Only the MAC, under a key that never leaves its state folder, shows that the memory was
  *    computed by this daemon and belongs to these tokens. Memory without it is foreign.
  *
  * The MAC is BLAKE2b with 16 bytes of output, keyed (RFC 7693; libsodium's generichash). Files of
- * version 1 differ in their MAC alone (a chain of SipHash-2-4), which is not computed any more:
- * they can be imported, and their memory is foreign.
+ * version 1 differ only in their MAC (a chain of SipHash-2-4), which is no longer computed: they
+ * can be imported, and their memory is foreign.
  *
- * Nothing here knows the engine: bytes in, structs out.
+ * This code knows nothing of the engine: bytes in, structs out.
  */
 #include <sodium.h>
 #include <stdbool.h>
@@ -45,7 +45,7 @@ enum {
 };
 
 struct xfer_header {
-        bool is_private; /* the memory had come from elsewhere before it was exported */
+        bool is_private; /* the memory was imported before it was exported */
         struct fingerprint model;
         uint64_t vocab;
         uint32_t n_tokens, n_turns, n_blocks, block_tokens;
@@ -55,13 +55,13 @@ struct xfer_header {
         uint64_t created_usec;
         struct sampling sampling; /* its biases are in the transcript */
 };
-/* Sizes that follow from a header whose fields are within their ranges. */
+/* Sizes in bytes, computed from a header whose fields are within their ranges. */
 uint64_t xfer_transcript_size(const struct xfer_header *h);
 uint64_t xfer_file_size(const struct xfer_header *h);
 
 void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZE]);
-/* @data has @n bytes of a file of @file_size. 0, -ERR_FORMAT (no export file, or impossible),
- * -ERR_UNSUPPORTED (a newer version), -ERR_CORRUPT (checksum, or a truncated file). */
+/* @data has the first @n bytes of a file of @file_size bytes. 0, -ERR_FORMAT (no export file, or
+ * impossible), -ERR_UNSUPPORTED (a newer version), -ERR_CORRUPT (checksum, or a truncated file). */
 int xfer_header_parse(
         const uint8_t *data, size_t n, uint64_t file_size, struct xfer_header *ret, struct err *e);
 
@@ -75,21 +75,21 @@ void xfer_transcript_deinit(struct xfer_transcript *t);
 /* Append the transcript with its checksum. 0 or -ERR_NOMEM. @h has its sizes. */
 int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
         const struct store_turn *turns, const int32_t *tokens, struct err *e);
-/* @data: xfer_transcript_size() bytes and the checksum. Checks everything: turns join from 0 to
- * n_tokens, none is empty, roles and reasons are known, tokens are in a vocabulary of @n_vocab, the
- * texts' sizes add up. 0, -ERR_CORRUPT, -ERR_FORMAT, -ERR_NOMEM. */
+/* @data: xfer_transcript_size() bytes and the checksum. Checks everything: turns are adjacent from
+ * 0 to n_tokens, none is empty, roles and finishes are known, tokens are in a vocabulary of
+ * @n_vocab, the sizes of the texts add up. 0, -ERR_CORRUPT, -ERR_FORMAT, -ERR_NOMEM. */
 int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size_t n,
         uint32_t n_vocab, struct xfer_transcript *ret, struct err *e);
 
-/* Checksum and MAC of a file that passes by in pieces of any size. */
+/* Checksum and MAC of a file, updated with pieces of any size. */
 struct xfer_sum {
         crypto_generichash_state mac;
         struct hash64 total;
 };
 void xfer_sum_init(struct xfer_sum *s, const uint8_t key[XFER_KEY_SIZE]);
 void xfer_sum_update(struct xfer_sum *s, const void *data, size_t n);
-/* The end: fills the trailer. */
+/* Ends the sum, and fills the trailer. */
 void xfer_sum_final(struct xfer_sum *s, uint8_t out[XFER_TRAILER_SIZE]);
 /* Compare with a file's trailer (both [XFER_TRAILER_SIZE]). -ERR_CORRUPT if the checksum differs;
- * *ret_ours: the MAC is this key's. */
+ * *ret_ours: the MAC was made with this key. */
 int xfer_trailer_check(const uint8_t *is, const uint8_t *should_be, bool *ret_ours, struct err *e);

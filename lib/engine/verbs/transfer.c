@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What Export and Import have in common: their state, and the key that marks memory as ours. */
+/* Shared by Export and Import: their state, and the key that marks memory as ours. */
 #include "engine/verbs/transfer.h"
 
 #include <errno.h>
@@ -53,8 +53,8 @@ int transfer_charge(struct request *request, size_t n, struct err *e) {
         return charge_take(&request->charge, n, "a transfer", e);
 }
 
-/* A file of just 32 bytes that only we can read, never replaced by us: who changes it makes older
- * export files foreign. */
+/* A file of exactly 32 bytes that only we can read. We never replace it: changing the key makes
+ * older export files foreign. */
 static int read_key(const char *path, uint8_t key[XFER_KEY_SIZE], struct err *e) {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         struct stat st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Update: the name of a conversation, and its defaults for sampling. */
+/* Update: change the name of a conversation, and its defaults for sampling. */
 #include "engine/verbs/create.h"
 
 static void update_run(struct engine *engine, struct job *j) {

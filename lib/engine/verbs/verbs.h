@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The verbs, each as a row (request/request.h has what a row says); Continue and Warm are run.h's. A
- * new verb is a file here, its row, and a place in the table of main/dispatch.c.
+ * The verbs, each as a row (request/request.h explains rows). Continue and Warm are in run/run.h. A
+ * new verb is a file here, its row, and an entry in the table of main/dispatch.c.
  */
 #include "engine/run/run.h"
 
@@ -10,11 +10,11 @@ extern const struct verb verb_cancel, verb_close, verb_evict, verb_export, verb_
         verb_import, verb_list, verb_model_info, verb_open, verb_publish, verb_rewind, verb_stats,
         verb_tokenize, verb_update;
 
-/* What verbs have in common. NULL without memory. */
+/* State shared by verbs. NULL without memory. */
 struct verb_state *verb_state_new(void);
 struct verb_state *verb_state_free(struct verb_state *s);
 
-/* The strings are the engine's. Any thread. */
+/* Describe the model; the engine owns the strings. Any thread. */
 void engine_describe_model(struct engine *engine, struct engine_model_info *ret);
-/* How memory is kept. */
+/* The number format of memory. */
 enum kern_kv_type engine_kv_type(const struct engine *engine);
