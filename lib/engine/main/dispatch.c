@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way of a request that came to its verb: resolve, load, act.
+ * The way of an arrived request to its verb: resolve, load, act.
  *
- *      dispatch_request() ─→ verb.start(), if the verb is not about a conversation in RAM; else
+ *      dispatch_request() ─→ verb.start(), if the verb has one; else
  *          ↓
  *      resolve       register: (uid, id or name) → row (I6)
  *          ↓
- *      find ──────→ load, if the conversation is not in RAM; or wait for who loads it
+ *      find ──────→ load, if the conversation is not in RAM; or wait for the request that loads it
  *          ↓         │
  *      act() ←───────┘ wait for the conversation's I/O (2), or for a turn (4)
  *          ↓
  *      verb.act()
  *
- * What differs from verb to verb stands in its row (struct verb); no verb is named here but in the
- * table.
+ * The differences between verbs are in their rows (struct verb); only the table here names verbs.
  *
- * 1. A conversation's rows change only while it is loaded; it is loaded by one request at a time,
- *    for which others that need it wait. So what load_run() reads belongs together, and a
+ * 1. A conversation's rows change only while it is loaded. One request at a time loads it, and
+ *    other requests for it wait. So the rows that load_run() reads belong together, and a
  *    conversation in RAM is never older than the register.
  * 2. Acting waits until no job changes the conversation's blocks (conv->waiters), unless a request
- *    holds it.
- * 3. Verbs that change a conversation hold it (conv->busy) until they end; the second one gets
- *    ERR_BUSY. A fork changes nothing of the parent: it goes together with a Continue that only
+ *    holds the conversation.
+ * 3. Verbs that change a conversation hold it (conv->busy) until they end; a second one gets
+ *    ERR_BUSY. A fork changes nothing of the parent: it may run next to a Continue that only
  *    appends.
- * 4. A Continue that is willing to wait (engine_request.wait) stands in the desk's turns instead. It
- *    holds nothing there, so the conversation's memory may be evicted as if nobody waited. When the
- *    conversation is free, the first of its requests in the list goes on; no other verb gets in
+ * 4. A Continue that is willing to wait (engine_request.wait) stands in the desk's turns instead.
+ *    It holds nothing there, so the conversation's memory may be evicted as if nobody waited. When
+ *    the conversation is free, the first of its requests in the list goes on; no other verb gets in
  *    before it.
  */
 #include <stdlib.h>
@@ -68,8 +67,8 @@ static void fail(struct engine *engine, struct request *request, const struct er
 
 /* --- resolving --- */
 
-/* Whose conversation the request may name: an administrator's reaches those of all users, by id and
- * to end what they do or hold (I6 has it for metadata; what was said stays the owner's). */
+/* The user whose conversations the request may name. An administrator may name those of all users,
+ * by id, to end what they do or hold. (I6 allows this for metadata; the text stays the owner's.) */
 static uint32_t whose(const struct request *request) {
         const struct engine_request *r = &request->r;
 
@@ -108,7 +107,7 @@ static void resolve_done(struct engine *engine, struct job *j) {
 
 /* --- loading (1) --- */
 
-/* Memory of other weights or rules: of no use here (I6). The tokens stay. */
+/* The memory was computed with other weights or rules: useless here (I6). The tokens stay. */
 static int forget_memory(struct engine *engine, struct request *request, struct err *e) {
         struct store_gone gone = {0};
         int r = store_unlink_from(engine->store, request->sc.id, 0, &gone, e);
@@ -118,7 +117,7 @@ static int forget_memory(struct engine *engine, struct request *request, struct 
         records_release(engine, &gone);
         store_gone_deinit(&gone);
         store_gone_deinit(&request->reading.links);
-        /* What comes in its place is our own. */
+        /* New memory will be our own. */
         if (request->sc.private_memory &&
                 store_conv_set_private(engine->store, request->sc.id, false, NULL) == 0)
                 request->sc.private_memory = false;
@@ -138,7 +137,7 @@ static void load_run(struct engine *engine, struct job *j) {
                 j->r = forget_memory(engine, request, &j->err);
 }
 
-/* Spilled memory as the register knows it: records from block 0 on, without gap. */
+/* Attach the spilled memory that the register knows: records from block 0 on, without a gap. */
 static int attach_links(
         struct engine *engine, struct conv *c, const struct store_gone *links, struct err *e) {
         uint32_t bt = engine->info.block_tokens, covered = 0;
@@ -150,7 +149,7 @@ static int attach_links(
 
                 if (r->index != i || covered != i * bt || r->n_tokens == 0 || r->n_tokens > bt)
                         break;
-                /* Rewound inside of it, and gone on differently: not its memory from there on. */
+                /* Rewound inside the block, and continued differently: the rest is not its own. */
                 if (r->n_valid < MIN(r->n_tokens, c->n_tokens - covered))
                         break;
                 rec = rec_get(engine, r, e);
@@ -176,7 +175,7 @@ static int load_conv(
         struct conv *c;
         int r;
 
-        /* Of a damaged history what comes before the damage. */
+        /* Load a damaged history only up to the damage. */
         sound.n_turns = (uint32_t)turns.n;
         sound.n_tokens = (uint32_t)x->n_tokens;
         r = conv_new(&c, engine, &sound, x->tokens, &turns, e);
@@ -233,7 +232,7 @@ static void load_done(struct engine *engine, struct job *j) {
         }
 }
 
-/* The conversation is loaded, or being loaded by another request, or this request loads it. */
+/* Take the conversation if it is loaded, or wait if another request loads it, or load it. */
 static void find(struct engine *engine, struct request *request) {
         struct conv *c = convs_find(engine, request->sc.id);
         struct conv_load *loader = c ? NULL : conv_loader(engine, request->sc.id);
@@ -289,7 +288,7 @@ void dispatch_turns(struct engine *engine) {
                                 "cancelled before the reply began; nothing was changed");
                         request_fail(engine, request, &e);
                 } else if (c && c->stale) {
-                        /* closed, or loaded anew */
+                        /* closed, or to be loaded anew */
                         request_submit(engine, request, resolve_run, resolve_done);
                 } else {
                         find(engine, request);
@@ -307,8 +306,8 @@ static int check_revision(const struct request *request, struct err *e) {
         return 0;
 }
 
-/* What goes on from the end of the history, or gives all of it away, needs it whole. The others see
- * for themselves what they keep. */
+/* A verb that goes on from the end of the history, or gives all of it away, needs it whole. Other
+ * verbs check for themselves that the part they keep is sound. */
 static int check_history(struct request *request, struct err *e) {
         if (!request->conv->damage || !request->verb->needs_all)
                 return 0;
@@ -350,8 +349,8 @@ static int act_alone(struct engine *engine, struct request *request, struct err 
         return verb->act(engine, request, e);
 }
 
-/* Write-behind counts on the tokens that it has looked at: see memory/writebehind.c. And when a
- * Close is over, nothing of the conversation is left anywhere. */
+/* Write-behind relies on the tokens that it has checked: see memory/writebehind.c. And when a Close
+ * is over, nothing of the conversation may be left anywhere. */
 static bool waits_for_writing(const struct conv *c, const struct verb *verb) {
         switch (verb->after) {
         case AFTER_LINKS:
@@ -363,7 +362,7 @@ static bool waits_for_writing(const struct conv *c, const struct verb *verb) {
         }
 }
 
-/* Its conversation is loaded. */
+/* The request's conversation is loaded: act, wait, or fail. */
 static void act(struct engine *engine, struct request *request) {
         const struct verb *verb = request->verb;
         struct conv *c = request->conv;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which model this is. The fingerprint has a hash of all weights, and reading some GB for it takes
- * its time from every start. So the register remembers the hash of the model file that was read
- * last, together with what tells that file and its state: device, inode, size, and the times of
- * the last write and of the last change of its inode.
+ * Identifying the model. The fingerprint contains a hash of all weights, and reading several GB for
+ * it would delay every start. So the register remembers the hash of the last model file that was
+ * read, together with data that identify the file and its state: device, inode, size, and the times
+ * of the last write and of the last change of its inode.
  *
- * 1. The hash is taken from the register only if all of these are equal. Any difference, also a
- *    file copied to another place, reads the file again.
+ * 1. The hash is taken from the register only if all of these are equal. After any difference the
+ *    file is read again, even if it was only copied to another place.
  * 2. A file system may give two writes the same time. So a hash is remembered only if the file was
- *    last changed SETTLED_NSEC before it was read, and is the same after the read as before it.
+ *    last changed more than SETTLED_NSEC before it was read, and is the same after the read as
+ *    before it.
  * 3. Metadata is hashed at each start: it is small.
- * 4. A register that cannot be asked or told is no reason not to start: the file is read.
+ * 4. If the register cannot be read or written, the start goes on: the file is read.
  *
- * The hash finds mix-ups and damage, not forgery: it is no cryptographic one. Damage that leaves
- * the times of a file as they were is found with the option verify_model only.
+ * The hash finds mix-ups and damage, not forgery: it is not cryptographic. Damage that leaves the
+ * times of a file unchanged is found only with the option verify_model.
  */
 #include <string.h>
 #include <strings.h>
@@ -27,7 +28,7 @@
 
 #define SETTLED_NSEC 3000000000u
 
-/* Names of meters, in the order of struct gguf_identity; the hash is the last. */
+/* Names of meters, in the order of struct gguf_identity; the hash is last. */
 enum { N_PARTS = 5, HASH = N_PARTS, N_METERS };
 static const char *const meter_names[N_METERS] = {"model_device", "model_inode", "model_size",
         "model_mtime_nsec", "model_ctime_nsec", "model_weights"};
@@ -40,7 +41,7 @@ static void parts_of(const struct gguf_identity *id, uint64_t parts[N_PARTS]) {
         parts[4] = id->ctime_nsec;
 }
 
-/* True if the register has the hash of just this file. */
+/* True if the register has the hash of exactly this file. */
 static bool recall(struct engine *engine, const struct gguf_identity *id, uint64_t *ret) {
         uint64_t parts[N_PARTS];
         int64_t v;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an engine has in memory: the model with its tokenizer, the pool, the buffers for steps. */
+/* Loading what an engine has in memory: model and tokenizer, the pool, the buffers for steps. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "gguf/gguf.h"
 #include "kern/kern.h"
 
-#define MOST_THREADS 1024u /* that "auto" takes: what lib/kern takes */
+#define MOST_THREADS 1024u /* the limit of "auto", and of lib/kern */
 
 static int load_model(struct engine *engine, struct err *e) {
         struct model_options mo = {.kv_type = engine_kv_type(engine), .context = engine->o.context};
@@ -23,7 +23,7 @@ static int load_model(struct engine *engine, struct err *e) {
 
         r = gguf_open(&engine->gguf, engine->model_path, e);
         if (r < 0)
-                return r; /* it names the file itself */
+                return r; /* the error names the file itself */
         r = kern_new(&engine->kern, threads, isa, e);
         if (r == 0)
                 r = identity_open_model(engine, &mo, e);
@@ -45,7 +45,7 @@ static int load_model(struct engine *engine, struct err *e) {
         return 0;
 }
 
-/* What the tokens mean, and which of them end a reply. */
+/* Hash the vocabulary, and find the tokens that end a reply. */
 static int scan_vocabulary(struct engine *engine, struct err *e) {
         struct hash64 h;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking: what engine_open() would do, found out by the same code as far as that changes nothing.
- * The model is loaded and the budget is divided as for real; the state folder is only read.
+ * Looking: finding out what engine_open() would do. The same code runs, as far as it changes
+ * nothing. The model is loaded and the budget is divided; the state folder is only read.
  *
  * The register is read under a shared lock on the state folder's lock file, so that no engine can
- * begin to use it meanwhile. The lock is given back before the weights are read, which may take
- * minutes: a daemon that starts then must not find it.
+ * begin to use it meanwhile. The lock is released before the weights are read, which may take
+ * minutes: it must not stop a daemon from starting then.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +84,7 @@ int engine_look(struct engine **ret, const struct engine_options *o, struct err 
         return 0;
 }
 
-/* Beside the blocks for its tokens a request needs one for the copy of a shared tail. */
+/* A request needs one more block than its tokens fill: for the copy of a shared tail. */
 static uint32_t most_tokens(struct engine *engine) {
         uint64_t n_blocks = budget_capacity_most(engine->budget);
         uint64_t n = n_blocks > 1 ? (n_blocks - 1) * engine->info.block_tokens : 0;

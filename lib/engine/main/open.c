@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and closing an engine. thread.c has who owns what. */
+/* Opening and closing an engine. thread.c tells who owns what. */
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static int open_parts(struct engine *engine, struct err *e) {
         return r;
 }
 
-/* Numbers that pass from one module to another as they are. */
+/* Numbers that pass from one module to another unchanged. */
 static_assert((int)ENGINE_ISA_GENERIC == KERN_GENERIC && (int)ENGINE_ISA_AVX2 == KERN_AVX2 &&
                       (int)ENGINE_ISA_AVX512 == KERN_AVX512,
         "instruction sets");
@@ -112,12 +112,12 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
 
         if (r < 0)
                 return r;
-        /* Signals are the loop thread's business. */
+        /* Only the loop thread handles signals. */
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &old);
         r = open_parts(engine, e);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
-        engine->o.progress = NULL; /* and the fingerprint: the caller need not keep them */
+        engine->o.progress = NULL; /* both options belong to the caller */
         engine->o.fingerprint = NULL;
         if (r < 0) {
                 engine_free(engine);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Opening the state folder: its lock, the register, the spill files. Register and spill files must
- * agree: what the register knows is adopted, the rest is swept.
+ * agree: records that the register knows are adopted, the rest is swept.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "engine/main/main.h"
 
-#define RINGS_PART 16 /* of the budget, for what the I/O workers read into */
+#define RINGS_PART 16 /* of the budget, for the read buffers of the I/O workers */
 
 int state_lock(struct engine *engine, struct err *e) {
         char path[4096];
@@ -24,7 +24,7 @@ int state_lock(struct engine *engine, struct err *e) {
 
         if (r < 0)
                 return r;
-        /* A link to it is fine: systemd makes one for DynamicUser=. */
+        /* A symbolic link to the folder is fine: systemd makes one for DynamicUser=. */
         dir_fd = open(engine->state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (dir_fd < 0)
                 return err_set(e, ERR_SYS, "cannot open the state folder '%s'", engine->state_dir);
@@ -49,7 +49,7 @@ static bool has_spill_files(const char *spill_dir) {
         DIR *dir = opendir(spill_dir);
 
         if (!dir)
-                return false; /* a new folder; anything else is told by spill_open() */
+                return false; /* a new folder; spill_open() reports anything else */
         while (!found && (d = readdir(dir))) {
                 size_t n = strlen(d->d_name);
 
@@ -63,7 +63,7 @@ int engine_check_register(const char *path, const char *spill_dir, struct err *e
         struct stat st;
 
         if (stat(path, &st) < 0 ? errno != ENOENT : st.st_size > 0)
-                return 0; /* or it is told when it is opened */
+                return 0; /* other errors are reported when it is opened */
         if (!has_spill_files(spill_dir))
                 return 0;
         return err_set(e, ERR_STATE,
@@ -73,8 +73,8 @@ int engine_check_register(const char *path, const char *spill_dir, struct err *e
                 path, spill_dir);
 }
 
-/* Beside spill files there were conversations: a register that is missing or empty was lost, and to
- * begin with a new one would sweep them all. */
+/* Where there are spill files there were conversations. So a register that is missing or empty was
+ * lost, and beginning with a new one would sweep all spill files. */
 static int open_store(
         struct engine *engine, const char *path, const char *spill_dir, struct err *e) {
         bool fresh = !has_spill_files(spill_dir);
@@ -88,8 +88,8 @@ static int open_store(
         return r;
 }
 
-/* A record that isn't where it should be fails again when its conversation is restored, and is
- * forgotten there. One line tells of all. */
+/* A record that is not where it should be fails again when its conversation is restored, and is
+ * forgotten then. One line of the journal covers all of them. */
 static void adopt_records(struct engine *engine, const struct store_gone *records) {
         struct err why, first;
         size_t n_bad = 0;
@@ -157,7 +157,7 @@ int state_open_spill(struct engine *engine, struct err *e) {
                 return r;
         adopt_records(engine, &records);
         store_gone_deinit(&records);
-        /* A file that can't be swept only takes up space: no reason not to start (I1). */
+        /* A file that cannot be swept only takes up space: no reason not to start (I1). */
         if (spill_sweep(engine->spill, NULL, &why) < 0)
                 event_log(engine, LOG_WARNING, &why);
         return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the loop thread calls: a request is checked, and goes to the desk. */
+/* Called by the loop thread: check a request, and give it to the desk. */
 #include "engine/main/main.h"
 
 static int check_request(const struct engine_request *r, struct err *e) {
-        /* (uid_t)-1 is nobody, and the register's word for everybody. */
+        /* (uid_t)-1 is no user, and stands for all users in the register. */
         if (r->uid == STORE_UID_ANY)
                 return err_set(e, ERR_INVALID, "no user has the number %u", r->uid);
         if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)

@@ -5,27 +5,27 @@
  * Who owns what:
  * - The loop thread (the caller of engine.h) submits copies of requests and takes events, and
  *   touches nothing else.
- * - The engine thread owns model, sequences, pool, loaded conversations and all requests after
- *   submission.
- * - I/O workers own spill files and register while a job runs (io/workers.c); another thread
- *   tokenises what is long (verbs/tokenize.c).
- * They meet in few places, each with a lock of its own: the desk (requests that came), the workers'
- * queues (jobs), the outbox (events), the register's cuts (disk/register.c). Whoever leaves
- * something for the engine thread rings its bell.
+ * - The engine thread owns the model, sequences, the pool, loaded conversations, and all requests
+ *   after submission.
+ * - I/O workers own spill files and register while they run a job (io/workers.c). Another thread
+ *   tokenises long texts (verbs/tokenize.c).
+ * These threads meet in few places, each with a lock of its own: the desk (new requests), the
+ * workers' queues (jobs), the outbox (events), the register's cuts (disk/register.c). A thread that
+ * leaves something for the engine thread rings its bell.
  *
- * Life of a request: submit → desk → dispatch_request() → (jobs, queue, steps) → final event, freed. The
- * thread ends when it was asked to stop and no request, no job and (unless abandoned) no memory that
- * is not on disk is left.
+ * Life of a request: submit → desk → dispatch_request() → (jobs, queue, steps) → final event,
+ * freed. The thread ends when it was asked to stop and there are no more requests, jobs and (unless
+ * it was told to abandon) blocks that are not on disk.
  */
 #include "engine/main/main.h"
 
-/* While stopping: what waits or generates ends with what it has. */
+/* While stopping: requests that wait or generate end with what they have. */
 static void stop_requests(struct engine *engine) {
         sched_stop(engine);
         desk_cancel_long(engine);
 }
 
-/* With no request left: write what is dirty. True when all is done. */
+/* Without requests: write dirty memory. True when everything is written. */
 static bool stop_memory(struct engine *engine) {
         struct front *f = engine->front;
         bool abandon;
@@ -56,12 +56,12 @@ static bool stop_asked(struct front *f) {
         return stop;
 }
 
-/* Jobs that are over, then requests that came. */
+/* Handle the jobs that are over, then the requests that have arrived. */
 static void take_work(struct engine *engine) {
         struct list inbox, done;
 
-        /* Taken in this order and handled in the other one, so that a request which came after a job
-         * had ended finds what came of the job. */
+        /* Requests are taken first but handled last. So a request that arrived after the end of a
+         * job finds the results of the job. */
         desk_take(engine, &inbox);
         io_take_done(engine, &done);
         engine->stopping = stop_asked(engine->front);
@@ -93,7 +93,7 @@ void *thread_main(void *arg) {
                 if (engine->stopping)
                         stop_requests(engine);
                 register_take_cuts(engine);
-                (void)grow_step(engine); /* what it waits for wakes us */
+                (void)grow_step(engine); /* when it can go on, the bell rings */
                 if (sched_step(engine))
                         engine->again = true;
                 due = writebehind_step(engine);
@@ -111,7 +111,7 @@ void *thread_main(void *arg) {
 void thread_stop(struct engine *engine, bool abandon) {
         struct front *f = engine->front;
 
-        /* First: what comes in is answered as long as the thread runs. */
+        /* First, so that every accepted request is answered while the thread runs. */
         desk_close(engine);
         register_give_up(engine);
         pthread_mutex_lock(&f->lock);
