@@ -12,7 +12,7 @@
  *    waits (engine_request.wait).
  * 4. A conversation is named by (uid, id or name); another user's conversation is "not found" (I6).
  *    The engine checks uids. request.admin lifts these checks for metadata (list, stats), and for
- *    CANCEL, EVICT and CLOSE by id; the engine logs each such use (ENGINE_LOG).
+ *    CANCEL, EVICT and CLOSE by id, which are then logged (ENGINE_LOG).
  *
  * One loop thread calls all functions below, except where noted.
  */
@@ -112,7 +112,7 @@ struct engine *engine_free(struct engine *engine);
 DEFINE_CLEANUP(struct engine *, engine_free);
 
 /* Change the budget while running (memory pressure, "auto"), in bytes, within one step of the
- * engine thread. Shrinking at once evicts idle memory, least recently used first, and returns its
+ * engine thread. Shrinking evicts idle memory at once, least recently used first, and returns its
  * pages to the system. The budget goes down along with the memory in use, so that `used <= budget`
  * holds at each moment (I3). No request fails because of shrinking: whatever fitted into the
  * largest budget that this engine ever had still fits. A request that needs more than the present

@@ -128,6 +128,7 @@ void convs_forget_damage(struct engine *engine, uint64_t id);
 
 /* The entry of this record, made if need be, with a new reference. NULL without memory. */
 struct rec *rec_get(struct engine *engine, const struct store_record *r, struct err *e);
+/* Gives back a reference. NULL is allowed. */
 void rec_put(struct engine *engine, struct rec *rec);
 /* The entry with this id, or NULL if there is none. Takes no reference. */
 struct rec *rec_find(struct engine *engine, uint64_t id);
@@ -150,6 +151,7 @@ uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t 
 
 /* --- conv.c --- */
 
+/* Load the conversation of row @sc, idle at first. -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
 int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *sc,
         const int32_t *tokens, const struct store_turns *turns, struct err *e);
 /* Frees the conversation, which must not be in use, and removes it from all tables. */
@@ -164,6 +166,7 @@ void conv_discharge(struct engine *engine, size_t n);
 int conv_add_turn(struct engine *engine, struct conv *c, const struct conv_turn *t, struct err *e);
 /* Room for @n tokens in all, charged by conv_charge(). -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
 int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struct err *e);
+/* Make @rec the record of block @index; takes over the reference, except on failure: -ERR_NOMEM. */
 int conv_set_rec(
         struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e);
 void conv_drop_recs(struct engine *engine, struct conv *c, size_t from);

@@ -52,6 +52,7 @@ struct job {
 /* NULL without memory. No thread runs before io_start(). */
 struct workers *workers_new(void);
 struct workers *workers_free(struct workers *w);
+/* Starts the threads. After a failure (-ERR_NOMEM) io_stop() ends those that run. */
 int io_start(struct engine *engine, struct err *e);
 /* Joins the threads. Jobs that were queued still run, but are not done(). */
 void io_stop(struct engine *engine);

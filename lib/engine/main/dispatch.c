@@ -12,7 +12,8 @@
  *          ↓
  *      verb.act()
  *
- * The differences between verbs are in their rows (struct verb); only the table here names verbs.
+ * The differences between verbs are in their rows (struct verb); only the table and dispatch_verb()
+ * name verbs.
  *
  * 1. A conversation's rows change only while it is loaded. One request at a time loads it, and
  *    other requests for it wait. So the rows that load_run() reads belong together, and a

@@ -14,8 +14,8 @@
  * leaves something for the engine thread rings its bell.
  *
  * Life of a request: submit → desk → dispatch_request() → (jobs, queue, steps) → final event,
- * freed. The thread ends when it was asked to stop and there are no more requests, jobs and (unless
- * it was told to abandon) blocks that are not on disk.
+ * freed. The thread ends when it was asked to stop and no request, no job and no unsaved block is
+ * left (engine_free() abandons unsaved blocks).
  */
 #include "engine/main/main.h"
 

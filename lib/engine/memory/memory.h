@@ -122,8 +122,8 @@ struct recall {
         struct job job;
 };
 
-/* The next step: allocate blocks, evicting where needed, then start to read. 0: all that exists is in
- * RAM; 1: not yet, call again; -ERR_NOMEM, -ERR_LIMIT. Extra calls do no harm. */
+/* The next step: allocate blocks, evicting where needed, then start to read. 0: all memory that
+ * exists is in RAM; 1: not yet, call again; -ERR_NOMEM, -ERR_LIMIT. Extra calls do no harm. */
 int recall_step(struct engine *engine, struct recall *recall, struct err *e);
 /* Forget everything, even while a job is under way. */
 void recall_abandon(struct engine *engine, struct recall *recall);

@@ -13,11 +13,11 @@
  *        ↓
  *      finish()       attach, tag; enter into the index
  *
- * Recalling is never slower than recomputing. Running sums tell how fast memory was lately read
- * from disk and how fast it was computed. If reading is expected to take twice as long as computing
- * (a slow disk, a fast model), the memory is cut at the first hole instead; its records stay and
- * are used again once the blocks are computed. The sums decide only after they have seen a good
- * deal, so never for small models. The bits are the same either way (I2).
+ * Recalling must not be much slower than recomputing. Running sums tell how fast memory was lately
+ * read from disk and how fast it was computed. If reading is expected to take more than twice as
+ * long as computing (a slow disk, a fast model), the memory is cut at the first hole instead; its
+ * records stay and are used again once the blocks are computed. The sums decide only after they
+ * have seen a good deal, so never for small models. The bits are the same either way (I2).
  */
 #include <stdlib.h>
 #include <string.h>

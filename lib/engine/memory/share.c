@@ -15,7 +15,7 @@
  * 3. Only committed, verified blocks are entered: after a step of computing, and after a whole
  *    restore (I5).
  * 4. Equal blocks that were computed at the same time become one when they are entered. A request
- *    that is about to compute the same block as another one in this very step waits for it.
+ *    does not compute a block that another one computes in the same step: it waits for it.
  * 5. Without memory or room in the index nothing is entered, and nothing else breaks.
  */
 #include <stdlib.h>
