@@ -105,9 +105,9 @@ struct write_job *write_job_free(struct engine *engine, struct write_job *writin
 /* Submit the job: its blocks are marked until write_finish(). Engine thread. */
 void write_start(struct engine *engine, struct write_job *writing);
 /* Worker: write the items that need it, making room where a limit is reached. */
-void write_blocks(struct engine *engine, struct write_job *wj);
+void write_blocks(struct engine *engine, struct write_job *writing);
 /* Worker: link the records in the register; give back the space of those that cannot be linked. */
-int write_link(struct engine *engine, struct write_job *wj, struct err *e);
+int write_link(struct engine *engine, struct write_job *writing, struct err *e);
 /* Engine thread: give the records to the conversation (if it is still loaded) and the tags to the
  * blocks, log failures, forget the records that had to make room. */
 void write_finish(struct engine *engine, struct write_job *writing);

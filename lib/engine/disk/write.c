@@ -211,9 +211,10 @@ static bool reclaim(
                     writing->conv_id, &got, NULL) < 0)
                 return false;
         records_release(engine, &got.gone);
-        wj->reclaimed += got.bytes;
+        writing->reclaimed += got.bytes;
         /* Without memory for the list, the conversations find out when they read. */
-        cuts = got.n_cuts ? realloc(wj->cuts, (wj->n_cuts + got.n_cuts) * sizeof(*cuts)) : NULL;
+        cuts = got.n_cuts ? realloc(writing->cuts, (writing->n_cuts + got.n_cuts) * sizeof(*cuts))
+                          : NULL;
         if (cuts) {
                 memcpy(cuts + writing->n_cuts, got.cuts, got.n_cuts * sizeof(*cuts));
                 writing->cuts = cuts;
@@ -239,9 +240,9 @@ static void write_one(
         int r = spill_write(engine->spill, &b, &ref, &why, &e);
 
         /* Link what is ready, so that making room does not take it. Write-behind may not yet. */
-        if (r == -ERR_LIMIT && wj->job.kind == JOB_EVICT)
-                (void)link_ok(engine, wj, NULL);
-        if (r == -ERR_LIMIT && reclaim(engine, wj, why, n_left))
+        if (r == -ERR_LIMIT && writing->job.kind == JOB_EVICT)
+                (void)link_ok(engine, writing, NULL);
+        if (r == -ERR_LIMIT && reclaim(engine, writing, why, n_left))
                 r = spill_write(engine->spill, &b, &ref, &why, &e);
         if (r < 0) {
                 if (!writing->failed) {
@@ -353,8 +354,8 @@ int write_link(struct engine *engine, struct write_job *writing, struct err *e) 
         if (r == -ERR_NOT_FOUND || r == -ERR_INVALID) {
                 /* A record that was to be shared went with its last conversation: write such
                  * blocks. If one cannot be written, nothing behind it is linked. */
-                for (size_t i = 0; i < wj->n; i++) {
-                        bool again = wj->items[i].ok && !wj->items[i].written;
+                for (size_t i = 0; i < writing->n; i++) {
+                        bool again = writing->items[i].ok && !writing->items[i].written;
 
                         if (again || writing->failed)
                                 writing->items[i].ok = false;
@@ -381,10 +382,10 @@ int write_link(struct engine *engine, struct write_job *writing, struct err *e) 
 /* --- taking over (engine thread) --- */
 
 /* Log a full disk once, and again only after a success in between: disks stay full for long. */
-static void log_failure(struct engine *engine, const struct write_job *wj) {
-        if (wj->failed) {
-                if (!engine->disk->spill_refused || wj->write_err.code != ERR_LIMIT)
-                        event_log(engine, LOG_WARNING, &wj->write_err);
+static void log_failure(struct engine *engine, const struct write_job *writing) {
+        if (writing->failed) {
+                if (!engine->disk->spill_refused || writing->write_err.code != ERR_LIMIT)
+                        event_log(engine, LOG_WARNING, &writing->write_err);
                 engine->count.spill_failures++;
         }
         engine->disk->spill_refused = writing->failed && writing->write_err.code == ERR_LIMIT;

@@ -141,9 +141,10 @@ static void search_done(struct engine *engine, struct job *j) {
 /* --- plan --- */
 
 /* Charge the bookkeeping of the reads. Without room for it, the blocks are computed instead. */
-static bool restore_charge(struct engine *engine, struct restore *rs) {
-        size_t n = sizeof(*rs) + rs->n * (sizeof(*rs->items) + sizeof(*rs->reads)) +
-                   spill_load_size(engine->spill, rs->n);
+static bool restore_charge(struct engine *engine, struct restore *restore) {
+        size_t n = sizeof(*restore) +
+                   restore->n * (sizeof(*restore->items) + sizeof(*restore->reads)) +
+                   spill_load_size(engine->spill, restore->n);
 
         if (conv_charge(engine, n) != 0)
                 return false;

@@ -58,9 +58,9 @@ uint32_t restore_end(const struct engine *engine, const struct restore *restore)
 /* True if the first layers of all blocks have arrived, and nothing went wrong so far. */
 bool restore_has_begun(struct restore *restore);
 /* Put the blocks into the sequence, on trial. 0, or -ERR_NOMEM: call restore_detach(). */
-int restore_attach(struct restore *rs);
+int restore_attach(struct restore *restore);
 /* Take the blocks back, also after restore_attach() failed. @n_tokens: the length before. */
-void restore_detach(struct restore *rs, uint32_t n_tokens);
+void restore_detach(struct restore *restore, uint32_t n_tokens);
 /* Wait until the layer's section has arrived in all blocks. 0; 1: damage, or other work waits for
  * the engine thread while the disk is slow. */
 int restore_wait_layer(struct engine *engine, struct restore *restore, uint32_t layer);
