@@ -2,7 +2,9 @@
 /* Threads: every task runs once, also when workers sleep between regions. */
 #include "kern-util.h"
 #include "base/clock.h"
+#include <sched.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #define N_TASKS_MAX 1000
 
@@ -71,6 +73,39 @@ static void slow_task(void *arg, size_t task, unsigned thread) {
         atomic_fetch_add((_Atomic unsigned *)arg, 1);
 }
 
+/* The caller's task ends when a worker has begun the other one, which lasts far longer than the
+ * caller spins. */
+struct last {
+        _Atomic bool begun;
+        _Atomic unsigned n_ended;
+};
+
+static void last_task(void *arg, size_t task, unsigned thread) {
+        struct last *last = arg;
+
+        if (thread > 0) {
+                atomic_store(&last->begun, true);
+                usleep(5000);
+        } else {
+                while (!atomic_load(&last->begun))
+                        sched_yield();
+        }
+        atomic_fetch_add(&last->n_ended, 1);
+}
+
+static void test_last_worker(void **state) {
+        struct kern *k = NULL;
+
+        assert_int_equal(kern_new(&k, 2, KERN_GENERIC, NULL), 0);
+        for (int i = 0; i < 5; i++) {
+                struct last last = {0};
+
+                kern_run(k, 2, last_task, &last);
+                assert_int_equal(atomic_load(&last.n_ended), 2);
+        }
+        kern_free(k);
+}
+
 static void test_slow_worker(void **state) {
         struct kern *k = NULL;
 
@@ -106,6 +141,7 @@ int main(void) {
                 cmocka_unit_test(test_run),
                 cmocka_unit_test(test_wake),
                 cmocka_unit_test(test_slow_worker),
+                cmocka_unit_test(test_last_worker),
                 cmocka_unit_test(test_new),
         };
 
