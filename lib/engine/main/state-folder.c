@@ -95,9 +95,7 @@ static void adopt_records(struct engine *engine, const struct store_gone *record
         size_t n_bad = 0;
 
         for (size_t i = 0; i < records->n; i++) {
-                const struct store_record *s = &records->records[i];
-                struct spill_ref ref = {
-                        s->file_key, s->offset, s->stored_size, s->raw_size, s->uid};
+                struct spill_ref ref = record_ref(&records->records[i]);
 
                 if (spill_adopt(engine->spill, &ref, &why) < 0 && n_bad++ == 0)
                         first = why;
