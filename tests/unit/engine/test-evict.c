@@ -114,12 +114,37 @@ static void test_linked_twice(void **state) {
         erig_close(&r);
 }
 
+/* Where a longer tail cannot be written, the older record of the tail serves for what it holds. */
+static void test_older_tail(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c;
+
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_append_tokens(&r, c, 300, 32 + 5);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.n_not_kept, 0);
+        erig_stop(&r, true);
+        r.o.disk_limit = 1;
+        erig_start(&r);
+        erig_append_tokens(&r, c, 400, 4);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        assert_int_equal(A.conv.n_not_kept, 4);
+        assert_int_equal(A.err.code, ERR_LIMIT);
+        erig_say(&r, c, "And then?", 4, &B);
+        assert_int_equal(B.n_disk, 32 + 5);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kept),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_rewound_into_a_block),
                 cmocka_unit_test(test_linked_twice),
+                cmocka_unit_test(test_older_tail),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
