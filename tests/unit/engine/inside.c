@@ -55,6 +55,15 @@ size_t inside_n_records(struct engine *engine) {
         return map_count(engine->convs->recs);
 }
 
+size_t inside_n_waiting(struct engine *engine) {
+        const struct list *it;
+        size_t n = 0;
+
+        list_for_each (it, desk_turns(engine))
+                n++;
+        return n;
+}
+
 void inside_set_machine(struct engine *engine, const char *root) {
         engine->budget->machine_root = root;
 }

@@ -34,6 +34,8 @@ size_t inside_requests_hold(struct engine *engine, size_t left);
 void inside_requests_give(struct engine *engine, size_t held);
 /* Spill records that RAM knows of. */
 size_t inside_n_records(struct engine *engine);
+/* Requests that wait for their turn on a conversation. Also while the engine is held in a step. */
+size_t inside_n_waiting(struct engine *engine);
 
 /* --- what it takes the world for --- */
 

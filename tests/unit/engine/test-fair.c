@@ -51,8 +51,9 @@ static struct {
         } seen[MOST_HANDLES];
         /* Of the steps in which both have tokens: how many there were, and what they had. */
         uint64_t shared_steps, shared_a, shared_b;
-        bool slow; /* a step takes some ms, so that long replies outlast a busy machine */
-        bool fake; /* time is made up: */
+        bool pause; /* requests as they join the queue */
+        bool slow;  /* a step takes some ms, so that long replies outlast a busy machine */
+        bool fake;  /* time is made up: */
         uint64_t now, base, per_token;
 } w = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 static struct gate gate = GATE_INIT; /* before each step */
@@ -72,7 +73,13 @@ int __real_sched_queue(struct engine *engine, struct request *request, struct er
 int __wrap_sched_queue(struct engine *engine, struct request *request, struct err *e);
 int __wrap_sched_queue(struct engine *engine, struct request *request, struct err *e) {
         struct inside_request q = inside_request(request);
+        bool pause;
 
+        pthread_mutex_lock(&w.lock);
+        pause = w.pause;
+        pthread_mutex_unlock(&w.lock);
+        if (pause)
+                engine_pause(engine, q.handle, true);
         pthread_mutex_lock(&w.lock);
         if (q.handle < MOST_HANDLES)
                 w.seen[q.handle] = (struct seen){
@@ -160,13 +167,19 @@ static void watch_reset(void) {
         pthread_mutex_lock(&w.lock);
         memset(w.seen, 0, sizeof(w.seen));
         w.shared_steps = w.shared_a = w.shared_b = 0;
-        w.fake = w.slow = false;
+        w.fake = w.slow = w.pause = false;
         pthread_mutex_unlock(&w.lock);
 }
 
 static void make_slow(void) {
         pthread_mutex_lock(&w.lock);
         w.slow = true;
+        pthread_mutex_unlock(&w.lock);
+}
+
+static void pause_what_comes(bool pause) {
+        pthread_mutex_lock(&w.lock);
+        w.pause = pause;
         pthread_mutex_unlock(&w.lock);
 }
 
@@ -277,16 +290,56 @@ static void send_many(struct erig *r, unsigned n, bool background, uint32_t leng
         }
 }
 
+/* --- from a given step on, however fast this thread is --- */
+
+/* As send_many(), and @q of UID_B as the last one: all are in the queue, and nothing is computed
+ * until go_on(). */
+static void send_paused(
+        struct erig *r, unsigned n, bool background, uint32_t length, struct engine_request *q) {
+        pause_what_comes(true);
+        send_many(r, n, background, length);
+        erig_send(r, q, &B);
+        wait_queued(q->handle);
+        pause_what_comes(false);
+}
+
+/* Do the first @n of UID_A have tokens in this step? */
+static bool all_in_step(unsigned n) {
+        bool all = true;
+
+        pthread_mutex_lock(&w.lock);
+        for (unsigned i = 0; i < n; i++)
+                all = all && w.seen[handles[i]].last == w.step;
+        pthread_mutex_unlock(&w.lock);
+        return all;
+}
+
+/* Let the @n of UID_A go on until @n_active of them generate side by side, and the engine is held in
+ * a step; then let UID_B's, too, which counts as queued from there. */
+static void go_on(struct erig *r, unsigned n, unsigned n_active, const struct engine_request *q) {
+        gate_step(&gate);
+        engine_pause(r->en, handles[0], false);
+        gate_wait(&gate);
+        for (unsigned i = 1; i < n; i++)
+                engine_pause(r->en, handles[i], false);
+        for (unsigned together = 0; together < 3; together += all_in_step(n_active)) {
+                gate_step(&gate);
+                gate_wait(&gate);
+        }
+        pthread_mutex_lock(&w.lock);
+        w.seen[q->handle].queued = w.step;
+        pthread_mutex_unlock(&w.lock);
+        engine_pause(r->en, q->handle, false);
+        gate_open(&gate);
+}
+
 /* --- places --- */
 
-/* Say something of 4 tokens as UID_B; it begins and ends in time. */
-static void short_reply(struct erig *r, uint64_t conv, unsigned which, bool background) {
-        struct engine_request q = say(conv, UID_B, which, 4);
-        struct seen s;
+/* A reply of 4 tokens to UID_B: it began and ended in time. */
+static void check_short_reply(uint64_t handle, unsigned which) {
+        struct seen s = seen(handle);
 
-        q.background = background;
-        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
-        s = seen(q.handle);
+        assert_int_equal(B.kind, ENGINE_DONE);
         if (s.first > s.queued + 2)
                 fail_msg("queued after step %llu, it began in step %llu",
                         (unsigned long long)s.queued, (unsigned long long)s.first);
@@ -295,6 +348,14 @@ static void short_reply(struct erig *r, uint64_t conv, unsigned which, bool back
                 fail_msg("begun in step %llu, it ended in step %llu", (unsigned long long)s.first,
                         (unsigned long long)s.last);
         check_same(&B, &expected[which]);
+}
+
+static void short_reply(struct erig *r, uint64_t conv, unsigned which, bool background) {
+        struct engine_request q = say(conv, UID_B, which, 4);
+
+        q.background = background;
+        erig_do(r, &q, &B);
+        check_short_reply(q.handle, which);
 }
 
 /* @n replies of one user, and then another user's. */
@@ -473,11 +534,13 @@ static void share(bool background, uint64_t base, uint64_t per_token, double *a,
 
         begin(r, 16, 256, 256 << 20);
         fake_time(base, per_token);
-        send_many(r, N, background, 400);
-        while (A[N - 1].n_tokens < 3)
-                erig_step(r);
         q = say(open_for(r, UID_B), UID_B, 1, LENGTH);
-        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
+        send_paused(r, N, background, 400, &q);
+        go_on(r, N, N, &q);
+        erig_wait(r, &B);
+        assert_int_equal(B.kind, ENGINE_DONE);
+        for (unsigned i = 0; i < N; i++)
+                assert_false(A[i].final); /* all were beside it to its end */
         assert_int_equal(seen(q.handle).last, seen(q.handle).first + LENGTH - 1);
         *a = (double)w.shared_a / LENGTH;
         *b = (double)w.shared_b / LENGTH;
@@ -513,11 +576,12 @@ static void test_share_of_prompt(void **state) {
 
         begin(r, 16, 256, 64 << 20);
         fake_time(0, 100);
-        send_many(r, 1, false, 2000);
-        while (A[0].n_tokens < 3)
-                erig_step(r);
         q = tokens_of(open_for(r, UID_B), UID_B, 0, 400, 1);
-        assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
+        send_paused(r, 1, false, 2000, &q);
+        go_on(r, 1, 1, &q);
+        erig_wait(r, &B);
+        assert_int_equal(B.kind, ENGINE_DONE);
+        assert_false(A[0].final);
         s = seen(q.handle);
         /* A quarter of batch_tokens at once, and then a token for each of the other's. */
         assert_in_range(s.last - s.first, 300, 400);
@@ -594,15 +658,17 @@ static void test_prompt_beside_replies(void **state) {
 /* A request that was parked is still the first of its user's. */
 static void test_parked_is_first(void **state) {
         enum { N = 3, LENGTH = 40 };
+        struct engine_request q;
         struct erig *r = &rig;
 
         erig_need_model();
         find_expected();
         begin(r, 1, 256, 64 << 20);
-        send_many(r, N, false, LENGTH);
-        while (A[0].n_tokens < 3)
-                erig_step(r);
-        short_reply(r, open_for(r, UID_B), 4, false);
+        q = say(open_for(r, UID_B), UID_B, 4, 4);
+        send_paused(r, N, false, LENGTH, &q);
+        go_on(r, N, 1, &q);
+        erig_wait(r, &B);
+        check_short_reply(q.handle, 4);
         assert_true(erig_stat(r, "requests_parked") > 0);
         for (unsigned i = 0; i < N; i++) {
                 for (unsigned k = i + 1; k < N; k++)
