@@ -261,6 +261,14 @@ static void say_model(struct report *p, const struct settings *s, const struct e
         say(p, "  computed with: %u threads, %s", v->n_threads, m->isa);
 }
 
+static void say_chat(struct report *p, const struct engine *en, const struct engine_view *v) {
+        const char *difference;
+
+        say(p, "  chat format: %s", v->model.chat_family);
+        for (size_t i = 0; (difference = engine_view_difference(en, i)); i++)
+                WARN(p, "chat template: %s", difference);
+}
+
 static void say_memory(struct report *p, const struct settings *s, const struct engine_view *v) {
         const struct engine_model_info *m = &v->model;
 
@@ -338,6 +346,7 @@ static void check_engine(struct report *p, const struct settings *s) {
         }
         engine_view(en, &v);
         say_model(p, s, &v);
+        say_chat(p, en, &v);
         say(p, "Memory");
         say_memory(p, s, &v);
         say(p, "Register");

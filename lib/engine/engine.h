@@ -342,6 +342,9 @@ struct engine_view {
         uint64_t n_conversations; /* READ only */
 };
 void engine_view(struct engine *engine, struct engine_view *ret);
+/* What the model's chat template would do and chat_family leaves out. Sentence @i for a person, without
+ * a full stop; NULL behind the last one. Owned by the engine; of an engine that looks. */
+const char *engine_view_difference(const struct engine *engine, size_t i);
 
 struct engine_stat {
         const char *name; /* static */

@@ -134,6 +134,21 @@ def check_problems(case):
                    model=copy, state=None)
 
 
+def check_template(case):
+    """What the family leaves out of the model's template is told before the first conversation."""
+    changed = os.path.join(case.folder, 'changed.gguf')
+    what = b'{% if add_generation_prompt %}'
+    with open(model, 'rb') as f:
+        data = f.read()
+    need(data.count(what) == 1, 'the template is another one')
+    with open(changed, 'wb') as f:
+        f.write(data.replace(what, b"{# You are 'x' | trim #}".ljust(len(what))))
+    case.check(0, 'Warnings: 0', absent=('warning: chat template',))
+    case.check(0, "warning: chat template: its own system text, for conversations without one, is left out\n",
+               'warning: chat template: white space at the ends of messages stays, which it may take off\n',
+               'Warnings: 2', '  chat format: chatml\n', model=changed)
+
+
 def check_register(case):
     for _ in serve_once(case):
         case.check(0, 'in use by a running daemon')
@@ -161,7 +176,7 @@ def check_as_owner(case):
 
 
 with tempfile.TemporaryDirectory(prefix='confab-check-') as folder:
-    for part in (check_figures, check_layers, check_problems, check_register, check_as_owner):
+    for part in (check_figures, check_layers, check_problems, check_template, check_register, check_as_owner):
         if part is check_as_owner and os.geteuid() != 0:
             continue
         here = os.path.join(folder, part.__name__)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/machine.h"
+#include "chat/chat.h"
 #include "gguf/gguf.h"
 #include "kern/kern.h"
 #include "engine/main/main.h"
@@ -103,4 +104,8 @@ void engine_view(struct engine *engine, struct engine_view *ret) {
                 .register_state = engine->front->register_state,
                 .n_conversations = engine->front->n_looked};
         engine_describe_model(engine, &ret->model);
+}
+
+const char *engine_view_difference(const struct engine *engine, size_t i) {
+        return chat_difference(engine->chat, i);
 }
