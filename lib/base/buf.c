@@ -58,6 +58,22 @@ int buf_append_str(struct buf *b, const char *s) {
         return buf_append(b, s, strlen(s));
 }
 
+int buf_append_text(struct buf *b, const void *text, size_t n) {
+        static const char instead[] = "\xef\xbf\xbd";
+        const char *s = text;
+        size_t size = n;
+        int r;
+
+        if (n == 0)
+                return 0;
+        for (size_t i = 0; i < n; i++)
+                size += s[i] ? 0 : strlen(instead) - 1;
+        r = buf_reserve(b, size);
+        for (size_t i = 0; r == 0 && i < n; i++)
+                r = s[i] ? buf_append(b, &s[i], 1) : buf_append_str(b, instead);
+        return r;
+}
+
 int buf_printf(struct buf *b, const char *fmt, ...) {
         va_list ap;
         int n, r;

@@ -21,6 +21,8 @@ struct charge;
  * unchanged on failure. */
 int buf_append(struct buf *b, const void *data, size_t n);
 int buf_append_str(struct buf *b, const char *s);
+/* @n bytes of text; U+FFFD for each NUL, which strings can't have. */
+int buf_append_text(struct buf *b, const void *text, size_t n);
 int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Little-endian integers. */
 int buf_append_u32(struct buf *b, uint32_t v);

@@ -53,9 +53,8 @@ static int detokenise(struct engine *engine, const int32_t *tokens, uint32_t fro
                 _cleanup_(buf_deinit) struct buf text = BUF_NULL;
 
                 r = tok_stream_push(&s, engine->tok, tokens[i], &text);
-                for (size_t k = 0; r == 0 && k < text.size; k++)
-                        r = text.data[k] ? buf_append(out, &text.data[k], 1)
-                                         : buf_append_str(out, "\xef\xbf\xbd");
+                if (r == 0)
+                        r = buf_append_text(out, text.data, text.size);
         }
         return r < 0 ? err_set(e, ERR_NOMEM, "no memory for the text of a turn") : 0;
 }

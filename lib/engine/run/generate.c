@@ -225,10 +225,7 @@ static int push_text(struct engine *engine, struct generation *g, int32_t token)
         _cleanup_(buf_deinit) struct buf text = BUF_NULL;
         int r = tok_stream_push(&g->stream, engine->tok, token, &text);
 
-        for (size_t i = 0; r == 0 && i < text.size; i++)
-                r = text.data[i] ? buf_append(&g->held, &text.data[i], 1)
-                                 : buf_append_str(&g->held, "\xef\xbf\xbd");
-        return r;
+        return r < 0 ? r : buf_append_text(&g->held, text.data, text.size);
 }
 
 /* The share of all requests is full: the reply ends here, and is kept. The text of the last token

@@ -65,12 +65,12 @@ static uint8_t *put_f32(uint8_t *p, bool is_set, float f) {
         return put(p, v, 4);
 }
 
-static uint64_t get_u64(const uint8_t *p) {
-        uint64_t v = 0;
+/* Does the hash of @size bytes stand behind them? */
+static bool hash_fits(const uint8_t *data, size_t size) {
+        struct cursor c = {data + size, data + size + 8};
+        uint64_t hash = 0;
 
-        for (size_t i = 0; i < 8; i++)
-                v |= (uint64_t)p[i] << (8 * i);
-        return v;
+        return cursor_u64(&c, &hash) == 0 && hash64(data, size, 0) == hash;
 }
 
 /* --- header --- */
@@ -159,7 +159,7 @@ int xfer_header_parse(
         if (cursor_u16(&c, &version) || version < XFER_VERSION_OLDEST || version > XFER_VERSION)
                 return err_set(e, version > XFER_VERSION ? ERR_UNSUPPORTED : ERR_FORMAT,
                         "export files of version %u are not known here", version);
-        if (hash64(data, OFFSET_HASH, 0) != get_u64(data + OFFSET_HASH))
+        if (!hash_fits(data, OFFSET_HASH))
                 return err_set(e, ERR_CORRUPT, "the export file's header is damaged");
         r = cursor_u16(&c, &flags) | cursor_u64(&c, &size) | cursor_u64(&c, &h.model.weights) |
             cursor_u64(&c, &h.model.rules) | cursor_u64(&c, &h.vocab) |
@@ -320,7 +320,7 @@ int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size
 
         if (n < 8 || n - 8 != size)
                 return err_set(e, ERR_FORMAT, "the export file's transcript ends early");
-        if (hash64(data, size, 0) != get_u64(data + size))
+        if (!hash_fits(data, size))
                 return err_set(e, ERR_CORRUPT, "the export file's transcript is damaged");
         t.turns = calloc((size_t)h->n_turns + 1, sizeof(*t.turns));
         t.tokens = calloc((size_t)h->n_tokens + 1, sizeof(*t.tokens));

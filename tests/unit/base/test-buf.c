@@ -50,6 +50,24 @@ static void test_cap(void **state) {
         assert_int_equal(b.max, 8);
 }
 
+/* What strings can't have is replaced, and there is room for all of it or none. */
+static void test_text(void **state) {
+        struct buf b = {.max = 12};
+
+        assert_int_equal(buf_append_text(&b, NULL, 0), 0);
+        assert_int_equal(b.size, 0);
+        assert_int_equal(buf_append_text(&b, "a\0b\0", 4), 0);
+        assert_int_equal(b.size, 8);
+        assert_string_equal((char *)b.data, "a\xef\xbf\xbd"
+                                            "b\xef\xbf\xbd");
+        assert_int_equal(buf_append_text(&b, "xyz\0", 4), -ERR_LIMIT);
+        assert_int_equal(b.size, 8);
+        assert_int_equal(buf_append_text(&b, "\0x", 2), 0);
+        assert_int_equal(b.size, 12);
+        assert_memory_equal(b.data + 8, "\xef\xbf\xbdx", 5);
+        buf_deinit(&b);
+}
+
 static void test_consume(void **state) {
         struct buf b = BUF_NULL;
 
@@ -90,6 +108,7 @@ int main(void) {
                 cmocka_unit_test(test_append),
                 cmocka_unit_test(test_grows),
                 cmocka_unit_test(test_cap),
+                cmocka_unit_test(test_text),
                 cmocka_unit_test(test_consume),
                 cmocka_unit_test(test_take),
         };
