@@ -48,15 +48,6 @@ const char *chat_role_name(enum chat_role r) {
         return (unsigned)r < CHAT_N_ROLES ? role_names[r] : "unknown";
 }
 
-int chat_role_parse(const char *name, enum chat_role *ret) {
-        for (unsigned i = 0; i < CHAT_N_ROLES; i++)
-                if (strcmp(role_names[i], name) == 0) {
-                        *ret = (enum chat_role)i;
-                        return 0;
-                }
-        return 1;
-}
-
 bool chat_has(const char *text, size_t size, const char *mark) {
         return memmem(text, size, mark, strlen(mark)) != NULL;
 }

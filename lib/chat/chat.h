@@ -21,8 +21,6 @@ struct chat;
 
 enum chat_role { CHAT_SYSTEM, CHAT_USER, CHAT_ASSISTANT, CHAT_RAW, CHAT_N_ROLES };
 const char *chat_role_name(enum chat_role r); /* "system" ... "raw" */
-/* 0 or 1 if unknown. */
-int chat_role_parse(const char *name, enum chat_role *ret);
 
 /* @template_text may be NULL: then only raw turns are possible (chat_family() is "none", and
  * chat_append_message() gives -ERR_UNSUPPORTED for other roles). An unknown template is treated the

@@ -65,10 +65,6 @@ struct gguf_str gguf_kv_key(const struct gguf *g, size_t i) {
         return g->kv[i].key;
 }
 
-enum gguf_type gguf_kv_type(const struct gguf *g, size_t i) {
-        return g->kv[i].type;
-}
-
 size_t gguf_n_tensors(const struct gguf *g) {
         return g->n_tensors;
 }

@@ -78,10 +78,9 @@ struct gguf_str gguf_array_next_str(const struct gguf_array *a, size_t *pos);
 int gguf_get_u32_per_layer(
         const struct gguf *g, const char *key, uint32_t *out, size_t n, struct err *e);
 
-/* Iterate over metadata, for `confab-model info`: i < gguf_n_kv(). */
+/* Iterate over metadata: i < gguf_n_kv(). */
 size_t gguf_n_kv(const struct gguf *g);
 struct gguf_str gguf_kv_key(const struct gguf *g, size_t i);
-enum gguf_type gguf_kv_type(const struct gguf *g, size_t i);
 
 size_t gguf_n_tensors(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i);

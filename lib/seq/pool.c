@@ -190,10 +190,6 @@ struct seq_pool *seq_pool_free(struct seq_pool *p) {
         return NULL;
 }
 
-size_t seq_pool_block_size(const struct seq_pool *p) {
-        return p->block_size;
-}
-
 size_t seq_pool_slot_size(const struct seq_pool *p) {
         return p->slot_size;
 }

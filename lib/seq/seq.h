@@ -45,7 +45,6 @@ int seq_pool_new(struct seq_pool **ret, struct ledger *ledger, size_t block_size
 /* All sequences and block references must be gone. */
 struct seq_pool *seq_pool_free(struct seq_pool *p);
 DEFINE_CLEANUP(struct seq_pool *, seq_pool_free);
-size_t seq_pool_block_size(const struct seq_pool *p);
 /* What one block costs in the ledger: block_size rounded up to whole pages. */
 size_t seq_pool_slot_size(const struct seq_pool *p);
 uint32_t seq_pool_block_tokens(const struct seq_pool *p);

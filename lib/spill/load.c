@@ -70,10 +70,6 @@ void spill_load_fail_item(
 
 /* --- a load --- */
 
-size_t spill_n_sections(struct spill *s) {
-        return s->n_sections;
-}
-
 /* Bytes per item, of the parts of a load's allocation. */
 static size_t size_per_item(const struct spill *s) {
         return sizeof(struct spill_load_item) + s->n_sections * sizeof(struct spill_section) +

@@ -242,8 +242,6 @@ DEFINE_CLEANUP(struct spill_load *, spill_load_free);
 /* A whole load in one call: spill_load_new, all sections, spill_load_free. */
 int spill_read_batch(struct spill *s, struct spill_item *items, size_t n, struct err *e);
 
-/* Sections of a block: 1 if there is no layout. */
-size_t spill_n_sections(struct spill *s);
 /* Bytes that a load of @n items takes in addition to the items. */
 size_t spill_load_size(struct spill *s, size_t n);
 /* Bytes of one thread's scratch buffer. */

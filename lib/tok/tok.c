@@ -113,10 +113,6 @@ bool tok_add_bos(const struct tok *t) {
         return t->add_bos;
 }
 
-bool tok_add_eos(const struct tok *t) {
-        return t->add_eos;
-}
-
 static bool tok_has(const struct tok *t, int32_t token) {
         return token >= 0 && (uint32_t)token < t->vocab.n;
 }

@@ -40,7 +40,6 @@ int32_t tok_bos(const struct tok *t);
 int32_t tok_eos(const struct tok *t);
 int32_t tok_eot(const struct tok *t);
 bool tok_add_bos(const struct tok *t);
-bool tok_add_eos(const struct tok *t);
 /* Whether @token ends a generation (special.c). */
 bool tok_is_eog(const struct tok *t, int32_t token);
 bool tok_is_control(const struct tok *t, int32_t token);

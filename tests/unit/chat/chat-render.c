@@ -27,10 +27,12 @@ static int render(const struct chat *c, char *p, char *end, struct tok_ids *ids,
         char *name, *text;
 
         while ((name = next_field(&p, end)) && (text = next_field(&p, end))) {
-                enum chat_role role;
+                enum chat_role role = CHAT_SYSTEM;
                 int r;
 
-                if (chat_role_parse(name, &role))
+                while (role < CHAT_N_ROLES && strcmp(chat_role_name(role), name) != 0)
+                        role++;
+                if (role == CHAT_N_ROLES)
                         return err_set(e, ERR_INVALID, "unknown role");
                 r = chat_append_message(c, state, role, text, strlen(text), 0, ids, e);
                 if (r < 0)

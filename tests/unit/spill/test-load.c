@@ -109,7 +109,6 @@ static void test_layouts(void **state) {
         char dir[300];
         struct err e;
 
-        assert_int_equal(spill_n_sections(w->t.s), N_SECTIONS);
         assert_true(spill_scratch_size(w->t.s) >= RAW);
         assert_true(spill_load_size(w->t.s, 2) > spill_load_size(w->t.s, 1));
         assert_int_equal(spill_stored_max(w->t.s, RAW), 61440);

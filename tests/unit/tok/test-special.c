@@ -12,7 +12,6 @@ static void test_defaults(void **state) {
         assert_int_equal(tok_eos(v.tok), 2);
         assert_int_equal(tok_eot(v.tok), -1);
         assert_true(tok_add_bos(v.tok));
-        assert_false(tok_add_eos(v.tok));
         assert_true(tok_is_eog(v.tok, 2));
         assert_false(tok_is_eog(v.tok, 1));
         assert_false(tok_is_eog(v.tok, -1));
@@ -58,7 +57,6 @@ static void test_keys(void **state) {
         assert_int_equal(tok_eos(v.tok), 6);
         assert_int_equal(tok_eot(v.tok), 7);
         assert_false(tok_add_bos(v.tok));
-        assert_true(tok_add_eos(v.tok));
         for (int32_t i = 5; i < 10; i++)
                 assert_int_equal(tok_is_eog(v.tok, i), i != 5);
         assert_true(tok_is_eog(v.tok, 2)); /* by its text, </s> */
