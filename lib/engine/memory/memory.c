@@ -32,4 +32,5 @@ struct memory *memory_free(struct memory *m) {
 void memory_figures(struct engine *engine, struct memory_figures *ret) {
         seq_pool_stats(engine->pool, &ret->pool);
         seq_index_stats(engine->memory->index, &ret->index);
+        ret->n_writing_behind = engine->memory->write_behind != NULL;
 }

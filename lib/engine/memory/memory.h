@@ -194,5 +194,6 @@ uint64_t grow_spare(struct engine *engine, size_t n_busy);
 struct memory_figures {
         struct seq_pool_stats pool;
         struct seq_index_stats index;
+        size_t n_writing_behind; /* write-behind jobs under way: 0 or 1 */
 };
 void memory_figures(struct engine *engine, struct memory_figures *ret);

@@ -128,6 +128,7 @@ static size_t fill(struct engine *engine, const struct figures *f, struct engine
                 {"restore_failures", c->restore_failures},
                 {"blocks_spilled", c->blocks_spilled},
                 {"writebehind_blocks", c->writebehind_blocks},
+                {"writebehind_running", f->memory.n_writing_behind},
                 {"evict_blocks_written", c->evict_blocks_written},
                 {"blocks_linked", c->blocks_linked},
                 {"blocks_lost", c->blocks_lost},

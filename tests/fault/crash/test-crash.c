@@ -18,7 +18,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,13 +180,11 @@ static enum engine_event_kind do_export(struct erig *r, struct engine_request *q
         return kind;
 }
 
-/* What there is to write in the background is being written; let it get on. (It may have failed, or
- * be over: so not for ever.) */
+/* Until all that can be written in the background is written. To ask is a turn of the engine thread,
+ * which ends with the start of whatever is due; so if none runs twice in a row, none is due. */
 static void wait_write_behind(struct erig *r) {
-        uint64_t before = erig_stat(r, "writebehind_blocks");
-
-        for (int i = 0; i < 300 && erig_stat(r, "writebehind_blocks") == before; i++)
-                sched_yield();
+        for (unsigned n_at_rest = 0; n_at_rest < 2;)
+                n_at_rest = erig_stat(r, "writebehind_running") > 0 ? 0 : n_at_rest + 1;
 }
 
 static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
