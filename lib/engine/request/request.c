@@ -102,16 +102,20 @@ void request_finish_held(struct engine *engine, struct request *request) {
         request_finish(engine, request);
 }
 
-void request_finish_conv(struct engine *engine, struct request *request) {
+struct engine_event *request_answer_done(struct engine *engine, struct request *request) {
         struct engine_event *ev;
         struct err e;
 
-        if (request_answer_conv(request, &ev, &e) == 0) {
-                request_finish_held(engine, request);
-                return;
-        }
+        if (request_answer_conv(request, &ev, &e) == 0)
+                return ev;
         err_wrap(&e, -(int)e.code, "the request was carried out");
         request_fail(engine, request, &e);
+        return NULL;
+}
+
+void request_finish_conv(struct engine *engine, struct request *request) {
+        if (request_answer_done(engine, request))
+                request_finish_held(engine, request);
 }
 
 void request_row_done(struct engine *engine, struct job *j) {

@@ -160,6 +160,9 @@ void request_release(struct engine *engine, struct request *request);
 struct engine_event *request_answer(struct request *request, enum engine_event_kind kind);
 /* The same, filled with the conversation of row request.sc. Fails as event_conv(). */
 int request_answer_conv(struct request *request, struct engine_event **ret, struct err *e);
+/* The same for a request that was carried out. NULL: there was no memory for the answer, and the
+ * request has ended with an error that says both. */
+struct engine_event *request_answer_done(struct engine *engine, struct request *request);
 /* End the request, with an error or with request_answer(). Frees it. */
 void request_fail(struct engine *engine, struct request *request, const struct err *e);
 void request_finish(struct engine *engine, struct request *request);

@@ -11,7 +11,6 @@ static void evicted(struct engine *engine, struct eviction *ev, int r, const str
         struct request *request = container_of(ev, struct evicting, eviction)->request;
         const struct conv *c = request->conv;
         struct engine_event *answer;
-        struct err e;
 
         if (r < 0) {
                 request_fail(engine, request, why);
@@ -21,11 +20,9 @@ static void evicted(struct engine *engine, struct eviction *ev, int r, const str
         request->sc.revision = c->revision;
         request->sc.n_tokens = c->n_tokens + c->n_lost_tokens;
         request->sc.n_turns = c->n_turns + c->n_lost_turns;
-        if (request_answer_conv(request, &answer, &e) < 0) {
-                err_wrap(&e, -(int)e.code, "the request was carried out");
-                request_fail(engine, request, &e);
+        answer = request_answer_done(engine, request);
+        if (!answer)
                 return;
-        }
         answer->conv.n_not_kept = ev->n_not_kept;
         if (ev->n_not_kept > 0)
                 answer->err = ev->why_not_kept;

@@ -5,10 +5,9 @@
 
 #include "base/util.h"
 #include "model/model.h"
-#include "store/store.h"
 #include "util/test.h"
 
-struct gate edit_link_gate = GATE_INIT, edit_step_gate = GATE_INIT;
+struct gate edit_step_gate = GATE_INIT;
 
 int __real_model_forward(struct model_work *w, const struct model_token *batch, size_t n,
         const struct model_wait *wait);
@@ -18,19 +17,6 @@ int __wrap_model_forward(struct model_work *w, const struct model_token *batch, 
         const struct model_wait *wait) {
         gate_pass(&edit_step_gate);
         return __real_model_forward(w, batch, n, wait);
-}
-
-int __real_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e);
-int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e);
-int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e) {
-        gate_pass(&edit_link_gate);
-        return __real_store_link(s, id, model, links, n, meters, n_meters, gone, e);
 }
 
 uint64_t edit_talk(struct erig *r) {

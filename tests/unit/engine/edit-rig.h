@@ -4,9 +4,8 @@
 #include "util/gate.h"
 #include "rig.h"
 
-/* Before a link of records is committed, and before each step. To be linked with --wrap=store_link
- * and --wrap=model_forward. */
-extern struct gate edit_link_gate, edit_step_gate;
+/* Before each step. To be linked with --wrap=model_forward. */
+extern struct gate edit_step_gate;
 
 /* System, and two messages with their replies: five turns. */
 uint64_t edit_talk(struct erig *r);

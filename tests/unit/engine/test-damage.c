@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "link-rig.h"
 #include "rig.h"
 #include "store/store.h"
 #include "util/test.h"
@@ -238,7 +239,7 @@ static void test_damage_is_told_once(void **state) {
 
 /* --- a register that takes nothing --- */
 
-static bool forget_fails, links_fail;
+static bool forget_fails;
 
 int __real_store_forget_record(
         struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e);
@@ -249,20 +250,6 @@ int __wrap_store_forget_record(
         errno = EIO;
         return forget_fails ? err_set(e, ERR_SYS, "a disk that takes nothing")
                             : __real_store_forget_record(s, record, ret, e);
-}
-
-int __real_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e);
-int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e);
-int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e) {
-        errno = EIO;
-        return links_fail ? err_set(e, ERR_SYS, "a disk that takes nothing")
-                          : __real_store_link(s, id, model, links, n, meters, n_meters, gone, e);
 }
 
 /* What could not be linked is linked the next time, also what another conversation has written. */
@@ -279,12 +266,12 @@ static void test_links_fail(void **state) {
         erig_say(&r, c, LONG_TEXT, 12, &A);
         erig_restart(&r, true);
         d = erig_new(&r, NULL, NULL);
-        links_fail = true;
+        atomic_store(&link_fails, true);
         erig_say(&r, d, LONG_TEXT, 12, &A);
         answer_same(&A, &expected[0]);
         assert_true(A.n_disk + A.done_disk > 0 || A.n_shared + A.done_shared > 0);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
-        links_fail = false;
+        atomic_store(&link_fails, false);
         erig_say(&r, d, "What does Ada like?", 12, &A);
         answer_same(&A, &expected[1]);
         assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
@@ -300,7 +287,8 @@ static void test_links_fail(void **state) {
 
 /* Nothing fails any more. */
 static int reset(void **state) {
-        forget_fails = links_fail = false;
+        forget_fails = false;
+        atomic_store(&link_fails, false);
         return 0;
 }
 

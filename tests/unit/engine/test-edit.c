@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "edit-rig.h"
+#include "link-rig.h"
 #include "util/test.h"
 
 static struct answer A, B, C, T, many[3];
@@ -335,9 +336,9 @@ static void link_case(enum engine_verb verb, bool cuts) {
 
         o.spill_delay_ms = 0;
         erig_open(&r, &o);
-        gate_close(&edit_link_gate, 0);
+        gate_close(&link_gate, 0);
         c = edit_talk(&r);
-        gate_wait(&edit_link_gate);
+        gate_wait(&link_gate);
         q = edit_request(c, cuts ? 0 : ENGINE_UNSET, "Hello.", 1);
         q.verb = verb;
         q.cuts = cuts && verb == ENGINE_CONTINUE;
@@ -348,7 +349,7 @@ static void link_case(enum engine_verb verb, bool cuts) {
                 erig_wait(&r, &many[0]);
         was_over = many[0].final;
         n_turns = T.n_turns;
-        gate_open(&edit_link_gate);
+        gate_open(&link_gate);
         assert_int_equal(was_over, !cuts);
         if (cuts)
                 assert_int_equal(n_turns, 5);
@@ -400,14 +401,14 @@ static void test_stays_while_linked(void **state) {
         erig_need_model();
         o.spill_delay_ms = 0;
         erig_open(&r, &o);
-        gate_close(&edit_link_gate, 0);
+        gate_close(&link_gate, 0);
         c = edit_talk(&r);
-        gate_wait(&edit_link_gate);
+        gate_wait(&link_gate);
         d = edit_talk(&r);
         for (int i = 0; i < 3000 && erig_stat(&r, "unspilled_drops") == 0; i++)
                 (void)erig_fork(&r, d);
         erig_get(&r, c, &T);
-        gate_open(&edit_link_gate); /* or a failed test would never end */
+        gate_open(&link_gate); /* or a failed test would never end */
         assert_int_equal(T.conv.residency, ENGINE_RESIDENT);
         assert_true(erig_stat(&r, "unspilled_drops") > 0);
         erig_check_register(&r);

@@ -12,9 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "link-rig.h"
 #include "rig.h"
-#include "store/store.h"
-#include "util/gate.h"
 #include "util/test.h"
 
 static struct answer A, B, expected[4];
@@ -451,21 +450,6 @@ static void test_day_limit(void **state) {
 }
 
 /* --- links that wait --- */
-
-static struct gate link_gate = GATE_INIT;
-
-int __real_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e);
-int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e);
-int __wrap_store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e) {
-        gate_pass(&link_gate);
-        return __real_store_link(s, id, model, links, n, meters, n_meters, gone, e);
-}
 
 /* Records that a conversation takes over while its earlier ones are being linked are not linked by
  * that: the eviction does it. */
