@@ -198,7 +198,7 @@ struct tile {
         const float *q[KERN_ATTN_TILE];
         float *o[KERN_ATTN_TILE];
         uint32_t first[KERN_ATTN_TILE], last[KERN_ATTN_TILE]; /* keys that it sees */
-        struct kern_softmax_state state[KERN_ATTN_TILE];
+        struct kern_softmax_state state[KERN_ATTN_TILE];      /* at first: no key seen */
 };
 
 /* Compute one group for the queries [i0, i0+n) of the tile, each of which sees some of its keys. */
@@ -271,7 +271,6 @@ static void walk(const struct attn_job *j, struct tile *t, void *const *blocks, 
         for (unsigned i = 0; i < t->n; i++) {
                 first = MIN(first, t->first[i]);
                 last = MAX(last, t->last[i]);
-                t->state[i] = (struct kern_softmax_state){.m = -INFINITY};
                 memset(t->o[i], 0, l->head_dim_v * sizeof(float));
         }
         first -= first % KERN_ATTN_GROUP;
@@ -309,6 +308,20 @@ static size_t first_head(const struct kern_attn *a, size_t kv_head) {
         return (kv_head * a->n_head + a->layout.n_kv_head - 1) / a->layout.n_kv_head;
 }
 
+/* The first key that a query at @pos sees. */
+static uint32_t first_key(const struct kern_attn *a, uint32_t pos) {
+        uint32_t window = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+
+        return a->chunk ? MAX(window, pos - pos % a->chunk) : window;
+}
+
+/* A sink is as a key before all others, without value: exp(sink - sink) is 1. */
+static struct kern_softmax_state first_state(const struct kern_attn *a, size_t head) {
+        if (a->sinks)
+                return (struct kern_softmax_state){.m = a->sinks[head], .sum = 1};
+        return (struct kern_softmax_state){.m = -INFINITY};
+}
+
 static void attn_task(void *arg, size_t task, unsigned thread) {
         const struct attn_job *j = arg;
         const struct kern_attn *a = j->a;
@@ -332,8 +345,8 @@ static void attn_task(void *arg, size_t task, unsigned thread) {
                                 tile.q[i] = j->q + end * j->ldq + h * a->layout.head_dim_k;
                                 tile.o[i] = j->out + end * j->ldo + h * a->layout.head_dim_v;
                                 tile.last[i] = pos;
-                                tile.first[i] =
-                                        a->window && pos >= a->window ? pos - a->window + 1 : 0;
+                                tile.first[i] = first_key(a, pos);
+                                tile.state[i] = first_state(a, h);
                         }
                 if (tile.n > 0)
                         walk(j, &tile, j->rows[t].blocks, kv_head);

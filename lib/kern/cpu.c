@@ -40,6 +40,7 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
 
         kern_generic_matmul(ops);
         kern_generic_vector(ops);
+        kern_generic_activation(ops);
         kern_generic_attention(ops);
 #if KERN_HAVE_AVX2
         if (have >= KERN_AVX2 && max_isa >= KERN_AVX2) {

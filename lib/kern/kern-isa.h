@@ -14,6 +14,8 @@
 #define KERN_ACT_UNIT 16  /* tokens that are rounded and laid out together */
 /* Bytes that the layout of any instruction set needs per token and block; blocks come in 8s. */
 #define KERN_ACT_BLOCK_SIZE 48
+/* Elements worth a task of their own. */
+#define KERN_GRAIN 16384
 /* Queries (tokens x heads) that walk the same keys together. */
 #define KERN_ATTN_TILE 8
 
@@ -60,6 +62,12 @@ struct kern_softmax_state {
         float m, sum;
 };
 
+typedef void kern_activate_fn(const float *gate, const float *up, float *y, size_t n);
+
+struct kern_xielu {
+        float alpha_p, factor_n /* beta + alpha_n */, beta, eps;
+};
+
 struct kern_ops {
         /* matmul.  Float weights */
         kern_matmul_fn *matmul_f32, *matmul_f16, *matmul_bf16;
@@ -72,10 +80,19 @@ struct kern_ops {
         /* One token: n_heads heads of head_dim values at x. */
         void (*rope)(float *x, size_t n_heads, size_t head_dim, size_t n_rot, bool neox,
                 const float *cos, const float *sin);
-        void (*silu_mul)(const float *gate, const float *up, float *y, size_t n);
+        void (*layernorm)(
+                const float *x, const float *w, const float *b, float eps, size_t n, float *y);
         void (*add)(float *y, const float *x, size_t n);
         void (*add_scaled)(float *y, const float *x, float s, size_t n);
+        void (*scale)(float *x, float s, size_t n);
+        void (*mul)(float *y, const float *x, size_t n);
         void (*softmax)(float *x, size_t n);
+
+        /* Activations, index enum kern_activation; up may be NULL as there. */
+        kern_activate_fn *activate[KERN_N_ACTIVATION];
+        void (*xielu)(const struct kern_xielu *p, const float *x, float *y, size_t n);
+        void (*sigmoid)(float *x, size_t n);
+        void (*softcap)(float *x, float cap, size_t n);
 
         /* Attention, index enum kern_kv_type. */
         kern_attn_scores_fn *attn_scores[KERN_N_KV];
@@ -90,6 +107,7 @@ struct kern_ops {
 
 void kern_generic_matmul(struct kern_ops *ops);
 void kern_generic_vector(struct kern_ops *ops);
+void kern_generic_activation(struct kern_ops *ops);
 void kern_generic_attention(struct kern_ops *ops);
 
 void kern_avx2_matmul_float(struct kern_ops *ops);

@@ -107,14 +107,54 @@ void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act
 void kern_rmsnorm(struct kern *k, const float *x, size_t ldx, const float *w, float eps, size_t n,
         size_t n_tokens, float *y, size_t ldy);
 
+/* y[t] = (x[t] - mean) / sqrt(variance + eps) * w + b, rows of n. mean = tree16 of 16 lane sums / n;
+ * with d = x - mean, the variance is tree16 of 16 lanes fmaf(d, d, acc), / n (no terms for the
+ * missing end of the last group). Then inv = 1/sqrtf(variance + eps), and y = (d*inv)*w, + b. y may
+ * be x. w may be NULL (no multiplication) and b may be NULL (no addition). */
+void kern_layernorm(struct kern *k, const float *x, size_t ldx, const float *w, const float *b,
+        float eps, size_t n, size_t n_tokens, float *y, size_t ldy);
+
 /* Rotate pairs of each head in place. x [n_tokens][ldx], heads of head_dim starting at x. cos/sin
  * [n_tokens][n_rot/2]. neox: pairs (i, i+n_rot/2), else (2i, 2i+1). Each: a*c - b*s as
  * fmaf(a, c, -(b*s)), and fmaf(a, s, b*c). Elements from n_rot on are untouched. */
 void kern_rope(struct kern *k, float *x, size_t ldx, size_t n_heads, size_t head_dim, size_t n_rot,
         bool neox, const float *cos, const float *sin, size_t n_tokens);
 
-/* y = silu(gate) * up = (gate / (1 + exp(-gate))) * up, elementwise; y may be gate. */
-void kern_silu_mul(struct kern *k, const float *gate, const float *up, float *y, size_t n);
+/*
+ * Activations a(x), elementwise:
+ * - SILU: x / (1 + exp(-x)).
+ * - GELU, the tanh form, 0.5 x (1 + tanh(c (x + 0.044715 x^3))) with c = sqrt(2/pi), computed as
+ *   x / (1 + exp(x * fmaf(x*x, -2 * 0.044715 c, -2c))) with the two constants rounded to float.
+ * - RELU2: r*r, r = 0 > x ? 0 : x.
+ * - SWIGLU_OAI (gpt-oss; always with up): g = 7 < gate ? 7 : gate, u = up within [-7, 7] in the same
+ *   manner (7 < up ? 7 : up, then -7 > u ? -7 : u), y = g / (1 + exp(g * -1.702)) * (u + 1).
+ */
+enum kern_activation { KERN_SILU, KERN_GELU, KERN_RELU2, KERN_SWIGLU_OAI, KERN_N_ACTIVATION };
+/* y = a(gate) * up, or a(gate) if up is NULL (not with SWIGLU_OAI), elementwise; y may be gate or
+ * up. */
+void kern_activate(struct kern *k, enum kern_activation a, const float *gate, const float *up,
+        float *y, size_t n);
+/*
+ * The activation of apertus, elementwise; y may be x. alpha_p and alpha_n are the softplus of the
+ * file's values, beta and eps are the file's.
+ *   x > 0:  alpha_p x^2 + beta x, as x * fmaf(alpha_p, x, beta).
+ *   else:   (expm1(min(x, eps)) - x) * (beta + alpha_n) + beta x, as fmaf(e, beta + alpha_n, beta*x)
+ *           with m = x < eps ? x : eps. From -0.34 on e = fmaf(m*m, P(m), m - x), where P is the
+ *           polynomial inside kern_exp_f32, 1 + m + m^2 P(m): nothing cancels near 0. Below, e =
+ *           (exp(m) - 1) - x.
+ */
+void kern_xielu(struct kern *k, const float *x, float *y, size_t n, float alpha_p, float alpha_n,
+        float beta, float eps);
+/* In place: x = 1 / (1 + exp(-x)). */
+void kern_sigmoid(struct kern *k, float *x, size_t n);
+/* In place: x = cap * (1 - 2/(exp(x*(2/cap)) + 1)), i.e. cap * tanh(x/cap), as in attention. cap is
+ * not 0. The error is below 3e-7 * cap, also near 0. */
+void kern_softcap(struct kern *k, float *x, float cap, size_t n);
+/* x *= s; x[t] *= s[t] for the rows of x [n_tokens][ldx], n values each; y *= x. */
+void kern_scale(struct kern *k, float *x, float s, size_t n);
+void kern_scale_rows(
+        struct kern *k, float *x, size_t ldx, size_t n, size_t n_tokens, const float *s);
+void kern_mul(struct kern *k, float *y, const float *x, size_t n);
 /* y += x ; y = y + s*x with fmaf(s, x, y). */
 void kern_add(struct kern *k, float *y, const float *x, size_t n);
 void kern_add_scaled(struct kern *k, float *y, const float *x, float s, size_t n);
@@ -175,13 +215,18 @@ struct kern_attn {
         float softcap;   /* 0: none; else s -> cap * (1 - 2/(exp(s*(2/cap)) + 1)), i.e. cap *
                             tanh(s/cap), before the mask */
         uint32_t window; /* 0: all; else keys with pos - j < window */
+        uint32_t chunk;  /* 0: all; else keys with j >= pos - pos % chunk (and in the window) */
+        /* [n_head], borrowed, or NULL: a logit per query head that takes part in the softmax's
+         * maximum and sum and has no value. Neither scale nor softcap applies to it. */
+        const float *sinks;
 };
 /*
  * out[t][h] = softmax(scale * q.K) V over keys 0..pos of the row's own sequence. q [n_tokens][ldq],
  * out [n_tokens][ldo]. score_j: sequential fmaf over channels 0..head_dim_k-1 from 0, then * scale.
  * Groups of KERN_ATTN_GROUP keys that hold a visible key, in rising order, with online softmax
- * from m = -inf, sum = 0, o = 0: mg = maxtree32 of the group's scores, -inf where masked; mn =
- * max2(m, mg); c = exp(m - mn); p_j = exp(s_j - mn), 0 where masked; sum = fmaf(sum, c, tree16 of
+ * from m = -inf, sum = 0, o = 0, or from m = sink, sum = 1, o = 0 (as if the sink were a first key
+ * without value): mg = maxtree32 of the group's scores, -inf where masked; mn = max2(m, mg);
+ * c = exp(m - mn); p_j = exp(s_j - mn), 0 where masked; sum = fmaf(sum, c, tree16 of
  * (p_j + p_{j+16})); o[d] = o[d]*c, then fmaf(p_j, v_j[d], o[d]) for the visible j rising (masked
  * keys are skipped, not multiplied by 0). At the end o[d] * (1/sum). out must not overlap q.
  * Query heads need not be a multiple of KV heads, but n_head >= n_kv_head > 0.

@@ -41,6 +41,6 @@ void ffn_forward(const struct ffn *f, struct model_work *w, struct work_input *i
 
         work_matmul(w, in, &f->gate, f->gate_bias, w->gate);
         work_matmul(w, in, &f->up, f->up_bias, w->up);
-        kern_silu_mul(w->kern, w->gate, w->up, w->gate, in->n * f->gate.n_out);
+        kern_activate(w->kern, KERN_SILU, w->gate, w->up, w->gate, in->n * f->gate.n_out);
         work_matmul(w, &hidden, &f->down, f->down_bias, out);
 }

@@ -130,7 +130,7 @@ static void moe_expert(
                                 n_embd * sizeof(float));
         work_matmul(w, in, &gate, NULL, w->gate);
         work_matmul(w, in, &up, NULL, w->up);
-        kern_silu_mul(w->kern, w->gate, w->up, w->gate, n * gate.n_out);
+        kern_activate(w->kern, KERN_SILU, w->gate, w->up, w->gate, n * gate.n_out);
         work_matmul(w, &hidden, &down, NULL, s->out + from * n_embd);
 }
 

@@ -18,6 +18,24 @@ static void rmsnorm(const float *x, const float *w, float eps, size_t n, float *
                 y[i] = w ? (x[i] * inv) * w[i] : x[i] * inv;
 }
 
+static void layernorm(
+        const float *x, const float *w, const float *b, float eps, size_t n, float *y) {
+        float sum[16] = {0}, square[16] = {0}, mean, inv;
+
+        for (size_t i = 0; i < n; i++)
+                sum[i % 16] += x[i];
+        mean = kern_tree16(sum) / (float)n;
+        for (size_t i = 0; i < n; i++)
+                square[i % 16] = fmaf(x[i] - mean, x[i] - mean, square[i % 16]);
+        inv = 1 / sqrtf(kern_tree16(square) / (float)n + eps);
+        for (size_t i = 0; i < n; i++) {
+                float v = (x[i] - mean) * inv;
+
+                v = w ? v * w[i] : v;
+                y[i] = b ? v + b[i] : v;
+        }
+}
+
 static void rope(float *x, size_t n_heads, size_t head_dim, size_t n_rot, bool neox,
         const float *cos, const float *sin) {
         size_t half = n_rot / 2;
@@ -32,11 +50,6 @@ static void rope(float *x, size_t n_heads, size_t head_dim, size_t n_rot, bool n
                 }
 }
 
-static void silu_mul(const float *gate, const float *up, float *y, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                y[i] = kern_silu_mul1(gate[i], up[i]);
-}
-
 static void add(float *y, const float *x, size_t n) {
         for (size_t i = 0; i < n; i++)
                 y[i] += x[i];
@@ -45,6 +58,16 @@ static void add(float *y, const float *x, size_t n) {
 static void add_scaled(float *y, const float *x, float s, size_t n) {
         for (size_t i = 0; i < n; i++)
                 y[i] = fmaf(s, x[i], y[i]);
+}
+
+static void scale(float *x, float s, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                x[i] *= s;
+}
+
+static void mul(float *y, const float *x, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                y[i] *= x[i];
 }
 
 static void softmax(float *x, size_t n) {
@@ -72,9 +95,11 @@ static void f32_to_f16(const float *x, uint16_t *y, size_t n) {
 void kern_generic_vector(struct kern_ops *ops) {
         ops->rmsnorm = rmsnorm;
         ops->rope = rope;
-        ops->silu_mul = silu_mul;
+        ops->layernorm = layernorm;
         ops->add = add;
         ops->add_scaled = add_scaled;
+        ops->scale = scale;
+        ops->mul = mul;
         ops->softmax = softmax;
         ops->f32_to_f16 = f32_to_f16;
 }

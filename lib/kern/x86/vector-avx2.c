@@ -81,7 +81,7 @@ static void rope(float *x, size_t n_heads, size_t head_dim, size_t n_rot, bool n
                         rope_neighbours(x, n_rot / 2, cos, sin);
 }
 
-static void silu_mul(const float *gate, const float *up, float *y, size_t n) {
+static void silu(const float *gate, const float *up, float *y, size_t n) {
         __m256 one = _mm256_set1_ps(1), minus = _mm256_set1_ps(-0.0f);
         size_t i = 0;
 
@@ -90,10 +90,12 @@ static void silu_mul(const float *gate, const float *up, float *y, size_t n) {
                 __m256 e = exp8(_mm256_xor_ps(g, minus));
                 __m256 v = _mm256_div_ps(g, _mm256_add_ps(one, e));
 
-                _mm256_storeu_ps(y + i, _mm256_mul_ps(v, _mm256_loadu_ps(up + i)));
+                if (up)
+                        v = _mm256_mul_ps(v, _mm256_loadu_ps(up + i));
+                _mm256_storeu_ps(y + i, v);
         }
         for (; i < n; i++)
-                y[i] = kern_silu_mul1(gate[i], up[i]);
+                y[i] = up ? kern_silu1(gate[i]) * up[i] : kern_silu1(gate[i]);
 }
 
 static void add(float *y, const float *x, size_t n) {
@@ -171,7 +173,7 @@ static void f32_to_f16(const float *x, uint16_t *y, size_t n) {
 void kern_avx2_vector(struct kern_ops *ops) {
         ops->rmsnorm = rmsnorm;
         ops->rope = rope;
-        ops->silu_mul = silu_mul;
+        ops->activate[KERN_SILU] = silu;
         ops->add = add;
         ops->add_scaled = add_scaled;
         ops->softmax = softmax;

@@ -66,7 +66,7 @@ static void rope(float *x, size_t n_heads, size_t head_dim, size_t n_rot, bool n
                         rope_neighbours(x, n_rot / 2, cos, sin);
 }
 
-static void silu_mul(const float *gate, const float *up, float *y, size_t n) {
+static void silu(const float *gate, const float *up, float *y, size_t n) {
         __m512 one = _mm512_set1_ps(1), minus = _mm512_set1_ps(-0.0f);
 
         for (size_t i = 0; i < n; i += 16) {
@@ -75,7 +75,9 @@ static void silu_mul(const float *gate, const float *up, float *y, size_t n) {
                 __m512 e = exp16(_mm512_xor_ps(g, minus));
                 __m512 v = _mm512_div_ps(g, _mm512_add_ps(one, e));
 
-                _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, up + i)));
+                if (up)
+                        v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, up + i));
+                _mm512_mask_storeu_ps(y + i, m, v);
         }
 }
 
@@ -135,7 +137,7 @@ static void f32_to_f16(const float *x, uint16_t *y, size_t n) {
 void kern_avx512_vector(struct kern_ops *ops) {
         ops->rmsnorm = rmsnorm;
         ops->rope = rope;
-        ops->silu_mul = silu_mul;
+        ops->activate[KERN_SILU] = silu;
         ops->add = add;
         ops->add_scaled = add_scaled;
         ops->softmax = softmax;

@@ -184,7 +184,7 @@ static void run_rmsnorm(void *arg) {
 static void run_silu(void *arg) {
         struct vector *v = arg;
 
-        kern_silu_mul(v->k, v->x, v->x, v->y, v->n);
+        kern_activate(v->k, KERN_SILU, v->x, v->x, v->y, v->n);
 }
 
 static void run_rope(void *arg) {

@@ -130,7 +130,7 @@ static void test_elements(void **state) {
         for (size_t i = 0; i < N_SIZES; i++) {
                 size_t n = sizes[i];
 
-                FOR_EACH_KERN(d, n, y0, kern_silu_mul(k, y, d->w, y, n));
+                FOR_EACH_KERN(d, n, y0, kern_activate(k, KERN_SILU, y, d->w, y, n));
                 for (size_t j = 0; j < n; j++) {
                         double g = (double)d->x[j], u = (double)d->w[j];
 
@@ -224,7 +224,7 @@ static void test_wild(void **state) {
                         x[i] = test_uniform(&rs) * 100;
         }
         d->x = x;
-        FOR_EACH_KERN(d, 20000, y0, kern_silu_mul(k, y, d->w, y, 20000));
+        FOR_EACH_KERN(d, 20000, y0, kern_activate(k, KERN_SILU, y, d->w, y, 20000));
         free(y0);
         for (size_t i = 0; i < 100; i++) {
                 d->x = x + i * 50;
