@@ -1,91 +1,116 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/block-moe.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/util.h"
 #include "model/internal.h"
-
-/* Keeps the division defined when every chosen probability underflowed (smallest normal half). */
-#define MOE_MIN_SUM 6.103515625e-5f
+#include "model/moe-choose.h"
 
 /* One matrix per expert with the rows of gate, then up. 0, 1 absent, or an error. */
-static int moe_load_fused(struct model *m, struct moe *moe, int layer, size_t n_embd, size_t n_ff,
-        size_t n, struct err *e) {
+static int moe_load_fused(
+        struct model *m, struct moe *moe, int layer, size_t n_ff, size_t n, struct err *e) {
         struct weights_stack fused;
-        int r = weights_stack_opt(
-                &m->weights, &fused, layer, "ffn_gate_up_exps.weight", n_embd, 2 * n_ff, n, e);
+        int r = weights_stack_opt(&m->weights, &fused, layer, "ffn_gate_up_exps.weight",
+                m->hparams.n_embd, 2 * n_ff, n, e);
 
         if (r)
                 return r;
-        moe->gate = moe->up = fused;
-        moe->gate.first = weights_rows(&fused.first, 0, n_ff);
-        moe->up.first = weights_rows(&fused.first, n_ff, n_ff);
+        moe->gate.mats = moe->up.mats = fused;
+        moe->gate.mats.first = weights_rows(&fused.first, 0, n_ff);
+        moe->up.mats.first = weights_rows(&fused.first, n_ff, n_ff);
         return 0;
+}
+
+static int moe_load_part(struct model *m, struct moe_part *part, int layer, const char *name,
+        size_t n_in, size_t n_out, struct err *e) {
+        size_t n = m->hparams.experts.n;
+        bool biased = m->arch->experts.biased;
+        char full[64];
+        int r = 0;
+
+        if (!part->mats.n) {
+                snprintf(full, sizeof(full), "%s.weight", name);
+                r = weights_stack(&m->weights, &part->mats, layer, full, n_in, n_out, n, e);
+        }
+        if (r < 0)
+                return r;
+        snprintf(full, sizeof(full), "%s.scale", name);
+        r = weights_bias(&m->weights, &part->scale, layer, full, n, false, e);
+        if (r < 0)
+                return r;
+        if (biased) {
+                snprintf(full, sizeof(full), "%s.bias", name);
+                r = weights_rows_vec_opt(&m->weights, &part->bias, layer, full, n_out, n, e);
+        }
+        if (biased && r == 1)
+                return weights_missing(layer, full, e);
+        work_dims_mat(&m->dims, &part->mats.first);
+        return r;
+}
+
+static int moe_load_router(struct model *m, struct moe *moe, int layer, struct err *e) {
+        struct weights *w = &m->weights;
+        size_t n = moe->rule->n;
+        int r;
+
+        r = weights_mat(w, &moe->router, layer, "ffn_gate_inp.weight", m->hparams.n_embd, n, e);
+        if (r < 0)
+                return r;
+        work_dims_mat(&m->dims, &moe->router);
+        if (m->arch->experts.biased)
+                r = weights_vec(w, &moe->router_bias, layer, "ffn_gate_inp.bias", n, e);
+        if (r < 0)
+                return r;
+        return weights_bias(w, &moe->choice_bias, layer, "exp_probs_b.bias", n,
+                m->arch->experts.choice_bias, e);
+}
+
+static int moe_load_shared(struct model *m, struct moe *moe, uint32_t layer, struct err *e) {
+        int r;
+
+        moe->has_shared = moe->rule->shared;
+        if (!moe->has_shared)
+                return 0;
+        r = ffn_load_shared(m, &moe->shared, layer, e);
+        if (r < 0 || m->arch->experts.shared != ARCH_SHARED_GATED)
+                return r;
+        return weights_vec(&m->weights, &moe->shared_gate, (int)layer, "ffn_gate_inp_shexp.weight",
+                m->hparams.n_embd, e);
 }
 
 int moe_load(struct model *m, struct moe *ret, uint32_t layer, struct err *e) {
         const struct hparams *h = &m->hparams;
-        struct moe moe = {.n_used = h->n_expert_used, .scale = h->expert_scale};
-        struct weights *ws = &m->weights;
+        struct moe moe = {.rule = &h->experts, .activation = m->arch->activation};
+        size_t n_embd = h->n_embd, n_ff = h->experts.n_ff;
         struct work_dims *d = &m->dims;
-        size_t n_embd = h->n_embd, n_ff = h->n_ff_expert, n = h->n_expert;
         int l = (int)layer, r;
 
-        r = weights_mat(ws, &moe.router, l, "ffn_gate_inp.weight", n_embd, n, e);
+        r = moe_load_router(m, &moe, l, e);
         if (r < 0)
                 return r;
-        r = moe_load_fused(m, &moe, l, n_embd, n_ff, n, e);
-        if (r == 1) {
-                r = weights_stack(ws, &moe.gate, l, "ffn_gate_exps.weight", n_embd, n_ff, n, e);
-                if (r < 0)
-                        return r;
-                r = weights_stack(ws, &moe.up, l, "ffn_up_exps.weight", n_embd, n_ff, n, e);
-        }
+        r = moe_load_fused(m, &moe, l, n_ff, h->experts.n, e);
         if (r < 0)
                 return r;
-        r = weights_stack(ws, &moe.down, l, "ffn_down_exps.weight", n_ff, n_embd, n, e);
+        r = moe_load_part(m, &moe.gate, l, "ffn_gate_exps", n_embd, n_ff, e);
+        if (r < 0)
+                return r;
+        r = moe_load_part(m, &moe.up, l, "ffn_up_exps", n_embd, n_ff, e);
+        if (r < 0)
+                return r;
+        r = moe_load_part(m, &moe.down, l, "ffn_down_exps", n_ff, n_embd, e);
         if (r < 0)
                 return r;
         d->n_ff = MAX(d->n_ff, n_ff);
-        d->n_expert = MAX(d->n_expert, n);
-        d->n_expert_used = MAX(d->n_expert_used, (size_t)h->n_expert_used);
-        work_dims_mat(d, &moe.router);
-        work_dims_mat(d, &moe.gate.first);
-        work_dims_mat(d, &moe.up.first);
-        work_dims_mat(d, &moe.down.first);
+        d->n_expert = MAX(d->n_expert, (size_t)h->experts.n);
+        d->n_expert_used = MAX(d->n_expert_used, (size_t)h->experts.n_used);
+        r = moe_load_shared(m, &moe, layer, e);
+        if (r < 0)
+                return r;
         *ret = moe;
         return 0;
-}
-
-void moe_choose(const float *probs, uint32_t n, uint32_t n_used, float scale, uint32_t *ret_expert,
-        float *ret_weight) {
-        float sum = 0.0f;
-
-        for (uint32_t j = 0; j < n_used; j++) {
-                uint32_t best = UINT32_MAX;
-
-                for (uint32_t i = 0; i < n; i++) {
-                        bool taken = false;
-
-                        for (uint32_t p = 0; p < j; p++)
-                                taken |= ret_expert[p] == i;
-                        /* The first free one stands in when all are NaN (a broken model). */
-                        if (!taken && (best == UINT32_MAX || probs[i] > probs[best]))
-                                best = i;
-                }
-                ret_expert[j] = best;
-                ret_weight[j] = probs[best];
-                sum += probs[best];
-        }
-        if (!(sum > MOE_MIN_SUM))
-                sum = MOE_MIN_SUM;
-        for (uint32_t j = 0; j < n_used; j++) {
-                ret_weight[j] /= sum;
-                if (scale != 1.0f)
-                        ret_weight[j] *= scale;
-        }
 }
 
 /* Counting sort of the choices by expert: fills start, slot and token. */
@@ -101,7 +126,7 @@ static void moe_group(struct work_moe *s, size_t n, uint32_t n_expert, uint32_t 
                 uint32_t slot = s->start[s->expert[c]]++;
 
                 s->slot[c] = slot;
-                s->token[slot] = (uint32_t)(c / n_used);
+                s->choice[slot] = (uint32_t)c;
         }
         /* Each start has moved to the next expert's: shift back. */
         for (uint32_t i = n_expert; i > 0; i--)
@@ -109,47 +134,95 @@ static void moe_group(struct work_moe *s, size_t n, uint32_t n_expert, uint32_t 
         s->start[0] = 0;
 }
 
+static void moe_matmul(const struct moe_part *part, struct model_work *w, struct work_input *in,
+        uint32_t expert, float *y) {
+        struct kern_mat mat = weights_stack_at(&part->mats, expert);
+
+        work_matmul(w, in, &mat, NULL, y);
+        if (part->scale)
+                kern_scale(w->kern, y, part->scale[expert], in->n * mat.n_out);
+        for (size_t t = 0; part->bias && t < in->n; t++)
+                kern_add(w->kern, y + t * mat.n_out, part->bias + expert * mat.n_out, mat.n_out);
+}
+
+/* The rows that the expert sees: all as they are, or gathered in s->x. */
+static struct work_input moe_gather(const struct moe *moe, struct model_work *w,
+        const struct work_input *all, uint32_t expert) {
+        struct work_moe *s = &w->moe;
+        size_t from = s->start[expert], n = s->start[expert + 1] - from, n_embd = all->n_in;
+        struct work_input some = work_input(s->x, n_embd, n, w->act[1]);
+
+        for (size_t i = 0; i < n; i++) {
+                uint32_t choice = s->choice[from + i];
+
+                memcpy(s->x + i * n_embd, all->x + choice / moe->rule->n_used * n_embd,
+                        n_embd * sizeof(float));
+                if (moe->rule->router == ARCH_ROUTER_SIGMOID_INPUT)
+                        kern_scale(w->kern, s->x + i * n_embd, s->weight[choice], n_embd);
+        }
+        return some;
+}
+
 static void moe_expert(
         const struct moe *moe, struct model_work *w, struct work_input *all, uint32_t expert) {
         struct work_moe *s = &w->moe;
-        struct kern_mat gate = weights_stack_at(&moe->gate, expert);
-        struct kern_mat up = weights_stack_at(&moe->up, expert);
-        struct kern_mat down = weights_stack_at(&moe->down, expert);
-        size_t from = s->start[expert], n = s->start[expert + 1] - from, n_embd = all->n_in;
-        struct work_input some = work_input(s->x, n_embd, n, w->act[1]), *in = &some;
-        struct work_input hidden = work_input(w->gate, down.n_in, n, w->act[1]);
+        size_t from = s->start[expert], n = s->start[expert + 1] - from, n_ff = moe->rule->n_ff;
+        struct work_input hidden = work_input(w->gate, n_ff, n, w->act[1]);
+        struct work_input some, *in = all;
 
         if (!n)
                 return;
         /* An expert of every token sees the batch as it is (always so with one token). */
-        if (n == all->n)
-                in = all;
-        else
-                for (size_t i = 0; i < n; i++)
-                        memcpy(s->x + i * n_embd, all->x + s->token[from + i] * n_embd,
-                                n_embd * sizeof(float));
-        work_matmul(w, in, &gate, NULL, w->gate);
-        work_matmul(w, in, &up, NULL, w->up);
-        kern_activate(w->kern, KERN_SILU, w->gate, w->up, w->gate, n * gate.n_out);
-        work_matmul(w, &hidden, &down, NULL, s->out + from * n_embd);
+        if (n < all->n || moe->rule->router == ARCH_ROUTER_SIGMOID_INPUT) {
+                some = moe_gather(moe, w, all, expert);
+                in = &some;
+        }
+        moe_matmul(&moe->gate, w, in, expert, w->gate);
+        moe_matmul(&moe->up, w, in, expert, w->up);
+        kern_activate(w->kern, moe->activation, w->gate, w->up, w->gate, n * n_ff);
+        moe_matmul(&moe->down, w, &hidden, expert, s->out + from * all->n_in);
 }
 
-void moe_forward(const struct moe *moe, struct model_work *w, struct work_input *in, float *out) {
+/* Adds the shared feed-forward; s->x is free by now. */
+static void moe_add_shared(
+        const struct moe *moe, struct model_work *w, struct work_input *in, float *out) {
         struct work_moe *s = &w->moe;
-        uint32_t n_expert = (uint32_t)moe->router.n_out, n_used = moe->n_used;
         size_t n_embd = in->n_in;
 
-        work_matmul(w, in, &moe->router, NULL, s->probs);
-        for (size_t t = 0; t < in->n; t++) {
-                kern_softmax(w->kern, s->probs + t * n_expert, n_expert);
-                moe_choose(s->probs + t * n_expert, n_expert, n_used, moe->scale,
-                        s->expert + t * n_used, s->weight + t * n_used);
+        ffn_forward(&moe->shared, w, in, s->x);
+        if (moe->shared_gate) {
+                struct kern_mat row = {.data = moe->shared_gate,
+                        .type = QUANT_F32,
+                        .n_in = n_embd,
+                        .n_out = 1,
+                        .row_size = n_embd * sizeof(float)};
+                struct work_input plain = work_input(in->x, n_embd, in->n, NULL);
+
+                work_matmul(w, &plain, &row, NULL, s->factor);
+                kern_sigmoid(w->kern, s->factor, in->n);
+                kern_scale_rows(w->kern, s->x, n_embd, n_embd, in->n, s->factor);
         }
+        kern_add(w->kern, out, s->x, in->n * n_embd);
+}
+
+void moe_forward(const struct moe *moe, struct model_work *w, struct work_input *in,
+        struct work_input *router_in, float *out) {
+        struct work_moe *s = &w->moe;
+        uint32_t n_expert = moe->rule->n, n_used = moe->rule->n_used;
+        bool weigh = moe->rule->router != ARCH_ROUTER_SIGMOID_INPUT;
+        size_t n_embd = in->n_in;
+
+        work_matmul(w, router_in, &moe->router, moe->router_bias, s->probs);
+        for (size_t t = 0; t < in->n; t++)
+                moe_choose(w->kern, moe->rule, s->probs + t * n_expert, moe->choice_bias,
+                        s->expert + t * n_used, s->weight + t * n_used);
         moe_group(s, in->n, n_expert, n_used);
         for (uint32_t i = 0; i < n_expert; i++)
                 moe_expert(moe, w, in, i);
         memset(out, 0, in->n * n_embd * sizeof(*out));
         for (size_t c = 0; c < in->n * n_used; c++)
                 kern_add_scaled(w->kern, out + c / n_used * n_embd, s->out + s->slot[c] * n_embd,
-                        s->weight[c], n_embd);
+                        weigh ? s->weight[c] : 1.0f, n_embd);
+        if (moe->has_shared)
+                moe_add_shared(moe, w, in, out);
 }

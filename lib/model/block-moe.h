@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Experts: a router chooses n_used of n gated feed-forwards per token and mixes their outputs.
+ * Experts: a router chooses n_used of n gated feed-forwards per token (moe-choose.h) and mixes their
+ * outputs; a shared feed-forward may see every token.
  *
- * 1. The choice: softmax over all experts, the n_used greatest, ties to the lower index.
- * 2. The mixing weights: the chosen probabilities over max(their sum, 6.1e-5), added up in order of
- *    choice, times the expert scale if it is not 1.
- * 3. A token's output is the sum over its experts in order of choice, starting from 0, one fmaf per
- *    element each: it does not depend on what else is in the batch (I2).
+ * 1. A token's output is the sum over its experts in order of choice, starting from 0, one fmaf per
+ *    element each, then the shared feed-forward: it does not depend on what else is in the batch (I2).
+ * 2. With ARCH_ROUTER_SIGMOID_INPUT the weight multiplies what the expert sees, and outputs are added
+ *    up as they are.
  *
  * Tokens are grouped by expert, so that a chunk of prefill multiplies matrices, not vectors.
  */
 #include <stdint.h>
 
 #include "kern/kern.h"
+#include "model/block-ffn.h"
 #include "model/weights.h"
 
-struct err;
-struct model;
-struct model_work;
-struct work_input;
+/* One matrix of each expert, with what the file may have beside it. */
+struct moe_part {
+        struct weights_stack mats;
+        const float *bias;  /* [n][n_out] or NULL */
+        const float *scale; /* [n], factors of the products, or NULL */
+};
 
 struct moe {
+        const struct hparams_experts *rule; /* borrowed */
+        enum kern_activation activation;
         struct kern_mat router;
-        struct weights_stack gate, up, down;
-        uint32_t n_used;
-        float scale; /* 1: none */
+        const float *router_bias, *choice_bias; /* [n] or NULL */
+        struct moe_part gate, up, down;
+        bool has_shared;
+        struct ffn shared;
+        const float *shared_gate; /* [n_embd] or NULL: sigmoid of its product is a factor */
 };
 
 int moe_load(struct model *m, struct moe *ret, uint32_t layer, struct err *e);
-/* out [n][n_embd]. @in: the normed residual. */
-void moe_forward(const struct moe *moe, struct model_work *w, struct work_input *in, float *out);
-
-/* The router's choice for one token (tests): probs [n] as softmax gave them. */
-void moe_choose(const float *probs, uint32_t n, uint32_t n_used, float scale, uint32_t *ret_expert,
-        float *ret_weight);
+/* out [n][n_embd]. @in: the normed residual; @router_in: what the router sees, mostly the same. */
+void moe_forward(const struct moe *moe, struct model_work *w, struct work_input *in,
+        struct work_input *router_in, float *out);

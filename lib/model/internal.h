@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Shared by the files of lib/model: the loaded model, the activations of one forward call, and the
- * row that an architecture puts into the registry.
+ * Shared by the files of lib/model: the loaded model, and the activations of one forward call.
  *
- * An architecture composes building blocks (block-*.h). Loading a building block checks its
- * tensors, reserves its part of every sequence block (model.block_size, model.kv_arrays) and widens
- * model.dims, from which the activations are allocated. So a new architecture needs no sizing code
- * of its own.
+ * A model is a stack of layers (stack.h) made of building blocks (block-*.h), as the architecture's row
+ * (arch.h) and the keys (hparams.h) say. Loading a building block checks its tensors, reserves its part
+ * of every sequence block (model.block_size, model.kv_arrays) and widens model.dims, from which the
+ * activations are allocated. So a new architecture needs no sizing code of its own.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kern/kern.h"
+#include "model/arch.h"
 #include "model/hparams.h"
 #include "model/model.h"
+#include "model/rope.h"
 #include "model/weights.h"
 #include "quant/quant.h"
 
@@ -25,23 +26,12 @@
 #define MODEL_BLOCK_LAYOUT_VERSION 1
 #define MODEL_BLOCK_TOKENS 32
 
-struct arch {
-        const char *name; /* general.architecture */
-        /* Fills m->impl, m->dims, m->block_size. On failure m->impl may be half-built. */
-        int (*load)(struct model *m, struct err *e);
-        /* From w's batch to w->logits. Not 0: what work_wait() returned. */
-        int (*forward)(const struct model *m, struct model_work *w);
-        /* Takes NULL and half-built objects. */
-        void (*free)(void *impl);
-};
-extern const struct arch arch_llama;
-
 /* Greatest widths (in floats) that any layer needs; 0 where unused. */
 struct work_dims {
         size_t n_embd, n_vocab;
         size_t n_q, n_k, n_v, n_attn; /* queries, keys, values, attention output per token */
         size_t n_ff;
-        size_t n_rope_pairs;
+        size_t n_own; /* floats per token of the architecture's own code */
         size_t n_expert, n_expert_used;
         size_t act_n_in[QUANT_N_TYPES]; /* longest row multiplied by a matrix of this type */
 };
@@ -59,13 +49,14 @@ struct model {
         size_t n_kv_arrays;
         uint64_t n_params, weights_size;
         struct fingerprint fingerprint;
-        void *impl; /* the architecture's */
+        struct rope ropes[2]; /* of global and of local layers; n_rot of 0: none */
+        uint32_t variant;     /* what else distinguishes memory, besides the file (0: nothing) */
+        struct stack *stack;  /* owned */
+        void *own;            /* of arch_code */
 };
 
 /* Describe the next array of a block; its offset is at or after the end of those before. */
 int model_add_kv_array(struct model *m, const struct model_kv_array *a, struct err *e);
-/* Set m->context once the file's context_length is known: -ERR_INVALID if more was requested. */
-int model_settle_context(struct model *m, struct err *e);
 
 /* Scratch of the experts block. n = max_tokens, k = experts used per token. */
 struct work_moe {
@@ -73,10 +64,16 @@ struct work_moe {
         uint32_t *expert; /* [n][k] chosen, best first */
         float *weight;    /* [n][k] */
         uint32_t *slot;   /* [n][k] row of that choice in `out` */
-        uint32_t *token;  /* [n*k] the token of each slot */
+        uint32_t *choice; /* [n*k] which choice (token * k + rank) each slot is */
         uint32_t *start;  /* [n_expert + 1] slots of each expert */
         float *x;         /* [n][n_embd] gathered rows of one expert */
         float *out;       /* [n*k][n_embd] */
+        float *factor;    /* [n] of the shared feed-forward */
+};
+
+/* cos and sin of a batch, [n][n_rot/2] of the rope. */
+struct work_rope {
+        float *cos, *sin;
 };
 
 struct model_work {
@@ -98,10 +95,12 @@ struct model_work {
         float *norm;   /* [n][n_embd] */
         float *branch; /* [n][n_embd] */
         float *q, *k, *v, *attn;
-        float *gate, *up; /* [n][n_ff] */
-        float *cos, *sin; /* [n][n_rope_pairs] */
-        float *logits;    /* [max_outputs][n_vocab] */
-        void *act[2];     /* scratch of prepared activations */
+        float *gate, *up;         /* [n][n_ff] */
+        struct work_rope rope[2]; /* as model.ropes */
+        float *temperature;       /* [n] factors of the queries, if the model has them */
+        float *own;               /* [n][n_own] of arch_code, in any arrangement */
+        float *logits;            /* [max_outputs][n_vocab] */
+        void *act[2];             /* scratch of prepared activations */
         struct work_moe moe;
 };
 
@@ -131,7 +130,7 @@ static inline int work_wait(const struct model_work *w, uint32_t layer) {
 
 /*
  * From the last layer's attention on, only rows that want logits matter: move these to the front
- * of x, norm, rows, cos and sin, and set n = n_out. (A row's bits depend on that row only, so this
+ * of x, norm, rows, rope and temperature, and set n = n_out. (A row's bits depend on that row only, so this
  * saves time and changes nothing else.)
  */
 void work_keep_outputs(struct model_work *w);

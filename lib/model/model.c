@@ -9,11 +9,7 @@
 #include "base/util.h"
 #include "gguf/gguf.h"
 #include "model/internal.h"
-
-/* The registry: one row per architecture. */
-static const struct arch *const archs[] = {
-        &arch_llama,
-};
+#include "model/stack.h"
 
 static int model_find_arch(const struct gguf *g, const struct arch **ret, struct err *e) {
         struct gguf_str s;
@@ -24,12 +20,12 @@ static int model_find_arch(const struct gguf *g, const struct arch **ret, struct
                 return r;
         if (r == 1)
                 return err_set(e, ERR_FORMAT, "general.architecture is missing");
-        for (size_t i = 0; i < ARRAY_SIZE(archs); i++)
-                if (s.size == strlen(archs[i]->name) && !memcmp(s.data, archs[i]->name, s.size)) {
-                        *ret = archs[i];
-                        return 0;
-                }
-        return err_set(e, ERR_UNSUPPORTED, "architecture '%.*s' is not supported",
+        *ret = arch_find(s.data, s.size);
+        if (*ret)
+                return 0;
+        return err_set(e, ERR_UNSUPPORTED,
+                "architecture '%.*s' is not supported ('confab-model info --supported' lists those "
+                "that are)",
                 (int)MIN(s.size, (size_t)64), s.data);
 }
 
@@ -59,11 +55,13 @@ static int model_identify(
         uint64_t meta = gguf_hash_meta(g);
         uint32_t rules[] = {(uint32_t)meta, (uint32_t)(meta >> 32), (uint32_t)m->kv_type,
                 MODEL_BLOCK_TOKENS, MODEL_BLOCK_LAYOUT_VERSION, KERN_ARITHMETIC_VERSION,
-                MODEL_ARITHMETIC_VERSION};
+                MODEL_ARITHMETIC_VERSION, m->variant};
+        /* The variant came later: without one the fingerprint is as it was. */
+        size_t n = ARRAY_SIZE(rules) - !m->variant;
         uint8_t bytes[sizeof(rules)];
         int r = 0;
 
-        for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+        for (size_t i = 0; i < n; i++)
                 for (size_t b = 0; b < 4; b++)
                         bytes[4 * i + b] = (uint8_t)(rules[i] >> (8 * b));
         if (o->weights_hash)
@@ -72,7 +70,7 @@ static int model_identify(
                 r = gguf_hash_data(g, o->progress, &m->fingerprint.weights);
         if (r != 0)
                 return err_set(e, ERR_CANCELLED, "reading the weights was broken off");
-        m->fingerprint.rules = hash64(bytes, sizeof(bytes), 0);
+        m->fingerprint.rules = hash64(bytes, 4 * n, 0);
         return 0;
 }
 
@@ -97,7 +95,7 @@ size_t model_kv_arrays(const struct model *m, const struct model_kv_array **ret)
         return m->n_kv_arrays;
 }
 
-int model_settle_context(struct model *m, struct err *e) {
+static int model_settle_context(struct model *m, struct err *e) {
         if (m->context > m->hparams.context_train)
                 return err_set(e, ERR_INVALID,
                         "a context of %u tokens is more than the %u that the model was trained for",
@@ -105,6 +103,12 @@ int model_settle_context(struct model *m, struct err *e) {
         if (m->context == 0)
                 m->context = m->hparams.context_train;
         return 0;
+}
+
+const char *model_supported(size_t i) {
+        const struct arch *a = arch_at(i);
+
+        return a ? a->name : NULL;
 }
 
 int model_open(
@@ -124,10 +128,14 @@ int model_open(
         if (r < 0)
                 return r;
         m->hparams.gguf = m->weights.gguf = g;
-        m->hparams.arch = m->arch->name;
+        m->hparams.arch = m->arch;
         m->kv_type = o->kv_type;
         m->context = o->context;
-        r = m->arch->load(m, e);
+        r = hparams_read(&m->hparams, e);
+        if (r == 0)
+                r = model_settle_context(m, e);
+        if (r == 0)
+                r = stack_load(m, e);
         if (r < 0)
                 return r;
         model_count(m, g);
@@ -141,8 +149,11 @@ int model_open(
 struct model *model_free(struct model *m) {
         if (!m)
                 return NULL;
-        if (m->arch)
-                m->arch->free(m->impl);
+        if (m->arch && m->arch->code && m->arch->code->free)
+                m->arch->code->free(m->own);
+        for (size_t i = 0; i < ARRAY_SIZE(m->ropes); i++)
+                rope_deinit(&m->ropes[i]);
+        stack_free(m->stack);
         weights_deinit(&m->weights);
         free(m->kv_arrays);
         free(m->name);
@@ -162,9 +173,9 @@ void model_info(const struct model *m, struct model_info *ret) {
                 .n_head = h->n_head[0],
                 .n_kv_head = h->n_kv_head[0],
                 .head_dim = h->head_dim_k,
-                .n_ff = h->n_expert ? h->n_ff_expert : h->n_ff[0],
-                .n_expert = h->n_expert,
-                .n_expert_used = h->n_expert_used,
+                .n_ff = h->experts.n ? h->experts.n_ff : h->n_ff[0],
+                .n_expert = h->experts.n,
+                .n_expert_used = h->experts.n_used,
                 .context = m->context,
                 .context_train = h->context_train,
                 .n_params = m->n_params,

@@ -3,8 +3,9 @@
 /*
  * Architectures: load, validate, forward.
  *
- * One architecture is one file (arch-<name>.c) and one row in the registry of model.c. The model is
- * immutable after loading; a model_work holds the activations of one caller.
+ * One architecture is one row of data (archs.c); what no other computes is in a file of its own
+ * (arch-<name>.c). The model is immutable after loading; a model_work holds the activations of one
+ * caller.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,10 @@ struct gguf_progress;
 struct seq;
 struct model;
 struct model_work;
+
+/* The name of the i-th architecture (general.architecture) that model_open() knows, sorted; NULL behind
+ * the last. Any thread. */
+const char *model_supported(size_t i);
 
 struct model_options {
         enum kern_kv_type kv_type;

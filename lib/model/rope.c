@@ -19,21 +19,21 @@ struct yarn {
 };
 
 /* The pair index, as a real number, that makes @turns turns within the original context. */
-static double yarn_pair(const struct hparams *h, double turns) {
-        return h->n_rot * dmath_log(h->rope_orig_context / (turns * TWO_PI)) /
-               (2.0 * dmath_log(h->rope_base));
+static double yarn_pair(const struct hparams_rope *p, double turns) {
+        return p->n_rot * dmath_log(p->orig_context / (turns * TWO_PI)) /
+               (2.0 * dmath_log(p->base));
 }
 
 static double clamp(double x, double low, double high) {
         return x < low ? low : x > high ? high : x;
 }
 
-static struct yarn yarn_ramp(const struct hparams *h) {
-        double low = yarn_pair(h, h->yarn_beta_fast), high = yarn_pair(h, h->yarn_beta_slow);
+static struct yarn yarn_ramp(const struct hparams_rope *p) {
+        double low = yarn_pair(p, p->beta_fast), high = yarn_pair(p, p->beta_slow);
 
         /* Clamped before the conversions to integers, which are then exact floor and ceiling. */
-        low = clamp(low, 0.0, h->n_rot);
-        high = clamp(high, -1.0, h->n_rot - 1);
+        low = clamp(low, 0.0, p->n_rot);
+        high = clamp(high, -1.0, p->n_rot - 1);
         low = (double)(int64_t)low;
         if ((double)(int64_t)high < high)
                 high = (double)(int64_t)high + 1.0;
@@ -49,37 +49,37 @@ static double yarn_keep(const struct yarn *y, uint32_t i) {
         return 1.0 - clamp((i - y->low) / (width > 0.001 ? width : 0.001), 0.0, 1.0);
 }
 
-static double rope_magnitude(const struct hparams *h) {
+static double rope_magnitude(const struct hparams_rope *p) {
         double ln, net;
 
-        if (h->rope_scaling != HPARAMS_ROPE_YARN || h->rope_factor <= 1.0)
-                return h->rope_attn_factor;
-        ln = dmath_log(h->rope_factor);
+        if (p->scaling != HPARAMS_ROPE_YARN || p->factor <= 1.0)
+                return p->attn_factor;
+        ln = dmath_log(p->factor);
         net = 1.0 + 0.1 * ln;
-        if (h->yarn_log_multiplier != 0.0)
-                net /= 1.0 + 0.1 * h->yarn_log_multiplier * ln;
-        return net * h->rope_attn_factor;
+        if (p->log_multiplier != 0.0)
+                net /= 1.0 + 0.1 * p->log_multiplier * ln;
+        return net * p->attn_factor;
 }
 
-int rope_init(struct rope *ret, const struct hparams *h, bool neox, const float *factors,
+int rope_init(struct rope *ret, const struct hparams_rope *p, bool neox, const float *factors,
         uint32_t context, struct err *e) {
-        uint32_t n = h->n_rot / 2;
+        uint32_t n = p->n_rot / 2;
         struct yarn yarn = {0};
         double *freq;
 
-        if (h->rope_scaling == HPARAMS_ROPE_YARN)
-                yarn = yarn_ramp(h);
+        if (p->scaling == HPARAMS_ROPE_YARN)
+                yarn = yarn_ramp(p);
         freq = calloc(n, sizeof(*freq));
         if (!freq)
                 return err_set(e, ERR_NOMEM, "no memory for %u rope frequencies", n);
         for (uint32_t i = 0; i < n; i++) {
-                double f = dmath_pow(h->rope_base, -2.0 * i / h->n_rot), keep = 0.0;
+                double f = dmath_pow(p->base, -2.0 * i / p->n_rot), keep = 0.0;
 
                 if (factors)
                         f /= (double)factors[i];
-                if (h->rope_scaling == HPARAMS_ROPE_YARN)
+                if (p->scaling == HPARAMS_ROPE_YARN)
                         keep = yarn_keep(&yarn, i);
-                freq[i] = f / h->rope_factor * (1.0 - keep) + f * keep;
+                freq[i] = f / p->factor * (1.0 - keep) + f * keep;
                 if (!(freq[i] >= 0.0 && freq[i] * context <= MAX_ANGLE)) {
                         free(freq);
                         return err_set(e, ERR_FORMAT,
@@ -87,7 +87,7 @@ int rope_init(struct rope *ret, const struct hparams *h, bool neox, const float 
                 }
         }
         *ret = (struct rope){
-                .n_rot = h->n_rot, .neox = neox, .magnitude = rope_magnitude(h), .freq = freq};
+                .n_rot = p->n_rot, .neox = neox, .magnitude = rope_magnitude(p), .freq = freq};
         return 0;
 }
 

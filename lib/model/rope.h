@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct err;
-struct hparams;
+struct hparams_rope;
 
 struct rope {
         uint32_t n_rot;   /* rotated elements per head, even */
@@ -22,9 +22,9 @@ struct rope {
 };
 #define ROPE_NULL ((struct rope){0})
 
-/* @factors [n_rot/2] divide the frequencies, or NULL. All positions below @context must give
+/* @p: checked by hparams.c. @factors [n_rot/2] divide the frequencies, or NULL. All positions below @context must give
  * angles that base/dmath.h accepts. Any thread. */
-int rope_init(struct rope *ret, const struct hparams *h, bool neox, const float *factors,
+int rope_init(struct rope *ret, const struct hparams_rope *p, bool neox, const float *factors,
         uint32_t context, struct err *e);
 void rope_deinit(struct rope *r);
 /* cos, sin [n][n_rot/2] for the given positions. */

@@ -87,8 +87,12 @@ static int weights_find(const struct weights *w, const struct gguf_tensor **ret,
         return 0;
 }
 
-static int weights_missing(const char *name, int r, struct err *e) {
-        return r == 1 ? err_set(e, ERR_FORMAT, "tensor '%s' is missing", name) : r;
+int weights_missing(int layer, const char *name, struct err *e) {
+        return err_set(e, ERR_FORMAT, "tensor '%s' is missing", weights_name(layer, name).s);
+}
+
+bool weights_has(const struct weights *w, int layer, const char *name) {
+        return gguf_tensor(w->gguf, weights_name(layer, name).s);
 }
 
 static struct kern_mat weights_view(const struct gguf_tensor *t) {
@@ -127,8 +131,22 @@ int weights_stack_opt(struct weights *w, struct weights_stack *ret, int layer, c
 
 int weights_stack(struct weights *w, struct weights_stack *ret, int layer, const char *name,
         size_t n_in, size_t n_out, size_t n, struct err *e) {
-        return weights_missing(weights_name(layer, name).s,
-                weights_stack_opt(w, ret, layer, name, n_in, n_out, n, e), e);
+        int r = weights_stack_opt(w, ret, layer, name, n_in, n_out, n, e);
+
+        return r == 1 ? weights_missing(layer, name, e) : r;
+}
+
+int weights_n_rows(
+        struct weights *w, size_t *ret, int layer, const char *name, size_t max, struct err *e) {
+        const struct gguf_tensor *t = gguf_tensor(w->gguf, weights_name(layer, name).s);
+
+        if (!t)
+                return weights_missing(layer, name, e);
+        if (t->ne[1] < 1 || t->ne[1] > max)
+                return err_set(e, ERR_FORMAT, "tensor '%s' has %llu rows, outside 1 to %zu",
+                        weights_name(layer, name).s, (unsigned long long)t->ne[1], max);
+        *ret = t->ne[1];
+        return 0;
 }
 
 int weights_mat_opt(struct weights *w, struct kern_mat *ret, int layer, const char *name,
@@ -143,35 +161,39 @@ int weights_mat_opt(struct weights *w, struct kern_mat *ret, int layer, const ch
 
 int weights_mat(struct weights *w, struct kern_mat *ret, int layer, const char *name, size_t n_in,
         size_t n_out, struct err *e) {
-        return weights_missing(weights_name(layer, name).s,
-                weights_mat_opt(w, ret, layer, name, n_in, n_out, e), e);
+        int r = weights_mat_opt(w, ret, layer, name, n_in, n_out, e);
+
+        return r == 1 ? weights_missing(layer, name, e) : r;
 }
 
 int weights_table(struct weights *w, struct kern_mat *ret, const char *name, size_t n_in,
         size_t n_out, struct err *e) {
         const struct gguf_tensor *t = NULL;
-        int r = weights_missing(name, weights_find(w, &t, name, n_in, n_out, 1, e), e);
+        int r = weights_find(w, &t, name, n_in, n_out, 1, e);
 
         if (r == 0)
                 *ret = weights_view(t);
-        return r;
+        return r == 1 ? weights_missing(-1, name, e) : r;
 }
 
-int weights_vec_opt(struct weights *w, const float **ret, int layer, const char *name, size_t n,
-        struct err *e) {
+int weights_rows_vec_opt(struct weights *w, const float **ret, int layer, const char *name,
+        size_t n, size_t n_rows, struct err *e) {
         struct weights_name full = weights_name(layer, name);
         const struct gguf_tensor *t = NULL;
+        size_t all = n * n_rows;
         struct weights_vector *v;
         int r;
 
-        r = weights_find(w, &t, full.s, n, 1, 1, e);
+        r = weights_find(w, &t, full.s, n, n_rows, 1, e);
         if (r)
                 return r;
-        v = malloc(sizeof(*v) + n * sizeof(float));
+        v = malloc(sizeof(*v) + all * sizeof(float));
         if (!v)
                 return err_set(e, ERR_NOMEM, "no memory for tensor '%s'", full.s);
-        quant_dequantize(t->type, t->data, v->data, n);
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n_rows; i++)
+                quant_dequantize(t->type, (const uint8_t *)t->data + i * quant_row_size(t->type, n),
+                        v->data + i * n, n);
+        for (size_t i = 0; i < all; i++)
                 if (!isfinite(v->data[i])) {
                         free(v);
                         return err_set(e, ERR_FORMAT,
@@ -183,8 +205,23 @@ int weights_vec_opt(struct weights *w, const float **ret, int layer, const char 
         return 0;
 }
 
+int weights_vec_opt(struct weights *w, const float **ret, int layer, const char *name, size_t n,
+        struct err *e) {
+        return weights_rows_vec_opt(w, ret, layer, name, n, 1, e);
+}
+
 int weights_vec(struct weights *w, const float **ret, int layer, const char *name, size_t n,
         struct err *e) {
-        return weights_missing(
-                weights_name(layer, name).s, weights_vec_opt(w, ret, layer, name, n, e), e);
+        int r = weights_vec_opt(w, ret, layer, name, n, e);
+
+        return r == 1 ? weights_missing(layer, name, e) : r;
+}
+
+int weights_bias(struct weights *w, const float **ret, int layer, const char *name, size_t n,
+        bool required, struct err *e) {
+        int r = weights_vec_opt(w, ret, layer, name, n, e);
+
+        if (r == 1)
+                return required ? weights_missing(layer, name, e) : 0;
+        return r;
 }

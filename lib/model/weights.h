@@ -8,6 +8,7 @@
  * they are small, need alignment, and may be stored in any supported type; values that are not
  * finite are refused.
  */
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kern/kern.h"
@@ -49,6 +50,18 @@ int weights_vec(
         struct weights *w, const float **ret, int layer, const char *name, size_t n, struct err *e);
 int weights_vec_opt(
         struct weights *w, const float **ret, int layer, const char *name, size_t n, struct err *e);
+/* @n_rows rows of @n. */
+int weights_rows_vec_opt(struct weights *w, const float **ret, int layer, const char *name,
+        size_t n, size_t n_rows, struct err *e);
+/* A bias: absent is fine unless @required; then *ret is untouched. */
+int weights_bias(struct weights *w, const float **ret, int layer, const char *name, size_t n,
+        bool required, struct err *e);
+/* How many rows a matrix has that must be there, 1 to @max. */
+int weights_n_rows(
+        struct weights *w, size_t *ret, int layer, const char *name, size_t max, struct err *e);
+bool weights_has(const struct weights *w, int layer, const char *name);
+/* The error of a tensor that is not there. */
+int weights_missing(int layer, const char *name, struct err *e);
 /* The embedding: rows are read with quant_dequantize(), no kernel is needed for the type. */
 int weights_table(struct weights *w, struct kern_mat *ret, const char *name, size_t n_in,
         size_t n_out, struct err *e);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "model/internal.h"
+#include "model/stack.h"
 #include "seq/seq.h"
 
 /*
@@ -45,9 +46,10 @@ static void plan_moe(struct plan *p, struct work_moe *w, const struct work_dims 
         plan_floats(p, &w->x, n, d->n_embd);
         w->expert = plan_take(p, n, k, sizeof(*w->expert));
         w->slot = plan_take(p, n, k, sizeof(*w->slot));
-        w->token = plan_take(p, n, k, sizeof(*w->token));
+        w->choice = plan_take(p, n, k, sizeof(*w->choice));
         w->start = plan_take(p, d->n_expert + 1, 1, sizeof(*w->start));
         w->out = plan_take(p, n * k, d->n_embd, sizeof(*w->out));
+        plan_floats(p, &w->factor, n, 1);
 }
 
 static size_t plan_act_size(const struct work_dims *d, size_t n) {
@@ -60,8 +62,9 @@ static size_t plan_act_size(const struct work_dims *d, size_t n) {
 }
 
 /* Bytes; SIZE_MAX if they do not fit a size_t. */
-static size_t work_plan(struct model_work *w, const struct work_dims *d, uint32_t max_tokens,
-        uint32_t max_outputs) {
+static size_t work_plan(
+        struct model_work *w, const struct model *m, uint32_t max_tokens, uint32_t max_outputs) {
+        const struct work_dims *d = &m->dims;
         struct plan p = {.base = (uintptr_t)w->memory};
         size_t n = max_tokens, act = plan_act_size(d, n);
 
@@ -78,8 +81,12 @@ static size_t work_plan(struct model_work *w, const struct work_dims *d, uint32_
         plan_floats(&p, &w->attn, n, d->n_attn);
         plan_floats(&p, &w->gate, n, d->n_ff);
         plan_floats(&p, &w->up, n, d->n_ff);
-        plan_floats(&p, &w->cos, n, d->n_rope_pairs);
-        plan_floats(&p, &w->sin, n, d->n_rope_pairs);
+        for (size_t i = 0; i < ARRAY_SIZE(w->rope); i++) {
+                plan_floats(&p, &w->rope[i].cos, n, m->ropes[i].n_rot / 2);
+                plan_floats(&p, &w->rope[i].sin, n, m->ropes[i].n_rot / 2);
+        }
+        plan_floats(&p, &w->temperature, n, m->arch->temperature != ARCH_TEMPERATURE_NONE);
+        plan_floats(&p, &w->own, n, d->n_own);
         plan_floats(&p, &w->logits, max_outputs, d->n_vocab);
         for (size_t i = 0; i < ARRAY_SIZE(w->act); i++)
                 w->act[i] = plan_take(&p, act, 1, 1);
@@ -89,7 +96,7 @@ static size_t work_plan(struct model_work *w, const struct work_dims *d, uint32_
 
 size_t model_work_size(const struct model *m, uint32_t max_tokens, uint32_t max_outputs) {
         struct model_work w = {0};
-        size_t size = work_plan(&w, &m->dims, max_tokens, max_outputs);
+        size_t size = work_plan(&w, m, max_tokens, max_outputs);
 
         return size > SIZE_MAX - sizeof(w) ? SIZE_MAX : size + sizeof(w);
 }
@@ -106,13 +113,13 @@ int model_work_new(struct model_work **ret, const struct model *m, struct kern *
         w = calloc(1, sizeof(*w));
         if (!w)
                 return err_set(e, ERR_NOMEM, "no memory for activations");
-        size = work_plan(w, &m->dims, max_tokens, max_outputs);
+        size = work_plan(w, m, max_tokens, max_outputs);
         if (size == SIZE_MAX)
                 return err_set(e, ERR_LIMIT, "activations of %u tokens are too large", max_tokens);
         w->memory = aligned_alloc(64, size);
         if (!w->memory)
                 return err_set(e, ERR_NOMEM, "no memory for %zu bytes of activations", size);
-        work_plan(w, &m->dims, max_tokens, max_outputs);
+        work_plan(w, m, max_tokens, max_outputs);
         w->model = m;
         w->kern = k;
         w->max_tokens = max_tokens;
@@ -159,8 +166,12 @@ void work_keep_outputs(struct model_work *w) {
                         continue;
                 work_move_row(w->x, i, from, d->n_embd);
                 work_move_row(w->norm, i, from, d->n_embd);
-                work_move_row(w->cos, i, from, d->n_rope_pairs);
-                work_move_row(w->sin, i, from, d->n_rope_pairs);
+                for (size_t k = 0; k < ARRAY_SIZE(w->rope); k++) {
+                        work_move_row(w->rope[k].cos, i, from, w->model->ropes[k].n_rot / 2);
+                        work_move_row(w->rope[k].sin, i, from, w->model->ropes[k].n_rot / 2);
+                }
+                if (w->model->arch->temperature != ARCH_TEMPERATURE_NONE)
+                        w->temperature[i] = w->temperature[from];
                 w->rows[i] = w->rows[from];
                 w->output[i] = (uint32_t)i;
         }
@@ -184,7 +195,7 @@ int model_forward(struct model_work *w, const struct model_token *batch, size_t 
                         w->output[w->n_out++] = (uint32_t)i;
         }
         assert(w->n_out <= w->max_outputs);
-        r = w->model->arch->forward(w->model, w);
+        r = stack_forward(w->model, w);
         w->wait = NULL;
         if (r)
                 w->n_out = 0;
