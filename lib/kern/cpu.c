@@ -47,6 +47,7 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
                 kern_avx2_matmul_float(ops);
                 kern_avx2_matmul_block(ops);
                 kern_avx2_vector(ops);
+                kern_avx2_activation(ops);
                 kern_avx2_attention(ops);
                 isa = KERN_AVX2;
         }
@@ -56,6 +57,7 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
                 kern_avx512_matmul_float(ops);
                 kern_avx512_matmul_block(ops);
                 kern_avx512_vector(ops);
+                kern_avx512_activation(ops);
                 kern_avx512_attention(ops);
                 isa = KERN_AVX512;
         }

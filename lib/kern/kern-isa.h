@@ -113,11 +113,13 @@ void kern_generic_attention(struct kern_ops *ops);
 void kern_avx2_matmul_float(struct kern_ops *ops);
 void kern_avx2_matmul_block(struct kern_ops *ops);
 void kern_avx2_vector(struct kern_ops *ops);
+void kern_avx2_activation(struct kern_ops *ops);
 void kern_avx2_attention(struct kern_ops *ops);
 
 void kern_avx512_matmul_float(struct kern_ops *ops);
 void kern_avx512_matmul_block(struct kern_ops *ops);
 void kern_avx512_vector(struct kern_ops *ops);
+void kern_avx512_activation(struct kern_ops *ops);
 void kern_avx512_attention(struct kern_ops *ops);
 
 /* The threads (pool.c). */

@@ -4,6 +4,7 @@
  * The arithmetic shared by all instruction sets, in plain C (private to lib/kern): trees, max2 and
  * the constants of the exponential. See the contract in kern.h.
  */
+#include "kern/kern-isa.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,50 +77,62 @@ static inline float kern_sigmoid1(float x) {
         return 1 / (1 + kern_exp(-x));
 }
 
-static inline float kern_silu1(float x) {
-        return x / (1 + kern_exp(-x));
-}
-
 /* With c = sqrt(2/pi): 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)), u = c (x + 0.044715 x^3). */
 #define KERN_GELU_C1 (-1.5957691216057308f) /* -2c */
 #define KERN_GELU_C3 (-0.0713548162726009f) /* -2c * 0.044715 */
-
-static inline float kern_gelu1(float x) {
-        return x / (1 + kern_exp(x * fmaf(x * x, KERN_GELU_C3, KERN_GELU_C1)));
-}
-
-/* The comparisons here and below are such that a NaN stays one. */
-static inline float kern_relu2_1(float x) {
-        float r = kern_max2(0, x);
-
-        return r * r;
-}
-
 #define KERN_OAI_ALPHA 1.702f
 #define KERN_OAI_LIMIT 7.0f
 
-static inline float kern_swiglu_oai1(float gate, float up) {
-        float g = KERN_OAI_LIMIT < gate ? KERN_OAI_LIMIT : gate;
-        float u = KERN_OAI_LIMIT < up ? KERN_OAI_LIMIT : up;
+/* The factor of kern_activate() that comes from the gate. Comparisons are such that a NaN stays one. */
+static inline float kern_activate_gate1(enum kern_activation a, float x) {
+        float z = -x;
 
-        u = kern_max2(-KERN_OAI_LIMIT, u);
-        return g / (1 + kern_exp(g * -KERN_OAI_ALPHA)) * (u + 1);
+        switch (a) {
+        case KERN_RELU2:
+                x = kern_max2(0, x);
+                return x * x;
+        case KERN_GELU:
+                z = x * fmaf(x * x, KERN_GELU_C3, KERN_GELU_C1);
+                break;
+        case KERN_SWIGLU_OAI:
+                x = KERN_OAI_LIMIT < x ? KERN_OAI_LIMIT : x;
+                z = x * -KERN_OAI_ALPHA;
+                break;
+        default:
+                break;
+        }
+        return x / (1 + kern_exp(z));
+}
+
+/* The other factor. */
+static inline float kern_activate_up1(enum kern_activation a, float x) {
+        if (a != KERN_SWIGLU_OAI)
+                return x;
+        x = KERN_OAI_LIMIT < x ? KERN_OAI_LIMIT : x;
+        return kern_max2(-KERN_OAI_LIMIT, x) + 1;
+}
+
+/* All of it; @up may be NULL. */
+static inline float kern_activate1(enum kern_activation a, float gate, const float *up) {
+        float y = kern_activate_gate1(a, gate);
+
+        return up ? y * kern_activate_up1(a, *up) : y;
 }
 
 /* From here to 0 exp needs no reduction, so that expm1(m) = m + m^2 * P(m). */
 #define KERN_XIELU_NEAR (-0.34f)
 
-static inline float kern_xielu1(float x, float alpha_p, float factor_n, float beta, float eps) {
-        float m = x < eps ? x : eps, e, p;
+static inline float kern_xielu1(const struct kern_xielu *k, float x) {
+        float m = x < k->eps ? x : k->eps, e, p;
 
         if (x > 0)
-                return x * fmaf(alpha_p, x, beta);
+                return x * fmaf(k->alpha_p, x, k->beta);
         p = fmaf(KERN_EXP_C6, m, KERN_EXP_C5);
         p = fmaf(p, m, KERN_EXP_C4);
         p = fmaf(p, m, KERN_EXP_C3);
         p = fmaf(p, m, KERN_EXP_C2);
         e = m < KERN_XIELU_NEAR ? (kern_exp(m) - 1) - x : fmaf(m * m, p, m - x);
-        return fmaf(e, factor_n, beta * x);
+        return fmaf(e, k->factor_n, k->beta * x);
 }
 
 static inline float kern_softcap1(float s, float cap) {

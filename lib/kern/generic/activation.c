@@ -3,29 +3,31 @@
 #include "kern/kern-isa.h"
 #include "kern/kern-math.h"
 
-static void silu(const float *gate, const float *up, float *y, size_t n) {
+KERN_INLINE void activate(
+        enum kern_activation a, const float *gate, const float *up, float *y, size_t n) {
         for (size_t i = 0; i < n; i++)
-                y[i] = up ? kern_silu1(gate[i]) * up[i] : kern_silu1(gate[i]);
+                y[i] = kern_activate1(a, gate[i], up ? up + i : NULL);
+}
+
+static void silu(const float *gate, const float *up, float *y, size_t n) {
+        activate(KERN_SILU, gate, up, y, n);
 }
 
 static void gelu(const float *gate, const float *up, float *y, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                y[i] = up ? kern_gelu1(gate[i]) * up[i] : kern_gelu1(gate[i]);
+        activate(KERN_GELU, gate, up, y, n);
 }
 
 static void relu2(const float *gate, const float *up, float *y, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                y[i] = up ? kern_relu2_1(gate[i]) * up[i] : kern_relu2_1(gate[i]);
+        activate(KERN_RELU2, gate, up, y, n);
 }
 
 static void swiglu_oai(const float *gate, const float *up, float *y, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                y[i] = kern_swiglu_oai1(gate[i], up[i]);
+        activate(KERN_SWIGLU_OAI, gate, up, y, n);
 }
 
 static void xielu(const struct kern_xielu *p, const float *x, float *y, size_t n) {
         for (size_t i = 0; i < n; i++)
-                y[i] = kern_xielu1(x[i], p->alpha_p, p->factor_n, p->beta, p->eps);
+                y[i] = kern_xielu1(p, x[i]);
 }
 
 static void sigmoid(float *x, size_t n) {

@@ -79,14 +79,6 @@ static void scores_q8_0(const struct kern_attn_kv *k, const float *const *q, uns
         scores(KERN_KV_Q8_0, k, q, n_q, scale, s);
 }
 
-static inline __m256 softcap8(__m256 s, float cap) {
-        __m256 e = exp8(_mm256_mul_ps(s, _mm256_set1_ps(2 / cap)));
-        __m256 one = _mm256_set1_ps(1);
-        __m256 t = _mm256_div_ps(_mm256_set1_ps(2), _mm256_add_ps(e, one));
-
-        return _mm256_mul_ps(_mm256_set1_ps(cap), _mm256_sub_ps(one, t));
-}
-
 static float probs(
         float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st) {
         __m256i at = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

@@ -111,14 +111,6 @@ static void scores_q8_0(const struct kern_attn_kv *k, const float *const *q, uns
         scores(KERN_KV_Q8_0, k, q, n_q, scale, s);
 }
 
-static inline __m512 softcap16(__m512 s, float cap) {
-        __m512 e = exp16(_mm512_mul_ps(s, _mm512_set1_ps(2 / cap)));
-        __m512 one = _mm512_set1_ps(1);
-        __m512 t = _mm512_div_ps(_mm512_set1_ps(2), _mm512_add_ps(e, one));
-
-        return _mm512_mul_ps(_mm512_set1_ps(cap), _mm512_sub_ps(one, t));
-}
-
 static float probs(
         float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st) {
         uint32_t seen = (uint32_t)((UINT64_C(1) << j1) - (UINT64_C(1) << j0));

@@ -46,3 +46,12 @@ static inline __m256 exp8(__m256 x) {
         p = _mm256_andnot_ps(under, p);
         return _mm256_blendv_ps(p, _mm256_mul_ps(x, _mm256_set1_ps(INFINITY)), over);
 }
+
+/* kern_softcap1() in each lane. */
+static inline __m256 softcap8(__m256 s, float cap) {
+        __m256 e = exp8(_mm256_mul_ps(s, _mm256_set1_ps(2 / cap)));
+        __m256 one = _mm256_set1_ps(1);
+        __m256 t = _mm256_div_ps(_mm256_set1_ps(2), _mm256_add_ps(e, one));
+
+        return _mm256_mul_ps(_mm256_set1_ps(cap), _mm256_sub_ps(one, t));
+}

@@ -11,6 +11,11 @@ static inline __mmask16 first_lanes(size_t n) {
         return (__mmask16)((1u << n) - 1);
 }
 
+/* Lanes of the group that starts at i. */
+static inline __mmask16 lanes_at(size_t i, size_t n) {
+        return n - i < 16 ? first_lanes(n - i) : 0xffff;
+}
+
 static inline float tree16(__m512 a) {
         __m256 b = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
         __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
@@ -48,4 +53,13 @@ static inline __m512 exp16(__m512 x) {
         y = _mm512_maskz_add_epi32(
                 in, _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(t), 23));
         return _mm512_mask_mul_ps(_mm512_castsi512_ps(y), over, x, _mm512_set1_ps(INFINITY));
+}
+
+/* kern_softcap1() in each lane. */
+static inline __m512 softcap16(__m512 s, float cap) {
+        __m512 e = exp16(_mm512_mul_ps(s, _mm512_set1_ps(2 / cap)));
+        __m512 one = _mm512_set1_ps(1);
+        __m512 t = _mm512_div_ps(_mm512_set1_ps(2), _mm512_add_ps(e, one));
+
+        return _mm512_mul_ps(_mm512_set1_ps(cap), _mm512_sub_ps(one, t));
 }

@@ -34,6 +34,66 @@ static void rmsnorm(const float *x, const float *w, float eps, size_t n, float *
                 y[i] = w ? (x[i] * inv) * w[i] : x[i] * inv;
 }
 
+/* Sum of x in 16 lanes, then tree16. */
+static float sum_of(const float *x, size_t n) {
+        __m256 a = _mm256_setzero_ps(), b = a;
+        float acc[16];
+        size_t i = 0;
+
+        for (; i + 16 <= n; i += 16) {
+                a = _mm256_add_ps(a, _mm256_loadu_ps(x + i));
+                b = _mm256_add_ps(b, _mm256_loadu_ps(x + i + 8));
+        }
+        _mm256_storeu_ps(acc, a);
+        _mm256_storeu_ps(acc + 8, b);
+        for (; i < n; i++)
+                acc[i % 16] += x[i];
+        return kern_tree16(acc);
+}
+
+/* The same of (x - mean)^2. */
+static float square_sum_of(const float *x, float mean, size_t n) {
+        __m256 a = _mm256_setzero_ps(), b = a, d, mv = _mm256_set1_ps(mean);
+        float acc[16];
+        size_t i = 0;
+
+        for (; i + 16 <= n; i += 16) {
+                d = _mm256_sub_ps(_mm256_loadu_ps(x + i), mv);
+                a = _mm256_fmadd_ps(d, d, a);
+                d = _mm256_sub_ps(_mm256_loadu_ps(x + i + 8), mv);
+                b = _mm256_fmadd_ps(d, d, b);
+        }
+        _mm256_storeu_ps(acc, a);
+        _mm256_storeu_ps(acc + 8, b);
+        for (; i < n; i++)
+                acc[i % 16] = fmaf(x[i] - mean, x[i] - mean, acc[i % 16]);
+        return kern_tree16(acc);
+}
+
+static void layernorm(
+        const float *x, const float *w, const float *b, float eps, size_t n, float *y) {
+        float mean = sum_of(x, n) / (float)n;
+        float inv = 1 / sqrtf(square_sum_of(x, mean, n) / (float)n + eps);
+        __m256 mv = _mm256_set1_ps(mean), scale = _mm256_set1_ps(inv);
+        size_t i = 0;
+
+        for (; i + 8 <= n; i += 8) {
+                __m256 v = _mm256_mul_ps(_mm256_sub_ps(_mm256_loadu_ps(x + i), mv), scale);
+
+                if (w)
+                        v = _mm256_mul_ps(v, _mm256_loadu_ps(w + i));
+                if (b)
+                        v = _mm256_add_ps(v, _mm256_loadu_ps(b + i));
+                _mm256_storeu_ps(y + i, v);
+        }
+        for (; i < n; i++) {
+                float v = (x[i] - mean) * inv;
+
+                v = w ? v * w[i] : v;
+                y[i] = b ? v + b[i] : v;
+        }
+}
+
 static inline void rotate1(float *pa, float *pb, float c, float s) {
         float a = *pa, b = *pb;
 
@@ -81,23 +141,6 @@ static void rope(float *x, size_t n_heads, size_t head_dim, size_t n_rot, bool n
                         rope_neighbours(x, n_rot / 2, cos, sin);
 }
 
-static void silu(const float *gate, const float *up, float *y, size_t n) {
-        __m256 one = _mm256_set1_ps(1), minus = _mm256_set1_ps(-0.0f);
-        size_t i = 0;
-
-        for (; i + 8 <= n; i += 8) {
-                __m256 g = _mm256_loadu_ps(gate + i);
-                __m256 e = exp8(_mm256_xor_ps(g, minus));
-                __m256 v = _mm256_div_ps(g, _mm256_add_ps(one, e));
-
-                if (up)
-                        v = _mm256_mul_ps(v, _mm256_loadu_ps(up + i));
-                _mm256_storeu_ps(y + i, v);
-        }
-        for (; i < n; i++)
-                y[i] = up ? kern_silu1(gate[i]) * up[i] : kern_silu1(gate[i]);
-}
-
 static void add(float *y, const float *x, size_t n) {
         size_t i = 0;
 
@@ -117,6 +160,26 @@ static void add_scaled(float *y, const float *x, float s, size_t n) {
                         y + i, _mm256_fmadd_ps(sv, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i)));
         for (; i < n; i++)
                 y[i] = fmaf(s, x[i], y[i]);
+}
+
+static void scale(float *x, float s, size_t n) {
+        __m256 sv = _mm256_set1_ps(s);
+        size_t i = 0;
+
+        for (; i + 8 <= n; i += 8)
+                _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), sv));
+        for (; i < n; i++)
+                x[i] *= s;
+}
+
+static void mul(float *y, const float *x, size_t n) {
+        size_t i = 0;
+
+        for (; i + 8 <= n; i += 8)
+                _mm256_storeu_ps(
+                        y + i, _mm256_mul_ps(_mm256_loadu_ps(y + i), _mm256_loadu_ps(x + i)));
+        for (; i < n; i++)
+                y[i] *= x[i];
 }
 
 static float greatest(const float *x, size_t n) {
@@ -173,9 +236,11 @@ static void f32_to_f16(const float *x, uint16_t *y, size_t n) {
 void kern_avx2_vector(struct kern_ops *ops) {
         ops->rmsnorm = rmsnorm;
         ops->rope = rope;
-        ops->activate[KERN_SILU] = silu;
+        ops->layernorm = layernorm;
         ops->add = add;
         ops->add_scaled = add_scaled;
+        ops->scale = scale;
+        ops->mul = mul;
         ops->softmax = softmax;
         ops->f32_to_f16 = f32_to_f16;
 }

@@ -2,11 +2,6 @@
 /* Kernels on rows and elements. */
 #include "kern/x86/avx512.h"
 
-/* Lanes of the group that starts at i. */
-static inline __mmask16 lanes_at(size_t i, size_t n) {
-        return n - i < 16 ? first_lanes(n - i) : 0xffff;
-}
-
 static void rmsnorm(const float *x, const float *w, float eps, size_t n, float *y) {
         __m512 acc = _mm512_setzero_ps(), inv;
 
@@ -22,6 +17,33 @@ static void rmsnorm(const float *x, const float *w, float eps, size_t n, float *
 
                 if (w)
                         v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, w + i));
+                _mm512_mask_storeu_ps(y + i, m, v);
+        }
+}
+
+static void layernorm(
+        const float *x, const float *w, const float *b, float eps, size_t n, float *y) {
+        __m512 sum = _mm512_setzero_ps(), square = sum, mean, inv;
+
+        for (size_t i = 0; i < n; i += 16)
+                sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(lanes_at(i, n), x + i));
+        mean = _mm512_set1_ps(tree16(sum) / (float)n);
+        for (size_t i = 0; i < n; i += 16) {
+                __mmask16 m = lanes_at(i, n);
+                __m512 d = _mm512_maskz_sub_ps(m, _mm512_maskz_loadu_ps(m, x + i), mean);
+
+                square = _mm512_fmadd_ps(d, d, square);
+        }
+        inv = _mm512_set1_ps(1 / sqrtf(tree16(square) / (float)n + eps));
+        for (size_t i = 0; i < n; i += 16) {
+                __mmask16 m = lanes_at(i, n);
+                __m512 v = _mm512_sub_ps(_mm512_maskz_loadu_ps(m, x + i), mean);
+
+                v = _mm512_mul_ps(v, inv);
+                if (w)
+                        v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, w + i));
+                if (b)
+                        v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(m, b + i));
                 _mm512_mask_storeu_ps(y + i, m, v);
         }
 }
@@ -66,21 +88,6 @@ static void rope(float *x, size_t n_heads, size_t head_dim, size_t n_rot, bool n
                         rope_neighbours(x, n_rot / 2, cos, sin);
 }
 
-static void silu(const float *gate, const float *up, float *y, size_t n) {
-        __m512 one = _mm512_set1_ps(1), minus = _mm512_set1_ps(-0.0f);
-
-        for (size_t i = 0; i < n; i += 16) {
-                __mmask16 m = lanes_at(i, n);
-                __m512 g = _mm512_maskz_loadu_ps(m, gate + i);
-                __m512 e = exp16(_mm512_xor_ps(g, minus));
-                __m512 v = _mm512_div_ps(g, _mm512_add_ps(one, e));
-
-                if (up)
-                        v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, up + i));
-                _mm512_mask_storeu_ps(y + i, m, v);
-        }
-}
-
 static void add(float *y, const float *x, size_t n) {
         for (size_t i = 0; i < n; i += 16) {
                 __mmask16 m = lanes_at(i, n);
@@ -99,6 +106,25 @@ static void add_scaled(float *y, const float *x, float s, size_t n) {
 
                 _mm512_mask_storeu_ps(
                         y + i, m, _mm512_fmadd_ps(sv, _mm512_maskz_loadu_ps(m, x + i), v));
+        }
+}
+
+static void scale(float *x, float s, size_t n) {
+        __m512 sv = _mm512_set1_ps(s);
+
+        for (size_t i = 0; i < n; i += 16) {
+                __mmask16 m = lanes_at(i, n);
+
+                _mm512_mask_storeu_ps(x + i, m, _mm512_mul_ps(_mm512_maskz_loadu_ps(m, x + i), sv));
+        }
+}
+
+static void mul(float *y, const float *x, size_t n) {
+        for (size_t i = 0; i < n; i += 16) {
+                __mmask16 m = lanes_at(i, n);
+                __m512 v = _mm512_maskz_loadu_ps(m, y + i);
+
+                _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, x + i)));
         }
 }
 
@@ -137,9 +163,11 @@ static void f32_to_f16(const float *x, uint16_t *y, size_t n) {
 void kern_avx512_vector(struct kern_ops *ops) {
         ops->rmsnorm = rmsnorm;
         ops->rope = rope;
-        ops->activate[KERN_SILU] = silu;
+        ops->layernorm = layernorm;
         ops->add = add;
         ops->add_scaled = add_scaled;
+        ops->scale = scale;
+        ops->mul = mul;
         ops->softmax = softmax;
         ops->f32_to_f16 = f32_to_f16;
 }

@@ -90,6 +90,57 @@ static void test_rmsnorm(void **state) {
         }
 }
 
+static void check_layernorm(
+        const float *x, const float *w, const float *b, size_t n, double off, const float *y) {
+        double mean = 0, square = 0;
+
+        for (size_t j = 0; j < n; j++)
+                mean += (double)x[j] / (double)n;
+        for (size_t j = 0; j < n; j++)
+                square += ((double)x[j] - mean) * ((double)x[j] - mean);
+        for (size_t j = 0; j < n; j++) {
+                double want = ((double)x[j] - mean) / sqrt(square / (double)n + 1e-3);
+
+                want = w ? want * (double)w[j] : want;
+                want = b ? want + (double)b[j] : want;
+                if (!(fabs(want - (double)y[j]) <= off))
+                        fail_msg("%zu of %zu: %a, not %a", j, n, (double)y[j], want);
+        }
+}
+
+static void test_layernorm(void **state) {
+        struct data *d = *state;
+        const float *ws[] = {d->w, NULL}, *bs[] = {d->cos, NULL};
+        float *y0, *far = copy(d->x, 1000), *saved = d->x;
+
+        for (size_t i = 0; i < N_SIZES; i++)
+                for (int c = 0; c < 4; c++) {
+                        size_t n = sizes[i], nt = n < 1000 ? 33 : 1, ldx = nt > 1 ? n + 2 : n;
+                        const float *w = ws[c % 2], *b = bs[c / 2];
+
+                        FOR_EACH_KERN(d, ldx * nt, y0,
+                                kern_layernorm(k, y, ldx, w, b, 1e-3f, n, nt, y, ldx));
+                        for (size_t t = 0; t < nt; t++)
+                                check_layernorm(d->x + t * ldx, w, b, n, 3e-5, y0 + t * ldx);
+                        for (size_t j = n; j < ldx; j++) /* between the rows */
+                                assert_true(y0[j] == d->x[j]);
+                        free(y0);
+                        FOR_EACH_KERN(
+                                d, n, y0, kern_layernorm(k, d->x, n, w, b, 1e-3f, n, 1, y, n));
+                        check_layernorm(d->x, w, b, n, 3e-5, y0);
+                        free(y0);
+                }
+        /* A mean far from 0 costs its own rounding, not that of a square. */
+        for (size_t j = 0; j < 1000; j++)
+                far[j] += 3000;
+        d->x = far;
+        FOR_EACH_KERN(d, 1000, y0, kern_layernorm(k, y, 1000, NULL, NULL, 1e-3f, 1000, 1, y, 1000));
+        check_layernorm(far, NULL, NULL, 1000, 1e-3, y0);
+        d->x = saved;
+        free(y0);
+        free(far);
+}
+
 static void test_rope(void **state) {
         static const size_t rots[] = {2, 4, 6, 14, 16, 18, 32, 34, 64, 80, 128};
         struct data *d = *state;
@@ -119,6 +170,38 @@ static void test_rope(void **state) {
                                 assert_true(y0[j] == d->x[j]);
                         for (size_t j = n_rot; j < hd; j++)
                                 assert_true(y0[j] == d->x[j]);
+                        free(y0);
+                }
+}
+
+/* A part of each head turns, with cos and sin of any magnitude (YaRN multiplies them). */
+static void test_rope_partial(void **state) {
+        static const size_t shapes[][2] = {{32, 128}, {64, 80}, {24, 96}, {10, 64}, {128, 512}};
+        struct data *d = *state;
+        float *y0;
+
+        for (size_t i = 0; i < 5; i++)
+                for (int neox = 0; neox < 2; neox++) {
+                        size_t n_rot = shapes[i][0], hd = shapes[i][1], half = n_rot / 2, nh = 5;
+
+                        FOR_EACH_KERN(d, 3 * nh * hd, y0,
+                                kern_rope(k, y, nh * hd, nh, hd, n_rot, neox, d->x, d->w, 3));
+                        for (size_t j = 0; j < 3 * nh * hd; j++) {
+                                size_t t = j / (nh * hd), c = j % hd;
+                                bool second = neox ? c >= half : c % 2;
+                                size_t pair = neox ? c % half : c / 2;
+                                size_t other = neox ? half : 1;
+                                double co, si, want = (double)d->x[j];
+
+                                if (c < n_rot) {
+                                        co = (double)d->x[t * half + pair];
+                                        si = (double)d->w[t * half + pair];
+                                        want = second ? (double)d->x[j - other] * si + want * co
+                                                      : want * co - (double)d->x[j + other] * si;
+                                }
+                                assert_true(
+                                        fabs(want - (double)y0[j]) < (c < n_rot ? 2e-5 : 1e-30));
+                        }
                         free(y0);
                 }
 }
@@ -181,6 +264,9 @@ static void test_tails(void **state) {
                         free(y0);
                         FOR_EACH_KERN(d, n, y0, kern_rmsnorm(k, y, n, d->w + n, 1e-5f, n, 1, y, n));
                         free(y0);
+                        FOR_EACH_KERN(d, n, y0,
+                                kern_layernorm(k, y, n, d->w + n, d->cos, 1e-5f, n, 1, y, n));
+                        free(y0);
                 }
         d->x = saved;
 }
@@ -232,6 +318,8 @@ static void test_wild(void **state) {
                 free(y0);
                 FOR_EACH_KERN(d, 50, y0, kern_rmsnorm(k, y, 50, d->w, 1e-5f, 50, 1, y, 50));
                 free(y0);
+                FOR_EACH_KERN(d, 50, y0, kern_layernorm(k, y, 50, d->w, d->w, 1e-5f, 50, 1, y, 50));
+                free(y0);
         }
         d->x = saved;
         free(x);
@@ -240,7 +328,9 @@ static void test_wild(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_rmsnorm),
+                cmocka_unit_test(test_layernorm),
                 cmocka_unit_test(test_rope),
+                cmocka_unit_test(test_rope_partial),
                 cmocka_unit_test(test_elements),
                 cmocka_unit_test(test_softmax),
                 cmocka_unit_test(test_tails),
