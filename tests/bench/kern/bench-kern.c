@@ -181,10 +181,34 @@ static void run_rmsnorm(void *arg) {
         kern_rmsnorm(v->k, v->x, v->n, v->x, 1e-5f, v->n, 1, v->y, v->n);
 }
 
+static void run_layernorm(void *arg) {
+        struct vector *v = arg;
+
+        kern_layernorm(v->k, v->x, v->n, v->x, v->x, 1e-5f, v->n, 1, v->y, v->n);
+}
+
 static void run_silu(void *arg) {
         struct vector *v = arg;
 
         kern_activate(v->k, KERN_SILU, v->x, v->x, v->y, v->n);
+}
+
+static void run_gelu(void *arg) {
+        struct vector *v = arg;
+
+        kern_activate(v->k, KERN_GELU, v->x, v->x, v->y, v->n);
+}
+
+static void run_oai(void *arg) {
+        struct vector *v = arg;
+
+        kern_activate(v->k, KERN_SWIGLU_OAI, v->x, v->x, v->y, v->n);
+}
+
+static void run_xielu(void *arg) {
+        struct vector *v = arg;
+
+        kern_xielu(v->k, v->x, v->y, v->n, 0.8f, 0.8f, 0.5f, -1e-6f);
 }
 
 static void run_rope(void *arg) {
@@ -206,13 +230,15 @@ static void bench_vector(struct kern *k) {
         static const struct {
                 const char *name;
                 void (*fn)(void *arg);
-        } kernels[] = {{"rmsnorm", run_rmsnorm}, {"silu_mul", run_silu}, {"rope", run_rope}};
+        } kernels[] = {{"rmsnorm", run_rmsnorm}, {"layernorm", run_layernorm}, {"silu", run_silu},
+                {"gelu", run_gelu}, {"swiglu_oai", run_oai}, {"xielu", run_xielu},
+                {"rope", run_rope}};
         struct vector v = {.k = k, .n = 8192};
 
         v.x = floats(v.n);
         v.y = floats(v.n);
         printf("%-8s", kern_isa_name(kern_isa(k)));
-        for (size_t i = 0; i < 3; i++)
+        for (size_t i = 0; i < 7; i++)
                 printf("  %s: %.2f G/s", kernels[i].name,
                         (double)v.n / best_usec(kernels[i].fn, &v) / 1e3);
         printf("  empty region: %.2f us\n", best_usec(run_region, &v));
@@ -224,7 +250,8 @@ int main(int argc, char **argv) {
         static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0};
         static const struct {
                 uint32_t n_head, n_kv, dim;
-        } heads[] = {{32, 32, 64}, {32, 8, 128}, {32, 8, 64}, {14, 2, 64}};
+        } heads[] = {
+                {32, 32, 64}, {32, 8, 128}, {32, 8, 64}, {14, 2, 64}, {16, 2, 512}, {8, 4, 512}};
         unsigned n_threads = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
 
         if (n_threads == 1)
@@ -247,7 +274,7 @@ int main(int argc, char **argv) {
                         /* rows that end inside a group of 8 blocks: the width of Qwen2.5-0.5B */
                         for (int t = 3; t < 5 && argc < 4; t++)
                                 bench_matmul(k, types[t], 896, isa ? 4864 : 512);
-                        for (size_t s = 0; s < 4; s++)
+                        for (size_t s = 0; s < 6; s++)
                                 for (int t = 0; t < KERN_N_KV; t++)
                                         bench_attention(k, (enum kern_kv_type)t, heads[s].n_head,
                                                 heads[s].n_kv, heads[s].dim);
