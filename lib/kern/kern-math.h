@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "quant/quant.h"
+
 /*
  * exp(x) = 2^n * exp(r), n = round(x/ln 2), |r| <= ln(2)/2 (Cody and Waite). exp(r) is
  * 1 + r + r^2*P(r) with P the minimax polynomial of degree 4 for the relative error of exp, found
@@ -80,8 +82,13 @@ static inline float kern_sigmoid1(float x) {
 /* With c = sqrt(2/pi): 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)), u = c (x + 0.044715 x^3). */
 #define KERN_GELU_C1 (-1.5957691216057308f) /* -2c */
 #define KERN_GELU_C3 (-0.0713548162726009f) /* -2c * 0.044715 */
+#define KERN_GELU_LIMIT 10.0f
 #define KERN_OAI_ALPHA 1.702f
 #define KERN_OAI_LIMIT 7.0f
+
+static inline float kern_half(float x) {
+        return quant_f16_to_f32(quant_f32_to_f16(x));
+}
 
 /* The factor of kern_activate() that comes from the gate. Comparisons are such that a NaN stays one. */
 static inline float kern_activate_gate1(enum kern_activation a, float x) {
@@ -92,8 +99,11 @@ static inline float kern_activate_gate1(enum kern_activation a, float x) {
                 x = kern_max2(0, x);
                 return x * x;
         case KERN_GELU:
+                if (x >= KERN_GELU_LIMIT || x <= -KERN_GELU_LIMIT)
+                        return x > 0 ? x : 0;
+                x = kern_half(x);
                 z = x * fmaf(x * x, KERN_GELU_C3, KERN_GELU_C1);
-                break;
+                return kern_half(x / (1 + kern_exp(z)));
         case KERN_SWIGLU_OAI:
                 x = KERN_OAI_LIMIT < x ? KERN_OAI_LIMIT : x;
                 z = x * -KERN_OAI_ALPHA;

@@ -123,8 +123,11 @@ void kern_rope(struct kern *k, float *x, size_t ldx, size_t n_heads, size_t head
 /*
  * Activations a(x), elementwise:
  * - SILU: x / (1 + exp(-x)).
- * - GELU, the tanh form, 0.5 x (1 + tanh(c (x + 0.044715 x^3))) with c = sqrt(2/pi), computed as
- *   x / (1 + exp(x * fmaf(x*x, -2 * 0.044715 c, -2c))) with the two constants rounded to float.
+ * - GELU, the tanh form, 0.5 x (1 + tanh(c (x + 0.044715 x^3))) with c = sqrt(2/pi), rounded to half
+ *   precision on the way in and out: h = half(x), half(h / (1 + exp(h * fmaf(h*h, -2 * 0.044715 c,
+ *   -2c)))) with the two constants rounded to float; x itself from 10 on, 0 up to -10. The engines
+ *   that these model files are made for look GELU up by the half of x, and what models are tried out
+ *   with is part of what they are: without the rounding log-probabilities differ by up to 1e-2.
  * - RELU2: r*r, r = 0 > x ? 0 : x.
  * - SWIGLU_OAI (gpt-oss; always with up): g = 7 < gate ? 7 : gate, u = up within [-7, 7] in the same
  *   manner (7 < up ? 7 : up, then -7 > u ? -7 : u), y = g / (1 + exp(g * -1.702)) * (u + 1).

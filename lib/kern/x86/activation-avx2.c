@@ -3,6 +3,22 @@
  * defines the result. min_ps(a, b) is a < b ? a : b and max_ps(a, b) is a > b ? a : b, NaN included. */
 #include "kern/x86/avx2.h"
 
+KERN_INLINE __m256 half8(__m256 x) {
+        return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+KERN_INLINE __m256 gelu8(__m256 whole) {
+        __m256 x = half8(whole), limit = _mm256_set1_ps(KERN_GELU_LIMIT), z;
+        __m256 over = _mm256_cmp_ps(whole, limit, _CMP_GE_OQ);
+        __m256 under = _mm256_cmp_ps(whole, _mm256_set1_ps(-KERN_GELU_LIMIT), _CMP_LE_OQ);
+
+        z = _mm256_fmadd_ps(
+                _mm256_mul_ps(x, x), _mm256_set1_ps(KERN_GELU_C3), _mm256_set1_ps(KERN_GELU_C1));
+        z = _mm256_mul_ps(x, z);
+        x = half8(_mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1), exp8(z))));
+        return _mm256_andnot_ps(under, _mm256_blendv_ps(x, whole, over));
+}
+
 KERN_INLINE __m256 gate8(enum kern_activation a, __m256 x) {
         __m256 z = _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
 
@@ -11,10 +27,7 @@ KERN_INLINE __m256 gate8(enum kern_activation a, __m256 x) {
                 x = _mm256_max_ps(_mm256_setzero_ps(), x);
                 return _mm256_mul_ps(x, x);
         case KERN_GELU:
-                z = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(KERN_GELU_C3),
-                        _mm256_set1_ps(KERN_GELU_C1));
-                z = _mm256_mul_ps(x, z);
-                break;
+                return gelu8(x);
         case KERN_SWIGLU_OAI:
                 x = _mm256_min_ps(_mm256_set1_ps(KERN_OAI_LIMIT), x);
                 z = _mm256_mul_ps(x, _mm256_set1_ps(-KERN_OAI_ALPHA));

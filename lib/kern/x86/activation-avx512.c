@@ -2,6 +2,22 @@
 /* Activations. min_ps(a, b) is a < b ? a : b and max_ps(a, b) is a > b ? a : b, NaN included. */
 #include "kern/x86/avx512.h"
 
+KERN_INLINE __m512 half16(__m512 x) {
+        return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+KERN_INLINE __m512 gelu16(__m512 whole) {
+        __m512 x = half16(whole), z;
+        __mmask16 over = _mm512_cmp_ps_mask(whole, _mm512_set1_ps(KERN_GELU_LIMIT), _CMP_GE_OQ);
+        __mmask16 in = _mm512_cmp_ps_mask(whole, _mm512_set1_ps(-KERN_GELU_LIMIT), _CMP_NLE_UQ);
+
+        z = _mm512_fmadd_ps(
+                _mm512_mul_ps(x, x), _mm512_set1_ps(KERN_GELU_C3), _mm512_set1_ps(KERN_GELU_C1));
+        z = _mm512_mul_ps(x, z);
+        x = half16(_mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1), exp16(z))));
+        return _mm512_maskz_mov_ps(in, _mm512_mask_mov_ps(x, over, whole));
+}
+
 KERN_INLINE __m512 gate16(enum kern_activation a, __m512 x) {
         __m512 z = _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
 
@@ -10,10 +26,7 @@ KERN_INLINE __m512 gate16(enum kern_activation a, __m512 x) {
                 x = _mm512_max_ps(_mm512_setzero_ps(), x);
                 return _mm512_mul_ps(x, x);
         case KERN_GELU:
-                z = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(KERN_GELU_C3),
-                        _mm512_set1_ps(KERN_GELU_C1));
-                z = _mm512_mul_ps(x, z);
-                break;
+                return gelu16(x);
         case KERN_SWIGLU_OAI:
                 x = _mm512_min_ps(_mm512_set1_ps(KERN_OAI_LIMIT), x);
                 z = _mm512_mul_ps(x, _mm512_set1_ps(-KERN_OAI_ALPHA));

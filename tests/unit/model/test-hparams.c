@@ -60,15 +60,9 @@ static int read_changed(const struct change *c, struct hparams *h, struct err *e
         bytes = gguf_build_bytes(b, &size);
         gguf_build_free(b);
         r = gguf_parse(&g, bytes, size, e);
-        *h = (struct hparams){.gguf = g, .arch = "t"};
+        *h = (struct hparams){.gguf = g, .arch = row};
         if (r == 0)
-                r = hparams_read_base(h, e);
-        if (r == 0)
-                r = hparams_read_attention(h, e);
-        if (r == 0)
-                r = hparams_read_ffn(h, e);
-        if (r == 0)
-                r = hparams_read_rope(h, h->head_dim_k, e);
+                r = hparams_read(h, e);
         h->gguf = gguf_free(g);
         free(bytes);
         return r;
@@ -85,12 +79,12 @@ static void test_defaults(void **state) {
         assert_int_equal(h.head_dim_k, 16);
         assert_int_equal(h.head_dim_v, 16);
         assert_true(h.attn_scale == 0.25f);
-        assert_int_equal(h.n_expert, 0);
-        assert_int_equal(h.n_rot, 16);
-        assert_true(h.rope_base == 10000.0);
-        assert_int_equal(h.rope_scaling, HPARAMS_ROPE_LINEAR);
-        assert_true(h.rope_factor == 1.0);
-        assert_int_equal(h.rope_orig_context, 128);
+        assert_int_equal(h.experts.n, 0);
+        assert_int_equal(h.rope.n_rot, 16);
+        assert_true(h.rope.base == 10000.0);
+        assert_int_equal(h.rope.scaling, HPARAMS_ROPE_LINEAR);
+        assert_true(h.rope.factor == 1.0);
+        assert_int_equal(h.rope.orig_context, 128);
 }
 
 static void test_changes(void **state) {
@@ -170,13 +164,13 @@ static void test_scaling(void **state) {
         struct hparams h;
 
         assert_int_equal(read_changed(&c, &h, NULL), 0);
-        assert_true(h.rope_factor == 8.0);
+        assert_true(h.rope.factor == 8.0);
         c = (struct change){"t.rope.scale_linear", F32, .number = 4};
         assert_int_equal(read_changed(&c, &h, NULL), 0);
-        assert_true(h.rope_factor == 4.0);
+        assert_true(h.rope.factor == 4.0);
         c = (struct change){"t.rope.scaling.factor", F32, .number = 0};
         assert_int_equal(read_changed(&c, &h, NULL), 0);
-        assert_true(h.rope_factor == 1.0);
+        assert_true(h.rope.factor == 1.0);
 }
 
 int main(void) {

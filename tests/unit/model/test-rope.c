@@ -8,15 +8,15 @@
 #include "model/hparams.h"
 #include "util/test.h"
 
-static struct hparams plain(void) {
-        return (struct hparams){.n_rot = 32,
-                .rope_base = 10000.0,
-                .rope_factor = 1.0,
-                .rope_attn_factor = 1.0,
-                .rope_scaling = HPARAMS_ROPE_LINEAR,
-                .rope_orig_context = 4096,
-                .yarn_beta_fast = 32.0,
-                .yarn_beta_slow = 1.0};
+static struct hparams_rope plain(void) {
+        return (struct hparams_rope){.n_rot = 32,
+                .base = 10000.0,
+                .factor = 1.0,
+                .attn_factor = 1.0,
+                .scaling = HPARAMS_ROPE_LINEAR,
+                .orig_context = 4096,
+                .beta_fast = 32.0,
+                .beta_slow = 1.0};
 }
 
 static void near(double a, double b, double tolerance) {
@@ -38,7 +38,7 @@ static void check_table(const struct rope *r, const double *freq, double magnitu
 }
 
 static void test_plain_and_linear(void **state) {
-        struct hparams h = plain();
+        struct hparams_rope h = plain();
         struct rope r = ROPE_NULL;
         double freq[16];
 
@@ -49,8 +49,8 @@ static void test_plain_and_linear(void **state) {
         check_table(&r, freq, 1.0);
         rope_deinit(&r);
 
-        h.rope_factor = 4.0;
-        h.rope_attn_factor = 1.5;
+        h.factor = 4.0;
+        h.attn_factor = 1.5;
         for (int i = 0; i < 16; i++)
                 freq[i] /= 4;
         assert_int_equal(rope_init(&r, &h, false, NULL, 200000, NULL), 0);
@@ -59,7 +59,7 @@ static void test_plain_and_linear(void **state) {
 }
 
 static void test_factors(void **state) {
-        struct hparams h = plain();
+        struct hparams_rope h = plain();
         struct rope r = ROPE_NULL;
         float factors[16];
         double freq[16];
@@ -80,36 +80,36 @@ static void test_factors(void **state) {
         rope_deinit(&r);
 }
 
-static double yarn_freq(const struct hparams *h, int i) {
-        double d = 2 * log(h->rope_base), n = h->n_rot, ctx = h->rope_orig_context;
-        double low = floor(n * log(ctx / (h->yarn_beta_fast * 2 * M_PI)) / d);
-        double high = ceil(n * log(ctx / (h->yarn_beta_slow * 2 * M_PI)) / d);
-        double theta = pow(h->rope_base, -2.0 * i / n), ramp;
+static double yarn_freq(const struct hparams_rope *h, int i) {
+        double d = 2 * log(h->base), n = h->n_rot, ctx = h->orig_context;
+        double low = floor(n * log(ctx / (h->beta_fast * 2 * M_PI)) / d);
+        double high = ceil(n * log(ctx / (h->beta_slow * 2 * M_PI)) / d);
+        double theta = pow(h->base, -2.0 * i / n), ramp;
 
         low = fmax(0, low);
         high = fmin(n - 1, high);
         ramp = 1 - fmin(1, fmax(0, (i - low) / fmax(0.001, high - low)));
-        return theta / h->rope_factor * (1 - ramp) + theta * ramp;
+        return theta / h->factor * (1 - ramp) + theta * ramp;
 }
 
 static void test_yarn(void **state) {
         static const uint32_t contexts[] = {1, 7, 200, 4096, 32768, 1u << 28};
-        struct hparams h = plain();
+        struct hparams_rope h = plain();
         struct rope r = ROPE_NULL;
         double freq[16];
 
-        h.rope_scaling = HPARAMS_ROPE_YARN;
-        h.rope_factor = 8.0;
+        h.scaling = HPARAMS_ROPE_YARN;
+        h.factor = 8.0;
         for (size_t c = 0; c < ARRAY_SIZE(contexts); c++) {
-                h.rope_orig_context = contexts[c];
+                h.orig_context = contexts[c];
                 for (int i = 0; i < 16; i++)
                         freq[i] = yarn_freq(&h, i);
                 assert_int_equal(rope_init(&r, &h, false, NULL, 200000, NULL), 0);
                 check_table(&r, freq, 1 + 0.1 * log(8.0));
                 rope_deinit(&r);
         }
-        h.yarn_log_multiplier = 0.707;
-        h.rope_attn_factor = 2.0;
+        h.log_multiplier = 0.707;
+        h.attn_factor = 2.0;
         assert_int_equal(rope_init(&r, &h, false, NULL, 200000, NULL), 0);
         near(r.magnitude, 2 * (1 + 0.1 * log(8.0)) / (1 + 0.1 * 0.707 * log(8.0)), 1e-12);
         rope_deinit(&r);
