@@ -17,9 +17,8 @@ static void check(int r, const struct err *e) {
         assert_int_equal(r, 0);
 }
 
-void rig_open(struct rig *r, const struct llama_spec *spec, enum kern_kv_type kv) {
+void rig_open_build(struct rig *r, struct gguf_build *b, enum kern_kv_type kv) {
         struct model_options o = {.kv_type = kv};
-        struct gguf_build *b = llama_build(spec);
         struct err e;
         size_t size;
 
@@ -31,6 +30,10 @@ void rig_open(struct rig *r, const struct llama_spec *spec, enum kern_kv_type kv
         model_info(r->model, &r->info);
         r->ledger = LEDGER_INIT(RIG_BLOCKS * r->info.block_size);
         check(seq_pool_new(&r->pool, &r->ledger, r->info.block_size, r->info.block_tokens, &e), &e);
+}
+
+void rig_open(struct rig *r, const struct llama_spec *spec, enum kern_kv_type kv) {
+        rig_open_build(r, llama_build(spec), kv);
 }
 
 void rig_use(struct rig *r, unsigned n_threads, enum kern_isa isa, uint32_t max_tokens) {

@@ -21,7 +21,9 @@ struct rig {
         struct model_info info;
 };
 
-/* In place: *r must not move. @max_tokens per forward call, all of which may want logits. */
+/* In place: *r must not move. rig_open_build() frees @b.
+ * @max_tokens per forward call, all of which may want logits. */
+void rig_open_build(struct rig *r, struct gguf_build *b, enum kern_kv_type kv);
 void rig_open(struct rig *r, const struct llama_spec *spec, enum kern_kv_type kv);
 void rig_use(struct rig *r, unsigned n_threads, enum kern_isa isa, uint32_t max_tokens);
 void rig_close(struct rig *r);
