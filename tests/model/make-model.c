@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes a llama model with random weights: for benchmarks, and for tests of programs. */
+/* Writes a model with random weights, a llama of some size or a small one of any architecture: for
+ * benchmarks, for tests of programs, and for comparisons with other engines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "quant/quant.h"
+#include "util/arch-build.h"
 #include "util/llama-build.h"
 
 static const struct {
@@ -26,19 +28,23 @@ static const struct {
 
 static int usage(void) {
         fputs("usage: make-model FILE SHAPE TYPE [experts] [biases] [tied] [fused] "
-              "[rope-factors]\n",
+              "[rope-factors]\n"
+              "       make-model FILE arch:NAME TYPE [wide]\n"
+              "       make-model --list\n",
                 stderr);
         return 2;
 }
 
+/* Any type that models may have and that can be written. */
 static int parse_type(const char *s, uint32_t *ret) {
-        static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0};
+        for (uint32_t i = 0; i < QUANT_N_TYPES; i++) {
+                const struct quant_info *info = quant_info(i);
 
-        for (size_t i = 0; i < ARRAY_SIZE(types); i++)
-                if (!strcasecmp(s, quant_info(types[i])->name)) {
-                        *ret = types[i];
+                if (info && info->supported && !strcasecmp(s, info->name)) {
+                        *ret = i;
                         return 0;
                 }
+        }
         return 1;
 }
 
@@ -60,12 +66,41 @@ static int parse_shape(const char *s, struct llama_spec *ret) {
         return 1;
 }
 
-int main(int argc, char **argv) {
-        struct llama_spec s;
-        struct gguf_build *b;
-        int r;
+static int write_model(struct gguf_build *b, const char *file) {
+        int r = gguf_build_write(b, file);
 
-        if (argc < 4 || parse_shape(argv[2], &s) || parse_type(argv[3], &s.type))
+        if (r < 0)
+                perror(file);
+        gguf_build_free(b);
+        return r < 0;
+}
+
+static int list(void) {
+        for (size_t i = 0; i < arch_build_n(); i++)
+                printf("%s%s\n", arch_build_name(i),
+                        arch_build_gelu(arch_build_name(i)) ? " gelu" : "");
+        return 0;
+}
+
+static int make_arch(int argc, char **argv) {
+        struct arch_options o = {.seed = 1};
+        struct gguf_build *b;
+
+        if (parse_type(argv[3], &o.type) || argc > 5 || (argc == 5 && strcmp(argv[4], "wide")))
+                return usage();
+        o.scale = argc == 5 ? 4 : 1;
+        b = arch_build(argv[2] + strlen("arch:"), &o);
+        if (!b) {
+                fprintf(stderr, "make-model: there is no model \"%s\" (--list tells)\n", argv[2]);
+                return 2;
+        }
+        return write_model(b, argv[1]);
+}
+
+static int make_llama(int argc, char **argv) {
+        struct llama_spec s;
+
+        if (parse_shape(argv[2], &s) || parse_type(argv[3], &s.type))
                 return usage();
         s.embd_type = s.type;
         for (int i = 4; i < argc; i++) {
@@ -84,10 +119,14 @@ int main(int argc, char **argv) {
                         return usage();
                 }
         }
-        b = llama_build(&s);
-        r = gguf_build_write(b, argv[1]);
-        if (r < 0)
-                perror(argv[1]);
-        gguf_build_free(b);
-        return r < 0;
+        return write_model(llama_build(&s), argv[1]);
+}
+
+int main(int argc, char **argv) {
+        if (argc == 2 && !strcmp(argv[1], "--list"))
+                return list();
+        if (argc < 4)
+                return usage();
+        return strncmp(argv[2], "arch:", strlen("arch:")) ? make_llama(argc, argv)
+                                                          : make_arch(argc, argv);
 }

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define ALIGNMENT 32
+#define TYPE_I32 26
+#define TYPE_NONE 99
 
 struct bytes {
         uint8_t *data;
@@ -25,6 +27,8 @@ struct gguf_build {
         uint64_t n_kv;
         struct tensor *tensors;
         size_t n_tensors, capacity;
+        enum gguf_damage damage;
+        char damaged[64]; /* name of a tensor */
 };
 
 static void *need(void *p) {
@@ -122,6 +126,15 @@ void gguf_build_f32_array(struct gguf_build *b, const char *key, const float *v,
         put(&b->kv, v, n * sizeof(*v));
 }
 
+void gguf_build_bool_array(struct gguf_build *b, const char *key, const bool *v, size_t n) {
+        put_array(b, key, 7, n);
+        for (size_t i = 0; i < n; i++) {
+                uint8_t byte = v[i];
+
+                put(&b->kv, &byte, 1);
+        }
+}
+
 void gguf_build_str_array(struct gguf_build *b, const char *key, const char *const *v, size_t n) {
         put_array(b, key, 8, n);
         for (size_t i = 0; i < n; i++)
@@ -142,60 +155,122 @@ void gguf_build_tensor(struct gguf_build *b, const char *name, uint32_t type, ui
         memcpy(t->ne, ne, n_dims * sizeof(*ne));
 }
 
+size_t gguf_build_n_tensors(const struct gguf_build *b) {
+        return b->n_tensors;
+}
+
+const char *gguf_build_tensor_name(const struct gguf_build *b, size_t i) {
+        return b->tensors[i].name;
+}
+
+void gguf_build_damage(struct gguf_build *b, enum gguf_damage damage, const char *tensor) {
+        b->damage = damage;
+        snprintf(b->damaged, sizeof(b->damaged), "%s", tensor);
+}
+
 static size_t padded(size_t n) {
         return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* The tensor as it is written: its data is @size bytes, of which those behind the end of @stored
+ * are zeros. False: not at all. */
+static bool written(const struct gguf_build *b, size_t i, struct tensor *ret, size_t *ret_stored) {
+        struct tensor *t = ret;
+        uint64_t *last;
+
+        *t = b->tensors[i];
+        *ret_stored = t->size;
+        if (b->damage == GGUF_DAMAGE_NONE || strcmp(t->name, b->damaged) != 0)
+                return true;
+        if (b->damage == GGUF_DAMAGE_OMIT)
+                return false;
+        if (b->damage == GGUF_DAMAGE_NO_TYPE)
+                t->type = TYPE_NONE;
+        if (b->damage == GGUF_DAMAGE_RESHAPE) {
+                last = &t->ne[t->n_dims - 1];
+                t->size = *last > 1 ? t->size / *last * (*last - 1) : 2 * t->size;
+                *last = *last > 1 ? *last - 1 : 2;
+                if (*ret_stored > t->size)
+                        *ret_stored = t->size;
+        }
+        if (b->damage == GGUF_DAMAGE_RETYPE) {
+                t->type = TYPE_I32;
+                t->size = 4;
+                for (uint32_t k = 0; k < t->n_dims; k++)
+                        t->size *= t->ne[k];
+                *ret_stored = 0;
+        }
+        return true;
 }
 
 /* Everything before the tensor data, padded. */
 static struct bytes head(const struct gguf_build *b) {
         static const uint8_t zero[ALIGNMENT];
         struct bytes h = {0};
-        uint64_t offset = 0;
+        struct tensor t;
+        uint64_t offset = 0, n = 0;
+        size_t stored;
 
+        for (size_t i = 0; i < b->n_tensors; i++)
+                n += written(b, i, &t, &stored);
         put(&h, "GGUF", 4);
         put_u32(&h, 3);
-        put_u64(&h, b->n_tensors);
+        put_u64(&h, n);
         put_u64(&h, b->n_kv);
         put(&h, b->kv.data, b->kv.size);
         for (size_t i = 0; i < b->n_tensors; i++) {
-                const struct tensor *t = &b->tensors[i];
-
-                put_str(&h, t->name);
-                put_u32(&h, t->n_dims);
-                put(&h, t->ne, t->n_dims * sizeof(*t->ne));
-                put_u32(&h, t->type);
+                if (!written(b, i, &t, &stored))
+                        continue;
+                put_str(&h, t.name);
+                put_u32(&h, t.n_dims);
+                put(&h, t.ne, t.n_dims * sizeof(*t.ne));
+                put_u32(&h, t.type);
                 put_u64(&h, offset);
-                offset += padded(t->size);
+                offset += padded(t.size);
         }
         put(&h, zero, padded(h.size) - h.size);
         return h;
 }
 
 uint8_t *gguf_build_bytes(const struct gguf_build *b, size_t *ret_size) {
-        static const uint8_t zero[ALIGNMENT];
         struct bytes h = head(b);
+        struct tensor t;
+        size_t size = h.size, at = h.size, stored;
 
+        for (size_t i = 0; i < b->n_tensors; i++)
+                if (written(b, i, &t, &stored))
+                        size += padded(t.size);
+        h.data = need(realloc(h.data, size));
+        memset(h.data + at, 0, size - at);
         for (size_t i = 0; i < b->n_tensors; i++) {
-                put(&h, b->tensors[i].data, b->tensors[i].size);
-                put(&h, zero, padded(b->tensors[i].size) - b->tensors[i].size);
+                if (!written(b, i, &t, &stored))
+                        continue;
+                memcpy(h.data + at, t.data, stored);
+                at += padded(t.size);
         }
-        *ret_size = h.size;
+        *ret_size = size;
         return h.data;
 }
 
+static bool write_zeros(FILE *f, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (putc(0, f) == EOF)
+                        return false;
+        return true;
+}
+
 int gguf_build_write(const struct gguf_build *b, const char *path) {
-        static const uint8_t zero[ALIGNMENT];
         struct bytes h = head(b);
         FILE *f = fopen(path, "wb");
         bool ok = f && fwrite(h.data, 1, h.size, f) == h.size;
+        struct tensor t;
+        size_t stored;
 
         free(h.data);
-        for (size_t i = 0; ok && i < b->n_tensors; i++) {
-                const struct tensor *t = &b->tensors[i];
-                size_t pad = padded(t->size) - t->size;
-
-                ok = fwrite(t->data, 1, t->size, f) == t->size && fwrite(zero, 1, pad, f) == pad;
-        }
+        for (size_t i = 0; ok && i < b->n_tensors; i++)
+                if (written(b, i, &t, &stored))
+                        ok = fwrite(t.data, 1, stored, f) == stored &&
+                             write_zeros(f, padded(t.size) - stored);
         if (f && fclose(f))
                 ok = false;
         return ok ? 0 : -1;

@@ -20,10 +20,26 @@ void gguf_build_str(struct gguf_build *b, const char *key, const char *v);
 void gguf_build_u32_array(struct gguf_build *b, const char *key, const uint32_t *v, size_t n);
 void gguf_build_i32_array(struct gguf_build *b, const char *key, const int32_t *v, size_t n);
 void gguf_build_f32_array(struct gguf_build *b, const char *key, const float *v, size_t n);
+void gguf_build_bool_array(struct gguf_build *b, const char *key, const bool *v, size_t n);
 void gguf_build_str_array(struct gguf_build *b, const char *key, const char *const *v, size_t n);
 /* Takes @data (malloc'ed, @size bytes). */
 void gguf_build_tensor(struct gguf_build *b, const char *name, uint32_t type, uint32_t n_dims,
         const uint64_t *ne, void *data, size_t size);
+
+/* The tensors so far, in order; the name is owned by @b. */
+size_t gguf_build_n_tensors(const struct gguf_build *b);
+const char *gguf_build_tensor_name(const struct gguf_build *b, size_t i);
+
+/* How one tensor is written wrongly. The file stays a file that is whole in all other respects. */
+enum gguf_damage {
+        GGUF_DAMAGE_NONE,
+        GGUF_DAMAGE_OMIT,    /* left out */
+        GGUF_DAMAGE_RESHAPE, /* one row less (of a vector: one value less; of one value: two) */
+        GGUF_DAMAGE_RETYPE,  /* zeros of the type I32, which no weight has */
+        GGUF_DAMAGE_NO_TYPE, /* a type number that no type has */
+};
+/* Of the files written from now on, until the next call. A name that no tensor has does nothing. */
+void gguf_build_damage(struct gguf_build *b, enum gguf_damage damage, const char *tensor);
 
 /* The whole file, to be freed. */
 uint8_t *gguf_build_bytes(const struct gguf_build *b, size_t *ret_size);

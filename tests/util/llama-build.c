@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "quant/quant.h"
+#include "util/noise.h"
 
 #define TYPE_I32 26
 
@@ -22,25 +23,6 @@ static void *need(void *p) {
                 exit(1);
         }
         return p;
-}
-
-/* splitmix64 */
-static uint64_t next(uint64_t *state) {
-        uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-        return z ^ z >> 31;
-}
-
-/* About normal: four 16-bit uniforms added up, variance 1. */
-static float noise(uint64_t *state) {
-        uint64_t z = next(state);
-        int32_t sum = 0;
-
-        for (int i = 0; i < 4; i++)
-                sum += (int32_t)(z >> (16 * i) & 0xffff);
-        return (float)(sum - 2 * 65535) / 65536.0f * 1.7320508f;
 }
 
 static bool same(const char *a, const char *b) {
@@ -181,9 +163,7 @@ static void keys(struct maker *m) {
                         m->out, "llama.rope.scaling.original_context_length", s->context / 4);
 }
 
-/* An SPM vocabulary: three special tokens, bytes as far as they fit, then words "▁wN". */
-static void vocabulary(struct maker *m) {
-        uint32_t n = m->spec->n_vocab;
+void llama_build_vocabulary(struct gguf_build *out, uint32_t n) {
         char *text = need(malloc((size_t)n * 20));
         const char **tokens = need(malloc(n * sizeof(*tokens)));
         float *scores = need(malloc(n * sizeof(*scores)));
@@ -203,13 +183,13 @@ static void vocabulary(struct maker *m) {
                 scores[i] = i < 259 ? 0.0f : -(float)i;
                 types[i] = i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1;
         }
-        gguf_build_str(m->out, "tokenizer.ggml.model", "llama");
-        gguf_build_str_array(m->out, "tokenizer.ggml.tokens", tokens, n);
-        gguf_build_f32_array(m->out, "tokenizer.ggml.scores", scores, n);
-        gguf_build_i32_array(m->out, "tokenizer.ggml.token_type", types, n);
-        gguf_build_u32(m->out, "tokenizer.ggml.bos_token_id", 1);
-        gguf_build_u32(m->out, "tokenizer.ggml.eos_token_id", 2);
-        gguf_build_u32(m->out, "tokenizer.ggml.unknown_token_id", 0);
+        gguf_build_str(out, "tokenizer.ggml.model", "llama");
+        gguf_build_str_array(out, "tokenizer.ggml.tokens", tokens, n);
+        gguf_build_f32_array(out, "tokenizer.ggml.scores", scores, n);
+        gguf_build_i32_array(out, "tokenizer.ggml.token_type", types, n);
+        gguf_build_u32(out, "tokenizer.ggml.bos_token_id", 1);
+        gguf_build_u32(out, "tokenizer.ggml.eos_token_id", 2);
+        gguf_build_u32(out, "tokenizer.ggml.unknown_token_id", 0);
         free(types);
         free(scores);
         free(tokens);
@@ -221,7 +201,7 @@ struct gguf_build *llama_build(const struct llama_spec *s) {
 
         keys(&m);
         if (!same(s->omit, "tokenizer.ggml.tokens"))
-                vocabulary(&m);
+                llama_build_vocabulary(m.out, s->n_vocab);
         tensor(&m, "token_embd.weight", s->embd_type, s->n_embd, s->n_vocab, 1, 0.0f, 1.0f);
         if (s->rope_factors)
                 tensor(&m, "rope_freqs.weight", QUANT_F32, s->head_dim / 2, 1, 1, 4.0f, 0.5f);

@@ -37,3 +37,6 @@ struct llama_spec {
 
 /* To be freed with gguf_build_free(); more keys may be added before it is written. */
 struct gguf_build *llama_build(const struct llama_spec *s);
+/* The metadata of an SPM vocabulary of @n tokens: three special ones, bytes as far as they fit, then
+ * words "▁wN". */
+void llama_build_vocabulary(struct gguf_build *out, uint32_t n);
