@@ -11,7 +11,7 @@
 #include "util/gguf-build.h"
 #include "util/test.h"
 
-enum kind { NONE, U32, F32, STR, U32S };
+enum kind { NONE, U32, F32, STR, U32S, BOOL, BOOLS };
 
 struct change {
         const char *key;
@@ -32,6 +32,11 @@ static void put(struct gguf_build *b, const struct change *c) {
                 gguf_build_str(b, c->key, c->str);
         else if (c->kind == U32S)
                 gguf_build_u32_array(b, c->key, c->array, c->n);
+        else if (c->kind == BOOL)
+                gguf_build_bool(b, c->key, c->number != 0);
+        else if (c->kind == BOOLS)
+                gguf_build_bool_array(
+                        b, c->key, (const bool[]){c->array[0], c->array[1], c->array[2]}, c->n);
 }
 
 static const struct change base[] = {
@@ -44,8 +49,18 @@ static const struct change base[] = {
         {"t.feed_forward_length", U32, .number = 96},
 };
 
-/* The base keys with one changed, added or (NONE) left out. */
-static int read_changed(const struct change *c, struct hparams *h, struct err *e) {
+static const struct arch plain = {.name = "t"};
+
+static bool is_changed(const char *key, const struct change *c, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (!strcmp(key, c[i].key))
+                        return true;
+        return false;
+}
+
+/* The base keys with some changed, added or (NONE) left out. */
+static int read_as(const struct arch *row, const struct change *c, size_t n, struct hparams *h,
+        struct err *e) {
         struct gguf_build *b = gguf_build_new();
         struct gguf *g = NULL;
         uint8_t *bytes;
@@ -53,10 +68,10 @@ static int read_changed(const struct change *c, struct hparams *h, struct err *e
         int r;
 
         for (size_t i = 0; i < ARRAY_SIZE(base); i++)
-                if (!c || strcmp(base[i].key, c->key))
+                if (!is_changed(base[i].key, c, n))
                         put(b, &base[i]);
-        if (c)
-                put(b, c);
+        for (size_t i = 0; i < n; i++)
+                put(b, &c[i]);
         bytes = gguf_build_bytes(b, &size);
         gguf_build_free(b);
         r = gguf_parse(&g, bytes, size, e);
@@ -67,6 +82,31 @@ static int read_changed(const struct change *c, struct hparams *h, struct err *e
         free(bytes);
         return r;
 }
+
+static int read_changed(const struct change *c, struct hparams *h, struct err *e) {
+        return read_as(&plain, c, c ? 1 : 0, h, e);
+}
+
+/* Must be accepted. */
+#define READ(row, h, ...)                                                                          \
+        do {                                                                                       \
+                const struct change changes_[] = {__VA_ARGS__};                                    \
+                struct err e_ = {0};                                                               \
+                                                                                                   \
+                if (read_as(row, changes_, ARRAY_SIZE(changes_), h, &e_))                          \
+                        fail_msg("refused: %s", e_.msg);                                           \
+        } while (0)
+/* Must be refused with @expect in the message. */
+#define REFUSE(row, expect, ...)                                                                   \
+        do {                                                                                       \
+                const struct change changes_[] = {__VA_ARGS__};                                    \
+                struct hparams h_;                                                                 \
+                struct err e_ = {0};                                                               \
+                                                                                                   \
+                assert_true(read_as(row, changes_, ARRAY_SIZE(changes_), &h_, &e_) < 0);           \
+                if (!strstr(e_.msg, expect))                                                       \
+                        fail_msg("message is: %s", e_.msg);                                        \
+        } while (0)
 
 static void test_defaults(void **state) {
         struct hparams h;
@@ -173,11 +213,253 @@ static void test_scaling(void **state) {
         assert_true(h.rope.factor == 1.0);
 }
 
+static void test_windows(void **state) {
+        static const struct arch row = {.name = "t", .local = {.period = 2, .only_rope = true}};
+        static const struct arch fixed = {
+                .name = "t", .local = {.period = 3, .window = 9, .n_layer = 3}};
+        struct change window = {"t.attention.sliding_window", U32, .number = 7};
+        struct hparams h;
+
+        READ(&plain, &h, window);
+        assert_int_equal(h.window, 0);
+        READ(&row, &h, {"t.block_count", U32, .number = 3});
+        assert_false(h.local[0]);
+        assert_true(hparams_layer_has_rope(&h, 1));
+        READ(&row, &h, window);
+        assert_int_equal(h.window, 7);
+        assert_true(h.local[0] && !h.local[1] && h.local[2]);
+        assert_true(hparams_layer_has_rope(&h, 0) && !hparams_layer_has_rope(&h, 1));
+        READ(&row, &h, window, {"t.attention.sliding_window_pattern", U32, .number = 3});
+        assert_true(h.local[0] && h.local[1] && !h.local[2]);
+        READ(&row, &h, window, {"t.attention.sliding_window_pattern", U32, .number = 0});
+        assert_true(h.local[0] && h.local[1] && h.local[2]);
+        READ(&row, &h, window, {"t.attention.sliding_window_pattern", U32, .number = 1});
+        assert_true(!h.local[0] && !h.local[1] && !h.local[2]);
+        READ(&row, &h, window,
+                {"t.attention.sliding_window_pattern", BOOLS, .array = {0, 1, 0}, .n = 3});
+        assert_true(!h.local[0] && h.local[1] && !h.local[2]);
+        REFUSE(&row, "sliding_window_pattern must be 3 bools", window,
+                {"t.attention.sliding_window_pattern", BOOLS, .array = {0, 1}, .n = 2});
+        REFUSE(&row, "sliding_window_pattern", window,
+                {"t.attention.sliding_window_pattern", STR, .str = "x"});
+        READ(&fixed, &h, {"t.block_count", U32, .number = 3});
+        assert_int_equal(h.window, 9);
+        READ(&fixed, &h, {"t.block_count", U32, .number = 4}, window);
+        assert_int_equal(h.window, 0);
+}
+
+static void test_required_windows(void **state) {
+        static const struct arch row = {
+                .name = "t", .local = {.period = 2, .required = true, .pattern_required = true}};
+        struct change window = {"t.attention.sliding_window", U32, .number = 7};
+
+        REFUSE(&row, "t.attention.sliding_window is missing", {"t.block_count", U32, .number = 3});
+        REFUSE(&row, "t.attention.sliding_window_pattern is missing", window);
+        REFUSE(&row, "sliding_window_pattern", window,
+                {"t.attention.sliding_window_pattern", U32, .number = 2});
+}
+
+static void test_chunks(void **state) {
+        static const struct arch row = {
+                .name = "t", .local = {.period = 2, .chunk = 64, .only_rope = true}};
+        struct hparams h;
+
+        READ(&row, &h, {"t.block_count", U32, .number = 3});
+        assert_int_equal(h.chunk, 64);
+        assert_int_equal(h.window, 0);
+        assert_false(hparams_layer_has_rope(&h, 1));
+        READ(&row, &h, {"t.attention.sliding_window", U32, .number = 0});
+        assert_int_equal(h.chunk, 0);
+        assert_true(hparams_layer_has_rope(&h, 1));
+}
+
+static void test_local_rope(void **state) {
+        static const struct arch row = {
+                .name = "t", .local = {.period = 2, .rope_base = 500.0f, .rope_unscaled = true}};
+        static const struct arch same = {.name = "t", .local = {.period = 2}};
+        struct change window = {"t.attention.sliding_window", U32, .number = 7};
+        struct change base_key = {"t.rope.freq_base", F32, .number = 1e6};
+        struct change factor = {"t.rope.scaling.factor", F32, .number = 8};
+        struct hparams h;
+
+        READ(&row, &h, window, base_key, factor);
+        assert_true(h.rope.base == 1e6 && h.rope.factor == 8.0);
+        assert_true(h.local_rope.base == 500.0 && h.local_rope.factor == 1.0);
+        READ(&row, &h, window, base_key, factor, {"t.rope.freq_base_swa", F32, .number = 700});
+        assert_true(h.local_rope.base == 700.0);
+        READ(&same, &h, window, base_key, factor);
+        assert_true(h.local_rope.base == 1e6 && h.local_rope.factor == 8.0);
+        READ(&row, &h, window, {"t.attention.key_length_swa", U32, .number = 8},
+                {"t.attention.value_length_swa", U32, .number = 4});
+        assert_int_equal(hparams_head_dim_k(&h, 0), 8);
+        assert_int_equal(hparams_head_dim_v(&h, 0), 4);
+        assert_int_equal(hparams_head_dim_k(&h, 1), 16);
+        assert_int_equal(h.local_rope.n_rot, 8);
+        REFUSE(&row, "dimension_count 8", window, {"t.attention.key_length_swa", U32, .number = 4},
+                {"t.rope.dimension_count_swa", U32, .number = 8});
+}
+
+static void test_positions(void **state) {
+        static const struct arch whole = {.name = "t", .rope_whole_heads = true};
+        static const struct arch fourth = {.name = "t", .no_rope_period = 3};
+        static const struct arch finished = {.name = "t", .rope_unless_unfinished = true};
+        static const struct arch none = {.name = "t", .rope = ARCH_ROPE_NONE};
+        struct hparams h;
+
+        REFUSE(&whole, "differs from the head size", {"t.rope.dimension_count", U32, .number = 8});
+        READ(&fourth, &h, {"t.block_count", U32, .number = 3});
+        assert_true(hparams_layer_has_rope(&h, 1) && !hparams_layer_has_rope(&h, 2));
+        READ(&finished, &h, {"t.rope.scaling.finetuned", BOOL, .number = 0});
+        assert_false(hparams_layer_has_rope(&h, 0));
+        READ(&finished, &h, {"t.rope.scaling.finetuned", BOOL, .number = 1});
+        assert_true(hparams_layer_has_rope(&h, 0));
+        READ(&none, &h, {"t.rope.freq_base", F32, .number = 0}); /* not looked at */
+        assert_false(hparams_layer_has_rope(&h, 0));
+}
+
+static void test_draft_layers(void **state) {
+        struct change counts = {"t.attention.head_count", U32S, .array = {4, 8, 2}, .n = 3};
+        struct hparams h;
+
+        READ(&plain, &h, counts, {"t.nextn_predict_layers", U32, .number = 1});
+        assert_int_equal(h.n_layer, 2);
+        assert_int_equal(h.n_head[1], 8);
+        REFUSE(&plain, "nextn_predict_layers", {"t.nextn_predict_layers", U32, .number = 3});
+}
+
+static void test_query_scale(void **state) {
+        static const struct arch unscaled = {.name = "t", .unscaled = true};
+        static const struct arch wide = {.name = "t", .wide_query_layers = 3};
+        struct change length = {"t.attention.key_length", U32, .number = 64};
+        struct hparams h;
+
+        READ(&plain, &h, length);
+        assert_true(h.attn_scale == 0.125f);
+        READ(&wide, &h, length);
+        assert_true(h.attn_scale == 0.25f);
+        READ(&unscaled, &h, length);
+        assert_true(h.attn_scale == 1.0f);
+        READ(&unscaled, &h, {"t.attention.scale", F32, .number = 0.5});
+        assert_true(h.attn_scale == 0.5f);
+}
+
+#define EXPERTS                                                                                    \
+        {"t.expert_count", U32, .number = 8}, {                                                    \
+                "t.expert_used_count", U32, .number = 2                                            \
+        }
+
+static void test_experts(void **state) {
+        static const struct arch by_key = {.name = "t",
+                .experts = {.router = ARCH_ROUTER_BY_KEY,
+                        .renormalise = ARCH_RENORMALISE_BY_KEY,
+                        .shared = ARCH_SHARED_IF_COUNTED}};
+        static const struct arch same_size = {
+                .name = "t", .experts = {.size_is_ff = true, .shared = ARCH_SHARED}};
+        struct change sigmoid = {"t.expert_gating_func", U32, .number = 2};
+        struct hparams h;
+
+        READ(&plain, &h, EXPERTS);
+        assert_int_equal(h.experts.router, ARCH_ROUTER_SOFTMAX);
+        assert_true(h.experts.renormalise && !h.experts.shared && h.experts.scale == 1.0f);
+        assert_int_equal(h.experts.n_ff, 96);
+        assert_true(hparams_layer_has_experts(&h, 0));
+        READ(&plain, &h, EXPERTS, sigmoid, {"t.expert_feed_forward_length", U32, .number = 24},
+                {"t.expert_weights_scale", F32, .number = 2.5});
+        assert_int_equal(h.experts.router, ARCH_ROUTER_SIGMOID);
+        assert_int_equal(h.experts.n_ff, 24);
+        assert_true(h.experts.scale == 2.5f);
+        REFUSE(&by_key, "expert_gating_func is missing", EXPERTS);
+        REFUSE(&by_key, "expert_gating_func", EXPERTS, {"t.expert_gating_func", U32, .number = 4});
+        READ(&by_key, &h, EXPERTS, sigmoid);
+        assert_true(!h.experts.renormalise && !h.experts.shared);
+        READ(&by_key, &h, EXPERTS, sigmoid, {"t.expert_weights_norm", BOOL, .number = 1},
+                {"t.expert_shared_count", U32, .number = 1});
+        assert_true(h.experts.renormalise && h.experts.shared);
+        READ(&same_size, &h, EXPERTS, {"t.expert_feed_forward_length", U32, .number = 24});
+        assert_int_equal(h.experts.n_ff, 96);
+        assert_true(h.experts.shared);
+        REFUSE(&plain, "expert_used_count", {"t.expert_count", U32, .number = 2},
+                {"t.expert_used_count", U32, .number = 3});
+}
+
+static void test_which_layers_have_experts(void **state) {
+        struct hparams h;
+
+        READ(&plain, &h, EXPERTS, {"t.leading_dense_block_count", U32, .number = 1});
+        assert_true(!hparams_layer_has_experts(&h, 0) && hparams_layer_has_experts(&h, 1));
+        READ(&plain, &h, EXPERTS, {"t.interleave_moe_layer_step", U32, .number = 2});
+        assert_true(!hparams_layer_has_experts(&h, 0) && hparams_layer_has_experts(&h, 1) &&
+                    !hparams_layer_has_experts(&h, 2));
+        /* Dense layers need a length of their own. */
+        REFUSE(&plain, "feed_forward_length", EXPERTS,
+                {"t.interleave_moe_layer_step", U32, .number = 2},
+                {"t.feed_forward_length", U32S, .array = {0, 96, 96}, .n = 3});
+        READ(&plain, &h, EXPERTS, {"t.feed_forward_length", U32, .number = 0},
+                {"t.expert_feed_forward_length", U32, .number = 8});
+        REFUSE(&plain, "expert_feed_forward_length is missing", EXPERTS,
+                {"t.feed_forward_length", U32, .number = 0});
+}
+
+static void test_expert_groups(void **state) {
+        struct hparams h;
+
+        READ(&plain, &h, EXPERTS, {"t.expert_group_count", U32, .number = 4},
+                {"t.expert_group_used_count", U32, .number = 2});
+        assert_int_equal(h.experts.n_group, 4);
+        assert_int_equal(h.experts.n_group_used, 2);
+        REFUSE(&plain, "expert_group_used_count is missing", EXPERTS,
+                {"t.expert_group_count", U32, .number = 4});
+        REFUSE(&plain, "8 experts in 3 groups", EXPERTS, {"t.expert_group_count", U32, .number = 3},
+                {"t.expert_group_used_count", U32, .number = 1});
+        REFUSE(&plain, "which give no 2 in 1 groups", EXPERTS,
+                {"t.expert_group_count", U32, .number = 8},
+                {"t.expert_group_used_count", U32, .number = 1});
+}
+
+static void test_ends(void **state) {
+        static const struct arch by_key = {.name = "t",
+                .embedding_scale = ARCH_SCALE_BY_KEY,
+                .logit_scale = ARCH_LOGITS_DIVIDED};
+        static const struct arch multiplied = {.name = "t",
+                .embedding_scale = ARCH_SCALE_SQRT_WIDTH,
+                .logit_scale = ARCH_LOGITS_MULTIPLIED,
+                .final_softcap = 30.0f};
+        struct change embedding = {"t.embedding_scale", F32, .number = 12};
+        struct change residual = {"t.residual_scale", F32, .number = 0.25};
+        struct change logit = {"t.logit_scale", F32, .number = 4};
+        struct hparams h;
+
+        READ(&plain, &h, embedding, residual, logit);
+        assert_true(h.embedding_scale == 1.0f && h.residual_scale == 1.0f &&
+                    h.logit_scale == 1.0f && h.final_softcap == 0.0f);
+        READ(&by_key, &h, embedding, residual, logit);
+        assert_true(
+                h.embedding_scale == 12.0f && h.residual_scale == 0.25f && h.logit_scale == 0.25f);
+        READ(&by_key, &h, {"t.logit_scale", F32, .number = 0});
+        assert_true(h.embedding_scale == 1.0f && h.logit_scale == 1.0f);
+        REFUSE(&multiplied, "t.logit_scale is missing", embedding);
+        READ(&multiplied, &h, logit);
+        assert_true(h.embedding_scale == 8.0f && h.logit_scale == 4.0f && h.final_softcap == 30.0f);
+        READ(&multiplied, &h, logit, {"t.final_logit_softcapping", F32, .number = 5});
+        assert_true(h.final_softcap == 5.0f);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_defaults),
                 cmocka_unit_test(test_changes),
                 cmocka_unit_test(test_scaling),
+                cmocka_unit_test(test_windows),
+                cmocka_unit_test(test_required_windows),
+                cmocka_unit_test(test_chunks),
+                cmocka_unit_test(test_local_rope),
+                cmocka_unit_test(test_positions),
+                cmocka_unit_test(test_draft_layers),
+                cmocka_unit_test(test_query_scale),
+                cmocka_unit_test(test_experts),
+                cmocka_unit_test(test_which_layers_have_experts),
+                cmocka_unit_test(test_expert_groups),
+                cmocka_unit_test(test_ends),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
