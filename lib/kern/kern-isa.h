@@ -9,9 +9,12 @@
  * they know nothing of threads.
  */
 #include "kern/kern.h"
+#include "quant/quant.h"
 
-#define KERN_ACT_BLOCK 32 /* values that share one scale */
-#define KERN_ACT_UNIT 16  /* tokens that are rounded and laid out together */
+#define KERN_ACT_BLOCK 32      /* values that share one scale, KERN_ACT_Q8 */
+#define KERN_ACT_SUPER 256     /* values that share one scale, KERN_ACT_Q8K */
+#define KERN_ACT_SUPER_SUMS 16 /* sums of 16 values in each of these */
+#define KERN_ACT_UNIT 16       /* tokens that are rounded and laid out together */
 /* Bytes that the layout of any instruction set needs per token and block; blocks come in 8s. */
 #define KERN_ACT_BLOCK_SIZE 48
 /* Elements worth a task of their own. */
@@ -30,6 +33,29 @@
 
 static inline size_t kern_act_n_blocks8(size_t n_in) {
         return (n_in / KERN_ACT_BLOCK + 7) & ~(size_t)7;
+}
+
+/*
+ * One token of KERN_ACT_Q8K. All instruction sets have the same layout: scales of the blocks, sums
+ * of 16 int8 each (at most 2032), the int8. Each part begins at a multiple of 64 bytes.
+ */
+struct kern_act_super {
+        float *d;      /* [n_blocks], rounded up to a multiple of 16 */
+        int16_t *sums; /* [n_blocks][KERN_ACT_SUPER_SUMS] */
+        int8_t *q;     /* [n_blocks][KERN_ACT_SUPER] */
+};
+static inline size_t kern_act_super_size(size_t n_in) {
+        size_t n = n_in / KERN_ACT_SUPER, n2 = (n + 1) & ~(size_t)1, n16 = (n + 15) & ~(size_t)15;
+
+        return n16 * sizeof(float) + n2 * KERN_ACT_SUPER_SUMS * sizeof(int16_t) +
+               n * KERN_ACT_SUPER;
+}
+static inline struct kern_act_super kern_act_super(const void *token, size_t n_in) {
+        size_t n = n_in / KERN_ACT_SUPER, n2 = (n + 1) & ~(size_t)1, n16 = (n + 15) & ~(size_t)15;
+        uint8_t *sums = (uint8_t *)(uintptr_t)token + n16 * sizeof(float);
+
+        return (struct kern_act_super){(float *)(uintptr_t)token, (int16_t *)sums,
+                (int8_t *)sums + n2 * KERN_ACT_SUPER_SUMS * sizeof(int16_t)};
 }
 
 /* Unit u of a rounded activation holds tokens [16u, 16u+16); only the instruction set that wrote it
@@ -69,11 +95,10 @@ struct kern_xielu {
 };
 
 struct kern_ops {
-        /* matmul.  Float weights */
-        kern_matmul_fn *matmul_f32, *matmul_f16, *matmul_bf16;
-        /* and block-quantised ones, with the rounding of activations that they expect. */
-        kern_matmul_fn *matmul_q8_0, *matmul_q4_0;
-        void (*act_round)(const struct kern_act *a, size_t unit, uint8_t *dst);
+        /* Products, index enum quant_type: not NULL for every type of matmul.c's table; */
+        kern_matmul_fn *matmul[QUANT_N_TYPES];
+        /* and the rounding of activations that those of a class expect. */
+        void (*act_round[KERN_N_ACT])(const struct kern_act *a, size_t unit, uint8_t *dst);
 
         /* Rows and elements. */
         void (*rmsnorm)(const float *x, const float *w, float eps, size_t n, float *y);

@@ -17,14 +17,21 @@
  * - dot of float weights (F32, F16, BF16 widened exactly to float): lane l accumulates
  *   acc[l] = fmaf(w[i], x[i], acc[l]) for i = l, l+16, ...; the last partial group is padded with
  *   zeros; result tree16(acc).
- * - dot of Q8_0/Q4_0 weights: the activation row is rounded to int8 blocks of 32 with a float
- *   scale: amax = greatest |x| (NaN counts as greatest), d = amax/127 (float division), id = 1/d,
- *   q = clamp(round-to-nearest-even(x*id), -127, 127); all q = 0 if d is 0 or NaN or inf, or id is
- *   inf. isum[b] = the exact integer sum of products of block b; for b = 0, 1, ... in order:
- *   acc[b%8] = fmaf((float)isum[b], dw*dx, acc[b%8]); result tree8(acc).
- *   (dw = weight block scale widened from f16; dw*dx is one float multiplication. There is one
- *   whole sum per block, so that a lane can be a block (one token: the weights are read once, in
- *   order) or a token (many tokens: the 32 products of a lane need no shuffle).)
+ * - dot of weights in blocks: the activation row is rounded to int8 blocks of as many values as the
+ *   weights' blocks have, 32 or 256, with a float scale: amax = greatest |x| (NaN counts as
+ *   greatest), d = amax/127 (float division), id = 1/d, q = clamp(round-to-nearest-even(x*id),
+ *   -127, 127); all q = 0 if d is 0 or NaN or inf, or id is inf. Then for b = 0, 1, ... in order:
+ *   acc[b%8] = fmaf((float)isum[b], dw*dx, acc[b%8]), for types with an offset followed by
+ *   acc[b%8] = fmaf((float)msum[b], mw*dx, acc[b%8]); result tree8(acc).
+ *   - Blocks of 32: isum[b] = the exact integer sum of w*q (w: the integers of quant.h), msum[b] =
+ *     the sum of q; dw, mw = the block's scale and offset as floats.
+ *   - Blocks of 256: isum[b] = the exact integer sum of scales[i/16]*w*q, msum[b] = that of
+ *     mins[i/16]*q; dw, mw = the block's d and -dmin as floats. No sum leaves int32: the worst are
+ *     Q6_K's, 256 * 128*32*127 < 2^27.
+ *   (dw*dx is one float multiplication. There is one whole sum per block, so that a lane can be a
+ *   block (one token: the weights are read once, in order) or a token (many tokens: the products
+ *   of a lane need no shuffle). Within a block of 256 all is exact, so instruction sets may add in
+ *   any order, apply a scale where 16-bit products are widened, and take offsets off at the end.)
  * - greatest value: max2(a, b) = a > b ? a : b, never fmaxf, so that NaN behaves the same
  *   everywhere.
  * - a bias, if given, is added last.
@@ -75,27 +82,36 @@ void kern_run(struct kern *k, size_t n_tasks, void (*fn)(void *arg, size_t task,
  * kernels assume no alignment. */
 struct kern_mat {
         const void *data;
-        uint32_t type; /* enum quant_type: F32, F16, BF16, Q8_0, Q4_0 */
+        uint32_t type; /* enum quant_type, one that kern_mat_supported() */
         size_t n_in, n_out;
         size_t row_size; /* bytes */
 };
 bool kern_mat_supported(uint32_t type);
 
-/*
- * Activations prepared for weights of one type: rounded to int8 blocks if the type needs it, a
- * plain reference otherwise. Prepare once, use for several matrices of the same n_in and type
- * class.
- */
+/* What the product with a type does to its activations first. */
+enum kern_act_class {
+        KERN_ACT_FLOAT, /* nothing: weights are floats */
+        KERN_ACT_Q8,    /* rounded in blocks of 32 */
+        KERN_ACT_Q8K,   /* rounded in blocks of 256 */
+        KERN_N_ACT
+};
+/* Of a supported type. */
+enum kern_act_class kern_act_class(uint32_t type);
+
+/* Activations prepared for weights of one class. Prepare once, use for several matrices of the same
+ * n_in and class. */
 struct kern_act {
         const float *x; /* [n_tokens][ldx], borrowed */
         size_t n_tokens, n_in, ldx;
+        enum kern_act_class act_class;
         const void *quantised; /* in @scratch, or NULL */
         size_t quantised_row_size;
 };
-/* Bytes of scratch for n_tokens rows of n_in (0 if none is needed for @type). 64-byte aligned. */
-size_t kern_act_size(uint32_t type, size_t n_in, size_t n_tokens);
-void kern_act_prepare(struct kern *k, struct kern_act *a, uint32_t type, const float *x, size_t ldx,
-        size_t n_in, size_t n_tokens, void *scratch);
+/* Bytes of scratch for n_tokens rows of n_in, a multiple of the class's block (0 if the class needs
+ * none). 64-byte aligned. */
+size_t kern_act_size(enum kern_act_class act_class, size_t n_in, size_t n_tokens);
+void kern_act_prepare(struct kern *k, struct kern_act *a, enum kern_act_class act_class,
+        const float *x, size_t ldx, size_t n_in, size_t n_tokens, void *scratch);
 
 /* y[t][o] = dot(w row o, x row t) (+ bias[o] if not NULL). y [n_tokens][ldy]. */
 void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act *a,

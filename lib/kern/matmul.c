@@ -5,6 +5,7 @@
 #include "kern/kern-tsan.h"
 #include "base/util.h"
 #include "quant/quant.h"
+#include <assert.h>
 
 /* Below this many multiplications waking a thread costs more than it brings. */
 #define PARALLEL_MIN (96 * 1024)
@@ -12,19 +13,52 @@
 #define ROW_STEP 16
 #define TASKS_PER_THREAD 6
 
+/* The types that have kernels. The generic ones cover all of them. */
+static const struct {
+        bool supported;
+        enum kern_act_class act_class;
+} types[QUANT_N_TYPES] = {
+        [QUANT_F32] = {true, KERN_ACT_FLOAT},
+        [QUANT_F16] = {true, KERN_ACT_FLOAT},
+        [QUANT_BF16] = {true, KERN_ACT_FLOAT},
+        [QUANT_Q4_0] = {true, KERN_ACT_Q8},
+        [QUANT_Q4_1] = {true, KERN_ACT_Q8},
+        [QUANT_Q5_0] = {true, KERN_ACT_Q8},
+        [QUANT_Q5_1] = {true, KERN_ACT_Q8},
+        [QUANT_Q8_0] = {true, KERN_ACT_Q8},
+        [QUANT_IQ4_NL] = {true, KERN_ACT_Q8},
+        [QUANT_MXFP4] = {true, KERN_ACT_Q8},
+        [QUANT_Q2_K] = {true, KERN_ACT_Q8K},
+        [QUANT_Q3_K] = {true, KERN_ACT_Q8K},
+        [QUANT_Q4_K] = {true, KERN_ACT_Q8K},
+        [QUANT_Q5_K] = {true, KERN_ACT_Q8K},
+        [QUANT_Q6_K] = {true, KERN_ACT_Q8K},
+        [QUANT_IQ4_XS] = {true, KERN_ACT_Q8K},
+};
+
 bool kern_mat_supported(uint32_t type) {
-        return type == QUANT_F32 || type == QUANT_F16 || type == QUANT_BF16 || type == QUANT_Q8_0 ||
-               type == QUANT_Q4_0;
+        return type < QUANT_N_TYPES && types[type].supported;
 }
 
-static bool is_block_type(uint32_t type) {
-        return type == QUANT_Q8_0 || type == QUANT_Q4_0;
+enum kern_act_class kern_act_class(uint32_t type) {
+        assert(kern_mat_supported(type));
+        return types[type].act_class;
 }
 
-size_t kern_act_size(uint32_t type, size_t n_in, size_t n_tokens) {
-        if (!is_block_type(type))
+/* Bytes of one token, rounded. */
+static size_t act_row_size(enum kern_act_class act_class, size_t n_in) {
+        switch (act_class) {
+        case KERN_ACT_Q8:
+                return kern_act_n_blocks8(n_in) * KERN_ACT_BLOCK_SIZE;
+        case KERN_ACT_Q8K:
+                return kern_act_super_size(n_in);
+        default:
                 return 0;
-        return align_up(n_tokens, KERN_ACT_UNIT) * kern_act_n_blocks8(n_in) * KERN_ACT_BLOCK_SIZE;
+        }
+}
+
+size_t kern_act_size(enum kern_act_class act_class, size_t n_in, size_t n_tokens) {
+        return align_up(n_tokens, KERN_ACT_UNIT) * act_row_size(act_class, n_in);
 }
 
 struct act_job {
@@ -42,35 +76,21 @@ static void act_task(void *arg, size_t task, unsigned thread) {
                 t++)
                 kern_tsan_reads(j->a->x + t * j->a->ldx, j->a->n_in * sizeof(float));
         kern_tsan_writes(unit, unit_size);
-        j->k->ops.act_round(j->a, task, unit);
+        j->k->ops.act_round[j->a->act_class](j->a, task, unit);
 }
 
-void kern_act_prepare(struct kern *k, struct kern_act *a, uint32_t type, const float *x, size_t ldx,
-        size_t n_in, size_t n_tokens, void *scratch) {
+void kern_act_prepare(struct kern *k, struct kern_act *a, enum kern_act_class act_class,
+        const float *x, size_t ldx, size_t n_in, size_t n_tokens, void *scratch) {
         struct act_job job = {k, a, scratch};
         size_t n_units = align_up(n_tokens, KERN_ACT_UNIT) / KERN_ACT_UNIT;
 
-        *a = (struct kern_act){.x = x, .n_tokens = n_tokens, .n_in = n_in, .ldx = ldx};
-        if (!is_block_type(type))
+        *a = (struct kern_act){
+                .x = x, .n_tokens = n_tokens, .n_in = n_in, .ldx = ldx, .act_class = act_class};
+        if (act_class == KERN_ACT_FLOAT)
                 return;
         a->quantised = scratch;
-        a->quantised_row_size = kern_act_n_blocks8(n_in) * KERN_ACT_BLOCK_SIZE;
+        a->quantised_row_size = act_row_size(act_class, n_in);
         kern_run(k, n_units, act_task, &job);
-}
-
-static kern_matmul_fn *matmul_fn(const struct kern_ops *ops, uint32_t type) {
-        switch (type) {
-        case QUANT_F16:
-                return ops->matmul_f16;
-        case QUANT_BF16:
-                return ops->matmul_bf16;
-        case QUANT_Q8_0:
-                return ops->matmul_q8_0;
-        case QUANT_Q4_0:
-                return ops->matmul_q4_0;
-        default:
-                return ops->matmul_f32;
-        }
 }
 
 struct matmul_job {
@@ -112,9 +132,10 @@ static void matmul_task(void *arg, size_t task, unsigned thread) {
 
 void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act *a,
         const float *bias, float *y, size_t ldy) {
-        struct matmul_job job = {matmul_fn(&k->ops, w->type), w, a, bias, y, ldy, w->n_out};
+        struct matmul_job job = {k->ops.matmul[w->type], w, a, bias, y, ldy, w->n_out};
         size_t n_threads = kern_n_threads(k);
 
+        assert(a->act_class == kern_act_class(w->type) && a->n_in == w->n_in);
         if (w->n_out == 0 || a->n_tokens == 0)
                 return;
         if (n_threads > 1 && w->n_in * a->n_tokens >= PARALLEL_MIN / w->n_out)

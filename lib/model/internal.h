@@ -33,7 +33,7 @@ struct work_dims {
         size_t n_ff;
         size_t n_own; /* floats per token of the architecture's own code */
         size_t n_expert, n_expert_used;
-        size_t act_n_in[QUANT_N_TYPES]; /* longest row multiplied by a matrix of this type */
+        size_t act_n_in[KERN_N_ACT]; /* longest row multiplied by a matrix of this class */
 };
 
 struct model {
@@ -107,13 +107,12 @@ struct model_work {
 /* Note that rows of @n_in will be multiplied by @mat (sizes the scratch). */
 void work_dims_mat(struct work_dims *d, const struct kern_mat *mat);
 
-/* Rows to multiply by one or several matrices; prepared once per weight type. */
+/* Rows to multiply by one or several matrices; prepared once per class of weights. */
 struct work_input {
         const float *x; /* [n][n_in] */
         size_t n_in, n;
         void *scratch; /* of model_work.act */
         bool prepared;
-        uint32_t type;
         struct kern_act act;
 };
 static inline struct work_input work_input(const float *x, size_t n_in, size_t n, void *scratch) {

@@ -55,9 +55,8 @@ static void plan_moe(struct plan *p, struct work_moe *w, const struct work_dims 
 static size_t plan_act_size(const struct work_dims *d, size_t n) {
         size_t size = 0;
 
-        for (uint32_t type = 0; type < QUANT_N_TYPES; type++)
-                if (d->act_n_in[type])
-                        size = MAX(size, kern_act_size(type, d->act_n_in[type], n));
+        for (int c = 0; c < KERN_N_ACT; c++)
+                size = MAX(size, kern_act_size((enum kern_act_class)c, d->act_n_in[c], n));
         return size;
 }
 
@@ -137,16 +136,18 @@ struct model_work *model_work_free(struct model_work *w) {
 }
 
 void work_dims_mat(struct work_dims *d, const struct kern_mat *mat) {
-        assert(mat->type < QUANT_N_TYPES);
-        d->act_n_in[mat->type] = MAX(d->act_n_in[mat->type], mat->n_in);
+        enum kern_act_class c = kern_act_class(mat->type);
+
+        d->act_n_in[c] = MAX(d->act_n_in[c], mat->n_in);
 }
 
 void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
         const float *bias, float *y) {
-        if (!in->prepared || in->type != mat->type) {
-                kern_act_prepare(w->kern, &in->act, mat->type, in->x, in->n_in, in->n_in, in->n,
-                        in->scratch);
-                in->type = mat->type;
+        enum kern_act_class c = kern_act_class(mat->type);
+
+        if (!in->prepared || in->act.act_class != c) {
+                kern_act_prepare(
+                        w->kern, &in->act, c, in->x, in->n_in, in->n_in, in->n, in->scratch);
                 in->prepared = true;
         }
         kern_matmul(w->kern, mat, &in->act, bias, y, mat->n_out);

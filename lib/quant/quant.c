@@ -1,50 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 #include "quant/quant.h"
 #include "base/util.h"
+#include "quant/blocks.h"
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
-#define BLOCK 32     /* values in a block of Q4_0 and Q8_0 */
-#define Q4_0_SIZE 18 /* d f16, 16 bytes of nibbles: value j low, value j + 16 high in byte j */
-#define Q8_0_SIZE 34 /* d f16, 32 int8 */
+static void convert_f32(const uint8_t *src, float *dst, size_t n) {
+        if (n)
+                memcpy(dst, src, n * sizeof(*dst));
+}
+
+static void convert_f16(const uint8_t *src, float *dst, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                dst[i] = quant_f16_to_f32(quant_load_u16(src + 2 * i));
+}
+
+static void convert_bf16(const uint8_t *src, float *dst, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                dst[i] = quant_bf16_to_f32(quant_load_u16(src + 2 * i));
+}
+
+/* Rows: a type of floats; blocks of 32 or 256 values, without and with an offset; and a type of
+ * which only the size is known. */
+#define FLOATS(name, size, fn)                                                                     \
+        { name, 1, size, true, .convert = (fn) }
+#define BLOCK32(name, size, fn)                                                                    \
+        { name, 32, size, true, .unpack32 = (fn) }
+#define BLOCK32_MIN(name, size, fn)                                                                \
+        { name, 32, size, true, true, .unpack32 = (fn) }
+#define BLOCK256(name, size, fn)                                                                   \
+        { name, 256, size, true, .unpack256 = (fn) }
+#define BLOCK256_MIN(name, size, fn)                                                               \
+        { name, 256, size, true, true, .unpack256 = (fn) }
+#define KNOWN(name, values, size)                                                                  \
+        { name, values, size }
 
 static const struct quant_info types[QUANT_N_TYPES] = {
-        [0] = {"F32", 1, 4, true},
-        [1] = {"F16", 1, 2, true},
-        [2] = {"Q4_0", 32, 18, true},
-        [3] = {"Q4_1", 32, 20, false},
-        [6] = {"Q5_0", 32, 22, false},
-        [7] = {"Q5_1", 32, 24, false},
-        [8] = {"Q8_0", 32, 34, true},
-        [9] = {"Q8_1", 32, 36, false},
-        [10] = {"Q2_K", 256, 84, false},
-        [11] = {"Q3_K", 256, 110, false},
-        [12] = {"Q4_K", 256, 144, false},
-        [13] = {"Q5_K", 256, 176, false},
-        [14] = {"Q6_K", 256, 210, false},
-        [15] = {"Q8_K", 256, 292, false},
-        [16] = {"IQ2_XXS", 256, 66, false},
-        [17] = {"IQ2_XS", 256, 74, false},
-        [18] = {"IQ3_XXS", 256, 98, false},
-        [19] = {"IQ1_S", 256, 50, false},
-        [20] = {"IQ4_NL", 32, 18, false},
-        [21] = {"IQ3_S", 256, 110, false},
-        [22] = {"IQ2_S", 256, 82, false},
-        [23] = {"IQ4_XS", 256, 136, false},
-        [24] = {"I8", 1, 1, false},
-        [25] = {"I16", 1, 2, false},
-        [26] = {"I32", 1, 4, false},
-        [27] = {"I64", 1, 8, false},
-        [28] = {"F64", 1, 8, false},
-        [29] = {"IQ1_M", 256, 56, false},
-        [30] = {"BF16", 1, 2, true},
-        [34] = {"TQ1_0", 256, 54, false},
-        [35] = {"TQ2_0", 256, 66, false},
-        [39] = {"MXFP4", 32, 17, false},
-        [40] = {"NVFP4", 64, 36, false},
-        [41] = {"Q1_0", 128, 18, false},
-        [42] = {"Q2_0", 64, 18, false},
+        [QUANT_F32] = FLOATS("F32", 4, convert_f32),
+        [QUANT_F16] = FLOATS("F16", 2, convert_f16),
+        [QUANT_Q4_0] = BLOCK32("Q4_0", 18, quant_unpack_q4_0),
+        [QUANT_Q4_1] = BLOCK32_MIN("Q4_1", 20, quant_unpack_q4_1),
+        [QUANT_Q5_0] = BLOCK32("Q5_0", 22, quant_unpack_q5_0),
+        [QUANT_Q5_1] = BLOCK32_MIN("Q5_1", 24, quant_unpack_q5_1),
+        [QUANT_Q8_0] = BLOCK32("Q8_0", 34, quant_unpack_q8_0),
+        [9] = KNOWN("Q8_1", 32, 36),
+        [QUANT_Q2_K] = BLOCK256_MIN("Q2_K", 84, quant_unpack_q2_k),
+        [QUANT_Q3_K] = BLOCK256("Q3_K", 110, quant_unpack_q3_k),
+        [QUANT_Q4_K] = BLOCK256_MIN("Q4_K", 144, quant_unpack_q4_k),
+        [QUANT_Q5_K] = BLOCK256_MIN("Q5_K", 176, quant_unpack_q5_k),
+        [QUANT_Q6_K] = BLOCK256("Q6_K", 210, quant_unpack_q6_k),
+        [15] = KNOWN("Q8_K", 256, 292),
+        [16] = KNOWN("IQ2_XXS", 256, 66),
+        [17] = KNOWN("IQ2_XS", 256, 74),
+        [18] = KNOWN("IQ3_XXS", 256, 98),
+        [19] = KNOWN("IQ1_S", 256, 50),
+        [QUANT_IQ4_NL] = BLOCK32("IQ4_NL", 18, quant_unpack_iq4_nl),
+        [21] = KNOWN("IQ3_S", 256, 110),
+        [22] = KNOWN("IQ2_S", 256, 82),
+        [QUANT_IQ4_XS] = BLOCK256("IQ4_XS", 136, quant_unpack_iq4_xs),
+        [24] = KNOWN("I8", 1, 1),
+        [25] = KNOWN("I16", 1, 2),
+        [26] = KNOWN("I32", 1, 4),
+        [27] = KNOWN("I64", 1, 8),
+        [28] = KNOWN("F64", 1, 8),
+        [29] = KNOWN("IQ1_M", 256, 56),
+        [QUANT_BF16] = FLOATS("BF16", 2, convert_bf16),
+        [34] = KNOWN("TQ1_0", 256, 54),
+        [35] = KNOWN("TQ2_0", 256, 66),
+        [QUANT_MXFP4] = BLOCK32("MXFP4", 17, quant_unpack_mxfp4),
+        [40] = KNOWN("NVFP4", 64, 36),
+        [41] = KNOWN("Q1_0", 128, 18),
+        [42] = KNOWN("Q2_0", 64, 18),
 };
 
 const struct quant_info *quant_info(uint32_t type) {
@@ -61,130 +87,39 @@ size_t quant_row_size(uint32_t type, size_t n) {
         return size;
 }
 
-static uint16_t load_u16(const uint8_t *p) {
-        return (uint16_t)(p[0] | p[1] << 8);
+static void dequantize32(const struct quant_info *info, const uint8_t *src, float *dst) {
+        struct quant_block32 b;
+
+        info->unpack32(src, &b);
+        for (int i = 0; i < 32; i++)
+                dst[i] = info->has_min ? b.d * (float)b.q[i] + b.m : b.d * (float)b.q[i];
 }
 
-static void store_u16(uint8_t *p, uint16_t v) {
-        p[0] = (uint8_t)v;
-        p[1] = (uint8_t)(v >> 8);
-}
+static void dequantize256(const struct quant_info *info, const uint8_t *src, float *dst) {
+        struct quant_block256 b;
 
-static void dequantize_q4_0(const uint8_t *src, float *dst) {
-        float d = quant_f16_to_f32(load_u16(src));
+        info->unpack256(src, &b);
+        for (int g = 0; g < 16; g++) {
+                float d = b.d * (float)b.scales[g], m = b.dmin * (float)b.mins[g];
 
-        for (int j = 0; j < BLOCK / 2; j++) {
-                dst[j] = (float)((src[2 + j] & 15) - 8) * d;
-                dst[j + BLOCK / 2] = (float)((src[2 + j] >> 4) - 8) * d;
+                for (int i = 16 * g; i < 16 * g + 16; i++)
+                        dst[i] = info->has_min ? d * (float)b.q[i] - m : d * (float)b.q[i];
         }
-}
-
-static void dequantize_q8_0(const uint8_t *src, float *dst) {
-        float d = quant_f16_to_f32(load_u16(src));
-
-        for (int j = 0; j < BLOCK; j++)
-                dst[j] = (float)(int8_t)src[2 + j] * d;
 }
 
 void quant_dequantize(uint32_t type, const void *src, float *dst, size_t n) {
+        const struct quant_info *info = quant_info(type);
         const uint8_t *p = src;
 
-        assert(quant_info(type) && quant_info(type)->supported);
-        assert(n % quant_info(type)->block_values == 0);
-        switch (type) {
-        case QUANT_F32:
-                if (n)
-                        memcpy(dst, src, n * sizeof(*dst));
-                break;
-        case QUANT_F16:
-                for (size_t i = 0; i < n; i++)
-                        dst[i] = quant_f16_to_f32(load_u16(p + 2 * i));
-                break;
-        case QUANT_BF16:
-                for (size_t i = 0; i < n; i++)
-                        dst[i] = quant_bf16_to_f32(load_u16(p + 2 * i));
-                break;
-        case QUANT_Q4_0:
-                for (size_t i = 0; i < n; i += BLOCK, p += Q4_0_SIZE)
-                        dequantize_q4_0(p, dst + i);
-                break;
-        case QUANT_Q8_0:
-                for (size_t i = 0; i < n; i += BLOCK, p += Q8_0_SIZE)
-                        dequantize_q8_0(p, dst + i);
-                break;
+        assert(info && info->supported);
+        assert(n % info->block_values == 0);
+        if (info->convert) {
+                info->convert(p, dst, n);
+                return;
         }
-}
-
-/* Round half away from zero, kept within [-127, 127]; NaN (from scales that overflowed) gives 0. */
-static int round_away(float v) {
-        int t;
-        float rest;
-
-        if (v != v)
-                return 0;
-        v = MIN(MAX(v, -127.0f), 127.0f);
-        t = (int)v;
-        rest = v - (float)t; /* exact */
-        return rest >= 0.5f ? t + 1 : rest <= -0.5f ? t - 1 : t;
-}
-
-static void quantize_q4_0(const float *src, uint8_t *dst) {
-        float m = 0, d, inverse;
-
-        for (int j = 0; j < BLOCK; j++)
-                if (fabsf(src[j]) > fabsf(m))
-                        m = src[j];
-        d = m / -8;
-        inverse = d != 0 ? 1 / d : 0;
-        store_u16(dst, quant_f32_to_f16(d));
-        for (int j = 0; j < BLOCK; j++) {
-                float v = src[j] * inverse + 8.5f;
-                int q = v >= 0 && v < 15 ? (int)v : v >= 15 ? 15 : 0; /* NaN: 0 */
-
-                if (j < BLOCK / 2)
-                        dst[2 + j] = (uint8_t)q;
+        for (size_t i = 0; i < n; i += info->block_values, p += info->block_size)
+                if (info->unpack32)
+                        dequantize32(info, p, dst + i);
                 else
-                        dst[2 + j - BLOCK / 2] |= (uint8_t)(q << 4);
-        }
-}
-
-static void quantize_q8_0(const float *src, uint8_t *dst) {
-        float amax = 0, d, inverse;
-
-        for (int j = 0; j < BLOCK; j++)
-                amax = MAX(amax, fabsf(src[j]));
-        d = amax / 127;
-        inverse = d != 0 ? 1 / d : 0;
-        store_u16(dst, quant_f32_to_f16(d));
-        for (int j = 0; j < BLOCK; j++)
-                dst[2 + j] = (uint8_t)(int8_t)round_away(src[j] * inverse);
-}
-
-void quant_quantize(uint32_t type, const float *src, void *dst, size_t n) {
-        uint8_t *p = dst;
-
-        assert(quant_info(type) && quant_info(type)->supported);
-        assert(n % quant_info(type)->block_values == 0);
-        switch (type) {
-        case QUANT_F32:
-                if (n)
-                        memcpy(dst, src, n * sizeof(*src));
-                break;
-        case QUANT_F16:
-                for (size_t i = 0; i < n; i++)
-                        store_u16(p + 2 * i, quant_f32_to_f16(src[i]));
-                break;
-        case QUANT_BF16:
-                for (size_t i = 0; i < n; i++)
-                        store_u16(p + 2 * i, quant_f32_to_bf16(src[i]));
-                break;
-        case QUANT_Q4_0:
-                for (size_t i = 0; i < n; i += BLOCK, p += Q4_0_SIZE)
-                        quantize_q4_0(src + i, p);
-                break;
-        case QUANT_Q8_0:
-                for (size_t i = 0; i < n; i += BLOCK, p += Q8_0_SIZE)
-                        quantize_q8_0(src + i, p);
-                break;
-        }
+                        dequantize256(info, p, dst + i);
 }

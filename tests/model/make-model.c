@@ -9,6 +9,7 @@
 #include "quant/quant.h"
 #include "util/arch-build.h"
 #include "util/llama-build.h"
+#include "util/quantize.h"
 
 static const struct {
         const char *name;
@@ -17,6 +18,7 @@ static const struct {
 } shapes[] = {
         {"tiny", 2, 64, 4, 2, 16, 96, 320, 512, false},
         {"tiny-wide", 2, 64, 4, 2, 32, 96, 320, 512, false},
+        {"tiny-256", 2, 256, 4, 2, 64, 256, 320, 512, false},
         {"tiny-vocab", 1, 8, 2, 1, 4, 8, 16, 64, false},
         {"60m", 8, 512, 8, 4, 64, 2048, 32000, 8192, false},
         {"300m", 12, 1024, 16, 4, 64, 4096, 32000, 8192, false},
@@ -102,6 +104,12 @@ static int make_llama(int argc, char **argv) {
 
         if (parse_shape(argv[2], &s) || parse_type(argv[3], &s.type))
                 return usage();
+        if (!quant_row_size(s.type, s.n_embd) || !quant_row_size(s.type, s.n_ff) ||
+                !quant_row_size(s.type, (size_t)s.n_head * s.head_dim)) {
+                fprintf(stderr, "make-model: rows of %s are not whole blocks of %s\n", argv[2],
+                        quant_info(s.type)->name);
+                return 2;
+        }
         s.embd_type = s.type;
         for (int i = 4; i < argc; i++) {
                 if (!strcmp(argv[i], "experts")) {

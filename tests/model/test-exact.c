@@ -21,6 +21,16 @@ static struct llama_spec small(uint32_t type) {
         return s;
 }
 
+/* Rows of one block of 256 values; one layer, so that the test stays short. */
+static struct llama_spec wide(uint32_t type) {
+        struct llama_spec s = small(type);
+
+        s.n_layer = 1;
+        s.n_embd = s.n_ff = 256;
+        s.head_dim = 64;
+        return s;
+}
+
 static size_t variants(struct variant *v) {
         size_t n = 0;
         struct variant base[] = {
@@ -29,6 +39,17 @@ static size_t variants(struct variant *v) {
                 {"bf16", small(QUANT_BF16), KERN_KV_F16},
                 {"q8_0", small(QUANT_Q8_0), KERN_KV_F16},
                 {"q4_0", small(QUANT_Q4_0), KERN_KV_F32},
+                {"q4_1", small(QUANT_Q4_1), KERN_KV_F16},
+                {"q5_0", small(QUANT_Q5_0), KERN_KV_F16},
+                {"q5_1", small(QUANT_Q5_1), KERN_KV_F16},
+                {"iq4_nl", small(QUANT_IQ4_NL), KERN_KV_F16},
+                {"mxfp4", small(QUANT_MXFP4), KERN_KV_F16},
+                {"q2_k", wide(QUANT_Q2_K), KERN_KV_F16},
+                {"q3_k", wide(QUANT_Q3_K), KERN_KV_F16},
+                {"q4_k", wide(QUANT_Q4_K), KERN_KV_F16},
+                {"q5_k", wide(QUANT_Q5_K), KERN_KV_F16},
+                {"q6_k", wide(QUANT_Q6_K), KERN_KV_F16},
+                {"iq4_xs", wide(QUANT_IQ4_XS), KERN_KV_F16},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(base); i++)
@@ -50,6 +71,12 @@ static size_t variants(struct variant *v) {
         v[n].spec.n_expert_used = 3;
         v[n].spec.n_kv_head = 1;
         v[n].spec.fused = v[n].spec.tied = true;
+        n++;
+        /* The router is F32: one input is prepared for two classes of matrices. */
+        v[n] = (struct variant){"experts of q4_k, output of q5_0", wide(QUANT_Q4_K), KERN_KV_F16};
+        v[n].spec.embd_type = QUANT_Q5_0;
+        v[n].spec.n_expert = 4;
+        v[n].spec.n_expert_used = 2;
         n++;
         v[n] = (struct variant){"fused with biases, yarn, tied", small(QUANT_Q4_0), KERN_KV_F16};
         v[n].spec.fused = v[n].spec.biases = v[n].spec.tied = true;
@@ -82,7 +109,7 @@ static void test_variant(void **state) {
 }
 
 int main(void) {
-        struct variant v[16];
+        struct variant v[32];
         struct CMUnitTest tests[ARRAY_SIZE(v)];
         size_t n = variants(v);
 

@@ -13,6 +13,7 @@
 #include "util/arch-row.h"
 #include "util/llama-build.h"
 #include "util/noise.h"
+#include "util/quantize.h"
 
 #define N_VOCAB 320
 #define CONTEXT 512
@@ -301,7 +302,7 @@ static void fill_rows(
                 for (uint64_t i = 0; i < t->ne[0]; i++)
                         x[i] = t->turns ? turn(i, t->ne[0])
                                         : t->mean + t->deviation * noise(&m->state);
-                quant_quantize(type, x, data + r * row, t->ne[0]);
+                test_quantize(type, x, data + r * row, t->ne[0]);
         }
         free(x);
 }

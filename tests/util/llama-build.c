@@ -8,6 +8,7 @@
 
 #include "quant/quant.h"
 #include "util/noise.h"
+#include "util/quantize.h"
 
 #define TYPE_I32 26
 
@@ -40,7 +41,7 @@ static void tensor(struct maker *m, const char *name, uint32_t type, uint64_t n_
         for (size_t r = 0; r < n_rows; r++) {
                 for (size_t i = 0; i < n_in; i++)
                         x[i] = mean + deviation * noise(&m->state);
-                quant_quantize(type, x, data + r * row, n_in);
+                test_quantize(type, x, data + r * row, n_in);
         }
         if (same(m->spec->poison, name)) {
                 x[0] = NAN;

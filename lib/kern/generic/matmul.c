@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrix products: these functions define the results. Activations for block-quantised weights are
- * laid out plainly: per token the scales of all blocks (rounded up to 8), then the int8 values.
+ * Matrix products: these functions define the results. Weights in blocks are taken apart by the
+ * type's function of lib/quant, so a type has no code here.
+ *
+ * Activations rounded in blocks of 32 are laid out plainly: per token the scales of all blocks
+ * (rounded up to 8), the sums of their int8, then the int8.
  */
 #include "kern/kern-isa.h"
 #include "kern/kern-math.h"
 #include "quant/quant.h"
 
-#define Q8_0_SIZE 34
-#define Q4_0_SIZE 18
+#define N_TOKENS 16 /* for which a block is taken apart once */
 
 static uint16_t load_u16(const uint8_t *p) {
         uint16_t v;
@@ -80,12 +82,13 @@ static void matmul_bf16(const struct kern_mat *w, const struct kern_act *a, size
         matmul_float(w, a, row0, row1, y, ldy, dot_bf16);
 }
 
-static float round_block(const float *x, int8_t *q) {
+/* Rounds a block of @n values; returns its scale. */
+static float round_block(const float *x, int n, int8_t *q) {
         uint32_t amax = 0;
         float d, id;
 
         /* Without their signs floats are ordered like integers, NaN above infinity. */
-        for (int i = 0; i < KERN_ACT_BLOCK; i++) {
+        for (int i = 0; i < n; i++) {
                 uint32_t u = kern_bits(x[i]) & 0x7fffffff;
 
                 amax = u > amax ? u : amax;
@@ -93,10 +96,10 @@ static float round_block(const float *x, int8_t *q) {
         d = kern_from_bits(amax) / 127;
         id = 1 / d;
         if (!(d > 0 && d < INFINITY && id < INFINITY)) {
-                memset(q, 0, KERN_ACT_BLOCK);
+                memset(q, 0, (size_t)n);
                 return d;
         }
-        for (int i = 0; i < KERN_ACT_BLOCK; i++) {
+        for (int i = 0; i < n; i++) {
                 /* Adding 1.5 * 2^23 rounds to the nearest even integer. */
                 float r = (x[i] * id + KERN_EXP_MAGIC) - KERN_EXP_MAGIC;
 
@@ -105,75 +108,147 @@ static float round_block(const float *x, int8_t *q) {
         return d;
 }
 
-static void act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
+static int32_t sum_of(const int8_t *q, int n) {
+        int32_t sum = 0;
+
+        for (int i = 0; i < n; i++)
+                sum += q[i];
+        return sum;
+}
+
+struct act_blocks {
+        float *d;
+        int32_t *sums;
+        int8_t *q;
+};
+
+static struct act_blocks act_blocks(const struct kern_act *a, const uint8_t *token) {
+        size_t n8 = kern_act_n_blocks8(a->n_in);
+        float *d = (float *)(uintptr_t)token;
+
+        return (struct act_blocks){d, (int32_t *)(d + n8), (int8_t *)(d + 2 * n8)};
+}
+
+static void act_round_q8(const struct kern_act *a, size_t unit, uint8_t *dst) {
         size_t n_blocks = a->n_in / KERN_ACT_BLOCK;
         size_t t0 = unit * KERN_ACT_UNIT, t1 = t0 + KERN_ACT_UNIT;
 
         for (size_t t = t0; t < t1 && t < a->n_tokens; t++, dst += a->quantised_row_size) {
-                float *d = (float *)dst;
-                int8_t *q = (int8_t *)(d + kern_act_n_blocks8(a->n_in));
+                struct act_blocks to = act_blocks(a, dst);
 
-                for (size_t b = 0; b < n_blocks; b++)
-                        d[b] = round_block(
-                                a->x + t * a->ldx + b * KERN_ACT_BLOCK, q + b * KERN_ACT_BLOCK);
-        }
-}
+                for (size_t b = 0; b < n_blocks; b++) {
+                        int8_t *q = to.q + b * KERN_ACT_BLOCK;
 
-static int32_t isum_q8_0(const uint8_t *w, const int8_t *q) {
-        int32_t sum = 0;
-
-        for (int j = 0; j < KERN_ACT_BLOCK; j++)
-                sum += (int8_t)w[2 + j] * q[j];
-        return sum;
-}
-
-static int32_t isum_q4_0(const uint8_t *w, const int8_t *q) {
-        int32_t sum = 0;
-
-        for (int j = 0; j < KERN_ACT_BLOCK / 2; j++) {
-                sum += ((w[2 + j] & 15) - 8) * q[j];
-                sum += ((w[2 + j] >> 4) - 8) * q[j + KERN_ACT_BLOCK / 2];
-        }
-        return sum;
-}
-
-static void matmul_block(const struct kern_mat *w, const struct kern_act *a, size_t row0,
-        size_t row1, float *y, size_t ldy, size_t block_size,
-        int32_t (*isum)(const uint8_t *w, const int8_t *q)) {
-        size_t n_blocks = w->n_in / KERN_ACT_BLOCK;
-
-        for (size_t t = 0; t < a->n_tokens; t++) {
-                const float *d =
-                        (const float *)((const uint8_t *)a->quantised + t * a->quantised_row_size);
-                const int8_t *q = (const int8_t *)(d + kern_act_n_blocks8(a->n_in));
-
-                for (size_t o = row0; o < row1; o++) {
-                        const uint8_t *wb = (const uint8_t *)w->data + o * w->row_size;
-                        float acc[8] = {0};
-
-                        for (size_t b = 0; b < n_blocks; b++, wb += block_size)
-                                acc[b % 8] = fmaf((float)isum(wb, q + b * KERN_ACT_BLOCK),
-                                        quant_f16_to_f32(load_u16(wb)) * d[b], acc[b % 8]);
-                        y[t * ldy + o] = kern_tree8(acc);
+                        to.d[b] = round_block(
+                                a->x + t * a->ldx + b * KERN_ACT_BLOCK, KERN_ACT_BLOCK, q);
+                        to.sums[b] = sum_of(q, KERN_ACT_BLOCK);
                 }
         }
 }
 
-static void matmul_q8_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
-        size_t row1, float *y, size_t ldy) {
-        matmul_block(w, a, row0, row1, y, ldy, Q8_0_SIZE, isum_q8_0);
+static void act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst) {
+        size_t n_blocks = a->n_in / KERN_ACT_SUPER;
+        size_t t0 = unit * KERN_ACT_UNIT, t1 = t0 + KERN_ACT_UNIT;
+
+        for (size_t t = t0; t < t1 && t < a->n_tokens; t++, dst += a->quantised_row_size) {
+                struct kern_act_super to = kern_act_super(dst, a->n_in);
+
+                for (size_t b = 0; b < n_blocks; b++) {
+                        int8_t *q = to.q + b * KERN_ACT_SUPER;
+
+                        to.d[b] = round_block(
+                                a->x + t * a->ldx + b * KERN_ACT_SUPER, KERN_ACT_SUPER, q);
+                        for (size_t g = 0; g < KERN_ACT_SUPER_SUMS; g++)
+                                to.sums[b * KERN_ACT_SUPER_SUMS + g] =
+                                        (int16_t)sum_of(q + 16 * g, 16);
+                }
+        }
 }
 
-static void matmul_q4_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
+static int32_t dot_int8(const int8_t *w, const int8_t *q, int n) {
+        int32_t sum = 0;
+
+        for (int j = 0; j < n; j++)
+                sum += w[j] * q[j];
+        return sum;
+}
+
+/* What a block adds to an output: its sum and, for a type with an offset, the sum of that. */
+struct terms {
+        float isum, d, msum, m;
+};
+
+static struct terms terms32(
+        const struct quant_block32 *w, const struct kern_act *a, const uint8_t *token, size_t b) {
+        struct act_blocks x = act_blocks(a, token);
+
+        return (struct terms){(float)dot_int8(w->q, x.q + b * KERN_ACT_BLOCK, KERN_ACT_BLOCK),
+                w->d * x.d[b], (float)x.sums[b], w->m * x.d[b]};
+}
+
+static struct terms terms256(
+        const struct quant_block256 *w, const struct kern_act *a, const uint8_t *token, size_t b) {
+        struct kern_act_super x = kern_act_super(token, a->n_in);
+        const int16_t *sums = x.sums + b * KERN_ACT_SUPER_SUMS;
+        const int8_t *q = x.q + b * KERN_ACT_SUPER;
+        int32_t isum = 0, msum = 0;
+
+        for (int g = 0; g < KERN_ACT_SUPER_SUMS; g++) {
+                isum += w->scales[g] * dot_int8(w->q + 16 * g, q + 16 * g, 16);
+                msum += w->mins[g] * sums[g];
+        }
+        return (struct terms){(float)isum, w->d * x.d[b], (float)msum, -(w->dmin * x.d[b])};
+}
+
+/* Row w times the n tokens from @token on (n <= N_TOKENS). */
+static void row_by_tokens(const struct quant_info *info, const uint8_t *w, const struct kern_act *a,
+        const uint8_t *token, size_t n, float *y, size_t ldy) {
+        size_t n_blocks = a->n_in / info->block_values;
+        float acc[N_TOKENS][8] = {0};
+        struct quant_block32 block32;
+        struct quant_block256 block256;
+
+        for (size_t b = 0; b < n_blocks; b++, w += info->block_size) {
+                if (info->unpack32)
+                        info->unpack32(w, &block32);
+                else
+                        info->unpack256(w, &block256);
+                for (size_t t = 0; t < n; t++) {
+                        const uint8_t *x = token + t * a->quantised_row_size;
+                        struct terms v = info->unpack32 ? terms32(&block32, a, x, b)
+                                                        : terms256(&block256, a, x, b);
+
+                        acc[t][b % 8] = fmaf(v.isum, v.d, acc[t][b % 8]);
+                        if (info->has_min)
+                                acc[t][b % 8] = fmaf(v.msum, v.m, acc[t][b % 8]);
+                }
+        }
+        for (size_t t = 0; t < n; t++)
+                y[t * ldy] = kern_tree8(acc[t]);
+}
+
+static void matmul_block(const struct kern_mat *w, const struct kern_act *a, size_t row0,
         size_t row1, float *y, size_t ldy) {
-        matmul_block(w, a, row0, row1, y, ldy, Q4_0_SIZE, isum_q4_0);
+        const struct quant_info *info = quant_info(w->type);
+
+        for (size_t t = 0; t < a->n_tokens; t += N_TOKENS)
+                for (size_t o = row0; o < row1; o++)
+                        row_by_tokens(info, (const uint8_t *)w->data + o * w->row_size, a,
+                                (const uint8_t *)a->quantised + t * a->quantised_row_size,
+                                a->n_tokens - t < N_TOKENS ? a->n_tokens - t : N_TOKENS,
+                                y + t * ldy + o, ldy);
 }
 
 void kern_generic_matmul(struct kern_ops *ops) {
-        ops->matmul_f32 = matmul_f32;
-        ops->matmul_f16 = matmul_f16;
-        ops->matmul_bf16 = matmul_bf16;
-        ops->matmul_q8_0 = matmul_q8_0;
-        ops->matmul_q4_0 = matmul_q4_0;
-        ops->act_round = act_round;
+        for (uint32_t type = 0; type < QUANT_N_TYPES; type++) {
+                const struct quant_info *info = quant_info(type);
+
+                ops->matmul[type] =
+                        info && (info->unpack32 || info->unpack256) ? matmul_block : NULL;
+        }
+        ops->matmul[QUANT_F32] = matmul_f32;
+        ops->matmul[QUANT_F16] = matmul_f16;
+        ops->matmul[QUANT_BF16] = matmul_bf16;
+        ops->act_round[KERN_ACT_Q8] = act_round_q8;
+        ops->act_round[KERN_ACT_Q8K] = act_round_q8k;
 }

@@ -193,7 +193,7 @@ static void matmul_q4_0(const struct kern_mat *w, const struct kern_act *a, size
 }
 
 void kern_avx2_matmul_block(struct kern_ops *ops) {
-        ops->matmul_q8_0 = matmul_q8_0;
-        ops->matmul_q4_0 = matmul_q4_0;
-        ops->act_round = act_round;
+        ops->matmul[QUANT_Q8_0] = matmul_q8_0;
+        ops->matmul[QUANT_Q4_0] = matmul_q4_0;
+        ops->act_round[KERN_ACT_Q8] = act_round;
 }

@@ -17,22 +17,42 @@ KERN_INLINE __m512i load4x16(const uint8_t *p, size_t stride) {
                 _mm512_castsi256_si512(_mm256_set_m128i(b, a)), _mm256_set_m128i(d, c), 1);
 }
 
+/* Adds 16 to the 16 values from @shift on of each of 4 blocks, where their fifth bits are set. */
+KERN_INLINE __m512i add_fifth_bits(
+        const struct block_kind kind, const uint8_t *w, unsigned shift, __m512i v) {
+        uint64_t bits = 0;
+
+        KERN_UNROLL for (unsigned b = 0; b < 4; b++) bits |=
+                (uint64_t)(fifth_bits(kind, w + b * kind.size) >> shift & 0xffff) << 16 * b;
+        return _mm512_mask_add_epi8(v, bits, v, _mm512_set1_epi8(16));
+}
+
 /* 8 blocks as unsigned values: low halves of 0-3, high halves of 0-3, then of 4-7. */
 KERN_INLINE void load_group(const struct block_kind kind, const uint8_t *w, __m512i *ret) {
         KERN_UNROLL for (unsigned h = 0; h < 2; h++) {
-                const uint8_t *p = w + 4 * h * kind.size + 2;
+                const uint8_t *p = w + 4 * h * kind.size, *q = p + values_at(kind);
+                __m512i low, high, v = load4x16(q, kind.size);
 
-                if (kind.nibbles) {
-                        __m512i low = _mm512_set1_epi8(15), v = load4x16(p, kind.size);
-
-                        ret[2 * h] = _mm512_and_si512(v, low);
-                        ret[2 * h + 1] = _mm512_and_si512(_mm512_srli_epi16(v, 4), low);
+                if (kind.form == FORM_BYTES) {
+                        low = _mm512_xor_si512(v, _mm512_set1_epi8(-128));
+                        high = _mm512_xor_si512(
+                                load4x16(q + 16, kind.size), _mm512_set1_epi8(-128));
                 } else {
-                        __m512i flip = _mm512_set1_epi8(-128);
-
-                        ret[2 * h] = _mm512_xor_si512(load4x16(p, kind.size), flip);
-                        ret[2 * h + 1] = _mm512_xor_si512(load4x16(p + 16, kind.size), flip);
+                        low = _mm512_and_si512(v, _mm512_set1_epi8(15));
+                        high = _mm512_and_si512(_mm512_srli_epi16(v, 4), _mm512_set1_epi8(15));
                 }
+                if (kind.form == FORM_FIVE) {
+                        low = add_fifth_bits(kind, p, 0, low);
+                        high = add_fifth_bits(kind, p, 16, high);
+                }
+                if (kind.form == FORM_IQ4 || kind.form == FORM_MXFP4) {
+                        __m512i codes = _mm512_broadcast_i32x4(block_codes(kind));
+
+                        low = _mm512_shuffle_epi8(codes, low);
+                        high = _mm512_shuffle_epi8(codes, high);
+                }
+                ret[2 * h] = low;
+                ret[2 * h + 1] = high;
         }
 }
 
@@ -47,27 +67,45 @@ KERN_INLINE __m512i add_pairs32(__m512i a, __m512i b) {
         return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
 }
 
+/* @first: the first 4 bytes of each block. */
+KERN_INLINE __m512 weight_scales(const struct block_kind kind, __m512i first) {
+        __m512i one = _mm512_set1_epi32(1), e;
+
+        if (kind.form != FORM_MXFP4)
+                return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(first));
+        e = _mm512_and_si512(first, _mm512_set1_epi32(255));
+        return _mm512_castsi512_ps(
+                _mm512_mask_sllv_epi32(_mm512_slli_epi32(_mm512_sub_epi32(e, one), 23),
+                        _mm512_cmple_epu32_mask(e, one), _mm512_set1_epi32(0x200000), e));
+}
+
 /* One group of 8 blocks of two rows, lanes as group_lane() says. */
 KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const uint8_t *w0,
         const uint8_t *w1, __m512i scales_at, const uint8_t *x, size_t x_stride, __mmask16 lanes,
         __m512 *acc) {
         __m512i r0[4], r1[4], h;
-        __m512 dw;
+        __m512 dw, mw;
 
         load_group(kind, w0, r0);
         load_group(kind, w1, r1);
         h = _mm512_i32gather_epi32(scales_at, w0, 1);
-        dw = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(h));
+        dw = weight_scales(kind, h);
+        mw = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(h, 16)));
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++, x += x_stride) {
                 __m512i s01 = add_pairs32(dot4(r0[0], r0[1], x), dot4(r0[2], r0[3], x + 128));
                 __m512i s23 = add_pairs32(dot4(r1[0], r1[1], x), dot4(r1[2], r1[3], x + 128));
                 __m512i sum = _mm512_add_epi32(
                         _mm512_unpacklo_epi64(s01, s23), _mm512_unpackhi_epi64(s01, s23));
-                __m512i zero = _mm512_slli_epi32(_mm512_load_si512(x + GROUP_SUMS), kind.shift);
-                __m512 d = _mm512_mul_ps(dw, _mm512_load_ps(x + GROUP_SCALES));
+                __m512i sums = _mm512_load_si512(x + GROUP_SUMS);
+                __m512 dx = _mm512_load_ps(x + GROUP_SCALES);
 
+                if (!kind.min)
+                        sum = _mm512_sub_epi32(sum, _mm512_slli_epi32(sums, kind.shift));
                 acc[t] = _mm512_mask3_fmadd_ps(
-                        _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, zero)), d, acc[t], lanes);
+                        _mm512_cvtepi32_ps(sum), _mm512_mul_ps(dw, dx), acc[t], lanes);
+                if (kind.min)
+                        acc[t] = _mm512_mask3_fmadd_ps(
+                                _mm512_cvtepi32_ps(sums), _mm512_mul_ps(mw, dx), acc[t], lanes);
         }
 }
 
@@ -123,13 +161,15 @@ KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const
         }
 }
 
-/* The tokens of one unit in row layout. */
+/* The tokens of one unit in row layout, if it has any. */
 KERN_INLINE void unit_rows(const struct block_kind kind, const struct kern_mat *w,
         const struct kern_act *a, size_t row0, size_t row1, float *y, size_t ldy, size_t unit) {
         size_t n_blocks = w->n_in / KERN_ACT_BLOCK, stride = a->quantised_row_size;
         const uint8_t *unit_x = kern_act_unit(a, unit);
         const uint8_t *end = (const uint8_t *)w->data + w->n_out * w->row_size;
 
+        if (unit * KERN_ACT_UNIT >= a->n_tokens)
+                return;
         y += unit * KERN_ACT_UNIT * ldy;
         for (size_t o = row0; o < row1; o += 2) {
                 const uint8_t *w0 = (const uint8_t *)w->data + o * w->row_size, *x = unit_x;
@@ -155,28 +195,20 @@ static size_t n_packed_units(const struct kern_act *a) {
         return full + (a->n_tokens % KERN_ACT_UNIT > ROWS_MAX);
 }
 
-static void matmul_q8_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
-        size_t row1, float *y, size_t ldy) {
-        size_t n = n_packed_units(a);
-
-        if (n > 0)
-                kern_avx512_packed_q8_0(w, a, row0, row1, y, ldy, n);
-        if (n * KERN_ACT_UNIT < a->n_tokens)
-                unit_rows(BLOCK_Q8_0, w, a, row0, row1, y, ldy, n);
-}
-
-static void matmul_q4_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
-        size_t row1, float *y, size_t ldy) {
-        size_t n = n_packed_units(a);
-
-        if (n > 0)
-                kern_avx512_packed_q4_0(w, a, row0, row1, y, ldy, n);
-        if (n * KERN_ACT_UNIT < a->n_tokens)
-                unit_rows(BLOCK_Q4_0, w, a, row0, row1, y, ldy, n);
-}
+#define X(name, type, ...)                                                                         \
+        static void matmul_##name(const struct kern_mat *w, const struct kern_act *a, size_t row0, \
+                size_t row1, float *y, size_t ldy) {                                               \
+                size_t n = n_packed_units(a);                                                      \
+                                                                                                   \
+                kern_avx512_packed_##name(w, a, row0, row1, y, ldy, n);                            \
+                unit_rows((struct block_kind)__VA_ARGS__, w, a, row0, row1, y, ldy, n);            \
+        }
+BLOCK_KINDS(X)
+#undef X
 
 void kern_avx512_matmul_block(struct kern_ops *ops) {
-        ops->matmul_q8_0 = matmul_q8_0;
-        ops->matmul_q4_0 = matmul_q4_0;
-        ops->act_round = kern_avx512_act_round;
+#define X(name, type, ...) ops->matmul[type] = matmul_##name;
+        BLOCK_KINDS(X)
+#undef X
+        ops->act_round[KERN_ACT_Q8] = kern_avx512_act_round;
 }

@@ -139,7 +139,7 @@ static void matmul_bf16(const struct kern_mat *w, const struct kern_act *a, size
 }
 
 void kern_avx2_matmul_float(struct kern_ops *ops) {
-        ops->matmul_f32 = matmul_f32;
-        ops->matmul_f16 = matmul_f16;
-        ops->matmul_bf16 = matmul_bf16;
+        ops->matmul[QUANT_F32] = matmul_f32;
+        ops->matmul[QUANT_F16] = matmul_f16;
+        ops->matmul[QUANT_BF16] = matmul_bf16;
 }

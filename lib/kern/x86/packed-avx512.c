@@ -17,7 +17,7 @@
 
 struct rows {
         _Alignas(64) uint8_t q[N_ROWS][CHUNK * KERN_ACT_BLOCK];
-        float d[CHUNK][N_ROWS];
+        float d[CHUNK][N_ROWS], m[CHUNK][N_ROWS];
 };
 
 /* Accumulators of 8 rows by two units. */
@@ -25,40 +25,60 @@ struct acc {
         __m512 v[8][N_ROWS][2];
 };
 
+/* 32 values, made unsigned. */
+KERN_INLINE __m256i values(const struct block_kind kind, const uint8_t *w) {
+        const uint8_t *p = w + values_at(kind);
+        __m128i n;
+        __m256i v;
+
+        if (kind.form == FORM_BYTES)
+                return _mm256_xor_si256(
+                        _mm256_loadu_si256((const __m256i *)p), _mm256_set1_epi8(-128));
+        n = _mm_loadu_si128((const __m128i *)p);
+        v = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(n, 4), n), _mm256_set1_epi8(15));
+        if (kind.form == FORM_FIVE)
+                v = _mm256_mask_add_epi8(v, fifth_bits(kind, w), v, _mm256_set1_epi8(16));
+        if (kind.form == FORM_IQ4 || kind.form == FORM_MXFP4)
+                v = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(block_codes(kind)), v);
+        return v;
+}
+
+/* The scale or, 2 bytes on, the offset. */
+KERN_INLINE float half_at(const uint8_t *p) {
+        uint16_t h;
+
+        memcpy(&h, p, sizeof(h));
+        return _cvtsh_ss(h);
+}
+
 KERN_INLINE void unpack(
         const struct block_kind kind, const uint8_t *const *w, size_t n_blocks, struct rows *ret) {
         for (size_t r = 0; r < N_ROWS; r++) {
                 const uint8_t *p = w[r];
 
                 for (size_t b = 0; b < n_blocks; b++, p += kind.size) {
-                        __m256i v;
-                        uint16_t h;
-
-                        memcpy(&h, p, sizeof(h));
-                        ret->d[b][r] = _cvtsh_ss(h);
-                        if (kind.nibbles) {
-                                __m128i n = _mm_loadu_si128((const __m128i *)(p + 2));
-
-                                v = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(n, 4), n),
-                                        _mm256_set1_epi8(15));
-                        } else {
-                                v = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(p + 2)),
-                                        _mm256_set1_epi8(-128));
-                        }
-                        _mm256_store_si256((__m256i *)(ret->q[r] + b * KERN_ACT_BLOCK), v);
+                        ret->d[b][r] =
+                                kind.form == FORM_MXFP4 ? quant_mxfp4_scale(p[0]) : half_at(p);
+                        if (kind.min)
+                                ret->m[b][r] = half_at(p + 2);
+                        _mm256_store_si256(
+                                (__m256i *)(ret->q[r] + b * KERN_ACT_BLOCK), values(kind, p));
                 }
         }
 }
 
 /* One block of 8 rows by n_units units. */
-KERN_INLINE void block(unsigned shift, unsigned n_units, const uint8_t *q, const float *d,
-        const uint8_t *const *x, __m512 (*acc)[2]) {
+KERN_INLINE void block(const struct block_kind kind, unsigned n_units, const uint8_t *q,
+        const float *d, const float *m, const uint8_t *const *x, __m512 (*acc)[2]) {
         __m512i s[N_ROWS][2];
 
         KERN_UNROLL for (unsigned u = 0; u < n_units; u++) {
-                __m512i zero = _mm512_slli_epi32(_mm512_load_si512(x[u] + PACKED_SUMS), shift);
+                __m512i zero = _mm512_setzero_si512();
 
-                zero = _mm512_sub_epi32(_mm512_setzero_si512(), zero);
+                if (!kind.min)
+                        zero = _mm512_sub_epi32(
+                                zero, _mm512_slli_epi32(
+                                              _mm512_load_si512(x[u] + PACKED_SUMS), kind.shift));
                 KERN_UNROLL for (unsigned r = 0; r < N_ROWS; r++) s[r][u] = zero;
         }
         KERN_UNROLL for (unsigned k = 0; k < KERN_ACT_BLOCK / 4; k++) {
@@ -82,15 +102,22 @@ KERN_INLINE void block(unsigned shift, unsigned n_units, const uint8_t *q, const
                 KERN_UNROLL for (unsigned r = 0; r < N_ROWS; r++) acc[r][u] =
                         _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[r][u]),
                                 _mm512_mul_ps(_mm512_set1_ps(d[r]), dx), acc[r][u]);
+                if (kind.min) {
+                        __m512 sums = _mm512_cvtepi32_ps(_mm512_load_si512(x[u] + PACKED_SUMS));
+
+                        KERN_UNROLL for (unsigned r = 0; r < N_ROWS; r++) acc[r][u] =
+                                _mm512_fmadd_ps(
+                                        sums, _mm512_mul_ps(_mm512_set1_ps(m[r]), dx), acc[r][u]);
+                }
         }
 }
 
-KERN_INLINE void blocks(unsigned shift, unsigned n_units, const struct rows *rows, size_t n_blocks,
-        const uint8_t *x0, const uint8_t *x1, struct acc *acc) {
+KERN_INLINE void blocks(const struct block_kind kind, unsigned n_units, const struct rows *rows,
+        size_t n_blocks, const uint8_t *x0, const uint8_t *x1, struct acc *acc) {
         for (size_t b = 0; b < n_blocks; b++) {
                 const uint8_t *x[2] = {x0 + b * PACKED_SIZE, x1 + b * PACKED_SIZE};
 
-                block(shift, n_units, rows->q[0] + b * KERN_ACT_BLOCK, rows->d[b], x,
+                block(kind, n_units, rows->q[0] + b * KERN_ACT_BLOCK, rows->d[b], rows->m[b], x,
                         acc->v[b % 8]);
         }
 }
@@ -154,11 +181,11 @@ KERN_INLINE void rows_by_pass(const struct block_kind kind, const struct kern_ma
                         const uint8_t *x0 = kern_act_unit(a, u0 + 2 * i) + b * PACKED_SIZE;
 
                         if (u0 + 2 * i + 1 < u1)
-                                blocks(kind.shift, 2, &rows, n, x0,
+                                blocks(kind, 2, &rows, n, x0,
                                         kern_act_unit(a, u0 + 2 * i + 1) + b * PACKED_SIZE,
                                         &acc[i]);
                         else
-                                blocks(kind.shift, 1, &rows, n, x0, x0, &acc[i]);
+                                blocks(kind, 1, &rows, n, x0, x0, &acc[i]);
                 }
         }
         for (size_t u = u0; u < u1; u++) {
@@ -181,12 +208,10 @@ KERN_INLINE void packed(const struct block_kind kind, const struct kern_mat *w,
         }
 }
 
-void kern_avx512_packed_q8_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
-        size_t row1, float *y, size_t ldy, size_t n_units) {
-        packed(BLOCK_Q8_0, w, a, row0, row1, y, ldy, n_units);
-}
-
-void kern_avx512_packed_q4_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
-        size_t row1, float *y, size_t ldy, size_t n_units) {
-        packed(BLOCK_Q4_0, w, a, row0, row1, y, ldy, n_units);
-}
+#define X(name, type, ...)                                                                         \
+        void kern_avx512_packed_##name(const struct kern_mat *w, const struct kern_act *a,         \
+                size_t row0, size_t row1, float *y, size_t ldy, size_t n_units) {                  \
+                packed((struct block_kind)__VA_ARGS__, w, a, row0, row1, y, ldy, n_units);         \
+        }
+BLOCK_KINDS(X)
+#undef X

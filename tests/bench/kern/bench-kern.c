@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "kern/kern.h"
 #include "quant/quant.h"
+#include "util/quantize.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +77,8 @@ struct product {
 static void run_product(void *arg) {
         struct product *p = arg;
 
-        kern_act_prepare(
-                p->k, &p->a, p->w.type, p->x, p->w.n_in, p->w.n_in, p->n_tokens, p->scratch);
+        kern_act_prepare(p->k, &p->a, kern_act_class(p->w.type), p->x, p->w.n_in, p->w.n_in,
+                p->n_tokens, p->scratch);
         kern_matmul(p->k, &p->w, &p->a, NULL, p->y, p->w.n_out);
 }
 
@@ -89,10 +90,10 @@ static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_ou
         uint8_t *data = alloc(row_size * n_out);
 
         for (size_t o = 0; o < n_out; o++)
-                quant_quantize(type, f, data + o * row_size, n_in);
+                test_quantize(type, f, data + o * row_size, n_in);
         p.w = (struct kern_mat){data, type, n_in, n_out, row_size};
         p.y = alloc(n_out * N_TOKENS_MAX * sizeof(float));
-        p.scratch = alloc(kern_act_size(type, n_in, N_TOKENS_MAX));
+        p.scratch = alloc(kern_act_size(kern_act_class(type), n_in, N_TOKENS_MAX));
         printf("%-8s %-5s %5zux%-6zu", kern_isa_name(kern_isa(k)), quant_info(type)->name, n_out,
                 n_in);
         for (size_t i = 0; i < 8; i++) {

@@ -3,9 +3,7 @@
  * the product in double precision. */
 #include "kern-util.h"
 #include "quant/quant.h"
-
-static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0};
-#define N_TYPES 5
+#include "util/quantize.h"
 
 struct mat {
         struct kern_mat m;
@@ -21,7 +19,7 @@ static struct mat make_mat(uint64_t *rs, uint32_t type, size_t n_in, size_t n_ou
         /* At the end of its memory, so that a sanitizer sees what reads behind it; unaligned. */
         r.memory = test_alloc(r.m.row_size * n_out + 1);
         r.m.data = (uint8_t *)r.memory + 1;
-        quant_quantize(type, f, (uint8_t *)r.memory + 1, n_in * n_out);
+        test_quantize(type, f, (uint8_t *)r.memory + 1, n_in * n_out);
         free(f);
         return r;
 }
@@ -29,10 +27,10 @@ static struct mat make_mat(uint64_t *rs, uint32_t type, size_t n_in, size_t n_ou
 /* y = w x^T on tokens [t0, t0+n). */
 static void product(struct kern *k, const struct kern_mat *w, const float *x, size_t ldx, size_t n,
         const float *bias, float *y, size_t ldy) {
-        void *scratch = test_alloc64(kern_act_size(w->type, w->n_in, n));
+        void *scratch = test_alloc64(kern_act_size(kern_act_class(w->type), w->n_in, n));
         struct kern_act a;
 
-        kern_act_prepare(k, &a, w->type, x, ldx, w->n_in, n, scratch);
+        kern_act_prepare(k, &a, kern_act_class(w->type), x, ldx, w->n_in, n, scratch);
         kern_matmul(k, w, &a, bias, y, ldy);
         free(scratch);
 }
@@ -46,9 +44,10 @@ static float *product_new(
         return y;
 }
 
-static const size_t n_ins[2][10] = {
+static const size_t n_ins[KERN_N_ACT][10] = {
         {1, 15, 16, 17, 48, 100, 255, 256, 273, 1030},
         {32, 64, 96, 224, 256, 288, 480, 1024, 2080, 4384},
+        {256, 512, 768, 1280, 1792, 2048, 2304, 3840, 4096, 4352},
 };
 static const size_t n_outs[] = {1, 2, 3, 5, 8, 9, 17};
 static const size_t n_tokenss[] = {
@@ -82,17 +81,17 @@ static void test_isa(void **state) {
 
         for (int i = 0; i < 3; i++)
                 ks[i] = test_kern((enum kern_isa)i, 1);
-        for (int t = 0; t < N_TYPES; t++)
+        for (size_t t = 0; t < test_n_quant_types; t++)
                 for (size_t i = 0; i < 10; i++)
                         for (size_t o = 0; o < 7; o++)
                                 for (size_t b = 0; b < 18; b++) {
-                                        size_t n_in = n_ins[t >= 3][i];
+                                        size_t n_in = n_ins[kern_act_class(test_quant_types[t])][i];
 
                                         /* The generic one is slow: big shapes now and then. */
                                         if (n_in * n_outs[o] * n_tokenss[b] > 40000 && n++ % 23)
                                                 continue;
-                                        compare_shape(
-                                                ks, types[t], n_in, n_outs[o], n_tokenss[b], &rs);
+                                        compare_shape(ks, test_quant_types[t], n_in, n_outs[o],
+                                                n_tokenss[b], &rs);
                                 }
         for (int i = 0; i < 3; i++)
                 kern_free(ks[i]);
@@ -106,6 +105,13 @@ static void test_isas(void **state) {
         }
 }
 
+/* @n_in, or the next whole number of the type's blocks. */
+static size_t n_in_of(uint32_t type, size_t n_in) {
+        size_t block = quant_info(type)->block_values;
+
+        return (n_in + block - 1) / block * block;
+}
+
 /* A row alone, in a small batch and among 150 others. */
 static void test_batch(void **state) {
         uint64_t rs = 2;
@@ -113,9 +119,9 @@ static void test_batch(void **state) {
         for (int isa = 0; isa < 3; isa++) {
                 struct kern *k = test_kern((enum kern_isa)isa, 1);
 
-                for (int t = 0; k && t < N_TYPES; t++) {
-                        size_t n_in = 352, n_out = 19, n = 150;
-                        struct mat w = make_mat(&rs, types[t], n_in, n_out);
+                for (size_t t = 0; k && t < test_n_quant_types; t++) {
+                        size_t n_in = n_in_of(test_quant_types[t], 352), n_out = 19, n = 150;
+                        struct mat w = make_mat(&rs, test_quant_types[t], n_in, n_out);
                         float *x = test_floats(&rs, n_in * n, 1);
                         float *all = product_new(k, &w.m, x, n_in, n);
 
@@ -138,9 +144,9 @@ static void test_threads(void **state) {
         uint64_t rs = 3;
 
         for (int isa = 0; isa < 3; isa++)
-                for (int t = 0; t < N_TYPES; t++) {
-                        size_t n_in = 512, n_out = 331, n = 10;
-                        struct mat w = make_mat(&rs, types[t], n_in, n_out);
+                for (size_t t = 0; t < test_n_quant_types; t++) {
+                        size_t n_in = n_in_of(test_quant_types[t], 512), n_out = 331, n = 10;
+                        struct mat w = make_mat(&rs, test_quant_types[t], n_in, n_out);
                         float *x = test_floats(&rs, n_in * n, 1);
                         float *bias = test_floats(&rs, n_out, 1), *y[4];
 
@@ -166,24 +172,26 @@ static void test_threads(void **state) {
 /* The definition itself, against double precision. */
 static void test_reference(void **state) {
         struct kern *k = test_kern(KERN_GENERIC, 1);
-        size_t n_in = 416, n_out = 9, n = 5;
+        size_t n_out = 9, n = 5;
         uint64_t rs = 4;
 
-        for (int t = 0; t < N_TYPES; t++) {
-                struct mat w = make_mat(&rs, types[t], n_in, n_out);
+        for (size_t t = 0; t < test_n_quant_types; t++) {
+                bool floats = kern_act_class(test_quant_types[t]) == KERN_ACT_FLOAT;
+                size_t n_in = n_in_of(test_quant_types[t], 416);
+                struct mat w = make_mat(&rs, test_quant_types[t], n_in, n_out);
                 float *x = test_floats(&rs, n_in * n, 2), *row = test_alloc(n_in * sizeof(float));
                 float *y = product_new(k, &w.m, x, n_in, n);
 
                 for (size_t o = 0; o < n_out; o++) {
-                        quant_dequantize(
-                                types[t], (const uint8_t *)w.m.data + o * w.m.row_size, row, n_in);
+                        quant_dequantize(test_quant_types[t],
+                                (const uint8_t *)w.m.data + o * w.m.row_size, row, n_in);
                         for (size_t i = 0; i < n; i++) {
                                 double sum = 0, slack = 0;
 
                                 for (size_t j = 0; j < n_in; j++) {
                                         sum += (double)row[j] * (double)x[i * n_in + j];
                                         /* int8 rounding is off by half of amax/127 at most */
-                                        slack += fabs((double)row[j]) * (t >= 3 ? 2. / 254 : 3e-6);
+                                        slack += fabs((double)row[j]) * (floats ? 3e-6 : 2. / 254);
                                 }
                                 assert_true(fabs(sum - (double)y[i * n_out + o]) <= slack);
                         }
@@ -196,78 +204,149 @@ static void test_reference(void **state) {
         kern_free(k);
 }
 
-/* Blocks with chosen bytes. */
-static void set_block(uint8_t *b, size_t size, uint16_t scale, uint8_t fill) {
-        memcpy(b, &scale, sizeof(scale));
-        memset(b + 2, fill, size - 2);
+/* The scale and the offset of a block of weights, where it has them. */
+static void set_scales(uint32_t type, uint8_t *b, uint16_t d, uint16_t min) {
+        int d_at, min_at;
+
+        test_scales_at(type, &d_at, &min_at);
+        if (type == QUANT_MXFP4)
+                b[d_at] = (uint8_t)d;
+        else if (d_at >= 0)
+                memcpy(b + d_at, &d, sizeof(d));
+        if (min_at >= 0)
+                memcpy(b + min_at, &min, sizeof(min));
 }
 
 static const float wild_floats[] = {0, -0.0f, 1e-45f, 1e-38f, 3e-39f, 1e38f, 3.4e38f, -3.4e38f,
         INFINITY, -INFINITY, NAN, 127, 0.5f, 1e-37f, -1.5f};
 
-/* Any bytes are weights: extreme and random blocks times wild activations. */
-static void test_adversarial(void **state) {
+/* Any bytes: filled with one value, random, or valid blocks, with extreme scales. */
+static void make_wild(uint64_t *rs, const struct kern_mat *m, uint8_t *p, unsigned round) {
         static const uint16_t scales[] = {
                 0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x3c00, 0xbc00, 0x7bff, 0xfbff, 0x7c00, 0x7e01};
+        static const uint8_t exponents[] = {0, 1, 2, 3, 64, 126, 127, 128, 129, 190, 253, 254, 255};
         static const uint8_t fills[] = {0x80, 0x7f, 0x81, 0xff, 0, 0x88, 0xf0};
-        size_t n_in = 32 * 13, n_out = 11, n = 23;
+        const struct quant_info *info = quant_info(m->type);
+        size_t n = m->n_out * m->row_size / info->block_size;
+        uint64_t r;
+
+        if (info->convert && round % 2 == 0)
+                return;
+        for (size_t b = 0; b < n; b++, p += info->block_size) {
+                bool random = info->convert || test_random(rs) % 3 == 0;
+                uint8_t fill = fills[test_random(rs) % 7];
+
+                for (size_t i = 0; i < info->block_size; i++)
+                        p[i] = random ? (uint8_t)test_random(rs) : fill;
+                r = test_random(rs);
+                if (m->type == QUANT_MXFP4)
+                        set_scales(m->type, p, exponents[r % 13], 0);
+                else
+                        set_scales(m->type, p, scales[r % (round % 2 ? 12 : 10)],
+                                scales[(r >> 8) % (round % 2 ? 12 : 10)]);
+        }
+}
+
+static void compare_wild(struct kern *const *ks, uint32_t type, unsigned round, uint64_t *rs) {
+        size_t n_in = quant_info(type)->unpack256 ? 256 * (1 + round % 7) : 32 * 13;
+        size_t n_out = 5 + round % 7, n = 1 + round % 23;
+        struct mat w = make_mat(rs, type, n_in, n_out);
+        float *x = test_floats(rs, n_in * n, 4), *y[3];
+
+        make_wild(rs, &w.m, (uint8_t *)w.memory + 1, round);
+        for (size_t i = 0; i < n_in * n; i++)
+                if (test_random(rs) % (round % 3 ? 3 : 300) == 0)
+                        x[i] = wild_floats[test_random(rs) % (round % 2 ? 15 : 6)];
+        for (int i = 0; i < 3; i++)
+                if (ks[i])
+                        y[i] = product_new(ks[i], &w.m, x, n_in, n);
+        for (int i = 1; i < 3; i++)
+                if (ks[i]) {
+                        if (!test_same(y[0], y[i], n * n_out))
+                                fail_msg("round %u, %s, isa %d", round, quant_info(type)->name, i);
+                        free(y[i]);
+                }
+        free(y[0]);
+        free(x);
+        free(w.memory);
+}
+
+/* Any bytes are weights: extreme and random blocks times wild activations. */
+static void test_adversarial(void **state) {
         struct kern *ks[3];
         uint64_t rs = 5;
 
         for (int i = 0; i < 3; i++)
                 ks[i] = test_kern((enum kern_isa)i, 1);
-        for (int round = 0; round < 60; round++)
-                for (int t = 0; t < N_TYPES; t++) {
-                        struct mat w = make_mat(&rs, types[t], n_in, n_out);
-                        size_t size = quant_info(types[t])->block_size;
-                        float *x = test_floats(&rs, n_in * n, 4), *y[3];
-                        uint8_t *p = (uint8_t *)w.memory + 1;
-
-                        for (size_t b = 0; b < n_in * n_out / 32; b++)
-                                if (t >= 3)
-                                        set_block(p + b * size, size,
-                                                scales[test_random(&rs) % (round % 2 ? 12 : 10)],
-                                                fills[test_random(&rs) % 7]);
-                                else if (round % 2)
-                                        for (size_t i = 0; i < size * 32; i++)
-                                                p[b * size * 32 + i] = (uint8_t)test_random(&rs);
-                        for (size_t i = 0; i < n_in * n; i++)
-                                if (test_random(&rs) % (round % 3 ? 3 : 40) == 0)
-                                        x[i] = wild_floats[test_random(&rs) % (round % 2 ? 15 : 6)];
-                        for (int i = 0; i < 3; i++)
-                                if (ks[i])
-                                        y[i] = product_new(ks[i], &w.m, x, n_in, n);
-                        for (int i = 1; i < 3; i++)
-                                if (ks[i]) {
-                                        if (!test_same(y[0], y[i], n * n_out))
-                                                fail_msg("round %d, %s, isa %d", round,
-                                                        quant_info(types[t])->name, i);
-                                        free(y[i]);
-                                }
-                        free(y[0]);
-                        free(x);
-                        free(w.memory);
-                }
+        for (unsigned round = 0; round < 69; round++)
+                for (size_t t = 0; t < test_n_quant_types; t++)
+                        compare_wild(ks, test_quant_types[t], round, &rs);
         for (int i = 0; i < 3; i++)
                 kern_free(ks[i]);
 }
 
-/* Integer products of full-scale blocks are exact: -128 * 127 * 32 * scales of 1. */
-static void test_full_scale(void **state) {
-        uint8_t w[34];
-        float x[32], y;
+/* The contract's sums of one block, in 64 bits. @q: the rounded activations. */
+static float expected_of_block(uint32_t type, const uint8_t *w, const int *q) {
+        const struct quant_info *info = quant_info(type);
+        struct quant_block32 b32;
+        struct quant_block256 b256;
+        int64_t isum = 0, msum = 0;
+        float y;
 
-        set_block(w, sizeof(w), 0x3c00, 0x80);
-        for (int i = 0; i < 32; i++)
-                x[i] = 127;
-        for (int i = 0; i < 3; i++) {
-                struct kern *k = test_kern((enum kern_isa)i, 1);
-                struct kern_mat m = {w, QUANT_Q8_0, 32, 1, 34};
-
-                if (k) {
-                        product(k, &m, x, 32, 1, NULL, &y, 1);
-                        assert_true(y == -128.f * 127 * 32);
+        if (info->unpack32) {
+                info->unpack32(w, &b32);
+                for (int i = 0; i < 32; i++) {
+                        isum += b32.q[i] * q[i];
+                        msum += q[i];
                 }
+        } else {
+                info->unpack256(w, &b256);
+                for (int i = 0; i < 256; i++) {
+                        isum += b256.scales[i / 16] * b256.q[i] * q[i];
+                        msum += b256.mins[i / 16] * q[i];
+                }
+        }
+        assert_true(isum >= INT32_MIN && isum <= INT32_MAX);
+        assert_true(msum >= INT32_MIN && msum <= INT32_MAX);
+        y = fmaf((float)isum, info->unpack32 ? b32.d : b256.d, 0);
+        if (info->has_min)
+                y = fmaf((float)msum, info->unpack32 ? b32.m : -b256.dmin, y);
+        return y;
+}
+
+/* Integer sums of full-scale blocks are exact: all weights and activations of greatest magnitude,
+ * of all combinations of signs. */
+static void test_full_scale(void **state) {
+        static const uint8_t fills[] = {0, 0xff, 0x7f, 0x80, 0xf0, 0x0f, 0x77, 0x88};
+
+        for (int isa = 0; isa < 3; isa++) {
+                struct kern *k = test_kern((enum kern_isa)isa, 1);
+
+                for (size_t t = 0; k && t < test_n_quant_types; t++)
+                        for (unsigned c = 0; c < 8 * 4; c++) {
+                                uint32_t type = test_quant_types[t];
+                                const struct quant_info *info = quant_info(type);
+                                uint8_t w[256];
+                                float x[256], y;
+                                int q[256];
+                                struct kern_mat m = {
+                                        w, type, info->block_values, 1, info->block_size};
+
+                                if (info->convert)
+                                        break;
+                                memset(w, fills[c / 4], sizeof(w));
+                                set_scales(type, w, type == QUANT_MXFP4 ? 128 : 0x3c00, 0x3c00);
+                                for (int i = 0; i < 256; i++) {
+                                        q[i] = c % 4 == 0   ? 127
+                                               : c % 4 == 1 ? -127
+                                               : c % 4 == 2 ? (i % 2 ? 127 : -127)
+                                                            : (i % 64 < 32 ? 127 : -127);
+                                        x[i] = (float)q[i];
+                                }
+                                product(k, &m, x, m.n_in, 1, NULL, &y, 1);
+                                if (y != expected_of_block(type, w, q))
+                                        fail_msg("%s, case %u, isa %d", info->name, c, isa);
+                        }
                 kern_free(k);
         }
 }
@@ -276,13 +355,17 @@ static void test_supported(void **state) {
         for (uint32_t t = 0; t < 64; t++) {
                 bool found = false;
 
-                for (int i = 0; i < N_TYPES; i++)
-                        found |= types[i] == t;
+                for (size_t i = 0; i < test_n_quant_types; i++)
+                        found |= test_quant_types[i] == t;
                 assert_true(kern_mat_supported(t) == found);
         }
-        assert_int_equal(kern_act_size(QUANT_F32, 64, 100), 0);
-        assert_int_equal(kern_act_size(QUANT_Q8_0, 64, 0), 0);
-        assert_true(kern_act_size(QUANT_Q8_0, 64, 1) > 0);
+        assert_int_equal(kern_act_size(KERN_ACT_FLOAT, 64, 100), 0);
+        assert_int_equal(kern_act_size(KERN_ACT_Q8, 64, 0), 0);
+        assert_true(kern_act_size(KERN_ACT_Q8, 64, 1) > 0);
+        assert_true(kern_act_size(KERN_ACT_Q8K, 256, 1) > 0);
+        assert_int_equal(kern_act_class(QUANT_F16), KERN_ACT_FLOAT);
+        assert_int_equal(kern_act_class(QUANT_MXFP4), KERN_ACT_Q8);
+        assert_int_equal(kern_act_class(QUANT_IQ4_XS), KERN_ACT_Q8K);
 }
 
 int main(void) {

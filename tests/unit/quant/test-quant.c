@@ -3,13 +3,11 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "quant/quant.h"
+#include "util/quantize.h"
 #include "util/shared.h"
 #include "util/test.h"
 #include <math.h>
 #include <string.h>
-
-static const uint32_t supported[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0};
-#define N_SUPPORTED (sizeof(supported) / sizeof(supported[0]))
 
 static void test_table(void **state) {
         size_t n_known = 0, n_supported = 0;
@@ -21,6 +19,12 @@ static void test_table(void **state) {
                         continue;
                 n_known++;
                 n_supported += info->supported;
+                assert_int_equal(
+                        !!info->convert + !!info->unpack32 + !!info->unpack256, info->supported);
+                if (info->supported)
+                        assert_int_equal(info->block_values, info->convert    ? 1
+                                                             : info->unpack32 ? 32
+                                                                              : 256);
                 assert_non_null(info->name);
                 assert_int_equal(quant_row_size(t, 0), 0);
                 assert_int_equal(quant_row_size(t, info->block_values), info->block_size);
@@ -30,7 +34,9 @@ static void test_table(void **state) {
                         assert_int_equal(quant_row_size(t, info->block_values + 1), 0);
         }
         assert_int_equal(n_known, QUANT_N_TYPES - 8);
-        assert_int_equal(n_supported, N_SUPPORTED);
+        assert_int_equal(n_supported, test_n_quant_types);
+        for (size_t i = 0; i < test_n_quant_types; i++)
+                assert_true(quant_info(test_quant_types[i])->supported);
         static const uint32_t removed[] = {4, 5, 31, 32, 33, 36, 37, 38, 43, 1000, UINT32_MAX};
         for (size_t i = 0; i < sizeof(removed) / sizeof(removed[0]); i++) {
                 assert_null(quant_info(removed[i]));
@@ -67,14 +73,14 @@ static void test_quantize_q8_0(void **state) {
         float in[32] = {127, -127, 0.5f, -0.5f, 0.49f, 1.5f, 2.5f, -2.5f}, out[32];
         uint8_t block[34];
 
-        quant_quantize(QUANT_Q8_0, in, block, 32); /* d = 1: values are the quants */
+        test_quantize(QUANT_Q8_0, in, block, 32); /* d = 1: values are the quants */
         assert_int_equal(block[0] | block[1] << 8, 0x3C00);
         quant_dequantize(QUANT_Q8_0, block, out, 32);
         static const float expected[] = {127, -127, 1, -1, 0, 2, 3, -3, 0};
         for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
                 assert_true(out[i] == expected[i]);
         memset(in, 0, sizeof(in));
-        quant_quantize(QUANT_Q8_0, in, block, 32);
+        test_quantize(QUANT_Q8_0, in, block, 32);
         for (size_t i = 0; i < sizeof(block); i++)
                 assert_int_equal(block[i], 0);
 }
@@ -83,56 +89,116 @@ static void test_quantize_q4_0(void **state) {
         float in[32] = {-8, 7, 8, 0.49f, 0.5f, -0.5f, -0.51f, 7.4f}, out[32];
         uint8_t block[18];
 
-        quant_quantize(QUANT_Q4_0, in, block, 32); /* the first of equal magnitudes: d = 1 */
+        test_quantize(QUANT_Q4_0, in, block, 32); /* the first of equal magnitudes: d = 1 */
         assert_int_equal(block[0] | block[1] << 8, 0x3C00);
         quant_dequantize(QUANT_Q4_0, block, out, 32);
         static const float expected[] = {-8, 7, 7, 0, 1, 0, -1, 7, 0};
         for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
                 assert_true(out[i] == expected[i]);
         in[0] = 8;
-        quant_quantize(QUANT_Q4_0, in, block, 32);
+        test_quantize(QUANT_Q4_0, in, block, 32);
         assert_int_equal(block[0] | block[1] << 8, 0xBC00);
         memset(in, 0, sizeof(in));
-        quant_quantize(QUANT_Q4_0, in, block, 32);
+        test_quantize(QUANT_Q4_0, in, block, 32);
         quant_dequantize(QUANT_Q4_0, block, out, 32);
         for (int i = 0; i < 32; i++)
                 assert_true(out[i] == 0);
 }
 
+/* Fifth bits: bit j of the word belongs to value j, in the upper half too. */
+static void test_q5_blocks(void **state) {
+        uint8_t q5_0[22] = {0x00, 0x3C, 0x01, 0x80, 0x00, 0x80}; /* d = 1; values 0, 15 and 31 */
+        uint8_t q5_1[24] = {0x00, 0x3C, 0x00, 0x40, 0x00, 0x00, 0x01, 0x00}; /* m = 2; value 16 */
+        float out[32];
+
+        q5_0[6] = 0x21;
+        quant_dequantize(QUANT_Q5_0, q5_0, out, 32);
+        assert_true(out[0] == 1 && out[16] == -14 && out[15] == 0 && out[31] == 0 && out[1] == -16);
+        q5_1[8] = 0x21;
+        quant_dequantize(QUANT_Q5_1, q5_1, out, 32);
+        assert_true(out[0] == 3 && out[16] == 2 + 18 && out[15] == 2 && out[31] == 2);
+}
+
+static void test_mxfp4_scales(void **state) {
+        for (int e = 0; e < 256; e++)
+                assert_true((double)quant_mxfp4_scale((uint8_t)e) == ldexp(1, e - 128));
+}
+
+/* A value of weight one in each place of a block of 256: the others stay what they are. */
+static void test_places(void **state) {
+        for (size_t k = 0; k < test_n_quant_types; k++) {
+                uint32_t type = test_quant_types[k];
+                float in[256], out[256];
+                uint8_t packed[1024];
+
+                for (int i = 0; i < 256; i++) {
+                        memset(in, 0, sizeof(in));
+                        in[i] = -1;
+                        test_quantize(type, in, packed, 256);
+                        quant_dequantize(type, packed, out, 256);
+                        for (int j = 0; j < 256; j++)
+                                assert_true(
+                                        j == i ? fabsf(out[j] + 1) < 0.01f : fabsf(out[j]) < 0.01f);
+                }
+        }
+}
+
+/* What rounding may cost values in (-1, 1): about half of a step, or what the greatest code lacks. */
+static float worst_error(uint32_t type) {
+        static const float worst[QUANT_N_TYPES] = {[QUANT_F32] = 1e-9f,
+                [QUANT_F16] = 0.0005f,
+                [QUANT_BF16] = 0.002f,
+                [QUANT_Q8_0] = 0.005f,
+                [QUANT_Q4_0] = 0.13f,
+                [QUANT_Q4_1] = 0.07f,
+                [QUANT_Q5_0] = 0.063f,
+                [QUANT_Q5_1] = 0.034f,
+                [QUANT_IQ4_NL] = 0.12f,
+                [QUANT_MXFP4] = 0.26f,
+                [QUANT_Q2_K] = 0.42f,
+                [QUANT_Q3_K] = 0.28f,
+                [QUANT_Q4_K] = 0.09f,
+                [QUANT_Q5_K] = 0.05f,
+                [QUANT_Q6_K] = 0.04f,
+                [QUANT_IQ4_XS] = 0.14f};
+
+        assert_true(worst[type] > 0);
+        return worst[type];
+}
+
 static void test_round_trip(void **state) {
-        float in[256], out[256], again[256];
-        uint8_t packed[256 * 4], packed_again[256 * 4];
+        float in[1024], out[1024];
+        uint8_t packed[1024 * 4], packed_again[1024 * 4];
         uint64_t x = 1;
 
-        for (int i = 0; i < 256; i++) {
+        for (int i = 0; i < 1024; i++) {
                 x = x * 6364136223846793005 + 1442695040888963407;
                 in[i] = (float)(int32_t)(x >> 32) * 0x1p-31f;
+                /* The second half: groups differ in width and, independently, in offset. */
+                if (i >= 512)
+                        in[i] = in[i] * (float)(i / 32 % 5) / 10 - (float)(i / 32 % 7) / 14;
         }
-        for (size_t k = 0; k < N_SUPPORTED; k++) {
-                uint32_t t = supported[k];
-                size_t size = quant_row_size(t, 256);
-                float worst = t == QUANT_Q4_0 ? 0.13f : t == QUANT_Q8_0 ? 0.005f : 0.002f;
+        for (size_t k = 0; k < test_n_quant_types; k++) {
+                uint32_t t = test_quant_types[k];
 
-                quant_quantize(t, in, packed, 256);
-                quant_dequantize(t, packed, out, 256);
-                for (int i = 0; i < 256; i++)
-                        assert_true(fabsf(in[i] - out[i]) < worst);
-                if (t == QUANT_Q4_0)
-                        continue; /* 15 * d may be beyond the greatest: not idempotent */
-                quant_quantize(t, out, packed_again, 256);
-                quant_dequantize(t, packed_again, again, 256);
-                if (t != QUANT_Q8_0)
-                        assert_memory_equal(packed, packed_again, size);
+                test_quantize(t, in, packed, 1024);
+                quant_dequantize(t, packed, out, 1024);
+                for (int i = 0; i < 1024; i++)
+                        assert_true(fabsf(in[i] - out[i]) < worst_error(t));
+                if (quant_info(t)->block_values > 1)
+                        continue;
+                test_quantize(t, out, packed_again, 1024);
+                assert_memory_equal(packed, packed_again, quant_row_size(t, 1024));
         }
 }
 
 static void test_not_finite(void **state) {
-        float in[32] = {NAN, INFINITY, -INFINITY, 1e38f}, out[32];
-        uint8_t packed[128];
+        float in[256] = {NAN, INFINITY, -INFINITY, 1e38f}, out[256];
+        uint8_t packed[1024];
 
-        for (size_t k = 0; k < N_SUPPORTED; k++) {
-                quant_quantize(supported[k], in, packed, 32); /* defined, whatever comes out */
-                quant_dequantize(supported[k], packed, out, 32);
+        for (size_t k = 0; k < test_n_quant_types; k++) {
+                test_quantize(test_quant_types[k], in, packed, 256); /* whatever comes out */
+                quant_dequantize(test_quant_types[k], packed, out, 256);
         }
 }
 
@@ -149,7 +215,8 @@ static uint32_t ulps(float a, float b) {
         return x > y ? (uint32_t)x - (uint32_t)y : (uint32_t)y - (uint32_t)x;
 }
 
-static void check_reference(uint32_t type) {
+static void test_reference(void **state) {
+        uint32_t type = *(const uint32_t *)*state;
         _cleanup_(freep) char *raw = NULL;
         _cleanup_(freep) char *values = NULL;
         _cleanup_(freep) float *out = NULL;
@@ -183,40 +250,31 @@ static void check_reference(uint32_t type) {
         }
 }
 
-static void test_reference_f32(void **state) {
-        check_reference(QUANT_F32);
-}
-
-static void test_reference_f16(void **state) {
-        check_reference(QUANT_F16);
-}
-
-static void test_reference_bf16(void **state) {
-        check_reference(QUANT_BF16);
-}
-
-static void test_reference_q8_0(void **state) {
-        check_reference(QUANT_Q8_0);
-}
-
-static void test_reference_q4_0(void **state) {
-        check_reference(QUANT_Q4_0);
-}
-
 int main(void) {
-        const struct CMUnitTest tests[] = {
+        struct CMUnitTest tests[32] = {
                 cmocka_unit_test(test_table),
                 cmocka_unit_test(test_q8_0_block),
                 cmocka_unit_test(test_q4_0_block),
+                cmocka_unit_test(test_q5_blocks),
+                cmocka_unit_test(test_mxfp4_scales),
                 cmocka_unit_test(test_quantize_q8_0),
                 cmocka_unit_test(test_quantize_q4_0),
+                cmocka_unit_test(test_places),
                 cmocka_unit_test(test_round_trip),
                 cmocka_unit_test(test_not_finite),
-                cmocka_unit_test(test_reference_f32),
-                cmocka_unit_test(test_reference_f16),
-                cmocka_unit_test(test_reference_bf16),
-                cmocka_unit_test(test_reference_q8_0),
-                cmocka_unit_test(test_reference_q4_0),
         };
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        size_t n = 0;
+
+        while (tests[n].test_func)
+                n++;
+        for (size_t i = 0; i < test_n_quant_types; i++) {
+                static char names[32][32];
+
+                snprintf(names[i], sizeof(names[i]), "test_reference %s",
+                        quant_info(test_quant_types[i])->name);
+                tests[n++] = (struct CMUnitTest){.name = names[i],
+                        .test_func = test_reference,
+                        .initial_state = (void *)(uintptr_t)&test_quant_types[i]};
+        }
+        return _cmocka_run_group_tests("quant", tests, n, NULL, NULL);
 }
