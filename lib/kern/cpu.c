@@ -46,6 +46,7 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
         if (have >= KERN_AVX2 && max_isa >= KERN_AVX2) {
                 kern_avx2_matmul_float(ops);
                 kern_avx2_matmul_block(ops);
+                kern_avx2_matmul_k(ops);
                 kern_avx2_vector(ops);
                 kern_avx2_activation(ops);
                 kern_avx2_attention(ops);

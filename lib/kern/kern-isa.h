@@ -37,13 +37,19 @@ static inline size_t kern_act_n_blocks8(size_t n_in) {
 
 /*
  * One token of KERN_ACT_Q8K. All instruction sets have the same layout: scales of the blocks, sums
- * of 16 int8 each (at most 2032), the int8. Each part begins at a multiple of 64 bytes.
+ * of 16 int8 each (at most 2032), the int8. Each part begins at a multiple of 64 bytes. The sums of
+ * a block are in the order of kern_act_super_sum(): the first halves of its eight 32s, then the
+ * second halves, since scales of 32 and of 16 values can be kept like that alike.
  */
 struct kern_act_super {
         float *d;      /* [n_blocks], rounded up to a multiple of 16 */
         int16_t *sums; /* [n_blocks][KERN_ACT_SUPER_SUMS] */
         int8_t *q;     /* [n_blocks][KERN_ACT_SUPER] */
 };
+/* The place of group i/16 of 16 values. */
+static inline size_t kern_act_super_sum(size_t group) {
+        return group % 2 * 8 + group / 2;
+}
 static inline size_t kern_act_super_size(size_t n_in) {
         size_t n = n_in / KERN_ACT_SUPER, n2 = (n + 1) & ~(size_t)1, n16 = (n + 15) & ~(size_t)15;
 
@@ -137,6 +143,7 @@ void kern_generic_attention(struct kern_ops *ops);
 
 void kern_avx2_matmul_float(struct kern_ops *ops);
 void kern_avx2_matmul_block(struct kern_ops *ops);
+void kern_avx2_matmul_k(struct kern_ops *ops);
 void kern_avx2_vector(struct kern_ops *ops);
 void kern_avx2_activation(struct kern_ops *ops);
 void kern_avx2_attention(struct kern_ops *ops);

@@ -159,7 +159,7 @@ static void act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst) {
                         to.d[b] = round_block(
                                 a->x + t * a->ldx + b * KERN_ACT_SUPER, KERN_ACT_SUPER, q);
                         for (size_t g = 0; g < KERN_ACT_SUPER_SUMS; g++)
-                                to.sums[b * KERN_ACT_SUPER_SUMS + g] =
+                                to.sums[b * KERN_ACT_SUPER_SUMS + kern_act_super_sum(g)] =
                                         (int16_t)sum_of(q + 16 * g, 16);
                 }
         }
@@ -195,7 +195,7 @@ static struct terms terms256(
 
         for (int g = 0; g < KERN_ACT_SUPER_SUMS; g++) {
                 isum += w->scales[g] * dot_int8(w->q + 16 * g, q + 16 * g, 16);
-                msum += w->mins[g] * sums[g];
+                msum += w->mins[g] * sums[kern_act_super_sum((size_t)g)];
         }
         return (struct terms){(float)isum, w->d * x.d[b], (float)msum, -(w->dmin * x.d[b])};
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE [attention]]]. Prints, for each
+ * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE [WHAT...]]]. Prints, for each
  * instruction set, matrix products of each type (GB/s of weights for one token, GMAC/s for many),
- * attention and the vector kernels. This is not a test: nothing passes or fails.
+ * attention and the vector kernels. WHAT: names of types, "small" (products), "attention",
+ * "vector"; all if none is given. This is not a test: nothing passes or fails.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -94,7 +95,7 @@ static void bench_matmul(struct kern *k, uint32_t type, size_t n_in, size_t n_ou
         p.w = (struct kern_mat){data, type, n_in, n_out, row_size};
         p.y = alloc(n_out * N_TOKENS_MAX * sizeof(float));
         p.scratch = alloc(kern_act_size(kern_act_class(type), n_in, N_TOKENS_MAX));
-        printf("%-8s %-5s %5zux%-6zu", kern_isa_name(kern_isa(k)), quant_info(type)->name, n_out,
+        printf("%-8s %-6s %5zux%-6zu", kern_isa_name(kern_isa(k)), quant_info(type)->name, n_out,
                 n_in);
         for (size_t i = 0; i < 8; i++) {
                 double usec;
@@ -247,8 +248,15 @@ static void bench_vector(struct kern *k) {
         free(v.y);
 }
 
+/* All, or what the arguments from the third on name. */
+static bool wanted(int argc, char **argv, const char *what) {
+        for (int i = 3; i < argc; i++)
+                if (!strcasecmp(argv[i], what))
+                        return true;
+        return argc <= 3;
+}
+
 int main(int argc, char **argv) {
-        static const uint32_t types[] = {QUANT_F32, QUANT_F16, QUANT_BF16, QUANT_Q8_0, QUANT_Q4_0};
         static const struct {
                 uint32_t n_head, n_kv, dim;
         } heads[] = {
@@ -268,18 +276,22 @@ int main(int argc, char **argv) {
                         return 1;
                 }
                 if (kern_isa(k) == (enum kern_isa)isa) {
-                        for (int t = 0; t < 5 && argc < 4; t++)
-                                bench_matmul(k, types[t], 2048, isa ? 8192 : 512);
-                        if (argc < 4)
+                        for (size_t t = 0; t < test_n_quant_types; t++)
+                                if (wanted(argc, argv, quant_info(test_quant_types[t])->name))
+                                        bench_matmul(
+                                                k, test_quant_types[t], 2048, isa ? 8192 : 512);
+                        if (wanted(argc, argv, "small")) {
                                 bench_matmul(k, QUANT_Q8_0, 256, 256);
-                        /* rows that end inside a group of 8 blocks: the width of Qwen2.5-0.5B */
-                        for (int t = 3; t < 5 && argc < 4; t++)
-                                bench_matmul(k, types[t], 896, isa ? 4864 : 512);
-                        for (size_t s = 0; s < 6; s++)
+                                /* rows that end inside a group of 8 blocks: Qwen2.5-0.5B's width */
+                                bench_matmul(k, QUANT_Q8_0, 896, isa ? 4864 : 512);
+                                bench_matmul(k, QUANT_Q4_0, 896, isa ? 4864 : 512);
+                        }
+                        for (size_t s = 0; s < 6 && wanted(argc, argv, "attention"); s++)
                                 for (int t = 0; t < KERN_N_KV; t++)
                                         bench_attention(k, (enum kern_kv_type)t, heads[s].n_head,
                                                 heads[s].n_kv, heads[s].dim);
-                        bench_vector(k);
+                        if (wanted(argc, argv, "vector"))
+                                bench_vector(k);
                 }
                 kern_free(k);
         }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Rounding of activations to int8 blocks of 256, in the layout of kern_act_super(). */
+#include "kern/x86/super.h"
+
+/* The scale of a block; *ret_inverse is 1/d, or 0 where all values become 0. */
+static float block_scale(const float *x, float *ret_inverse) {
+        __m256i sign = _mm256_set1_epi32(INT32_MIN), m = _mm256_setzero_si256();
+        uint32_t lanes[8], amax = 0;
+        float d, id;
+
+        for (int i = 0; i < KERN_ACT_SUPER; i += 8)
+                m = _mm256_max_epu32(
+                        m, _mm256_andnot_si256(sign, _mm256_loadu_si256((const __m256i *)(x + i))));
+        _mm256_storeu_si256((__m256i *)lanes, m);
+        for (int i = 0; i < 8; i++)
+                amax = lanes[i] > amax ? lanes[i] : amax;
+        d = kern_from_bits(amax) / 127;
+        id = 1 / d;
+        *ret_inverse = d > 0 && d < INFINITY && id < INFINITY ? id : 0;
+        return d;
+}
+
+/* 32 values at 1/d = inverse. */
+static __m256i round32(const float *x, __m256 inverse) {
+        /* The packs keep to 128-bit lanes; this puts the eight groups of four in order. */
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        __m256i v[4];
+
+        for (int i = 0; i < 4; i++)
+                v[i] = _mm256_max_epi32(
+                        _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse)),
+                        _mm256_set1_epi32(-127));
+        v[0] = _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+        return _mm256_permutevar8x32_epi32(v[0], order);
+}
+
+static void round_block(const float *x, float inverse, int8_t *q, int16_t *sums) {
+        __m256i s[8], low, high;
+
+        for (int i = 0; i < 8; i++) {
+                __m256i v = round32(x + 32 * i, _mm256_set1_ps(inverse));
+
+                _mm256_storeu_si256((__m256i *)(q + 32 * i), v);
+                s[i] = _mm256_madd_epi16(
+                        _mm256_maddubs_epi16(_mm256_set1_epi8(1), v), _mm256_set1_epi16(1));
+        }
+        /* The first halves of the 32s gather in the lower 128 bits. */
+        low = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
+        high = _mm256_hadd_epi32(_mm256_hadd_epi32(s[4], s[5]), _mm256_hadd_epi32(s[6], s[7]));
+        _mm256_storeu_si256((__m256i *)sums, _mm256_packs_epi32(low, high));
+}
+
+void kern_avx2_act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst) {
+        size_t n_blocks = a->n_in / KERN_ACT_SUPER;
+        size_t t0 = unit * KERN_ACT_UNIT, t1 = t0 + KERN_ACT_UNIT;
+
+        for (size_t t = t0; t < t1 && t < a->n_tokens; t++, dst += a->quantised_row_size) {
+                struct kern_act_super to = kern_act_super(dst, a->n_in);
+
+                for (size_t b = 0; b < n_blocks; b++) {
+                        const float *x = a->x + t * a->ldx + b * KERN_ACT_SUPER;
+                        int16_t *sums = to.sums + b * KERN_ACT_SUPER_SUMS;
+                        int8_t *q = to.q + b * KERN_ACT_SUPER;
+                        float inverse;
+
+                        to.d[b] = block_scale(x, &inverse);
+                        if (inverse != 0) {
+                                round_block(x, inverse, q, sums);
+                        } else {
+                                memset(q, 0, KERN_ACT_SUPER);
+                                memset(sums, 0, KERN_ACT_SUPER_SUMS * sizeof(*sums));
+                        }
+                }
+        }
+}

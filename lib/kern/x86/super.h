@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * What the families of blocks of 256 values share: where a block keeps its scales, and what becomes
+ * of the integer sums of eight blocks. AVX2 instructions; the AVX-512 family uses them too.
+ *
+ * A block is eight sub-blocks of 32 values. Its 16 scales are int16 in the order of
+ * kern_act_super_sum(). The type is a constant everywhere, so what is not of it vanishes.
+ */
+#include "kern/x86/avx2.h"
+
+void kern_avx2_act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst);
+
+KERN_INLINE size_t super_size(enum quant_type type) {
+        switch (type) {
+        case QUANT_Q2_K:
+                return 84;
+        case QUANT_Q3_K:
+                return 110;
+        case QUANT_Q4_K:
+                return 144;
+        case QUANT_Q5_K:
+                return 176;
+        case QUANT_Q6_K:
+                return 210;
+        default: /* IQ4_XS */
+                return 136;
+        }
+}
+
+/* Where the f16 scale is; that of the mins follows it. */
+KERN_INLINE size_t super_d_at(enum quant_type type) {
+        return type == QUANT_Q2_K ? 80 : type == QUANT_Q3_K ? 108 : type == QUANT_Q6_K ? 208 : 0;
+}
+
+KERN_INLINE bool super_has_min(enum quant_type type) {
+        return type == QUANT_Q2_K || type == QUANT_Q4_K || type == QUANT_Q5_K;
+}
+
+/* Values are made unsigned by adding 1 << shift; 0: they are unsigned, or used with their signs. */
+KERN_INLINE int super_shift(enum quant_type type) {
+        return type == QUANT_Q3_K ? 2 : type == QUANT_Q6_K ? 5 : 0;
+}
+
+/* 16 bytes in the order of groups to int16: even groups, then odd ones. */
+KERN_INLINE __m128i super_order(__m128i bytes) {
+        return _mm_shuffle_epi8(
+                bytes, _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
+}
+
+/* Q4_K, Q5_K: six bits of each, one for 32 values. */
+KERN_INLINE void super_scales32(const uint8_t *p, __m256i *ret_scales, __m256i *ret_mins) {
+        const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
+        uint32_t u[3], scales, mins;
+
+        memcpy(u, p, sizeof(u));
+        scales = (u[2] & four) | (u[0] >> 6 & two) << 4;
+        mins = (u[2] >> 4 & four) | (u[1] >> 6 & two) << 4;
+        *ret_scales = _mm256_broadcastsi128_si256(_mm_cvtepu8_epi16(
+                _mm_cvtsi64_si128((int64_t)((u[0] & six) | (uint64_t)scales << 32))));
+        *ret_mins = _mm256_broadcastsi128_si256(_mm_cvtepu8_epi16(
+                _mm_cvtsi64_si128((int64_t)((u[1] & six) | (uint64_t)mins << 32))));
+}
+
+KERN_INLINE __m256i super_scales_q3(const uint8_t *p) {
+        const uint64_t four = 0x0f0f0f0f0f0f0f0f;
+        const uint32_t two = 0x03030303;
+        uint64_t low;
+        uint32_t high;
+        __m128i v;
+
+        memcpy(&low, p, sizeof(low));
+        memcpy(&high, p + 8, sizeof(high));
+        v = _mm_set_epi64x((int64_t)((low >> 4 & four) |
+                                     ((high >> 4 & two) | (uint64_t)(high >> 6 & two) << 32) << 4),
+                (int64_t)((low & four) | ((high & two) | (uint64_t)(high >> 2 & two) << 32) << 4));
+        return _mm256_sub_epi16(_mm256_cvtepu8_epi16(super_order(v)), _mm256_set1_epi16(32));
+}
+
+KERN_INLINE __m256i super_scales_iq4(const uint8_t *p) {
+        const __m128i to_top = _mm_setr_epi16(1 << 14, 1 << 12, 1 << 10, 1 << 8, 64, 16, 4, 1);
+        uint32_t low;
+        uint16_t high;
+        __m128i v, h;
+
+        memcpy(&high, p + 2, sizeof(high));
+        memcpy(&low, p + 4, sizeof(low));
+        v = _mm_unpacklo_epi8(_mm_cvtsi32_si128((int)(low & 0x0f0f0f0f)),
+                _mm_cvtsi32_si128((int)(low >> 4 & 0x0f0f0f0f)));
+        h = _mm_srli_epi16(_mm_mullo_epi16(_mm_set1_epi16((short)high), to_top), 14);
+        v = _mm_or_si128(_mm_cvtepu8_epi16(v), _mm_slli_epi16(h, 4));
+        return _mm256_broadcastsi128_si256(_mm_sub_epi16(v, _mm_set1_epi16(32)));
+}
+
+/* @ret_second: what the sums of activations are multiplied with. */
+KERN_INLINE void super_scales(
+        enum quant_type type, const uint8_t *w, __m256i *ret_scales, __m256i *ret_second) {
+        __m128i v;
+
+        switch (type) {
+        case QUANT_Q2_K:
+                v = super_order(_mm_loadu_si128((const __m128i *)w));
+                *ret_scales = _mm256_cvtepu8_epi16(_mm_and_si128(v, _mm_set1_epi8(15)));
+                *ret_second = _mm256_cvtepu8_epi16(
+                        _mm_and_si128(_mm_srli_epi16(v, 4), _mm_set1_epi8(15)));
+                return;
+        case QUANT_Q4_K:
+        case QUANT_Q5_K:
+                super_scales32(w + 4, ret_scales, ret_second);
+                return;
+        case QUANT_Q3_K:
+                *ret_scales = super_scales_q3(w + 96);
+                break;
+        case QUANT_Q6_K:
+                v = super_order(_mm_loadu_si128((const __m128i *)(w + 192)));
+                *ret_scales = _mm256_cvtepi8_epi16(v);
+                break;
+        default:
+                *ret_scales = super_scales_iq4(w);
+                break;
+        }
+        *ret_second = *ret_scales;
+}
+
+/* Sums of 8 blocks, 8 lanes each: the integers of one token. */
+struct super_sums {
+        __m256i isum[8], msum[8];
+};
+
+/* Lane i: the sum of all lanes of v[i]. */
+KERN_INLINE __m256i super_add8(const __m256i *v) {
+        __m256i low =
+                _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+        __m256i high =
+                _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+
+        return _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20),
+                _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+/* The f16 at @at of each of n <= 8 blocks; 0 behind them. */
+KERN_INLINE __m256 super_halves(enum quant_type type, const uint8_t *w, size_t at, size_t n) {
+        uint16_t h[8] = {0};
+
+        for (size_t b = 0; b < n; b++)
+                memcpy(&h[b], w + b * super_size(type) + at, sizeof(h[b]));
+        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)h));
+}
+
+/* The terms of n <= 8 blocks of one token, whose scales begin at dx. */
+KERN_INLINE __m256 super_add_terms(enum quant_type type, struct super_sums *s, size_t n, __m256 dw,
+        __m256 mw, const float *dx, __m256 acc) {
+        __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        __m256 lanes = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), index));
+        __m256 x = _mm256_loadu_ps(dx), v;
+
+        for (size_t b = n; b < 8; b++)
+                s->isum[b] = s->msum[b] = _mm256_setzero_si256();
+        v = _mm256_fmadd_ps(_mm256_cvtepi32_ps(super_add8(s->isum)), _mm256_mul_ps(dw, x), acc);
+        if (super_has_min(type))
+                v = _mm256_fnmadd_ps(
+                        _mm256_cvtepi32_ps(super_add8(s->msum)), _mm256_mul_ps(mw, x), v);
+        return _mm256_blendv_ps(acc, v, lanes);
+}
+
+/* The sums of one block, with what the offsets of its values take off them. */
+KERN_INLINE void super_put_sums(enum quant_type type, __m256i isum, __m256i second,
+        const int16_t *sums, struct super_sums *ret, size_t b) {
+        __m256i v = _mm256_madd_epi16(second, _mm256_loadu_si256((const __m256i *)sums));
+
+        if (super_shift(type))
+                isum = _mm256_sub_epi32(isum, _mm256_slli_epi32(v, super_shift(type)));
+        ret->isum[b] = isum;
+        ret->msum[b] = v;
+}
