@@ -7,15 +7,9 @@
  * then the int8. Nothing saturates: maddubs adds 2 products of at most 128 * 127.
  */
 #include "kern/x86/avx2.h"
+#include "kern/x86/block.h"
 
 #define N_TOKENS 4
-
-struct block_kind {
-        size_t size;
-        bool nibbles;
-};
-#define BLOCK_Q8_0 ((struct block_kind){34, false})
-#define BLOCK_Q4_0 ((struct block_kind){18, true})
 
 /* Round one block of x at 1/d = inverse to q; returns the sum of the int8. */
 static int32_t round_block(const float *x, float inverse, int8_t *q) {
@@ -75,18 +69,50 @@ static void act_round(const struct kern_act *a, size_t unit, uint8_t *dst) {
         }
 }
 
+/* Values are unsigned, after adding 1 << shift if they have no offset; others keep their signs. */
+KERN_INLINE bool is_signed(const struct block_kind kind) {
+        return kind.form == FORM_BYTES || kind.form == FORM_IQ4;
+}
+
+/* 16, where the bit of the value is set. */
+KERN_INLINE __m256i spread_bits(uint32_t bits) {
+        const __m256i byte = _mm256_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2,
+                2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
+        const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
+        __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), byte);
+
+        return _mm256_and_si256(
+                _mm256_cmpeq_epi8(_mm256_and_si256(v, bit), bit), _mm256_set1_epi8(16));
+}
+
+KERN_INLINE __m256i values(const struct block_kind kind, const uint8_t *w) {
+        const uint8_t *p = w + values_at(kind);
+        __m256i v, codes;
+        __m128i n;
+
+        if (kind.form == FORM_BYTES)
+                return _mm256_loadu_si256((const __m256i *)p);
+        n = _mm_loadu_si128((const __m128i *)p);
+        v = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(n, 4), n), _mm256_set1_epi8(15));
+        if (kind.form == FORM_FIVE)
+                v = _mm256_or_si256(v, spread_bits(fifth_bits(kind, w)));
+        if (kind.form == FORM_IQ4 || kind.form == FORM_MXFP4) {
+                n = _mm_loadu_si128((const __m128i *)(kind.form == FORM_IQ4 ? quant_iq4_values
+                                                                            : quant_mxfp4_values));
+                if (!is_signed(kind))
+                        n = _mm_add_epi8(n, _mm_set1_epi8((char)(1 << kind.shift)));
+                codes = _mm256_broadcastsi128_si256(n);
+                v = _mm256_shuffle_epi8(codes, v);
+        }
+        return v;
+}
+
 /* 8 sums of 4 products of one block. */
 KERN_INLINE __m256i dot4(const struct block_kind kind, const uint8_t *w, const int8_t *q) {
-        __m256i x = _mm256_loadu_si256((const __m256i *)q), v;
+        __m256i x = _mm256_loadu_si256((const __m256i *)q), v = values(kind, w);
 
-        if (kind.nibbles) {
-                __m128i n = _mm_loadu_si128((const __m128i *)(w + 2));
-
-                v = _mm256_and_si256(
-                        _mm256_set_m128i(_mm_srli_epi16(n, 4), n), _mm256_set1_epi8(15));
-        } else {
+        if (is_signed(kind)) {
                 /* w*x = |w| * (x with w's sign); |-128| is 128, unsigned. */
-                v = _mm256_loadu_si256((const __m256i *)(w + 2));
                 x = _mm256_sign_epi8(x, v);
                 v = _mm256_sign_epi8(v, v);
         }
@@ -109,7 +135,8 @@ KERN_INLINE __m256i isum8(const struct block_kind kind, const uint8_t *w, const 
                 _mm256_permute2x128_si256(half[0], half[1], 0x31));
 }
 
-KERN_INLINE __m256 weight_scales(const struct block_kind kind, const uint8_t *w) {
+/* The f16 at the beginning of 8 blocks. */
+KERN_INLINE __m256 halves(const struct block_kind kind, const uint8_t *w) {
         uint16_t h[8];
 
         KERN_UNROLL for (unsigned b = 0; b < 8; b++) memcpy(&h[b], w + b * kind.size, sizeof(h[b]));
@@ -117,24 +144,39 @@ KERN_INLINE __m256 weight_scales(const struct block_kind kind, const uint8_t *w)
                 (short)h[4], (short)h[5], (short)h[6], (short)h[7]));
 }
 
+KERN_INLINE __m256 weight_scales(const struct block_kind kind, const uint8_t *w) {
+        __m256i one = _mm256_set1_epi32(1), e, normal, subnormal;
+
+        if (kind.form != FORM_MXFP4)
+                return halves(kind, w);
+        e = _mm256_setr_epi32(w[0], w[kind.size], w[2 * kind.size], w[3 * kind.size],
+                w[4 * kind.size], w[5 * kind.size], w[6 * kind.size], w[7 * kind.size]);
+        normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
+        subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x200000), e);
+        return _mm256_castsi256_ps(
+                _mm256_blendv_epi8(subnormal, normal, _mm256_cmpgt_epi32(e, one)));
+}
+
 /* 8 blocks from block b of the tokens on; lanes without a block keep their value. */
 KERN_INLINE void group(const struct block_kind kind, unsigned n_tokens, const uint8_t *w,
         const uint8_t *x, size_t x_stride, size_t n8, size_t b, __m256 lanes, __m256 *acc) {
-        __m256 dw = weight_scales(kind, w);
+        __m256 dw = weight_scales(kind, w), mw = _mm256_setzero_ps();
 
+        if (kind.min)
+                mw = halves(kind, w + 2);
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) {
                 const float *d = (const float *)(x + t * x_stride);
                 const int32_t *sums = (const int32_t *)(d + n8);
                 const int8_t *q = (const int8_t *)(sums + n8);
                 __m256i sum = isum8(kind, w, q + b * KERN_ACT_BLOCK);
-                __m256 v;
+                __m256i x_sum = _mm256_loadu_si256((const __m256i *)(sums + b));
+                __m256 dx = _mm256_loadu_ps(d + b), v;
 
-                if (kind.nibbles)
-                        sum = _mm256_sub_epi32(
-                                sum, _mm256_slli_epi32(
-                                             _mm256_loadu_si256((const __m256i *)(sums + b)), 3));
-                v = _mm256_fmadd_ps(
-                        _mm256_cvtepi32_ps(sum), _mm256_mul_ps(dw, _mm256_loadu_ps(d + b)), acc[t]);
+                if (!is_signed(kind) && !kind.min)
+                        sum = _mm256_sub_epi32(sum, _mm256_slli_epi32(x_sum, (int)kind.shift));
+                v = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(dw, dx), acc[t]);
+                if (kind.min)
+                        v = _mm256_fmadd_ps(_mm256_cvtepi32_ps(x_sum), _mm256_mul_ps(mw, dx), v);
                 acc[t] = _mm256_blendv_ps(acc[t], v, lanes);
         }
 }
@@ -152,7 +194,7 @@ KERN_INLINE void row(const struct block_kind kind, unsigned n_tokens, const uint
         if (b < n_blocks) {
                 __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
                 __m256i some = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n_blocks - b)), index);
-                uint8_t tail[8 * 34];
+                uint8_t tail[8 * BLOCK_SIZE_MAX];
 
                 /* Lanes beyond the row may read the next one; only the last row has none. */
                 if ((size_t)(end - w) < 8 * kind.size) {
@@ -182,18 +224,17 @@ KERN_INLINE void matmul(const struct block_kind kind, const struct kern_mat *w,
         }
 }
 
-static void matmul_q8_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
-        size_t row1, float *y, size_t ldy) {
-        matmul(BLOCK_Q8_0, w, a, row0, row1, y, ldy);
-}
-
-static void matmul_q4_0(const struct kern_mat *w, const struct kern_act *a, size_t row0,
-        size_t row1, float *y, size_t ldy) {
-        matmul(BLOCK_Q4_0, w, a, row0, row1, y, ldy);
-}
+#define X(name, type, ...)                                                                         \
+        static void matmul_##name(const struct kern_mat *w, const struct kern_act *a, size_t row0, \
+                size_t row1, float *y, size_t ldy) {                                               \
+                matmul((struct block_kind)__VA_ARGS__, w, a, row0, row1, y, ldy);                  \
+        }
+BLOCK_KINDS(X)
+#undef X
 
 void kern_avx2_matmul_block(struct kern_ops *ops) {
-        ops->matmul[QUANT_Q8_0] = matmul_q8_0;
-        ops->matmul[QUANT_Q4_0] = matmul_q4_0;
+#define X(name, type, ...) ops->matmul[type] = matmul_##name;
+        BLOCK_KINDS(X)
+#undef X
         ops->act_round[KERN_ACT_Q8] = act_round;
 }

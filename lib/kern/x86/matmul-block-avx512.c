@@ -138,7 +138,7 @@ KERN_INLINE void two_rows(const struct block_kind kind, unsigned n_tokens, const
         for (size_t g = 0; g < n_groups; g++, w0 += step, w1 += step, x += GROUP_SIZE)
                 group(kind, n_tokens, w0, w1, at, x, x_stride, 0xffff, acc);
         if (rest > 0) {
-                uint8_t tail[2][8 * 34];
+                uint8_t tail[2][8 * BLOCK_SIZE_MAX];
                 __mmask16 lanes = 0;
 
                 for (unsigned l = 0; l < 16; l++)
