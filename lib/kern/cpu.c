@@ -57,6 +57,7 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
         if (have >= KERN_AVX512 && max_isa >= KERN_AVX512) {
                 kern_avx512_matmul_float(ops);
                 kern_avx512_matmul_block(ops);
+                kern_avx512_matmul_k(ops);
                 kern_avx512_vector(ops);
                 kern_avx512_activation(ops);
                 kern_avx512_attention(ops);

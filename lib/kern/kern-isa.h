@@ -150,6 +150,7 @@ void kern_avx2_attention(struct kern_ops *ops);
 
 void kern_avx512_matmul_float(struct kern_ops *ops);
 void kern_avx512_matmul_block(struct kern_ops *ops);
+void kern_avx512_matmul_k(struct kern_ops *ops);
 void kern_avx512_vector(struct kern_ops *ops);
 void kern_avx512_activation(struct kern_ops *ops);
 void kern_avx512_attention(struct kern_ops *ops);

@@ -3,15 +3,8 @@
 /* What the AVX2 families share: 16 lanes are two registers. Only for files built with its flags. */
 #include "kern/kern-isa.h"
 #include "kern/kern-math.h"
+#include "kern/x86/tree8.h"
 #include <immintrin.h>
-
-/* tree8 of one register, tree16 of two. */
-static inline float tree8(__m256 b) {
-        __m128 c = _mm_add_ps(_mm256_castps256_ps128(b), _mm256_extractf128_ps(b, 1));
-        __m128 d = _mm_add_ps(c, _mm_movehl_ps(c, c));
-
-        return _mm_cvtss_f32(_mm_add_ss(d, _mm_movehdup_ps(d)));
-}
 
 static inline float tree16(__m256 low, __m256 high) {
         return tree8(_mm256_add_ps(low, high));

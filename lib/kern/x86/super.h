@@ -7,7 +7,9 @@
  * A block is eight sub-blocks of 32 values. Its 16 scales are int16 in the order of
  * kern_act_super_sum(). The type is a constant everywhere, so what is not of it vanishes.
  */
-#include "kern/x86/avx2.h"
+#include "kern/kern-isa.h"
+#include "kern/kern-math.h"
+#include "kern/x86/tree8.h"
 
 void kern_avx2_act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst);
 
