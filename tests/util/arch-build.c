@@ -27,7 +27,7 @@ struct maker {
         int layer; /* -1: of the model */
         /* Of a search: the name of a tensor, and what is found. */
         const char *wanted;
-        bool is_optional;
+        enum arch_need need;
 };
 
 _Noreturn static void wrong(const struct maker *m, const char *what) {
@@ -59,6 +59,14 @@ static bool is_sparse(const struct maker *m) {
         uint32_t i = (uint32_t)m->layer, step = or_else(m->row->expert_step, 1);
 
         return m->row->n_expert && i >= m->row->n_dense && (i + 1) % step == 0;
+}
+
+static bool is_draft(const struct maker *m) {
+        return m->layer >= 0 && (uint32_t)m->layer + m->row->n_draft >= n_layer(m);
+}
+
+static bool shares(const struct maker *m) {
+        return m->layer >= 0 && (uint32_t)m->layer + m->row->n_shared >= n_layer(m);
 }
 
 static uint32_t head_dim(const struct maker *m) {
@@ -388,7 +396,7 @@ static bool applies(const struct maker *m, const char *when, size_t n) {
                 {"dense", !is_sparse(m)},
                 {"sparse", is_sparse(m)},
                 {"local", is_local(m)},
-                {"draft", (uint32_t)m->layer + m->row->n_draft >= n_layer(m)},
+                {"draft", is_draft(m)},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
@@ -460,16 +468,27 @@ bool arch_build_gelu(const char *name) {
 }
 
 static void look_up(struct maker *m, const struct tensor_spec *t) {
-        if (!strcmp(t->name, m->wanted))
-                m->is_optional = t->optional;
+        if (strcmp(t->name, m->wanted) != 0)
+                return;
+        if (is_draft(m) ||
+                (shares(m) && (strstr(t->name, ".attn_k") || strstr(t->name, ".attn_v"))))
+                m->need = ARCH_UNUSED;
+        else
+                m->need = t->optional ? ARCH_OPTIONAL : ARCH_REQUIRED;
 }
 
-bool arch_build_optional(const char *name, const char *tensor) {
+enum arch_need arch_build_need(const char *name, const char *tensor) {
         struct maker m = {.row = find_row(name), .wanted = tensor};
 
         if (m.row)
                 all_tensors(&m, look_up);
-        return m.is_optional;
+        return m.need;
+}
+
+uint32_t arch_build_head_dim(const char *name) {
+        struct maker m = {.row = find_row(name), .layer = -1};
+
+        return m.row ? MIN(head_dim(&m), or_else(m.row->head_dim_local, head_dim(&m))) : 0;
 }
 
 struct gguf_build *arch_build(const char *name, const struct arch_options *o) {

@@ -36,7 +36,14 @@ const char *arch_build_name(size_t i);
 /* NULL if there is no such model. To be freed with gguf_build_free(); more keys may be added before
  * it is written. @o may be NULL. */
 struct gguf_build *arch_build(const char *name, const struct arch_options *o);
-/* A file without this tensor is a model too (a bias, a matrix that falls back on another). */
-bool arch_build_optional(const char *name, const char *tensor);
-/* The model's feed-forward has a GELU, whose tables differ between engines. */
+/* What becomes of a model without one of its tensors. */
+enum arch_need {
+        ARCH_REQUIRED, /* it is no model */
+        ARCH_OPTIONAL, /* it is another model: a bias less, a matrix that falls back on another */
+        ARCH_UNUSED /* nothing: the tensor belongs to a draft head, or to memory that is shared */
+};
+enum arch_need arch_build_need(const char *name, const char *tensor);
+/* The smallest head size of the layers. */
+uint32_t arch_build_head_dim(const char *name);
+/* The model has a GELU, which other engines take from tables: comparisons differ by up to 1e-2. */
 bool arch_build_gelu(const char *name);

@@ -34,7 +34,8 @@ struct arch_row {
         uint32_t n_ff_expert, n_ff_shared, n_expert, n_used, n_per_layer;
         uint32_t n_dense;     /* layers before the first with experts */
         uint32_t expert_step; /* every n-th layer, counted from 1, has experts; 0: all */
-        uint32_t n_draft;     /* of n_layer */
+        uint32_t n_draft;     /* of n_layer, the last ones */
+        uint32_t n_shared;    /* the last ones, which use the keys and values of others */
         const char *pattern;  /* of local (l) and global (g) layers, repeated; NULL: all global */
         uint32_t head_dim_local, n_kv_head_local; /* 0: as global ones */
         const char *wide; /* pattern: F is twice as much in the layers marked w; NULL: none */

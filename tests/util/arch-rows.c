@@ -134,6 +134,7 @@ const struct arch_row arch_rows[] = {
                 .n_kv_head = 1,
                 .n_ff = 64,
                 .n_per_layer = 256,
+                .n_shared = 5,
                 .gelu = true,
                 .keys = "attention.sliding_window=16 rope.freq_base=1000000.0 "
                         "embedding_length_per_layer_input=256 attention.shared_kv_layers=5 "
@@ -154,6 +155,7 @@ const struct arch_row arch_rows[] = {
                 .n_kv_head_local = 2,
                 .head_dim_local = 32,
                 .n_per_layer = 16,
+                .n_shared = 2,
                 .pattern = "lg",
                 .wide = "nnnnww",
                 .gelu = true,
@@ -161,7 +163,7 @@ const struct arch_row arch_rows[] = {
                         "attention.sliding_window_pattern=[true,false,true,false,true,false] "
                         "attention.head_count_kv=[2*,1*,2*,1*,2*,1*] attention.key_length_swa=32 "
                         "attention.value_length_swa=32 rope.dimension_count_swa=32 "
-                        "rope.freq_base=1000000.0 rope.freq_base_swa=10000.0 "
+                        "rope.freq_base=1000000.0 rope.freq_base_swa=15000.0 "
                         "embedding_length_per_layer_input=16 attention.shared_kv_layers=2 "
                         "feed_forward_length=[96*,96*,96*,96*,192*,192*] "
                         "final_logit_softcapping=4.0",
@@ -184,7 +186,7 @@ const struct arch_row arch_rows[] = {
                         "attention.sliding_window_pattern=[true,true,true,false] "
                         "attention.head_count_kv=[2*,2*,2*,1*] attention.key_length_swa=32 "
                         "attention.value_length_swa=32 rope.dimension_count_swa=32 "
-                        "rope.freq_base=1000000.0 rope.freq_base_swa=10000.0 "
+                        "rope.freq_base=1000000.0 rope.freq_base_swa=15000.0 "
                         "embedding_length_per_layer_input=0 attention.shared_kv_layers=0 "
                         "final_logit_softcapping=4.0",
                 .model = "@gemma; rope_freqs.weight r ^?",
