@@ -10,7 +10,7 @@
 struct rig;
 
 enum exact_depth {
-        EXACT_SHORT, /* chunks, company, threads and instruction sets: what the memory's type touches */
+        EXACT_SHORT, /* company, in chunks that grow; threads and instruction sets */
         EXACT_FULL,
 };
 /* @r is opened; rig_use() is called here. A difference fails the test. */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * I2 (exact.h) over one small model of each architecture and each type of memory. An architecture
+ * that does not open fails.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/util.h"
+#include "exact.h"
+#include "util/arch-build.h"
+#include "util/model-rig.h"
+#include "util/test.h"
+
+#define SCALES_GROUP 32 /* of keys and values in q8_0: head sizes are multiples */
+
+struct one {
+        const char *model;
+        enum kern_kv_type kv;
+        char name[64];
+};
+
+static void test_one(void **state) {
+        const struct one *one = *state;
+        struct arch_options o = {.seed = 1};
+        struct rig r;
+
+        rig_open_build(&r, arch_build(one->model, &o), one->kv);
+        exact_check(&r, one->kv == KERN_KV_F16 ? EXACT_FULL : EXACT_SHORT);
+        rig_close(&r);
+}
+
+int main(void) {
+        size_t n_models = arch_build_n(), n = 0;
+        struct one *all = calloc(n_models * KERN_N_KV, sizeof(*all));
+        struct CMUnitTest *tests = calloc(n_models * KERN_N_KV, sizeof(*tests));
+        int r;
+
+        if (!all || !tests)
+                return 1;
+        for (size_t i = 0; i < n_models; i++)
+                for (int kv = 0; kv < KERN_N_KV; kv++) {
+                        struct one *one = &all[n];
+
+                        one->model = arch_build_name(i);
+                        one->kv = (enum kern_kv_type)kv;
+                        if (kv == KERN_KV_Q8_0 &&
+                                arch_build_head_dim(one->model) % SCALES_GROUP != 0)
+                                continue;
+                        snprintf(one->name, sizeof(one->name), "%s, memory of %s", one->model,
+                                kern_kv_name(one->kv));
+                        tests[n++] = (struct CMUnitTest){
+                                .name = one->name, .test_func = test_one, .initial_state = one};
+                }
+        r = _cmocka_run_group_tests("architectures", tests, n, NULL, NULL);
+        free(tests);
+        free(all);
+        return r;
+}
