@@ -177,3 +177,22 @@ int tok_merge(const struct tok *t, struct tok_work *w, tok_pair_fn *pair, struct
         }
         return 0;
 }
+
+int tok_merged_new(struct tok *t, struct err *e) {
+        t->merged = calloc(t->vocab.n, sizeof(*t->merged));
+        return t->merged ? 0 : err_set(e, ERR_NOMEM, "out of memory for %u tokens", t->vocab.n);
+}
+
+void tok_note_merged(const struct tok *t, const struct tok_work *w, int32_t token) {
+        const struct tok_symbol *s = w->symbols;
+        bool whole = s->next == TOK_SYMBOL_NONE && s->id == (uint32_t)token;
+
+        if (token >= 0)
+                atomic_store_explicit(&t->merged[token],
+                        whole ? TOK_MERGED_WHOLE : TOK_MERGED_OTHERWISE, memory_order_relaxed);
+}
+
+void tok_merged_forget(struct tok *t) {
+        for (uint32_t i = 0; t->merged && i < t->vocab.n; i++)
+                atomic_store_explicit(&t->merged[i], TOK_MERGED_NOT_KNOWN, memory_order_relaxed);
+}

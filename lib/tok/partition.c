@@ -271,6 +271,7 @@ int tok_protect(struct tok *t, const char *text, size_t n, struct err *e) {
         }
         tok_specials_deinit(&t->always);
         t->always = fresh;
+        tok_merged_forget(t);
         return 0;
 }
 

@@ -143,12 +143,12 @@ const struct tok_pretok_row tok_pretok_table[] = {
         },
         {
                 .names = "gemma4 granite-embed-multi-311m sarvam-moe",
-                .flags = TOK_PRETOK_RAW_UTF8,
+                .flags = TOK_PRETOK_RAW | TOK_PRETOK_ESCAPE,
                 .rules = {"[^\\n]+|[\\n]+"},
         },
         {
                 .names = "whitespace",
-                .flags = TOK_PRETOK_RAW_UTF8,
+                .flags = TOK_PRETOK_RAW,
                 .rules = {"\\S+"},
         },
         {

@@ -27,6 +27,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "tok/tok-internal.h"
 
@@ -273,4 +274,38 @@ int tok_pretok_each(const struct tok_pretok *p, struct tok_work *w, const char *
         struct split s = {p, w, text, put, userdata, e};
 
         return apply_rules(&s, 0, 0, (uint32_t)n);
+}
+
+/* Size of the run at text[0..n) that is all well-formed, or all not. */
+static size_t text_run(const char *text, size_t n, bool *ret_well_formed) {
+        size_t at = 0;
+
+        while (at < n) {
+                int len = (uint8_t)text[at] < 0x80
+                                  ? 1
+                                  : utf8_decode((const uint8_t *)text + at, n - at, NULL);
+
+                if (at == 0)
+                        *ret_well_formed = len > 0;
+                else if (*ret_well_formed != (len > 0))
+                        break;
+                at += len > 0 ? (size_t)len : 1;
+        }
+        return at;
+}
+
+int tok_pretok_any(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,
+        tok_piece_fn *put, void *userdata, struct err *e) {
+        while (n > 0) {
+                bool well_formed;
+                size_t run = text_run(text, n, &well_formed);
+                int r = well_formed ? tok_pretok_each(p, w, text, run, put, userdata, e)
+                                    : put(userdata, text, run, e);
+
+                if (r < 0)
+                        return r;
+                text += run;
+                n -= run;
+        }
+        return 0;
 }

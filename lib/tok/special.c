@@ -244,7 +244,7 @@ int tok_special_load(struct tok *t, const struct gguf *g, struct err *e) {
                 r = gguf_get_bool(g, "tokenizer.ggml.add_eos_token", &t->add_eos, e);
         if (r < 0)
                 return r;
-        t->add_bos = t->add_bos && t->bos >= 0;
+        t->add_bos = (t->add_bos || t->ops->forced_add_bos) && t->bos >= 0;
         t->add_eos = t->add_eos && t->eos >= 0;
         return special_load_suppressed(t, g, e);
 }

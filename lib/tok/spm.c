@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/utf8.h"
 #include "base/util.h"
 #include "tok/tok-internal.h"
 
@@ -22,8 +21,6 @@ struct tok_spm {
         uint32_t *rank;    /* [n_vocab]: orders as the scores, best lowest */
 };
 
-#define SPM_SPACE "\xe2\x96\x81"
-#define SPM_SPACE_SIZE 3
 #define SPM_NO_TOKEN UINT32_MAX
 
 /* Map floats to unsigned integers in reverse order. -0 equals 0. */
@@ -34,23 +31,6 @@ static uint32_t spm_rank(float score) {
         memcpy(&bits, &score, sizeof(bits));
         bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
         return ~bits;
-}
-
-static void spm_load_bytes(struct tok *t) {
-        static const char hex[] = "0123456789ABCDEF";
-
-        for (unsigned i = 0; i < 256; i++) {
-                const char text[] = {'<', '0', 'x', hex[i >> 4], hex[i & 15], '>'};
-                const char byte = (char)i;
-                int32_t id = tok_vocab_find(&t->vocab, text, sizeof(text));
-
-                if (id < 0)
-                        id = tok_vocab_find(&t->vocab, &byte, 1);
-                if (id >= 0 && t->vocab.type[id] != TOK_CONTROL && t->vocab.type[id] != TOK_UNKNOWN)
-                        t->spm->byte[i] = id;
-                else
-                        t->spm->byte[i] = -1;
-        }
 }
 
 static int spm_load(struct tok *t, const struct gguf *g, struct err *e) {
@@ -66,13 +46,16 @@ static int spm_load(struct tok *t, const struct gguf *g, struct err *e) {
                 return err_set(e, ERR_NOMEM, "out of memory for %u token ranks", t->vocab.n);
         for (uint32_t i = 0; i < t->vocab.n; i++)
                 t->spm->rank[i] = spm_rank(t->vocab.score[i]);
-        spm_load_bytes(t);
+        tok_load_bytes(t, t->spm->byte);
         for (uint32_t i = 0; i < t->vocab.n; i++) {
                 const struct gguf_str *s = &t->vocab.text[i];
 
                 for (size_t k = 1; k < s->size; k++)
                         tok_joins_add(&t->joins, (uint8_t)s->data[k - 1], (uint8_t)s->data[k]);
         }
+        r = tok_merged_new(t, e);
+        if (r < 0)
+                return r;
         t->add_space_prefix = true;
         r = gguf_get_bool(g, "tokenizer.ggml.add_space_prefix", &t->add_space_prefix, e);
         return r < 0 ? r : 0;
@@ -93,6 +76,12 @@ static int32_t spm_find(const struct tok *t, const char *text, size_t n) {
         return id >= 0 && t->vocab.type[id] != TOK_BYTE && tok_may_emit(t, (uint32_t)id) ? id : -1;
 }
 
+static uint32_t spm_symbol(const struct tok *t, const char *text, size_t n) {
+        int32_t id = spm_find(t, text, n);
+
+        return id >= 0 ? (uint32_t)id : SPM_NO_TOKEN;
+}
+
 static bool spm_pair(const struct tok *t, const struct tok_work *w, uint32_t left, uint32_t right,
         uint32_t *ret_rank, uint32_t *ret_id) {
         size_t n = tok_symbol_size(w, left) + tok_symbol_size(w, right);
@@ -105,82 +94,8 @@ static bool spm_pair(const struct tok *t, const struct tok_work *w, uint32_t lef
         return true;
 }
 
-/* Size of the character at text[0..n), n >= 1; 1 for a byte that begins no character. */
-static size_t spm_char(const char *text, size_t n) {
-        int len = (uint8_t)text[0] < 0x80 ? 1 : utf8_decode((const uint8_t *)text, n, NULL);
-
-        return len < 1 ? 1 : (size_t)len;
-}
-
-/*
- * The next stretch of text[0..n) that is merged by itself: it ends where no token has the bytes
- * before and after the end (with spaces as U+2581) side by side. `size` counts the stretch's bytes,
- * n_chars its characters, n_bytes its bytes with U+2581 for spaces.
- */
-struct spm_stretch {
-        size_t size, n_chars, n_bytes;
-};
-
-static struct spm_stretch spm_stretch(
-        const struct tok *t, const char *text, size_t n, bool prefix) {
-        struct spm_stretch s = {0, prefix, prefix ? SPM_SPACE_SIZE : 0};
-        uint8_t last = prefix ? (uint8_t)SPM_SPACE[2] : 0;
-
-        while (s.size < n) {
-                const char *p = text + s.size;
-                bool space = *p == ' ';
-                uint8_t first = (uint8_t)(space ? SPM_SPACE[0] : *p);
-                size_t len = spm_char(p, n - s.size);
-
-                if (s.n_chars > 0 && !tok_may_join(&t->joins, last, first))
-                        break;
-                last = (uint8_t)(space ? SPM_SPACE[2] : p[len - 1]);
-                s.size += len;
-                s.n_chars++;
-                s.n_bytes += space ? SPM_SPACE_SIZE : len;
-        }
-        return s;
-}
-
-static void spm_symbol(const struct tok *t, struct tok_work *w, const char *text, size_t n) {
-        int32_t id;
-
-        memcpy(w->buffer + w->text_size, text, n);
-        id = spm_find(t, w->buffer + w->text_size, n);
-        w->symbols[w->n_symbols++] = (struct tok_symbol){
-                .start = (uint32_t)w->text_size,
-                .id = id >= 0 ? (uint32_t)id : SPM_NO_TOKEN,
-        };
-        w->text_size += n;
-}
-
-/* The text of a stretch with U+2581 for spaces, in w->buffer; its characters are the symbols. */
-static int spm_prepare(const struct tok *t, struct tok_work *w, const char *text,
-        struct spm_stretch stretch, bool prefix, struct err *e) {
-        int r = tok_work_reserve_buffer(w, stretch.n_bytes, e);
-
-        if (r == 0)
-                r = tok_work_reserve_symbols(w, stretch.n_chars, e);
-        if (r < 0)
-                return r;
-        w->text = w->buffer;
-        w->n_symbols = w->text_size = 0;
-        if (prefix)
-                spm_symbol(t, w, SPM_SPACE, SPM_SPACE_SIZE);
-        for (size_t at = 0; at < stretch.size;) {
-                size_t len = spm_char(text + at, stretch.size - at);
-
-                if (text[at] == ' ')
-                        spm_symbol(t, w, SPM_SPACE, SPM_SPACE_SIZE);
-                else
-                        spm_symbol(t, w, text + at, len);
-                at += len;
-        }
-        return 0;
-}
-
-static int spm_emit(
-        const struct tok *t, struct tok_work *w, uint32_t at, struct tok_out *out, struct err *e) {
+static int spm_emit_symbol(const struct tok *t, const struct tok_work *w, uint32_t at,
+        struct tok_out *out, struct err *e) {
         const struct tok_symbol *s = &w->symbols[at];
         size_t n = tok_symbol_size(w, at);
 
@@ -198,90 +113,41 @@ static int spm_emit(
         return 0;
 }
 
+static int spm_emit(
+        const struct tok *t, const struct tok_work *w, struct tok_out *out, struct err *e) {
+        int r = 0;
+
+        for (uint32_t at = 0; r >= 0 && at != TOK_SYMBOL_NONE; at = w->symbols[at].next)
+                r = spm_emit_symbol(t, w, at, out, e);
+        return r;
+}
+
+static const struct tok_chars spm_chars = {
+        .escape = true, .symbol = spm_symbol, .pair = spm_pair, .emit = spm_emit};
+
 static int spm_encode(const struct tok *t, struct tok_work *w, const char *text, size_t n,
         bool starts, struct tok_out *out, struct err *e) {
         bool prefix = starts && t->add_space_prefix;
 
         while (n > 0 || prefix) {
-                struct spm_stretch stretch = spm_stretch(t, text, n, prefix);
-                int r = spm_prepare(t, w, text, stretch, prefix, e);
+                struct tok_stretch s = tok_stretch_next(t, text, n, &spm_chars, prefix);
+                int r = tok_stretch_encode(t, w, text, s, &spm_chars, prefix, out, e);
 
-                if (r == 0)
-                        r = tok_merge(t, w, spm_pair, e);
-                for (uint32_t at = 0; r >= 0 && at != TOK_SYMBOL_NONE; at = w->symbols[at].next)
-                        r = spm_emit(t, w, at, out, e);
                 if (r < 0)
                         return r;
-                text += stretch.size;
-                n -= stretch.size;
+                text += s.size;
+                n -= s.size;
                 prefix = false;
         }
         return 0;
 }
 
 static size_t spm_memory(const struct tok *t, const char *text, size_t n) {
-        size_t n_chars = 0, n_bytes = 0;
-        bool prefix = t->add_space_prefix;
-
-        while (n > 0) {
-                struct spm_stretch s = spm_stretch(t, text, n, prefix);
-
-                n_chars = MAX(n_chars, s.n_chars);
-                n_bytes = MAX(n_bytes, s.n_bytes);
-                text += s.size;
-                n -= s.size;
-                prefix = false;
-        }
-        return tok_symbols_memory(n_chars) + MAX(n_bytes, (size_t)TOK_MIN_BUFFER);
-}
-
-static int spm_hex(char c) {
-        if (c >= '0' && c <= '9')
-                return c - '0';
-        if (c >= 'A' && c <= 'F')
-                return c - 'A' + 10;
-        if (c >= 'a' && c <= 'f')
-                return c - 'a' + 10;
-        return -1;
-}
-
-/* The byte that the text of a byte token (<0xXX>) names, or -1. */
-static int spm_byte_of(const struct gguf_str *s) {
-        int high, low;
-
-        if (s->size != 6 || memcmp(s->data, "<0x", 3) != 0 || s->data[5] != '>')
-                return -1;
-        high = spm_hex(s->data[3]);
-        low = spm_hex(s->data[4]);
-        return high < 0 || low < 0 ? -1 : high << 4 | low;
+        return tok_stretches_memory(t, text, n, &spm_chars, t->add_space_prefix);
 }
 
 static size_t spm_piece(const struct tok *t, int32_t token, char *dst, size_t size) {
-        const struct gguf_str *s = &t->vocab.text[token];
-        size_t n = 0;
-
-        if (t->vocab.type[token] == TOK_BYTE) {
-                int byte = spm_byte_of(s);
-
-                if (byte >= 0) {
-                        if (size > 0)
-                                dst[0] = (char)byte;
-                        return 1;
-                }
-        }
-        for (size_t i = 0; i < s->size; n++) {
-                char c = s->data[i];
-
-                if (s->size - i >= SPM_SPACE_SIZE &&
-                        memcmp(s->data + i, SPM_SPACE, SPM_SPACE_SIZE) == 0) {
-                        c = ' ';
-                        i += SPM_SPACE_SIZE;
-                } else
-                        i++;
-                if (n < size)
-                        dst[n] = c;
-        }
-        return n;
+        return tok_chars_piece(t, token, true, dst, size);
 }
 
 const struct tok_ops tok_ops_spm = {

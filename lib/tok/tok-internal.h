@@ -4,7 +4,8 @@
  * What the files of lib/tok share. The parts, in the order in which text passes through them:
  *
  *   encode.c     fragments -> ordinary text and special tokens (partition.c), bos, eos, limits
- *   spm.c bpe.c  one kind of tokenizer each, behind struct tok_ops; both merge through merge.c
+ *   spm.c bpe.c bpe-raw.c  one kind of tokenizer each, behind struct tok_ops; all merge through
+ *                merge.c (chars.c: text as characters; bpe-load.c: tables of BPE)
  *   pretok.c     the regexes that cut text into pieces before BPE (pretok-table.c has the data)
  *   detok.c      tokens -> text
  *   vocab.c      the tables of the file, validated; special.c: which tokens are special
@@ -108,6 +109,7 @@ struct tok {
         struct tok_specials always; /* user-defined, without markers */
         struct tok_specials parsed; /* user-defined, control, unknown */
         struct tok_joins joins;     /* filled by the kind */
+        atomic_uchar *merged;       /* [n] TOK_MERGED_*, of kinds that merge */
         union {
                 struct tok_bpe *bpe;
                 struct tok_spm *spm;
@@ -124,6 +126,7 @@ struct tok_ops {
         /* The defaults apply only if the file says that they are control tokens. */
         bool defaults_if_control;
         bool default_add_bos;
+        bool forced_add_bos; /* whatever the file says */
         /* Load what this kind needs besides the vocabulary: pre, add_bos, add_space_prefix. */
         int (*load)(struct tok *t, const struct gguf *g, struct err *e);
         void (*unload)(struct tok *t);
@@ -136,7 +139,7 @@ struct tok_ops {
         /* Bytes that a normal or byte token stands for, as tok_piece(). */
         size_t (*piece)(const struct tok *t, int32_t token, char *dst, size_t size);
 };
-extern const struct tok_ops tok_ops_spm, tok_ops_bpe;
+extern const struct tok_ops tok_ops_spm, tok_ops_bpe, tok_ops_bpe_raw, tok_ops_gemma4;
 
 /* special.c: fills bos..unk, add_* and flags, and changes types; call after loading the kind. */
 int tok_special_load(struct tok *t, const struct gguf *g, struct err *e);
@@ -225,11 +228,60 @@ typedef bool tok_pair_fn(const struct tok *t, const struct tok_work *w, uint32_t
  * -ERR_CANCELLED. */
 int tok_merge(const struct tok *t, struct tok_work *w, tok_pair_fn *pair, struct err *e);
 
+/*
+ * Most stretches of most texts are a token, and merging nearly always makes that token of them. The
+ * tokenizer remembers for each token whether it does (tok->merged): it depends on the token's text
+ * alone. Any thread may learn it at any time, and all learn the same.
+ */
+int tok_merged_new(struct tok *t, struct err *e);
+enum { TOK_MERGED_NOT_KNOWN, TOK_MERGED_WHOLE, TOK_MERGED_OTHERWISE };
+/* Whether it is known that merging the text of @token (or -1) makes @token. */
+static inline bool tok_merges_to(const struct tok *t, int32_t token) {
+        return token >= 0 && tok_may_emit(t, (uint32_t)token) &&
+               atomic_load_explicit(&t->merged[token], memory_order_relaxed) == TOK_MERGED_WHOLE;
+}
+/* The text of @token (or -1) was merged. */
+void tok_note_merged(const struct tok *t, const struct tok_work *w, int32_t token);
+/* What was learned depends on which tokens are markers. */
+void tok_merged_forget(struct tok *t);
+
+/* chars.c */
+#define TOK_SPACE "\xe2\x96\x81"
+#define TOK_SPACE_SIZE 3
+/* How a kind merges characters. */
+struct tok_chars {
+        bool escape; /* a space is written U+2581 */
+        uint32_t (*symbol)(const struct tok *t, const char *text, size_t n);
+        tok_pair_fn *pair;
+        int (*emit)(
+                const struct tok *t, const struct tok_work *w, struct tok_out *out, struct err *e);
+};
+/* A beginning of the text that is merged by itself: its bytes, its characters, and its bytes with
+ * U+2581 for spaces, a prefix included. */
+struct tok_stretch {
+        size_t size, n_chars, n_bytes;
+};
+/* @prefix: a space is put in front. n > 0, or a prefix. */
+struct tok_stretch tok_stretch_next(const struct tok *t, const char *text, size_t n,
+        const struct tok_chars *chars, bool prefix);
+int tok_stretch_encode(const struct tok *t, struct tok_work *w, const char *text,
+        struct tok_stretch s, const struct tok_chars *chars, bool prefix, struct tok_out *out,
+        struct err *e);
+size_t tok_stretches_memory(const struct tok *t, const char *text, size_t n,
+        const struct tok_chars *chars, bool prefix);
+/* Size of the character at text[0..n), n >= 1; 1 for a byte that begins no character. */
+size_t tok_char_size(const char *text, size_t n);
+/* The tokens of bytes, <0xXX> or the byte itself, or -1. */
+void tok_load_bytes(const struct tok *t, int32_t byte[256]);
+/* tok_ops.piece of kinds that write bytes as <0xXX>, and a space as U+2581 if @escape. */
+size_t tok_chars_piece(const struct tok *t, int32_t token, bool escape, char *dst, size_t size);
+
 /* Pre-tokenizers: data (pretok-table.c) and the code that runs it (pretok.c). */
 enum {
         TOK_PRETOK_IGNORE_MERGES = 1, /* a piece that is a token is that token */
         TOK_PRETOK_ADD_BOS = 2,
-        TOK_PRETOK_RAW_UTF8 = 4, /* no byte encoding; spaces become U+2581 */
+        TOK_PRETOK_RAW = 4,    /* over characters: bytes are not written as characters */
+        TOK_PRETOK_ESCAPE = 8, /* raw, and a space is written U+2581 */
 };
 struct tok_pretok_row {
         const char *names; /* separated by blanks */
@@ -246,6 +298,9 @@ struct tok_pretok *tok_pretok_free(struct tok_pretok *p);
  * negative code. -ERR_LIMIT, -ERR_NOMEM, or @put's code. */
 typedef int tok_piece_fn(void *userdata, const char *text, size_t n, struct err *e);
 int tok_pretok_each(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,
+        tok_piece_fn *put, void *userdata, struct err *e);
+/* The same for any bytes: a run of bytes that are not UTF-8 is a piece. */
+int tok_pretok_any(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,
         tok_piece_fn *put, void *userdata, struct err *e);
 void tok_pretok_work_free(void *match);
 /* The most bytes that tok_pretok_each() allocates. */

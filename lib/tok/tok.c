@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "tok/tok-internal.h"
 
-static const struct tok_ops *const tok_kinds[] = {&tok_ops_spm, &tok_ops_bpe};
+static const struct tok_ops *const tok_kinds[] = {&tok_ops_spm, &tok_ops_bpe, &tok_ops_gemma4};
 
 struct tok_quoted tok_quote(const char *s, size_t n) {
         struct tok_quoted q = {{0}};
@@ -79,6 +79,7 @@ struct tok *tok_free(struct tok *t) {
         tok_specials_deinit(&t->always);
         tok_specials_deinit(&t->parsed);
         tok_vocab_deinit(&t->vocab);
+        free(t->merged);
         free(t->flags);
         free(t->suppressed);
         free(t);

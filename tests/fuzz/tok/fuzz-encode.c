@@ -49,7 +49,7 @@ static size_t n_vocabs(void) {
         if (n_rows > 0)
                 return n_rows + 1;
         for (size_t i = 0; i < tok_pretok_table_size; i++)
-                if (!(tok_pretok_table[i].flags & TOK_PRETOK_RAW_UTF8))
+                if (!(tok_pretok_table[i].flags & TOK_PRETOK_RAW))
                         rows[n_rows++] = i;
         return n_rows + 1;
 }
