@@ -64,6 +64,7 @@ void tok_work_deinit(struct tok_work *w) {
         free(w->symbols);
         free(w->heap);
         free(w->buffer);
+        free(w->best);
         free(w->spans.v);
         free(w->raw.v);
         free(w->raw_next.v);

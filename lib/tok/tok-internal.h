@@ -6,11 +6,13 @@
  *   encode.c     fragments -> ordinary text and special tokens (partition.c), bos, eos, limits
  *   spm.c bpe.c bpe-raw.c  one kind of tokenizer each, behind struct tok_ops; all merge through
  *                merge.c (chars.c: text as characters; bpe-load.c: tables of BPE)
+ *   unigram.c    the best tokens of a text (charsmap.c: its normal form); rwkv.c: the longest ones;
+ *                both find tokens in a trie (trie.c)
  *   pretok.c     the regexes that cut text into pieces before BPE (pretok-table.c has the data)
  *   detok.c      tokens -> text
  *   vocab.c      the tables of the file, validated; special.c: which tokens are special
  *
- * A further kind (WordPiece, Unigram, ...) is one more file and one more row in tok.c.
+ * A further kind (WordPiece, ...) is one more file and one more row in tok.c.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -92,9 +94,11 @@ static inline bool tok_may_join(const struct tok_joins *j, uint8_t left, uint8_t
         return j->bits[at / 8] >> at % 8 & 1;
 }
 
-struct tok_pretok; /* pretok.c */
-struct tok_bpe;    /* bpe.c */
-struct tok_spm;    /* spm.c */
+struct tok_pretok;  /* pretok.c */
+struct tok_bpe;     /* bpe.c */
+struct tok_spm;     /* spm.c */
+struct tok_unigram; /* unigram.c */
+struct tok_rwkv;    /* rwkv.c */
 
 struct tok {
         const struct tok_ops *ops;
@@ -113,6 +117,8 @@ struct tok {
         union {
                 struct tok_bpe *bpe;
                 struct tok_spm *spm;
+                struct tok_unigram *unigram;
+                struct tok_rwkv *rwkv;
         };
 };
 #define TOK_FLAG_EOG 1
@@ -125,7 +131,7 @@ struct tok_ops {
         int32_t default_bos, default_eos, default_unk;
         /* The defaults apply only if the file says that they are control tokens. */
         bool defaults_if_control;
-        bool default_add_bos;
+        bool default_add_bos, default_add_eos;
         bool forced_add_bos; /* whatever the file says */
         /* Load what this kind needs besides the vocabulary: pre, add_bos, add_space_prefix. */
         int (*load)(struct tok *t, const struct gguf *g, struct err *e);
@@ -139,7 +145,8 @@ struct tok_ops {
         /* Bytes that a normal or byte token stands for, as tok_piece(). */
         size_t (*piece)(const struct tok *t, int32_t token, char *dst, size_t size);
 };
-extern const struct tok_ops tok_ops_spm, tok_ops_bpe, tok_ops_bpe_raw, tok_ops_gemma4;
+extern const struct tok_ops tok_ops_spm, tok_ops_bpe, tok_ops_bpe_raw, tok_ops_gemma4,
+        tok_ops_unigram, tok_ops_rwkv;
 
 /* special.c: fills bos..unk, add_* and flags, and changes types; call after loading the kind. */
 int tok_special_load(struct tok *t, const struct gguf *g, struct err *e);
@@ -200,6 +207,8 @@ struct tok_work {
         size_t text_size;
         char *buffer; /* the kind's own copy of the text */
         size_t buffer_capacity;
+        struct tok_best *best; /* unigram.c */
+        size_t best_capacity;
         struct tok_spans spans, raw, raw_next, hits;
         void *match[TOK_PRETOK_MAX_RULES]; /* pretok.c: match data, see tok_pretok_work_free() */
         const atomic_bool *stop;           /* of the sink, or NULL */
@@ -275,6 +284,37 @@ size_t tok_char_size(const char *text, size_t n);
 void tok_load_bytes(const struct tok *t, int32_t byte[256]);
 /* tok_ops.piece of kinds that write bytes as <0xXX>, and a space as U+2581 if @escape. */
 size_t tok_chars_piece(const struct tok *t, int32_t token, bool escape, char *dst, size_t size);
+
+/* trie.c */
+struct tok_trie {
+        uint32_t n;      /* nodes; 0 is the root */
+        uint8_t *label;  /* [n] the byte that leads to the node */
+        uint32_t *first; /* [n + 1] its first child */
+        int32_t *id;     /* [n] the token that ends there, or -1 */
+};
+struct tok_trie_entry {
+        const char *text;
+        uint32_t size; /* > 0 */
+        int32_t id;
+};
+/* Sorts the entries. Of equal texts the last id counts. tok_trie_deinit() also after a failure. */
+int tok_trie_build(struct tok_trie *t, struct tok_trie_entry *entries, uint32_t n, struct err *e);
+void tok_trie_deinit(struct tok_trie *t);
+/* The node that @byte leads to, or 0. */
+uint32_t tok_trie_child(const struct tok_trie *t, uint32_t node, uint8_t byte);
+
+/* charsmap.c. Borrowed from the file; all zero: nothing is replaced. */
+struct tok_charsmap {
+        const uint8_t *units;
+        uint32_t n_units;
+        const char *texts;
+        size_t texts_size;
+};
+int tok_charsmap_load(struct tok_charsmap *m, const struct gguf *g, struct err *e);
+/* The size of the longest beginning of text[0..n) that is replaced, and its replacement
+ * (NUL-terminated); 0 if none is. */
+size_t tok_charsmap_find(
+        const struct tok_charsmap *m, const char *text, size_t n, const char **ret);
 
 /* Pre-tokenizers: data (pretok-table.c) and the code that runs it (pretok.c). */
 enum {

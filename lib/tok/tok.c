@@ -9,7 +9,8 @@
 #include "base/util.h"
 #include "tok/tok-internal.h"
 
-static const struct tok_ops *const tok_kinds[] = {&tok_ops_spm, &tok_ops_bpe, &tok_ops_gemma4};
+static const struct tok_ops *const tok_kinds[] = {
+        &tok_ops_spm, &tok_ops_bpe, &tok_ops_gemma4, &tok_ops_unigram, &tok_ops_rwkv};
 
 struct tok_quoted tok_quote(const char *s, size_t n) {
         struct tok_quoted q = {{0}};
@@ -19,6 +20,9 @@ struct tok_quoted tok_quote(const char *s, size_t n) {
                 q.s[i] = s[i] >= 0x20 && s[i] < 0x7f ? s[i] : '?';
         return q;
 }
+
+/* Of tok_kinds, for messages. */
+static const char tok_kind_names[] = "llama (SPM), gpt2 (BPE), gemma4 (BPE), t5 (Unigram) and rwkv";
 
 static int tok_find_kind(const struct tok_ops **ret, const struct gguf *g, struct err *e) {
         struct gguf_str model;
@@ -35,8 +39,9 @@ static int tok_find_kind(const struct tok_ops **ret, const struct gguf *g, struc
                         *ret = tok_kinds[i];
                         return 0;
                 }
-        return err_set(e, ERR_UNSUPPORTED, "tokenizer model \"%s\" is not supported",
-                tok_quote(model.data, model.size).s);
+        return err_set(e, ERR_UNSUPPORTED,
+                "tokenizer model \"%s\" is not supported; supported are %s",
+                tok_quote(model.data, model.size).s, tok_kind_names);
 }
 
 int tok_new(struct tok **ret, const struct gguf *g, struct err *e) {
@@ -55,6 +60,7 @@ int tok_new(struct tok **ret, const struct gguf *g, struct err *e) {
         if (r < 0)
                 return r;
         t->add_bos = ops->default_add_bos;
+        t->add_eos = ops->default_add_eos;
         r = ops->load(t, g, e);
         if (r < 0)
                 return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Tokenizers: SPM (scores) and byte-level BPE (merges) as GGUF files carry them, and the streaming
- * detokeniser. Pre-tokenizers are data (a table of names, regexes and flags, run by PCRE2).
+ * Tokenizers: SPM (scores), BPE (merges), Unigram and RWKV as GGUF files carry them, and the
+ * streaming detokeniser. Pre-tokenizers are data (a table of names, regexes and flags, run by PCRE2).
  *
  * User text never becomes control tokens: special tokens are recognised only in fragments with
  * parse_special. The same holds for markers, which are user-defined tokens that structure a
@@ -22,7 +22,8 @@ struct err;
 struct gguf;
 struct tok;
 
-/* The gguf must outlive the tokenizer. -ERR_UNSUPPORTED names an unknown model or pre-tokenizer. */
+/* The gguf must outlive the tokenizer. -ERR_UNSUPPORTED names an unknown model, with those that
+ * are known, or an unknown pre-tokenizer. */
 int tok_new(struct tok **ret, const struct gguf *g, struct err *e);
 struct tok *tok_free(struct tok *t);
 DEFINE_CLEANUP(struct tok *, tok_free);
@@ -33,8 +34,8 @@ DEFINE_CLEANUP(struct tok *, tok_free);
 int tok_protect(struct tok *t, const char *text, size_t n, struct err *e);
 
 uint32_t tok_n_vocab(const struct tok *t);
-const char *tok_model_name(const struct tok *t); /* "llama", "gpt2" */
-const char *tok_pre_name(const struct tok *t);   /* "" for SPM */
+const char *tok_model_name(const struct tok *t); /* "llama", "gpt2", "gemma4", "t5", "rwkv" */
+const char *tok_pre_name(const struct tok *t);   /* "" for kinds without */
 /* -1 if there is none. */
 int32_t tok_bos(const struct tok *t);
 int32_t tok_eos(const struct tok *t);

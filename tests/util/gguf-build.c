@@ -121,6 +121,11 @@ void gguf_build_i32_array(struct gguf_build *b, const char *key, const int32_t *
         put(&b->kv, v, n * sizeof(*v));
 }
 
+void gguf_build_u8_array(struct gguf_build *b, const char *key, const uint8_t *v, size_t n) {
+        put_array(b, key, 0, n);
+        put(&b->kv, v, n);
+}
+
 void gguf_build_f32_array(struct gguf_build *b, const char *key, const float *v, size_t n) {
         put_array(b, key, 6, n);
         put(&b->kv, v, n * sizeof(*v));

@@ -17,6 +17,7 @@ void gguf_build_u32(struct gguf_build *b, const char *key, uint32_t v);
 void gguf_build_f32(struct gguf_build *b, const char *key, float v);
 void gguf_build_bool(struct gguf_build *b, const char *key, bool v);
 void gguf_build_str(struct gguf_build *b, const char *key, const char *v);
+void gguf_build_u8_array(struct gguf_build *b, const char *key, const uint8_t *v, size_t n);
 void gguf_build_u32_array(struct gguf_build *b, const char *key, const uint32_t *v, size_t n);
 void gguf_build_i32_array(struct gguf_build *b, const char *key, const int32_t *v, size_t n);
 void gguf_build_f32_array(struct gguf_build *b, const char *key, const float *v, size_t n);
