@@ -231,6 +231,8 @@ int tok_special_load(struct tok *t, const struct gguf *g, struct err *e) {
         t->bos = special_default(t, t->ops->default_bos);
         t->eos = special_default(t, t->ops->default_eos);
         t->unk = special_default(t, t->ops->default_unk);
+        if (t->unk >= 0 && t->vocab.type[t->unk] == TOK_CONTROL)
+                t->unk = -1; /* text must not become it */
         t->eot = -1;
         r = special_load_ids(t, g, e);
         if (r < 0)

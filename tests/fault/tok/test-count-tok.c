@@ -28,25 +28,32 @@ static void add(struct vocab_build *v, const char *left, const char *right, bool
 }
 
 static void build(struct vocab_build *v, const char *model, const char *pre) {
-        bool bpe = strcmp(model, "gpt2") == 0;
+        bool merges = strcmp(model, "gpt2") == 0 || strcmp(model, "gemma4") == 0;
 
         vocab_build_init(v, model);
-        if (bpe) {
+        if (pre)
                 gguf_build_str(v->file, "tokenizer.ggml.pre", pre);
+        if (strcmp(model, "gpt2") == 0)
                 vocab_build_bpe_bytes(v);
-        } else {
+        else
                 vocab_build_spm_bytes(v);
+        for (unsigned i = 0; strcmp(model, "rwkv") == 0 && i < 256; i++) {
+                char text[8];
+
+                snprintf(text, sizeof(text), "\\x%02x", i);
+                vocab_build_add(v, text, V_NORMAL, 0);
+        }
+        if (strcmp(model, "llama") == 0) {
                 vocab_build_add(v, "a", V_NORMAL, -1);
                 add(v, "\xe2\x96\x81", "\xe2\x96\x81", false);
         }
         vocab_build_add(v, "<s>", V_CONTROL, 0);
         vocab_build_add(v, "<u>", V_USER_DEFINED, 0);
-        add(v, "a", "a", bpe);
-        add(v, "aa", "aa", bpe);
-        add(v, "t", "h", bpe);
-        add(v, "th", "e", bpe);
-        add(v, "1", "2", bpe);
-        assert_int_equal(vocab_build_load(v, NULL), 0);
+        add(v, "a", "a", merges);
+        add(v, "aa", "aa", merges);
+        add(v, "t", "h", merges);
+        add(v, "th", "e", merges);
+        add(v, "1", "2", merges);
 }
 
 static int count_token(void *userdata, int32_t token, struct err *e) {
@@ -102,6 +109,7 @@ static void test_spm(void **state) {
         struct vocab_build v;
 
         build(&v, "llama", NULL);
+        assert_int_equal(vocab_build_load(&v, NULL), 0);
         check(&v);
         vocab_build_deinit(&v);
 }
@@ -113,6 +121,21 @@ static void test_bpe(void **state) {
                 struct vocab_build v;
 
                 build(&v, "gpt2", pres[i]);
+                assert_int_equal(vocab_build_load(&v, NULL), 0);
+                check(&v);
+                vocab_build_deinit(&v);
+        }
+}
+
+static void test_others(void **state) {
+        static const char *const models[] = {"gemma4", "t5", "rwkv"};
+
+        for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+                struct vocab_build v;
+
+                build(&v, models[i], NULL);
+                gguf_build_u32(v.file, "tokenizer.ggml.unknown_token_id", 0);
+                assert_int_equal(vocab_build_load(&v, NULL), 0);
                 check(&v);
                 vocab_build_deinit(&v);
         }
@@ -122,6 +145,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_spm),
                 cmocka_unit_test(test_bpe),
+                cmocka_unit_test(test_others),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,10 +114,42 @@ static void test_bpe(void **state) {
         check(&v);
 }
 
+static void test_bpe_raw(void **state) {
+        struct vocab_build v;
+
+        vocab_build_init(&v, "gemma4");
+        vocab_build_spm_bytes(&v);
+        vocab_build_merge(&v, "a a");
+        vocab_build_merge(&v, "b b"); /* not a token */
+        check(&v);
+}
+
+static void test_unigram(void **state) {
+        struct vocab_build v;
+
+        vocab_build_init(&v, "t5");
+        vocab_build_spm_bytes(&v);
+        vocab_build_add(&v, "\xe2\x96\x81", V_NORMAL, -2);
+        check(&v);
+}
+
+static void test_rwkv(void **state) {
+        struct vocab_build v;
+
+        vocab_build_init(&v, "rwkv");
+        for (const char *p = "aby0123lsoandfrwhe <u>'"; *p; p++)
+                vocab_build_add(&v, (char[]){*p, 0}, V_NORMAL, 0);
+        vocab_build_add(&v, "<s>", V_CONTROL, 0);
+        check(&v);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_spm),
                 cmocka_unit_test(test_bpe),
+                cmocka_unit_test(test_bpe_raw),
+                cmocka_unit_test(test_unigram),
+                cmocka_unit_test(test_rwkv),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
