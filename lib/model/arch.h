@@ -38,7 +38,7 @@ enum arch_order {
         ARCH_PRE_AND_POST,    /* x += post_attention_norm A(attn_norm x),
                                * x += post_ffw_norm F(ffn_norm x) */
         ARCH_PARALLEL,        /* h = attn_norm x, x += A(h) + F(h) */
-        ARCH_PARALLEL_OR_PRE, /* parallel where a layer has no ffn_norm */
+        ARCH_PARALLEL_OR_PRE, /* parallel in models without ffn_norm */
 };
 
 /* Which biases a file must have. Others are used where they are. */
@@ -114,7 +114,7 @@ struct arch {
         uint32_t qk_norm_unless_experts; /* none in models of so many experts */
         uint32_t qk_layer_norm_from;     /* ARCH_QK_EACH_LAYER from so many layers on */
         bool v_norm;                     /* RMS of each head's values, no weight */
-        bool value_may_be_key;           /* values are the bare keys where a layer has no attn_v */
+        bool value_may_be_key; /* values are the bare keys in layers of a kind without attn_v */
         bool sinks;
         bool unscaled;              /* scale 1 */
         uint32_t wide_query_layers; /* with so many layers 1/sqrt(width / heads) */

@@ -221,14 +221,25 @@ static struct attn_widths attn_describe_layer(
                 (size_t)n_kv_head * dim_v, (size_t)n_head * dim_v};
 }
 
+/* All layers of a kind (local, global) have values, or none: one that is missing must not pass. */
+static bool attn_has_no_values(const struct model *m, int layer) {
+        const struct hparams *h = &m->hparams;
+
+        if (!m->arch->value_may_be_key)
+                return false;
+        for (uint32_t i = 0; i < h->first_shared_kv; i++)
+                if (h->local[i] == h->local[layer] &&
+                        weights_has(&m->weights, (int)i, "attn_v.weight"))
+                        return false;
+        return true;
+}
+
 static int attn_load_projections(
         struct model *m, struct attn *a, const struct attn_widths *n, struct err *e) {
         struct weights *w = &m->weights;
         int layer = (int)a->layer, r = 1;
 
-        a->value_is_key = m->arch->value_may_be_key && n->k == n->v &&
-                          weights_has(w, layer, "attn_k.weight") &&
-                          !weights_has(w, layer, "attn_v.weight");
+        a->value_is_key = n->k == n->v && attn_has_no_values(m, layer);
         if (!a->shares_kv)
                 r = attn_load_fused(m, a, n, e);
         if (r == 1)

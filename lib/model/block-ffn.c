@@ -77,8 +77,8 @@ int ffn_load_shared(struct model *m, struct ffn *ret, uint32_t layer, struct err
         size_t n_ff;
         int r;
 
-        r = weights_n_rows(
-                &m->weights, &n_ff, (int)layer, "ffn_up_shexp.weight", HPARAMS_MAX_FF, e);
+        r = weights_n_in(
+                &m->weights, &n_ff, (int)layer, "ffn_down_shexp.weight", HPARAMS_MAX_FF, e);
         if (r < 0)
                 return r;
         r = ffn_load_parts(m, &f, "_shexp", layer, n_ff, e);

@@ -16,7 +16,7 @@ struct ffn {
 };
 
 int ffn_load(struct model *m, struct ffn *ret, uint32_t layer, struct err *e);
-/* The feed-forward beside experts: ffn_*_shexp, of the size that ffn_up_shexp has. */
+/* The feed-forward beside experts: ffn_*_shexp, of the size that ffn_down_shexp takes. */
 int ffn_load_shared(struct model *m, struct ffn *ret, uint32_t layer, struct err *e);
 /* out [n][n_embd]. @in: the normed residual. */
 void ffn_forward(const struct ffn *f, struct model_work *w, struct work_input *in, float *out);

@@ -11,7 +11,7 @@
 struct norm_names {
         const char *pre_attn, *post_attn, *pre_ffn, *post_ffn; /* NULL: none */
 };
-static const struct norm_names names[] = {
+static const struct norm_names norm_names[] = {
         [ARCH_PRE] = {"attn_norm", NULL, "ffn_norm", NULL},
         [ARCH_PRE_RENAMED] = {"attn_norm", NULL, "post_attention_norm", NULL},
         [ARCH_POST] = {NULL, "post_attention_norm", NULL, "post_ffw_norm"},
@@ -20,8 +20,19 @@ static const struct norm_names names[] = {
         [ARCH_PARALLEL_OR_PRE] = {"attn_norm", NULL, "ffn_norm", NULL},
 };
 
+/* A model, not a layer, has the second norm or has none: one that is missing must not pass. */
+static bool is_parallel(const struct model *m) {
+        if (m->arch->order == ARCH_PARALLEL_OR_PRE) {
+                for (uint32_t i = 0; i < m->hparams.n_layer; i++)
+                        if (weights_has(&m->weights, (int)i, "ffn_norm.weight"))
+                                return false;
+                return true;
+        }
+        return m->arch->order == ARCH_PARALLEL;
+}
+
 static int load_norms(struct model *m, struct layer *y, uint32_t i, struct err *e) {
-        const struct norm_names *n = &names[m->arch->order];
+        const struct norm_names *n = &norm_names[m->arch->order];
         const struct {
                 const char *name;
                 struct norm *norm;
@@ -32,19 +43,15 @@ static int load_norms(struct model *m, struct layer *y, uint32_t i, struct err *
                 {n->post_ffn, &y->post_ffn},
         };
 
-        y->parallel = m->arch->order == ARCH_PARALLEL;
+        y->parallel = is_parallel(m);
         for (size_t k = 0; k < ARRAY_SIZE(part); k++) {
-                bool optional =
-                        m->arch->order == ARCH_PARALLEL_OR_PRE && part[k].norm == &y->pre_ffn;
                 int r;
 
-                if (!part[k].name)
+                if (!part[k].name || (y->parallel && part[k].norm == &y->pre_ffn))
                         continue;
-                r = (optional ? norm_load_opt : norm_load)(
-                        m, part[k].norm, (int)i, part[k].name, m->hparams.n_embd, e);
+                r = norm_load(m, part[k].norm, (int)i, part[k].name, m->hparams.n_embd, e);
                 if (r < 0)
                         return r;
-                y->parallel |= r == 1;
         }
         return 0;
 }
@@ -77,16 +84,22 @@ static int load_layer(struct model *m, uint32_t i, struct err *e) {
 /* The factors that divide the frequencies of the global layers' positions, if the file has any. */
 static int load_rope_factors(struct model *m, const float **ret, struct err *e) {
         const struct hparams_rope *p = &m->hparams.rope;
+        static const char *const names[] = {
+                "rope_factors_short.weight", "rope_factors_long.weight"};
         const char *name = "rope_freqs.weight";
         uint32_t n = p->n_rot / 2;
         int r;
 
-        if (m->arch->rope_longrope && weights_has(&m->weights, -1, "rope_factors_long.weight")) {
-                bool is_long = m->context > p->orig_context;
+        if (m->arch->rope_longrope && weights_has(&m->weights, -1, names[0])) {
+                const float *factors[2];
 
-                name = is_long ? "rope_factors_long.weight" : "rope_factors_short.weight";
-                m->variant = is_long;
-                r = weights_vec(&m->weights, ret, -1, name, n, e);
+                m->variant = m->context > p->orig_context;
+                name = names[m->variant];
+                r = weights_vec(&m->weights, &factors[0], -1, names[0], n, e);
+                if (r == 0)
+                        r = weights_vec(&m->weights, &factors[1], -1, names[1], n, e);
+                if (r == 0)
+                        *ret = factors[m->variant];
         } else {
                 r = weights_vec_opt(&m->weights, ret, -1, name, n, e);
         }

@@ -136,16 +136,16 @@ int weights_stack(struct weights *w, struct weights_stack *ret, int layer, const
         return r == 1 ? weights_missing(layer, name, e) : r;
 }
 
-int weights_n_rows(
+int weights_n_in(
         struct weights *w, size_t *ret, int layer, const char *name, size_t max, struct err *e) {
         const struct gguf_tensor *t = gguf_tensor(w->gguf, weights_name(layer, name).s);
 
         if (!t)
                 return weights_missing(layer, name, e);
-        if (t->ne[1] < 1 || t->ne[1] > max)
-                return err_set(e, ERR_FORMAT, "tensor '%s' has %llu rows, outside 1 to %zu",
-                        weights_name(layer, name).s, (unsigned long long)t->ne[1], max);
-        *ret = t->ne[1];
+        if (t->ne[0] < 1 || t->ne[0] > max)
+                return err_set(e, ERR_FORMAT, "tensor '%s' has rows of %llu, outside 1 to %zu",
+                        weights_name(layer, name).s, (unsigned long long)t->ne[0], max);
+        *ret = t->ne[0];
         return 0;
 }
 

@@ -56,8 +56,8 @@ int weights_rows_vec_opt(struct weights *w, const float **ret, int layer, const 
 /* A bias: absent is fine unless @required; then *ret is untouched. */
 int weights_bias(struct weights *w, const float **ret, int layer, const char *name, size_t n,
         bool required, struct err *e);
-/* How many rows a matrix has that must be there, 1 to @max. */
-int weights_n_rows(
+/* The row length of a matrix that must be there, 1 to @max. */
+int weights_n_in(
         struct weights *w, size_t *ret, int layer, const char *name, size_t max, struct err *e);
 bool weights_has(const struct weights *w, int layer, const char *name);
 /* The error of a tensor that is not there. */
