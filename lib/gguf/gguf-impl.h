@@ -24,14 +24,22 @@ struct gguf {
         size_t n_kv, n_tensors;
         struct gguf_kv *kv;          /* [n_kv] */
         struct gguf_tensor *tensors; /* [n_tensors] */
-        struct map *kv_by_key, *tensors_by_name;
-        size_t meta_size;         /* bytes before the data section */
-        size_t data_size;         /* bytes from there to the end of the last tensor */
-        const uint8_t *data_base; /* start of the data section, NULL without tensors */
+        struct map *kv_by_key;
+        struct map *tensors_by_name; /* of all parts */
+        size_t meta_size;            /* bytes before the data section */
+        size_t data_size;            /* bytes from there to the end of the last tensor */
+        const uint8_t *data_base;    /* start of the data section, NULL without tensors */
+        struct gguf **parts;         /* owned: the other files of a model in several */
+        size_t n_parts;
 };
 
 /* Fills @g from its data and size. Outputs half-built on failure: free the object. */
 int gguf_parse_into(struct gguf *g, struct err *e);
+
+/* One file, mapped and parsed, whatever it says of others. */
+int gguf_open_one(struct gguf **ret, const char *path, struct err *e);
+/* The other files of the model that begins with @g, which was opened at @path (split.c). */
+int gguf_open_parts(struct gguf *g, const char *path, struct err *e);
 
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key);
 /* Bytes of a scalar or array element; 0 for strings and arrays. */

@@ -27,7 +27,7 @@ int gguf_parse(struct gguf **ret, const void *data, size_t size, struct err *e) 
         return 0;
 }
 
-int gguf_open(struct gguf **ret, const char *path, struct err *e) {
+int gguf_open_one(struct gguf **ret, const char *path, struct err *e) {
         struct file_map map = FILE_MAP_NULL;
         struct gguf *g = NULL;
         int r;
@@ -45,9 +45,25 @@ int gguf_open(struct gguf **ret, const char *path, struct err *e) {
         return 0;
 }
 
+int gguf_open(struct gguf **ret, const char *path, struct err *e) {
+        _cleanup_(gguf_freep) struct gguf *g = NULL;
+        int r = gguf_open_one(&g, path, e);
+
+        if (r < 0)
+                return r;
+        r = gguf_open_parts(g, path, e);
+        if (r < 0)
+                return err_wrap(e, r, "'%s'", path);
+        *ret = TAKE_PTR(g);
+        return 0;
+}
+
 struct gguf *gguf_free(struct gguf *g) {
         if (!g)
                 return NULL;
+        for (size_t i = 0; i < g->n_parts; i++)
+                gguf_free(g->parts[i]);
+        free(g->parts);
         map_free(g->kv_by_key);
         map_free(g->tensors_by_name);
         free(g->kv);
@@ -65,12 +81,28 @@ struct gguf_str gguf_kv_key(const struct gguf *g, size_t i) {
         return g->kv[i].key;
 }
 
+/* The file itself, then the other parts; NULL behind the last. */
+static const struct gguf *part_at(const struct gguf *g, size_t i) {
+        return i == 0 ? g : i <= g->n_parts ? g->parts[i - 1] : NULL;
+}
+
 size_t gguf_n_tensors(const struct gguf *g) {
-        return g->n_tensors;
+        const struct gguf *part;
+        size_t n = 0;
+
+        for (size_t i = 0; (part = part_at(g, i)); i++)
+                n += part->n_tensors;
+        return n;
 }
 
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t i) {
-        return &g->tensors[i];
+        const struct gguf *part = g;
+
+        for (size_t k = 1; i >= part->n_tensors; k++) {
+                i -= part->n_tensors;
+                part = part_at(g, k);
+        }
+        return &part->tensors[i];
 }
 
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name) {
@@ -86,24 +118,49 @@ uint32_t gguf_version(const struct gguf *g) {
 }
 
 uint64_t gguf_file_size(const struct gguf *g) {
-        return g->size;
+        const struct gguf *part;
+        uint64_t size = 0;
+
+        for (size_t i = 0; (part = part_at(g, i)); i++)
+                size += part->size;
+        return size;
 }
 
 uint64_t gguf_data_size(const struct gguf *g) {
-        return g->data_size;
+        const struct gguf *part;
+        uint64_t size = 0;
+
+        for (size_t i = 0; (part = part_at(g, i)); i++)
+                size += part->data_size;
+        return size;
 }
 
-int gguf_hash_data(const struct gguf *g, const struct gguf_progress *p, uint64_t *ret) {
-        struct hash64 h;
-
-        hash64_init(&h, 0);
-        for (size_t at = 0, n; at < g->data_size; at += n) {
-                int r = p ? p->fn(p->arg, at, g->data_size) : 0;
+/* @before bytes of @total are done. */
+static int hash_part(const struct gguf *part, struct hash64 *h, const struct gguf_progress *p,
+        uint64_t before, uint64_t total) {
+        for (size_t at = 0, n; at < part->data_size; at += n) {
+                int r = p ? p->fn(p->arg, before + at, total) : 0;
 
                 if (r != 0)
                         return r;
-                n = MIN(g->data_size - at, (size_t)PROGRESS_SIZE);
-                hash64_update(&h, g->data_base + at, n);
+                n = MIN(part->data_size - at, (size_t)PROGRESS_SIZE);
+                hash64_update(h, part->data_base + at, n);
+        }
+        return 0;
+}
+
+int gguf_hash_data(const struct gguf *g, const struct gguf_progress *p, uint64_t *ret) {
+        uint64_t total = gguf_data_size(g), before = 0;
+        const struct gguf *part;
+        struct hash64 h;
+
+        hash64_init(&h, 0);
+        for (size_t i = 0; (part = part_at(g, i)); i++) {
+                int r = hash_part(part, &h, p, before, total);
+
+                if (r != 0)
+                        return r;
+                before += part->data_size;
         }
         *ret = hash64_digest(&h);
         return 0;
@@ -113,12 +170,12 @@ static uint64_t nsec_of(struct timespec t) {
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-int gguf_identify(const struct gguf *g, struct gguf_identity *ret, struct err *e) {
+static int identify_part(const struct gguf *part, struct gguf_identity *ret, struct err *e) {
         struct stat st;
 
-        if (g->map.fd < 0)
+        if (part->map.fd < 0)
                 return err_set(e, ERR_STATE, "the model is no file");
-        if (fstat(g->map.fd, &st) < 0)
+        if (fstat(part->map.fd, &st) < 0)
                 return err_set(e, ERR_SYS, "cannot stat the model file");
         *ret = (struct gguf_identity){.device = st.st_dev,
                 .inode = st.st_ino,
@@ -128,8 +185,33 @@ int gguf_identify(const struct gguf *g, struct gguf_identity *ret, struct err *e
         return 0;
 }
 
+int gguf_identify(const struct gguf *g, struct gguf_identity *ret, struct err *e) {
+        struct gguf_identity all, one;
+        const struct gguf *part;
+        int r = identify_part(g, &all, e);
+
+        if (r < 0)
+                return r;
+        for (size_t i = 1; (part = part_at(g, i)); i++) {
+                r = identify_part(part, &one, e);
+                if (r < 0)
+                        return r;
+                all.inode = hash64(&one, sizeof(one), all.inode);
+                all.size += one.size;
+                all.mtime_nsec = MAX(all.mtime_nsec, one.mtime_nsec);
+                all.ctime_nsec = MAX(all.ctime_nsec, one.ctime_nsec);
+        }
+        *ret = all;
+        return 0;
+}
+
 uint64_t gguf_hash_meta(const struct gguf *g) {
-        return hash64(g->data, g->meta_size, 0);
+        uint64_t hash = hash64(g->data, g->meta_size, 0);
+        const struct gguf *part;
+
+        for (size_t i = 1; (part = part_at(g, i)); i++)
+                hash = hash64(part->data, part->meta_size, hash);
+        return hash;
 }
 
 const char *gguf_show(struct gguf_str s, char out[GGUF_SHOWN_SIZE]) {

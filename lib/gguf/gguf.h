@@ -47,6 +47,8 @@ struct gguf_tensor {
         const void *data; /* in the map */
 };
 
+/* Of a model in several files (-00001-of-00003.gguf) @path is the first one; the metadata are its, and
+ * tensors, sizes and hashes are those of all files in order (split.c). */
 int gguf_open(struct gguf **ret, const char *path, struct err *e);
 /* The same over bytes in memory that outlive the object (tests, fuzzing). */
 int gguf_parse(struct gguf **ret, const void *data, size_t size, struct err *e);
@@ -104,7 +106,8 @@ int gguf_hash_data(const struct gguf *g, const struct gguf_progress *p, uint64_t
 /* Hash of everything before the tensor data: metadata and tensor infos. */
 uint64_t gguf_hash_meta(const struct gguf *g);
 
-/* Identifies a file and its state: equal for two opens of a file that was not written in between.
+/* Identifies a file and its state: equal for two opens of a file that was not written in between. Of
+ * several files: sum of sizes, latest times, and a hash of the others in the inode.
  * Times are nanoseconds of the realtime clock. */
 struct gguf_identity {
         uint64_t device, inode, size, mtime_nsec, ctime_nsec;
