@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Rounding of activations to int8 blocks of 256, in the layout of kern_act_super(). */
-#include "kern/x86/super.h"
+/* Rounding of activations to int8 blocks of 256, in the layouts of packed-k.h. */
+#include "kern/x86/avx2.h"
+#include "kern/x86/matmul-k.h"
+#include "kern/x86/packed-k.h"
 
 /* The scale of a block; *ret_inverse is 1/d, or 0 where all values become 0. */
 static float block_scale(const float *x, float *ret_inverse) {
@@ -34,8 +36,16 @@ static __m256i round32(const float *x, __m256 inverse) {
         return _mm256_permutevar8x32_epi32(v[0], order);
 }
 
-static void round_block(const float *x, float inverse, int8_t *q, int16_t *sums) {
+/* Rounds one block; sums are in the order of kern_act_super_sum(). Returns the scale. */
+static float round_block(const float *x, int8_t *q, int16_t *sums) {
         __m256i s[8], low, high;
+        float inverse, d = block_scale(x, &inverse);
+
+        if (inverse == 0) {
+                memset(q, 0, KERN_ACT_SUPER);
+                memset(sums, 0, KERN_ACT_SUPER_SUMS * sizeof(*sums));
+                return d;
+        }
 
         for (int i = 0; i < 8; i++) {
                 __m256i v = round32(x + 32 * i, _mm256_set1_ps(inverse));
@@ -48,28 +58,44 @@ static void round_block(const float *x, float inverse, int8_t *q, int16_t *sums)
         low = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
         high = _mm256_hadd_epi32(_mm256_hadd_epi32(s[4], s[5]), _mm256_hadd_epi32(s[6], s[7]));
         _mm256_storeu_si256((__m256i *)sums, _mm256_packs_epi32(low, high));
+        return d;
+}
+
+/* One block of the n tokens from x on. */
+static void round_packed(const float *x, size_t ldx, size_t n, uint8_t *dst) {
+        int8_t q[KERN_ACT_SUPER];
+        int16_t sums[KERN_ACT_SUPER_SUMS];
+        float *d = (float *)(dst + K_PACKED_SCALES);
+
+        if (n < KERN_ACT_UNIT)
+                memset(dst, 0, K_PACKED_SIZE);
+        for (size_t t = 0; t < n; t++) {
+                d[t] = round_block(x + t * ldx, q, sums);
+                for (size_t k = 0; k < KERN_ACT_SUPER / 4; k++)
+                        memcpy(dst + 64 * k + 4 * t, q + 4 * k, 4);
+                for (size_t s = 0; s < 8; s++) {
+                        int16_t pair[2] = {sums[s], sums[s + 8]};
+
+                        memcpy(dst + K_PACKED_SUMS + 64 * s + 4 * t, pair, sizeof(pair));
+                }
+        }
 }
 
 void kern_avx2_act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst) {
-        size_t n_blocks = a->n_in / KERN_ACT_SUPER;
-        size_t t0 = unit * KERN_ACT_UNIT, t1 = t0 + KERN_ACT_UNIT;
+        size_t n_blocks = a->n_in / KERN_ACT_SUPER, t0 = unit * KERN_ACT_UNIT;
+        size_t n = a->n_tokens - t0 < KERN_ACT_UNIT ? a->n_tokens - t0 : KERN_ACT_UNIT;
+        const float *x = a->x + t0 * a->ldx;
 
-        for (size_t t = t0; t < t1 && t < a->n_tokens; t++, dst += a->quantised_row_size) {
+        if (k_unit_is_packed(a, unit)) {
+                for (size_t b = 0; b < n_blocks; b++)
+                        round_packed(x + b * KERN_ACT_SUPER, a->ldx, n, dst + b * K_PACKED_SIZE);
+                return;
+        }
+        for (size_t t = 0; t < n; t++, x += a->ldx, dst += a->quantised_row_size) {
                 struct kern_act_super to = kern_act_super(dst, a->n_in);
 
-                for (size_t b = 0; b < n_blocks; b++) {
-                        const float *x = a->x + t * a->ldx + b * KERN_ACT_SUPER;
-                        int16_t *sums = to.sums + b * KERN_ACT_SUPER_SUMS;
-                        int8_t *q = to.q + b * KERN_ACT_SUPER;
-                        float inverse;
-
-                        to.d[b] = block_scale(x, &inverse);
-                        if (inverse != 0) {
-                                round_block(x, inverse, q, sums);
-                        } else {
-                                memset(q, 0, KERN_ACT_SUPER);
-                                memset(sums, 0, KERN_ACT_SUPER_SUMS * sizeof(*sums));
-                        }
-                }
+                for (size_t b = 0; b < n_blocks; b++)
+                        to.d[b] = round_block(x + b * KERN_ACT_SUPER, to.q + b * KERN_ACT_SUPER,
+                                to.sums + b * KERN_ACT_SUPER_SUMS);
         }
 }

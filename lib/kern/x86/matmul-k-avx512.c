@@ -5,7 +5,8 @@
  * them up.
  */
 #include "kern/x86/avx512.h"
-#include "kern/x86/super.h"
+#include "kern/x86/matmul-k.h"
+#include "kern/x86/packed-k.h"
 #include <stdlib.h>
 
 #define N_TOKENS 4
@@ -118,10 +119,10 @@ KERN_INLINE void row(enum quant_type type, unsigned n_tokens, const uint8_t *w, 
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm256_setzero_ps();
         for (size_t b = 0; b < n_blocks; b += 8, w += 8 * size) {
                 size_t n = n_blocks - b < 8 ? n_blocks - b : 8, d_at = super_d_at(type);
-                __m256 dw = super_halves(type, w, d_at, n), mw = _mm256_setzero_ps();
+                __m256 dw = super_halves(type, w + d_at, n), mw = _mm256_setzero_ps();
 
                 if (super_has_min(type))
-                        mw = super_halves(type, w, d_at + 2, n);
+                        mw = super_halves(type, w + d_at + 2, n);
                 for (size_t i = 0; i < n; i++)
                         block(type, n_tokens, w + i * size, a.q + (b + i) * KERN_ACT_SUPER,
                                 a.sums + (b + i) * KERN_ACT_SUPER_SUMS, x_stride, i, sums);
@@ -132,15 +133,20 @@ KERN_INLINE void row(enum quant_type type, unsigned n_tokens, const uint8_t *w, 
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) y[t * ldy] = tree8(acc[t]);
 }
 
-KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const struct kern_act *a,
-        size_t row0, size_t row1, float *y, size_t ldy) {
+/* The tokens of one unit that is not packed, if it has any. */
+KERN_INLINE void unit_rows(enum quant_type type, const struct kern_mat *w, const struct kern_act *a,
+        size_t row0, size_t row1, float *y, size_t ldy, size_t unit) {
         size_t stride = a->quantised_row_size;
+        const uint8_t *unit_x = kern_act_unit(a, unit);
 
+        if (unit * KERN_ACT_UNIT >= a->n_tokens)
+                return;
+        y += unit * KERN_ACT_UNIT * ldy;
         for (size_t o = row0; o < row1; o++) {
                 const uint8_t *p = (const uint8_t *)w->data + o * w->row_size;
-                const uint8_t *x = a->quantised;
+                const uint8_t *x = unit_x;
                 float *yo = y + o;
-                size_t n = a->n_tokens;
+                size_t n = a->n_tokens - unit * KERN_ACT_UNIT;
 
                 for (; n >= 4; n -= 4, x += 4 * stride, yo += 4 * ldy)
                         row(type, 4, p, w->n_in, x, stride, yo, ldy);
@@ -151,23 +157,20 @@ KERN_INLINE void matmul(enum quant_type type, const struct kern_mat *w, const st
         }
 }
 
-#define TYPES(X)                                                                                   \
-        X(q2_k, QUANT_Q2_K)                                                                        \
-        X(q3_k, QUANT_Q3_K)                                                                        \
-        X(q4_k, QUANT_Q4_K)                                                                        \
-        X(q5_k, QUANT_Q5_K)                                                                        \
-        X(q6_k, QUANT_Q6_K)                                                                        \
-        X(iq4_xs, QUANT_IQ4_XS)
 #define X(name, type)                                                                              \
         static void matmul_##name(const struct kern_mat *w, const struct kern_act *a, size_t row0, \
                 size_t row1, float *y, size_t ldy) {                                               \
-                matmul(type, w, a, row0, row1, y, ldy);                                            \
+                size_t n = k_n_packed_units(a);                                                    \
+                                                                                                   \
+                kern_avx2_packed_##name(w, a, row0, row1, y, ldy, n);                              \
+                unit_rows(type, w, a, row0, row1, y, ldy, n);                                      \
         }
-TYPES(X)
+K_TYPES(X)
 #undef X
 
 void kern_avx512_matmul_k(struct kern_ops *ops) {
 #define X(name, type) ops->matmul[type] = matmul_##name;
-        TYPES(X)
+        K_TYPES(X)
 #undef X
+        ops->act_round[KERN_ACT_Q8K] = kern_avx2_act_round_q8k;
 }

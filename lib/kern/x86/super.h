@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the families of blocks of 256 values share: where a block keeps its scales, and what becomes
- * of the integer sums of eight blocks. AVX2 instructions; the AVX-512 family uses them too.
+ * What the families of blocks of 256 values share: where a block keeps its scales and values, and
+ * what becomes of the integer sums of eight blocks. AVX2 instructions; the AVX-512 family uses them
+ * too.
  *
  * A block is eight sub-blocks of 32 values. Its 16 scales are int16 in the order of
  * kern_act_super_sum(). The type is a constant everywhere, so what is not of it vanishes.
@@ -10,8 +11,6 @@
 #include "kern/kern-isa.h"
 #include "kern/kern-math.h"
 #include "kern/x86/tree8.h"
-
-void kern_avx2_act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst);
 
 KERN_INLINE size_t super_size(enum quant_type type) {
         switch (type) {
@@ -50,18 +49,21 @@ KERN_INLINE __m128i super_order(__m128i bytes) {
                 bytes, _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
 }
 
-/* Q4_K, Q5_K: six bits of each, one for 32 values. */
+/* Q4_K, Q5_K: six bits of each, one for 32 values. In three words of four bytes, the first holds the
+ * low scales, the second the low mins, the third the lower bits of the high ones (scales in the low
+ * halves), whose upper bits are the top ones of the first two. */
 KERN_INLINE void super_scales32(const uint8_t *p, __m256i *ret_scales, __m256i *ret_mins) {
-        const uint32_t six = 0x3f3f3f3f, four = 0x0f0f0f0f, two = 0x03030303;
-        uint32_t u[3], scales, mins;
+        __m128i w = _mm_loadu_si128((const __m128i *)p); /* 12 bytes, and the first values */
+        __m128i low = _mm_srlv_epi32(
+                _mm_shuffle_epi32(w, _MM_SHUFFLE(2, 1, 2, 0)), _mm_setr_epi32(0, 0, 0, 4));
+        __m128i top = _mm_srli_epi16(_mm_shuffle_epi32(w, _MM_SHUFFLE(1, 1, 0, 0)), 2);
+        __m256i v;
 
-        memcpy(u, p, sizeof(u));
-        scales = (u[2] & four) | (u[0] >> 6 & two) << 4;
-        mins = (u[2] >> 4 & four) | (u[1] >> 6 & two) << 4;
-        *ret_scales = _mm256_broadcastsi128_si256(_mm_cvtepu8_epi16(
-                _mm_cvtsi64_si128((int64_t)((u[0] & six) | (uint64_t)scales << 32))));
-        *ret_mins = _mm256_broadcastsi128_si256(_mm_cvtepu8_epi16(
-                _mm_cvtsi64_si128((int64_t)((u[1] & six) | (uint64_t)mins << 32))));
+        low = _mm_and_si128(low, _mm_setr_epi32(0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f));
+        top = _mm_and_si128(top, _mm_setr_epi32(0, 0x30303030, 0, 0x30303030));
+        v = _mm256_cvtepu8_epi16(_mm_or_si128(low, top));
+        *ret_scales = _mm256_permute4x64_epi64(v, 0x44);
+        *ret_mins = _mm256_permute4x64_epi64(v, 0xee);
 }
 
 KERN_INLINE __m256i super_scales_q3(const uint8_t *p) {
@@ -124,6 +126,51 @@ KERN_INLINE void super_scales(
         *ret_second = *ret_scales;
 }
 
+/* Bits @bit and (if @n is 2) the next of each byte, moved to bit @to. */
+KERN_INLINE __m256i super_bits(const uint8_t *p, int bit, int n, int to) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)p);
+        __m256i mask = _mm256_set1_epi8((char)((n == 2 ? 3 : 1) << to));
+
+        v = bit > to ? _mm256_srli_epi16(v, bit - to) : _mm256_slli_epi16(v, to - bit);
+        return _mm256_and_si256(v, mask);
+}
+
+KERN_INLINE __m256i super_nibbles(const uint8_t *p, bool high) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)p);
+
+        return _mm256_and_si256(high ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
+}
+
+/* Sub-block s: unsigned; of IQ4_XS with signs. */
+KERN_INLINE __m256i super_values(enum quant_type type, const uint8_t *w, unsigned s) {
+        unsigned half = s / 4, part = s % 4;
+        __m128i n;
+        __m256i v;
+
+        switch (type) {
+        case QUANT_Q2_K:
+                return super_bits(w + 16 + 32 * half, (int)(2 * part), 2, 0);
+        case QUANT_Q3_K:
+                return _mm256_or_si256(super_bits(w + 32 + 32 * half, (int)(2 * part), 2, 0),
+                        super_bits(w, (int)s, 1, 2));
+        case QUANT_Q4_K:
+                return super_nibbles(w + 16 + s / 2 * 32, s % 2);
+        case QUANT_Q5_K:
+                return _mm256_or_si256(super_nibbles(w + 48 + s / 2 * 32, s % 2),
+                        super_bits(w + 16, (int)s, 1, 4));
+        case QUANT_Q6_K:
+                return _mm256_or_si256(super_nibbles(w + 64 * half + 32 * (part % 2), part >= 2),
+                        super_bits(w + 128 + 32 * half, (int)(2 * part), 2, 4));
+        default:
+                n = _mm_loadu_si128((const __m128i *)(w + 8 + 16 * s));
+                v = _mm256_and_si256(
+                        _mm256_set_m128i(_mm_srli_epi16(n, 4), n), _mm256_set1_epi8(15));
+                return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(
+                                                   (const __m128i *)quant_iq4_values)),
+                        v);
+        }
+}
+
 /* Sums of 8 blocks, 8 lanes each: the integers of one token. */
 struct super_sums {
         __m256i isum[8], msum[8];
@@ -140,12 +187,25 @@ KERN_INLINE __m256i super_add8(const __m256i *v) {
                 _mm256_permute2x128_si256(low, high, 0x31));
 }
 
-/* The f16 at @at of each of n <= 8 blocks; 0 behind them. */
-KERN_INLINE __m256 super_halves(enum quant_type type, const uint8_t *w, size_t at, size_t n) {
-        uint16_t h[8] = {0};
+KERN_INLINE short super_half(const uint8_t *p) {
+        uint16_t h;
 
+        memcpy(&h, p, sizeof(h));
+        return (short)h;
+}
+
+/* The f16 at w of each of n <= 8 blocks; 0 behind them. */
+KERN_INLINE __m256 super_halves(enum quant_type type, const uint8_t *w, size_t n) {
+        const size_t size = super_size(type);
+        short h[8] = {0};
+
+        if (n == 8)
+                return _mm256_cvtph_ps(_mm_setr_epi16(super_half(w), super_half(w + size),
+                        super_half(w + 2 * size), super_half(w + 3 * size),
+                        super_half(w + 4 * size), super_half(w + 5 * size),
+                        super_half(w + 6 * size), super_half(w + 7 * size)));
         for (size_t b = 0; b < n; b++)
-                memcpy(&h[b], w + b * super_size(type) + at, sizeof(h[b]));
+                h[b] = super_half(w + b * size);
         return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)h));
 }
 
