@@ -36,10 +36,11 @@ static inline size_t kern_act_n_blocks8(size_t n_in) {
 }
 
 /*
- * One token of KERN_ACT_Q8K. All instruction sets have the same layout: scales of the blocks, sums
- * of 16 int8 each (at most 2032), the int8. Each part begins at a multiple of 64 bytes. The sums of
- * a block are in the order of kern_act_super_sum(): the first halves of its eight 32s, then the
- * second halves, since scales of 32 and of 16 values can be kept like that alike.
+ * The plain layout of one token of KERN_ACT_Q8K: scales of the blocks, sums of 16 int8 each (at most
+ * 2032), the int8. Each part begins at a multiple of 64 bytes. The sums of a block are in the order
+ * of kern_act_super_sum(): the first halves of its eight 32s, then the second halves, since scales
+ * of 32 and of 16 values can be kept like that alike. An instruction set may lay out units of many
+ * tokens in another way, in as many bytes.
  */
 struct kern_act_super {
         float *d;      /* [n_blocks], rounded up to a multiple of 16 */

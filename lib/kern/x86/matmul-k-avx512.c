@@ -162,7 +162,7 @@ KERN_INLINE void unit_rows(enum quant_type type, const struct kern_mat *w, const
                 size_t row1, float *y, size_t ldy) {                                               \
                 size_t n = k_n_packed_units(a);                                                    \
                                                                                                    \
-                kern_avx2_packed_##name(w, a, row0, row1, y, ldy, n);                              \
+                kern_avx512_packed_##name(w, a, row0, row1, y, ldy, n);                            \
                 unit_rows(type, w, a, row0, row1, y, ldy, n);                                      \
         }
 K_TYPES(X)

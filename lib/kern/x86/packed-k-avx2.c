@@ -145,7 +145,7 @@ KERN_INLINE void rows_by_pass(enum quant_type type, const struct kern_mat *w,
                                 const uint8_t *x = kern_act_unit(a, u) + (b + i) * K_PACKED_SIZE;
 
                                 for (size_t r = 0; r < K_ROWS; r += TILE_ROWS)
-                                        tile(type, &rows, r, i, x, &acc[u - u0].v[i][r]);
+                                        tile(type, &rows, r, i, x, &acc[u - u0].v[i % 8][r]);
                         }
         }
         for (size_t u = u0; u < u1; u++) {
