@@ -22,18 +22,18 @@ static void convert_bf16(const uint8_t *src, float *dst, size_t n) {
 
 /* Rows: a type of floats; blocks of 32 or 256 values, without and with an offset; and a type of
  * which only the size is known. */
-#define FLOATS(name, size, fn)                                                                     \
-        { name, 1, size, true, .convert = (fn) }
-#define BLOCK32(name, size, fn)                                                                    \
-        { name, 32, size, true, .unpack32 = (fn) }
-#define BLOCK32_MIN(name, size, fn)                                                                \
-        { name, 32, size, true, true, .unpack32 = (fn) }
-#define BLOCK256(name, size, fn)                                                                   \
-        { name, 256, size, true, .unpack256 = (fn) }
-#define BLOCK256_MIN(name, size, fn)                                                               \
-        { name, 256, size, true, true, .unpack256 = (fn) }
-#define KNOWN(name, values, size)                                                                  \
-        { name, values, size }
+#define KNOWN(n, values, size)                                                                     \
+        { .name = (n), .block_values = (values), .block_size = (size) }
+#define ROW(n, values, size, ...)                                                                  \
+        {                                                                                          \
+                .name = (n), .block_values = (values), .block_size = (size), .supported = true,    \
+                __VA_ARGS__                                                                        \
+        }
+#define FLOATS(n, size, fn) ROW(n, 1, size, .convert = (fn))
+#define BLOCK32(n, size, fn) ROW(n, 32, size, .unpack32 = (fn))
+#define BLOCK32_MIN(n, size, fn) ROW(n, 32, size, .has_min = true, .unpack32 = (fn))
+#define BLOCK256(n, size, fn) ROW(n, 256, size, .unpack256 = (fn))
+#define BLOCK256_MIN(n, size, fn) ROW(n, 256, size, .has_min = true, .unpack256 = (fn))
 
 static const struct quant_info types[QUANT_N_TYPES] = {
         [QUANT_F32] = FLOATS("F32", 4, convert_f32),
