@@ -30,7 +30,10 @@ static void test_one(void **state) {
         rig_close(&r);
 }
 
-int main(void) {
+/* Arguments: which slice of so many (they run side by side). */
+int main(int argc, char **argv) {
+        size_t slice = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+        size_t n_slices = argc > 2 ? strtoul(argv[2], NULL, 10) : 1;
         size_t n_models = arch_build_n(), n = 0;
         struct one *all = calloc(n_models * KERN_N_KV, sizeof(*all));
         struct CMUnitTest *tests = calloc(n_models * KERN_N_KV, sizeof(*tests));
@@ -38,7 +41,7 @@ int main(void) {
 
         if (!all || !tests)
                 return 1;
-        for (size_t i = 0; i < n_models; i++)
+        for (size_t i = slice; i < n_models; i += n_slices)
                 for (int kv = 0; kv < KERN_N_KV; kv++) {
                         struct one *one = &all[n];
 
