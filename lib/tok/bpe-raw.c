@@ -70,8 +70,7 @@ static int raw_encode(const struct tok *t, struct tok_work *w, const char *text,
 }
 
 static size_t raw_memory(const struct tok *t, const char *text, size_t n) {
-        return tok_stretches_memory(t, text, n, raw_chars(t), false) +
-               tok_pretok_memory(t->bpe->pretok);
+        return tok_stretches_memory(t, text, n, raw_chars(t), false);
 }
 
 static size_t raw_piece(const struct tok *t, int32_t token, char *dst, size_t size) {

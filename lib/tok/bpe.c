@@ -149,8 +149,7 @@ static size_t bpe_memory(const struct tok *t, const char *text, size_t n) {
                 text += size;
                 n -= size;
         }
-        return tok_symbols_memory(longest) + tok_pretok_memory(t->bpe->pretok) +
-               t->vocab.max_size * 2 + TOK_MIN_BUFFER;
+        return tok_symbols_memory(longest) + t->vocab.max_size * 2 + TOK_MIN_BUFFER;
 }
 
 static size_t bpe_piece(const struct tok *t, int32_t token, char *dst, size_t size) {

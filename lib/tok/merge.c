@@ -69,8 +69,6 @@ void tok_work_deinit(struct tok_work *w) {
         free(w->raw.v);
         free(w->raw_next.v);
         free(w->hits.v);
-        for (size_t i = 0; i < TOK_PRETOK_MAX_RULES; i++)
-                tok_pretok_work_free(w->match[i]);
         *w = (struct tok_work){0};
 }
 

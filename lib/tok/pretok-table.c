@@ -2,15 +2,14 @@
 /*
  * The pre-tokenizers that GGUF files name (tokenizer.ggml.pre), as data. Names with the same rules
  * and flags share a row. The rules are those of the models' own tokenizers, in the syntax that
- * pretok.c describes, and apply one after another.
+ * regex.h describes, and apply one after another.
  *
  * Some rules are written differently from the models' tokenizer.json but match the same texts:
  * - deepseek-llm's \s+$ begins only at the start of a run (every match of it does);
  * - jais-2 does not look for the newline of a run again after every part of the run (the newline is
  *   looked for first, so there is none);
- * - the nested repeats of exaone-moe are possessive (nothing after them could make them give back);
  * - kimi-k2's "letters but not Han" are complements, since classes cannot be intersected;
- * - digits are counted by @digits and @thousands.
+ * - digits are counted by the rules of pretok.c that begin with @.
  */
 #include "base/util.h"
 #include "tok/tok-internal.h"
@@ -45,7 +44,7 @@
 #define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{0964}\\x{06D4}\\x{060C})]+"
 
 /* Kimi: all letters and marks that are not Han; case parts as in UPPER and LOWER. */
-#define NOT_HAN "\\p{sc:Han}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}"
+#define NOT_HAN "\\p{Han}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}"
 #define KIMI_UPPER "[^" NOT_HAN "\\p{Ll}]"
 #define KIMI_LOWER "[^" NOT_HAN "\\p{Lu}\\p{Lt}]"
 
@@ -177,7 +176,7 @@ const struct tok_pretok_row tok_pretok_table[] = {
         {
                 .names = "exaone-moe",
                 .rules = {TAIL_EN "|[^\\r\\n\\p{L}\\p{N}]?"
-                                  "(?:\\p{L}\\p{M}*+(?: \\p{L}\\p{M}*+)*+)++"
+                                  "(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+"
                                   "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?"
                                   "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"},
         },
@@ -216,13 +215,13 @@ const struct tok_pretok_row tok_pretok_table[] = {
         },
         {
                 .names = "kimi-k2",
-                .rules = {"\\p{sc:Han}+|" CASED(KIMI_UPPER, KIMI_LOWER,
+                .rules = {"\\p{Han}+|" CASED(KIMI_UPPER, KIMI_LOWER,
                         TAIL_EN "?") "|\\p{N}{1,3}"
                                      "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES},
         },
         {
                 .names = "afmoe",
-                .rules = {"@digits",
+                .rules = {"@groups",
                         "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}"
                         "\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}\\x{FF65}-\\x{FF9F}"
                         "\\x{2F00}-\\x{2FDF}\\x{0E40}-\\x{0E7F}\\x{0E80}-\\x{0EFF}"

@@ -1,61 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A pre-tokenizer is a list of rules. Each rule is applied inside every piece that the earlier
- * rules left; its matches and the text between them become pieces.
+ * rules left; its matches and the text between them become pieces. The text is known to be
+ * well-formed.
  *
- * Rules are regexes, run by PCRE2 on text that is known to be well-formed. \s is Unicode's
- * White_Space here (PCRE2's own also has U+180E); \d is Nd, as in Unicode mode. A word character,
- * where it matters, is that of Unicode's regex guidelines (UTS 18).
+ * Rules are regexes (regex.h), or one of the following, which find runs of digits and cut them by
+ * counting from the right:
  *
- * No text may stall a pre-tokenizer (I7). A regex that looks far ahead from every position is
- * quadratic, whatever the engine, and PCRE2's limits count per attempt. So the table has no such
- * regex: these rules are written differently (a look-behind lets runs begin only at their start),
- * or are one of the following, which find runs of digits by regex and cut them by counting:
+ *   @digits     \d{1,3}(?=(?:\d{3})*\b)   groups of three, if no word character follows the run
+ *   @groups     groups of three of \p{N}
+ *   @thousands  (?=(\d{3})+(?!\d))        cuts only: before every third digit
  *
- *   @digits     \d{1,3}(?=(?:\d{3})*\b)   groups of three from the right, if no letter follows
- *   @thousands  (?=(\d{3})+(?!\d))        cuts only: before every third digit from the right
+ * No text may stall a pre-tokenizer (I7). Matching reads each character once, but a match may turn
+ * out to have ended long before the last character read, and the next one reads on from its end. A
+ * rule that did so at each match would be quadratic. The table has no such rule, so each rule reads
+ * a text a few times at most (tests/unit/tok/test-pretok.c counts):
  *
- * The limits on memory and steps guard against cases that were overlooked: -ERR_LIMIT.
- *
- * PCRE2's interpreter is used, not its compiler: a few megabytes per second are far more than a
- * model reads, and the process needs no memory that is both writable and executable.
+ * 1. What reads far ahead and may fail is a run of spaces that looks for its last newline, and a
+ *    run of capitals that looks for a small letter. Both runs then become pieces nearly whole.
+ * 2. Where a rule would cut such a run into many pieces, a look-behind lets it look ahead only at
+ *    the start of the run.
  */
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "tok/regex.h"
 #include "tok/tok-internal.h"
 
-enum rule_kind { RULE_REGEX, RULE_DIGITS, RULE_THOUSANDS };
+enum rule_kind { RULE_REGEX, RULE_DIGITS, RULE_GROUPS, RULE_THOUSANDS };
+
+static const struct {
+        const char *name;
+        enum rule_kind kind;
+        const char *digit, *unless; /* what a run consists of, and what must not follow it */
+} digit_rules[] = {
+        {"@digits", RULE_DIGITS, "\\d", "\\p{Word}"},
+        {"@groups", RULE_GROUPS, "\\p{N}", NULL},
+        {"@thousands", RULE_THOUSANDS, "\\d", NULL},
+};
 
 struct tok_pretok {
-        pcre2_general_context *general;
-        pcre2_match_context *match;
+        struct regex_classes classes;
         size_t n_rules;
         struct tok_rule {
                 enum rule_kind kind;
-                pcre2_code *code;
+                uint32_t program;
+                struct regex_table table;
+                int digit, unless;                  /* sets, while it is compiled */
+                bool is_digit[256], is_unless[256]; /* by class */
         } rules[TOK_PRETOK_MAX_RULES];
 };
-
-/* One attempt takes at most a few steps per byte of a run. */
-#define RULE_MATCH_LIMIT 500000000u
-/* No rule of the table needs more than PCRE2's first frames (20 KiB and the match data). */
-#define RULE_HEAP_LIMIT_KIB (64u * 1024)
-#define RULE_MATCH_MEMORY ((size_t)24 << 10)
-
-static void *rule_malloc(size_t n, void *unused) {
-        return malloc(n);
-}
-
-static void rule_free(void *p, void *unused) {
-        free(p);
-}
 
 const struct tok_pretok_row *tok_pretok_find(const char *name, size_t n) {
         if (n == 0 || memchr(name, ' ', n))
@@ -74,51 +71,33 @@ const struct tok_pretok_row *tok_pretok_find(const char *name, size_t n) {
         return NULL;
 }
 
-/* \s and \S as Unicode defines them. */
-static int rule_translate(const char *rule, struct buf *out) {
-        int r = 0;
+/* --- load --- */
 
-        while (r >= 0 && *rule) {
-                if (rule[0] == '\\' && rule[1] == 's')
-                        r = buf_append_str(out, "\\p{White_Space}");
-                else if (rule[0] == '\\' && rule[1] == 'S')
-                        r = buf_append_str(out, "\\P{White_Space}");
-                else
-                        r = buf_append(out, rule, rule[0] == '\\' ? 2 : 1);
-                rule += rule[0] == '\\' ? 2 : 1;
+static int rule_parse(
+        struct regex_compiler *c, struct tok_rule *rule, const char *text, struct err *e) {
+        rule->digit = rule->unless = -1;
+        for (size_t i = 0; i < ARRAY_SIZE(digit_rules); i++) {
+                if (strcmp(text, digit_rules[i].name) != 0)
+                        continue;
+                rule->kind = digit_rules[i].kind;
+                rule->digit = regex_parse_set(c, digit_rules[i].digit, e);
+                if (rule->digit < 0 || !digit_rules[i].unless)
+                        return rule->digit;
+                rule->unless = regex_parse_set(c, digit_rules[i].unless, e);
+                return rule->unless;
         }
-        return r;
+        rule->kind = RULE_REGEX;
+        return regex_parse(c, text, &rule->program, e);
 }
 
-static int rule_compile(struct tok_pretok *p, const char *text, struct err *e) {
-        _cleanup_(buf_deinit) struct buf pattern = BUF_NULL;
-        struct tok_rule *rule = &p->rules[p->n_rules];
-        pcre2_compile_context *context;
-        PCRE2_SIZE where;
-        int code, r;
-
-        rule->kind = RULE_REGEX;
-        if (strcmp(text, "@digits") == 0) {
-                rule->kind = RULE_DIGITS;
-                text = "\\d++([\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}])?";
-        } else if (strcmp(text, "@thousands") == 0) {
-                rule->kind = RULE_THOUSANDS;
-                text = "\\d++";
+static int rule_build(const struct regex_compiler *c, const struct regex_classes *k,
+        struct tok_rule *rule, struct err *e) {
+        if (rule->kind == RULE_REGEX)
+                return regex_table_build(&rule->table, c, k, rule->program, e);
+        for (unsigned i = 0; i < k->n; i++) {
+                rule->is_digit[i] = c->members[i] >> rule->digit & 1;
+                rule->is_unless[i] = rule->unless >= 0 && c->members[i] >> rule->unless & 1;
         }
-        r = rule_translate(text, &pattern);
-        if (r < 0)
-                return err_set(e, -r, "out of memory for a pre-tokenizer");
-        context = pcre2_compile_context_create(p->general);
-        if (!context)
-                return err_set(e, ERR_NOMEM, "out of memory for a pre-tokenizer");
-        rule->code = pcre2_compile(
-                pattern.data, pattern.size, PCRE2_UTF | PCRE2_UCP, &code, &where, context);
-        pcre2_compile_context_free(context);
-        if (!rule->code)
-                return err_set(e, code == PCRE2_ERROR_HEAP_FAILED ? ERR_NOMEM : ERR_UNSUPPORTED,
-                        "PCRE2 does not compile a pre-tokenizer's rule (error %d at %zu)", code,
-                        (size_t)where);
-        p->n_rules++;
         return 0;
 }
 
@@ -128,22 +107,19 @@ static void tok_pretok_freep(struct tok_pretok **p) {
 
 int tok_pretok_new(struct tok_pretok **ret, const struct tok_pretok_row *row, struct err *e) {
         _cleanup_(tok_pretok_freep) struct tok_pretok *p = calloc(1, sizeof(*p));
+        _cleanup_(freep) struct regex_compiler *c = calloc(1, sizeof(*c));
+        int r = 0;
 
-        if (!p)
+        if (!p || !c)
                 return err_set(e, ERR_NOMEM, "out of memory for a pre-tokenizer");
-        p->general = pcre2_general_context_create(rule_malloc, rule_free, NULL);
-        if (p->general)
-                p->match = pcre2_match_context_create(p->general);
-        if (!p->match)
-                return err_set(e, ERR_NOMEM, "out of memory for a pre-tokenizer");
-        pcre2_set_match_limit(p->match, RULE_MATCH_LIMIT);
-        pcre2_set_heap_limit(p->match, RULE_HEAP_LIMIT_KIB);
-        for (size_t i = 0; i < TOK_PRETOK_MAX_RULES && row->rules[i]; i++) {
-                int r = rule_compile(p, row->rules[i], e);
-
-                if (r < 0)
-                        return r;
-        }
+        for (; r >= 0 && p->n_rules < TOK_PRETOK_MAX_RULES && row->rules[p->n_rules]; p->n_rules++)
+                r = rule_parse(c, &p->rules[p->n_rules], row->rules[p->n_rules], e);
+        if (r >= 0)
+                r = regex_classes_build(&p->classes, c, e);
+        for (size_t i = 0; r >= 0 && i < p->n_rules; i++)
+                r = rule_build(c, &p->classes, &p->rules[i], e);
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(p);
         return 0;
 }
@@ -152,20 +128,13 @@ struct tok_pretok *tok_pretok_free(struct tok_pretok *p) {
         if (!p)
                 return NULL;
         for (size_t i = 0; i < p->n_rules; i++)
-                pcre2_code_free(p->rules[i].code);
-        pcre2_match_context_free(p->match);
-        pcre2_general_context_free(p->general);
+                regex_table_deinit(&p->rules[i].table);
+        free(p->classes.pages);
         free(p);
         return NULL;
 }
 
-size_t tok_pretok_memory(const struct tok_pretok *p) {
-        return p->n_rules * RULE_MATCH_MEMORY;
-}
-
-void tok_pretok_work_free(void *match) {
-        pcre2_match_data_free(match);
-}
+/* --- run --- */
 
 /*
  * One text on its way through the rules. As soon as a rule finds a piece, the piece goes through
@@ -216,57 +185,97 @@ static void rule_cut_digits(
                 rule_cut(s, to);
 }
 
-static int rule_failed(struct split *s, int code) {
-        if (code == PCRE2_ERROR_NOMEMORY)
-                return err_set(s->e, ERR_NOMEM, "out of memory to tokenise");
-        return err_set(s->e, ERR_LIMIT, "the pre-tokenizer's rules are too hard on this text");
-}
-
-static int apply_rule(struct split *s, size_t i, uint32_t start, uint32_t size) {
-        const struct tok_rule *rule = &s->p->rules[i];
-        struct rule_sink sink = {.split = s, .next = i + 1, .base = start};
-        const char *text = s->text + start;
-        pcre2_match_data *data = s->w->match[i];
+static void apply_digits(
+        struct rule_sink *sink, const struct tok_rule *rule, const char *text, uint32_t size) {
+        const struct regex_classes *k = &sink->split->p->classes;
         uint32_t at = 0;
 
-        if (!data)
-                data = s->w->match[i] = pcre2_match_data_create(2, s->p->general);
-        if (!data)
-                return rule_failed(s, PCRE2_ERROR_NOMEMORY);
-        while (sink.r >= 0 && at < size) {
-                int n = pcre2_match(rule->code, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK,
-                        data, s->p->match);
-                const PCRE2_SIZE *match = pcre2_get_ovector_pointer(data);
-                uint32_t from, to;
+        while (sink->r >= 0 && at < size) {
+                uint32_t from = at;
+                unsigned class = 0;
+                size_t len = 0;
 
-                if (n == PCRE2_ERROR_NOMATCH)
+                for (; at < size; at += (uint32_t)len) {
+                        class = regex_class(k, text + at, &len);
+                        if (!rule->is_digit[class])
+                                break;
+                }
+                sink->split->w->n_read += at - from;
+                if (at > from && (at == size || !rule->is_unless[class]))
+                        rule_cut_digits(sink, text, from, at, rule->kind != RULE_THOUSANDS);
+                if (at < size)
+                        at += (uint32_t)len;
+        }
+}
+
+/* The end of the match at text[at], @at if there is none. @before: the class of the character
+ * before, or the last column. */
+static uint32_t match(struct split *s, const struct tok_rule *rule, const char *text, uint32_t size,
+        uint32_t at, unsigned before) {
+        const struct regex_classes *k = &s->p->classes;
+        const struct regex_table *t = &rule->table;
+        unsigned state = t->start[before], next;
+        uint32_t end = at, i = at;
+
+        while (i < size) {
+                size_t len;
+
+                next = t->next[state * t->n_columns + regex_class(k, text + i, &len)];
+                if (next & REGEX_MATCHED)
+                        end = i;
+                state = next & ~REGEX_MATCHED;
+                if (state == REGEX_DEAD)
                         break;
-                if (n < 0 || match[1] <= at)
-                        return rule_failed(s, n);
-                from = (uint32_t)match[0];
-                at = to = (uint32_t)match[1];
-                switch (rule->kind) {
-                case RULE_REGEX:
-                        rule_cut(&sink, from);
-                        rule_cut(&sink, to);
-                        break;
-                case RULE_DIGITS:
-                        if (n < 2)
-                                rule_cut_digits(&sink, text, from, to, true);
-                        break;
-                case RULE_THOUSANDS:
-                        rule_cut_digits(&sink, text, from, to, false);
-                        break;
+                i += (uint32_t)len;
+        }
+        if (i == size && t->next[state * t->n_columns + k->n] & REGEX_MATCHED)
+                end = size;
+        s->w->n_read += i - at;
+        return end;
+}
+
+static uint32_t char_before(const char *text, uint32_t at) {
+        do
+                at--;
+        while (((uint8_t)text[at] & 0xc0) == 0x80);
+        return at;
+}
+
+static void apply_regex(
+        struct rule_sink *sink, const struct tok_rule *rule, const char *text, uint32_t size) {
+        const struct regex_classes *k = &sink->split->p->classes;
+        unsigned before = k->n;
+        uint32_t at = 0;
+
+        while (sink->r >= 0 && at < size) {
+                uint32_t end = match(sink->split, rule, text, size, at, before);
+                size_t len;
+
+                if (end > at) {
+                        rule_cut(sink, at);
+                        rule_cut(sink, end);
+                        at = end;
+                        before = regex_class(k, text + char_before(text, at), &len);
+                } else {
+                        before = regex_class(k, text + at, &len);
+                        at += (uint32_t)len;
                 }
         }
-        rule_cut(&sink, size);
-        return sink.r;
 }
 
 static int apply_rules(struct split *s, size_t rule, uint32_t start, uint32_t size) {
-        if (rule < s->p->n_rules)
-                return apply_rule(s, rule, start, size);
-        return s->put(s->userdata, s->text + start, size, s->e);
+        struct rule_sink sink = {.split = s, .next = rule + 1, .base = start};
+        const struct tok_rule *now;
+
+        if (rule == s->p->n_rules)
+                return s->put(s->userdata, s->text + start, size, s->e);
+        now = &s->p->rules[rule];
+        if (now->kind == RULE_REGEX)
+                apply_regex(&sink, now, s->text + start, size);
+        else
+                apply_digits(&sink, now, s->text + start, size);
+        rule_cut(&sink, size);
+        return sink.r;
 }
 
 int tok_pretok_each(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,

@@ -8,7 +8,8 @@
  *                merge.c (chars.c: text as characters; bpe-load.c: tables of BPE)
  *   unigram.c    the best tokens of a text (charsmap.c: its normal form); rwkv.c: the longest ones;
  *                both find tokens in a trie (trie.c)
- *   pretok.c     the regexes that cut text into pieces before BPE (pretok-table.c has the data)
+ *   pretok.c     the rules that cut text into pieces before BPE (pretok-table.c has the data, regex.h
+ *                what runs the rules)
  *   detok.c      tokens -> text
  *   vocab.c      the tables of the file, validated; special.c: which tokens are special
  *
@@ -210,8 +211,8 @@ struct tok_work {
         struct tok_best *best; /* unigram.c */
         size_t best_capacity;
         struct tok_spans spans, raw, raw_next, hits;
-        void *match[TOK_PRETOK_MAX_RULES]; /* pretok.c: match data, see tok_pretok_work_free() */
-        const atomic_bool *stop;           /* of the sink, or NULL */
+        uint64_t n_read;         /* bytes that the rules of a pre-tokenizer have read, for tests */
+        const atomic_bool *stop; /* of the sink, or NULL */
 };
 void tok_work_deinit(struct tok_work *w);
 int tok_work_reserve_symbols(struct tok_work *w, size_t n, struct err *e);
@@ -335,16 +336,13 @@ const struct tok_pretok_row *tok_pretok_find(const char *name, size_t n);
 int tok_pretok_new(struct tok_pretok **ret, const struct tok_pretok_row *row, struct err *e);
 struct tok_pretok *tok_pretok_free(struct tok_pretok *p);
 /* Cut well-formed text[0..n) into pieces and pass each to @put, which may end the cutting with a
- * negative code. -ERR_LIMIT, -ERR_NOMEM, or @put's code. */
+ * negative code. 0 or @put's code. */
 typedef int tok_piece_fn(void *userdata, const char *text, size_t n, struct err *e);
 int tok_pretok_each(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,
         tok_piece_fn *put, void *userdata, struct err *e);
 /* The same for any bytes: a run of bytes that are not UTF-8 is a piece. */
 int tok_pretok_any(const struct tok_pretok *p, struct tok_work *w, const char *text, size_t n,
         tok_piece_fn *put, void *userdata, struct err *e);
-void tok_pretok_work_free(void *match);
-/* The most bytes that tok_pretok_each() allocates. */
-size_t tok_pretok_memory(const struct tok_pretok *p);
 
 /* A name from the file, cut and made printable for messages. */
 struct tok_quoted {

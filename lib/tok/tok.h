@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Tokenizers: SPM (scores), BPE (merges), Unigram and RWKV as GGUF files carry them, and the
- * streaming detokeniser. Pre-tokenizers are data (a table of names, regexes and flags, run by PCRE2).
+ * streaming detokeniser. Pre-tokenizers are data (a table of names, regexes and flags).
  *
  * User text never becomes control tokens: special tokens are recognised only in fragments with
  * parse_special. The same holds for markers, which are user-defined tokens that structure a

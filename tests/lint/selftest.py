@@ -77,7 +77,6 @@ CASES = [
     ('layers', 'lib/seq/seq.c', '#include <lz4.h>\n', 'seq may not use liblz4'),
     ('layers', 'lib/seq/seq.c', '#include <event2/event.h>\n', 'seq may not use libevent'),
     ('layers', 'client/say.c', SPDX + '#include <systemd/sd-daemon.h>\n', 'client may not use libsystemd'),
-    ('layers', 'lib/store/store.c', SPDX + '#include <pcre2.h>\n', 'store may not use libpcre2'),
     ('layers', 'lib/engine/engine.c', SPDX + '#include <sqlite3.h>\n', 'engine may not use libsqlite3'),
     ('layers', 'daemon/peer.c', '#include <protobuf-c/protobuf-c.h>\n', 'daemon may not use libprotobuf-c'),
     ('layers', 'lib/seq/seq.c', '#include <immintrin.h>\n', 'seq may not use instruction sets'),

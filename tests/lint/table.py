@@ -47,7 +47,6 @@ EXTERNAL = [
     (r'xxhash', 'libxxhash', ['base', 'spill']),
     (r'sodium', 'libsodium', ['engine']),
     (r'sqlite3', 'libsqlite3', ['store']),
-    (r'pcre2', 'libpcre2', ['tok']),
     (r'histedit', 'libedit', ['client']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),
     (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern', 'spill']),

@@ -2,6 +2,9 @@
 #include "unit/tok/tok-test.h"
 
 #include "tok/tok-internal.h"
+#include "unit/tok/pretok-data.h"
+
+#define MAX_READS 4 /* of each byte, by each rule */
 
 static struct tok_pretok *open_row(const struct tok_pretok_row *row) {
         struct tok_pretok *p = NULL;
@@ -132,20 +135,33 @@ static void test_ended(void **state) {
         }
 }
 
-/* All rules on texts made to be hard: pieces cover the text, in time about linear. */
+/* All rules on texts made to be hard: pieces cover the text, and no rule reads it more than a few
+ * times, however long it is. */
 static void test_no_stall(void **state) {
         static const char *const patterns[] = {"a", "A", " ", "\n", "9", "'", "a ", "A.", "9 ",
-                " \n", "\xcc\x81", "\xe4\xb8\xad", "\xc7\x85", "\xc2\xa0", "<sentinel:9999"};
-        const size_t n = 20000;
+                " \n", "\xcc\x81", "\xe4\xb8\xad", "\xc7\x85", "\xc2\xa0", "<sentinel:9999",
+                "  \n ",
+                "\xca\xb0"
+                "A",
+                "\xca\xb0"
+                "AAAAAAAA",
+                "a'r", "aA", ".\n", ". ", "\r", "\t ", "1a", "IMGIMGABCD", "a b\xcc\x81 ",
+                "\xd9\xa1"
+                "2_",
+                "/\n/", "'l", "\xe3\x80\x80"};
+        const size_t n = 60000;
         _cleanup_(freep) char *text = malloc(n + 1);
 
         assert_non_null(text);
         for (size_t i = 0; i < tok_pretok_table_size; i++) {
                 struct tok_pretok *p = open_row(&tok_pretok_table[i]);
-                struct tok_work w = {0};
+                size_t n_rules = 0;
 
+                while (n_rules < TOK_PRETOK_MAX_RULES && tok_pretok_table[i].rules[n_rules])
+                        n_rules++;
                 for (size_t k = 0; k < sizeof(patterns) / sizeof(patterns[0]); k++) {
                         size_t len = strlen(patterns[k]), size = n / len * len;
+                        struct tok_work w = {0};
                         const char *at = text;
 
                         for (size_t m = 0; m < size; m++)
@@ -154,7 +170,55 @@ static void test_no_stall(void **state) {
                         assert_int_equal(
                                 tok_pretok_each(p, &w, text, size, put_next, &at, NULL), 0);
                         assert_ptr_equal(at, text + size);
+                        if (w.n_read > MAX_READS * n_rules * size)
+                                fail_msg("%s: \"%s\": %zu bytes read of %zu",
+                                        tok_pretok_table[i].names, patterns[k], (size_t)w.n_read,
+                                        size);
+                        tok_work_deinit(&w);
                 }
+                tok_pretok_free(p);
+        }
+}
+
+/* --- against what Python's regex module finds (make-pretok.py) --- */
+
+struct sizes {
+        const char *at; /* in pretok_splits[].sizes */
+        bool wrong;
+};
+
+static int put_size(void *userdata, const char *text, size_t n, struct err *e) {
+        struct sizes *s = userdata;
+        char *end;
+
+        s->wrong = s->wrong || strtoul(s->at, &end, 10) != n;
+        if (!s->wrong)
+                s->at = *end == ' ' ? end + 1 : end;
+        return 0;
+}
+
+static void test_python(void **state) {
+        size_t n_rows = sizeof(pretok_splits) / sizeof(pretok_splits[0]);
+
+        assert_int_equal(n_rows, tok_pretok_table_size);
+        for (size_t i = 0; i < n_rows; i++) {
+                const char *name = pretok_splits[i].name;
+                const struct tok_pretok_row *row = tok_pretok_find(name, strlen(name));
+                struct sizes s = {.at = pretok_splits[i].sizes};
+                struct tok_work w = {0};
+                struct tok_pretok *p;
+
+                assert_non_null(row);
+                p = open_row(row);
+                for (size_t k = 0; k < sizeof(pretok_texts) / sizeof(pretok_texts[0]); k++) {
+                        tok_pretok_each(p, &w, pretok_texts[k].text, pretok_texts[k].size, put_size,
+                                &s, NULL);
+                        if (s.wrong || (*s.at != ',' && *s.at != 0))
+                                fail_msg("%s: text %zu \"%s\" is cut wrongly", name, k,
+                                        pretok_texts[k].text);
+                        s.at += *s.at == ',';
+                }
+                assert_int_equal(*s.at, 0);
                 tok_work_deinit(&w);
                 tok_pretok_free(p);
         }
@@ -168,6 +232,7 @@ int main(void) {
                 cmocka_unit_test(test_white_space),
                 cmocka_unit_test(test_ended),
                 cmocka_unit_test(test_no_stall),
+                cmocka_unit_test(test_python),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
