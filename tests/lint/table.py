@@ -17,12 +17,14 @@ MAY_USE = {
     'kern': ['base', 'quant'],
     'tok': ['base', 'gguf'],
     'model': ['base', 'quant', 'gguf', 'kern', 'seq'],
-    'chat': ['base', 'tok'],
-    'engine': ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'chat'],
+    'jinja': ['base'],
+    'chat': ['base', 'tok', 'jinja'],
+    'engine': ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat'],
     'proto': ['base'],
     'client': ['base', 'proto'],
     'daemon': ['base', 'proto', 'engine'],
-    'tools': ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'chat', 'engine'],
+    'tools': ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat',
+              'engine'],
 }
 for _i, (_mod, _uses) in enumerate(MAY_USE.items()):
     assert all(u in list(MAY_USE)[:_i] for u in _uses), f'{_mod}: row names a later module'
@@ -34,7 +36,7 @@ FLOORS = {
     'lib/engine': ['budget', 'io', 'conv', 'disk', 'memory', 'request', 'run', 'verbs', 'main'],
 }
 
-LIB = ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'chat', 'engine']
+LIB = ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
 
 # The public header of a module is <module>/<module>.h; these differ. base has many.
 PUBLIC = {'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h']}
