@@ -88,15 +88,22 @@ static const struct string *indentation(struct run *r, const struct call *c, str
         }
         t = text_new(&r->arena, 0);
         for (int64_t i = 0; i < n; i++)
-                text_add_lit(t, " ", false);
+                text_add_lit(t, " ", true);
         return text_finish(t);
 }
 
-/* A newline takes the origin of the line's end that it stands for. */
-static void add_newline(struct text *t, const struct string *s, const struct string *next) {
-        size_t at = (size_t)(next->text - s->text);
+/* What is put behind a line's end, or in front of the text, is trusted only if that is. */
+static void add_blanks(struct text *t, const struct string *blanks, bool trusted) {
+        if (trusted)
+                text_add_string(t, blanks);
+        else
+                text_add(t, blanks->text, blanks->n, false);
+}
 
-        text_add_lit(t, "\n", at > 0 && next->n > 0 && string_trusted_at(s, at - 1));
+/* Whether the line's end in front of @line, a part of @s that is not at its beginning, is trusted.
+ * An empty line has lost its place, and counts as data. */
+static bool newline_trusted(const struct string *s, const struct string *line) {
+        return line->n > 0 && string_trusted_at(s, (size_t)(line->text - s->text) - 1);
 }
 
 static struct value f_indent(struct run *r, const struct call *c) {
@@ -112,16 +119,18 @@ static struct value f_indent(struct run *r, const struct call *c) {
         blank = arg_bool(v[2], false);
         lines = string_splitlines(r, s, false);
         if (arg_bool(v[1], false))
-                text_add_string(t, blanks);
+                add_blanks(t, blanks, s->n > 0 && string_trusted_at(s, 0));
         for (size_t i = 0; i < lines->n && !run_failed(r); i++) {
                 const struct string *line = lines->items[i].s;
 
                 if (!run_bytes(r, line->n + blanks->n))
                         return UNDEFINED;
                 if (i > 0) {
-                        add_newline(t, s, line);
+                        bool trusted = newline_trusted(s, line);
+
+                        text_add_lit(t, "\n", trusted);
                         if (blank || line->n > 0)
-                                text_add_string(t, blanks);
+                                add_blanks(t, blanks, trusted);
                 }
                 text_add_string(t, line);
         }
@@ -129,7 +138,7 @@ static struct value f_indent(struct run *r, const struct call *c) {
         if (s->n > 0 && (s->text[s->n - 1] == '\n' || s->text[s->n - 1] == '\r')) {
                 text_add_lit(t, "\n", string_trusted_at(s, s->n - 1));
                 if (blank)
-                        text_add_string(t, blanks);
+                        add_blanks(t, blanks, string_trusted_at(s, s->n - 1));
         }
         return v_string(text_finish(t));
 }

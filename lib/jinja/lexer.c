@@ -29,7 +29,7 @@ void lexer_fail(struct lexer *l, int code, uint32_t offset, const char *fmt, ...
         char words[200];
         va_list ap;
 
-        if (l->error < 0)
+        if (l->error < 0 || l->t->arena.error < 0)
                 return;
         va_start(ap, fmt);
         vsnprintf(words, sizeof(words), fmt, ap);

@@ -31,7 +31,7 @@
 static struct value fail(struct run *r, enum err_code code, const char *words) {
         unsigned line, column;
 
-        if (r->error == 0) {
+        if (!run_failed(r)) {
                 jinja_place(r->t, r->offset, &line, &column);
                 r->error = err_set(r->e, code, "line %u, column %u: %s", line, column, words);
         }
