@@ -44,6 +44,14 @@ static int tok_find_kind(const struct tok_ops **ret, const struct gguf *g, struc
                 tok_quote(model.data, model.size).s, tok_kind_names);
 }
 
+const char *tok_supported_model(size_t i) {
+        return i < ARRAY_SIZE(tok_kinds) ? tok_kinds[i]->model : NULL;
+}
+
+const char *tok_supported_pre(size_t i) {
+        return i < tok_pretok_table_size ? tok_pretok_table[i].names : NULL;
+}
+
 int tok_new(struct tok **ret, const struct gguf *g, struct err *e) {
         _cleanup_(tok_freep) struct tok *t = NULL;
         const struct tok_ops *ops = NULL;

@@ -26,6 +26,11 @@ struct tok;
  * are known, or an unknown pre-tokenizer. */
 int tok_new(struct tok **ret, const struct gguf *g, struct err *e);
 struct tok *tok_free(struct tok *t);
+/* What tok_new() knows: the i-th kind of tokenizer (tokenizer.ggml.model), and the i-th group of
+ * pre-tokenizers that cut alike (tokenizer.ggml.pre, names separated by blanks). NULL behind the
+ * last. */
+const char *tok_supported_model(size_t i);
+const char *tok_supported_pre(size_t i);
 DEFINE_CLEANUP(struct tok *, tok_free);
 
 /* @text is written by a chat template. From now on, user text never becomes a user-defined token

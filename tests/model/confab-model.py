@@ -91,6 +91,19 @@ class Tool(unittest.TestCase):
         self.assertIn("'blk.1.attn_k.weight' is missing", err)
         self.assertIn("model_error", out)
 
+    def test_supported(self):
+        lists = json.loads(self.ok("info", "--supported", "--json"))
+        self.assertEqual(lists["architectures"], sorted(lists["architectures"]))
+        for kind, some in (("architectures", ("llama", "gemma3n", "gpt-oss")),
+                           ("types", ("F32", "Q4_K", "MXFP4")),
+                           ("tokenizers", ("llama", "gpt2", "t5", "rwkv")),
+                           ("pre_tokenizers", ("default", "llama-bpe", "qwen2"))):
+            self.assertLessEqual(set(some), set(lists[kind]))
+        text = self.ok("info", "--supported")
+        for name in lists["architectures"]:
+            self.assertRegex(text, rf"(?m)^architecture +{name}$")
+        self.refused(2, "takes no file", "info", "--supported", self.model)
+
     def test_info(self):
         info = json.loads(self.ok("info", self.model, "--json", "--tensors"))
         self.assertEqual(info["architecture"], "llama")

@@ -73,3 +73,6 @@ void cli_engine_close(struct cli_engine *en);
  * 0. */
 int cli_engine_feed(struct cli_engine *en, struct seq *s, const int32_t *tokens, uint32_t n,
         bool want_last, struct err *e);
+
+/* "info --supported": print what models may consist of (supported.c). Exit status. */
+int cli_supported(bool json);

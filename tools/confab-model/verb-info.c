@@ -241,9 +241,9 @@ static int run_parsed(const char *file, enum kern_kv_type kv, bool json, bool te
 
 static int run(const struct cli_verb *v, int argc, char **argv) {
         static const struct option options[] = {{"json", 0, NULL, 'j'}, {"tensors", 0, NULL, 'T'},
-                {"kv", 1, NULL, 'K'}, {"help", 0, NULL, 'h'}, {0}};
+                {"kv", 1, NULL, 'K'}, {"supported", 0, NULL, 'S'}, {"help", 0, NULL, 'h'}, {0}};
         enum kern_kv_type kv = KERN_KV_F16;
-        bool json = false, tensors = false;
+        bool json = false, tensors = false, supported = false;
         int c;
 
         opterr = 0;
@@ -255,6 +255,9 @@ static int run(const struct cli_verb *v, int argc, char **argv) {
                 case 'T':
                         tensors = true;
                         break;
+                case 'S':
+                        supported = true;
+                        break;
                 case 'K':
                         if (!cli_kv_type(optarg, &kv))
                                 return cli_usage(v, "--kv %s is not one of f32, f16, q8_0", optarg);
@@ -264,6 +267,9 @@ static int run(const struct cli_verb *v, int argc, char **argv) {
                 default:
                         return cli_usage(v, "bad option");
                 }
+        if (supported)
+                return optind < argc ? cli_usage(v, "--supported takes no file")
+                                     : cli_supported(json);
         if (optind + 1 != argc)
                 return cli_usage(v, "expected one model file");
         return run_parsed(argv[optind], kv, json, tensors);
@@ -271,7 +277,7 @@ static int run(const struct cli_verb *v, int argc, char **argv) {
 
 const struct cli_verb verb_info = {
         .name = "info",
-        .usage = "FILE [--tensors] [--kv TYPE] [--json]",
+        .usage = "FILE [--tensors] [--kv TYPE] [--json] | --supported [--json]",
         .help = "Prints what the file is: format, vocabulary, shape of the model, memory that a\n"
                 "conversation takes. A file with a vocabulary only is fine; a model that cannot\n"
                 "be loaded is described as far as possible, and the exit status is 1.\n"
@@ -279,6 +285,8 @@ const struct cli_verb verb_info = {
                 "  --tensors     list the tensors too\n"
                 "  --kv TYPE     memory figures for keys and values of type f32, f16 (default) or "
                 "q8_0\n"
+                "  --supported   instead: what models can be: architectures, tensor types, "
+                "tokenizers\n"
                 "  --json        one JSON object\n",
         .run = run,
 };
