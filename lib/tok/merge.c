@@ -190,8 +190,3 @@ void tok_note_merged(const struct tok *t, const struct tok_work *w, int32_t toke
                 atomic_store_explicit(&t->merged[token],
                         whole ? TOK_MERGED_WHOLE : TOK_MERGED_OTHERWISE, memory_order_relaxed);
 }
-
-void tok_merged_forget(struct tok *t) {
-        for (uint32_t i = 0; t->merged && i < t->vocab.n; i++)
-                atomic_store_explicit(&t->merged[i], TOK_MERGED_NOT_KNOWN, memory_order_relaxed);
-}

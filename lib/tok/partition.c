@@ -254,6 +254,8 @@ static size_t mark_occurrences(struct tok *t, uint32_t size, const char *text, s
         }
 }
 
+/* What merging has learned (tok->merged) stays true: a text with a user-defined token in it was cut
+ * there until now, so no merged text had one. */
 int tok_protect(struct tok *t, const char *text, size_t n, struct err *e) {
         struct tok_specials fresh = {0};
         size_t n_new = 0;
@@ -271,7 +273,6 @@ int tok_protect(struct tok *t, const char *text, size_t n, struct err *e) {
         }
         tok_specials_deinit(&t->always);
         t->always = fresh;
-        tok_merged_forget(t);
         return 0;
 }
 

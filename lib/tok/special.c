@@ -36,6 +36,15 @@ static const char *const eog_texts[] = {
         "<|tool_response>",
         "<｜end▁of▁sentence｜>",
         "[e~[",
+        /* Of code models: padding, and where another file or repository begins. */
+        "<|fim_pad|>",
+        "<fim-pad>",
+        "<fim_pad>",
+        "<|fim_repo|>",
+        "<|repo_name|>",
+        "<fim-repo>",
+        "<reponame>",
+        "<|file_sep|>",
 };
 
 /* If the file names no end of a turn, the first of these texts in the vocabulary is it. */

@@ -252,8 +252,6 @@ static inline bool tok_merges_to(const struct tok *t, int32_t token) {
 }
 /* The text of @token (or -1) was merged. */
 void tok_note_merged(const struct tok *t, const struct tok_work *w, int32_t token);
-/* What was learned depends on which tokens are markers. */
-void tok_merged_forget(struct tok *t);
 
 /* chars.c */
 #define TOK_SPACE "\xe2\x96\x81"

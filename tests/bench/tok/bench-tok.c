@@ -17,7 +17,7 @@
 #include "tok/tok.h"
 
 #define MEGABYTE ((size_t)1000 * 1000)
-#define ROUNDS 5
+#define ROUNDS 3
 
 static int count_token(void *userdata, int32_t token, struct err *e) {
         ++*(size_t *)userdata;
@@ -89,6 +89,7 @@ int main(int argc, char **argv) {
         struct err e;
         double s;
 
+        setvbuf(stdout, NULL, _IOLBF, 0);
         if (argc < 3 || size < 4 * MEGABYTE) {
                 fprintf(stderr, "bench-tok VOCABULARY.gguf TEXT [MEGABYTES, at least 4]\n");
                 return 2;

@@ -83,6 +83,17 @@ static void test_texts(void **state) {
         assert_true(tok_is_control(v.tok, end)); /* made so */
         assert_int_equal(tok_eot(v.tok), end);
         vocab_build_deinit(&v);
+
+        /* Code models do not say in which key their padding stands. */
+        vocab_build_init(&v, "gpt2");
+        vocab_build_bpe_bytes(&v);
+        text_end = vocab_build_add(&v, "<|fim_pad|>", V_CONTROL, 0);
+        end = vocab_build_add(&v, "<|file_sep|>", V_CONTROL, 0);
+        load(&v);
+        assert_true(tok_is_eog(v.tok, end));
+        assert_true(tok_is_eog(v.tok, text_end));
+        assert_int_equal(tok_eot(v.tok), -1);
+        vocab_build_deinit(&v);
 }
 
 static void test_harmony(void **state) {
