@@ -162,6 +162,29 @@ class Tool(unittest.TestCase):
         self.refused(1, "q8_0 needs head sizes", "logprobs", self.model, "--ids", "1", "--kv",
                      "q8_0")
 
+    def test_tensor_types(self):
+        """The same random weights in each type: near the model of F32, as near as the type can be."""
+        path = os.path.join(self.folder.name, "type.gguf")
+        rows = {}
+        for kind, most in (("F32", 0), ("F16", 0.002), ("BF16", 0.01), ("Q8_0", 0.04), ("Q6_K", 0.1),
+                           ("Q5_K", 0.2), ("Q5_1", 0.2), ("Q5_0", 0.2), ("Q4_K", 0.45), ("Q4_1", 0.45),
+                           ("Q4_0", 0.45), ("IQ4_NL", 0.45), ("IQ4_XS", 0.45), ("MXFP4", 0.6),
+                           ("Q3_K", 0.8), ("Q2_K", 1.6)):
+            subprocess.run([MAKE, path, "tiny-256", kind.lower()], check=True)
+            info = json.loads(self.ok("info", path, "--json"))
+            self.assertGreaterEqual(info["tensors_" + kind], 16)
+            got = {self.ok("logprobs", path, "--ids", IDS, "--generate", "1", "--top", "320",
+                           "--kv", "f32", *isa)
+                   for isa in ((), ("--isa", "generic"), ("--isa", "avx2", "--threads", "2"))}
+            self.assertEqual(len(got), 1, kind)
+            rows[kind] = dict(json.loads(got.pop())["top10_logprobs"][0])
+            self.assertEqual(len(rows[kind]), 320)
+            off = sum(abs(rows[kind][t] - p) for t, p in rows["F32"].items()) / 320
+            self.assertLessEqual(off, most, kind)
+            self.assertTrue(kind == "F32" or off > 0, kind)
+        refused = subprocess.run([MAKE, path, "tiny", "q4_k"], stderr=subprocess.PIPE, check=False)
+        self.assertIn(b"not whole blocks of Q4_K", refused.stderr)
+
     def test_bench(self):
         out = self.ok("bench", self.model, "-p", "40", "-n", "4", "-d", "33", "-b", "3", "-t", "1",
                       "-r", "2")
