@@ -340,7 +340,7 @@ static struct value f_slice(struct run *r, const struct call *c) {
 static struct call rest_of(const struct call *c, size_t n) {
         struct call rest = *c;
 
-        rest.args = c->args + n;
+        rest.args = n < c->n ? c->args + n : NULL;
         rest.n = c->n - n;
         return rest;
 }

@@ -28,7 +28,7 @@ static struct value f_title(struct run *r, const struct call *c) {
         struct text *t = text_new(&r->arena, s->n);
         bool inside = false;
 
-        if (!bind_args(r, c, "", 0, NULL) || !run_work(r, 1 + s->n / 4))
+        if (!bind_args(r, c, "", 0, NULL) || !run_work(r, 1 + s->n))
                 return UNDEFINED;
         for (size_t i = 0, k; i < s->n; i += k) {
                 uint32_t ch = char_at(s->text, s->n, i, &k), out[3] = {ch};

@@ -238,7 +238,7 @@ static void put_conversion(struct run *r, struct text *t, const struct string *f
                 spec.precision = MAX(read_count(r, values, format, at, MAX_WIDTH), (int64_t)0);
         }
         if (*at >= format->n || !format->text[*at] ||
-                !strchr("diuxXofFeEgGsrac%", format->text[*at])) {
+                !strchr("diuxXofFeEgGsra%", format->text[*at])) {
                 run_fail(r, "the format has no such conversion");
                 return;
         }

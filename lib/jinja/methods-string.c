@@ -277,7 +277,7 @@ static struct value m_title(struct run *r, const struct call *c) {
         struct text *t = text_new(&r->arena, s->n);
         bool inside = false;
 
-        if (!bind_args(r, c, "", 0, NULL) || !run_work(r, 1 + s->n / 4))
+        if (!bind_args(r, c, "", 0, NULL) || !run_work(r, 1 + s->n))
                 return UNDEFINED;
         for (size_t i = 0, k; i < s->n; i += k) {
                 uint32_t ch = char_at(s->text, s->n, i, &k), out[3] = {ch};
@@ -297,7 +297,7 @@ static struct value m_swapcase(struct run *r, const struct call *c) {
         const struct string *s = c->self.s;
         struct text *t = text_new(&r->arena, s->n);
 
-        if (!bind_args(r, c, "", 0, NULL) || !run_work(r, 1 + s->n / 4))
+        if (!bind_args(r, c, "", 0, NULL) || !run_work(r, 1 + s->n))
                 return UNDEFINED;
         for (size_t i = 0, k; i < s->n; i += k) {
                 uint32_t ch = char_at(s->text, s->n, i, &k), out[3] = {ch};
@@ -513,14 +513,13 @@ static const struct function string_methods[] = {{"strip", m_strip}, {"lstrip", 
         {"splitlines", m_splitlines}, {"partition", m_partition}, {"rpartition", m_rpartition},
         {"startswith", m_startswith}, {"endswith", m_endswith}, {"removeprefix", m_removeprefix},
         {"removesuffix", m_removesuffix}, {"upper", m_upper}, {"lower", m_lower},
-        {"casefold", m_lower}, {"capitalize", m_capitalize}, {"title", m_title},
-        {"swapcase", m_swapcase}, {"replace", m_replace}, {"join", m_join}, {"find", m_find},
-        {"rfind", m_rfind}, {"index", m_index}, {"rindex", m_rindex}, {"count", m_count},
-        {"isalpha", m_isalpha}, {"isalnum", m_isalnum}, {"isdigit", m_isdigit},
-        {"isdecimal", m_isdecimal}, {"isnumeric", m_isnumeric}, {"isspace", m_isspace},
-        {"isascii", m_isascii}, {"islower", m_islower}, {"isupper", m_isupper},
-        {"center", m_center}, {"ljust", m_ljust}, {"rjust", m_rjust}, {"zfill", m_zfill},
-        {"format", format_braces}};
+        {"capitalize", m_capitalize}, {"title", m_title}, {"swapcase", m_swapcase},
+        {"replace", m_replace}, {"join", m_join}, {"find", m_find}, {"rfind", m_rfind},
+        {"index", m_index}, {"rindex", m_rindex}, {"count", m_count}, {"isalpha", m_isalpha},
+        {"isalnum", m_isalnum}, {"isdigit", m_isdigit}, {"isdecimal", m_isdecimal},
+        {"isnumeric", m_isnumeric}, {"isspace", m_isspace}, {"isascii", m_isascii},
+        {"islower", m_islower}, {"isupper", m_isupper}, {"center", m_center}, {"ljust", m_ljust},
+        {"rjust", m_rjust}, {"zfill", m_zfill}, {"format", format_braces}};
 
 const struct function *string_method_find(const struct string *name) {
         return function_find(string_methods, ARRAY_SIZE(string_methods), name);

@@ -9,6 +9,8 @@
  *   error.
  * - A template can change the lists and dicts that it made, not those that it was given.
  * - Escaped text is ordinary text (there is no Markup), as autoescape is off.
+ * - lower() does not write a sigma at the end of a word differently; ** is computed by squaring, and
+ *   takes whole exponents only; %c is no conversion of a format.
  * - A list or dict that contains itself cannot be printed or compared.
  * - include, import, extends and block are refused; random, pprint, urlize and lipsum do not exist.
  */

@@ -24,10 +24,20 @@ uint32_t char_at(const char *text, size_t n, size_t i, size_t *ret_length) {
 }
 
 size_t count_chars(const char *text, size_t n) {
-        size_t chars = 0;
+        size_t chars = 0, k;
 
-        for (size_t i = 0, k; i < n; i += k, chars++)
+        for (size_t i = 0; i < n; i += k, chars++) {
+                uint64_t eight;
+
+                for (; n - i >= 8; i += 8, chars += 8) { /* ASCII, eight at a time */
+                        memcpy(&eight, text + i, 8);
+                        if (eight & 0x8080808080808080)
+                                break;
+                }
+                if (i == n)
+                        break;
                 char_at(text, n, i, &k);
+        }
         return chars;
 }
 

@@ -69,12 +69,32 @@ static void add_converted(struct text *t, const struct string *s, size_t i, size
                 text_add_char(t, out[m], string_trusted_all(s, i, i + k));
 }
 
+/* The same for ASCII, in place. */
+static void convert_ascii(struct text *t, convert_fn *first, convert_fn *rest) {
+        uint8_t table[2][0x80];
+        uint32_t out[3];
+
+        for (uint32_t c = 0; c < 0x80; c++) {
+                first(c, out);
+                table[0][c] = (uint8_t)out[0];
+                rest(c, out);
+                table[1][c] = (uint8_t)out[0];
+        }
+        for (size_t i = 0; i < t->used; i++)
+                t->data[i] = (char)table[i > 0][t->data[i] & 0x7F];
+}
+
 static const struct string *convert_all(
         struct run *r, const struct string *s, convert_fn *first, convert_fn *rest) {
         struct text *t = text_new(&r->arena, s->n);
 
-        if (!run_work(r, 1 + s->n / 4))
+        if (!run_work(r, 8 + (s->n_chars == s->n ? s->n / 16 : s->n)))
                 return s;
+        if (s->n_chars == s->n && t) {
+                text_add_string(t, s);
+                convert_ascii(t, first, rest);
+                return text_finish(t);
+        }
         for (size_t i = 0, k; i < s->n; i += k) {
                 uint32_t c = char_at(s->text, s->n, i, &k);
 
