@@ -210,6 +210,127 @@ b" }}
 {{ 'x' * 3 ~ 'y' }}{{ loop is defined }}{{ caller is defined }}{{ namespace is defined }}{{ range is callable }}
 '''
 
+# Chat templates, with the constructions that those of models have.
+CHATS = [
+    # The last question counts: reasoning before it is dropped, tool results are put together.
+    """{%- set ns = namespace(searching=true, last=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if ns.searching and message.role == "user" and message.content is string and not(message.content.startswith('<r>') and message.content.endswith('</r>')) %}
+        {%- set ns.searching = false %}
+        {%- set ns.last = index %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- set content = message.content if message.content is string else '' %}
+    {%- if (message.role == "user") or (message.role == "system" and not loop.first) %}
+        {{- '<|start|>' + message.role + '\n' + content + '<|end|>' + '\n' }}
+    {%- elif message.role == "assistant" %}
+        {%- set reasoning = '' %}
+        {%- if message.reasoning_content is string %}
+            {%- set reasoning = message.reasoning_content %}
+        {%- elif '</think>' in content %}
+            {%- set reasoning = content.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\n') %}
+        {%- endif %}
+        {{- '<|start|>' + message.role + '\n' }}
+        {%- generation %}
+        {%- if loop.index0 > ns.last and (loop.last or reasoning) %}
+            {{- '<think>\n' + reasoning.strip('\n') + '\n</think>\n\n' + content.lstrip('\n') }}
+        {%- else %}
+            {{- content }}
+        {%- endif %}
+        {%- for call in message.tool_calls or [] %}
+            {%- if (loop.first and content) or (not loop.first) %}{{- '\n' }}{% endif %}
+            {%- set call = call.function if call.function else call %}
+            {{- '<call>\n{"name": "' ~ call.name ~ '", "arguments": ' }}
+            {{- call.arguments if call.arguments is string else call.arguments | tojson }}
+            {{- '}\n</call>' }}
+        {%- endfor %}
+        {%- endgeneration %}
+        {{- '<|end|>\n' }}
+    {%- elif message.role == "tool" %}
+        {%- if loop.first or (messages[loop.index0 - 1].role != "tool") %}{{- '<|start|>user' }}{% endif %}
+        {{- '\n<r>\n' + content + '\n</r>' }}
+        {%- if loop.last or (messages[loop.index0 + 1].role != "tool") %}{{- '<|end|>\n' }}{% endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start|>assistant\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{% endif %}
+{%- endif %}""",
+    # Macros that call each other, defined in any order; a schema turned into another notation.
+    """{%- macro params(properties, required) -%}
+    {%- set known = ['description', 'type', 'required'] -%}
+    {%- set ns = namespace(found=false) -%}
+    {%- for key, value in properties | dictsort -%}
+        {%- if key not in known -%}
+            {%- if ns.found %},{% endif -%}
+            {%- set ns.found = true -%}
+            {{ key }}:{
+            {%- if value['description'] -%}description:<|"|>{{ value['description'] }}<|"|>,{%- endif -%}
+            {%- set kind = value['type'] if value['type'] is string else value['type'][0] -%}
+            {%- if kind | upper == 'OBJECT' -%}
+                properties:{ {{- params(value['properties'], value['required'] | default([])) -}} }
+            {%- elif value['enum'] -%}enum:{{ argument(value['enum']) }}
+            {%- endif -%}
+            type:{{ kind | upper }}{{ '!' if key in required }}}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
+{%- macro argument(x, keys=True) -%}
+    {%- if x is string -%}{{- '<|"|>' + x + '<|"|>' -}}
+    {%- elif x is boolean -%}{{- 'true' if x else 'false' -}}
+    {%- elif x is mapping -%}{{- '{' -}}
+        {%- for k, v in x | dictsort -%}{{ ',' if not loop.first }}{{ argument(k) if keys else k }}:{{- argument(v, keys=keys) -}}{%- endfor -%}
+    {{- '}' -}}
+    {%- elif x is sequence -%}[{% for i in x %}{{- argument(i, keys=keys) -}}{{- ',' if not loop.last -}}{% endfor %}]
+    {%- else -%}{{- x -}}{%- endif -%}
+{%- endmacro -%}
+{% for tool in tools %}{{ tool.function.name }}{ {{- params(tool.function.parameters.properties, tool.function.parameters.required) | trim -}} }
+{% endfor %}
+{%- for m in messages %}{% for c in m.tool_calls %}{{ argument(c.function.arguments, keys=False) }}{{ argument(c) }}{% endfor %}{% endfor %}""",
+    # Alternation is checked, the system message joins the first question, tools stand before the last one.
+    """{%- if messages[0]["role"] == "system" %}{% set system = messages[0]["content"] %}{% set rest = messages[1:] %}
+{%- else %}{% set rest = messages %}{% endif %}
+{%- set questions = rest | selectattr("role", "equalto", "user") | list %}
+{%- set ns = namespace(index=0) %}
+{%- for m in rest if m.role in ['user', 'assistant'] and m.tool_calls is not defined %}
+    {%- if (m["role"] == "user") != (ns.index % 2 == 0) %}{{ raise_exception("roles must alternate, at " ~ ns.index) }}{% endif %}
+    {%- set ns.index = ns.index + 1 %}
+{%- endfor %}
+{{- bos_token }}
+{%- for m in rest %}
+    {%- if m.role == "user" %}
+        {%- if tools is not none and m == questions[-1] %}[TOOLS] {{ tools | map(attribute='function') | list | tojson }}[/TOOLS]{% endif %}
+        {%- if loop.first and system is defined %}{{ "[INST] " + system + "\n\n" + m.content + "[/INST]" }}
+        {%- else %}{{ "[INST] " + m.content + "[/INST]" }}{% endif %}
+    {%- elif m.tool_calls is defined and m.tool_calls is not none %}
+        {%- for c in m.tool_calls %}{% set out = c.function | tojson %}{{ out[:-1] }}{{ ', "id": "' + c.id + '"}' }}{{ ", " if not loop.last else "]" + eos_token }}{% endfor %}
+    {%- elif m.role == "assistant" %}{{ " " + m.content | trim + eos_token }}
+    {%- else %}{{ '[RESULT]' ~ (m.content | string | length) ~ m.content[:9] | upper ~ '[/RESULT]' }}{% endif %}
+{%- endfor %}
+{{ "Today is " + strftime_now("%d %B %Y") + "." }}""",
+]
+CHAT = {
+    'messages': [
+        {'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'What is 1 < 2?\n'},
+        {'role': 'assistant', 'content': '<think>\nhm, "quotes"\n</think>\n\nTrue. '},
+        {'role': 'user', 'content': 'Weather in Köln?'},
+        {'role': 'assistant', 'content': '', 'reasoning_content': 'call it', 'tool_calls': [
+            {'id': 'abc123def', 'type': 'function', 'function': {
+                'name': 'weather', 'arguments': {'place': 'Köln', 'days': 2, 'x': [1.5, True, None, {'y': 'z'}]}}},
+            {'id': 'abc123deg', 'type': 'function', 'function': {'name': 'f', 'arguments': {}}}]},
+        {'role': 'tool', 'content': '{"t": 21}', 'tool_call_id': 'abc123def'},
+        {'role': 'tool', 'content': 'none', 'tool_call_id': 'abc123deg'}],
+    'tools': [{'type': 'function', 'function': {
+        'name': 'weather', 'description': 'Tells it', 'parameters': {
+            'type': 'object', 'required': ['place'], 'properties': {
+                'place': {'type': 'string', 'description': 'Where', 'enum': ['Köln', 'Bonn']},
+                'days': {'type': ['integer', 'null']},
+                'more': {'type': 'object', 'properties': {'deep': {'type': 'number'}}}}}}}],
+}
+
 BROKEN = ['{{', '{{ 1', '{{ 1 %}', '{% if %}{% endif %}', '{% if 1 %}', '{% endif %}', '{% for x %}{% endfor %}', '{% for in [] %}',
           '{{ 1 + }}', '{{ (1 }}', '{{ [1 }}', '{{ {1} }}', '{{ 1) }}', '{{ "a }}', "{{ 'a' 1 }}", '{{ a b }}', '{{ | upper }}',
           '{{ 1 | }}', '{{ a. }}', '{{ a[ }}', '{{ a[] }}', '{% set %}', '{% set 1 = 2 %}', '{% set x = %}', '{% unknown %}',
@@ -334,6 +455,10 @@ def main():
     todo += [Case(text, DATA) for text in expressions(6000 if everything else 1000)]
     todo += [Case(text, DATA, keep_space=True) for text in itertools.chain(blocks(), white_space())]
     todo += [Case(text) for text in BROKEN]
+    for text, n, flag in itertools.product(CHATS, range(1, len(CHAT['messages']) + 1), (False, True)):
+        chat = {**CHAT, 'messages': CHAT['messages'][:n], 'add_generation_prompt': flag, 'enable_thinking': flag}
+        todo.append(Case(text, chat, {'bos_token': '<s>', 'eos_token': '</s>'}))
+        todo.append(Case(text, {**chat, 'messages': chat['messages'][1:]}, {'bos_token': '<s>', 'eos_token': '</s>'}))
     n = failed = excused = 0
     for case, ours in zip(todo, rendering.render(sys.argv[1], todo)):
         want, error = python(case)
