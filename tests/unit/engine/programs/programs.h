@@ -164,6 +164,8 @@ enum tiny_model {
 };
 /* 0, or -1 with errno. */
 int tiny_model_write(const char *path, enum tiny_model which);
+/* The same of the architecture of this name (util/arch-build.h). */
+int tiny_model_write_arch(const char *path, const char *name);
 
 /* --- reference.c --- */
 

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "life.h"
+#include "util/arch-build.h"
 
 enum {
         MAX_JOBS = 64,
@@ -30,8 +31,8 @@ enum {
 static struct {
         uint64_t first, n_programs;
         unsigned n_jobs, shrink_sec;
-        const char *replay;
-        bool verbose, self_test;
+        const char *replay, *arch;
+        bool verbose, self_test, no_q8;
         char dir[200], models[N_MODELS][256];
 } args = {.first = 1, .n_programs = N_PROGRAMS, .n_jobs = 1, .shrink_sec = SHRINK_SEC};
 
@@ -41,6 +42,16 @@ struct message {
         bool begins; /* else it has ended */
         struct outcome o;
 };
+
+/* A random program for the models at hand: with --arch there is one, in the place of the tiny one. */
+static void make_program(struct program *p, uint64_t seed) {
+        program_random(p, seed);
+        if (!args.arch)
+                return;
+        p->opt[OPT_MODEL] = MODEL_TINY;
+        if (args.no_q8 && p->opt[OPT_KV] == ENGINE_KV_Q8_0)
+                p->opt[OPT_KV] = ENGINE_KV_F32;
+}
 
 /* --- in the child --- */
 
@@ -115,7 +126,7 @@ static void worker_start(struct worker *w, size_t index, const struct program *p
                         run_here(p, &s);
                 for (uint64_t seed = first; !p && seed < args.first + args.n_programs;
                         seed += step) {
-                        program_random(&random, seed);
+                        make_program(&random, seed);
                         run_here(&random, &s);
                 }
                 for (size_t i = 0; i < N_MODELS; i++)
@@ -286,6 +297,8 @@ static int run_all(void) {
         size_t n_running = 0;
         int r = 0;
 
+        memset(w, 0, sizeof(w));
+        memset(o, 0, sizeof(o));
         for (size_t i = 0; i < args.n_jobs && i < args.n_programs; i++, n_running++)
                 worker_start(&w[i], i, NULL, PLANT_NONE, args.first + i, args.n_jobs);
         while (n_running > 0) {
@@ -320,7 +333,7 @@ static int run_all(void) {
                                 continue;
                         r = 1;
                         end_others(w);
-                        program_random(&program, w[i].seed);
+                        make_program(&program, w[i].seed);
                         tell(&program, &o[i], PLANT_NONE);
                         return r;
                 }
@@ -344,6 +357,30 @@ static int run_replay(void) {
                 }
         printf("no mismatch\n");
         return 0;
+}
+
+/* So many programs on a model of the architecture. */
+static int run_arch(const char *name) {
+        args.arch = name;
+        args.no_q8 = arch_build_head_dim(name) % 32 != 0;
+        memset(life_pool_sizes, 0, sizeof(life_pool_sizes[0]) * N_MODELS);
+        if (tiny_model_write_arch(args.models[MODEL_TINY], name) < 0) {
+                fprintf(stderr, "%s: %s\n", name, strerror(errno));
+                return 2;
+        }
+        printf("%s: ", name);
+        fflush(stdout);
+        return args.replay ? run_replay() : run_all();
+}
+
+static int run_archs(void) {
+        int r = 0;
+
+        if (strcmp(args.arch, "all"))
+                return run_arch(args.arch);
+        for (size_t i = 0; i < arch_build_n() && r == 0; i++)
+                r = run_arch(arch_build_name(i));
+        return r;
 }
 
 /* --- does it find anything? --- */
@@ -421,6 +458,7 @@ static const char help[] =
         "  --programs N     how many (default 2000)\n"
         "  --seed S         of the first one; the others follow (default 1)\n"
         "  --jobs N         so many at the same time (default 1)\n"
+        "  --arch NAME      on a small model of this architecture, or of each one (all)\n"
         "  --replay TEXT    run this program, as a mismatch prints it\n"
         "  --shrink-time S  seconds for finding the shortest program (default 120)\n"
         "  --self-test      plant faults and find them\n"
@@ -428,9 +466,9 @@ static const char help[] =
 
 static int parse_args(int argc, char **argv) {
         static const struct option options[] = {{"programs", 1, NULL, 'p'}, {"seed", 1, NULL, 's'},
-                {"jobs", 1, NULL, 'j'}, {"replay", 1, NULL, 'r'}, {"shrink-time", 1, NULL, 't'},
-                {"self-test", 0, NULL, 'S'}, {"verbose", 0, NULL, 'v'}, {"help", 0, NULL, 'h'},
-                {0}};
+                {"jobs", 1, NULL, 'j'}, {"arch", 1, NULL, 'a'}, {"replay", 1, NULL, 'r'},
+                {"shrink-time", 1, NULL, 't'}, {"self-test", 0, NULL, 'S'},
+                {"verbose", 0, NULL, 'v'}, {"help", 0, NULL, 'h'}, {0}};
         int c;
 
         while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0)
@@ -443,6 +481,9 @@ static int parse_args(int argc, char **argv) {
                         break;
                 case 'j':
                         args.n_jobs = (unsigned)strtoul(optarg, NULL, 0);
+                        break;
+                case 'a':
+                        args.arch = optarg;
                         break;
                 case 'r':
                         args.replay = optarg;
@@ -506,7 +547,10 @@ int main(int argc, char **argv) {
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (life_pool_sizes == MAP_FAILED)
                 return 2;
-        r = args.replay ? run_replay() : args.self_test ? self_test() : run_all();
+        r = args.arch        ? run_archs()
+            : args.replay    ? run_replay()
+            : args.self_test ? self_test()
+                             : run_all();
         life_remove_dir(args.dir);
         return r;
 }

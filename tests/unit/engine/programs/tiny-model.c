@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A few narrow layers, a few hundred tokens, ChatML: everything the engine needs of a model, and a
  * token in some ten microseconds. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/util.h"
 #include "programs.h"
 #include "quant/quant.h"
+#include "util/arch-build.h"
 #include "util/llama-build.h"
 
 /* What makes role names and the like single tokens, in pairs that an SPM tokenizer can merge. */
@@ -15,15 +17,24 @@ static const char *const pieces[] = {"\xe2\x96\x81", "us", "er", "user", "as", "
         "re", "ea"};
 static const char *const special[] = {"<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"};
 
-enum { N_BYTES = 256, N_VOCAB = 288, IM_END = 4, NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6 };
+enum {
+        N_BYTES = 256,
+        N_VOCAB = 288,
+        MOST_VOCAB = 320,
+        IM_END = 4,
+        NORMAL = 1,
+        UNKNOWN = 2,
+        CONTROL = 3,
+        BYTE = 6
+};
 
-static void vocabulary(struct gguf_build *b) {
-        static char text[N_VOCAB][16];
-        static const char *tokens[N_VOCAB];
-        static float scores[N_VOCAB];
-        static int32_t types[N_VOCAB];
+static void vocabulary(struct gguf_build *b, size_t n) {
+        static char text[MOST_VOCAB][16];
+        static const char *tokens[MOST_VOCAB];
+        static float scores[MOST_VOCAB];
+        static int32_t types[MOST_VOCAB];
 
-        for (size_t i = 0; i < N_VOCAB; i++) {
+        for (size_t i = 0; i < n; i++) {
                 size_t byte = i - ARRAY_SIZE(special), piece = byte - N_BYTES;
 
                 if (i < ARRAY_SIZE(special))
@@ -42,9 +53,9 @@ static void vocabulary(struct gguf_build *b) {
                                                      : NORMAL;
         }
         gguf_build_str(b, "tokenizer.ggml.model", "llama");
-        gguf_build_str_array(b, "tokenizer.ggml.tokens", tokens, N_VOCAB);
-        gguf_build_f32_array(b, "tokenizer.ggml.scores", scores, N_VOCAB);
-        gguf_build_i32_array(b, "tokenizer.ggml.token_type", types, N_VOCAB);
+        gguf_build_str_array(b, "tokenizer.ggml.tokens", tokens, n);
+        gguf_build_f32_array(b, "tokenizer.ggml.scores", scores, n);
+        gguf_build_i32_array(b, "tokenizer.ggml.token_type", types, n);
         gguf_build_u32(b, "tokenizer.ggml.bos_token_id", 1);
         gguf_build_u32(b, "tokenizer.ggml.eos_token_id", IM_END);
         gguf_build_u32(b, "tokenizer.ggml.unknown_token_id", 0);
@@ -70,7 +81,22 @@ int tiny_model_write(const char *path, enum tiny_model which) {
         struct gguf_build *b = llama_build(&spec);
         int r;
 
-        vocabulary(b);
+        vocabulary(b, N_VOCAB);
+        r = gguf_build_write(b, path);
+        gguf_build_free(b);
+        return r;
+}
+
+int tiny_model_write_arch(const char *path, const char *name) {
+        const struct arch_options o = {.seed = 5, .omit = "tokenizer.ggml.tokens"};
+        struct gguf_build *b = arch_build(name, &o);
+        int r;
+
+        if (!b) {
+                errno = EINVAL;
+                return -1;
+        }
+        vocabulary(b, MOST_VOCAB);
         r = gguf_build_write(b, path);
         gguf_build_free(b);
         return r;
