@@ -12,6 +12,24 @@
 #define MAX_CHUNK (256 << 10)
 #define ALIGN 16
 
+/*
+ * AddressSanitizer does not know what lies inside a chunk. So all of a chunk is poisoned, each block
+ * is laid bare when it is given out, and a gap stays behind it.
+ */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define GAP ALIGN
+#else
+#define GAP 0
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
 struct arena_chunk {
         struct arena_chunk *next;
         size_t used, size; /* of data */
@@ -48,6 +66,7 @@ static struct arena_chunk *add_chunk(struct arena *a, size_t n) {
                 return fail(a, err_set(a->e, ERR_NOMEM, "no memory for %s", a->what));
         }
         a->size += size;
+        ASAN_POISON_MEMORY_REGION(c->data, size - sizeof(*c));
         *c = (struct arena_chunk){.size = size - sizeof(*c)};
         if (own && a->chunks) {
                 c->next = a->chunks->next;
@@ -61,13 +80,14 @@ static struct arena_chunk *add_chunk(struct arena *a, size_t n) {
 
 static void *take(struct arena *a, size_t n) {
         struct arena_chunk *c = a->chunks;
+        size_t wanted = n;
         void *p;
 
         if (a->error < 0)
                 return NULL;
-        if (n > SIZE_MAX - 2 * ALIGN)
+        if (n > SIZE_MAX - 4 * ALIGN)
                 return fail(a, err_set(a->e, ERR_TOO_LARGE, "%s takes too much memory", a->what));
-        n = align_up(n ? n : 1, ALIGN);
+        n = align_up(n ? n : 1, ALIGN) + GAP;
         if (!c || n > c->size - c->used) {
                 c = add_chunk(a, n);
                 if (!c)
@@ -75,6 +95,7 @@ static void *take(struct arena *a, size_t n) {
         }
         p = c->data + c->used;
         c->used += n;
+        ASAN_UNPOISON_MEMORY_REGION(p, wanted);
         return p;
 }
 
@@ -106,6 +127,7 @@ void arena_deinit(struct arena *a) {
 
                 if (a->charge)
                         charge_give(a->charge, a->chunks->size + sizeof(*a->chunks));
+                ASAN_UNPOISON_MEMORY_REGION(a->chunks->data, a->chunks->size);
                 free(a->chunks);
                 a->chunks = next;
         }

@@ -132,7 +132,8 @@ const struct string *string_concat(
 
         if (x->n == 0 || y->n == 0)
                 return x->n == 0 ? y : x;
-        if (!t || t->a != a || x->text + x->n != t->data + t->used) {
+        /* Strings with an owner begin where its text does. Only the longest one can be continued. */
+        if (!t || t->a != a || x->text != t->data || x->n != t->used) {
                 t = text_new(a, x->n < SMALL_TEXT ? x->n + y->n : 2 * x->n + y->n);
                 if (!t)
                         return &EMPTY;
@@ -141,14 +142,15 @@ const struct string *string_concat(
         text_add_string(t, y);
         if (a->error < 0)
                 return &EMPTY;
-        /* The text may begin before x, if x is the end of a slice: count back from the end. */
-        s = (struct string){.text = t->data + t->used - x->n - y->n,
+        s = (struct string){.text = t->data,
+                .marks = t->marks,
                 .n = x->n + y->n,
                 .n_chars = x->n_chars + y->n_chars,
                 .owner = t,
                 .trusted = t->trusted};
-        if (t->marks)
-                s.marks = t->marks + t->used - s.n;
+        /* Bytes that were no characters alone may be one together. */
+        if (((uint8_t)y->text[0] & 0xC0) == 0x80)
+                s.n_chars = count_chars(s.text, s.n);
         return make(a, s);
 }
 

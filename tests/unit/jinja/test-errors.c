@@ -93,6 +93,26 @@ static void bytes(void **state) {
         assert_null(t);
 }
 
+/* Halves of a character, as two characters and as one. */
+static void halves(void **state) {
+        static const char text[] = "{% set a = '\xC3' %}{% set b = '\xA4' %}{% set c = a ~ b %}{{ "
+                                   "c | length }}{{ c[0] }}{{ c[1] "
+                                   "is defined }}{{ c[-1:] }}{{ (a ~ 'x')[0] | length }}{{ "
+                                   "c.find(b) }}{{ [a, b] | join | "
+                                   "length }}{{ (c * 2)[1:] | upper }}";
+        struct jinja_out out = JINJA_OUT_NULL;
+        struct jinja_input input = {0};
+        struct jinja *t = NULL;
+        struct err e;
+
+        assert_int_equal(jinja_parse(&t, text, sizeof(text) - 1, 0, &e), 0);
+        if (jinja_render(t, &input, &out, &e) < 0)
+                fail_msg("%s", e.msg);
+        assert_string_equal(out.text, "1äFalseä111Ä");
+        jinja_out_deinit(&out);
+        jinja_free(t);
+}
+
 /* A template may be rendered by several callers, one after another, with the same result. */
 static void again(void **state) {
         struct jinja_input input = {0};
@@ -117,6 +137,7 @@ int main(void) {
                 cmocka_unit_test(other_templates),
                 cmocka_unit_test(too_long),
                 cmocka_unit_test(bytes),
+                cmocka_unit_test(halves),
                 cmocka_unit_test(again),
         };
 

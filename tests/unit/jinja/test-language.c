@@ -96,6 +96,12 @@ static void attributes(void **state) {
         };
 
         CHECK(examples);
+        /* Several strings may begin with the same one. */
+        rig_expect(
+                "{% set a = 'x' * 300 %}{% set b = a ~ '1' %}{% set c = b ~ '2' %}{% set d = b ~ "
+                "'3' "
+                "%}{{ b[-2:] }} {{ c[-2:] }} {{ d[-2:] }} {{ (c ~ d)[298:303] }} {{ c | length }}",
+                NULL, "x1 12 13 xx12x 302");
         rig_expect_error("{{ v.x.y }}", "{}", ERR_INVALID,
                 "line 1, column 7: 'dict object' has no attribute 'x'");
         rig_expect_error(
@@ -154,6 +160,12 @@ static void statements(void **state) {
                 {"{% set x %}a{{ 1 }}{% endset %}{{ x }}{% set y | upper %}b{% endset %}{{ y }}",
                         "a1B"},
                 {"{% filter upper | trim %} abc {% endfilter %}", "ABC"},
+                {"{% set ns = namespace() %}{% for i in [1, 2] %}{% set x = i %}{% macro f() %}{{ "
+                 "x }}{% "
+                 "endmacro %}{% set ns.f = f %}{% endfor %}{% for j in 'ab' %}{% set x = j %}{{ "
+                 "ns.f() "
+                 "}}{% endfor %}",
+                        "22"},
                 {"{% with a = 1 %}{{ a }}{% endwith %}{{ a }}", "1"},
                 {"{% raw %}{{ x }}{% endraw %}{# no #}{% generation %}y{% endgeneration %}",
                         "{{ x }}y"},
@@ -177,6 +189,7 @@ static void white_space(void **state) {
                 {"x {#- y -#} z", "xz"},
                 {"a\r\nb\rc\n\n", "a\nb\nc\n"},
                 {"  {{ 1 }}\n", "  1"},
+                {"{{ 1 }}  {% if true %}x{% endif %}  {# y #}z", "1  x  z"},
         };
         struct rig r = {.flags = JINJA_KEEP_SPACE};
         char *got;
