@@ -24,6 +24,8 @@ const struct arch_part arch_parts[] = {
                      "attn_v.weight d Kh; attn_v.bias Kh ?; attn_output.weight Hh d *1.4"},
         {"fused", "attn_qkv.weight d Hh+2Kh; attn_output.weight Hh d *1.4"},
         {"head-norms", "attn_q_norm.weight h; attn_k_norm.weight h"},
+        /* Scores are not divided by sqrt(h); trained norms are small. */
+        {"small-head-norms", "attn_q_norm.weight h =0.4~0.1; attn_k_norm.weight h =0.4~0.1"},
         {"row-norms", "attn_q_norm.weight Hh; attn_k_norm.weight Kh"},
         {"norm", "attn_norm.weight d"},
         {"norm-bias", "attn_norm.weight d; attn_norm.bias d"},

@@ -141,12 +141,14 @@ const struct arch_row arch_rows[] = {
                         "altup.active_idx=0 altup.num_inputs=4",
                 .model = "@gemma; @per-layer; altup_proj.weight d d 3; "
                          "altup_unembd_proj.weight d d 3",
-                .layer = QWEN3_LAYER
-                "; @post-norms; altup_router.weight d 4 *4!; altup_router_norm.weight d; "
-                "altup_predict_coef.weight 4 16 *0.5!; "
-                "altup_correct_coef.weight 4 4 *0.5!; altup_correct_scale.weight d =1~0.2; "
-                "laurel_l.weight d 64 !; laurel_r.weight 64 d !; laurel_post_norm.weight d; "
-                "inp_gate.weight d P; proj.weight P d; post_norm.weight d"},
+                .layer =
+                        "@norm; @qkv; @small-head-norms; @ffn-norm; @gated"
+                        "; @post-norms; altup_router.weight d 4 *4!; altup_router_norm.weight d; "
+                        "altup_predict_coef.weight 4 16 *0.5!; "
+                        "altup_correct_coef.weight 4 4 *0.5!; altup_correct_scale.weight d =1~0.2; "
+                        "laurel_l.weight d 64 !; laurel_r.weight 64 d !; laurel_post_norm.weight "
+                        "d; "
+                        "inp_gate.weight d P; proj.weight P d; post_norm.weight d"},
         {.name = "gemma4",
                 .arch = "gemma4",
                 .n_layer = 6,
@@ -168,8 +170,10 @@ const struct arch_row arch_rows[] = {
                         "feed_forward_length=[96*,96*,96*,96*,192*,192*] "
                         "final_logit_softcapping=4.0",
                 .model = "@gemma; @per-layer; rope_freqs.weight r ^?",
-                .layer = QWEN3_LAYER "; @post-norms; inp_gate.weight d P; proj.weight P d; "
-                                     "post_norm.weight d; layer_output_scale.weight 1 =0.8~0.1?"},
+                .layer = "@norm; attn_q.weight d Hh; attn_k.weight d Kh; attn_v.weight d Kh ?; "
+                         "attn_output.weight Hh d *1.4; @small-head-norms; @ffn-norm; @gated"
+                         "; @post-norms; inp_gate.weight d P; proj.weight P d; "
+                         "post_norm.weight d; layer_output_scale.weight 1 =0.8~0.1?"},
         {.name = "gemma4-moe",
                 .arch = "gemma4",
                 .n_layer = 4,
@@ -191,8 +195,8 @@ const struct arch_row arch_rows[] = {
                         "final_logit_softcapping=4.0",
                 .model = "@gemma; rope_freqs.weight r ^?",
                 .layer = "@norm; attn_q.weight d Hh; attn_k.weight d Kh; "
-                         "local:attn_v.weight d Kh ?; attn_output.weight Hh d *1.4; @head-norms; "
-                         "@ffn-norm; @gated; @post-norms; @router; "
+                         "local:attn_v.weight d Kh ?; attn_output.weight Hh d *1.4; "
+                         "@small-head-norms; @ffn-norm; @gated; @post-norms; @router; "
                          "ffn_gate_inp.scale d =4~1!; pre_ffw_norm_2.weight d; "
                          "post_ffw_norm_1.weight d; post_ffw_norm_2.weight d; "
                          "ffn_gate_up_exps.weight d 2f E; ffn_down_exps.weight f d E; "
@@ -264,7 +268,7 @@ const struct arch_row arch_rows[] = {
                 .layer_norm = true,
                 .keys = "use_parallel_residual=false",
                 .model = "@untied-bias",
-                .layer = "@norm-bias; @qkv-bias; @ffn-norm-bias; @gated"},
+                .layer = "@norm-bias; @qkv-bias; ffn_norm.weight d ?; ffn_norm.bias d ?; @gated"},
         {.name = "stablelm-parallel",
                 .arch = "stablelm",
                 .n_head = 2,
@@ -405,7 +409,7 @@ const struct arch_row arch_rows[] = {
                         "expert_gating_func=2",
                 .model = "@untied",
                 .layer = "@norm; @qkv; @head-norms; @ffn-norm; dense:@gated; " EXPERTS
-                         "; sparse:@choice-bias; sparse:@shared"},
+                         "; sparse:exp_probs_b.bias E ?; sparse:@shared"},
         {.name = "hunyuan-dense", .arch = "hunyuan-dense", .model = "@tied", .layer = QWEN3_LAYER},
         {.name = "hunyuan-moe",
                 .arch = "hunyuan-moe",
