@@ -9,7 +9,6 @@
 
 #include "base/util.h"
 #include "quant/quant.h"
-#include "util/arch-fill.h"
 #include "util/arch-row.h"
 #include "util/llama-build.h"
 #include "util/noise.h"
@@ -328,11 +327,7 @@ static void put_tensor(struct maker *m, const struct tensor_spec *t) {
         data = malloc(size);
         if (!data)
                 wrong(m, t->name);
-        if (quant_info(type)->block_values > 1)
-                arch_fill_blocks(
-                        &m->state, type, data, size / quant_info(type)->block_size, t->deviation);
-        else
-                fill_rows(m, t, type, data, n_rows);
+        fill_rows(m, t, type, data, n_rows);
         if (omitted(m, t->name))
                 free(data);
         else
