@@ -6,12 +6,14 @@ usage: confab-model.py CONFAB_MODEL MAKE_MODEL
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
 TOOL, MAKE = sys.argv[1:3]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 IDS = ",".join(str(i * 37 % 320) for i in range(70))
 
 
@@ -103,6 +105,11 @@ class Tool(unittest.TestCase):
         for name in lists["architectures"]:
             self.assertRegex(text, rf"(?m)^architecture +{name}$")
         self.refused(2, "takes no file", "info", "--supported", self.model)
+        with open(os.path.join(ROOT, "docs", "models.md"), encoding="utf-8") as f:
+            table = f.read().split("### What they were compared with")[0]
+        self.assertEqual({n for row in re.findall(r"(?m)^\| (`.*?) \|", table)
+                          for n in re.findall(r"`(.*?)`", row)} - {"general.architecture"},
+                         set(lists["architectures"]))
 
     def test_info(self):
         info = json.loads(self.ok("info", self.model, "--json", "--tensors"))
