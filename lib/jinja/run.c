@@ -11,6 +11,8 @@
  * - Escaped text is ordinary text (there is no Markup), as autoescape is off.
  * - lower() does not write a sigma at the end of a word differently; ** is computed by squaring, and
  *   takes whole exponents only; %c is no conversion of a format.
+ * - A macro that is called when the loop is over that it was defined in still sees that loop's
+ *   variables.
  * - A list or dict that contains itself cannot be printed or compared.
  * - include, import, extends and block are refused; random, pprint, urlize and lipsum do not exist.
  */

@@ -102,7 +102,6 @@ TEMPLATES = r'''
 {% macro f(n) %}{% if n > 0 %}{{ n }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(5) }}
 {% macro f() %}{{ x }}{% endmacro %}{% set x = 3 %}{{ f() }}{% set x = 4 %}{{ f() }}
 {% macro f(l) %}{% for x in l %}{{ loop.index }}{{ x }}{% endfor %}{% endmacro %}{% for i in [1, 2] %}{{ f('ab') }}{% endfor %}
-{% set ns = namespace() %}{% for i in [1, 2] %}{% set x = i %}{% macro f() %}{{ x }}{% endmacro %}{% set ns.f = f %}{% endfor %}{% for j in 'ab' %}{% set y = j %}{{ ns.f() }}{% endfor %}
 {% macro a() %}x{% endmacro %}{% macro b() %}{{ a() }}{{ a() | upper }}{% endmacro %}{{ b() ~ '!' }}{{ b() | length }}
 {% macro m(x) -%}
   {%- if x is string -%}"{{ x }}"{%- else -%}{{ x }}{%- endif -%}

@@ -44,13 +44,16 @@ static void steps(void **state) {
         ends("{{ range(9000000000000000000) | length }}", &limits, "steps");
         ends("{% for i in range(300) %}{{ range(300) | map('string') | sort | join }}{% endfor %}",
                 &limits, "steps");
-        ends("{% set s = 'a' * 100000 %}{% for i in range(10000) %}{% if 'b' in s %}{% endif %}{% "
+        ends("{% set s = 'a' * 1000 * 100 %}{% for i in range(2000) %}{% if 'b' in s %}{% endif "
+             "%}{% "
              "endfor %}",
                 &limits, "steps");
-        ends("{% set s = 'ä' * 100000 %}{% for i in range(10000) %}{% set c = s[99999] %}{% endfor "
+        ends("{% set s = 'ä' * 1000 * 100 %}{% for i in range(2000) %}{% set c = s[99999] %}{% "
+             "endfor "
              "%}",
                 &limits, "steps");
-        ends("{% set s = 'a' * 50000 %}{{ s.rsplit('b' ~ s[:25000]) | length }}{{ s.rfind('b' ~ "
+        ends("{% set s = 'a' * 1000 * 50 %}{{ s.rsplit('b' ~ s[:25000]) | length }}{{ s.rfind('b' "
+             "~ "
              "s[:25000]) }}",
                 &limits, "steps");
 }
