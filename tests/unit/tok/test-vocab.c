@@ -21,7 +21,8 @@ static void test_models(void **state) {
         assert_fails(&v, ERR_FORMAT, "tokenizer.ggml.model");
         vocab_build_init(&v, "bert");
         vocab_build_spm_bytes(&v);
-        assert_fails(&v, ERR_UNSUPPORTED, "\"bert\"");
+        assert_fails(&v, ERR_UNSUPPORTED,
+                "\"bert\" is not supported; supported are llama (SPM), gpt2 (BPE)");
         vocab_build_init(&v, "\x01 a name longer than any that is worth printing in a message");
         vocab_build_spm_bytes(&v);
         assert_fails(&v, ERR_UNSUPPORTED, "\"? a name longer");
