@@ -38,27 +38,33 @@ KERN_INLINE void block(enum quant_type type, unsigned n_tokens, const uint8_t *w
                 (const int16_t *)((const uint8_t *)sums + t * x_stride), &ret[t], b);
 }
 
+/* n <= 8 blocks from block b on. @a: the first token. */
+KERN_INLINE void group(enum quant_type type, unsigned n_tokens, const uint8_t *w,
+        const struct kern_act_super *a, size_t x_stride, size_t b, size_t n, __m256 *acc) {
+        size_t size = super_size(type), d_at = super_d_at(type);
+        __m256 dw = super_halves(type, w + d_at, n), mw = _mm256_setzero_ps();
+        struct super_sums sums[N_TOKENS];
+
+        if (super_has_min(type))
+                mw = super_halves(type, w + d_at + 2, n);
+        for (size_t i = 0; i < n; i++)
+                block(type, n_tokens, w + i * size, a->q + (b + i) * KERN_ACT_SUPER,
+                        a->sums + (b + i) * KERN_ACT_SUPER_SUMS, x_stride, i, sums);
+        KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = super_add_terms(type, &sums[t],
+                n, dw, mw, (const float *)((const uint8_t *)(a->d + b) + t * x_stride), acc[t]);
+}
+
 KERN_INLINE void row(enum quant_type type, unsigned n_tokens, const uint8_t *w, size_t n_in,
         const uint8_t *x, size_t x_stride, float *y, size_t ldy) {
         struct kern_act_super a = kern_act_super(x, n_in);
-        size_t n_blocks = n_in / KERN_ACT_SUPER, size = super_size(type);
-        struct super_sums sums[N_TOKENS];
+        size_t n_blocks = n_in / KERN_ACT_SUPER, b = 0;
         __m256 acc[N_TOKENS];
 
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] = _mm256_setzero_ps();
-        for (size_t b = 0; b < n_blocks; b += 8, w += 8 * size) {
-                size_t n = n_blocks - b < 8 ? n_blocks - b : 8, d_at = super_d_at(type);
-                __m256 dw = super_halves(type, w + d_at, n), mw = _mm256_setzero_ps();
-
-                if (super_has_min(type))
-                        mw = super_halves(type, w + d_at + 2, n);
-                for (size_t i = 0; i < n; i++)
-                        block(type, n_tokens, w + i * size, a.q + (b + i) * KERN_ACT_SUPER,
-                                a.sums + (b + i) * KERN_ACT_SUPER_SUMS, x_stride, i, sums);
-                KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) acc[t] =
-                        super_add_terms(type, &sums[t], n, dw, mw,
-                                (const float *)((const uint8_t *)(a.d + b) + t * x_stride), acc[t]);
-        }
+        for (; b + 8 <= n_blocks; b += 8, w += 8 * super_size(type))
+                group(type, n_tokens, w, &a, x_stride, b, 8, acc);
+        if (b < n_blocks)
+                group(type, n_tokens, w, &a, x_stride, b, n_blocks - b, acc);
         KERN_UNROLL for (unsigned t = 0; t < n_tokens; t++) y[t * ldy] = tree8(acc[t]);
 }
 

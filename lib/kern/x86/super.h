@@ -176,13 +176,18 @@ struct super_sums {
         __m256i isum[8], msum[8];
 };
 
-/* Lane i: the sum of all lanes of v[i]. */
-KERN_INLINE __m256i super_add8(const __m256i *v) {
-        __m256i low =
-                _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
-        __m256i high =
-                _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+/* Lane i: the sum of all lanes of v[i], i < n <= 8. What the other lanes have is of no block. */
+KERN_INLINE __m256i super_add(const __m256i *v, size_t n) {
+        const size_t last = n - 1;
+        __m256i low = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[last < 1 ? last : 1]),
+                _mm256_hadd_epi32(v[last < 2 ? last : 2], v[last < 3 ? last : 3]));
+        __m256i high;
 
+        if (n <= 4)
+                return _mm256_zextsi128_si256(_mm_add_epi32(
+                        _mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1)));
+        high = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[last < 5 ? last : 5]),
+                _mm256_hadd_epi32(v[last < 6 ? last : 6], v[last]));
         return _mm256_add_epi32(_mm256_permute2x128_si256(low, high, 0x20),
                 _mm256_permute2x128_si256(low, high, 0x31));
 }
@@ -194,34 +199,33 @@ KERN_INLINE short super_half(const uint8_t *p) {
         return (short)h;
 }
 
-/* The f16 at w of each of n <= 8 blocks; 0 behind them. */
+/* The f16 at w of each of n <= 8 blocks; what the other lanes have is of no use. The register is made
+ * without memory, since a load of what was stored in pieces waits for all of the pieces. */
 KERN_INLINE __m256 super_halves(enum quant_type type, const uint8_t *w, size_t n) {
-        const size_t size = super_size(type);
-        short h[8] = {0};
+        const size_t size = super_size(type), last = n - 1;
+        short h0 = super_half(w), h1 = super_half(w + (last < 1 ? last : 1) * size);
+        short h2 = super_half(w + (last < 2 ? last : 2) * size);
+        short h3 = super_half(w + (last < 3 ? last : 3) * size);
 
-        if (n == 8)
-                return _mm256_cvtph_ps(_mm_setr_epi16(super_half(w), super_half(w + size),
-                        super_half(w + 2 * size), super_half(w + 3 * size),
-                        super_half(w + 4 * size), super_half(w + 5 * size),
-                        super_half(w + 6 * size), super_half(w + 7 * size)));
-        for (size_t b = 0; b < n; b++)
-                h[b] = super_half(w + b * size);
-        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)h));
+        if (n <= 4)
+                return _mm256_cvtph_ps(_mm_setr_epi16(h0, h1, h2, h3, 0, 0, 0, 0));
+        return _mm256_cvtph_ps(_mm_setr_epi16(h0, h1, h2, h3, super_half(w + 4 * size),
+                super_half(w + (last < 5 ? last : 5) * size),
+                super_half(w + (last < 6 ? last : 6) * size), super_half(w + last * size)));
 }
 
-/* The terms of n <= 8 blocks of one token, whose scales begin at dx. */
-KERN_INLINE __m256 super_add_terms(enum quant_type type, struct super_sums *s, size_t n, __m256 dw,
-        __m256 mw, const float *dx, __m256 acc) {
+/* The terms of n <= 8 blocks of one token, whose scales begin at dx. Only the lanes of these blocks
+ * change. */
+KERN_INLINE __m256 super_add_terms(enum quant_type type, const struct super_sums *s, size_t n,
+        __m256 dw, __m256 mw, const float *dx, __m256 acc) {
         __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         __m256 lanes = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), index));
         __m256 x = _mm256_loadu_ps(dx), v;
 
-        for (size_t b = n; b < 8; b++)
-                s->isum[b] = s->msum[b] = _mm256_setzero_si256();
-        v = _mm256_fmadd_ps(_mm256_cvtepi32_ps(super_add8(s->isum)), _mm256_mul_ps(dw, x), acc);
+        v = _mm256_fmadd_ps(_mm256_cvtepi32_ps(super_add(s->isum, n)), _mm256_mul_ps(dw, x), acc);
         if (super_has_min(type))
                 v = _mm256_fnmadd_ps(
-                        _mm256_cvtepi32_ps(super_add8(s->msum)), _mm256_mul_ps(mw, x), v);
+                        _mm256_cvtepi32_ps(super_add(s->msum, n)), _mm256_mul_ps(mw, x), v);
         return _mm256_blendv_ps(acc, v, lanes);
 }
 

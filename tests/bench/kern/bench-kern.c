@@ -285,6 +285,9 @@ int main(int argc, char **argv) {
                                 /* rows that end inside a group of 8 blocks: Qwen2.5-0.5B's width */
                                 bench_matmul(k, QUANT_Q8_0, 896, isa ? 4864 : 512);
                                 bench_matmul(k, QUANT_Q4_0, 896, isa ? 4864 : 512);
+                                /* the same of blocks of 256 */
+                                bench_matmul(k, QUANT_Q4_K, 512, isa ? 8192 : 512);
+                                bench_matmul(k, QUANT_Q4_K, 2560, isa ? 8192 : 512);
                         }
                         for (size_t s = 0; s < 6 && wanted(argc, argv, "attention"); s++)
                                 for (int t = 0; t < KERN_N_KV; t++)
