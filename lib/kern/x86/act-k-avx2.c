@@ -97,5 +97,9 @@ void kern_avx2_act_round_q8k(const struct kern_act *a, size_t unit, uint8_t *dst
                 for (size_t b = 0; b < n_blocks; b++)
                         to.d[b] = round_block(x + b * KERN_ACT_SUPER, to.q + b * KERN_ACT_SUPER,
                                 to.sums + b * KERN_ACT_SUPER_SUMS);
+                /* Lanes without a block are computed and dropped; what lies here by chance may
+                 * make subnormals, which are slow. */
+                for (size_t b = n_blocks; b % 8; b++)
+                        to.d[b] = 0;
         }
 }
