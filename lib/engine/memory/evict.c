@@ -176,8 +176,9 @@ enum room memory_make_room(struct engine *engine) {
         if ((!c || c->n_users > 0) && edit_make_room(engine))
                 return ROOM_NOW;
         if (!c)
-                /* Memory that a running job holds (a commit, a fork) becomes idle afterwards. */
-                return io_n_jobs(engine) > 0 ? ROOM_LATER : ROOM_NEVER;
+                /* Memory that a running job holds (a commit, a fork) becomes idle afterwards. So does
+                 * what write-behind has pinned, also where it has no job because it waits to link. */
+                return io_n_jobs(engine) > 0 || m->write_behind ? ROOM_LATER : ROOM_NEVER;
         n_resident = seq_n_resident(c->seq);
         r = evict_now(engine, c, NULL, NULL);
         if (r == 1)

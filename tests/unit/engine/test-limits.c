@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Limits: what cannot fit is refused with figures, and what waits gets its turn. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static void test_too_small(void **state) {
         struct err e;
         struct erig r;
         uint64_t c;
-        char *huge;
+        char folder[64], *huge;
 
         o.pool_size = erig_pool(5);
         erig_open(&r, &o);
@@ -41,14 +42,16 @@ static void test_too_small(void **state) {
         erig_say(&r, c, erig_words(3, 1), 8, &A);
         erig_alone(erig_say_request(0, erig_words(3, 1), 8), &B);
         answer_same(&A, &B);
-        erig_close(&r);
 
+        /* Nor does an engine, in a folder of its own beside. */
+        snprintf(folder, sizeof(folder), "%s/other", r.dir);
         o.pool_size = 1000;
         o.model_path = erig_model();
-        o.state_dir = "/tmp/confab-test-never-made";
+        o.state_dir = folder;
         assert_int_equal(engine_open(&en, &o, &e), -ERR_LIMIT);
         assert_null(en);
         assert_non_null(strstr(e.msg, "1000"));
+        erig_close(&r);
 }
 
 static void test_quotas(void **state) {

@@ -14,6 +14,7 @@
 
 #include "link-rig.h"
 #include "rig.h"
+#include "store/store.h"
 #include "util/test.h"
 
 static struct answer A, B, expected[4];
@@ -487,6 +488,63 @@ static void test_taken_while_linking(void **state) {
         erig_close(&r);
 }
 
+static struct gate rewind_gate = GATE_INIT;
+
+int __real_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
+        const struct store_turn *last, uint32_t block_tokens, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
+int __wrap_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
+        const struct store_turn *last, uint32_t block_tokens, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
+int __wrap_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
+        const struct store_turn *last, uint32_t block_tokens, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e) {
+        gate_pass(&rewind_gate);
+        return __real_store_rewind(s, id, n_turns, last, block_tokens, ret_revision, gone, e);
+}
+
+/* What was written waits for a Rewind before it is linked, and pins its blocks without any job of its
+ * own. When the Rewind ends, a request that needs the room of these blocks waits for the link. */
+static void test_room_pinned_by_what_waits_to_link(void **state) {
+        struct engine_options o = options();
+        struct engine_request rewind = {
+                .verb = ENGINE_REWIND, .at_turn = 0, .at_position = ENGINE_UNSET};
+        struct engine_request again;
+        struct erig r;
+        uint64_t c, d;
+
+        assert_int_equal(sem_init(&writing, 0, 0), 0);
+        assert_int_equal(sem_init(&go_on, 0, 0), 0);
+        o.pool_size = erig_pool(6);
+        erig_open(&r, &o);
+        d = erig_new(&r, NULL, NULL);
+        erig_append_tokens(&r, d, 700, 140);
+        assert_int_equal(erig_wait_stat(&r, "writebehind_blocks", 4), 4);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, d, &A), ENGINE_CONV);
+
+        c = erig_new(&r, NULL, NULL);
+        atomic_store(&held_up, 1);
+        erig_append_tokens(&r, c, 300, 100);
+        while (sem_wait(&writing) < 0)
+                ;
+        gate_close(&rewind_gate, 0);
+        rewind.conv_id = c;
+        erig_send(&r, &rewind, &B);
+        gate_wait(&rewind_gate);
+        sem_post(&go_on);
+        erig_settle(r.en); /* all is written, and waits to be linked */
+        again = erig_say_request(d, "And?", 4);
+        erig_send(&r, &again, &A);
+        erig_settle(r.en); /* it waits for room */
+        gate_open(&rewind_gate);
+        erig_wait(&r, &B);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        assert_true(A.n_disk > 0);
+        erig_check_register(&r);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_once),
@@ -501,6 +559,7 @@ int main(void) {
                 cmocka_unit_test(test_total_limit_is_shared),
                 cmocka_unit_test(test_day_limit),
                 cmocka_unit_test(test_taken_while_linking),
+                cmocka_unit_test(test_room_pinned_by_what_waits_to_link),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
