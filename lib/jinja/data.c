@@ -153,6 +153,7 @@ int jinja_data_finish(struct jinja_data *d, struct err *e) {
                 return err_set(e, ERR_INVALID,
                         "a template's input: values, keys and containers do not fit together");
         if (d->error < 0)
-                return err_set(e, (enum err_code) - d->error, "no memory for a template's input");
+                return err_set(e, (enum err_code) - d->error,
+                        "a template's input does not fit into memory now");
         return 0;
 }

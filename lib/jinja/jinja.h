@@ -5,11 +5,12 @@
  * any number of times. It can reach the values that it is given and nothing else: no file, no
  * network, no clock, no other template. The module knows no model and no role.
  *
- * Origin of text. The result says of each byte whether it is trusted: whether it was written by the
- * template (or by the caller, who may declare a string trusted: a control token's text) or came
- * from data. The origin follows each byte through every operation of the language; what is made
- * from both, or by the interpreter itself (the punctuation of JSON, say), counts as data. Text that
- * is not trusted must never be parsed as control tokens.
+ * Origin of text. The result says of each byte whether it is trusted: whether the template wrote it,
+ * or it came from data. The origin follows each byte through every operation of the language; what
+ * is made from both, or by the interpreter itself (the punctuation of JSON, say), counts as data.
+ * Text that is not trusted must never be parsed as control tokens. The caller may declare strings
+ * trusted: the text of a control token, and roles out of a fixed list, because templates put roles
+ * into markers ('<|' + role + '|>').
  *
  * The language is that of Jinja2 3.1 with what model hubs add to it: trim_blocks and lstrip_blocks,
  * break and continue, {% generation %}, tojson that escapes nothing for HTML, raise_exception() and

@@ -19,7 +19,7 @@ static void test_too_small(void **state) {
         struct err e;
         struct erig r;
         uint64_t c;
-        char folder[64], *huge;
+        char folder[80], *huge;
 
         o.pool_size = erig_pool(5);
         erig_open(&r, &o);
