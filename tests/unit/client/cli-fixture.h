@@ -96,6 +96,19 @@ static inline void start(struct fixture *f, const char *const *args) {
 }
 #define START(f, ...) start((f), (const char *const[]){__VA_ARGS__, NULL})
 
+/* With standard input that has been written and closed: however late the program looks, it waits for
+ * nothing. */
+static inline void start_given(struct fixture *f, const char *const *args, const char *text) {
+        int in[2];
+
+        assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+        assert_int_equal(write(in[1], text, strlen(text)), strlen(text));
+        close(in[1]);
+        start_with_input(f, args, in[0]);
+        close(in[0]);
+        f->in = -1;
+}
+
 static inline void give_input(struct fixture *f, const char *text) {
         assert_int_equal(write(f->in, text, strlen(text)), strlen(text));
 }

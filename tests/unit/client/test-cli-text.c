@@ -11,8 +11,7 @@ static void check_input(const char *const *args, const char *input, const char *
         struct fixture f;
 
         setup(&f);
-        start(&f, args);
-        give_input(&f, input);
+        start_given(&f, args, input);
         greet(&f);
         m = peer_next(&f.peer);
         assert_int_equal(m->request->verb_case, REQ(CONTINUE));
@@ -71,8 +70,7 @@ static void check_refused(const char *const *args, const char *input, const char
         struct fixture f;
 
         setup(&f);
-        start(&f, args);
-        give_input(&f, input);
+        start_given(&f, args, input);
         finish(&f, 2, "", why);
         assert_int_equal(poll(&(struct pollfd){f.listen_fd, POLLIN, 0}, 1, 0), 0);
         teardown(&f);

@@ -101,6 +101,13 @@ static void bring(struct store *t, uint32_t n, bool small) {
         close(fd);
 }
 
+/* The same until all of them are there: on a busy machine the system may take a page away meanwhile. */
+static void bring_all(struct store *t, bool small) {
+        for (int i = 0; i < 100 && (i == 0 || resident(t) < N_PAGES); i++)
+                bring(t, N, small);
+        assert_int_equal(resident(t), N_PAGES);
+}
+
 /* Only what was read is dropped: what somebody else, or the next load, wants of the file stays. */
 static void test_others_kept(void **state) {
         struct store t;
@@ -109,14 +116,12 @@ static void test_others_kept(void **state) {
         start(&t, false, false);
         write_all(&t);
         spill_settle(t.s, 1);
-        bring(&t, N, false);
-        assert_int_equal(resident(&t), N_PAGES);
+        bring_all(&t, false);
         assert_int_equal(spill_read_batch(t.s, items, N, NULL), 0);
         assert_int_equal(store_stats(&t).n_direct, 0);
         assert_int_equal(resident(&t), 0);
 
-        bring(&t, N, true);
-        assert_int_equal(resident(&t), N_PAGES);
+        bring_all(&t, true);
         assert_int_equal(spill_read_batch(t.s, items, n_read, NULL), 0);
         /* What was there was used. */
         assert_int_equal(store_stats(&t).n_direct, 0);
