@@ -38,8 +38,6 @@ int gguf_parse_into(struct gguf *g, struct err *e);
 
 /* One file, mapped and parsed, whatever it says of others. */
 int gguf_open_one(struct gguf **ret, const char *path, struct err *e);
-/* The other files of the model that begins with @g, which was opened at @path (split.c). */
-int gguf_open_parts(struct gguf *g, const char *path, struct err *e);
 
 const struct gguf_kv *gguf_find(const struct gguf *g, const char *key);
 /* Bytes of a scalar or array element; 0 for strings and arrays. */

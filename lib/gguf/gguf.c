@@ -45,19 +45,6 @@ int gguf_open_one(struct gguf **ret, const char *path, struct err *e) {
         return 0;
 }
 
-int gguf_open(struct gguf **ret, const char *path, struct err *e) {
-        _cleanup_(gguf_freep) struct gguf *g = NULL;
-        int r = gguf_open_one(&g, path, e);
-
-        if (r < 0)
-                return r;
-        r = gguf_open_parts(g, path, e);
-        if (r < 0)
-                return err_wrap(e, r, "'%s'", path);
-        *ret = TAKE_PTR(g);
-        return 0;
-}
-
 struct gguf *gguf_free(struct gguf *g) {
         if (!g)
                 return NULL;

@@ -141,7 +141,7 @@ static int open_parts(struct gguf *g, const char *path, uint32_t count, struct e
         return check_total(g, e);
 }
 
-int gguf_open_parts(struct gguf *g, const char *path, struct err *e) {
+static int open_others(struct gguf *g, const char *path, struct err *e) {
         uint32_t no, count;
         int r = read_numbers(g, &no, &count, e);
 
@@ -152,4 +152,17 @@ int gguf_open_parts(struct gguf *g, const char *path, struct err *e) {
         if (r == 0 && count > 1)
                 r = open_parts(g, path, count, e);
         return r;
+}
+
+int gguf_open(struct gguf **ret, const char *path, struct err *e) {
+        _cleanup_(gguf_freep) struct gguf *g = NULL;
+        int r = gguf_open_one(&g, path, e);
+
+        if (r < 0)
+                return r;
+        r = open_others(g, path, e);
+        if (r < 0)
+                return err_wrap(e, r, "'%s'", path);
+        *ret = TAKE_PTR(g);
+        return 0;
 }
