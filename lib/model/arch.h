@@ -146,7 +146,6 @@ struct arch {
                 bool biased;      /* router and experts have biases */
                 bool choice_bias; /* exp_probs_b.bias is required, not just used if there */
                 bool size_is_ff;  /* of an expert: feed_forward_length */
-                uint32_t step;    /* where interleave_moe_layer_step is absent: every n-th layer */
         } experts;
 
         /* The ends. */

@@ -2,6 +2,7 @@
 #include "model/block-attn.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -128,6 +129,23 @@ static int attn_load_norms(struct model *m, struct attn *a, struct err *e) {
         return attn_load_qk_norm(m, a, true, e);
 }
 
+/* Describe the next array of a block; its offset is at or after the end of those before. */
+static int attn_add_array(struct model *m, const struct model_kv_array *a, struct err *e) {
+        struct model_kv_array *grown;
+
+        /* Room doubles; at a power of two it is used up. */
+        if (!(m->n_kv_arrays & (m->n_kv_arrays - 1))) {
+                size_t room = m->n_kv_arrays ? 2 * m->n_kv_arrays : 1;
+
+                grown = reallocarray(m->kv_arrays, room, sizeof(*grown));
+                if (!grown)
+                        return err_set(e, ERR_NOMEM, "no memory for the layout of blocks");
+                m->kv_arrays = grown;
+        }
+        m->kv_arrays[m->n_kv_arrays++] = *a;
+        return 0;
+}
+
 /* One of the layer's two arrays, followed by its scales if the type has them. */
 static int attn_describe(struct model *m, const struct attn *a, bool is_k, struct err *e) {
         static const enum model_kv_element elements[KERN_N_KV] = {[KERN_KV_F16] = MODEL_KV_F16,
@@ -145,13 +163,13 @@ static int attn_describe(struct model *m, const struct attn *a, bool is_k, struc
         };
         int r;
 
-        r = model_add_kv_array(m, &array, e);
+        r = attn_add_array(m, &array, e);
         if (r < 0 || l->type != KERN_KV_Q8_0)
                 return r;
         array.element = MODEL_KV_F16;
         array.offset += is_k ? kern_kv_k_scales(l) : kern_kv_v_scales(l);
         array.n_channels /= KERN_KV_GROUP;
-        return model_add_kv_array(m, &array, e);
+        return attn_add_array(m, &array, e);
 }
 
 /* The layer's keys, then its values, each starting on a cache line. */

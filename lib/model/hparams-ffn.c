@@ -80,7 +80,6 @@ static int hparams_read_expert_size(struct hparams *h, struct hparams_experts *x
 }
 
 static int hparams_read_experts(struct hparams *h, struct hparams_experts *x, struct err *e) {
-        uint32_t step = h->arch->experts.step ? h->arch->experts.step : 1;
         int r;
 
         r = hparams_u32(h, "expert_used_count", 1, x->n, &x->n_used, e);
@@ -93,8 +92,7 @@ static int hparams_read_experts(struct hparams *h, struct hparams_experts *x, st
                 h, "leading_dense_block_count", 0, HPARAMS_MAX_LAYERS, 0, &x->n_leading_dense, e);
         if (r < 0)
                 return r;
-        r = hparams_u32_or(
-                h, "interleave_moe_layer_step", 1, HPARAMS_MAX_LAYERS, step, &x->step, e);
+        r = hparams_u32_or(h, "interleave_moe_layer_step", 1, HPARAMS_MAX_LAYERS, 1, &x->step, e);
         if (r < 0)
                 return r;
         r = hparams_f32_or(h, "expert_weights_scale", 0.0f, 1e6f, 0.0f, &x->scale, e);

@@ -55,9 +55,6 @@ struct model {
         void *own;            /* of arch_code */
 };
 
-/* Describe the next array of a block; its offset is at or after the end of those before. */
-int model_add_kv_array(struct model *m, const struct model_kv_array *a, struct err *e);
-
 /* Scratch of the experts block. n = max_tokens, k = experts used per token. */
 struct work_moe {
         float *probs;     /* [n][n_expert] */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/model.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "gguf/gguf.h"
 #include "model/internal.h"
 #include "model/stack.h"
+#include "seq/seq.h"
 
 static int model_find_arch(const struct gguf *g, const struct arch **ret, struct err *e) {
         struct gguf_str s;
@@ -71,22 +73,6 @@ static int model_identify(
         if (r != 0)
                 return err_set(e, ERR_CANCELLED, "reading the weights was broken off");
         m->fingerprint.rules = hash64(bytes, 4 * n, 0);
-        return 0;
-}
-
-int model_add_kv_array(struct model *m, const struct model_kv_array *a, struct err *e) {
-        struct model_kv_array *grown;
-
-        /* Room doubles; at a power of two it is used up. */
-        if (!(m->n_kv_arrays & (m->n_kv_arrays - 1))) {
-                size_t room = m->n_kv_arrays ? 2 * m->n_kv_arrays : 1;
-
-                grown = reallocarray(m->kv_arrays, room, sizeof(*grown));
-                if (!grown)
-                        return err_set(e, ERR_NOMEM, "no memory for the layout of blocks");
-                m->kv_arrays = grown;
-        }
-        m->kv_arrays[m->n_kv_arrays++] = *a;
         return 0;
 }
 
@@ -185,4 +171,33 @@ void model_info(const struct model *m, struct model_info *ret) {
                 .kv_type = m->kv_type,
                 .fingerprint = m->fingerprint,
         };
+}
+
+int model_forward(struct model_work *w, const struct model_token *batch, size_t n,
+        const struct model_wait *wait) {
+        int r;
+
+        assert(n >= 1 && n <= w->max_tokens);
+        w->wait = wait;
+        w->n = n;
+        w->n_out = 0;
+        for (size_t i = 0; i < n; i++) {
+                w->token[i] = batch[i].token;
+                w->pos[i] = batch[i].pos;
+                w->rows[i] = (struct kern_attn_row){
+                        .blocks = seq_table(batch[i].seq), .pos = batch[i].pos};
+                if (batch[i].want_logits)
+                        w->output[w->n_out++] = (uint32_t)i;
+        }
+        assert(w->n_out <= w->max_outputs);
+        r = stack_forward(w->model, w);
+        w->wait = NULL;
+        if (r)
+                w->n_out = 0;
+        return r;
+}
+
+const float *model_logits(const struct model_work *w, size_t i) {
+        assert(i < w->n_out);
+        return w->logits + i * w->model->dims.n_vocab;
 }

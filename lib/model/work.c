@@ -6,8 +6,6 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "model/internal.h"
-#include "model/stack.h"
-#include "seq/seq.h"
 
 /*
  * The memory of a model_work is one allocation. The same walk computes its size (base = 0) and
@@ -177,33 +175,4 @@ void work_keep_outputs(struct model_work *w) {
                 w->output[i] = (uint32_t)i;
         }
         w->n = w->n_out;
-}
-
-int model_forward(struct model_work *w, const struct model_token *batch, size_t n,
-        const struct model_wait *wait) {
-        int r;
-
-        assert(n >= 1 && n <= w->max_tokens);
-        w->wait = wait;
-        w->n = n;
-        w->n_out = 0;
-        for (size_t i = 0; i < n; i++) {
-                w->token[i] = batch[i].token;
-                w->pos[i] = batch[i].pos;
-                w->rows[i] = (struct kern_attn_row){
-                        .blocks = seq_table(batch[i].seq), .pos = batch[i].pos};
-                if (batch[i].want_logits)
-                        w->output[w->n_out++] = (uint32_t)i;
-        }
-        assert(w->n_out <= w->max_outputs);
-        r = stack_forward(w->model, w);
-        w->wait = NULL;
-        if (r)
-                w->n_out = 0;
-        return r;
-}
-
-const float *model_logits(const struct model_work *w, size_t i) {
-        assert(i < w->n_out);
-        return w->logits + i * w->model->dims.n_vocab;
 }
