@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/util.h"
 #include "gguf/gguf.h"
 
 static int hparams_key(const struct hparams *h, const char *key, char buf[static 128]) {
@@ -198,19 +197,4 @@ int hparams_read_base(struct hparams *h, struct err *e) {
         if (r < 0)
                 return r;
         return hparams_read_vocab(h, e);
-}
-
-int hparams_read(struct hparams *h, struct err *e) {
-        static int (*const groups[])(struct hparams * h, struct err * e) = {hparams_read_base,
-                hparams_read_attention, hparams_read_windows, hparams_read_ffn, hparams_read_rope,
-                hparams_read_ends};
-        const struct arch_code *code = h->arch->code;
-
-        for (size_t i = 0; i < ARRAY_SIZE(groups); i++) {
-                int r = groups[i](h, e);
-
-                if (r < 0)
-                        return r;
-        }
-        return code && code->settle ? code->settle(h, e) : 0;
 }
