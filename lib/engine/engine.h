@@ -341,6 +341,7 @@ struct engine_view {
         enum engine_register register_state;
         uint64_t n_conversations; /* READ only */
 };
+/* Only of an engine that engine_look() made. */
 void engine_view(struct engine *engine, struct engine_view *ret);
 /* What the model's chat template would do and chat_family leaves out. Sentence @i for a person, without
  * a full stop; NULL behind the last one. Owned by the engine; of an engine that looks. */

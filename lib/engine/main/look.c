@@ -7,6 +7,7 @@
  * begin to use it meanwhile. The lock is released before the weights are read, which may take
  * minutes: it must not stop a daemon from starting then.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -94,6 +95,7 @@ static uint32_t most_tokens(struct engine *engine) {
 }
 
 void engine_view(struct engine *engine, struct engine_view *ret) {
+        assert(engine->front->looking); /* else the engine thread changes the budget meanwhile */
         *ret = (struct engine_view){.file_size = gguf_file_size(engine->gguf),
                 .ram_size = machine_ram(NULL),
                 .remembered = engine->front->remembered,

@@ -6,6 +6,7 @@
 #include "engine/conv/tables.h"
 #include "engine/main/main.h"
 #include "engine/memory/state.h"
+#include "engine/verbs/verbs.h"
 #include "util/test.h"
 
 uint64_t inside_budget_auto(const char *root, uint64_t weights_size, uint64_t held) {
@@ -76,6 +77,10 @@ void inside_set_slow_disk(struct engine *engine, bool slow) {
                                                .compute_usec = 1e6,
                                                .n_restores = 100}
                                      : (struct rates){0};
+}
+
+void inside_describe_model(struct engine *engine, struct engine_model_info *ret) {
+        engine_describe_model(engine, ret);
 }
 
 int32_t inside_find_token(struct engine *engine, const char *text) {

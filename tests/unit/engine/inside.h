@@ -46,6 +46,9 @@ void inside_set_slow_disk(struct engine *engine, bool slow);
 
 /* --- model --- */
 
+/* What engine_view() tells of the model that an engine would open, of one that is open. Any moment,
+ * any thread: nothing of it changes. */
+void inside_describe_model(struct engine *engine, struct engine_model_info *ret);
 /* The token with this very text; the test fails if there is none. */
 int32_t inside_find_token(struct engine *engine, const char *text);
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "inside.h"
 #include "rig.h"
 #include "store/store.h"
 #include "util/test.h"
@@ -43,7 +44,7 @@ static int tell(void *arg, const struct engine_opening *o) {
 /* Open and close at once. */
 static int open_once(struct engine_options *o, struct told *t, struct fingerprint *ret) {
         struct engine *en = NULL;
-        struct engine_view view;
+        struct engine_model_info model;
         struct err e;
         int r;
 
@@ -53,8 +54,8 @@ static int open_once(struct engine_options *o, struct told *t, struct fingerprin
         r = engine_open(&en, o, &e);
         if (r < 0)
                 fail_msg("engine_open: %s", e.msg);
-        engine_view(en, &view);
-        *ret = (struct fingerprint){view.model.fingerprint[0], view.model.fingerprint[1]};
+        inside_describe_model(en, &model);
+        *ret = (struct fingerprint){model.fingerprint[0], model.fingerprint[1]};
         engine_free(en);
         o->progress = NULL;
         return r;

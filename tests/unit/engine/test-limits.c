@@ -323,7 +323,7 @@ static void test_full_or_too_large(void **state) {
         struct engine_options o = erig_options(64 << 20);
         static char text[6 << 20];
         struct engine_request q = {.verb = ENGINE_TOKENIZE, .text = text, .text_size = 100000};
-        struct engine_view view;
+        struct engine_model_info model;
         struct erig r;
         size_t held;
 
@@ -351,8 +351,8 @@ static void test_full_or_too_large(void **state) {
         erig_open(&r, &o);
         q = erig_say_request(erig_new(&r, NULL, NULL), "Hello.", 4);
         q.n_logprobs = ENGINE_MAX_LOGPROBS;
-        engine_view(r.en, &view);
-        if (inside_requests_budget(r.en) < (size_t)view.model.n_vocab * 84) {
+        inside_describe_model(r.en, &model);
+        if (inside_requests_budget(r.en) < (size_t)model.n_vocab * 84) {
                 erig_send(&r, &q, &A);
                 assert_true(A.refused);
                 assert_int_equal(A.err.code, ERR_TOO_LARGE);
