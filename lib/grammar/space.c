@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_TODO 8192u /* a power of two; ways that a closure still has to follow */
-#define MAX_SEEN 16384u
+#define MAX_TODO 2048u /* ways that a closure still has to follow */
+#define MAX_SEEN 8192u /* a power of two */
 
 /* --- tables --- */
 
