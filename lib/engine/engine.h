@@ -49,7 +49,8 @@ enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
 /* The greatest accepted values of options and of requests; more is -ERR_INVALID. */
 #define ENGINE_MAX_ACTIVE 256
 #define ENGINE_MAX_BATCH 65536
-#define ENGINE_MAX_LIST 256 /* conversations in one answer to LIST */
+#define ENGINE_MAX_LIST 256               /* conversations in one answer to LIST */
+#define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
 
 struct engine_options {
         const char *model_path;
@@ -166,6 +167,12 @@ enum engine_input {
 };
 /* Numbers as in enum chat_role. */
 enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW };
+/* What a reply must be (docs/grammar.md). */
+enum engine_constraint {
+        ENGINE_CONSTRAINT_NONE,
+        ENGINE_CONSTRAINT_JSON_SCHEMA, /* a JSON value that meets this schema */
+        ENGINE_CONSTRAINT_GBNF         /* a text that this grammar generates */
+};
 /* Numbers as in the protocol. */
 enum engine_finish {
         ENGINE_FINISH_NONE,
@@ -226,6 +233,14 @@ struct engine_request {
         uint32_t n_logprobs; /* alternatives; implies want_logprobs */
         bool ignore_eos;     /* end-of-generation tokens are never chosen */
         bool background;
+        /* Continue: what the reply must be. It holds for the whole reply: if the request goes on with
+         * an open one, for its beginning as well, which is checked. A constraint that is malformed,
+         * unsupported or that nothing meets is refused before anything is computed: -ERR_INVALID,
+         * -ERR_UNSUPPORTED, -ERR_TOO_LARGE, with the place. The reply may end early (max_tokens, stop
+         * strings, cancel): then it is the beginning of such a text. Not with ignore_eos. */
+        enum engine_constraint constraint;
+        const void *constraint_text;
+        size_t constraint_size;
         /* Continue: while another request holds the conversation, wait for it to end, in order of
          * arrival; expect_revision is compared then. false: -ERR_BUSY instead. */
         bool wait;

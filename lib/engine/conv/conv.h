@@ -201,6 +201,10 @@ struct keep {
  * -ERR_INVALID, -ERR_STATE, -ERR_CORRUPT (behind damage), -ERR_NOMEM. */
 int keep_resolve(struct engine *engine, const struct conv *c, const struct engine_request *r,
         struct keep *ret, struct err *e);
+/* The number of tokens at the beginning of a reply's turn that invite the reply; 0 if the turn
+ * continued an open reply. -ERR_NOMEM. */
+int keep_reply_header(
+        struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret);
 /* For the register: the last kept turn if it changes, else NULL. Borrows from @k. */
 const struct store_turn *keep_last(const struct keep *k, struct store_turn *out);
 void keep_deinit(struct keep *k);

@@ -23,9 +23,7 @@ void keep_deinit(struct keep *k) {
         buf_deinit(&k->text);
 }
 
-/* The number of tokens at the beginning of a reply's turn that invite the reply; 0 if the turn
- * continued an open reply. */
-static int reply_header(
+int keep_reply_header(
         struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret) {
         struct tok_ids ids = TOK_IDS_NULL;
         uint32_t n = 0;
@@ -72,7 +70,7 @@ static int cut_turn(struct engine *engine, const struct conv *c, uint32_t i, uin
         int r = 0;
 
         if (can_be_cut(t) && t->role == CHAT_ASSISTANT)
-                r = reply_header(engine, c, t, &header);
+                r = keep_reply_header(engine, c, t, &header);
         if (r < 0)
                 return err_set(e, ERR_NOMEM, "no memory to find a place in a reply");
         if (header > 0)

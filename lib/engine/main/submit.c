@@ -23,6 +23,15 @@ static int check_request(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_INVALID, "at most %d logit biases", SAMPLING_MAX_BIASES);
         if ((r->text_size > 0 && !r->text) || (r->n_tokens > 0 && !r->tokens))
                 return err_set(e, ERR_INVALID, "a size without its data");
+        if (r->constraint > ENGINE_CONSTRAINT_GBNF ||
+                (r->constraint_size > 0 && !r->constraint_text))
+                return err_set(e, ERR_INVALID, "unknown or missing constraint");
+        if (r->constraint && r->ignore_eos)
+                return err_set(e, ERR_INVALID,
+                        "a constraint ends the reply: it cannot go with ignore_eos");
+        if (r->constraint_size > ENGINE_MAX_CONSTRAINT)
+                return err_set(e, ERR_TOO_LARGE, "a constraint of %zu bytes, more than %d",
+                        r->constraint_size, ENGINE_MAX_CONSTRAINT);
         if (r->text_size > SIZE_MAX / 16 || r->n_tokens > SIZE_MAX / 64)
                 return err_set(e, ERR_TOO_LARGE, "impossible size of a request");
         if (r->input > ENGINE_INPUT_TOKENS)

@@ -110,6 +110,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         b = copy_bytes(&tokens, r->n_tokens * sizeof(*r->tokens), e);
         r->tokens = tokens;
         a = b < 0 ? b : a;
+        b = copy_bytes(&r->constraint_text, r->constraint_size, e);
+        a = b < 0 ? b : a;
         for (size_t i = 0; i < r->n_stops; i++) {
                 b = copy_str(&r->stops[i], e);
                 a = b < 0 ? b : a;
@@ -130,7 +132,7 @@ static size_t request_size(
                    credit_size(engine, r);
 
         n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
-        n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * PART_SIZE;
+        n += r->text_size + r->n_tokens * sizeof(*r->tokens) + r->constraint_size + 3 * PART_SIZE;
         for (size_t i = 0; i < r->n_stops; i++)
                 n += copy_size(r->stops[i]);
         return n;
@@ -199,6 +201,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         free_copy(request->r.system);
         free_copy(request->r.text);
         free_copy(request->r.tokens);
+        free_copy(request->r.constraint_text);
         for (size_t i = 0; i < request->r.n_stops; i++)
                 free_copy(request->r.stops[i]);
         store_reading_deinit(&request->reading);

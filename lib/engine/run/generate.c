@@ -247,16 +247,46 @@ static void end_without_room(struct engine *engine, struct request *request) {
         generate_end(request, ENGINE_FINISH_LENGTH);
 }
 
+int32_t generate_choose(
+        struct engine *engine, struct request *request, const float *logits, const uint64_t *mask) {
+        struct generation *g = generation_of(request);
+        const struct conv *c = request->conv;
+        size_t n_recent = MIN((size_t)c->n_all, (size_t)g->params.penalty_last_n);
+
+        g->params.mask = mask;
+        return sample_token(engine->run->sampler, &g->params, logits,
+                c->tokens + c->n_all - n_recent, n_recent, c->n_all);
+}
+
+/* Choose the next token. False if the reply ends without one. */
+static bool next_token(
+        struct engine *engine, struct request *request, const float *logits, int32_t *ret) {
+        struct err e;
+        int r;
+
+        if (!generation_of(request)->constraint) {
+                *ret = generate_choose(engine, request, logits, NULL);
+                return true;
+        }
+        r = constraint_sample(engine, request, logits, ret, &e);
+        if (r < 0)
+                generate_fail(request, &e);
+        else if (r == 1)
+                generate_end(request, ENGINE_FINISH_LENGTH);
+        return r == 0;
+}
+
 /* Sample one more token from @logits. */
 static void generate_token(struct engine *engine, struct request *request, const float *logits) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
-        size_t n_recent = MIN((size_t)c->n_all, (size_t)g->params.penalty_last_n), cut;
-        int32_t token = sample_token(engine->run->sampler, &g->params, logits,
-                c->tokens + c->n_all - n_recent, n_recent, c->n_all);
+        int32_t token;
         struct err e;
+        size_t cut;
         int r;
 
+        if (!next_token(engine, request, logits, &token))
+                return;
         c->tokens[c->n_all++] = token;
         g->n_generated++;
         if (tok_is_eog(engine->tok, token) && !request->r.ignore_eos) {

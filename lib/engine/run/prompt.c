@@ -221,6 +221,8 @@ static void start(struct engine *engine, struct request *request) {
                 r = make_bounds(engine, request, &e);
         if (r == 0)
                 r = charge_work(engine, request, &e);
+        if (r == 0 && g->constraint)
+                r = constraint_start(engine, request, &e);
         if (r == 0)
                 r = conv_reserve_tokens(engine, c, g->n_prompt + g->max_new, &e);
         if (r < 0) {
@@ -255,12 +257,20 @@ static int charged_input(struct engine *engine, struct request *request, struct 
 }
 
 static void input_run(struct engine *engine, struct job *j) {
-        j->r = charged_input(engine, request_of(j), &j->err);
+        struct request *request = request_of(j);
+
+        j->r = 0;
+        /* first what is short, and most often wrong */
+        if (request->r.constraint && !generation_of(request)->constraint)
+                j->r = constraint_compile(engine, request, &j->err);
+        if (j->r == 0)
+                j->r = charged_input(engine, request, &j->err);
 }
 
 static void input_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
 
+        constraint_enter(engine, request);
         if (j->r == 0 && engine->stopping)
                 j->r = err_set(&j->err, ERR_SHUTDOWN, "the daemon is stopping");
         if (j->r < 0)
@@ -278,7 +288,8 @@ static void generate_start(struct engine *engine, struct request *request) {
         if (request->conv->foreign_vocab)
                 r = err_set(&e, ERR_STATE,
                         "the conversation's tokens belong to another model's vocabulary");
-        else if (!request_is_warm(request) && text_is_long(request->r.text_size))
+        else if (!request_is_warm(request) &&
+                 (text_is_long(request->r.text_size) || !constraint_find(engine, request)))
                 return request_submit_as(engine, request, JOB_TEXT, input_run, input_done);
         else if (!request_is_warm(request))
                 r = charged_input(engine, request, &e);
@@ -305,6 +316,8 @@ static void generation_deinit(struct engine *engine, struct request *request) {
         free(g->biases);
         buf_deinit(&g->held);
         buf_deinit(&g->text);
+        constraint_put(engine, g->constraint);
+        grammar_state_deinit(&g->state);
         recall_deinit(&g->recall);
 }
 

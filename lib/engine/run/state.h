@@ -2,6 +2,7 @@
 #pragma once
 /* The state of this floor, and functions that its files share. */
 #include "engine/run/run.h"
+#include "grammar/grammar.h"
 #include "kern/kern.h"
 #include "sample/sample.h"
 #include "tok/tok.h"
@@ -31,8 +32,10 @@ struct generation {
         struct buf held; /* text that may be the beginning of a stop string */
         struct buf text; /* all text that was sent */
         enum engine_finish finish;
-        const char *stop;  /* the stop string that ended it */
-        uint32_t in_batch; /* tokens in the present step */
+        const char *stop;              /* the stop string that ended it */
+        uint32_t in_batch;             /* tokens in the present step */
+        struct constraint *constraint; /* or NULL: a reference */
+        struct grammar_state state;    /* of the constraint, behind all tokens so far */
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
 
         /* What sched.c does with the request after the step. */
@@ -61,6 +64,17 @@ static inline const struct generation *generation_in(const struct request *reque
 static inline bool request_is_warm(const struct request *request) {
         return !request->verb->generates;
 }
+
+/* A compiled constraint (constraint.c). */
+struct constraint {
+        struct list link; /* in run.constraints */
+        struct charge charge;
+        enum engine_constraint kind;
+        char *text;
+        size_t size;
+        struct grammar *grammar;
+        unsigned n_refs; /* requests */
+};
 
 /* A user's requests of one class, interactive or background. Places (sched.c) and steps (batch.c)
  * are shared between flows. All zeros: a user who has had nothing yet. */
@@ -102,6 +116,10 @@ struct run {
         int64_t floor[2];  /* least service of the working flows, by class */
         uint64_t next_order;
         struct costs costs;
+        /* constraint.c */
+        struct list constraints;     /* least recently used first */
+        struct grammar_vocab *vocab; /* made by the thread that tokenises, when first needed */
+        uint64_t *mask;              /* a bit for each token */
 };
 
 static inline struct flow *flow_of(const struct request *request) {
@@ -119,7 +137,29 @@ int sched_queue(struct engine *engine, struct request *request, struct err *e);
  * (generation.end). False if there was nothing to compute. */
 bool batch_step(struct engine *engine);
 
+/* --- constraint.c --- */
+
+/* The request's constraint among those that are compiled; takes a reference. False: it must be
+ * compiled. */
+bool constraint_find(struct engine *engine, struct request *request);
+/* Compile it. On the thread that tokenises. -ERR_INVALID and others: see engine_request. */
+int constraint_compile(struct engine *engine, struct request *request, struct err *e);
+/* It was compiled: others may use it. */
+void constraint_enter(struct engine *engine, struct request *request);
+void constraint_put(struct engine *engine, struct constraint *k);
+void constraints_free(struct run *run);
+/* The state at the beginning of the reply, or behind what an open reply already has. */
+int constraint_start(struct engine *engine, struct request *request, struct err *e);
+/* The next token of a reply with a constraint, from @logits; the state takes its text. 0; 1: the text
+ * is complete, and no token that ends the reply may be chosen; or an error. */
+int constraint_sample(struct engine *engine, struct request *request, const float *logits,
+        int32_t *ret, struct err *e);
+
 /* --- generate.c --- */
+
+/* Choose a token, with run.mask or without. */
+int32_t generate_choose(
+        struct engine *engine, struct request *request, const float *logits, const uint64_t *mask);
 
 /* The recall is over: decide what must be computed, tell the client. May mark the request. */
 void generate_restored(struct engine *engine, struct request *request);
