@@ -190,6 +190,14 @@ enum engine_residency {
         ENGINE_COLD
 };
 
+/* What a Continue does when the memory would outgrow the context. */
+/* Numbers as in the protocol. */
+enum engine_overflow {
+        ENGINE_OVERFLOW_UNSET, /* update: unchanged; open: ERROR */
+        ENGINE_OVERFLOW_ERROR, /* it fails with -ERR_CONTEXT, and nothing is changed */
+        ENGINE_OVERFLOW_SHIFT  /* old turns are dropped from the memory, not from the transcript */
+};
+
 /* The reason why the longest memory found for a prompt ends where it does. */
 enum engine_differs {
         ENGINE_DIFFERS_END,     /* everything reusable was reused */
@@ -197,7 +205,8 @@ enum engine_differs {
         ENGINE_DIFFERS_TOKEN,   /* another conversation has different tokens from here on */
         ENGINE_DIFFERS_LOST,    /* computed once, but no longer in RAM nor on disk */
         ENGINE_DIFFERS_PARTIAL, /* only a part of the last block was kept */
-        ENGINE_DIFFERS_PRIVATE  /* this memory is not shared (imported) */
+        ENGINE_DIFFERS_PRIVATE, /* this memory is not shared (imported) */
+        ENGINE_DIFFERS_SHIFTED  /* this request dropped old turns from the memory */
 };
 
 #define ENGINE_UNSET UINT32_MAX
@@ -218,7 +227,8 @@ struct engine_request {
 
         const char *name;   /* open, fork: new name or NULL; update: new name or NULL (unchanged) */
         const char *system; /* open: system message or NULL */
-        struct sampling sampling; /* open, update: defaults; continue: for this request */
+        struct sampling sampling;      /* open, update: defaults; continue: for this request */
+        enum engine_overflow overflow; /* open, update */
 
         enum engine_input input; /* continue */
         enum engine_role role;   /* of a message: user (default), system, assistant */
@@ -312,6 +322,10 @@ struct engine_conv {
         uint32_t n_not_kept;
         bool busy;       /* a request holds it */
         bool generating; /* and this request is a Continue */
+        /* Tokens [dropped_from, dropped_to) of the transcript are not in the memory: the model does not
+         * see them. Equal: all are. */
+        uint32_t dropped_from, dropped_to;
+        enum engine_overflow overflow;
         struct sampling sampling;
         /* Get with turns or tokens: the history is damaged from turn damaged_turn on. Then `turns`
          * has all that can be read, `tokens` those of the turns before the damage. */
@@ -403,6 +417,9 @@ struct engine_event {
                         uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed;
                         uint32_t differs_at; /* token from which on nothing was reused */
                         enum engine_differs differs_why;
+                        /* Overflow "shift": history tokens that this request drops from the memory.
+                         * They are not in n_prompt. differs_at counts in tokens of the prompt. */
+                        uint32_t n_dropped;
                 } accepted;
                 struct {
                         uint32_t done, total;
@@ -424,6 +441,7 @@ struct engine_event {
                         uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed;
                         uint32_t differs_at;
                         enum engine_differs differs_why;
+                        uint32_t n_dropped;
                         uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
                         char *stop; /* or NULL */
                 } done;

@@ -151,6 +151,15 @@ static int check_turns(struct check *x, const struct store_conv *c, struct histo
         return 0;
 }
 
+/* Of the history, keep what the memory is of. */
+static void leave_out(const struct gap *gap, struct history *h) {
+        if (gap_is_none(gap))
+                return;
+        memmove(h->tokens + gap->from, h->tokens + gap->to,
+                (h->n_tokens - gap->to) * sizeof(*h->tokens));
+        h->n_tokens -= gap_size(gap);
+}
+
 /* Tokens of a full block of @c's model. */
 static int find_block_tokens(struct check *x, const struct store_conv *c) {
         _query_ q = {};
@@ -278,6 +287,7 @@ static int check_conv(struct check *x, uint64_t id) {
         if (r < 0)
                 return absorb(x, r, STORE_FINDING_LINK, id, 0);
         if (h.sound) {
+                leave_out(&c.gap, &h);
                 r = hash_blocks(x, &h);
                 if (r < 0)
                         return r;

@@ -104,6 +104,18 @@ static const char *const migrations[] = {
         "CREATE INDEX conversation_uid_on_disk ON conversation (uid, updated_usec)"
         " WHERE on_disk = 1;"
         "CREATE INDEX record_uid ON record (uid, block);",
+        /* 4: what happens at the end of the context, and the tokens that the memory leaves out. */
+        "ALTER TABLE conversation ADD COLUMN gap_first INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN gap_past INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN overflow TEXT NOT NULL DEFAULT 'error'"
+        " CHECK (overflow IN ('error', 'shift'));"
+        "DROP VIEW transcript;"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid AS uid, c.name AS conversation, t.n AS turn, t.role AS role,"
+        "  CAST(t.text AS TEXT) AS text, t.finish AS finish, t.past - t.first AS n_tokens,"
+        "  datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
+        "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;",
 };
 
 /* turn_hash() for the migration. */

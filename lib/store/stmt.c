@@ -9,7 +9,7 @@
         "id, uid, name, parent, fork_pos, revision, n_tokens, n_turns, created_usec, "             \
         "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
         "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
-        "logit_bias, n_published, private_memory"
+        "logit_bias, n_published, private_memory, gap_first, gap_past, overflow"
 /* Of conversation c: what its records take on disk. */
 #define DISK_SIZE                                                                                  \
         "(SELECT coalesce(sum(r.stored_size), 0) FROM link l JOIN record r ON r.id = l.record "    \
@@ -31,7 +31,7 @@ static const char *const stmt_sql[STMT_N] = {
                 "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'conversation'",
         [STMT_CONV_NAME_TAKEN] = "SELECT 1 FROM conversation WHERE uid = ? AND name = ?",
         [STMT_CONV_INSERT] = "INSERT INTO conversation (" CONV_COLUMNS ") "
-                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         [STMT_CONV_BY_ID] = "SELECT " CONV_COLUMNS " FROM conversation WHERE id = ?",
         [STMT_CONV_BY_NAME] =
                 "SELECT " CONV_COLUMNS " FROM conversation WHERE name = ? AND uid = ?",
@@ -50,10 +50,13 @@ static const char *const stmt_sql[STMT_N] = {
                 "penalty_last_n = ?, seed = ?, logit_bias = ?, updated_usec = ? WHERE id = ?",
         [STMT_CONV_SET_MODEL] =
                 "UPDATE conversation SET model_weights = ?, model_rules = ? WHERE id = ?",
-        /* What is not there any more is not published either. */
+        [STMT_CONV_SET_OVERFLOW] =
+                "UPDATE conversation SET overflow = ?, updated_usec = ? WHERE id = ?",
+        /* Of what is not there any more (?6: before the gap), nothing is published either. */
         [STMT_CONV_SET_EXTENT] =
                 "UPDATE conversation SET revision = ?1, n_tokens = ?2, n_turns = ?3, "
-                "updated_usec = ?4, n_published = min(n_published, ?2) WHERE id = ?5",
+                "updated_usec = ?4, n_published = min(n_published, ?6), gap_first = ?7, "
+                "gap_past = ?8 WHERE id = ?5",
         [STMT_CONV_SET_ACCESS] = "UPDATE conversation SET n_published = ?, private_memory = ?, "
                                  "updated_usec = ? WHERE id = ?",
         [STMT_CONV_SET_ON_DISK] =

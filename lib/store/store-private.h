@@ -50,6 +50,7 @@ enum store_stmt {
         STMT_CONV_COUNT_ANY,
         STMT_CONV_SET_NAME,
         STMT_CONV_SET_SAMPLING,
+        STMT_CONV_SET_OVERFLOW,
         STMT_CONV_SET_MODEL,
         STMT_CONV_SET_EXTENT,
         STMT_CONV_SET_ACCESS,
@@ -253,6 +254,11 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
  * it is). */
 int turns_extent(struct store *s, const struct store_conv *c, uint32_t n_turns,
         const struct store_turn *last, uint32_t *ret, struct err *e);
+/* Cut @c, in RAM only: the first @n_turns turns are kept, the last of them as @last, and the memory
+ * leaves out @gap (NULL: what it left out before, as far as it is kept). *ret: memory tokens from
+ * the beginning that stay the same. */
+int gap_apply(struct store *s, struct store_conv *c, uint32_t n_turns,
+        const struct store_turn *last, const struct gap *gap, uint32_t *ret, struct err *e);
 /* Give turn @n the end, finish, text and time of @to, which turns_extent() has checked. */
 int turn_shorten(
         struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e);
@@ -274,7 +280,7 @@ int record_read(struct query *q, struct store_record *ret, struct err *e);
 int links_any_private(struct store *s, uint64_t id, struct err *e);
 int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens,
         uint32_t block_tokens, struct err *e);
-/* Only @n_tokens tokens of @id are left. */
+/* Only the first @n_tokens memory tokens of @id are left. */
 int links_shorten(struct store *s, uint64_t id, uint32_t n_tokens, uint32_t block_tokens,
         struct store_gone *gone, struct err *e);
 int meters_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);

@@ -9,7 +9,10 @@
  *    disk failed in the middle of the commit and power is lost right then, the transaction can
  *    reappear.)
  * 2. A conversation's tokens are the concatenation of its turns' tokens; turns are [start, end)
- *    without gaps from 0.
+ *    without gaps from 0. Its memory is of these tokens, or of these without one stretch of them
+ *    (base/gap.h): blocks, links and token hashes count in memory tokens, all else in transcript
+ *    tokens. The gap changes only in transactions that change the turns, and links to memory of
+ *    other tokens are removed in the same transaction.
  * 3. A conversation is reached by (uid, id) or (uid, name) and by nothing similar (I6).
  * 4. A spill record is in table `record` exactly while a conversation refers to it. Calls that
  *    remove the last reference report the removed records, and the caller then frees their space:
@@ -29,6 +32,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/gap.h"
 #include "base/ids.h"
 #include "base/sampling.h"
 
@@ -38,6 +42,10 @@ struct store;
 #define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
 #define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
 #define STORE_UID_ANY UINT32_MAX
+
+/* What a conversation does when its memory would outgrow the context. */
+enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFLOWS };
+#define STORE_OVERFLOW_KEEP UINT32_MAX /* store_conv_update(): unchanged */
 
 struct store_conv {
         uint64_t id; /* from 1, never used again */
@@ -50,10 +58,17 @@ struct store_conv {
         uint64_t created_usec, updated_usec;
         struct fingerprint model; /* the model that made its memory */
         uint64_t vocab;           /* hash of the vocabulary its tokens belong to */
-        uint32_t n_published; /* tokens from the start whose memory every uid may use; 0: none */
-        bool private_memory;  /* imported, unaudited: only forks inherit it */
+        /* Tokens from the start whose memory every uid may use; 0: none. They end before the gap. */
+        uint32_t n_published;
+        bool private_memory; /* imported, unaudited: only forks inherit it */
+        struct gap gap;      /* tokens that its memory leaves out */
+        uint32_t overflow;   /* enum store_overflow */
         struct sampling sampling;
 };
+/* Tokens that its memory is of. */
+static inline uint32_t store_memory_tokens(const struct store_conv *c) {
+        return c->n_tokens - gap_size(&c->gap);
+}
 
 struct store_turn {
         uint32_t role; /* enum chat_role's numbers: 0 system, 1 user, 2 assistant, 3 raw */
@@ -111,18 +126,18 @@ DEFINE_CLEANUP(struct store *, store_free);
 
 /* Insert @c (id, revision = 1 and updated_usec are filled in; created_usec too unless given) with
  * its first turns and tokens (may be 0; or a whole imported transcript: texts of any bytes, turns
- * keep the times given). @c's sampling, parent, model, vocab and private_memory are stored;
- * n_published starts at 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is
+ * keep the times given). @c's sampling, parent, model, vocab, private_memory, gap and overflow are
+ * stored; n_published starts at 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is
  * replaced by "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
 /* Copy the first @n_turns turns (and their tokens) of @parent to @child (name given or empty, the
  * rest is filled in), and link the parent's records for these tokens. @last: NULL, or the new form
- * of turn n_turns - 1 in the copy, see store_rewind(). -ERR_NOT_FOUND, -ERR_EXISTS,
- * -ERR_INVALID. */
+ * of turn n_turns - 1 in the copy, see store_rewind(). @gap: of the child, see store_rewind().
+ * -ERR_NOT_FOUND, -ERR_EXISTS, -ERR_INVALID. */
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, struct store_conv *child,
-        struct err *e);
+        const struct store_turn *last, uint32_t block_tokens, const struct gap *gap,
+        struct store_conv *child, struct err *e);
 /* Get a conversation by id, or by name if id is 0. uid STORE_UID_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
@@ -132,12 +147,13 @@ int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
 int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
         uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e);
 int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e);
-/* Set the name (NULL: unchanged; -ERR_EXISTS) and sampling defaults (NULL: unchanged). */
+/* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged) and the overflow
+ * (STORE_OVERFLOW_KEEP: unchanged). */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, struct err *e);
+        const struct sampling *sampling, uint32_t overflow, struct err *e);
 /* Let every uid use the memory of the first @n_tokens tokens (0: of none). The caller decides who
  * may do this. The revision stays. -ERR_INVALID if the conversation has fewer tokens, -ERR_STATE if
- * its memory is private. */
+ * its memory is private, or leaves out some of these tokens. */
 int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e);
 /* Set or clear private_memory: cleared after an audit, or once all foreign memory is gone. Clearing
  * is -ERR_STATE while private records are linked. */
@@ -158,16 +174,19 @@ int store_append(struct store *s, uint64_t id, const struct store_turn *turns, s
 /* Keep the first @n_turns turns and remove later tokens and records (a record whose block begins
  * before the new end stays); revision + 1; n_published shrinks to the new end. @last: NULL, or the
  * new form of turn n_turns - 1 to end inside it: start and role as before, end not after the old
- * end, text and finish new, created_usec 0 keeps the old time. */
+ * end, text and finish new, created_usec 0 keeps the old time. @gap: what the memory of the kept
+ * turns leaves out, from now on; NULL: what it left out before, as far as it is kept. Links to
+ * memory of other tokens than before are removed. */
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
-        uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e);
+        uint32_t block_tokens, const struct gap *gap, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
 
 /* store_rewind() followed by store_append() (turns[0].start == the number of tokens kept) as one
  * step: revision + 1, one transaction. */
 int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
-        uint32_t block_tokens, const struct store_turn *turns, size_t n_turns,
-        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
-        struct err *e);
+        uint32_t block_tokens, const struct gap *gap, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
 
 /* All tokens (@n must be the conversation's n_tokens). -ERR_CORRUPT, naming the turn, if a turn is
  * impossible or its tokens are not those that were written. store_turns() fails likewise. */

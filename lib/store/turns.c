@@ -297,20 +297,38 @@ static int cut_turns(struct store *s, uint64_t id, uint32_t n_turns, struct err 
         return query_run(&q, e);
 }
 
+int gap_apply(struct store *s, struct store_conv *c, uint32_t n_turns,
+        const struct store_turn *last, const struct gap *gap, uint32_t *ret, struct err *e) {
+        uint32_t before = store_memory_tokens(c), n;
+        struct gap old = c->gap;
+        int r = turns_extent(s, c, n_turns, last, &n, e);
+
+        if (r < 0)
+                return r;
+        if (gap && !gap_is_possible(gap, n))
+                return err_set(
+                        e, ERR_INVALID, "a gap [%u, %u) in %u tokens", gap->from, gap->to, n);
+        c->n_tokens = n;
+        c->gap = gap ? *gap : gap_cut(&old, n);
+        *ret = gap_common(&old, before, &c->gap, store_memory_tokens(c));
+        return 0;
+}
+
 /* Within a transaction: rewind, except for the revision. @c becomes the rewound conversation. The
  * extent is set here, not together with the tokens appended next, because this also ends the
  * publication of the removed tokens. */
 static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, struct store_gone *lost,
-        struct err *e) {
-        int r = turns_extent(s, c, n_turns, last, &c->n_tokens, e);
+        const struct store_turn *last, uint32_t block_tokens, const struct gap *gap,
+        struct store_gone *lost, struct err *e) {
+        uint32_t common;
+        int r = gap_apply(s, c, n_turns, last, gap, &common, e);
 
         if (r == 0)
                 r = cut_turns(s, c->id, n_turns, e);
         if (r == 0 && last)
                 r = turn_shorten(s, c->id, n_turns - 1, last, e);
         if (r == 0)
-                r = links_shorten(s, c->id, c->n_tokens, block_tokens, lost, e);
+                r = links_shorten(s, c->id, common, block_tokens, lost, e);
         if (r < 0)
                 return r;
         c->n_turns = n_turns;
@@ -318,9 +336,9 @@ static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
 }
 
 int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
-        uint32_t block_tokens, const struct store_turn *turns, size_t n_turns,
-        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
-        struct err *e) {
+        uint32_t block_tokens, const struct gap *gap, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
@@ -332,7 +350,7 @@ int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct st
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
-        r = cut_conv(s, &c, n_kept, last, block_tokens, &lost, e);
+        r = cut_conv(s, &c, n_kept, last, block_tokens, gap, &lost, e);
         if (r < 0)
                 return r;
         r = turns_insert(s, &c, turns, n_turns, tokens, n_tokens, e);
@@ -352,9 +370,10 @@ int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct st
 }
 
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
-        uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
+        uint32_t block_tokens, const struct gap *gap, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e) {
         return store_replace(
-                s, id, n_turns, last, block_tokens, NULL, 0, NULL, 0, ret_revision, gone, e);
+                s, id, n_turns, last, block_tokens, gap, NULL, 0, NULL, 0, ret_revision, gone, e);
 }
 
 /* Rows must be turns 0, 1, 2, ... that join without gaps; @pos is where this one should begin. */

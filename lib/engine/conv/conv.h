@@ -5,6 +5,7 @@
  * (struct keep). Engine thread, unless said otherwise. conv.c has the invariants.
  */
 #include "base/buf.h"
+#include "base/gap.h"
 #include "base/list.h"
 #include "chat/chat.h"
 #include "engine/io/io.h"
@@ -25,7 +26,7 @@ struct rec {
 
 struct conv_turn {
         enum chat_role role;
-        uint32_t start, end;
+        uint32_t start, end; /* in the transcript */
         enum engine_finish finish;
 };
 
@@ -42,9 +43,12 @@ struct conv {
         struct err *damage;                   /* owned; NULL: the history is sound */
         uint32_t n_lost_turns, n_lost_tokens; /* in the register, behind the damage */
         struct sampling sampling;
-        int32_t *tokens; /* [n_all]; the first n_tokens are in the register */
+        int32_t *tokens; /* [n_all], of the memory; the first n_tokens are in the register */
         uint32_t n_tokens, n_all, capacity;
-        struct conv_turn *turns;
+        struct gap gap;          /* tokens of the transcript that the memory leaves out */
+        int32_t *dropped;        /* [gap_size()]: these tokens */
+        bool shifts;             /* at the end of the context: drop old turns from the memory */
+        struct conv_turn *turns; /* of the transcript */
         uint32_t n_turns, turns_capacity;
         struct seq *seq;
         struct rec **recs; /* [n_recs], by block index; NULL: not on disk */
@@ -151,9 +155,10 @@ uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t 
 
 /* --- conv.c --- */
 
-/* Load the conversation of row @sc, idle at first. -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
+/* Load the conversation of row @sc, idle at first. @t: at least its tokens, with any gap; the
+ * conversation gets the gap of the row. -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
 int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *sc,
-        const int32_t *tokens, const struct store_turns *turns, struct err *e);
+        const struct transcript *t, const struct store_turns *turns, struct err *e);
 /* Frees the conversation, which must not be in use, and removes it from all tables. */
 void conv_unload(struct engine *engine, struct conv *c);
 void convs_unload_all(struct engine *engine);
@@ -166,6 +171,26 @@ void conv_discharge(struct engine *engine, size_t n);
 int conv_add_turn(struct engine *engine, struct conv *c, const struct conv_turn *t, struct err *e);
 /* Room for @n tokens in all, charged by conv_charge(). -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
 int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struct err *e);
+/* The tokens of a conversation as arrays of its own. Owned, and charged. */
+struct conv_tokens {
+        int32_t *tokens, *dropped;
+        uint32_t n_memory, capacity;
+        struct gap gap;
+};
+/* Arrange the first @n tokens of transcript @t with gap @gap. Fails as conv_reserve_tokens(). */
+int conv_arrange(struct engine *engine, struct conv_tokens *ret, const struct transcript *t,
+        uint32_t n, const struct gap *gap, struct err *e);
+/* Exchange the arrays and the gap of @c and of @x; n_tokens and n_all are the caller's. */
+void conv_swap_tokens(struct engine *engine, struct conv *c, struct conv_tokens *x);
+void conv_free_tokens(struct engine *engine, struct conv_tokens *x);
+/* The tokens of @c, borrowed. */
+static inline struct transcript conv_transcript(const struct conv *c) {
+        return (struct transcript){c->tokens, c->dropped, c->gap};
+}
+/* The number of tokens of the transcript that are in the register. Not while an edit is pending. */
+static inline uint32_t conv_n_transcript(const struct conv *c) {
+        return c->n_tokens + gap_size(&c->gap);
+}
 /* Make @rec the record of block @index; takes over the reference, except on failure: -ERR_NOMEM. */
 int conv_set_rec(
         struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e);
@@ -183,7 +208,11 @@ void conv_io_over(struct engine *engine, struct conv *c);
 void conv_tell_damage(struct engine *engine, const struct store_reading *x);
 /* The damaged part of @c is gone; the rest is sound. */
 void conv_forget_damage(struct engine *engine, struct conv *c);
+/* What the memory so far ends with, if it has all turns from the gap on. */
 enum chat_state conv_chat_state(const struct engine *engine, const struct conv *c);
+/* The same for a memory that ends where gap @g begins. */
+enum chat_state conv_front_state(
+        const struct engine *engine, const struct conv *c, const struct gap *g);
 void conv_fill_residency(
         const struct engine *engine, const struct conv *c, struct engine_conv *out);
 
@@ -191,10 +220,11 @@ void conv_fill_residency(
 
 /* The part of a conversation that Rewind, Fork or a Continue that cuts keeps, or Publish shares. */
 struct keep {
-        uint32_t n_turns, n_tokens;
-        bool inside;           /* the last kept turn is cut; then: */
-        struct conv_turn last; /* its new form */
-        struct buf text;       /* text of the cut turn */
+        uint32_t n_turns, n_tokens; /* of the transcript */
+        struct gap gap;             /* what the memory of this part leaves out */
+        bool inside;                /* the last kept turn is cut; then: */
+        struct conv_turn last;      /* its new form */
+        struct buf text;            /* text of the cut turn */
 };
 
 /* Find out which part of @c the request @r keeps. @ret: zeroed; call keep_deinit() also on failure.
@@ -208,3 +238,21 @@ int keep_reply_header(
 /* For the register: the last kept turn if it changes, else NULL. Borrows from @k. */
 const struct store_turn *keep_last(const struct keep *k, struct store_turn *out);
 void keep_deinit(struct keep *k);
+
+/* --- shift.c: what the memory leaves out --- */
+
+/* What must fit beside the history. */
+struct shift_need {
+        uint32_t limit;   /* tokens that a memory can have */
+        size_t n_input;   /* tokens of the input */
+        uint32_t n_reply; /* tokens to leave room for; at least 1 if there is to be a reply */
+        bool goes_on;     /* the reply goes on from the newest turn, which must stay */
+};
+
+/* The gap with which the kept part of @c, and what @need tells, fit. @keep has the gap that the
+ * memory has without this request; it is the answer if everything fits with it. -ERR_CONTEXT, with
+ * figures. Any thread, while the conversation is held. */
+int shift_plan(struct engine *engine, const struct conv *c, const struct keep *keep,
+        const struct shift_need *need, struct gap *ret, struct err *e);
+/* The gap of the kept part, if nothing is added to it: the present one, or none, or a new one. */
+struct gap shift_kept(struct engine *engine, const struct conv *c, const struct keep *keep);

@@ -327,6 +327,10 @@ int event_conv(
                 .updated_usec = sc->updated_usec,
                 .n_published = sc->n_published,
                 .private_memory = sc->private_memory,
+                .dropped_from = sc->gap.from,
+                .dropped_to = sc->gap.to,
+                .overflow = sc->overflow == STORE_OVERFLOW_SHIFT ? ENGINE_OVERFLOW_SHIFT
+                                                                 : ENGINE_OVERFLOW_ERROR,
                 .sampling = sc->sampling,
         };
         return 0;

@@ -227,7 +227,7 @@ static int open_reply(
         uint32_t i = c->n_turns, header = 0;
         int r = 0;
 
-        *ret = c->n_tokens;
+        *ret = request->keep.n_tokens;
         if (request->r.input != ENGINE_INPUT_NONE || conv_chat_state(engine, c) == CHAT_CLOSED)
                 return 0;
         while (i > 0 && header == 0 && c->turns[i - 1].role == c->turns[c->n_turns - 1].role &&
@@ -245,8 +245,8 @@ static int open_reply(
 
 int constraint_start(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
-        const struct conv *c = request->conv;
-        uint32_t from;
+        const struct transcript t = conv_transcript(request->conv);
+        uint32_t from, n = request->keep.n_tokens;
         bool strip;
         int r = open_reply(engine, request, &from, e);
 
@@ -256,12 +256,12 @@ int constraint_start(struct engine *engine, struct request *request, struct err 
                 r = grammar_start(g->constraint->grammar, &g->state, e);
         if (r < 0)
                 return r;
-        strip = from == 0 || tok_is_special(engine->tok, c->tokens[from - 1]);
-        for (uint32_t i = from; i < c->n_tokens; i++) {
+        strip = from == 0 || tok_is_special(engine->tok, transcript_token(&t, from - 1));
+        for (uint32_t i = from; i < n; i++) {
                 struct tok_stream s;
 
                 tok_stream_init(&s, engine->tok, strip && i == from, false);
-                r = advance(engine, g, c->tokens[i], s.strip_space, e);
+                r = advance(engine, g, transcript_token(&t, i), s.strip_space, e);
                 if (r == 1)
                         return err_set(e, ERR_INVALID,
                                 "the reply that this request goes on with does not meet the "

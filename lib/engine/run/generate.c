@@ -5,7 +5,7 @@
  * 1. History is never rendered or tokenised again (I1): input becomes tokens that are appended,
  *    once.
  * 2. Until the commit the new tokens lie behind conv->n_tokens. Any earlier failure cuts back to
- *    n_tokens, and restores what was to be replaced (memory/edit.c).
+ *    n_tokens, and restores what was to be replaced or dropped (memory/edit.c).
  * 3. Done is sent after the register has the turns (I4).
  * 4. Tokens are kept as they were sampled; a stop string cuts only the text.
  */
@@ -36,6 +36,7 @@ static void send_accepted(struct engine *engine, struct request *request) {
         n->ev.accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
         n->ev.accepted.differs_at = g->differs_at;
         n->ev.accepted.differs_why = g->differs_why;
+        n->ev.accepted.n_dropped = g->n_dropped;
         event_send(engine, n);
 }
 
@@ -410,17 +411,18 @@ static void commit_run(struct engine *engine, struct job *j) {
         if (g->has_reply_turn)
                 turns[n++] = (struct store_turn){.role = g->reply_turn.role,
                         .start = g->reply_turn.start,
-                        .end = c->n_all,
+                        .end = c->n_all + gap_size(&c->gap),
                         .finish = g->finish,
                         .text = g->text.size ? (const char *)g->text.data : "",
                         .text_size = g->text.size,
                         .created_usec = now};
         do {
                 if (c->edit)
-                        j->r = edit_store(engine, c, turns, n, &request->revision, &j->err);
+                        j->r = edit_store(engine, c, turns, n, c->n_all - g->n_history,
+                                &request->revision, &j->err);
                 else
                         j->r = store_append(engine->store, c->id, turns, n,
-                                c->tokens + g->n_input_start, c->n_all - g->n_input_start,
+                                c->tokens + g->n_history, c->n_all - g->n_history,
                                 &request->revision, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
 }
@@ -448,6 +450,7 @@ static void fill_done(struct request *request) {
         ev->done.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
         ev->done.differs_at = g->differs_at;
         ev->done.differs_why = g->differs_why;
+        ev->done.n_dropped = g->n_dropped;
         ev->done.queued_usec = g->t_admitted - request->t_submitted;
         ev->done.restore_usec = g->t_restored - g->t_admitted;
         ev->done.prefill_usec = g->t_prefilled - g->t_restored;
@@ -468,7 +471,7 @@ static void commit_done(struct engine *engine, struct job *j) {
         edit_done(engine, c);
         c->n_tokens = c->n_all;
         c->revision = request->revision;
-        g->reply_turn.end = c->n_all;
+        g->reply_turn.end = conv_n_transcript(c);
         g->reply_turn.finish = g->finish;
         if ((g->has_input_turn && conv_add_turn(engine, c, &g->input_turn, &j->err) < 0) ||
                 (g->has_reply_turn && conv_add_turn(engine, c, &g->reply_turn, &j->err) < 0)) {

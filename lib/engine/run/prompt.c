@@ -2,6 +2,11 @@
 /*
  * The beginning of a Continue or Warm: its input becomes tokens that are appended, once (I1), its
  * parameters are checked, and its possible needs are bounded before it waits for admission.
+ *
+ * In a conversation with overflow "shift", the input decides whether old turns must be dropped from
+ * the memory (conv/shift.c). At most once for a request: a reply that reaches the end of the context
+ * ends there, as in any conversation, and the next request shifts. The new memory is an edit
+ * (memory/edit.c), so a request that fails or is cancelled has dropped nothing.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +19,8 @@
 /* Text of a reply that is set aside at once: this many tokens, of usual length. */
 #define REPLY_TOKENS 1024u
 #define REPLY_BYTES 6
-#define TEXT_COST 4096 /* strings of a chat template, and the allocator's overhead */
+#define TEXT_COST 4096  /* strings of a chat template, and the allocator's overhead */
+#define REPLY_DIVISOR 4 /* of the limit: room for a reply that a shift makes at most */
 
 size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
         struct tok_fragment f = {text, size, special};
@@ -23,8 +29,9 @@ size_t text_memory(const struct engine *engine, const void *text, size_t size, b
         return tok_encode_memory(engine->tok, &f, 1) + size + TEXT_COST;
 }
 
-static int input_raw(struct engine *engine, struct request *request, size_t max, struct err *e) {
-        bool first = request->conv->n_tokens == 0;
+static int input_raw(struct engine *engine, struct request *request, enum chat_state state,
+        size_t max, struct err *e) {
+        bool first = state == CHAT_EMPTY;
         struct tok_fragment f = {.text = request->r.text, .size = request->r.text_size};
         int32_t bos = tok_bos(engine->tok);
         int r;
@@ -48,9 +55,11 @@ static int input_tokens(struct engine *engine, struct request *request, struct e
                 &generation_of(request)->input, request->r.tokens, request->r.n_tokens, e);
 }
 
-/* Fill generation.input and the roles of the turns. */
-static int make_input(struct engine *engine, struct request *request, struct err *e) {
+/* Fill generation.input and the roles of the turns. @state: of the memory before the input. */
+static int make_input(
+        struct engine *engine, struct request *request, enum chat_state state, struct err *e) {
         struct conv *c = request->conv;
+        uint32_t at = c->n_all + gap_size(&c->gap); /* in the transcript */
         struct generation *g = generation_of(request);
         /* One more than could fit, so that the context error below can tell the number. */
         size_t max = (size_t)engine->info.context + 1;
@@ -58,38 +67,42 @@ static int make_input(struct engine *engine, struct request *request, struct err
         bool reply = request->r.max_tokens != 0;
         int r = 0;
 
-        g->input_turn.start = c->n_tokens;
+        g->input_turn.start = at;
         g->reply_turn.role = CHAT_ASSISTANT;
         g->has_input_turn = request->r.input != ENGINE_INPUT_NONE;
         switch (request->r.input) {
         case ENGINE_INPUT_MESSAGE:
                 g->input_turn.role = (enum chat_role)request->r.role;
-                r = chat_append_message(engine->chat, conv_chat_state(engine, c),
-                        g->input_turn.role, request->r.text, request->r.text_size, max, &g->input,
-                        e);
-                g->input_turn.end = c->n_tokens + (uint32_t)g->input.n;
+                r = chat_append_message(engine->chat, state, g->input_turn.role, request->r.text,
+                        request->r.text_size, max, &g->input, e);
+                g->input_turn.end = at + (uint32_t)g->input.n;
                 if (r == 0 && reply)
                         r = chat_append_reply_start(engine->chat, max + 64, &g->input, e);
                 break;
         case ENGINE_INPUT_RAW:
         case ENGINE_INPUT_TOKENS:
                 g->input_turn.role = g->reply_turn.role = CHAT_RAW;
-                r = request->r.input == ENGINE_INPUT_RAW ? input_raw(engine, request, max, e)
+                r = request->r.input == ENGINE_INPUT_RAW ? input_raw(engine, request, state, max, e)
                                                          : input_tokens(engine, request, e);
-                g->input_turn.end = c->n_tokens + (uint32_t)g->input.n;
+                g->input_turn.end = at + (uint32_t)g->input.n;
                 break;
         case ENGINE_INPUT_NONE:
                 if (!last || !reply)
                         return err_set(e, ERR_INVALID,
                                 last ? "nothing to do: no input and max_tokens 0"
                                      : "the conversation is empty: nothing to continue");
-                g->input_turn.end = c->n_tokens;
-                if (conv_chat_state(engine, c) == CHAT_OPEN_SYSTEM)
+                g->input_turn.end = at;
+                if (!gap_is_none(&c->gap) && c->gap.to == at)
+                        return err_set(e, ERR_CONTEXT,
+                                "the memory leaves out tokens %u to %u, which the reply would go "
+                                "on from",
+                                c->gap.from, c->gap.to);
+                if (state == CHAT_OPEN_SYSTEM)
                         return err_set(e, ERR_INVALID,
                                 "only a system message was said: nothing to reply to");
                 if (last->role == CHAT_RAW)
                         g->reply_turn.role = CHAT_RAW;
-                else if (conv_chat_state(engine, c) == CHAT_CLOSED)
+                else if (state == CHAT_CLOSED)
                         r = chat_append_reply_start(engine->chat, max + 64, &g->input, e);
                 break;
         }
@@ -97,7 +110,7 @@ static int make_input(struct engine *engine, struct request *request, struct err
                 return err_set(e, ERR_CONTEXT,
                         "the conversation has %u tokens, and the input alone more than the context "
                         "of %u",
-                        c->n_tokens, engine->info.context);
+                        c->n_all, engine->info.context);
         if (r < 0)
                 return r;
         if (g->has_input_turn && g->input_turn.end == g->input_turn.start)
@@ -153,26 +166,29 @@ static int make_params(struct engine *engine, struct request *request, struct er
         return sample_params_validate(&g->params, engine->info.n_vocab, e);
 }
 
+/* Tokens whose memory the whole pool can hold. One block is for the copy of a shared tail. */
+static size_t pool_room(const struct engine *engine) {
+        size_t capacity = budget_capacity_most(engine->budget);
+
+        return capacity > 1 ? (capacity - 1) * engine->info.block_tokens : 0;
+}
+
 /* Bound the tokens to generate, and check that the prompt fits at all. */
 static int make_bounds(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
-        uint32_t bt = engine->info.block_tokens, wanted;
-        size_t n_prompt = (size_t)request->conv->n_tokens + g->input.n;
-        size_t capacity = budget_capacity_most(engine->budget);
-        /* One block is for the copy of a shared tail. */
-        size_t room = capacity > 1 ? (capacity - 1) * bt : 0;
+        uint32_t bt = engine->info.block_tokens, wanted = g->wanted;
+        size_t n_prompt = (size_t)request->conv->n_all + g->input.n;
+        size_t room = pool_room(engine);
 
-        wanted = request->r.max_tokens == ENGINE_UNSET ? engine->o.default_max_tokens
-                                                       : request->r.max_tokens;
-        if (request_is_warm(request))
-                wanted = 0;
         if (wanted > 0 && n_prompt == 0)
                 return err_set(e, ERR_INVALID, "there is nothing to continue");
         if (n_prompt + (wanted > 0) > engine->info.context)
                 return err_set(e, ERR_CONTEXT,
                         "the conversation has %u tokens, the input %zu: together %zu of a context "
-                        "of %u",
-                        request->conv->n_tokens, g->input.n, n_prompt, engine->info.context);
+                        "of %u, %zu too many%s",
+                        request->conv->n_all, g->input.n, n_prompt, engine->info.context,
+                        n_prompt + (wanted > 0) - engine->info.context,
+                        wanted > 0 ? " for the first token of a reply" : "");
         if (n_prompt + (wanted > 0) > room)
                 return err_set(e, budget_code(engine->budget, &engine->budget->ledger, SIZE_MAX),
                         "%zu tokens need more memory than the whole budget of %zu has", n_prompt,
@@ -208,6 +224,80 @@ static int charge_work(struct engine *engine, struct request *request, struct er
         return r;
 }
 
+/* --- the memory --- */
+
+/* What of the conversation is to be kept: all, unless the request cuts. */
+static void keep_all(const struct conv *c, struct keep *keep) {
+        keep->n_turns = c->n_turns;
+        keep->n_tokens = conv_n_transcript(c);
+        keep->gap = c->gap;
+}
+
+/* Before the input is made, which may happen on another thread. */
+static void prepare_need(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+        size_t limit = MIN((size_t)engine->info.context, pool_room(engine));
+
+        g->wanted = request->r.max_tokens == ENGINE_UNSET ? engine->o.default_max_tokens
+                                                          : request->r.max_tokens;
+        if (request_is_warm(request))
+                g->wanted = 0;
+        g->gap = request->conv->gap;
+        g->need = (struct shift_need){.limit = (uint32_t)limit,
+                .n_reply = MIN(g->wanted, (uint32_t)limit / REPLY_DIVISOR),
+                .goes_on = request->r.input == ENGINE_INPUT_NONE};
+        g->need.n_reply = MAX(g->need.n_reply, MIN(g->wanted, 1u));
+        if (!request->r.cuts)
+                keep_all(request->conv, &request->keep);
+}
+
+/* The input is made: decide what the memory leaves out. If nothing of the newest turns is left, the
+ * input is made once more, for the place behind the front. Any thread. */
+static int plan_memory(struct engine *engine, struct request *request, struct err *e) {
+        struct conv *c = request->conv;
+        struct generation *g = generation_of(request);
+        struct gap *gap = &g->gap;
+        enum chat_state state;
+        int r;
+
+        if (!c->shifts || request_is_warm(request))
+                return 0;
+        g->need.n_input = g->input.n;
+        r = shift_plan(engine, c, &request->keep, &g->need, gap, e);
+        if (r < 0 || gap->to != request->keep.n_tokens || gap_equal(gap, &c->gap))
+                return r;
+        state = conv_front_state(engine, c, gap);
+        if (state == conv_chat_state(engine, c))
+                return 0;
+        g->input.n = 0;
+        r = make_input(engine, request, state, e);
+        g->need.n_input = g->input.n;
+        return r < 0 ? r : shift_plan(engine, c, &request->keep, &g->need, gap, e);
+}
+
+/* Give the conversation the planned memory. 1: not now, resume() is called. */
+static int shift(struct engine *engine, struct request *request, struct err *e) {
+        struct generation *g = generation_of(request);
+        struct conv *c = request->conv;
+        int r;
+
+        if (gap_equal(&g->gap, &c->gap))
+                return 0;
+        /* See memory/edit.c, invariant 4. */
+        if (c->n_links > 0 || c->n_forks > 0) {
+                request->phase = PHASE_WAITS;
+                list_append(&c->waiters, &request->link);
+                return 1;
+        }
+        g->n_dropped = gap_size(&g->gap) - MIN(gap_size(&c->gap), gap_size(&g->gap));
+        edit_undo(engine, c);
+        request->keep.gap = g->gap;
+        r = edit_begin(engine, c, &request->keep, e);
+        g->recall.shifted = r == 0;
+        engine->count.shifts += r == 0;
+        return r;
+}
+
 /* The input has been tokenised: go on. */
 static void start(struct engine *engine, struct request *request) {
         struct conv *c = request->conv;
@@ -215,6 +305,10 @@ static void start(struct engine *engine, struct request *request) {
         struct err e;
         int r = check_stops(&request->r, &e);
 
+        if (r == 0)
+                r = shift(engine, request, &e);
+        if (r > 0)
+                return; /* resume() goes on */
         if (r == 0)
                 r = make_params(engine, request, &e);
         if (r == 0)
@@ -230,8 +324,9 @@ static void start(struct engine *engine, struct request *request) {
                 return;
         }
         if (g->input.n > 0)
-                memcpy(c->tokens + c->n_tokens, g->input.ids, g->input.n * sizeof(*c->tokens));
+                memcpy(c->tokens + c->n_all, g->input.ids, g->input.n * sizeof(*c->tokens));
         tok_ids_deinit(&g->input);
+        g->n_history = c->n_all;
         c->n_all = g->n_prompt;
         g->reply_turn.start = g->input_turn.end;
         g->has_reply_turn = g->recall.wants_logits = g->max_new > 0;
@@ -251,7 +346,9 @@ static int charged_input(struct engine *engine, struct request *request, struct 
 
         if (r < 0)
                 return r;
-        r = make_input(engine, request, e);
+        r = make_input(engine, request, conv_chat_state(engine, request->conv), e);
+        if (r == 0)
+                r = plan_memory(engine, request, e);
         charge_give(&request->charge, n);
         return r;
 }
@@ -267,16 +364,24 @@ static void input_run(struct engine *engine, struct job *j) {
                 j->r = charged_input(engine, request, &j->err);
 }
 
-static void input_done(struct engine *engine, struct job *j) {
-        struct request *request = request_of(j);
+/* What was in the way is over. */
+static void resume(struct engine *engine, struct request *request) {
+        struct err e;
 
-        constraint_enter(engine, request);
-        if (j->r == 0 && engine->stopping)
-                j->r = err_set(&j->err, ERR_SHUTDOWN, "the daemon is stopping");
-        if (j->r < 0)
-                request_fail(engine, request, &j->err);
-        else
+        if (engine->stopping) {
+                err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
+                request_fail(engine, request, &e);
+        } else {
                 start(engine, request);
+        }
+}
+
+static void input_done(struct engine *engine, struct job *j) {
+        constraint_enter(engine, request_of(j));
+        if (j->r < 0)
+                request_fail(engine, request_of(j), &j->err);
+        else
+                resume(engine, request_of(j));
 }
 
 /* Begin with the input; on error end the request. */
@@ -284,7 +389,7 @@ static void generate_start(struct engine *engine, struct request *request) {
         struct err e;
         int r = 0;
 
-        generation_of(request)->n_input_start = request->conv->n_tokens;
+        prepare_need(engine, request);
         if (request->conv->foreign_vocab)
                 r = err_set(&e, ERR_STATE,
                         "the conversation's tokens belong to another model's vocabulary");
@@ -351,6 +456,7 @@ const struct verb verb_continue = {.own_size = sizeof(struct generation),
         .init = generation_init,
         .deinit = generation_deinit,
         .act = act,
+        .resume = resume,
         .hold = HOLD_FORKS,
         .may_wait = true,
         .needs_all = true,
@@ -360,6 +466,7 @@ const struct verb verb_edit = {.own_size = sizeof(struct generation),
         .init = generation_init,
         .deinit = generation_deinit,
         .act = act_edit,
+        .resume = resume,
         .after = AFTER_LINKS,
         .may_wait = true,
         .generates = true};

@@ -13,9 +13,14 @@ struct generation {
         struct sample_params params;
         struct sample_bias *biases;
         uint64_t seed;
-        uint32_t n_input_start; /* conv->n_tokens at the start */
-        uint32_t n_prompt;      /* history + input + reply start */
+        uint32_t n_history; /* tokens of the memory before the input */
+        uint32_t n_prompt;  /* memory + input + reply start */
+        uint32_t wanted;    /* max_tokens */
         uint32_t max_new;
+        /* The memory that the request needs: see conv/shift.c. */
+        struct shift_need need;
+        struct gap gap;
+        uint32_t n_dropped; /* tokens that it drops from the memory */
         bool was_told;      /* the journal knows that it waits for system memory */
         bool context_bound; /* the context or the pool reduced max_new */
         struct conv_turn input_turn, reply_turn;

@@ -113,6 +113,7 @@ static int charge_transcript(struct engine *engine, struct request *request, str
 static int write_transcript(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         struct xfer_header *h = &x->h;
+        struct transcript tokens = conv_transcript(request->conv);
         struct store_turns turns = {0};
         struct buf out = BUF_NULL;
         uint8_t header[XFER_HEADER_SIZE];
@@ -129,8 +130,7 @@ static int write_transcript(struct engine *engine, struct request *request, stru
         count(engine, x, xfer_file_size(h));
         r = check_room(engine, x, xfer_file_size(h), e);
         if (r == 0)
-                r = xfer_transcript_format(
-                        &out, h, request->sc.name, turns.turns, request->conv->tokens, e);
+                r = xfer_transcript_format(&out, h, request->sc.name, turns.turns, &tokens, e);
         xfer_header_format(h, header);
         if (r == 0)
                 r = write_part(x, header, sizeof(header), e);
@@ -166,6 +166,8 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         x->h.n_tokens = request->sc.n_tokens;
         x->h.name_size = (uint32_t)strlen(request->sc.name);
         x->h.created_usec = request->sc.created_usec;
+        x->h.gap = request->sc.gap;
+        x->h.overflow = request->sc.overflow;
         x->h.sampling = request->sc.sampling;
         if (!(x->h.sampling.has & SAMPLING_BIASES))
                 x->h.sampling.n_biases = 0;

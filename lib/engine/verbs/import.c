@@ -59,10 +59,10 @@ static int check_header(struct engine *engine, const struct xfer_header *h, stru
         if (h->vocab != engine->vocab_hash)
                 return err_set(e, ERR_UNSUPPORTED,
                         "the export file's tokens belong to another model's vocabulary");
-        if (h->n_tokens > engine->info.context)
+        if (h->n_tokens - gap_size(&h->gap) > engine->info.context)
                 return err_set(e, ERR_CONTEXT,
-                        "the export file has %u tokens, more than the context of %u", h->n_tokens,
-                        engine->info.context);
+                        "the export file has %u tokens, more than the context of %u",
+                        h->n_tokens - gap_size(&h->gap), engine->info.context);
         return 0;
 }
 
@@ -155,6 +155,8 @@ static int create(struct engine *engine, struct request *request, struct err *e)
                 .vocab = engine->vocab_hash,
                 .created_usec = x->h.created_usec,
                 .private_memory = x->with_memory && (!x->ours || x->h.is_private),
+                .gap = x->h.gap,
+                .overflow = x->h.overflow,
                 .sampling = x->t.sampling};
         if (create_copy_name(request->sc.name, name ? name : x->t.name, name ? e : NULL) < 0) {
                 if (name)
@@ -177,6 +179,14 @@ static int create(struct engine *engine, struct request *request, struct err *e)
         return r;
 }
 
+/* The register has the transcript: from now on x->t.tokens are those of the memory. */
+static void leave_out(struct transfer *x) {
+        const struct gap *gap = &x->h.gap;
+
+        memmove(x->t.tokens + gap->from, x->t.tokens + gap->to,
+                (size_t)(x->h.n_tokens - gap->to) * sizeof(*x->t.tokens));
+}
+
 static void import_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct transfer *x = transfer_of(request);
@@ -190,6 +200,8 @@ static void import_run(struct engine *engine, struct job *j) {
                 x->ended = true; /* the rest of the file is not read at all */
         if (j->r == 0 && x->ended)
                 j->r = create(engine, request, &j->err);
+        if (j->r == 0 && x->ended)
+                leave_out(x);
 }
 
 static void import_done(struct engine *engine, struct job *j) {

@@ -134,6 +134,7 @@ static size_t fill(struct engine *engine, const struct figures *f, struct engine
                 {"blocks_lost", c->blocks_lost},
                 {"reclaimed_bytes", c->reclaimed},
                 {"register_scrubs", c->scrubs},
+                {"memory_shifts", c->shifts},
                 {"restores_skipped", c->restores_skipped},
                 {"restores_overlapped", c->restores_overlapped},
                 {"blocks_restored", c->blocks_restored},

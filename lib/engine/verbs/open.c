@@ -66,6 +66,8 @@ static void start(struct engine *engine, struct request *request) {
         request->sc = (struct store_conv){.uid = request->r.uid,
                 .model = engine->info.fingerprint,
                 .vocab = engine->vocab_hash,
+                .overflow = request->r.overflow == ENGINE_OVERFLOW_SHIFT ? STORE_OVERFLOW_SHIFT
+                                                                         : STORE_OVERFLOW_ERROR,
                 .sampling = request->r.sampling};
         r = create_copy_name(request->sc.name, request->r.name, &e);
         if (r == 0)

@@ -3,14 +3,16 @@
  * The header:
  *
  *      0  u32 magic "cEXP"             48  u32 tokens per block
- *      4  u16 version (2)              52  u32 blocks
+ *      4  u16 version (2, 3)           52  u32 blocks
  *      6  u16 flags (1: private)       56  u64 bytes per block
  *      8  u64 size of the file         64  u32 bytes of the name
  *     16  u64 fingerprint: weights     68  u32 logit biases
  *     24  u64 fingerprint: rules       72  u64 bytes of all texts
  *     32  u64 hash of the vocabulary   80  u64 created (µs since 1970)
  *     40  u32 tokens                   88  sampling settings, 44 bytes
- *     44  u32 turns                   132  zeros
+ *     44  u32 turns                   132  u32 gap: from, u32 gap: to (version 3)
+ *                                     140  u32 overflow: 0 error, 1 shift (version 3)
+ *                                     144  zeros
  *                                     248  u64 XXH64 of bytes 0 .. 247
  *
  * Sampling: u32 mask of what is set (enum sampling_field), f32 temperature, top_p, min_p,
@@ -32,7 +34,9 @@
 enum {
         MAGIC = 0x50584563, /* "cEXP" */
         FLAG_PRIVATE = 1,
-        OFFSET_ZEROS = 132,
+        OFFSET_GAP = 132,
+        OFFSET_OVERFLOW = 140,
+        OFFSET_ZEROS = 144,
         OFFSET_HASH = 248,
         BIAS_SIZE = 8,
         TURN_SIZE = 32,
@@ -93,7 +97,7 @@ void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZ
 
         memset(out, 0, XFER_HEADER_SIZE);
         p = put(p, MAGIC, 4);
-        p = put(p, XFER_VERSION, 2);
+        p = put(p, gap_is_none(&h->gap) && h->overflow == 0 ? XFER_VERSION_PLAIN : XFER_VERSION, 2);
         p = put(p, h->is_private ? FLAG_PRIVATE : 0, 2);
         p = put(p, xfer_file_size(h), 8);
         p = put(p, h->model.weights, 8);
@@ -108,7 +112,12 @@ void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZ
         p = put(p, h->sampling.n_biases, 4);
         p = put(p, h->texts_size, 8);
         p = put(p, h->created_usec, 8);
-        format_sampling(p, &h->sampling);
+        p = format_sampling(p, &h->sampling);
+        if (!gap_is_none(&h->gap)) {
+                p = put(p, h->gap.from, 4);
+                p = put(p, h->gap.to, 4);
+        }
+        put(out + OFFSET_OVERFLOW, h->overflow, 4);
         put(out + OFFSET_HASH, hash64(out, OFFSET_HASH, 0), 8);
 }
 
@@ -135,10 +144,14 @@ static int check_ranges(const struct xfer_header *h, uint16_t flags, struct err 
                 return err_set(e, ERR_FORMAT,
                         "the export file has blocks of %" PRIu64 " bytes for %u tokens",
                         h->block_size, h->block_tokens);
-        if (h->n_blocks > h->n_tokens / h->block_tokens)
+        if (!gap_is_possible(&h->gap, h->n_tokens) || h->overflow >= STORE_N_OVERFLOWS)
+                return err_set(e, ERR_FORMAT,
+                        "the export file has a gap from %u to %u in %u tokens, overflow %u",
+                        h->gap.from, h->gap.to, h->n_tokens, h->overflow);
+        if (h->n_blocks > (h->n_tokens - gap_size(&h->gap)) / h->block_tokens)
                 return err_set(e, ERR_FORMAT,
                         "the export file has %u blocks of memory for %u tokens", h->n_blocks,
-                        h->n_tokens);
+                        h->n_tokens - gap_size(&h->gap));
         if ((h->sampling.has & ~(unsigned)SAMPLING_ALL) ||
                 (h->sampling.n_biases > 0 && !(h->sampling.has & SAMPLING_BIASES)))
                 return err_set(e, ERR_FORMAT, "the export file has unknown sampling settings");
@@ -169,7 +182,11 @@ int xfer_header_parse(
             cursor_u32(&c, &h.sampling.n_biases) | cursor_u64(&c, &h.texts_size) |
             cursor_u64(&c, &h.created_usec);
         r |= read_sampling(&c, &h.sampling);
-        for (size_t i = OFFSET_ZEROS; i < OFFSET_HASH; i++)
+        if (version > XFER_VERSION_PLAIN)
+                r |= cursor_u32(&c, &h.gap.from) | cursor_u32(&c, &h.gap.to) |
+                     cursor_u32(&c, &h.overflow);
+        for (size_t i = version > XFER_VERSION_PLAIN ? OFFSET_ZEROS : OFFSET_GAP; i < OFFSET_HASH;
+                i++)
                 r |= data[i];
         if (r)
                 return err_set(e, ERR_FORMAT, "the export file's header is malformed");
@@ -190,7 +207,7 @@ int xfer_header_parse(
 /* --- transcript --- */
 
 int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
-        const struct store_turn *turns, const int32_t *tokens, struct err *e) {
+        const struct store_turn *turns, const struct transcript *tokens, struct err *e) {
         const struct sampling *s = &h->sampling;
         size_t size = (size_t)xfer_transcript_size(h), begin = out->size;
         uint8_t *p;
@@ -215,7 +232,7 @@ int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const c
                 p = put(p, t->created_usec, 8);
         }
         for (uint32_t i = 0; i < h->n_tokens; i++)
-                p = put(p, (uint32_t)tokens[i], 4);
+                p = put(p, (uint32_t)transcript_token(tokens, i), 4);
         for (uint32_t i = 0; i < h->n_turns; i++) {
                 if (turns[i].text_size > 0)
                         memcpy(p, turns[i].text, turns[i].text_size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Export files, version 2 (docs/spill.md describes them for users). All integers are little-endian.
+ * Export files, version 3 (docs/spill.md describes them for users). All integers are little-endian.
  *
  *      header       256 bytes, see transfer-format.c
  *      transcript   name, biases, turns, tokens, texts; then u64 XXH64 of these
@@ -16,7 +16,9 @@
  *
  * The MAC is BLAKE2b with 16 bytes of output, keyed (RFC 7693; libsodium's generichash). Files of
  * version 1 differ only in their MAC (a chain of SipHash-2-4), which is no longer computed: they
- * can be imported, and their memory is foreign.
+ * can be imported, and their memory is foreign. Version 3 adds the gap of the memory and the
+ * overflow; files of conversations that have neither are written as version 2, which older daemons
+ * read.
  *
  * This code knows nothing of the engine: bytes in, structs out.
  */
@@ -34,7 +36,8 @@
 struct err;
 
 enum {
-        XFER_VERSION = 2,
+        XFER_VERSION = 3,
+        XFER_VERSION_PLAIN = 2, /* without gap and overflow */
         XFER_VERSION_OLDEST = 1,
         XFER_HEADER_SIZE = 256,
         XFER_KEY_SIZE = 32,
@@ -54,6 +57,8 @@ struct xfer_header {
         uint64_t texts_size;
         uint64_t created_usec;
         struct sampling sampling; /* its biases are in the transcript */
+        struct gap gap;           /* tokens that the memory leaves out: no block is of them */
+        uint32_t overflow;        /* enum store_overflow */
 };
 /* Sizes in bytes, computed from a header whose fields are within their ranges. */
 uint64_t xfer_transcript_size(const struct xfer_header *h);
@@ -74,7 +79,7 @@ struct xfer_transcript {
 void xfer_transcript_deinit(struct xfer_transcript *t);
 /* Append the transcript with its checksum. 0 or -ERR_NOMEM. @h has its sizes. */
 int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
-        const struct store_turn *turns, const int32_t *tokens, struct err *e);
+        const struct store_turn *turns, const struct transcript *tokens, struct err *e);
 /* @data: xfer_transcript_size() bytes and the checksum. Checks everything: turns are adjacent from
  * 0 to n_tokens, none is empty, roles and finishes are known, tokens are in a vocabulary of
  * @n_vocab, the sizes of the texts add up. 0, -ERR_CORRUPT, -ERR_FORMAT, -ERR_NOMEM. */

@@ -94,10 +94,10 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 4:
                 return fixture_append(s, 1, 2, 5, "short", e);
         case 5:
-                return store_conv_fork(s, 1, 1, &last, 32, &child, e);
+                return store_conv_fork(s, 1, 1, &last, 32, NULL, &child, e);
         case 6:
                 last.end = 100;
-                return store_rewind(s, 1, 1, &last, 32, &revision, &gone, e);
+                return store_rewind(s, 1, 1, &last, 32, NULL, &revision, &gone, e);
         case 7:
                 return fixture_append(s, 2, 1, 70, "branch", e);
         case 8:

@@ -134,7 +134,7 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 2:
                 return link_blocks(s, e);
         case 3:
-                return store_conv_fork(s, 1, 1, &last, 32, &child, e);
+                return store_conv_fork(s, 1, 1, &last, 32, NULL, &child, e);
         case 4:
                 return look(s, e);
         case 5:
@@ -147,7 +147,7 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
                         assert_int_equal(got.gone.n, 2);
                 return r;
         case 8:
-                return store_rewind(s, 1, 0, NULL, 32, &revision, &gone, e);
+                return store_rewind(s, 1, 0, NULL, 32, NULL, &revision, &gone, e);
         default:
                 return store_conv_set_private(s, 1, true, e);
         }

@@ -110,6 +110,7 @@ static void take_done(struct answer *a, const struct engine_event *ev) {
                 ev->done.n_prompt, a->done_ram + a->done_disk + a->done_shared + a->done_computed);
         if (!a->accepted)
                 return; /* there was no memory to say so */
+        assert_int_equal(ev->done.n_dropped, a->n_dropped);
         /* What was there at the beginning stays counted; others may have brought more. */
         assert_int_equal(a->n_ram, a->done_ram);
         assert_int_equal(a->n_disk, a->done_disk);
@@ -133,6 +134,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->n_computed = ev->accepted.n_computed;
                 a->differs_at = ev->accepted.differs_at;
                 a->differs_why = ev->accepted.differs_why;
+                a->n_dropped = ev->accepted.n_dropped;
                 assert_int_equal(a->n_prompt, a->n_ram + a->n_disk + a->n_shared + a->n_computed);
                 break;
         case ENGINE_DELTA:

@@ -27,6 +27,7 @@ struct answer {
         uint32_t done_ram, done_disk, done_shared, done_computed; /* as they turned out */
         uint32_t differs_at;
         enum engine_differs differs_why;
+        uint32_t n_dropped;
         bool accepted;
         enum engine_finish finish;
         uint64_t revision, seed;

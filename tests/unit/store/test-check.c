@@ -11,7 +11,7 @@ static void fill(struct fixture *f) {
 
         fixture_tokens(a, 320, 1);
         id = fixture_history(f, 1, "a", a, 310, 10, false);
-        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, NULL, &child, &f->e), 0);
         fixture_tokens(a, 320, 2);
         fixture_history(f, 2, "b", a, 100, 4, true);
         fixture_conv(f, 3, "empty");
