@@ -5,4 +5,4 @@
 
 extern const struct cli_command cmd_cancel, cmd_chat, cmd_close, cmd_edit, cmd_evict, cmd_export,
         cmd_fork, cmd_import, cmd_ls, cmd_model, cmd_open, cmd_publish, cmd_regenerate, cmd_rewind,
-        cmd_say, cmd_show, cmd_stats, cmd_tokenize, cmd_tree, cmd_warm;
+        cmd_say, cmd_show, cmd_stats, cmd_tokenize, cmd_tree, cmd_update, cmd_warm;

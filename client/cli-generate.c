@@ -227,6 +227,10 @@ static void run_error(struct run *run, const struct confab_error *e) {
                 return;
         }
         cli_complain(run->cli, "%s", e->message);
+        if (confab_error_is(e, CONFAB_CONTEXT))
+                cli_complain(run->cli, "'confab update NAME --overflow shift' lets it drop old "
+                                       "turns from what the "
+                                       "model sees, 'confab rewind' takes turns back");
 }
 
 static void run_event(void *userdata, const struct confab_event *event) {

@@ -124,6 +124,12 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_bool(j, "generating", c->generating);
         put_u64(j, "n_published", c->n_published);
         put_bool(j, "private_memory", c->private_memory);
+        if (c->overflow)
+                put_str(j, "overflow", confab_overflow_name(c->overflow));
+        if (c->dropped_to > c->dropped_from) {
+                put_u64(j, "dropped_from", c->dropped_from);
+                put_u64(j, "dropped_to", c->dropped_to);
+        }
         if (c->n_not_kept) {
                 put_u64(j, "n_not_kept", c->n_not_kept);
                 put_str(j, "why_not_kept", c->why_not_kept);
@@ -155,6 +161,8 @@ static void put_accepted(struct json *j, const struct confab_accepted *a) {
         put_u64(j, "n_computed", a->n_computed);
         put_u64(j, "differs_at", a->differs_at);
         put_str(j, "differs_why", confab_differs_name(a->differs_why));
+        if (a->n_dropped)
+                put_u64(j, "n_dropped", a->n_dropped);
 }
 
 static void put_token(struct json *j, const struct confab_token *t) {
@@ -202,6 +210,8 @@ static void put_done(struct json *j, const struct confab_done *d) {
         put_u64(j, "n_computed", d->n_computed);
         put_u64(j, "differs_at", d->differs_at);
         put_str(j, "differs_why", confab_differs_name(d->differs_why));
+        if (d->n_dropped)
+                put_u64(j, "n_dropped", d->n_dropped);
         put_u64(j, "queued_usec", d->queued_usec);
         put_u64(j, "restore_usec", d->restore_usec);
         put_u64(j, "prefill_usec", d->prefill_usec);

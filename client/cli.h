@@ -86,6 +86,15 @@ extern const struct cli_option cli_text_options[];     /* of commands that send 
 extern const struct cli_option cli_sampling_options[]; /* how to choose tokens */
 extern const struct cli_option cli_generate_options[]; /* when to stop, and what to report */
 
+/* A row of options, and what it asks for: 0 or CLI_USAGE after reporting why. */
+#define CLI_OVERFLOW_OPTION                                                                        \
+        {                                                                                          \
+                "overflow", "error|shift", CLI_STRING,                                             \
+                        .help = "at the end of the context: fail, or drop old turns from what "    \
+                                "the model sees"                                                   \
+        }
+int cli_overflow(struct cli *cli, struct confab_request *r);
+
 /* Parse argv[1..]; cli->command is set unless --help or --version came without a verb. 0, or
  * CLI_USAGE after reporting why. */
 int cli_parse(struct cli *cli, int argc, char **argv);

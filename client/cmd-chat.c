@@ -88,6 +88,9 @@ static int begin(struct chat *chat) {
         open.verb = CONFAB_OPEN;
         open.name = get.conversation;
         open.system = system ? system->s : NULL;
+        status = cli_overflow(cli, &open);
+        if (status)
+                return status;
         return cli_call(cli, &open, enter_event, chat);
 }
 
@@ -287,6 +290,7 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"system", "TEXT", CLI_STRING, .help = "system message, if the conversation is new"},
+        CLI_OVERFLOW_OPTION,
         {.name = NULL},
 };
 

@@ -15,7 +15,9 @@ static int run(struct cli *cli) {
         r.verb = CONFAB_OPEN;
         r.name = cli->n_args ? cli->args[0] : NULL;
         r.system = system ? system->s : NULL;
-        status = generate_options_init(&o, cli, &r);
+        status = cli_overflow(cli, &r);
+        if (status == 0)
+                status = generate_options_init(&o, cli, &r);
         if (status == 0)
                 status = cli_call_conversation(cli, &r, print);
         generate_options_deinit(&o);
@@ -24,6 +26,7 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"system", "TEXT", CLI_STRING, .help = "system message, the first turn"},
+        CLI_OVERFLOW_OPTION,
         {.name = NULL},
 };
 

@@ -2,8 +2,12 @@
 #include "client/cli-commands.h"
 #include <string.h>
 
-static void print_turn(struct cli *cli, size_t i, const struct confab_turn *t) {
+static void print_turn(struct cli *cli, size_t i, const struct confab_conversation *c) {
+        const struct confab_turn *t = &c->turns[i];
+
         cli_printf(cli, "\n[%zu] %s", i, confab_role_name(t->role));
+        if (t->end > c->dropped_from && t->start < c->dropped_to)
+                cli_printf(cli, " (not in memory)");
         if (t->finish && t->finish != CONFAB_FINISH_STOP)
                 cli_printf(cli, " (%s)", confab_finish_name(t->finish));
         cli_printf(cli, "\n");
@@ -32,13 +36,18 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
                         c->n_published);
         if (c->private_memory)
                 cli_printf(cli, "imported from elsewhere: its memory is not shared\n");
+        if (c->dropped_to > c->dropped_from)
+                cli_printf(cli, "not in memory: tokens %u to %u, the model does not see them\n",
+                        c->dropped_from, c->dropped_to);
+        if (c->overflow == CONFAB_OVERFLOW_SHIFT)
+                cli_printf(cli, "overflow: shift\n");
         if (c->damaged)
                 cli_printf(cli,
                         "damaged from turn %u on: rewind or fork it to there ('confab rewind NAME "
                         "--to-turn %u') to go on\n",
                         c->damaged_turn, c->damaged_turn);
         for (size_t i = 0; i < c->n_turn_list; i++)
-                print_turn(cli, i, &c->turns[i]);
+                print_turn(cli, i, c);
         for (size_t i = 0; i < c->n_token_list; i++)
                 cli_printf(cli, "%s%d", i ? "," : "\n", c->tokens[i]);
         if (c->n_token_list)

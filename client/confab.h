@@ -125,7 +125,15 @@ enum confab_differs {
         CONFAB_DIFFERS_TOKEN,   /* another conversation continues differently here */
         CONFAB_DIFFERS_LOST,    /* computed once, but no longer in RAM or on disk */
         CONFAB_DIFFERS_PARTIAL, /* only a part of the last block was kept */
-        CONFAB_DIFFERS_PRIVATE  /* the conversation's memory is private: not mixed with others' */
+        CONFAB_DIFFERS_PRIVATE, /* the conversation's memory is private: not mixed with others' */
+        CONFAB_DIFFERS_SHIFTED  /* this request dropped old turns: what follows is computed again */
+};
+
+/* What continue does when the memory would outgrow the context. */
+enum confab_overflow {
+        CONFAB_OVERFLOW_NONE,  /* open: error; update: unchanged */
+        CONFAB_OVERFLOW_ERROR, /* it fails, and nothing is changed */
+        CONFAB_OVERFLOW_SHIFT  /* old turns are dropped from the memory, not from the transcript */
 };
 
 /* Stable lower-case names ("resident", "stop", "user"); "unknown" for numbers not listed above. */
@@ -133,6 +141,7 @@ CONFAB_PUBLIC const char *confab_role_name(enum confab_role role);
 CONFAB_PUBLIC const char *confab_residency_name(enum confab_residency residency);
 CONFAB_PUBLIC const char *confab_finish_name(enum confab_finish finish);
 CONFAB_PUBLIC const char *confab_differs_name(enum confab_differs differs);
+CONFAB_PUBLIC const char *confab_overflow_name(enum confab_overflow overflow);
 
 struct confab_bias {
         int32_t token;
@@ -218,6 +227,7 @@ struct confab_request {
         /* continue: if another request holds the conversation, wait for it to end (in order of
          * arrival) and check expect_revision then. If not set, the error is "busy". */
         bool wait;
+        enum confab_overflow overflow; /* open, update */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -250,9 +260,10 @@ struct confab_accepted {
         uint32_t n_ram;      /* of these: in RAM as the conversation's own memory, */
         uint32_t n_disk;     /* read back from spill files, */
         uint32_t n_computed; /* to be computed */
-        uint32_t differs_at; /* from this position on, nothing could be reused */
+        uint32_t differs_at; /* from this token of the prompt on, nothing could be reused */
         uint32_t n_shared;   /* of n_prompt: in RAM, from another conversation */
         enum confab_differs differs_why;
+        uint32_t n_dropped; /* tokens of the history that this request drops from the memory */
 };
 struct confab_progress {
         uint32_t done, total; /* prompt tokens computed */
@@ -283,6 +294,7 @@ struct confab_done {
         const char *stop; /* the stop string that ended the reply, or NULL */
         uint32_t n_shared, differs_at;
         enum confab_differs differs_why;
+        uint32_t n_dropped;
 };
 struct confab_turn {
         enum confab_role role;
@@ -318,6 +330,10 @@ struct confab_conversation {
          * has the turns that can be read, tokens the tokens before damaged_turn. */
         bool damaged;
         uint32_t damaged_turn;
+        enum confab_overflow overflow;
+        /* Tokens [dropped_from, dropped_to) are in the transcript, but the model does not see them.
+         * They count in n_tokens and in all positions. Equal: there are none. */
+        uint32_t dropped_from, dropped_to;
 };
 struct confab_conversations {
         const struct confab_conversation *items;

@@ -51,9 +51,15 @@ const char *confab_residency_name(enum confab_residency residency) {
 
 const char *confab_differs_name(enum confab_differs differs) {
         static const char *const names[] = {
-                "none", "end", "new", "token", "lost", "partial", "private"};
+                "none", "end", "new", "token", "lost", "partial", "private", "shifted"};
 
         return name_of(names, ARRAY_SIZE(names), differs);
+}
+
+const char *confab_overflow_name(enum confab_overflow overflow) {
+        static const char *const names[] = {"none", "error", "shift"};
+
+        return name_of(names, ARRAY_SIZE(names), overflow);
 }
 
 const char *confab_finish_name(enum confab_finish finish) {

@@ -137,6 +137,8 @@ static int draft_open(struct draft *d, struct err *e) {
         r = put_string(&d->open.name, d->from->name, "name", e);
         if (r == 0)
                 r = put_string(&d->open.system, d->from->system, "system message", e);
+        if (d->from->overflow)
+                PUT(d->open, overflow, (Confab__V1__Overflow)d->from->overflow);
         return r < 0 ? r : put_sampling(d, &d->open.sampling, e);
 }
 
@@ -288,6 +290,8 @@ static int draft_update(struct draft *d, struct err *e) {
         r = put_ref(d, &d->update.conversation, e);
         if (r == 0)
                 r = put_string(&d->update.name, d->from->name, "name", e);
+        if (d->from->overflow)
+                PUT(d->update, overflow, (Confab__V1__Overflow)d->from->overflow);
         return r < 0 ? r : put_sampling(d, &d->update.sampling, e);
 }
 

@@ -59,6 +59,7 @@ static void view_accepted(struct view *v, const Confab__V1__Accepted *m) {
                 .differs_at = m->differs_at,
                 .n_shared = m->n_shared,
                 .differs_why = (enum confab_differs)m->differs_why,
+                .n_dropped = m->n_dropped,
         };
         v->event.accepted = &v->accepted;
 }
@@ -127,6 +128,7 @@ static void view_done(struct view *v, const Confab__V1__Done *m) {
                 .n_shared = m->n_shared,
                 .differs_at = m->differs_at,
                 .differs_why = (enum confab_differs)m->differs_why,
+                .n_dropped = m->n_dropped,
         };
         v->event.done = &v->done;
 }
@@ -225,6 +227,9 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .why_not_kept = or_empty(m->why_not_kept),
                 .damaged = m->has_damaged_turn,
                 .damaged_turn = m->damaged_turn,
+                .overflow = (enum confab_overflow)m->overflow,
+                .dropped_from = m->dropped_from,
+                .dropped_to = m->dropped_to,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
         return r < 0 ? r : view_turns(v, ret, m, e);

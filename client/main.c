@@ -13,6 +13,7 @@ const struct cli_command *const cli_commands[] = {
         &cmd_edit,
         &cmd_fork,
         &cmd_rewind,
+        &cmd_update,
         &cmd_close,
         &cmd_ls,
         &cmd_show,

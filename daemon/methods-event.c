@@ -176,6 +176,9 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         SET(m, generating, c->generating);
         SET(m, n_published, c->n_published);
         SET(m, private_memory, c->private_memory);
+        SET(m, overflow, (Confab__V1__Overflow)c->overflow);
+        SET(m, dropped_from, c->dropped_from);
+        SET(m, dropped_to, c->dropped_to);
         if (c->damaged)
                 SET(m, damaged_turn, c->damaged_turn);
         r = put_sampling(s, &c->sampling, &m->sampling, e);
@@ -313,6 +316,7 @@ static void send_accepted(struct request *r, const struct engine_event *in) {
         SET(&m, n_computed, in->accepted.n_computed);
         SET(&m, differs_at, in->accepted.differs_at);
         SET(&m, differs_why, differs_of(in->accepted.differs_why));
+        SET(&m, n_dropped, in->accepted.n_dropped);
         ev.kind_case = CONFAB__V1__EVENT__KIND_ACCEPTED;
         ev.accepted = &m;
         reply_send(r->peer, r->id, &ev, false);
@@ -350,6 +354,7 @@ static void send_done(struct request *r, const struct engine_event *in) {
         SET(&m, n_computed, in->done.n_computed);
         SET(&m, differs_at, in->done.differs_at);
         SET(&m, differs_why, differs_of(in->done.differs_why));
+        SET(&m, n_dropped, in->done.n_dropped);
         SET(&m, queued_usec, in->done.queued_usec);
         SET(&m, restore_usec, in->done.restore_usec);
         SET(&m, prefill_usec, in->done.prefill_usec);

@@ -143,6 +143,9 @@ static void take_conv(const Confab__V1__Conversation *m, struct conv *v) {
                 .busy = m->busy,
                 .generating = m->generating,
                 .private_memory = m->private_memory,
+                .overflow = m->overflow,
+                .dropped_from = m->dropped_from,
+                .dropped_to = m->dropped_to,
                 .n_published = m->n_published,
                 .n_not_kept = m->n_not_kept,
         };
@@ -207,6 +210,15 @@ int client_rewind(struct client *c, uint64_t id, uint32_t drop_turns, struct con
         m.conversation = ref_to(&ref, id, NULL);
         m.to_case = CONFAB__V1__REWIND__TO_TURNS;
         m.turns = drop_turns;
+        return call_conv(c, &r, ret);
+}
+
+int client_set_overflow(struct client *c, uint64_t id, int overflow, struct conv *ret) {
+        REQUEST(r, UPDATE, Update, update, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
+        SET(m, overflow, (Confab__V1__Overflow)overflow);
         return call_conv(c, &r, ret);
 }
 
@@ -512,6 +524,7 @@ int client_say_next(struct client *c, uint64_t request, struct reply *ret) {
                 ret->acc.n_computed = m->event->accepted->n_computed;
                 ret->acc.differs_at = m->event->accepted->differs_at;
                 ret->acc.differs_why = (int)m->event->accepted->differs_why;
+                ret->acc.n_dropped = m->event->accepted->n_dropped;
                 return 1;
         case CONFAB__V1__EVENT__KIND_PROGRESS:
                 ret->n_progress++;

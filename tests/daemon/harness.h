@@ -97,6 +97,8 @@ struct conv {
         int residency; /* Confab__V1__Residency */
         bool busy, generating, private_memory;
         uint32_t n_published, n_not_kept;
+        int overflow; /* Confab__V1__Overflow */
+        uint32_t dropped_from, dropped_to;
         int32_t *tokens; /* [n_token_list], with client_get(): owned */
         size_t n_token_list;
         char **texts; /* [n_turn_list], NUL-terminated: owned */
@@ -138,6 +140,7 @@ struct reply {
                 uint64_t revision;
                 uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed, differs_at;
                 int differs_why; /* Confab__V1__Differs */
+                uint32_t n_dropped;
         } acc;
         unsigned n_progress;
         int finish; /* Confab__V1__FinishReason */
@@ -162,6 +165,8 @@ int client_open(struct client *c, const char *name, const char *system, uint64_t
 /* @at_turn -1: all turns. @ret may be NULL. */
 int client_fork(struct client *c, uint64_t id, const char *name, int at_turn, struct conv *ret);
 int client_rewind(struct client *c, uint64_t id, uint32_t drop_turns, struct conv *ret);
+/* @overflow: Confab__V1__Overflow. */
+int client_set_overflow(struct client *c, uint64_t id, int overflow, struct conv *ret);
 /* Keep turns [0, turn), or tokens [0, position); @expect_revision 0: any. */
 int client_rewind_to_turn(
         struct client *c, uint64_t id, uint32_t turn, uint64_t expect_revision, struct conv *ret);

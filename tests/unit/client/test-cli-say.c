@@ -145,6 +145,16 @@ static void test_say_errors(void **state) {
         }
 }
 
+/* What does not fit can be helped. */
+static void test_say_context(void **state) {
+        struct fixture f;
+
+        BEGIN(&f, "say", "a", "b");
+        peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), "context_length_exceeded", "x", false);
+        finish(&f, 5, "", "confab update NAME --overflow shift");
+        teardown(&f);
+}
+
 /* Output that came before the connection broke is there, the line is ended, the status tells. */
 static void test_say_hang_up(void **state) {
         struct fixture f;
@@ -383,6 +393,7 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_say_bad_input),
                 cmocka_unit_test(test_say_json),
                 cmocka_unit_test(test_say_errors),
+                cmocka_unit_test(test_say_context),
                 cmocka_unit_test(test_say_hang_up),
                 cmocka_unit_test(test_say_garbage),
                 cmocka_unit_test(test_say_interrupt),

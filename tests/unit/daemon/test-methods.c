@@ -152,8 +152,14 @@ static void test_open(void **state) {
         bias.has_token = bias.has_bias = true;
         bias.token = 5;
         bias.bias = -INFINITY;
+        m.has_overflow = true;
+        m.overflow = (Confab__V1__Overflow)7;
+        expect_error(&w, wire_send(&w, &r), "invalid", false);
+        m.overflow = CONFAB__V1__OVERFLOW__OVERFLOW_SHIFT;
+        r.has_id = false;
         wire_send(&w, &r);
         fixture_wait_requests(f, 1);
+        assert_int_equal(fake.requests[0].r.overflow, ENGINE_OVERFLOW_SHIFT);
         assert_string_equal(fake.requests[0].name, "work");
         assert_string_equal(fake.requests[0].system, "Be brief");
         assert_int_equal(fake.requests[0].r.uid, getuid());
