@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process stops, or a call fails, at every place where the engine changes a file, one after
- * another: while it opens, says, forks, evicts, restores, rewinds, edits, writes behind, publishes,
- * exports, imports, closes and stops. Then an engine is opened again on the same folder, and:
+ * another: while it opens, says, forks, evicts, restores, rewinds, edits, drops old turns from a
+ * memory, writes behind, publishes, exports, imports, closes and stops. Then an engine is opened again on the same folder, and:
  *
  * I4. Each conversation is either as it was after the last acknowledged operation, or as it is
  *     after the operation that was in progress. So an imported conversation has all of its tokens
- *     or does not exist, and a published prefix never ends after the last turn.
+ *     or does not exist, and a published prefix never ends after the last turn. What the memory
+ *     leaves out is part of what a conversation is.
  * I1. Each conversation can be continued, with the bits of one that was never stopped.
  * I5. A stop alone damages no block: no block fails its checks. (After a power loss some may; they
  *     are detected and computed again.)
@@ -40,7 +41,7 @@
 #define POINTS 100
 #endif
 
-enum { N_CONVS = 6, IMPORTED = 6, MAX_HISTORY = 1024, N_MORE = 5, MAX_STEPS = 64 };
+enum { N_CONVS = 8, IMPORTED = 6, MAX_HISTORY = 1024, N_MORE = 5, CONTEXT = 288 };
 
 static const char SYSTEM[] = "You are a helpful assistant who remembers what people tell.";
 static const char LONG[] = "My name is Ada. I have a dog that is called Rex, two cats, and a green "
@@ -51,6 +52,7 @@ static const int32_t MORE[N_MORE] = {301, 302, 340, 377, 390};
 
 enum act {
         OPEN,
+        OPEN_SHIFT, /* it drops old turns at the end of the context */
         SAY,
         EDIT, /* say from turn `at` on; without text: another reply */
         FORK,
@@ -121,13 +123,31 @@ static const struct step steps[] = {
         {SAY, IMPORTED, 0, SHORT, 0},
         {EVICT, IMPORTED, 0, NULL, 0},
         {RESTART, 0, 0, NULL, 0},
+        {OPEN_SHIFT, 7, 0, SYSTEM, 0},
+        {SAY, 7, 0, LONG, 0},
+        {SAY, 7, 0, LONG, 0},
+        {SAY, 7, 0, LONG, 0},
+        {IDLE, 0, 0, NULL, 0},
+        {SAY, 7, 0, LONG, 0}, /* drops */
+        {EVICT, 7, 0, NULL, 0},
+        {SAY, 7, 0, SHORT, 0},
+        {FORK_AT, 7, 8, NULL, 5}, /* inside of what was dropped */
+        {SAY, 8, 0, SHORT, 0},
+        {KILL, 0, 0, NULL, 0},
+        {SAY, 7, 0, LONG, 0},
+        {IDLE, 0, 0, NULL, 0},
+        {SAY, 7, 0, LONG, 0}, /* drops more */
+        {EDIT, 7, 0, SHORT, 5},
+        {IDLE, 0, 0, NULL, 0},
+        {CLOSE, 8, 0, NULL, 0},
+        {RESTART, 0, 0, NULL, 0},
 };
 enum { N_STEPS = ARRAY_SIZE(steps) };
 
 /* What a conversation is after some step, and how it goes on from there. */
 struct image {
         bool exists;
-        uint32_t n_turns, n_published;
+        uint32_t n_turns, n_published, dropped_from, dropped_to;
         size_t n_tokens, n_next;
         int32_t tokens[MAX_HISTORY];
         int32_t next[8];
@@ -144,6 +164,7 @@ static struct engine_options options(void) {
         struct engine_options o = erig_options(erig_pool(14));
 
         o.spill_delay_ms = 0;
+        o.context = CONTEXT;
         return o;
 }
 
@@ -194,6 +215,10 @@ static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
         switch (s->act) {
         case OPEN:
                 q = (struct engine_request){.verb = ENGINE_OPEN, .system = s->text};
+                break;
+        case OPEN_SHIFT:
+                q = (struct engine_request){
+                        .verb = ENGINE_OPEN, .system = s->text, .overflow = ENGINE_OVERFLOW_SHIFT};
                 break;
         case SAY:
                 q = erig_say_request((uint64_t)s->conv, s->text, 4);
@@ -352,9 +377,15 @@ static void fill_next(struct erig *straight, struct image *im) {
         int32_t tokens[MAX_HISTORY + N_MORE];
         struct engine_request q;
 
-        memcpy(tokens, im->tokens, im->n_tokens * sizeof(*tokens));
-        memcpy(tokens + im->n_tokens, MORE, sizeof(MORE));
-        continue_request(&q, id, tokens, im->n_tokens + N_MORE);
+        size_t n = im->dropped_from, n_last = im->n_tokens - im->dropped_to;
+
+        /* The tokens that the memory does not leave out. */
+        memcpy(tokens, im->tokens, n * sizeof(*tokens));
+        memcpy(tokens + n, im->tokens + im->dropped_to, n_last * sizeof(*tokens));
+        n += n_last;
+        assert_true(n + N_MORE + 3 <= CONTEXT); /* or it would be dropped for this, too */
+        memcpy(tokens + n, MORE, sizeof(MORE));
+        continue_request(&q, id, tokens, n + N_MORE);
         assert_int_equal(erig_do(straight, &q, &A), ENGINE_DONE);
         im->n_next = A.n_tokens;
         assert_int_equal(im->n_next, 3);
@@ -375,6 +406,8 @@ static void take_image(struct erig *r, int conv, struct image *im) {
         im->n_turns = A.conv.n_turns;
         im->n_tokens = A.conv.n_tokens;
         im->n_published = A.conv.n_published;
+        im->dropped_from = A.conv.dropped_from;
+        im->dropped_to = A.conv.dropped_to;
         assert_true(im->n_tokens <= MAX_HISTORY);
         if (im->n_tokens > 0)
                 memcpy(im->tokens, A.history, im->n_tokens * sizeof(*im->tokens));
@@ -382,7 +415,8 @@ static void take_image(struct erig *r, int conv, struct image *im) {
 
 static bool same_history(const struct image *a, const struct image *b) {
         return a->exists == b->exists && a->n_turns == b->n_turns && a->n_tokens == b->n_tokens &&
-               a->n_published == b->n_published &&
+               a->n_published == b->n_published && a->dropped_from == b->dropped_from &&
+               a->dropped_to == b->dropped_to &&
                memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0;
 }
 
@@ -405,6 +439,9 @@ static void make_images(void) {
                                 fill_next(&straight, im);
                 }
         }
+        /* It has dropped something, and the last edit is inside of that. */
+        assert_true(images[N_STEPS - 4][7].dropped_to > images[N_STEPS - 4][7].dropped_from);
+        assert_int_equal(images[N_STEPS][7].dropped_to, 0);
         erig_close(&straight);
         erig_close(&r);
 }

@@ -75,6 +75,15 @@ static struct sampling update_of(const struct op *op) {
         return s;
 }
 
+/* In a small context most conversations may drop old turns, and an update can change that. */
+static enum engine_overflow overflow_of(const struct life *l, const struct op *op) {
+        if (l->o.context == 0)
+                return ENGINE_OVERFLOW_UNSET;
+        if (op->kind == OP_UPDATE)
+                return (enum engine_overflow)(op->arg[ARG_SEED] % 3);
+        return op->arg[ARG_CONV] % 4 == 3 ? ENGINE_OVERFLOW_ERROR : ENGINE_OVERFLOW_SHIFT;
+}
+
 /* --- requests --- */
 
 /* Fork, rewind, a reply: where to cut. */
@@ -188,6 +197,8 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
         }
         if (op->kind == OP_OPEN)
                 q->system = system_prompt(op->arg[ARG_TEXT]);
+        if (op->kind == OP_OPEN || op->kind == OP_UPDATE)
+                q->overflow = overflow_of(l, op);
         if (op->kind == OP_UPDATE)
                 q->sampling = update_of(op);
         if (op->kind == OP_FORK || op->kind == OP_REWIND)
@@ -214,7 +225,7 @@ static bool is_possible(const struct life *l, const struct op *op) {
                 return m->id == 0 && l->files[op->arg[ARG_FILE]].fd > 0;
         if (m->id == 0)
                 return false;
-        if (op_generates(op->kind) && m->c.n_tokens > LONGEST)
+        if (op_generates(op->kind) && m->c.n_tokens > (l->o.context > 0 ? 3 * LONGEST : LONGEST))
                 return false;
         if (op->kind == OP_AGAIN)
                 return m->c.n_turns > 0;
@@ -411,6 +422,7 @@ static void add_figures(struct life *l) {
         l->tally->merged += life_stat(l, "blocks_merged", 0);
         l->tally->reclaimed += life_stat(l, "reclaimed_bytes", 0);
         l->tally->write_behind += life_stat(l, "writebehind_blocks", 0);
+        l->tally->shifts += life_stat(l, "memory_shifts", 0);
 }
 
 static void run_single(struct life *l, const struct op *op) {
@@ -555,6 +567,8 @@ static struct engine_options options_of(struct life *l) {
                 o.batch_tokens = 3 + opt[OPT_BATCH];
         if (opt[OPT_ACTIVE] > 0)
                 o.max_active = opt[OPT_ACTIVE];
+        if (opt[OPT_CONTEXT] > 0)
+                o.context = SMALL_CONTEXT + 3 * opt[OPT_CONTEXT];
         o.disk_limit = (uint64_t)opt[OPT_DISK] << shift;
         o.disk_limit_per_uid = (uint64_t)opt[OPT_DISK_UID] << shift;
         o.disk_writes_per_day = (uint64_t)opt[OPT_WRITES] << shift;

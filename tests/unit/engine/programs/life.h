@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What the parts that carry out a program share. */
+#include "base/gap.h"
 #include "programs.h"
+
+enum { SMALL_CONTEXT = 120 }; /* tokens, at least */
 
 /* What one request led to. */
 struct reply {
@@ -46,7 +49,7 @@ struct mirror {
         uint64_t id; /* 0: not open */
         uint32_t uid;
         struct engine_conv c; /* turns, tokens, texts: owned */
-        struct seq *memory;   /* the reference's */
+        struct seq *memory;   /* the reference's, of the tokens without the gap */
 };
 
 /* A history that a user's conversation has had. */
@@ -63,6 +66,7 @@ struct file {
         uint64_t size;
         uint32_t n_tokens, n_turns;
         int32_t *tokens;
+        struct gap gap;
 };
 
 struct life {
