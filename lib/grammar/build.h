@@ -123,7 +123,7 @@ uint32_t schema_parse(struct build *b, const char *text, size_t size);
 /* --- regex.c --- */
 
 /* The JSON strings (in their quotes) that ECMA pattern @text matches. @where: for messages. */
-uint32_t regex_parse(struct build *b, const char *text, size_t size, const char *where);
+uint32_t build_regex(struct build *b, const char *text, size_t size, const char *where);
 
 /* --- analyse.c, lower.c --- */
 

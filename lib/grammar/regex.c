@@ -409,7 +409,7 @@ static uint32_t take_alternatives(struct regex *x) {
         return expr;
 }
 
-uint32_t regex_parse(struct build *b, const char *text, size_t size, const char *where) {
+uint32_t build_regex(struct build *b, const char *text, size_t size, const char *where) {
         struct regex x = {.b = b, .text = (const uint8_t *)text, .n = size, .where = where};
         struct range all = {1, LAST_CHAR};
         uint32_t expr, quote = build_text(b, "\"");

@@ -46,8 +46,8 @@ static uint32_t pattern_expr(struct schema *s, uint32_t node, const char *format
         snprintf(where, sizeof(where), "schema, %s",
                 dom_pointer(&s->dom, node, pointer, sizeof(pointer)));
         if (format)
-                return regex_parse(s->b, format, strlen(format), where);
-        return regex_parse(
+                return build_regex(s->b, format, strlen(format), where);
+        return build_regex(
                 s->b, (const char *)dom_text(&s->dom, node), s->dom.nodes[node].text_size, where);
 }
 
