@@ -4,6 +4,8 @@
  * program down, and then the daemon pauses the generation. SIGINT is caught during the run: the
  * first one cancels and keeps the reply so far; the second one exits at once.
  */
+#include "base/err.h"
+#include "base/file.h"
 #include "client/cli.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +13,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+
+#define CONSTRAINT_MAX ((size_t)256 << 10) /* bytes; the daemon takes no more */
 
 const struct cli_option cli_sampling_options[] = {
         {"temperature", "T", CLI_FLOAT, .max = 100, .help = "0: always the likeliest token"},
@@ -40,6 +44,8 @@ const struct cli_option cli_generate_options[] = {
         {"ignore-eos", NULL, CLI_FLAG, .help = "never choose a token that would end it"},
         {"background", NULL, CLI_FLAG, .help = "give way to interactive requests"},
         {"wait", NULL, CLI_FLAG, .help = "wait while another request holds the conversation"},
+        {"json-schema", "FILE", CLI_STRING, .help = "the reply is JSON that meets this schema"},
+        {"grammar", "FILE", CLI_STRING, .help = "the reply is what this GBNF generates"},
         {.name = NULL},
 };
 
@@ -94,13 +100,40 @@ static int take_sampling(struct generate_options *o, struct cli *cli) {
         return 0;
 }
 
+/* Read the file of --json-schema or --grammar. Standard input is the text, so "-" is no file here. */
+static int take_constraint(struct generate_options *o, struct cli *cli, struct confab_request *r) {
+        const struct cli_value *schema = cli_get(cli, "json-schema");
+        const struct cli_value *grammar = cli_get(cli, "grammar");
+        const char *path = schema ? schema->s : grammar ? grammar->s : NULL;
+        size_t size;
+        struct err e;
+
+        if (!path)
+                return 0;
+        if (schema && grammar)
+                return cli_usage(cli, "--json-schema and --grammar exclude each other");
+        if (strcmp(path, "-") == 0)
+                return cli_usage(cli, "standard input is for the text: name a file");
+        if (file_read_all(path, CONSTRAINT_MAX, &o->constraint, &size, &e) < 0)
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "%s", e.msg);
+        if (strlen(o->constraint) < size)
+                return cli_error(cli, CLI_FAILED, CONFAB_INVALID, "%s: it has a NUL byte", path);
+        if (schema)
+                r->json_schema = o->constraint;
+        else
+                r->gbnf = o->constraint;
+        return 0;
+}
+
 static int take_generate(struct generate_options *o, struct cli *cli, struct confab_request *r) {
         const struct cli_value *v;
         size_t it = 0;
 
         o->stops = calloc(cli->n_values + 1, sizeof(*o->stops));
-        if (!o->stops)
+        if (!o->stops) {
+                cli_complain(cli, "no memory");
                 return CLI_FAILED;
+        }
         while ((v = cli_get_each(cli, "stop", &it)))
                 o->stops[o->n_stops++] = v->s;
         r->stops = o->stops;
@@ -116,16 +149,16 @@ static int take_generate(struct generate_options *o, struct cli *cli, struct con
         r->ignore_eos = cli_get(cli, "ignore-eos") != NULL;
         r->background = cli_get(cli, "background") != NULL;
         r->wait = cli_get(cli, "wait") != NULL;
-        return 0;
+        return take_constraint(o, cli, r);
 }
 
 int generate_options_init(struct generate_options *o, struct cli *cli, struct confab_request *r) {
         int status = take_sampling(o, cli);
 
-        if (status == 0 && r->verb == CONFAB_CONTINUE)
-                status = take_generate(o, cli, r);
         if (status)
                 cli_complain(cli, "no memory");
+        if (status == 0 && r->verb == CONFAB_CONTINUE)
+                status = take_generate(o, cli, r);
         r->sampling = &o->sampling;
         return status;
 }
@@ -133,6 +166,7 @@ int generate_options_init(struct generate_options *o, struct cli *cli, struct co
 void generate_options_deinit(struct generate_options *o) {
         free(o->biases);
         free(o->stops);
+        free(o->constraint);
         *o = (struct generate_options){0};
 }
 

@@ -199,6 +199,7 @@ struct generate_options {
         struct confab_bias *biases;
         const char **stops;
         size_t n_stops;
+        char *constraint; /* the text of --json-schema or --grammar */
 };
 int generate_options_init(struct generate_options *o, struct cli *cli, struct confab_request *r);
 void generate_options_deinit(struct generate_options *o);

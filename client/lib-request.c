@@ -184,6 +184,23 @@ static int put_from(struct draft *d, struct err *e) {
         return 0;
 }
 
+static int put_constraint(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__Continue *c = &d->cont;
+
+        if (r->json_schema && r->gbnf)
+                return err_set(e, ERR_INVALID, "a reply has one constraint: json_schema or gbnf");
+        if (r->json_schema) {
+                c->constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_JSON_SCHEMA;
+                return put_string(&c->json_schema, r->json_schema, "json_schema", e);
+        }
+        if (r->gbnf) {
+                c->constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_GBNF;
+                return put_string(&c->gbnf, r->gbnf, "gbnf", e);
+        }
+        return 0;
+}
+
 static int draft_continue(struct draft *d, struct err *e) {
         const struct confab_request *r = d->from;
         Confab__V1__Continue *c = &d->cont;
@@ -197,6 +214,8 @@ static int draft_continue(struct draft *d, struct err *e) {
                 k = put_from(d, e);
         if (k == 0)
                 k = put_sampling(d, &c->sampling, e);
+        if (k == 0)
+                k = put_constraint(d, e);
         if (k < 0)
                 return k;
         for (size_t i = 0; i < r->n_stops; i++)

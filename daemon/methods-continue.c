@@ -72,6 +72,22 @@ static int take_from(const Confab__V1__Continue *m, struct engine_request *out, 
         }
 }
 
+static void take_constraint(const Confab__V1__Continue *m, struct engine_request *out) {
+        switch (m->constraint_case) {
+        case CONFAB__V1__CONTINUE__CONSTRAINT_JSON_SCHEMA:
+                out->constraint = ENGINE_CONSTRAINT_JSON_SCHEMA;
+                out->constraint_text = m->json_schema;
+                break;
+        case CONFAB__V1__CONTINUE__CONSTRAINT_GBNF:
+                out->constraint = ENGINE_CONSTRAINT_GBNF;
+                out->constraint_text = m->gbnf;
+                break;
+        default:
+                return;
+        }
+        out->constraint_size = strlen(out->constraint_text);
+}
+
 int method_continue(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Continue *m = in->continue_;
@@ -98,6 +114,7 @@ int method_continue(
                 return r;
         out->has_expect_revision = m->has_expect_revision;
         out->expect_revision = m->expect_revision;
+        take_constraint(m, out);
         out->ignore_eos = m->ignore_eos;
         out->background = m->background;
         out->wait = m->wait;

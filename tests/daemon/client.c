@@ -457,7 +457,14 @@ uint64_t client_say_begin(struct client *c, const struct say *s) {
         SET(m, max_tokens, s->max_tokens == NO_TOKENS ? 0 : s->max_tokens ? s->max_tokens : 16);
         SET(m, logprobs, s->logprobs);
         SET(m, want_logprobs, true);
-        SET(m, ignore_eos, !s->keep_eos);
+        SET(m, ignore_eos, !s->keep_eos && !s->json_schema && !s->gbnf);
+        if (s->json_schema) {
+                m.constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_JSON_SCHEMA;
+                m.json_schema = proto_borrow(s->json_schema);
+        } else if (s->gbnf) {
+                m.constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_GBNF;
+                m.gbnf = proto_borrow(s->gbnf);
+        }
         SET(m, detach, s->detach);
         SET(m, background, s->background);
         if (s->expect_revision)

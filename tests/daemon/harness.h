@@ -121,8 +121,9 @@ struct say {
         uint64_t seed;     /* 0: unset */
         uint32_t logprobs; /* alternatives per token; log-probabilities always come */
         const char *stop;
-        uint64_t expect_revision; /* 0: none */
-        bool keep_eos;            /* else ignore_eos is set, so that lengths are known */
+        const char *json_schema, *gbnf; /* with one of them, ignore_eos is not set */
+        uint64_t expect_revision;       /* 0: none */
+        bool keep_eos;                  /* else ignore_eos is set, so that lengths are known */
         bool detach, background;
         /* Continue from there, dropping everything after it. */
         bool from_turn, from_position;
