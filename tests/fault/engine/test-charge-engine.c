@@ -226,6 +226,51 @@ static void input_cases(uint64_t conv) {
         assert_int_equal(run("say 5000 bytes", q).kind, ENGINE_DONE);
 }
 
+static struct outcome constrained(
+        const char *what, uint64_t conv, enum engine_constraint kind, const char *text) {
+        struct engine_request q = say(conv, "Hello.", 6, 40);
+
+        q.ignore_eos = false;
+        q.constraint = kind;
+        q.constraint_text = text;
+        q.constraint_size = strlen(text);
+        return run(what, q);
+}
+
+/* The vocabulary's trie, compiling, masks, states; and texts that become much when compiled. */
+static void constraint_cases(uint64_t conv) {
+        size_t n = 0;
+
+        n += (size_t)sprintf(large, "{\"enum\":[");
+        for (int i = 0; i < 9000; i++)
+                n += (size_t)sprintf(large + n, "%s\"value %d of many\"", i ? "," : "", i);
+        sprintf(large + n, "]}");
+        assert_int_equal(
+                constrained("a long schema", conv, ENGINE_CONSTRAINT_JSON_SCHEMA, large).kind,
+                ENGINE_DONE);
+        assert_int_equal(constrained("any JSON", conv, ENGINE_CONSTRAINT_JSON_SCHEMA, "{}").kind,
+                ENGINE_DONE);
+        assert_int_equal(
+                constrained("any JSON again", conv, ENGINE_CONSTRAINT_JSON_SCHEMA, "{}").kind,
+                ENGINE_DONE);
+        n = (size_t)sprintf(large, "root ::= \"x\"");
+        for (int i = 0; i < 150; i++)
+                n += (size_t)sprintf(large + n, " (\"%0*d\"){2} r", 1000, i);
+        sprintf(large + n, "\nr ::= \"b\"\n");
+        assert_int_equal(
+                constrained("too many nodes", conv, ENGINE_CONSTRAINT_GBNF, large).err.code,
+                ERR_TOO_LARGE);
+        n = (size_t)sprintf(large, "{\"allOf\":[");
+        for (int i = 0; i < 40; i++)
+                n += (size_t)sprintf(large + n, "%s{\"anyOf\":[{\"minimum\":%d},{\"maximum\":%d}]}",
+                        i ? "," : "", i, i + 1000);
+        sprintf(large + n, "]}");
+        assert_int_equal(
+                constrained("too many rules", conv, ENGINE_CONSTRAINT_JSON_SCHEMA, large).err.code,
+                ERR_TOO_LARGE);
+        fill_words();
+}
+
 /* Nobody takes the events for a while. */
 static void unread_case(uint64_t conv, uint32_t n_logprobs) {
         struct engine_request q = say(conv, "Tell me a story.", 16, 400);
@@ -318,6 +363,7 @@ static void test_every_verb(void **state) {
         wait_for(submit(&(struct engine_request){.verb = ENGINE_LIST}));
         tokenize_cases();
         input_cases(conv);
+        constraint_cases(erig_new(&r, NULL, NULL));
         unread_case(erig_new(&r, NULL, NULL), 0);
         unread_case(erig_new(&r, NULL, NULL), 20);
         unread_case(erig_new(&r, NULL, NULL), ENGINE_MAX_LOGPROBS);
