@@ -190,6 +190,34 @@ static void beside(struct erig *r) {
         erig_wait(r, &B);
 }
 
+/* Replies with a constraint, which is another one each time, so that it is compiled. */
+static void constrained(struct erig *r) {
+        static unsigned n;
+        char text[120];
+        struct engine_request q = {.verb = ENGINE_OPEN, .system = "Be kind."};
+        uint64_t c;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        q = erig_say_request(c, QUESTION, 6);
+        snprintf(text, sizeof(text),
+                "{\"properties\":{\"a%u\":{\"maxLength\":9},\"b\":{\"pattern\":\"^[a-c]\"}}}", n++);
+        q.constraint = ENGINE_CONSTRAINT_JSON_SCHEMA;
+        q.constraint_text = text;
+        q.constraint_size = strlen(text);
+        if (erig_do(r, &q, &A) == ENGINE_DONE && A.finish == ENGINE_FINISH_LENGTH) {
+                q.input = ENGINE_INPUT_NONE;
+                erig_do(r, &q, &B);
+        }
+        q.input = ENGINE_INPUT_MESSAGE;
+        q.constraint = ENGINE_CONSTRAINT_GBNF;
+        q.constraint_text = text;
+        q.constraint_size = (size_t)snprintf(
+                text, sizeof(text), "root ::= \"%u \" x* | x{3,9}\nx ::= [a-z] \"\\u00e9\"?", n);
+        erig_do(r, &q, &A);
+}
+
 /* Close whatever has come to be, up to one that is made for it: ids rise. */
 static void close_all(struct erig *r) {
         static uint64_t closed; /* of this engine */
@@ -238,9 +266,11 @@ static long count(struct erig *r, void (*program)(struct erig *r)) {
         return n;
 }
 
+static size_t pool_size = 8 << 20;
+
 static void run_requests_in(uint32_t batch_tokens, void (*program)(struct erig *r),
         void (*arm)(long n), long runs, uint32_t delay) {
-        struct engine_options o = erig_options(8 << 20);
+        struct engine_options o = erig_options(pool_size);
         struct erig r;
         long end, step;
 
@@ -284,6 +314,14 @@ static void test_sharing(void **state) {
 static void test_beside(void **state) {
         erig_need_model();
         run_requests_in(16, beside, fault_alloc_at, RUNS, UINT32_MAX);
+}
+
+static void test_constrained(void **state) {
+        erig_need_model();
+        pool_size = 64 << 20;
+        run_requests(constrained, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests(constrained, fault_alloc_from, RUNS / 6, UINT32_MAX);
+        pool_size = 8 << 20;
 }
 
 /* From the n-th on none succeeds. */
@@ -345,6 +383,7 @@ int main(void) {
                 cmocka_unit_test(test_requests_write_behind),
                 cmocka_unit_test(test_sharing),
                 cmocka_unit_test(test_beside),
+                cmocka_unit_test(test_constrained),
                 cmocka_unit_test(test_requests_without_memory),
                 cmocka_unit_test(test_open),
         };
