@@ -225,16 +225,18 @@ static int open_reply(
         struct engine *engine, const struct request *request, uint32_t *ret, struct err *e) {
         const struct conv *c = request->conv;
         uint32_t i = c->n_turns, header = 0;
+        enum chat_role role = i > 0 ? c->turns[i - 1].role : CHAT_RAW;
         int r = 0;
 
         *ret = request->keep.n_tokens;
-        if (request->r.input != ENGINE_INPUT_NONE || conv_chat_state(engine, c) == CHAT_CLOSED)
+        if (request->r.input != ENGINE_INPUT_NONE ||
+                (role != CHAT_RAW && conv_chat_state(engine, c) == CHAT_CLOSED))
                 return 0;
-        while (i > 0 && header == 0 && c->turns[i - 1].role == c->turns[c->n_turns - 1].role &&
+        while (i > 0 && header == 0 && c->turns[i - 1].role == role &&
                 c->turns[i - 1].finish != ENGINE_FINISH_NONE &&
                 c->turns[i - 1].finish != ENGINE_FINISH_STOP) {
                 i--;
-                if (c->turns[i].role == CHAT_ASSISTANT)
+                if (role == CHAT_ASSISTANT)
                         r = keep_reply_header(engine, c, &c->turns[i], &header);
                 if (r < 0)
                         return err_set(e, ERR_NOMEM, "no memory for a constraint");

@@ -93,6 +93,31 @@ static void test_replies_meet(void **state) {
                 done(&r, q, &B);
                 answer_same(&A, &B);
         }
+        /* Behind a special token, where SPM does not print the space of the first word. */
+        for (uint64_t seed = 1; seed <= 8; seed++) {
+                static const char words[] = "root ::= [A-Z]? [a-z]{1,12} \" \" [a-z]{2,9} \".\"";
+                struct engine_request q = ask(erig_new(&r, NULL, NULL), "", seed, 100);
+                const int32_t bos = 1;
+
+                q.input = ENGINE_INPUT_TOKENS;
+                q.tokens = &bos;
+                q.n_tokens = 1;
+                q.constraint = ENGINE_CONSTRAINT_GBNF;
+                q.constraint_text = words;
+                q.constraint_size = strlen(words);
+                done(&r, q, &A);
+                assert_int_equal(A.finish, ENGINE_FINISH_STOP);
+                check_meets(GRAMMAR_GBNF, words, A.text);
+                /* and again from the middle, where the first token is part of the beginning */
+                q.conv_id = erig_new(&r, NULL, NULL);
+                q.max_tokens = 2;
+                done(&r, q, &B);
+                q.input = ENGINE_INPUT_NONE;
+                q.max_tokens = 100;
+                done(&r, q, &C);
+                assert_int_equal(B.n_tokens + C.n_tokens, A.n_tokens);
+                assert_memory_equal(C.tokens, A.tokens + 2, C.n_tokens * sizeof(C.tokens[0]));
+        }
         erig_check_budget(&r);
         erig_close(&r);
 }
