@@ -132,7 +132,8 @@ static size_t request_size(
                    credit_size(engine, r);
 
         n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
-        n += r->text_size + r->n_tokens * sizeof(*r->tokens) + r->constraint_size + 3 * PART_SIZE;
+        n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * PART_SIZE;
+        n += r->constraint_size + PART_SIZE;
         for (size_t i = 0; i < r->n_stops; i++)
                 n += copy_size(r->stops[i]);
         return n;

@@ -277,6 +277,17 @@ int constraint_start(struct engine *engine, struct request *request, struct err 
 
 /* --- sampling --- */
 
+int32_t constraint_choose(
+        struct engine *engine, struct request *request, const float *logits, const uint64_t *mask) {
+        struct generation *g = generation_of(request);
+        const struct conv *c = request->conv;
+        size_t n_recent = MIN((size_t)c->n_all, (size_t)g->params.penalty_last_n);
+
+        g->params.mask = mask;
+        return sample_token(engine->run->sampler, &g->params, logits,
+                c->tokens + c->n_all - n_recent, n_recent, c->n_all);
+}
+
 static bool any(const struct engine *engine) {
         for (size_t i = 0; i < ((size_t)engine->info.n_vocab + 63) / 64; i++)
                 if (engine->run->mask[i])
@@ -311,7 +322,7 @@ int constraint_sample(struct engine *engine, struct request *request, const floa
         for (unsigned i = 0; i < MAX_TRIES; i++) {
                 if (!any(engine))
                         return no_token(g, e);
-                *ret = generate_choose(engine, request, logits, engine->run->mask);
+                *ret = constraint_choose(engine, request, logits, engine->run->mask);
                 if (tok_is_eog(engine->tok, *ret))
                         return 0;
                 r = advance(engine, g, *ret, strip, e);

@@ -248,17 +248,6 @@ static void end_without_room(struct engine *engine, struct request *request) {
         generate_end(request, ENGINE_FINISH_LENGTH);
 }
 
-int32_t generate_choose(
-        struct engine *engine, struct request *request, const float *logits, const uint64_t *mask) {
-        struct generation *g = generation_of(request);
-        const struct conv *c = request->conv;
-        size_t n_recent = MIN((size_t)c->n_all, (size_t)g->params.penalty_last_n);
-
-        g->params.mask = mask;
-        return sample_token(engine->run->sampler, &g->params, logits,
-                c->tokens + c->n_all - n_recent, n_recent, c->n_all);
-}
-
 /* Choose the next token. False if the reply ends without one. */
 static bool next_token(
         struct engine *engine, struct request *request, const float *logits, int32_t *ret) {
@@ -266,7 +255,7 @@ static bool next_token(
         int r;
 
         if (!generation_of(request)->constraint) {
-                *ret = generate_choose(engine, request, logits, NULL);
+                *ret = constraint_choose(engine, request, logits, NULL);
                 return true;
         }
         r = constraint_sample(engine, request, logits, ret, &e);

@@ -160,11 +160,11 @@ int constraint_start(struct engine *engine, struct request *request, struct err 
 int constraint_sample(struct engine *engine, struct request *request, const float *logits,
         int32_t *ret, struct err *e);
 
-/* --- generate.c --- */
-
-/* Choose a token, with run.mask or without. */
-int32_t generate_choose(
+/* Choose a token, of those in @mask if that is not NULL. */
+int32_t constraint_choose(
         struct engine *engine, struct request *request, const float *logits, const uint64_t *mask);
+
+/* --- generate.c --- */
 
 /* The recall is over: decide what must be computed, tell the client. May mark the request. */
 void generate_restored(struct engine *engine, struct request *request);
