@@ -100,7 +100,8 @@ static int take_sampling(struct generate_options *o, struct cli *cli) {
         return 0;
 }
 
-/* Read the file of --json-schema or --grammar. Standard input is the text, so "-" is no file here. */
+/* Read the file of --json-schema or --grammar. Standard input is the text, so "-" is no file
+ * here. */
 static int take_constraint(struct generate_options *o, struct cli *cli, struct confab_request *r) {
         const struct cli_value *schema = cli_get(cli, "json-schema");
         const struct cli_value *grammar = cli_get(cli, "grammar");

@@ -228,8 +228,9 @@ struct confab_request {
          * arrival) and check expect_revision then. If not set, the error is "busy". */
         bool wait;
         enum confab_overflow overflow; /* open, update */
-        /* continue: what the reply must be; at most one of them, or NULL. The daemon's docs/grammar.md
-         * has the keywords of JSON schema and the syntax of GBNF that are supported. */
+        /* continue: what the reply must be; at most one of them, or NULL. The daemon's
+         * docs/grammar.md has the keywords of JSON schema and the syntax of GBNF that are
+         * supported. */
         const char *json_schema, *gbnf;
 };
 #define CONFAB_REQUEST_INIT                                                                        \

@@ -3,12 +3,13 @@
  * What must be known of all rules before nodes are written.
  *
  * 1. Productive: some finite text meets it. What is not productive is left out of the program, so
- *    that from every state of the automaton the end can be reached: a reply never runs into a corner.
+ *    that from every state of the automaton the end can be reached: a reply never runs into a
+ *    corner.
  * 2. Nullable: the empty text meets it.
  * 3. Left recursion, which would never read a byte, is refused. A rule is left-recursive if it can
  *    call itself before it has read anything.
- * 4. Inlined: small rules without endless repetition are copied to where they are used. The masks of
- *    a state are cached by rule (mask.c), so a rule for one character would spoil the cache.
+ * 4. Inlined: small rules without endless repetition are copied to where they are used. The masks
+ *    of a state are cached by rule (mask.c), so a rule for one character would spoil the cache.
  *
  * 1 and 2 are least fixed points, found by going over all rules until nothing changes; callees come
  * first, so that takes one or two rounds. All walks are counted (build_work()).

@@ -3,8 +3,8 @@
 /*
  * What both languages become first: rules of expressions. Expressions are numbers into tables that
  * are charged as they grow. An error sticks: after the first one all functions do nothing, and the
- * number that they return means nothing. So callers look at build.failed where a loop might not end,
- * and at the end.
+ * number that they return means nothing. So callers look at build.failed where a loop might not
+ * end, and at the end.
  */
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GBNF: rules `name ::= alternatives`. A rule ends at the end of its line, except inside parentheses,
- * after `|`, and before a line that begins with `|`. docs/grammar.md has the whole syntax.
+ * GBNF: rules `name ::= alternatives`. A rule ends at the end of its line, except inside
+ * parentheses, after `|`, and before a line that begins with `|`. docs/grammar.md has the whole
+ * syntax.
  */
 #include "base/cleanup.h"
 #include "base/map.h"

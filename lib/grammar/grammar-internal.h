@@ -49,8 +49,8 @@ struct grammar {
 
 /* The number of the state, made if need be; STEP_DEAD on failure, with @e. */
 uint32_t state_import(struct grammar *g, struct grammar_state *s, struct err *e);
-/* After the space was full or there were too many parses: make room, so that the caller can try once
- * more (0), or fail. Numbers change: of path[0..path_end), bases and whole as well. */
+/* After the space was full or there were too many parses: make room, so that the caller can try
+ * once more (0), or fail. Numbers change: of path[0..path_end), bases and whole as well. */
 int grammar_make_room(struct grammar *g, unsigned *tries, struct err *e);
 /* The step from the state path[@at]; STEP_UNKNOWN on failure. */
 uint32_t grammar_step(struct grammar *g, uint32_t at, uint8_t byte, struct err *e);

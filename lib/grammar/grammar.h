@@ -5,9 +5,9 @@
  * next. docs/grammar.md is the reference of what both languages may contain.
  *
  * A grammar is compiled once. Its program never changes; its caches (states met so far, masks) are
- * bounded and change nothing but the time that a call takes. A state is a value: it is a function of
- * the grammar and of the bytes so far, and of nothing else. So a state can be made again at any time
- * from the text of a reply.
+ * bounded and change nothing but the time that a call takes. A state is a value: it is a function
+ * of the grammar and of the bytes so far, and of nothing else. So a state can be made again at any
+ * time from the text of a reply.
  *
  * Threads: a vocabulary is immutable and may be shared. A grammar and its states are used by one
  * thread at a time.
@@ -59,12 +59,12 @@ enum grammar_kind { GRAMMAR_JSON_SCHEMA = 1, GRAMMAR_GBNF = 2 };
 #define GRAMMAR_MIN_CACHE ((size_t)256 << 10)
 
 /* Compile. @vocab outlives the grammar. @cache_size: bytes for the caches, at least
- * GRAMMAR_MIN_CACHE. @ledger (or NULL) is charged for all memory: of compiling while it runs, of the
- * grammar and its caches as long as it lives. @stop (or NULL) may be set by any thread: -ERR_CANCELLED.
- * -ERR_INVALID: the text is wrong, or nothing can meet it; the message tells where (line:column of
- * GBNF and of broken JSON, a JSON pointer into a schema). -ERR_UNSUPPORTED: a keyword or form that is
- * not supported, by name. -ERR_TOO_LARGE: one of the limits, by name, or the budget. -ERR_LIMIT: the
- * budget is full now. -ERR_NOMEM. */
+ * GRAMMAR_MIN_CACHE. @ledger (or NULL) is charged for all memory: of compiling while it runs, of
+ * the grammar and its caches as long as it lives. @stop (or NULL) may be set by any thread:
+ * -ERR_CANCELLED. -ERR_INVALID: the text is wrong, or nothing can meet it; the message tells
+ * where (line:column of GBNF and of broken JSON, a JSON pointer into a schema).
+ * -ERR_UNSUPPORTED: a keyword or form that is not supported, by name. -ERR_TOO_LARGE: one of the
+ * limits, by name, or the budget. -ERR_LIMIT: the budget is full now. -ERR_NOMEM. */
 int grammar_new(struct grammar **ret, enum grammar_kind kind, const char *text, size_t size,
         const struct grammar_vocab *vocab, size_t cache_size, struct ledger *ledger,
         const atomic_bool *stop, struct err *e);
@@ -96,9 +96,9 @@ int grammar_advance(struct grammar *g, struct grammar_state *s, const void *byte
         size_t *ret_taken, struct err *e);
 /* May the text end here? */
 bool grammar_accepts(const struct grammar_state *s);
-/* Which tokens may come next: sets @mask [grammar_mask_words()] and returns 0, or 1 if there is none
- * (the mask is empty then). @skip_space: one space at the beginning of the next token is not printed,
- * so it does not count. -ERR_NOMEM, -ERR_TOO_LARGE: too many parses at once. */
+/* Which tokens may come next: sets @mask [grammar_mask_words()] and returns 0, or 1 if there is
+ * none (the mask is empty then). @skip_space: one space at the beginning of the next token is
+ * not printed, so it does not count. -ERR_NOMEM, -ERR_TOO_LARGE: too many parses at once. */
 int grammar_mask(
         struct grammar *g, struct grammar_state *s, bool skip_space, uint64_t *mask, struct err *e);
 

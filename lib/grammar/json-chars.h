@@ -5,8 +5,8 @@
 
 #define LAST_CHAR 0x10FFFFu
 
-/* One character of a string, of those in @r (sorted in place), in its canonical spelling: itself, or a
- * short escape, or \u00xx. */
+/* One character of a string, of those in @r (sorted in place), in its canonical spelling:
+ * itself, or a short escape, or \u00xx. */
 uint32_t json_chars(struct build *b, struct range *r, size_t n);
 /* One character of a string, any, in any spelling that JSON has. */
 uint32_t json_any_char(struct build *b);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Expressions to nodes. Nodes are written from their ends: lower_expr() gets the node that comes
- * next and returns the first one. Texts that are alternatives become a trie, so that a state has few
- * parses; characters become bytes of UTF-8.
+ * next and returns the first one. Texts that are alternatives become a trie, so that a state has
+ * few parses; characters become bytes of UTF-8.
  */
 #include "base/utf8.h"
 #include "base/util.h"

@@ -8,14 +8,14 @@
  * 1. The parses of a state are divided by the cell of the last CALL on their stacks. Cut off there,
  *    they are a state of their own, whose stacks end at CELL_BASE: inside of one rule. Many states
  *    have this part in common: it is the same for all strings of a schema.
- * 2. A walk from such a part finds the tokens that stay inside of the rule, and the nodes of the trie
- *    where a parse returns from it. Both are cached with the part, up to a number of bytes; the part
- *    that was least recently used goes first.
+ * 2. A walk from such a part finds the tokens that stay inside of the rule, and the nodes of the
+ *    trie where a parse returns from it. Both are cached with the part, up to a number of bytes;
+ *    the part that was least recently used goes first.
  * 3. From each of these nodes a walk through its subtree goes on, from the state after the return
  *    from the real cell. These subtrees are small: few tokens go on behind a closing quote.
- * 4. The counts of loops in a part are made smaller where a token cannot tell the difference: rounds
- *    beyond the longest text of a token are "endless". So a string of at most 1000 characters shares
- *    its mask with the next 700 states.
+ * 4. The counts of loops in a part are made smaller where a token cannot tell the difference:
+ *    rounds beyond the longest text of a token are "endless". So a string of at most 1000
+ *    characters shares its mask with the next 700 states.
  * 5. If a part has too many returns, or stacks so deep that a limit might cut them, the walk starts
  *    from the real state, and the mask is cached for that.
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The compiled form of a grammar: a network of nodes. A node that reads a byte has a set of bytes and
- * a next node. Other nodes are followed at once: SPLIT to both of its nodes, CALL into a rule and
- * back to its next node, LOOP into its body as often as its counts allow, RET back to the caller.
+ * The compiled form of a grammar: a network of nodes. A node that reads a byte has a set of bytes
+ * and a next node. Other nodes are followed at once: SPLIT to both of its nodes, CALL into a rule
+ * and back to its next node, LOOP into its body as often as its counts allow, RET back to the
+ * caller.
  */
 #include <stdint.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects. Properties come in the order of the schema (of several schemas: one after the other), those
- * that are not required may be left out, and further ones come last. Without additionalProperties there
- * are none further if the schema names any property; an object without any may have all.
+ * Objects. Properties come in the order of the schema (of several schemas: one after the other),
+ * those that are not required may be left out, and further ones come last. Without
+ * additionalProperties there are none further if the schema names any property; an object without
+ * any may have all.
  *
  * The rest of an object behind a property is a rule, and so is the rest at its beginning, where no
  * comma comes first. All of them end with the closing brace, so that they are tail calls.

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON schema to rules. A rule belongs to a set of schemas that must all hold: allOf and $ref put more
- * schemas into the set, and each choice of anyOf makes a set of its own. Two places with the same set
- * share their rule, which is how recursive schemas end. docs/grammar.md has the keywords.
+ * JSON schema to rules. A rule belongs to a set of schemas that must all hold: allOf and $ref put
+ * more schemas into the set, and each choice of anyOf makes a set of its own. Two places with the
+ * same set share their rule, which is how recursive schemas end. docs/grammar.md has the keywords.
  *
- * 1. What is generated meets the schema. The reverse is not promised: values that a schema allows but
- *    that have no place here are left out (properties in another order, unusual spellings).
+ * 1. What is generated meets the schema. The reverse is not promised: values that a schema allows
+ *    but that have no place here are left out (properties in another order, unusual spellings).
  * 2. A keyword that this does not know is refused by name, unless it is an annotation.
- * 3. White space is bounded: after { [ , and before } ] nothing, one space, or one newline with up to
- *    MAX_INDENT spaces; after a colon nothing or one space. So no reply is white space without end.
+ * 3. White space is bounded: after { [ , and before } ] nothing, one space, or one newline with up
+ *    to MAX_INDENT spaces; after a colon nothing or one space. So no reply is white space without
+ *    end.
  * 4. Rules are written from a list, not by recursion: chains of $ref may be long.
  */
 #include "grammar/schema.h"

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * States. A grammar that calls rules needs a stack; one that is ambiguous for a while has several
- * parses at once. So a state is a set of parses, each a node that reads the next byte, with a stack of
- * calls. Equal stacks are stored once, as cells, and equal sets once: a state is a number, and the
- * step from a state by a class of bytes is looked up in a table that is filled as steps are taken.
+ * parses at once. So a state is a set of parses, each a node that reads the next byte, with a stack
+ * of calls. Equal stacks are stored once, as cells, and equal sets once: a state is a number, and
+ * the step from a state by a class of bytes is looked up in a table that is filled as steps are
+ * taken.
  *
  * 1. A set is a function of the grammar and the bytes so far: the tables only remember.
  * 2. All tables have fixed sizes. When one is full, space_compact() forgets all states except those
  *    that the caller is using and those that masks belong to.
- * 3. A parse whose stack would be deeper than SPACE_MAX_DEPTH is not followed, so no text nests deeper.
- *    A call that is the last thing of its rule pushes nothing: the tails of lists do not nest.
+ * 3. A parse whose stack would be deeper than SPACE_MAX_DEPTH is not followed, so no text nests
+ *    deeper. A call that is the last thing of its rule pushes nothing: the tails of lists do not
+ *    nest.
  * 4. More than SPACE_MAX_PARSES parses are an error.
  * 5. A round of a loop that read nothing does not count and does not go on: so a step always ends.
  *    `pushed` counts the cells on top of a stack that were pushed since the last byte; a return

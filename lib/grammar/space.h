@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * The states of the automaton that were met so far (space.c explains them), in tables of fixed size.
- * Engine thread of one grammar: no locks.
+ * The states of the automaton that were met so far (space.c explains them), in tables of fixed
+ * size. Engine thread of one grammar: no locks.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,8 +14,8 @@ struct err;
 #define SPACE_MAX_PARSES 1024u /* of one state */
 #define SPACE_MAX_DEPTH 1024u  /* calls inside each other */
 
-/* One call that has not returned: a cell of a stack. Equal stacks are one cell. A parent's number is
- * less than the cell's. */
+/* One call that has not returned: a cell of a stack. Equal stacks are one cell. A parent's
+ * number is less than the cell's. */
 struct cell {
         uint32_t node;       /* CALL or LOOP */
         uint32_t need, left; /* LOOP: rounds that must and that may still follow the present one */

@@ -138,7 +138,8 @@ static size_t gather(struct sample_work *w, const struct sample_params *p, const
         return n;
 }
 
-/* The allowed token with the greatest unmodified logit; the lowest id if no logit can be compared. */
+/* The allowed token with the greatest unmodified logit; the lowest id if no logit can be
+ * compared. */
 static int32_t greatest_raw(const struct sample_params *p, const float *logits, uint32_t n_vocab) {
         int32_t best = -1;
         float max = -INFINITY;

@@ -28,8 +28,9 @@ struct sample_params {
         uint64_t seed;
         size_t n_biases;
         const struct sample_bias *biases; /* borrowed */
-        /* NULL, or one bit for each token (bit t % 64 of word t / 64): tokens without it are forbidden,
-         * exactly as if their logits were -inf from the start. At least one bit is set. Borrowed. */
+        /* NULL, or one bit for each token (bit t % 64 of word t / 64): tokens without it are
+         * forbidden, exactly as if their logits were -inf from the start. At least one bit is
+         * set. Borrowed. */
         const uint64_t *mask;
 };
 #define SAMPLE_PARAMS_DEFAULT                                                                      \

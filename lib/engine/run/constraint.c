@@ -2,20 +2,22 @@
 /*
  * Replies with a constraint: a JSON schema or a grammar that their text must meet.
  *
- * 1. A constraint is compiled before the request waits for a place, on the thread that tokenises. So
- *    whatever is wrong with it is told before anything is computed.
+ * 1. A constraint is compiled before the request waits for a place, on the thread that tokenises.
+ *    So whatever is wrong with it is told before anything is computed.
  * 2. Compiled constraints are kept for requests with the same text, also for later ones, as long as
- *    idle ones take at most an IDLE_PART of what all requests may hold. They are charged to that share,
- *    as is the trie of the vocabulary, which is made when the first constraint is compiled. Their size
- *    is fixed when they are compiled: generating charges nothing.
- * 3. The state of a reply is a function of the constraint and of the reply's text. It is kept in the
- *    request while the reply is generated, also while the request is parked, and is in no file: a
- *    request that goes on with an open reply makes it again from the reply's tokens.
- * 4. The text is the bytes of the tokens; a space that the first token does not print (SPM) is none.
- *    Tokens that print nothing are not allowed. A token that ends the reply is allowed where the text
- *    may end; if the model has none, the reply ends there with LENGTH, since its turn is open.
- * 5. Masks are exact but for stacks at the limit of their depth. So the chosen token is followed before
- *    it is taken, and in the rare case that it does not fit, another one is chosen without it.
+ *    idle ones take at most an IDLE_PART of what all requests may hold. They are charged to that
+ *    share, as is the trie of the vocabulary, which is made when the first constraint is compiled.
+ *    Their size is fixed when they are compiled: generating charges nothing.
+ * 3. The state of a reply is a function of the constraint and of the reply's text. It is kept in
+ *    the request while the reply is generated, also while the request is parked, and is in no file:
+ *    a request that goes on with an open reply makes it again from the reply's tokens.
+ * 4. The text is the bytes of the tokens; a space that the first token does not print (SPM) is
+ *    none. Tokens that print nothing are not allowed. A token that ends the reply is allowed where
+ *    the text may end; if the model has none, the reply ends there with LENGTH, since its turn is
+ *    open.
+ * 5. Masks are exact but for stacks at the limit of their depth. So the chosen token is followed
+ *    before it is taken, and in the rare case that it does not fit, another one is chosen without
+ *    it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -208,7 +210,8 @@ int constraint_compile(struct engine *engine, struct request *request, struct er
 
 /* --- the state --- */
 
-/* Take the token's text; @strip: a leading space is not printed. 0, 1: it does not fit, or an error. */
+/* Take the token's text; @strip: a leading space is not printed. 0, 1: it does not fit, or an
+ * error. */
 static int advance(
         struct engine *engine, struct generation *g, int32_t token, bool strip, struct err *e) {
         char piece[MAX_PIECE];

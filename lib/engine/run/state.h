@@ -155,8 +155,8 @@ void constraint_put(struct engine *engine, struct constraint *k);
 void constraints_free(struct run *run);
 /* The state at the beginning of the reply, or behind what an open reply already has. */
 int constraint_start(struct engine *engine, struct request *request, struct err *e);
-/* The next token of a reply with a constraint, from @logits; the state takes its text. 0; 1: the text
- * is complete, and no token that ends the reply may be chosen; or an error. */
+/* The next token of a reply with a constraint, from @logits; the state takes its text. 0; 1: the
+ * text is complete, and no token that ends the reply may be chosen; or an error. */
 int constraint_sample(struct engine *engine, struct request *request, const float *logits,
         int32_t *ret, struct err *e);
 

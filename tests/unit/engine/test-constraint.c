@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replies with a constraint: they meet it, and they are the same tokens whatever happens around them:
- * other conversations in the batch, parking, eviction, a restart, forks, and cuts.
+ * Replies with a constraint: they meet it, and they are the same tokens whatever happens around
+ * them: other conversations in the batch, parking, eviction, a restart, forks, and cuts.
  */
 #include <stdio.h>
 #include <stdlib.h>

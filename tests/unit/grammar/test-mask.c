@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Masks are exact: a token is in the mask of a state if and only if the grammar takes its bytes there.
- * Checked along random replies, with caches of every size, and states made again from the text.
+ * Masks are exact: a token is in the mask of a state if and only if the grammar takes its bytes
+ * there. Checked along random replies, with caches of every size, and states made again from the
+ * text.
  */
 #include "base/err.h"
 #include "base/ledger.h"
