@@ -332,6 +332,28 @@ static void conversation_cases(uint64_t conv) {
         transfer_case(conv, false);
 }
 
+/* Messages that do not fit together: old ones leave the memory, and stay in the transcript. */
+static void shift_case(void) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .overflow = ENGINE_OVERFLOW_SHIFT};
+        struct outcome o = run("open a conversation that shifts", q);
+        uint64_t conv = o.conv;
+
+        assert_int_equal(o.kind, ENGINE_CONV);
+        fill_words();
+        for (int i = 0; i < 6; i++)
+                assert_int_equal(run("say, and drop old turns", say(conv, large, 3000, 4)).kind,
+                        ENGINE_DONE);
+        q = (struct engine_request){
+                .verb = ENGINE_FORK, .conv_id = conv, .at_turn = 4, .at_position = ENGINE_UNSET};
+        o = run("fork inside of what was dropped", q);
+        assert_int_equal(o.kind, ENGINE_CONV);
+        assert_int_equal(verb("close a fork", ENGINE_CLOSE, o.conv).kind, ENGINE_EMPTY);
+        transfer_case(conv, false);
+        q.verb = ENGINE_REWIND;
+        assert_int_equal(run("rewind to there", q).kind, ENGINE_CONV);
+        assert_int_equal(verb("close", ENGINE_CLOSE, conv).kind, ENGINE_EMPTY);
+}
+
 static void small_cases(void) {
         struct engine_request list = {.verb = ENGINE_LIST, .limit = ENGINE_MAX_LIST};
         struct outcome o = run("list", list);
@@ -368,6 +390,8 @@ static void test_every_verb(void **state) {
         unread_case(erig_new(&r, NULL, NULL), 20);
         unread_case(erig_new(&r, NULL, NULL), ENGINE_MAX_LOGPROBS);
         conversation_cases(conv);
+        shift_case();
+        assert_true(erig_stat(&r, "memory_shifts") > 0);
         for (int i = 0; i < 60; i++)
                 erig_new(&r, NULL, NULL);
         small_cases();

@@ -2,9 +2,9 @@
 /*
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
  * requests runs on it (open, say, evict, say again with a restore, fork, rewind, edit, warm,
- * get, publish, export, import, close; two prompts at the same time). Each request ends once, with
- * a result or an error. Afterwards the engine works as before, and once the conversations are
- * closed nothing is left. Only some n are tried, so that the test takes seconds.
+ * get, publish, export, import, close; two prompts at the same time; old turns dropped; replies
+ * with a constraint). Each request ends once, with a result or an error. Afterwards the engine
+ * works as before, and once the conversations are closed nothing is left. Only some n are tried, so that the test takes seconds.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +17,8 @@
 #include "unit/engine/rig.h"
 #include "util/sanitize.h"
 #include "util/test.h"
+
+enum { SHIFT_CONTEXT = 224 };
 
 #if TEST_SANITIZED
 #define RUNS 40
@@ -218,6 +220,50 @@ static void constrained(struct erig *r) {
         erig_do(r, &q, &A);
 }
 
+/* Only one allocation fails, so one of two attempts succeeds. */
+static bool look(struct erig *r, uint64_t c) {
+        return erig_simple(r, ENGINE_GET, c, &A) == ENGINE_CONV ||
+               erig_simple(r, ENGINE_GET, c, &A) == ENGINE_CONV;
+}
+
+/* A conversation that drops old turns, is cut inside of what it dropped, and drops again. Each message
+ * is there as a whole, or not at all. */
+static void shifting(struct erig *r) {
+        struct engine_request q = {
+                .verb = ENGINE_OPEN, .system = "Be kind.", .overflow = ENGINE_OVERFLOW_SHIFT};
+        uint32_t n_turns = 1;
+        uint64_t c;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        for (unsigned i = 0; i < 10; i++) {
+                q = erig_long_request(c, SYSTEM, 2);
+                erig_do(r, &q, &B);
+                if (look(r, c)) {
+                        assert_true(A.conv.n_turns == n_turns || A.conv.n_turns == n_turns + 2);
+                        assert_true(B.kind != ENGINE_DONE || A.conv.n_turns == n_turns + 2);
+                        n_turns = A.conv.n_turns;
+                        assert_true(A.conv.n_tokens - (A.conv.dropped_to - A.conv.dropped_from) <=
+                                    SHIFT_CONTEXT);
+                }
+                if (i == 4)
+                        erig_simple(r, ENGINE_EVICT, c, &A);
+                if (i == 6) {
+                        q = erig_request(ENGINE_FORK, c);
+                        q.at_turn = 7;
+                        erig_do(r, &q, &A);
+                        q = erig_request(ENGINE_REWIND, c);
+                        q.at_turn = 5;
+                        erig_do(r, &q, &A);
+                        if (look(r, c))
+                                n_turns = A.conv.n_turns;
+                }
+        }
+        transfer(r, c);
+        erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
 /* Close whatever has come to be, up to one that is made for it: ids rise. */
 static void close_all(struct erig *r) {
         static uint64_t closed; /* of this engine */
@@ -268,13 +314,14 @@ static long count(struct erig *r, void (*program)(struct erig *r)) {
 
 static size_t pool_size = 8 << 20;
 
-static void run_requests_in(uint32_t batch_tokens, void (*program)(struct erig *r),
-        void (*arm)(long n), long runs, uint32_t delay) {
+static void run_requests_in(uint32_t batch_tokens, uint32_t context,
+        void (*program)(struct erig *r), void (*arm)(long n), long runs, uint32_t delay) {
         struct engine_options o = erig_options(pool_size);
         struct erig r;
         long end, step;
 
         o.batch_tokens = batch_tokens;
+        o.context = context;
         o.spill_delay_ms = delay;
         erig_open(&r, &o);
         r.silence_msec = 20000;
@@ -292,7 +339,7 @@ static void run_requests_in(uint32_t batch_tokens, void (*program)(struct erig *
 
 static void run_requests(
         void (*program)(struct erig *r), void (*arm)(long n), long runs, uint32_t delay) {
-        run_requests_in(256, program, arm, runs, delay);
+        run_requests_in(256, 0, program, arm, runs, delay);
 }
 
 static void test_requests(void **state) {
@@ -313,7 +360,12 @@ static void test_sharing(void **state) {
 /* In steps of half a block, so that there are many in which both compute. */
 static void test_beside(void **state) {
         erig_need_model();
-        run_requests_in(16, beside, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests_in(16, 0, beside, fault_alloc_at, RUNS, UINT32_MAX);
+}
+
+static void test_shifting(void **state) {
+        erig_need_model();
+        run_requests_in(256, SHIFT_CONTEXT, shifting, fault_alloc_at, RUNS / 3, 0);
 }
 
 static void test_constrained(void **state) {
@@ -384,6 +436,7 @@ int main(void) {
                 cmocka_unit_test(test_sharing),
                 cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_constrained),
+                cmocka_unit_test(test_shifting),
                 cmocka_unit_test(test_requests_without_memory),
                 cmocka_unit_test(test_open),
         };
