@@ -36,6 +36,8 @@ static int check_request(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_TOO_LARGE, "impossible size of a request");
         if (r->input > ENGINE_INPUT_TOKENS)
                 return err_set(e, ERR_INVALID, "unknown kind %d of input", (int)r->input);
+        if (r->overflow > ENGINE_OVERFLOW_SHIFT)
+                return err_set(e, ERR_INVALID, "unknown overflow %d", (int)r->overflow);
         if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
                 return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
         return 0;
