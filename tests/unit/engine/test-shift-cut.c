@@ -128,6 +128,19 @@ static void test_edit_cancelled(void **state) {
         shift_close(&r);
 }
 
+/* The last message of @all has the tokens that it has directly behind the system turn. */
+static void check_said_behind_front(struct erig *r, const struct answer *all) {
+        const struct engine_turn *said = &all->turns[all->n_turns - 2];
+        uint64_t c = shift_new(r, system_text);
+
+        shift_say(r, c, 1, &B);
+        erig_get(r, c, &B);
+        assert_int_equal(B.turns[1].end - B.turns[1].start, said->end - said->start);
+        assert_memory_equal(B.history + B.turns[1].start, all->history + said->start,
+                (said->end - said->start) * sizeof(*B.history));
+        erig_simple(r, ENGINE_CLOSE, c, NULL);
+}
+
 /* Replies that fill the context end there, in both kinds of conversations, and only then the next
  * request shifts: once. */
 static void test_end_of_context(void **state) {
@@ -156,6 +169,7 @@ static void test_end_of_context(void **state) {
         erig_get(&r, c, &T);
         assert_int_equal(T.conv.dropped_to, T.turns[3].start);
         assert_int_equal(T.conv.dropped_from, T.turns[0].end);
+        check_said_behind_front(&r, &T);
         /* In a plain conversation the figures are told, and nothing is changed. */
         shift_set_overflow(&r, d, ENGINE_OVERFLOW_ERROR);
         erig_get(&r, d, &whole);
