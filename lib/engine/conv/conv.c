@@ -162,8 +162,8 @@ static size_t tokens_cost(const struct engine *engine, uint32_t capacity, const 
 
 int conv_arrange(struct engine *engine, struct conv_tokens *ret, const struct transcript *t,
         uint32_t n, const struct gap *gap, struct err *e) {
-        uint32_t n_memory = gap_to_memory(gap, n), capacity = MAX(n_memory, 1u);
-        struct conv_tokens x = {.n_memory = n_memory, .capacity = capacity, .gap = *gap};
+        uint32_t capacity = MAX(gap_to_memory(gap, n), 1u);
+        struct conv_tokens x = {.capacity = capacity, .gap = *gap};
         size_t size = tokens_cost(engine, capacity, gap);
 
         if (conv_charge(engine, size) != 0)
@@ -182,11 +182,8 @@ int conv_arrange(struct engine *engine, struct conv_tokens *ret, const struct tr
 }
 
 void conv_swap_tokens(struct engine *engine, struct conv *c, struct conv_tokens *x) {
-        struct conv_tokens old = {.tokens = c->tokens,
-                .dropped = c->dropped,
-                .n_memory = c->n_tokens,
-                .capacity = c->capacity,
-                .gap = c->gap};
+        struct conv_tokens old = {
+                .tokens = c->tokens, .dropped = c->dropped, .capacity = c->capacity, .gap = c->gap};
 
         c->charged += tokens_cost(engine, x->capacity, &x->gap);
         c->charged -= tokens_cost(engine, old.capacity, &old.gap);

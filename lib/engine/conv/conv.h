@@ -174,7 +174,7 @@ int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struc
 /* The tokens of a conversation as arrays of its own. Owned, and charged. */
 struct conv_tokens {
         int32_t *tokens, *dropped;
-        uint32_t n_memory, capacity;
+        uint32_t capacity; /* of tokens; 0: never arranged */
         struct gap gap;
 };
 /* Arrange the first @n tokens of transcript @t with gap @gap. Fails as conv_reserve_tokens(). */
