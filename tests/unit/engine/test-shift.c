@@ -273,6 +273,10 @@ static void test_links(void **state) {
         gate_wait(&link_gate); /* the memory of this message is being linked */
         q = shift_request(c, k - 1);
         erig_send(&r, &q, &B);
+        /* So long it can be forked: nothing has been changed. */
+        for (int i = 0; i < 3; i++)
+                assert_int_equal(
+                        erig_simple(&r, ENGINE_CLOSE, erig_fork(&r, c), NULL), ENGINE_EMPTY);
         assert_int_equal(erig_stat(&r, "memory_shifts"), 1); /* of the other one */
         gate_close(&edit_step_gate, 3);
         gate_open(&link_gate);
