@@ -78,6 +78,9 @@ struct engine_options {
          * which stand for the weights. NULL: any. Used only while opening. */
         const char *fingerprint;
         bool verify_model; /* read the weights even if the register remembers their hash */
+        /* "auto", "none", or the name of a family: what writes messages as tokens (chat/chat.h). NULL:
+         * auto. Used only while opening. */
+        const char *chat_format;
         /* Reports the progress of opening, on the thread that opens; may be NULL. A result other
          * than 0 stops the opening with -ERR_CANCELLED. */
         int (*progress)(void *arg, const struct engine_opening *o);

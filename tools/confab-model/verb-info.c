@@ -98,7 +98,7 @@ static void put_chat(struct facts *f, const struct gguf *g, struct tok *t) {
         struct err e;
 
         if (gguf_get_str(g, "tokenizer.chat_template", &template, &e) < 0 ||
-                chat_new(&chat, t, template.data, template.size, &e) < 0) {
+                chat_new(&chat, t, template.data, template.size, NULL, &e) < 0) {
                 fact_str(f, "chat_error", e.msg, strlen(e.msg));
                 return;
         }

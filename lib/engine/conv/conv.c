@@ -251,6 +251,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         c->id = sc->id;
         c->uid = sc->uid;
         c->revision = sc->revision;
+        c->created_usec = sc->created_usec;
         /* Even if it is empty: its row in the register would keep the other vocabulary. */
         c->foreign_vocab = sc->vocab != engine->vocab_hash ||
                            !tokens_are_known(t, sc->n_tokens, engine->info.n_vocab);
@@ -348,22 +349,31 @@ static enum chat_state state_after(const struct engine *engine, const struct con
         return last->finish == ENGINE_FINISH_STOP ? CHAT_ENDED_REPLY : CHAT_OPEN_REPLY;
 }
 
-enum chat_state conv_front_state(
+/* How the first @n turns end, as a beginning of the memory. */
+static struct chat_tail tail_after(const struct engine *engine, const struct conv *c, uint32_t n) {
+        return (struct chat_tail){.state = state_after(engine, c, n),
+                .role = n > 0 ? c->turns[n - 1].role : CHAT_RAW,
+                .created_usec = c->created_usec};
+}
+
+struct chat_tail conv_front_tail(
         const struct engine *engine, const struct conv *c, const struct gap *g) {
+        struct chat_tail tail;
         uint32_t n = 0;
 
         while (n < c->n_turns && c->turns[n].end <= g->from)
                 n++;
+        tail = tail_after(engine, c, n);
         /* In front of the gap there may be only the tokens that begin every text. */
         if (g->from > (n > 0 ? c->turns[n - 1].end : 0))
-                return CHAT_CLOSED;
-        return state_after(engine, c, n);
+                tail.state = CHAT_CLOSED;
+        return tail;
 }
 
-enum chat_state conv_chat_state(const struct engine *engine, const struct conv *c) {
+struct chat_tail conv_chat_tail(const struct engine *engine, const struct conv *c) {
         if (!gap_is_none(&c->gap) && c->n_turns > 0 && c->turns[c->n_turns - 1].end <= c->gap.to)
-                return conv_front_state(engine, c, &c->gap);
-        return state_after(engine, c, c->n_turns);
+                return conv_front_tail(engine, c, &c->gap);
+        return tail_after(engine, c, c->n_turns);
 }
 
 void conv_fill_residency(

@@ -34,7 +34,7 @@ struct conv_turn {
 struct conv {
         uint64_t id;
         uint32_t uid;
-        uint64_t revision;
+        uint64_t revision, created_usec;
         bool foreign_vocab;   /* the tokens belong to another model's vocabulary */
         bool private_memory;  /* imported from elsewhere: never shared, forks inherit it */
         uint32_t n_published; /* tokens of the prefix that all users may share; 0: none */
@@ -208,10 +208,10 @@ void conv_io_over(struct engine *engine, struct conv *c);
 void conv_tell_damage(struct engine *engine, const struct store_reading *x);
 /* The damaged part of @c is gone; the rest is sound. */
 void conv_forget_damage(struct engine *engine, struct conv *c);
-/* What the memory so far ends with, if it has all turns from the gap on. */
-enum chat_state conv_chat_state(const struct engine *engine, const struct conv *c);
+/* What a message is appended to: the end of the memory so far. */
+struct chat_tail conv_chat_tail(const struct engine *engine, const struct conv *c);
 /* The same for a memory that ends where gap @g begins. */
-enum chat_state conv_front_state(
+struct chat_tail conv_front_tail(
         const struct engine *engine, const struct conv *c, const struct gap *g);
 void conv_fill_residency(
         const struct engine *engine, const struct conv *c, struct engine_conv *out);

@@ -34,9 +34,12 @@ static bool begins_with(const struct transcript *t, uint32_t pos, const struct t
 int keep_reply_header(
         struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret) {
         struct transcript all = conv_transcript(c);
+        struct chat_tail tail = {.state = CHAT_CLOSED,
+                .role = t > c->turns ? t[-1].role : CHAT_RAW,
+                .created_usec = c->created_usec};
         struct tok_ids ids = TOK_IDS_NULL;
         uint32_t n = 0;
-        int r = chat_append_reply_start(engine->chat, 0, &ids, NULL);
+        int r = chat_append_reply_start(engine->chat, &tail, 0, &ids, NULL);
 
         if (r == 0 && ids.n <= t->end - t->start && begins_with(&all, t->start, &ids))
                 n = (uint32_t)ids.n;

@@ -117,8 +117,8 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         pthread_sigmask(SIG_BLOCK, &all, &old);
         r = open_parts(engine, e);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
-        engine->o.progress = NULL; /* both options belong to the caller */
-        engine->o.fingerprint = NULL;
+        engine->o.progress = NULL; /* these options belong to the caller */
+        engine->o.fingerprint = engine->o.chat_format = NULL;
         if (r < 0) {
                 engine_free(engine);
                 return r;

@@ -233,7 +233,7 @@ static int open_reply(
 
         *ret = request->keep.n_tokens;
         if (request->r.input != ENGINE_INPUT_NONE ||
-                (role != CHAT_RAW && conv_chat_state(engine, c) == CHAT_CLOSED))
+                (role != CHAT_RAW && conv_chat_tail(engine, c).state == CHAT_CLOSED))
                 return 0;
         while (i > 0 && header == 0 && c->turns[i - 1].role == role &&
                 c->turns[i - 1].finish != ENGINE_FINISH_NONE &&

@@ -19,19 +19,22 @@
 /* Text of a reply that is set aside at once: this many tokens, of usual length. */
 #define REPLY_TOKENS 1024u
 #define REPLY_BYTES 6
-#define TEXT_COST 4096  /* strings of a chat template, and the allocator's overhead */
+#define TEXT_COST 4096  /* the allocator's overhead */
 #define REPLY_DIVISOR 4 /* of the limit: room for a reply that a shift makes at most */
 
 size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
         struct tok_fragment f = {text, size, special};
 
-        /* lib/chat may need a copy with one more byte. */
-        return tok_encode_memory(engine->tok, &f, 1) + size + TEXT_COST;
+        return tok_encode_memory(engine->tok, &f, 1) + TEXT_COST;
 }
 
-static int input_raw(struct engine *engine, struct request *request, enum chat_state state,
-        size_t max, struct err *e) {
-        bool first = state == CHAT_EMPTY;
+/* The most tokens of an input: one more than could fit, so that the context error can tell the
+ * number. */
+static size_t input_most(const struct engine *engine) {
+        return (size_t)engine->info.context + 1;
+}
+
+static int input_raw(struct engine *engine, struct request *request, bool first, struct err *e) {
         struct tok_fragment f = {.text = request->r.text, .size = request->r.text_size};
         int32_t bos = tok_bos(engine->tok);
         int r;
@@ -41,7 +44,27 @@ static int input_raw(struct engine *engine, struct request *request, enum chat_s
                 if (r < 0)
                         return r;
         }
-        return tok_encode(engine->tok, &f, 1, false, first, max, &generation_of(request)->input, e);
+        return tok_encode(engine->tok, &f, 1, false, first, input_most(engine),
+                &generation_of(request)->input, e);
+}
+
+/* The message, which lib/chat charges itself, and the tokens that invite the reply. */
+static int input_message(struct engine *engine, struct request *request,
+        const struct chat_tail *tail, uint32_t at, struct err *e) {
+        struct chat_tail behind = *tail;
+        struct generation *g = generation_of(request);
+        size_t max = input_most(engine);
+        const struct chat_message m = {
+                (enum chat_role)request->r.role, request->r.text, request->r.text_size};
+        int r = chat_append_message(engine->chat, tail, &m, max, &g->input, e);
+
+        g->input_turn.role = m.role;
+        g->input_turn.end = at + (uint32_t)g->input.n;
+        if (r < 0 || request->r.max_tokens == 0)
+                return r;
+        behind.state = chat_state_after(engine->chat, m.role);
+        behind.role = m.role;
+        return chat_append_reply_start(engine->chat, &behind, max + 64, &g->input, e);
 }
 
 static int input_tokens(struct engine *engine, struct request *request, struct err *e) {
@@ -55,14 +78,13 @@ static int input_tokens(struct engine *engine, struct request *request, struct e
                 &generation_of(request)->input, request->r.tokens, request->r.n_tokens, e);
 }
 
-/* Fill generation.input and the roles of the turns. @state: of the memory before the input. */
-static int make_input(
-        struct engine *engine, struct request *request, enum chat_state state, struct err *e) {
+/* Fill generation.input and the roles of the turns. @tail: of the memory before the input. */
+static int make_input(struct engine *engine, struct request *request, const struct chat_tail *tail,
+        struct err *e) {
         struct conv *c = request->conv;
         uint32_t at = c->n_all + gap_size(&c->gap); /* in the transcript */
         struct generation *g = generation_of(request);
-        /* One more than could fit, so that the context error below can tell the number. */
-        size_t max = (size_t)engine->info.context + 1;
+        size_t max = input_most(engine);
         const struct conv_turn *last = c->n_turns ? &c->turns[c->n_turns - 1] : NULL;
         bool reply = request->r.max_tokens != 0;
         int r = 0;
@@ -72,18 +94,14 @@ static int make_input(
         g->has_input_turn = request->r.input != ENGINE_INPUT_NONE;
         switch (request->r.input) {
         case ENGINE_INPUT_MESSAGE:
-                g->input_turn.role = (enum chat_role)request->r.role;
-                r = chat_append_message(engine->chat, state, g->input_turn.role, request->r.text,
-                        request->r.text_size, max, &g->input, e);
-                g->input_turn.end = at + (uint32_t)g->input.n;
-                if (r == 0 && reply)
-                        r = chat_append_reply_start(engine->chat, max + 64, &g->input, e);
+                r = input_message(engine, request, tail, at, e);
                 break;
         case ENGINE_INPUT_RAW:
         case ENGINE_INPUT_TOKENS:
                 g->input_turn.role = g->reply_turn.role = CHAT_RAW;
-                r = request->r.input == ENGINE_INPUT_RAW ? input_raw(engine, request, state, max, e)
-                                                         : input_tokens(engine, request, e);
+                r = request->r.input == ENGINE_INPUT_RAW
+                            ? input_raw(engine, request, tail->state == CHAT_EMPTY, e)
+                            : input_tokens(engine, request, e);
                 g->input_turn.end = at + (uint32_t)g->input.n;
                 break;
         case ENGINE_INPUT_NONE:
@@ -97,13 +115,13 @@ static int make_input(
                                 "the memory leaves out tokens %u to %u, which the reply would go "
                                 "on from",
                                 c->gap.from, c->gap.to);
-                if (state == CHAT_OPEN_SYSTEM)
+                if (tail->state == CHAT_OPEN_SYSTEM)
                         return err_set(e, ERR_INVALID,
                                 "only a system message was said: nothing to reply to");
                 if (last->role == CHAT_RAW)
                         g->reply_turn.role = CHAT_RAW;
-                else if (state == CHAT_CLOSED)
-                        r = chat_append_reply_start(engine->chat, max + 64, &g->input, e);
+                else if (tail->state == CHAT_CLOSED)
+                        r = chat_append_reply_start(engine->chat, tail, max + 64, &g->input, e);
                 break;
         }
         if (r == -ERR_LIMIT && !g->input.refused)
@@ -257,7 +275,7 @@ static int plan_memory(struct engine *engine, struct request *request, struct er
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
         struct gap *gap = &g->gap;
-        enum chat_state state;
+        struct chat_tail front, now;
         int r;
 
         if (!c->shifts || request_is_warm(request))
@@ -266,11 +284,12 @@ static int plan_memory(struct engine *engine, struct request *request, struct er
         r = shift_plan(engine, c, &request->keep, &g->need, gap, e);
         if (r < 0 || gap->to != request->keep.n_tokens || gap_equal(gap, &c->gap))
                 return r;
-        state = conv_front_state(engine, c, gap);
-        if (state == conv_chat_state(engine, c))
+        front = conv_front_tail(engine, c, gap);
+        now = conv_chat_tail(engine, c);
+        if (front.state == now.state && front.role == now.role)
                 return 0;
         g->input.n = 0;
-        r = make_input(engine, request, state, e);
+        r = make_input(engine, request, &front, e);
         g->need.n_input = g->input.n;
         return r < 0 ? r : shift_plan(engine, c, &request->keep, &g->need, gap, e);
 }
@@ -341,12 +360,15 @@ static void start(struct engine *engine, struct request *request) {
 
 /* The conversation is held, so the parts of it that make_input() reads do not change. */
 static int charged_input(struct engine *engine, struct request *request, struct err *e) {
-        size_t n = text_memory(engine, request->r.text, request->r.text_size, false);
+        struct chat_tail tail = conv_chat_tail(engine, request->conv);
+        size_t n = request->r.input == ENGINE_INPUT_MESSAGE
+                           ? 0 /* lib/chat knows what it needs */
+                           : text_memory(engine, request->r.text, request->r.text_size, false);
         int r = charge_take(&request->charge, n, "tokenising the input", e);
 
         if (r < 0)
                 return r;
-        r = make_input(engine, request, conv_chat_state(engine, request->conv), e);
+        r = make_input(engine, request, &tail, e);
         if (r == 0)
                 r = plan_memory(engine, request, e);
         charge_give(&request->charge, n);

@@ -17,7 +17,7 @@ extern const struct verb verb_continue, verb_edit, verb_warm;
 
 /* Overwrite fields of @p by the settings that are set; the caller handles seed and biases. */
 void prompt_params(struct sample_params *p, const struct sampling *s);
-/* Bytes that tok_encode() or chat_append_message() takes for @text, in addition to the tokens. */
+/* Bytes that tok_encode() takes for @text, in addition to the tokens. */
 size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special);
 /* True if the text is too long to be tokenised on the engine thread. */
 static inline bool text_is_long(size_t size) {

@@ -32,15 +32,12 @@ static void open_run(struct engine *engine, struct job *j) {
 }
 
 static int open_input(struct engine *engine, struct request *request, struct err *e) {
-        size_t size = strlen(request->r.system),
-               n = text_memory(engine, request->r.system, size, false);
-        int r = charge_take(&request->charge, n, "tokenising the system message", e);
+        const struct chat_tail tail = {
+                .state = CHAT_EMPTY, .created_usec = request->sc.created_usec};
+        const struct chat_message m = {CHAT_SYSTEM, request->r.system, strlen(request->r.system)};
+        int r = chat_append_message(
+                engine->chat, &tail, &m, engine->info.context, input_of(request), e);
 
-        if (r < 0)
-                return r;
-        r = chat_append_message(engine->chat, CHAT_EMPTY, CHAT_SYSTEM, request->r.system, size,
-                engine->info.context, input_of(request), e);
-        charge_give(&request->charge, n);
         if (r == -ERR_LIMIT && !input_of(request)->refused)
                 r = err_set(e, ERR_CONTEXT,
                         "the system message alone is longer than the context of %u tokens",
@@ -68,7 +65,8 @@ static void start(struct engine *engine, struct request *request) {
                 .vocab = engine->vocab_hash,
                 .overflow = request->r.overflow == ENGINE_OVERFLOW_SHIFT ? STORE_OVERFLOW_SHIFT
                                                                          : STORE_OVERFLOW_ERROR,
-                .sampling = request->r.sampling};
+                .sampling = request->r.sampling,
+                .created_usec = clock_realtime_usec()};
         r = create_copy_name(request->sc.name, request->r.name, &e);
         if (r == 0)
                 r = create_check_sampling(engine, &request->r.sampling, &e);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A template, NUL, and a message's text. Whatever they are, the message has the special tokens that
- * an empty message has, in the same order, and no others. Half of the vocabulary's markers are
- * declared as user-defined, as some files have them.
+ * A template, NUL, and a message's text ("=" for the template: one that only places the text).
+ * Whatever they are, loading and appending are bounded and give the same twice, and:
+ *
+ * 1. by a family, or by a template that only places the text, the message has the special tokens that
+ *    another message has, in the same order, and no others;
+ * 2. a template that can't write "<" writes no special token that begins so, except bos and eos.
+ *
+ * Half of the vocabulary's markers are declared as user-defined, as some files have them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,35 +52,94 @@ static void keep_special(struct tok_ids *ids) {
         ids->n = n;
 }
 
-static void check_message(const struct chat *c, enum chat_state state, enum chat_role role,
-        const char *text, size_t n) {
-        _cleanup_(tok_ids_deinit) struct tok_ids some = TOK_IDS_NULL, none = TOK_IDS_NULL;
-        int r = chat_append_message(c, state, role, text, n, 0, &some, NULL);
+static int append(const struct chat *c, const struct chat_tail *tail, enum chat_role role,
+        const char *text, size_t n, struct tok_ids *out) {
+        const struct chat_message m = {role, text, n};
+        int r = chat_append_message(c, tail, &m, 0, out, NULL);
 
-        check(r == 0 || r == -ERR_STATE || r == -ERR_UNSUPPORTED);
-        check(chat_append_message(c, state, role, "", 0, 0, &none, NULL) == r);
+        check(r == 0 || out->n == 0);
+        check(r == 0 || r == -ERR_STATE || r == -ERR_UNSUPPORTED || r == -ERR_INVALID ||
+                r == -ERR_TOO_LARGE);
+        return r;
+}
+
+static void check_same(const struct tok_ids *a, const struct tok_ids *b) {
+        check(a->n == b->n);
+        check(a->n == 0 || memcmp(a->ids, b->ids, a->n * sizeof(*a->ids)) == 0);
+}
+
+/* What a template is known to do. */
+struct known {
+        bool places;   /* the text, and looks at nothing */
+        bool no_angle; /* it can't write "<" */
+};
+
+static void check_message(const struct chat *c, const struct known *known,
+        const struct chat_tail *tail, enum chat_role role, const char *text, size_t n) {
+        _cleanup_(tok_ids_deinit) struct tok_ids some = TOK_IDS_NULL, again = TOK_IDS_NULL,
+                                                 other = TOK_IDS_NULL;
+        int r = append(c, tail, role, text, n, &some);
+
+        check(append(c, tail, role, text, n, &again) == r);
+        check_same(&some, &again);
         keep_special(&some);
-        keep_special(&none);
-        check(some.n == none.n);
-        check(some.n == 0 || memcmp(some.ids, none.ids, some.n * sizeof(*some.ids)) == 0);
+        for (size_t i = 0; known->no_angle && i < some.n; i++) {
+                size_t size;
+                const char *s = tok_text(vocab.tok, some.ids[i], &size);
+
+                check(some.ids[i] == tok_bos(vocab.tok) || some.ids[i] == tok_eos(vocab.tok) ||
+                        *s != '<');
+        }
+        if (!known->places)
+                return;
+        check(append(c, tail, role, "x", 1, &other) == r);
+        keep_special(&other);
+        check_same(&some, &other);
+}
+
+static void check_all(
+        const struct chat *c, const struct known *known, const char *text, size_t size) {
+        for (int s = CHAT_EMPTY; s <= CHAT_OPEN_SYSTEM; s++)
+                for (int before = 0; before < CHAT_N_ROLES; before++) {
+                        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
+                        const struct chat_tail tail = {(enum chat_state)s, (enum chat_role)before,
+                                (uint64_t)1700000000 * 1000000};
+                        int r = chat_append_reply_start(c, &tail, 0, &ids, NULL);
+
+                        check(r == 0 || r == -ERR_UNSUPPORTED || r == -ERR_STATE);
+                        for (int role = 0; role < CHAT_N_ROLES; role++)
+                                check_message(c, known, &tail, (enum chat_role)role, text, size);
+                        if (s != CHAT_CLOSED)
+                                break; /* the role does not matter */
+                }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        const char *text = (const char *)data, *nul = memchr(data, 0, size);
-        size_t n_template = nul ? (size_t)(nul - text) : size;
-        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
+        static const char places[] =
+                "{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + "
+                "m.content "
+                "+ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant"
+                "\n{% endif %}";
+        const char *template = (const char *)data, *nul = memchr(data, 0, size), *text;
+        size_t n_template = nul ? (size_t)(nul - template) : size;
         _cleanup_(chat_freep) struct chat *c = NULL;
-        int r;
+        struct known known = {false, false};
 
         if (!vocab.tok)
                 make_vocab();
-        check(chat_new(&c, vocab.tok, text, n_template, NULL) == 0);
         text = nul ? nul + 1 : "";
         size = nul ? size - n_template - 1 : 0;
-        for (int s = CHAT_EMPTY; s <= CHAT_OPEN_SYSTEM; s++)
-                for (int role = 0; role < CHAT_N_ROLES; role++)
-                        check_message(c, (enum chat_state)s, (enum chat_role)role, text, size);
-        r = chat_append_reply_start(c, 0, &ids, NULL);
-        check(r == 0 || r == -ERR_UNSUPPORTED);
+        if (n_template == 1 && *template == '=') {
+                template = places;
+                n_template = sizeof(places) - 1;
+                known.places = true;
+        }
+        check(chat_new(&c, vocab.tok, template, n_template, NULL, NULL) == 0);
+        if (strcmp(chat_family(c), "template") != 0)
+                known.places = true;
+        else
+                known.no_angle =
+                        !memchr(template, '<', n_template) && !memchr(template, '\\', n_template);
+        check_all(c, &known, text, size);
         return 0;
 }

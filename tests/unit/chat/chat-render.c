@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Renders a conversation for compare-reference.py. Standard input: fields that end with NUL: the
- * template, then role and text of each message. Output: the family, NUL, and the text of the tokens
- * of all messages and of the invitation to reply.
+ * choice of the format (chat_new()), the template, then role and text of each message. Output: the family, NUL, what it does otherwise than
+ * the template (a line each), NUL, and the text of the tokens of all messages and of the invitation to
+ * reply.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static char *next_field(char **p, char *end) {
 }
 
 static int render(const struct chat *c, char *p, char *end, struct tok_ids *ids, struct err *e) {
-        enum chat_state state = CHAT_EMPTY;
+        struct chat_tail tail = {.state = CHAT_EMPTY};
         char *name, *text;
 
         while ((name = next_field(&p, end)) && (text = next_field(&p, end))) {
@@ -34,12 +35,13 @@ static int render(const struct chat *c, char *p, char *end, struct tok_ids *ids,
                         role++;
                 if (role == CHAT_N_ROLES)
                         return err_set(e, ERR_INVALID, "unknown role");
-                r = chat_append_message(c, state, role, text, strlen(text), 0, ids, e);
+                r = chat_append_message(
+                        c, &tail, &(struct chat_message){role, text, strlen(text)}, 0, ids, e);
                 if (r < 0)
                         return r;
-                state = chat_state_after(c, role);
+                tail = (struct chat_tail){chat_state_after(c, role), role, 0};
         }
-        return chat_append_reply_start(c, 0, ids, e);
+        return chat_append_reply_start(c, &tail, 0, ids, e);
 }
 
 int main(void) {
@@ -49,7 +51,7 @@ int main(void) {
         _cleanup_(chat_freep) struct chat *c = NULL;
         struct vocab_build v;
         struct err e = {0};
-        char *p = input, *text;
+        char *p = input, *text, *choice;
 
         vocab_build_init(&v, "gpt2");
         gguf_build_bool(v.file, "tokenizer.ggml.add_bos_token", true);
@@ -58,14 +60,18 @@ int main(void) {
                 (uint32_t)vocab_build_add(&v, "<s>", V_CONTROL, 0));
         gguf_build_u32(v.file, "tokenizer.ggml.eos_token_id",
                 (uint32_t)vocab_build_add(&v, "</s>", V_CONTROL, 0));
-        text = next_field(&p, input + n);
+        choice = next_field(&p, input + n);
+        text = choice ? next_field(&p, input + n) : NULL;
         if (!text || vocab_build_load(&v, &e) < 0 ||
-                chat_new(&c, v.tok, text, strlen(text), &e) < 0 ||
+                chat_new(&c, v.tok, text, strlen(text), choice, &e) < 0 ||
                 render(c, p, input + n, &ids, &e) < 0) {
                 fprintf(stderr, "%s\n", e.msg);
                 return 1;
         }
         printf("%s%c", chat_family(c), 0);
+        for (size_t i = 0; chat_difference(c, i); i++)
+                printf("%s\n", chat_difference(c, i));
+        putchar(0);
         for (size_t i = 1; i < ids.n; i++) { /* without the first bos */
                 char piece[64];
                 size_t size = tok_piece(v.tok, ids.ids[i], true, piece, sizeof(piece));
