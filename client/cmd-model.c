@@ -51,7 +51,7 @@ static void event(void *userdata, const struct confab_event *ev) {
                 {"n_vocab", "vocabulary", .number = m->n_vocab},
                 {"context", "context", .number = m->context},
                 {"context_train", "trained for", .number = m->context_train},
-                {"chat_family", "chat template", .text = m->chat_family},
+                {"chat_family", "chat format", .text = m->chat_family},
                 {"tokenizer", "tokenizer", .text = m->tokenizer},
                 {"kv_type", "memory type", .text = m->kv_type},
                 {"block_tokens", "block, tokens", .number = m->block_tokens},

@@ -6,6 +6,7 @@
  *   chat.c         the choice between template, family and none; raw messages
  *   render.c       one rendering of the template
  *   learn.c        how the template writes messages, learned once from a few renderings
+ *   notes.c        what the template does otherwise, learned likewise
  *   template.c     messages to tokens by the template
  *   family.c       messages to tokens by a family; families.c: the families
  *   encode.c       memory, bos, and the token that the history has already
@@ -166,6 +167,9 @@ int chat_template_reply(const struct chat_template *t, const struct chat_tail *t
 
 /* learn.c: fill in what is learned. As chat_template_new(). */
 int chat_learn(struct chat_template *t, struct tok *tok, struct err *e);
+/* notes.c: fill in the notes, at last. 0, -ERR_NOMEM. */
+int chat_learn_notes(struct chat_template *t, struct err *e);
+#define CHAT_PROBE "probemessage"
 
 /* Stand-ins: what precedes a message when it is rendered. The last one's text is what is looked
  * for. */
@@ -185,6 +189,9 @@ struct chat_rendering {
 /* As jinja_render(); the bounds follow from the size of the messages. */
 int chat_render(const struct chat_template *t, const struct chat_rendering *in,
         struct jinja_out *ret, struct err *e);
+/* Whether @m's text is in the rendering, once; if so, @ret is where. */
+bool chat_find_once(const struct jinja_out *out, const struct chat_message *m, size_t *ret);
+bool chat_begins(const char *text, size_t n, const char *with, size_t n_with);
 /* For templates that refuse system messages: the text of the first user message with the system
  * text in front, in @ret. */
 #define CHAT_SYSTEM_GAP "\n\n"

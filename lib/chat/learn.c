@@ -25,12 +25,10 @@
 
 enum { MAX_MESSAGES = CHAT_MAX_STAND_INS + 2 };
 
-#define PROBE "probemessage"
-
 static const struct chat_message probes[CHAT_N_SPOKEN] = {
-        [CHAT_SYSTEM] = {CHAT_SYSTEM, PROBE, sizeof(PROBE) - 1},
-        [CHAT_USER] = {CHAT_USER, PROBE, sizeof(PROBE) - 1},
-        [CHAT_ASSISTANT] = {CHAT_ASSISTANT, PROBE, sizeof(PROBE) - 1},
+        [CHAT_SYSTEM] = {CHAT_SYSTEM, CHAT_PROBE, sizeof(CHAT_PROBE) - 1},
+        [CHAT_USER] = {CHAT_USER, CHAT_PROBE, sizeof(CHAT_PROBE) - 1},
+        [CHAT_ASSISTANT] = {CHAT_ASSISTANT, CHAT_PROBE, sizeof(CHAT_PROBE) - 1},
 };
 
 /* One rendering, and where the text of one of its messages is. */
@@ -50,19 +48,6 @@ static void sample_deinit(struct sample *s) {
         *s = SAMPLE_NULL;
 }
 
-/* The only place of @m's text, or -1. */
-static bool find_once(const struct jinja_out *out, const struct chat_message *m, size_t *ret) {
-        const char *at = memmem(out->text, out->size, m->text, m->size), *next;
-
-        if (!at)
-                return false;
-        next = at + 1;
-        if (memmem(next, out->size - (size_t)(next - out->text), m->text, m->size))
-                return false;
-        *ret = (size_t)(at - out->text);
-        return true;
-}
-
 static int find_special(const struct chat_template *t, struct sample *s, struct err *e) {
         _cleanup_(freep) struct tok_range *trusted = calloc(s->out.n_spans + 1, sizeof(*trusted));
         size_t n;
@@ -78,17 +63,17 @@ static int find_special(const struct chat_template *t, struct sample *s, struct 
 static bool locate(const struct chat_message *messages, size_t n, size_t i, struct sample *s) {
         size_t next;
 
-        if (!find_once(&s->out, &messages[i], &s->at))
+        if (!chat_find_once(&s->out, &messages[i], &s->at))
                 return false;
         s->end = s->at + messages[i].size;
         if (i > 0) {
-                if (!find_once(&s->out, &messages[i - 1], &s->before_at))
+                if (!chat_find_once(&s->out, &messages[i - 1], &s->before_at))
                         return false;
                 s->before = s->before_at + messages[i - 1].size;
                 if (s->before > s->at)
                         return false;
         }
-        return i + 1 == n || (find_once(&s->out, &messages[i + 1], &next) && next >= s->end);
+        return i + 1 == n || (chat_find_once(&s->out, &messages[i + 1], &next) && next >= s->end);
 }
 
 /* Render the messages and find messages[i]. 0; or 1, with the reason in @e: the template refuses
@@ -137,10 +122,6 @@ static char *copy(const char *text, size_t n) {
                 memcpy(c, text, n);
         c[n] = '\0';
         return c;
-}
-
-static bool begins(const char *text, size_t n, const char *with, size_t n_with) {
-        return n >= n_with && memcmp(text, with, n_with) == 0;
 }
 
 static size_t common(const char *a, size_t n_a, const char *b, size_t n_b) {
@@ -255,7 +236,7 @@ static void learn_end(
                         continue;
                 for (size_t k = 0; k < next->n_special; k++)
                         if (next->special[k].start == next->before + at &&
-                                begins(next->out.text + next->before, next->at - next->before,
+                                chat_begins(next->out.text + next->before, next->at - next->before,
                                         last->out.text + last->end, at)) {
                                 t->end = next->special[k].token;
                                 t->end_at = at;
@@ -288,11 +269,11 @@ static int take_piece(struct chat_template *t, enum chat_after after, enum chat_
         else if (after != CHAT_AFTER_NOTHING) {
                 const struct chat_closing *c = &t->closing[role_before(after)];
 
-                if (!begins(s->out.text + s->before, s->at - s->before, c->text, c->size))
+                if (!chat_begins(s->out.text + s->before, s->at - s->before, c->text, c->size))
                         return 0;
                 p->fixed = s->before + c->size;
         }
-        if (!begins(text, n, own->text, own->size))
+        if (!chat_begins(text, n, own->text, own->size))
                 return 0;
         p->drop_size = n - own->size;
         p->drop = copy(text + own->size, p->drop_size);
@@ -408,7 +389,7 @@ static int learn_system(struct chat_template *t, struct err *e) {
         r_alone = sample_take(t, &chat_stand_ins[CHAT_SYSTEM], 1, 0, false, &alone, e);
         if (r_alone < 0)
                 return r_alone;
-        if (r_alone > 0 || !begins(s.out.text, s.out.size, alone.out.text, alone.end))
+        if (r_alone > 0 || !chat_begins(s.out.text, s.out.size, alone.out.text, alone.end))
                 return learn_open_system(t, &s, e);
         r = learn_closing(t, CHAT_SYSTEM, &alone, &next, 1, e);
         if (r < 0)
@@ -436,7 +417,7 @@ static int learn_reply(struct chat_template *t, enum chat_after after, struct er
         if (r < 0)
                 return r;
         known = r == 0 && c->text &&
-                begins(s.out.text + s.end, s.out.size - s.end, c->text, c->size);
+                chat_begins(s.out.text + s.end, s.out.size - s.end, c->text, c->size);
         if (!known && after == CHAT_AFTER_USER)
                 return err_set(e, ERR_INVALID,
                         "the template's invitation to reply changes the message in front of it");
@@ -450,107 +431,6 @@ static int learn_reply(struct chat_template *t, enum chat_after after, struct er
         from = s.end + (c->last >= 0 ? c->last_at : c->size);
         return chat_encode_rendering(
                 t->tok, &s.out, from, s.out.size, &join, 0, &t->reply[after], e);
-}
-
-/* --- what the template does otherwise --- */
-
-/* Whether the rendering of messages[0..n), the last one's closing included, is how the rendering of
- * all n_all begins. Unknown counts as yes. */
-static int keeps(const struct chat_template *t, const struct chat_message *messages, size_t n,
-        size_t n_all, bool *ret, struct err *e) {
-        const struct chat_rendering some = {.messages = messages, .n = n},
-                                    all = {.messages = messages, .n = n_all};
-        struct jinja_out a = JINJA_OUT_NULL, b = JINJA_OUT_NULL;
-        const struct chat_closing *c = &t->closing[messages[n - 1].role];
-        size_t at;
-        int r = chat_render(t, &some, &a, e);
-
-        if (r == 0)
-                r = chat_render(t, &all, &b, e);
-        *ret = true;
-        if (r == 0 && c->text && find_once(&a, &messages[n - 1], &at))
-                *ret = begins(
-                        b.text, b.size, a.text, MIN(a.size, at + messages[n - 1].size + c->size));
-        jinja_out_deinit(&a);
-        jinja_out_deinit(&b);
-        return r == -ERR_NOMEM ? r : 0;
-}
-
-#define REASONED "<think>standinreasoning</think>standinanswer"
-#define REASONING "standinreasoning"
-
-static int note_reasoning(struct chat_template *t, struct err *e) {
-        const struct chat_message messages[] = {chat_stand_ins[CHAT_USER],
-                {CHAT_ASSISTANT, REASONED, sizeof(REASONED) - 1}, probes[CHAT_USER]};
-        const struct chat_rendering in = {.messages = messages, .n = 3};
-        struct jinja_out out = JINJA_OUT_NULL;
-        int r = chat_render(t, &in, &out, e);
-
-        if (r == 0 && !memmem(out.text, out.size, REASONING, sizeof(REASONING) - 1))
-                t->notes |= CHAT_NOTE_REASONING;
-        jinja_out_deinit(&out);
-        return r == -ERR_NOMEM ? r : 0;
-}
-
-static int note_system(struct chat_template *t, struct err *e) {
-        const struct chat_message messages[] = {chat_stand_ins[CHAT_SYSTEM],
-                chat_stand_ins[CHAT_USER], chat_stand_ins[CHAT_ASSISTANT], probes[CHAT_USER]};
-        const struct chat_rendering in = {.messages = messages, .n = 4};
-        struct jinja_out out = JINJA_OUT_NULL;
-        size_t system, reply;
-        int r = chat_render(t, &in, &out, e);
-
-        if (r == 0 && find_once(&out, &messages[0], &system) &&
-                find_once(&out, &messages[2], &reply) && system > reply)
-                t->notes |= CHAT_NOTE_SYSTEM_MOVED;
-        jinja_out_deinit(&out);
-        return r == -ERR_NOMEM ? r : 0;
-}
-
-static int note_time(struct chat_template *t, struct err *e) {
-        struct chat_message messages[MAX_MESSAGES];
-        size_t n = chat_stand_ins_of(CHAT_AFTER_REPLY, messages), at;
-        struct chat_rendering in = {.messages = messages, .n = n + 1};
-        struct jinja_out a = JINJA_OUT_NULL, b = JINJA_OUT_NULL;
-        int r;
-
-        messages[n] = probes[CHAT_USER];
-        r = chat_render(t, &in, &a, e);
-        in.created_usec = (uint64_t)1234567890 * 1000000;
-        if (r == 0)
-                r = chat_render(t, &in, &b, e);
-        if (r == 0 && find_once(&b, &messages[n - 1], &at) &&
-                !memmem(a.text, a.size, b.text + at, b.size - at))
-                t->notes |= CHAT_NOTE_TIME;
-        jinja_out_deinit(&a);
-        jinja_out_deinit(&b);
-        return r == -ERR_NOMEM ? r : 0;
-}
-
-static int learn_notes(struct chat_template *t, struct err *e) {
-        static const struct chat_message reply = {
-                CHAT_ASSISTANT, "standinsecond", sizeof("standinsecond") - 1};
-        const struct chat_message messages[] = {chat_stand_ins[CHAT_USER],
-                chat_stand_ins[CHAT_ASSISTANT], probes[CHAT_USER], reply};
-        int r = 0;
-
-        if (!t->piece[CHAT_AFTER_USER][CHAT_USER].works)
-                t->notes |= CHAT_NOTE_ALTERNATE;
-        for (size_t n = 1; r == 0 && n < ARRAY_SIZE(messages); n++) {
-                bool same;
-
-                if (messages[n - 1].role == CHAT_ASSISTANT &&
-                        t->piece[CHAT_AFTER_USER][CHAT_ASSISTANT].followed)
-                        continue; /* it is written as an earlier one */
-                r = keeps(t, messages, n, n + 1, &same, e);
-                if (r == 0 && !same)
-                        t->notes |= CHAT_NOTE_LAST_DIFFERS;
-        }
-        if (r == 0)
-                r = note_reasoning(t, e);
-        if (r == 0)
-                r = note_system(t, e);
-        return r == 0 ? note_time(t, e) : r;
 }
 
 /* --- all of it --- */
@@ -596,7 +476,7 @@ static int learn_closings(struct chat_template *t, struct tok *tok, struct err *
         if (r >= 0)
                 learn_end(t, r_reply == 0 ? &reply : NULL, &trio);
         t->begins_with_bos =
-                *t->bos && begins(first.out.text, first.out.size, t->bos, strlen(t->bos));
+                *t->bos && chat_begins(first.out.text, first.out.size, t->bos, strlen(t->bos));
         return r;
 }
 
@@ -619,5 +499,5 @@ int chat_learn(struct chat_template *t, struct tok *tok, struct err *e) {
                               !t->piece[CHAT_AFTER_REPLY][CHAT_USER].works))
                 r = err_set(e, ERR_INVALID,
                         "the template writes a user's message differently each time");
-        return r < 0 ? r : learn_notes(t, e);
+        return r < 0 ? r : chat_learn_notes(t, e);
 }

@@ -123,3 +123,19 @@ int chat_render(const struct chat_template *t, const struct chat_rendering *in,
         input.now = &now;
         return jinja_render(t->jinja, &input, ret, e);
 }
+
+bool chat_find_once(const struct jinja_out *out, const struct chat_message *m, size_t *ret) {
+        const char *at = memmem(out->text, out->size, m->text, m->size), *next;
+
+        if (!at)
+                return false;
+        next = at + 1;
+        if (memmem(next, out->size - (size_t)(next - out->text), m->text, m->size))
+                return false;
+        *ret = (size_t)(at - out->text);
+        return true;
+}
+
+bool chat_begins(const char *text, size_t n, const char *with, size_t n_with) {
+        return n >= n_with && memcmp(text, with, n_with) == 0;
+}

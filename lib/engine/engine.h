@@ -375,8 +375,8 @@ struct engine_view {
 };
 /* Only of an engine that engine_look() made. */
 void engine_view(struct engine *engine, struct engine_view *ret);
-/* What the model's chat template would do and chat_family leaves out. Sentence @i for a person, without
- * a full stop; NULL behind the last one. Owned by the engine; of an engine that looks. */
+/* What is done otherwise than by the model's chat template, or why it can't be used. Sentence @i for a
+ * person, without a full stop; NULL behind the last one. Owned by the engine; of an engine that looks. */
 const char *engine_view_difference(const struct engine *engine, size_t i);
 
 struct engine_stat {
