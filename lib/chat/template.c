@@ -34,6 +34,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "base/util.h"
 #include "chat/chat-internal.h"
 
@@ -285,11 +286,29 @@ static int append_regular(const struct chat_template *t, const struct chat_tail 
         return r;
 }
 
+/* A text that is too long even without the white space at its ends, which templates take off: it is
+ * refused before any memory is spent on it. */
+static int check_size(
+        const struct chat_template *t, const struct chat_message *m, size_t max, struct err *e) {
+        const char *text = m->text;
+        size_t size = m->size;
+
+        if (max == 0 || tok_fewest(t->tok, size) <= max)
+                return 0;
+        utf8_trim(&text, &size);
+        if (tok_fewest(t->tok, size) <= max)
+                return 0;
+        return err_set(e, ERR_LIMIT, "the message has more tokens than the limit allows");
+}
+
 int chat_template_append(const struct chat_template *t, const struct chat_tail *tail,
         const struct chat_message *m, size_t max, struct tok_ids *out, struct err *e) {
         struct place at = {after_of(tail), m->role, tail->state};
-        int r = -ERR_INVALID;
+        int r = check_size(t, m, max, e);
 
+        if (r < 0)
+                return r;
+        r = -ERR_INVALID;
         if (m->role == CHAT_SYSTEM)
                 return append_system(t, tail, m, max, out, e);
         if (tail->state == CHAT_OPEN_SYSTEM && m->role == CHAT_ASSISTANT) {

@@ -66,14 +66,18 @@ static int tok_encode_fragment(const struct tok *t, struct tok_work *w,
         return r < 0 ? r : tok_encode_spans(t, w, f->text, starts, out, e);
 }
 
-/* A token covers at most as many bytes as the longest token text: input that must exceed the limit
- * is refused before any memory is spent on it. */
+/* A token covers at most as many bytes as the longest token text. */
+size_t tok_fewest(const struct tok *t, size_t size) {
+        return size / t->vocab.max_size;
+}
+
+/* Input that must exceed the limit is refused before any memory is spent on it. */
 static int tok_check_size(const struct tok *t, const struct tok_fragment *fragments,
         size_t n_fragments, size_t max, struct err *e) {
         size_t n = 0;
 
         for (size_t i = 0; max > 0 && i < n_fragments; i++) {
-                n += fragments[i].size / t->vocab.max_size;
+                n += tok_fewest(t, fragments[i].size);
                 if (n > max)
                         return err_set(
                                 e, ERR_LIMIT, "the text has more tokens than the limit allows");

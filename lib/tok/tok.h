@@ -114,6 +114,9 @@ int tok_find_special(const struct tok *t, const char *text, size_t size,
         const struct tok_range *trusted, size_t n_trusted, struct tok_place **ret, size_t *ret_n,
         struct err *e);
 
+/* The fewest tokens that a text of @size bytes can have. */
+size_t tok_fewest(const struct tok *t, size_t size);
+
 /* Receives tokens one by one, as they are found. */
 struct tok_sink {
         int (*put)(void *userdata, int32_t token, struct err *e); /* a negative code ends it all */
