@@ -6,7 +6,7 @@
  */
 #include "engine/run/run.h"
 
-extern const struct verb verb_cancel, verb_close, verb_evict, verb_export, verb_fork, verb_get,
+extern const struct verb verb_cancel, verb_carry, verb_close, verb_evict, verb_export, verb_fork, verb_get,
         verb_import, verb_list, verb_model_info, verb_open, verb_publish, verb_rewind, verb_stats,
         verb_tokenize, verb_update;
 

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Carrying conversations over to a model with another vocabulary, and back: which tokens they have
+ * then, what stays, what is refused, and what the memory on disk is worth.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "carry-rig.h"
+#include "inside.h"
+#include "util/test.h"
+
+static struct answer A, B, first, carried;
+
+static void say_as(struct erig *r, uint64_t conv, enum engine_role role, const char *text) {
+        struct engine_request q = erig_say_request(conv, text, 0);
+
+        q.role = role;
+        if (erig_do(r, &q, &A) != ENGINE_DONE)
+                fail_msg("%s: %s", text, A.err.msg);
+}
+
+/* What the small model's ChatML makes of the turns, as one text. (No newline follows an invitation:
+ * Jinja takes off the one that a template ends with.) */
+static const char *as_chatml(const struct answer *a) {
+        static char text[65536];
+        bool open = false;
+        size_t n = 0;
+
+        n += (size_t)snprintf(text, sizeof(text), "<s>");
+        for (uint32_t i = 0; i < a->n_turns; i++) {
+                static const char *const roles[] = {"system", "user", "assistant"};
+                const struct engine_turn *t = &a->turns[i];
+                bool reply = t->finish != ENGINE_FINISH_NONE;
+                int size = (int)t->text_size;
+
+                assert_true(t->role != ENGINE_RAW);
+                if (!(reply && open))
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s<|im_start|>%s%s",
+                                open ? "<|im_end|>\n" : "", roles[t->role], reply ? "" : "\n");
+                n += (size_t)snprintf(
+                        text + n, sizeof(text) - n, "%.*s", size, (const char *)t->text);
+                open = reply;
+                if (!reply)
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "<|im_end|>\n");
+        }
+        if (open && a->turns[a->n_turns - 1].finish == ENGINE_FINISH_STOP)
+                snprintf(text + n, sizeof(text) - n, "<|im_end|>");
+        return text;
+}
+
+/* Replies that the model ended, that a stop string, a limit or somebody ended, and one that went on. */
+static uint64_t make_talk(struct erig *r) {
+        uint64_t c = erig_new(r, "talk", "You are kind.");
+        struct engine_request q;
+
+        erig_say(r, c, "Hello, my name is Ada.", 40, &A);
+        assert_int_equal(A.finish, ENGINE_FINISH_STOP);
+        q = erig_say_request(c, "Tell me about dogs.", 40);
+        q.stops[0] = ".";
+        q.n_stops = 1;
+        assert_int_equal(erig_do(r, &q, &A), ENGINE_DONE);
+        assert_int_equal(A.finish, ENGINE_FINISH_STOP_STRING);
+        erig_say(r, c, "What is my name?", 2, &A);
+        assert_int_equal(A.finish, ENGINE_FINISH_LENGTH);
+        q = erig_say_request(c, "", 40);
+        q.input = ENGINE_INPUT_NONE;
+        assert_int_equal(erig_do(r, &q, &A), ENGINE_DONE);
+        assert_int_equal(A.finish, ENGINE_FINISH_STOP);
+        erig_say(r, c, "And yours?", 3, &A);
+        assert_int_equal(A.finish, ENGINE_FINISH_LENGTH);
+        return c;
+}
+
+static void test_there_and_back(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        carry_open(&r, &o);
+        c = make_talk(&r);
+        erig_get(&r, c, &first);
+        assert_false(first.conv.other_vocab);
+        carry_to_small(&r);
+
+        erig_get(&r, c, &A);
+        answer_same_history(&A, &first);
+        assert_true(A.conv.other_vocab && !A.conv.carried);
+        assert_int_equal(A.conv.residency, ENGINE_COLD);
+        assert_true(A.conv.disk_size > 0 && A.conv.unusable_size == A.conv.disk_size);
+        q = erig_say_request(c, "Hi", 3);
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_ERROR);
+        assert_int_equal(B.err.code, ERR_STATE);
+        assert_non_null(strstr(B.err.msg, "carry"));
+        q = erig_request(ENGINE_CARRY, c);
+        q.has_expect_revision = true;
+        q.expect_revision = first.conv.revision + 1;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_ERROR);
+        assert_int_equal(B.err.code, ERR_CONFLICT);
+        erig_get(&r, c, &B);
+        answer_same_history(&B, &first);
+        assert_int_equal(B.conv.unusable_size, A.conv.disk_size); /* nothing was thrown away */
+
+        q.expect_revision = first.conv.revision;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_CONV);
+        assert_true(B.conv.carried && !B.conv.other_vocab);
+        assert_int_equal(B.conv.n_tokens_before, first.conv.n_tokens);
+        assert_int_equal(B.conv.revision, first.conv.revision + 1);
+        assert_int_equal(B.conv.disk_size, 0);
+        assert_int_equal(B.conv.residency, ENGINE_COLD);
+        assert_int_equal(erig_stat(&r, "spill_disk_bytes"), 0);
+        erig_get(&r, c, &carried);
+        assert_int_equal(carried.conv.unusable_size, 0);
+        assert_int_equal(carried.conv.created_usec, first.conv.created_usec);
+        assert_string_equal(carried.name, "talk");
+        carry_same_texts(&carried, &first);
+        carry_has_tokens(&r, &carried, as_chatml(&carried));
+        erig_restart(&r, false);
+        erig_get(&r, c, &A);
+        answer_same_history(&A, &carried);
+
+        /* Back: the same texts. The text of the reply that a stop string ended lacks it, and so do the
+         * tokens now. */
+        carry_back(&r);
+        carry(&r, c, &A);
+        erig_get(&r, c, &B);
+        carry_same_texts(&B, &first);
+        assert_int_equal(B.conv.n_tokens, first.conv.n_tokens - 1);
+        carry_check_reply(&r, c);
+        carry_to_small(&r);
+        carry(&r, c, &A);
+        erig_get(&r, c, &A);
+        carry_has_tokens(&r, &A, as_chatml(&A));
+        carry_check_reply(&r, c);
+        carry_close(&r);
+}
+
+/* What a model has sampled is, here, what its tokenizer makes of the text: so the conversation comes
+ * back as it was, and goes on with the bits of one that was never away. */
+static void test_as_before(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c, f;
+
+        carry_open(&r, &o);
+        c = erig_new(&r, NULL, "You are kind.");
+        erig_say(&r, c, "Hello, my name is Ada.", 40, &A);
+        erig_say(&r, c, "Tell me about dogs.", 4, &A);
+        f = erig_fork(&r, c);
+        erig_say(&r, f, "What is my name?", 20, &B);
+        erig_get(&r, c, &first);
+        for (int i = 0; i < 2; i++) {
+                carry_to_small(&r);
+                carry(&r, c, &A);
+                carry_back(&r);
+                carry(&r, c, &A);
+                erig_get(&r, c, &A);
+                answer_same_history(&A, &first);
+        }
+        erig_say(&r, c, "What is my name?", 20, &A);
+        answer_same(&A, &B);
+        carry_close(&r);
+}
+
+/* Messages alone have the very tokens that they get in a conversation that is held with this model,
+ * raw text among them; nothing is what an empty conversation becomes. */
+static void test_as_held_here(void **state) {
+        static const struct {
+                enum engine_role role;
+                const char *text;
+        } said[] = {{ENGINE_SYSTEM, "Be short."}, {ENGINE_USER, "  Two  blanks <|im_end|> "},
+                {ENGINE_ASSISTANT, "I see.\n"}, {ENGINE_USER, "\xc3\xa4\xe2\x82\xac, <0x41>"},
+                {ENGINE_RAW, " raw <|im_start|>text"}, {ENGINE_USER, "More?"}};
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, empty, fresh;
+        struct erig r;
+
+        carry_open(&r, &o);
+        empty = erig_new(&r, NULL, NULL);
+        c = erig_new(&r, NULL, NULL);
+        for (int there = 0; there < 2; there++) {
+                fresh = there ? erig_new(&r, NULL, NULL) : c;
+                for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+                        if (said[i].role == ENGINE_RAW)
+                                erig_append_raw(&r, fresh, said[i].text);
+                        else
+                                say_as(&r, fresh, said[i].role, said[i].text);
+                if (!there)
+                        carry_to_small(&r);
+        }
+        carry(&r, c, &A);
+        carry(&r, empty, &A);
+        assert_true(A.conv.carried && A.conv.n_tokens == 0);
+        erig_get(&r, c, &A);
+        erig_get(&r, fresh, &B);
+        assert_int_equal(A.n_history, B.n_history);
+        assert_memory_equal(A.history, B.history, A.n_history * sizeof(*A.history));
+        for (uint32_t i = 0; i < A.n_turns; i++)
+                assert_true(A.turns[i].end == B.turns[i].end && A.turns[i].role == B.turns[i].role);
+        carry_check_reply(&r, c);
+        carry_check_reply(&r, empty);
+        /* Its own vocabulary: there is nothing to do. */
+        erig_get(&r, c, &A);
+        carry(&r, c, &B);
+        assert_false(B.conv.carried);
+        assert_int_equal(B.conv.revision, A.conv.revision);
+        assert_int_equal(B.conv.residency, ENGINE_RESIDENT);
+        erig_get(&r, c, &B);
+        answer_same_history(&A, &B);
+        carry_close(&r);
+}
+
+/* Raw text and its replies, from the first token on. */
+static void test_raw(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        carry_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        q = erig_long_request(c, "Once upon a time", 5);
+        q.input = ENGINE_INPUT_RAW;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        erig_append_raw(&r, c, " and then");
+        erig_get(&r, c, &first);
+        carry_to_small(&r);
+        carry(&r, c, &A);
+        erig_get(&r, c, &carried);
+        carry_same_texts(&carried, &first);
+        {
+                char text[512];
+
+                snprintf(text, sizeof(text), "<s>Once upon a time%.*s and then",
+                        (int)first.turns[1].text_size, (const char *)first.turns[1].text);
+                carry_has_tokens(&r, &carried, text);
+        }
+        carry_check_reply(&r, c);
+        carry_close(&r);
+}
+
+/* --- the context --- */
+
+enum { SMALL_CONTEXT = 256 };
+
+static uint64_t make_long(struct erig *r) {
+        uint64_t c = erig_new(r, NULL, "You are a helpful assistant.");
+
+        for (unsigned i = 0; i < 5; i++)
+                erig_say(r, c, erig_words(10, i), 6, &A);
+        return c;
+}
+
+static void test_too_long(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        char figures[64];
+        struct erig r;
+        uint64_t c;
+
+        carry_open(&r, &o);
+        c = make_long(&r);
+        erig_get(&r, c, &first);
+        r.o.context = SMALL_CONTEXT;
+        assert_true(first.conv.n_tokens < SMALL_CONTEXT);
+        carry_to_small(&r);
+        snprintf(figures, sizeof(figures), "instead of %u", first.conv.n_tokens);
+        carry_refused(&r, c, ERR_CONTEXT, figures);
+        carry_refused(&r, c, ERR_CONTEXT, "more than the context of 256");
+
+        q = erig_request(ENGINE_UPDATE, c);
+        q.overflow = ENGINE_OVERFLOW_SHIFT;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        carry(&r, c, &A);
+        assert_true(A.conv.carried && A.conv.n_tokens > SMALL_CONTEXT);
+        erig_get(&r, c, &carried);
+        carry_same_texts(&carried, &first);
+        carry_has_tokens(&r, &carried, as_chatml(&carried));
+        /* The system message stays, and the newest turns that fit a half of the context. */
+        assert_int_equal(carried.conv.dropped_from, carried.turns[0].end);
+        assert_true(carried.conv.n_tokens - (carried.conv.dropped_to - carried.conv.dropped_from) <=
+                    SMALL_CONTEXT / 2);
+        for (uint32_t i = 1;; i++) {
+                assert_true(i < carried.n_turns);
+                if (carried.turns[i].start == carried.conv.dropped_to)
+                        break;
+        }
+        carry_check_reply(&r, c);
+        erig_restart(&r, false);
+        carry_check_reply(&r, c);
+        /* Back everything fits again. */
+        carry_back(&r);
+        carry(&r, c, &A);
+        assert_int_equal(A.conv.dropped_to, A.conv.dropped_from);
+        carry_check_reply(&r, c);
+        carry_close(&r);
+}
+
+/* Not even the first turns fit. */
+static void test_nothing_fits(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c;
+
+        carry_open(&r, &o);
+        {
+                struct engine_request q = {.verb = ENGINE_OPEN,
+                        .system = erig_words(60, 0),
+                        .overflow = ENGINE_OVERFLOW_SHIFT};
+
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                c = A.conv.id;
+        }
+        erig_say(&r, c, "Hello.", 4, &A);
+        r.o.context = 128;
+        carry_to_small(&r);
+        carry_refused(&r, c, ERR_CONTEXT, "the context of 128");
+        carry_close(&r);
+}
+
+/* --- refused --- */
+
+static void test_refused_turn(void **state) {
+        static const int32_t tokens[] = {300, 301, 302};
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, d;
+        struct erig r;
+
+        carry_open(&r, &o);
+        c = erig_new(&r, NULL, "Be kind.");
+        erig_say(&r, c, "Hello.", 8, &A);
+        say_as(&r, c, ENGINE_SYSTEM, "Now be short.");
+        d = erig_new(&r, NULL, NULL);
+        erig_say(&r, d, "Hello.", 8, &A);
+        erig_append_tokens(&r, d, tokens[0], 3);
+        r.o.chat_format = "gemma"; /* the system message opens the user's */
+        carry_to_small(&r);
+        carry_refused(&r, c, ERR_STATE, "turn 3 (system)");
+        carry_refused(&r, d, ERR_UNSUPPORTED, "turn 2 (raw)");
+        r.o.chat_format = "none";
+        erig_restart(&r, true);
+        carry_refused(&r, c, ERR_UNSUPPORTED, "turn 0 (system)");
+        r.o.chat_format = NULL;
+        erig_restart(&r, true);
+        carry(&r, c, &A);
+        carry_check_reply(&r, c);
+        /* Without the turn that has no text the other one goes over. */
+        {
+                struct engine_request q = erig_request(ENGINE_REWIND, d);
+
+                q.drop_turns = 1;
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        }
+        carry(&r, d, &A);
+        carry_check_reply(&r, d);
+        carry_close(&r);
+}
+
+/* --- what stays, what goes --- */
+
+static void test_settings(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = {.verb = ENGINE_OPEN, .name = "set", .system = erig_words(12, 0)};
+        uint64_t c, d, f;
+        struct erig r;
+
+        carry_open(&r, &o);
+        q.sampling =
+                (struct sampling){.has = SAMPLING_TEMPERATURE | SAMPLING_SEED | SAMPLING_BIASES,
+                        .temperature = 0.5f,
+                        .seed = 7,
+                        .n_biases = 2,
+                        .biases = {{900, 1}, {1000, -1}}}; /* not even tokens of the small model */
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        c = A.conv.id;
+        erig_say(&r, c, "Hello.", 5, &A);
+        q = erig_request(ENGINE_PUBLISH, c);
+        q.admin = q.publish = true;
+        q.at_turn = 2;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        f = erig_fork(&r, c);
+        erig_say(&r, f, "And you?", 5, &A);
+        d = erig_fork(&r, f);
+        {
+                struct engine_request rewind = erig_request(ENGINE_REWIND, d);
+
+                rewind.at_turn = 1;
+                assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
+        }
+        carry_to_small(&r);
+        carry(&r, c, &A);
+        assert_int_equal(A.conv.n_biases_dropped, 2);
+        assert_int_equal(A.conv.sampling.has, SAMPLING_TEMPERATURE | SAMPLING_SEED);
+        assert_true(A.conv.sampling.temperature == 0.5f && A.conv.sampling.seed == 7);
+        erig_get(&r, c, &carried);
+        assert_int_equal(carried.conv.n_published, carried.turns[1].end);
+        carry(&r, f, &A);
+        erig_get(&r, f, &A);
+        assert_int_equal(A.conv.parent, c);
+        assert_int_equal(A.conv.fork_pos, A.turns[2].end);
+        /* Shorter than it was when it was forked. */
+        carry(&r, d, &A);
+        assert_int_equal(A.conv.fork_pos, A.conv.n_tokens);
+        /* What is published is of use to another user. */
+        carry_check_reply(&r, c);
+        assert_true(erig_others_get(&r, 77, carried.history, carried.turns[1].end) > 0);
+        carry_close(&r);
+}
+
+/* Forks are conversations of their own: each is carried by itself, and what is not carried has its
+ * memory when the first model is back. */
+static void test_forks(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, f, g;
+        struct erig r;
+
+        carry_open(&r, &o);
+        c = make_talk(&r);
+        f = erig_fork(&r, c);
+        g = erig_fork(&r, c);
+        erig_get(&r, f, &first);
+        carry_to_small(&r);
+        carry(&r, c, &A);
+        erig_get(&r, f, &A);
+        answer_same_history(&A, &first);
+        assert_true(A.conv.other_vocab && A.conv.unusable_size > 0);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, c, &A), ENGINE_EMPTY);
+        /* A fork of what is not carried is not carried either, and neither is what is left of it. */
+        assert_int_equal(erig_simple(&r, ENGINE_FORK, f, &A), ENGINE_CONV);
+        assert_true(A.conv.other_vocab);
+        {
+                struct engine_request q = erig_request(ENGINE_REWIND, g);
+
+                q.drop_turns = 2;
+                assert_int_equal(erig_do(&r, &q, &B), ENGINE_CONV);
+        }
+        carry_back(&r);
+        erig_get(&r, f, &B);
+        assert_int_equal(B.conv.residency, ENGINE_SPILLED);
+        assert_false(B.conv.other_vocab || B.conv.unusable_size);
+        erig_say(&r, f, "And yours?", 3, &B);
+        assert_true(B.n_disk > 0);
+        erig_say(&r, g, "And yours?", 3, &B);
+        assert_true(B.n_disk + B.n_ram + B.n_shared > 0);
+        carry_check_reply(&r, f);
+        carry_check_reply(&r, g);
+        carry_check_reply(&r, A.conv.id);
+        carry_close(&r);
+}
+
+/* Other weights, the same vocabulary: no carrying, and the answers tell whose memory is on disk. */
+static void test_other_weights(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, d, size;
+        char path[4096];
+        struct erig r;
+
+        carry_open(&r, &o);
+        c = make_talk(&r);
+        d = erig_fork(&r, c);
+        erig_say(&r, d, "And yours?", 3, &A);
+        erig_stop(&r, true);
+        snprintf(path, sizeof(path), "%s/models/confab-small.q4_0.gguf", TEST_SOURCE_ROOT);
+        r.o.model_path = path;
+        erig_start(&r);
+        erig_get(&r, c, &A);
+        size = A.conv.disk_size;
+        assert_true(!A.conv.other_vocab && size > 0 && A.conv.unusable_size == size);
+        assert_int_equal(A.conv.residency, ENGINE_COLD);
+        carry(&r, c, &A); /* nothing to do; but it is loaded, and what is of no use goes */
+        assert_false(A.conv.carried);
+        erig_get(&r, c, &A);
+        assert_true(A.conv.unusable_size == 0 && A.conv.disk_size == 0);
+        erig_say(&r, c, "Hello.", 3, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        erig_get(&r, c, &A);
+        assert_true(A.conv.unusable_size == 0 && A.conv.disk_size > 0);
+        /* Back: of the two, the one that did not go on has its memory. */
+        carry_back(&r);
+        erig_get(&r, c, &A);
+        assert_true(A.conv.unusable_size > 0 && A.conv.residency == ENGINE_COLD);
+        erig_get(&r, d, &A);
+        assert_true(A.conv.unusable_size == 0 && A.conv.residency == ENGINE_SPILLED);
+        erig_say(&r, d, "Hello.", 3, &A);
+        assert_true(A.n_disk > 0);
+        carry_check_reply(&r, c);
+        carry_close(&r);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_there_and_back),
+                cmocka_unit_test(test_as_before),
+                cmocka_unit_test(test_as_held_here),
+                cmocka_unit_test(test_raw),
+                cmocka_unit_test(test_too_long),
+                cmocka_unit_test(test_nothing_fits),
+                cmocka_unit_test(test_refused_turn),
+                cmocka_unit_test(test_settings),
+                cmocka_unit_test(test_forks),
+                cmocka_unit_test(test_other_weights),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
