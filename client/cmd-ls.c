@@ -127,8 +127,10 @@ static void print_table(struct table *t) {
                         widths[i] = MAX(widths[i], safe_width(s, strlen(s)));
                 }
         }
-        for (size_t k = 0; k <= t->n_rows; k++)
-                for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k <= t->n_rows; k++) {
+                size_t end = k && !t->rows[k - 1].cells[COL_NOTE][0] ? COL_NOTE : n;
+
+                for (size_t i = 0; i < end; i++) {
                         const char *s = k ? t->rows[k - 1].cells[i] : titles[i];
                         int pad = (int)(widths[i] - safe_width(s, strlen(s)));
                         bool left =
@@ -137,8 +139,9 @@ static void print_table(struct table *t) {
                         if (i == COL_OWNER && !t->all)
                                 continue;
                         cli_printf(t->cli, "%*s%s%*s%s", left ? 0 : pad, "", s,
-                                left && i + 1 < n ? pad : 0, "", i + 1 < n ? "  " : "\n");
+                                left && i + 1 < end ? pad : 0, "", i + 1 < end ? "  " : "\n");
                 }
+        }
 }
 
 static int add_json(void *userdata, const struct confab_conversation *c) {
