@@ -415,7 +415,8 @@ static void generate_start(struct engine *engine, struct request *request) {
         prepare_need(engine, request);
         if (request->conv->foreign_vocab)
                 r = err_set(&e, ERR_STATE,
-                        "the conversation's tokens belong to another model's vocabulary: it can go on "
+                        "the conversation's tokens belong to another model's vocabulary: it can go "
+                        "on "
                         "once it is carried over ('confab carry')");
         else if (!request_is_warm(request) &&
                  (text_is_long(request->r.text_size) || !constraint_find(engine, request)))
