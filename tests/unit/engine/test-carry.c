@@ -298,6 +298,27 @@ static void test_too_long(void **state) {
         carry_close(&r);
 }
 
+/* With just as many tokens as the context it is carried over; with one more it is not. */
+static void test_just_fits(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+        uint64_t c, d;
+
+        carry_open(&r, &o);
+        c = make_long(&r);
+        d = erig_fork(&r, c);
+        carry_to_small(&r);
+        carry(&r, c, &A);
+        r.o.context = A.conv.n_tokens - 1;
+        erig_restart(&r, true);
+        carry_refused(&r, d, ERR_CONTEXT, "1 more than the context");
+        r.o.context++;
+        erig_restart(&r, true);
+        carry(&r, d, &B);
+        assert_int_equal(B.conv.n_tokens, A.conv.n_tokens);
+        carry_close(&r);
+}
+
 /* Not even the first turns fit. */
 static void test_nothing_fits(void **state) {
         struct engine_options o = erig_options(64 << 20);
@@ -496,6 +517,7 @@ int main(void) {
                 cmocka_unit_test(test_as_held_here),
                 cmocka_unit_test(test_raw),
                 cmocka_unit_test(test_too_long),
+                cmocka_unit_test(test_just_fits),
                 cmocka_unit_test(test_nothing_fits),
                 cmocka_unit_test(test_refused_turn),
                 cmocka_unit_test(test_settings),
