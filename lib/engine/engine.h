@@ -334,8 +334,8 @@ struct engine_conv {
         /* Its tokens belong to another model's vocabulary: it can't go on before a Carry. */
         bool other_vocab;
         /* Get, list: bytes of disk_size that this model can't use, since another model made them (or
-         * this one, with other rules). They stay until it goes on, is carried over, or room is
-         * needed; until then the model that made them can use them. */
+         * this one, with other rules). They are of use again if that model comes back before the
+         * conversation is used or carried over, or room is needed. */
         uint64_t unusable_size;
         /* Carry: it had another vocabulary, and has new tokens now. How many it had before, and the
          * number of logit biases that were dropped, because they named old ones. */

@@ -198,8 +198,8 @@ static void commit_run(struct engine *engine, struct job *j) {
                 .tokens = x->tokens.ids,
                 .n_tokens = x->tokens.n,
                 .gap = x->gap,
-                .fork_pos = x->fork_pos,
-                .n_published = x->n_published};
+                .fork_pos = request->sc.fork_pos > 0 ? x->fork_pos : 0,
+                .n_published = request->sc.n_published > 0 ? x->n_published : 0};
         uint64_t id = request->sc.id;
         struct store_gone gone = {0};
         unsigned tries = 0;
