@@ -136,8 +136,10 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         }
         if (c->damaged)
                 put_u64(j, "damaged_turn", c->damaged_turn);
-        put_bool(j, "other_vocabulary", c->other_vocabulary);
-        put_u64(j, "unusable_bytes", c->unusable_size);
+        if (c->other_vocabulary)
+                put_bool(j, "other_vocabulary", true);
+        if (c->unusable_size)
+                put_u64(j, "unusable_bytes", c->unusable_size);
         if (c->carried) {
                 put_bool(j, "carried", true);
                 put_u64(j, "n_tokens_before", c->n_tokens_before);

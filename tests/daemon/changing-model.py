@@ -64,7 +64,9 @@ class Case:
         return result.stdout + result.stderr
 
     def all(self):
-        return {c['name']: c for c in json.loads(self.run('--json', 'ls'))['conversations']}
+        """Each conversation by its name, with what is only told where there is something to tell."""
+        return {c['name']: {'other_vocabulary': False, 'unusable_bytes': 0, **c}
+                for c in json.loads(self.run('--json', 'ls'))['conversations']}
 
     def texts(self, name):
         return [(t['role'], t['text'], t.get('finish'), t['created_usec'])
