@@ -150,6 +150,15 @@ static int carry_turn(struct engine *engine, struct request *request, struct err
         return 0;
 }
 
+static int too_long(const struct carrying *x, uint32_t context, struct err *e) {
+        uint32_t n = (uint32_t)x->tokens.n;
+
+        return err_set(e, ERR_CONTEXT,
+                "with this model the conversation has %u tokens instead of %u, %u more than the "
+                "context of %u",
+                n, x->n_tokens_before, n - context, context);
+}
+
 /* All turns are written: do they fit the context, and with which gap? */
 static int plan(struct engine *engine, struct request *request, struct err *e) {
         struct carrying *x = carrying_of(request);
@@ -159,12 +168,7 @@ static int plan(struct engine *engine, struct request *request, struct err *e) {
         int r;
 
         if (request->sc.overflow != STORE_OVERFLOW_SHIFT)
-                return n <= context ? 0
-                                    : err_set(e, ERR_CONTEXT,
-                                              "with this model the conversation has %u tokens "
-                                              "instead of "
-                                              "%u, %u more than the context of %u",
-                                              n, x->n_tokens_before, n - context, context);
+                return n <= context ? 0 : too_long(x, context, e);
         x->draft.tokens = x->tokens.ids;
         r = shift_plan(engine, &x->draft, &all, &need, &x->gap, e);
         x->draft.tokens = NULL; /* still owned by x->tokens */
