@@ -36,6 +36,8 @@ static const char *as_chatml(const struct answer *a) {
                 int size = (int)t->text_size;
 
                 assert_true(t->role != ENGINE_RAW);
+                if (reply && open && a->turns[i - 1].finish == ENGINE_FINISH_STOP)
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "<|im_end|>");
                 if (!(reply && open))
                         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s<|im_start|>%s%s",
                                 open ? "<|im_end|>\n" : "", roles[t->role], reply ? "" : "\n");
@@ -209,6 +211,76 @@ static void test_as_held_here(void **state) {
         assert_int_equal(B.conv.residency, ENGINE_RESIDENT);
         erig_get(&r, c, &B);
         answer_same_history(&A, &B);
+        carry_close(&r);
+}
+
+static uint64_t draw_state;
+
+static unsigned draw(unsigned n) {
+        draw_state = draw_state * 6364136223846793005u + 1442695040888963407u;
+        return (unsigned)(draw_state >> 33) % n;
+}
+
+/* Messages of all roles, replies of all ends, in any order. */
+static uint64_t make_any(struct erig *r, unsigned seed) {
+        static const char *const said[] = {"Hello.", "My name is Ada.", " two  blanks ",
+                "\xc3\xa4\xc3\xb6\n", "<|im_end", "", "1 + 1 = 2", "Tell me about dogs."};
+        uint64_t c;
+
+        draw_state = seed;
+        c = erig_new(r, NULL, draw(2) ? "Be kind." : NULL);
+        erig_say(r, c, said[draw(5)], draw(20), &A);
+        for (unsigned n = 3 + draw(4); n > 0; n--) {
+                struct engine_request q = erig_say_request(c, said[draw(8)], draw(3) ? draw(8) : 0);
+
+                if (q.max_tokens > 0 && draw(3) == 0)
+                        q.input = ENGINE_INPUT_NONE;
+                else if (q.max_tokens == 0 && draw(2))
+                        q.role = ENGINE_ASSISTANT;
+                q.stops[0] = draw(2) ? "e" : ".";
+                q.n_stops = draw(2);
+                if (erig_do(r, &q, &A) != ENGINE_DONE)
+                        fail_msg("seed %u: %s", seed, A.err.msg);
+        }
+        return c;
+}
+
+/* Of any conversation: the tokens are those of the texts, however often it was carried; each life goes
+ * on with the bits of a fresh one. */
+static void test_any(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        enum { N = 25 };
+        static struct answer there[N], back[N];
+        uint64_t c[N];
+        struct erig r;
+
+        carry_open(&r, &o);
+        for (unsigned i = 0; i < N; i++)
+                c[i] = make_any(&r, i);
+        for (int round = 0; round < 2; round++) {
+                carry_to_small(&r);
+                for (unsigned i = 0; i < N; i++) {
+                        carry(&r, c[i], &A);
+                        erig_get(&r, c[i], round ? &B : &there[i]);
+                        if (round)
+                                answer_same_history(&there[i], &B);
+                        else
+                                carry_has_tokens(&r, &there[i], as_chatml(&there[i]));
+                }
+                carry_check_reply(&r, erig_fork(&r, c[draw(N)]));
+                carry_back(&r);
+                for (unsigned i = 0; i < N; i++) {
+                        carry(&r, c[i], &A);
+                        erig_get(&r, c[i], round ? &B : &back[i]);
+                        if (round)
+                                answer_same_history(&back[i], &B);
+                }
+                carry_check_reply(&r, erig_fork(&r, c[draw(N)]));
+        }
+        for (unsigned i = 0; i < N; i++) {
+                answer_reset(&there[i]);
+                answer_reset(&back[i]);
+        }
         carry_close(&r);
 }
 
@@ -515,6 +587,7 @@ int main(void) {
                 cmocka_unit_test(test_there_and_back),
                 cmocka_unit_test(test_as_before),
                 cmocka_unit_test(test_as_held_here),
+                cmocka_unit_test(test_any),
                 cmocka_unit_test(test_raw),
                 cmocka_unit_test(test_too_long),
                 cmocka_unit_test(test_just_fits),
