@@ -44,6 +44,29 @@ void carry_back(struct erig *r) {
         change_to(r, erig_model());
 }
 
+uint64_t carry_talk(struct erig *r) {
+        static struct answer a;
+        uint64_t c = erig_new(r, "talk", "You are kind.");
+        struct engine_request q;
+
+        erig_say(r, c, "Hello, my name is Ada.", 40, &a);
+        assert_int_equal(a.finish, ENGINE_FINISH_STOP);
+        q = erig_say_request(c, "Tell me about dogs.", 40);
+        q.stops[0] = ".";
+        q.n_stops = 1;
+        assert_int_equal(erig_do(r, &q, &a), ENGINE_DONE);
+        assert_int_equal(a.finish, ENGINE_FINISH_STOP_STRING);
+        erig_say(r, c, "What is my name?", 2, &a);
+        assert_int_equal(a.finish, ENGINE_FINISH_LENGTH);
+        q = erig_say_request(c, "", 40);
+        q.input = ENGINE_INPUT_NONE;
+        assert_int_equal(erig_do(r, &q, &a), ENGINE_DONE);
+        assert_int_equal(a.finish, ENGINE_FINISH_STOP);
+        erig_say(r, c, "And yours?", 3, &a);
+        assert_int_equal(a.finish, ENGINE_FINISH_LENGTH);
+        return c;
+}
+
 void carry(struct erig *r, uint64_t conv, struct answer *a) {
         if (erig_simple(r, ENGINE_CARRY, conv, a) != ENGINE_CONV)
                 fail_msg("carry: %s", a->err.msg);

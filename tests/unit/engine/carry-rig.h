@@ -17,6 +17,9 @@ void carry_back(struct erig *r);
 /* The small model's file. */
 const char *carry_small_path(void);
 
+/* A conversation whose replies the model, a stop string or a limit has ended; one went on. */
+uint64_t carry_talk(struct erig *r);
+
 /* Carry, and expect that it is done. @a: the answer. */
 void carry(struct erig *r, uint64_t conv, struct answer *a);
 /* Expect an error whose message has @part, and that nothing of the conversation has changed. */
