@@ -200,13 +200,16 @@ static void check_hash(
         struct check *x, uint64_t conv, const struct store_record *rec, const struct history *h) {
         uint64_t start = (uint64_t)rec->index * x->block_tokens, hash;
 
+        /* Nothing is promised of an empty one: a request was to commit its tokens. */
+        if (rec->n_valid == 0)
+                return;
         if (start + rec->n_valid > h->n_tokens) {
                 report(x, STORE_FINDING_LINK, conv, rec->id,
                         "block %u has memory of more tokens than the conversation has", rec->index);
                 return;
         }
-        /* Of a cut one only the whole could be hashed. Nothing is promised of an empty one. */
-        if (rec->n_valid != rec->n_tokens || rec->n_valid == 0)
+        /* Of a cut one only the whole could be hashed. */
+        if (rec->n_valid != rec->n_tokens)
                 return;
         if (rec->index > h->n_hashes)
                 return;

@@ -52,7 +52,8 @@
  * 3. A link and its record have the same block and class. The record's first n_valid tokens are the
  *    conversation's memory tokens there; n_valid exceeds neither the record's tokens nor the
  *    conversation's. If n_valid is all the record's tokens, its token_hash is the chained hash of
- *    the conversation's tokens up to there.
+ *    the conversation's tokens up to there. (It is less if a Rewind cut the block, or if the rest
+ *    was of a request under way: store_record.n_ahead.)
  * 4. Two records do not overlap in a file.
  * 5. Private records are linked by conversations of private memory only.
  * 6. n_published <= n_tokens, and 0 with private memory. The gap lies within the tokens, behind the

@@ -97,6 +97,10 @@ struct store_record {
          * a rewind or fork into the block: the tokens after these may be another history, even if
          * token_hash agrees. */
         uint32_t n_valid;
+        /* For store_link(), else 0: so many tokens at the end are those of a request that has not
+         * committed them. n_valid leaves them out, also when they are committed: then the record is
+         * to be linked once more. */
+        uint32_t n_ahead;
 };
 
 /* Open or create the file and run migrations. The folder must exist. -ERR_UNSUPPORTED if the file

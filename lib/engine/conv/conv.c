@@ -54,6 +54,16 @@ void conv_drop_recs(struct engine *engine, struct conv *c, size_t from) {
         }
 }
 
+void conv_link_again(const struct engine *engine, struct conv *c, uint32_t from) {
+        uint32_t bt = engine->info.block_tokens;
+        size_t i = from / bt;
+
+        while (i < c->n_recs && (!c->recs[i] || i * bt + c->recs[i]->r.n_tokens <= from))
+                i++;
+        if (i < c->n_recs)
+                c->link_from = MIN(c->link_from, i);
+}
+
 void conv_forget_recs(struct engine *engine, struct conv *c, size_t from) {
         conv_drop_recs(engine, c, from);
         for (size_t i = from; i < c->n_old_recs; i++) {

@@ -195,6 +195,9 @@ static inline uint32_t conv_n_transcript(const struct conv *c) {
 int conv_set_rec(
         struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e);
 void conv_drop_recs(struct engine *engine, struct conv *c, size_t from);
+/* Tokens from @from on are committed: records with such tokens that an eviction of the request under
+ * way has linked are linked anew, by whatever writes next (store_record.n_ahead). */
+void conv_link_again(const struct engine *engine, struct conv *c, uint32_t from);
 /* The register has lost the records of blocks from @from on, both of the present conversation and
  * of an old end that was put aside. */
 void conv_forget_recs(struct engine *engine, struct conv *c, size_t from);

@@ -458,6 +458,7 @@ static void commit_done(struct engine *engine, struct job *j) {
                 return;
         }
         edit_done(engine, c);
+        conv_link_again(engine, c, c->n_tokens);
         c->n_tokens = c->n_all;
         c->revision = request->revision;
         g->reply_turn.end = conv_n_transcript(c);

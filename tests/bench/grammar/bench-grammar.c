@@ -182,7 +182,7 @@ static void measure(size_t i, const struct tok *t, const struct grammar_vocab *v
 
 int main(int argc, char **argv) {
         struct gguf *gguf;
-        struct tok *t;
+        struct tok *t = NULL;
         struct grammar_vocab *v;
         struct grammar_vocab_source source;
         double start;
