@@ -136,6 +136,15 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         }
         if (c->damaged)
                 put_u64(j, "damaged_turn", c->damaged_turn);
+        if (c->other_vocabulary)
+                put_bool(j, "other_vocabulary", true);
+        if (c->unusable_size)
+                put_u64(j, "unusable_bytes", c->unusable_size);
+        if (c->carried) {
+                put_bool(j, "carried", true);
+                put_u64(j, "n_tokens_before", c->n_tokens_before);
+                put_u64(j, "n_biases_dropped", c->n_biases_dropped);
+        }
         put_u64(j, "ram_bytes", c->ram_size);
         put_u64(j, "disk_bytes", c->disk_size);
         put_u64(j, "created_usec", c->created_usec);

@@ -39,6 +39,14 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
         if (c->dropped_to > c->dropped_from)
                 cli_printf(cli, "not in memory: tokens %u to %u, the model does not see them\n",
                         c->dropped_from, c->dropped_to);
+        if (c->other_vocabulary)
+                cli_printf(cli, "made with another model: 'confab carry NAME' lets it go on with "
+                                "this one\n");
+        if (c->unusable_size > 0)
+                cli_printf(cli,
+                        "memory of another model: %s on disk, which this model cannot use%s\n",
+                        human_size(disk, c->unusable_size),
+                        c->other_vocabulary ? "" : ": it is computed again");
         if (c->overflow == CONFAB_OVERFLOW_SHIFT)
                 cli_printf(cli, "overflow: shift\n");
         if (c->damaged)

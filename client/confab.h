@@ -84,7 +84,8 @@ enum confab_verb {
         CONFAB_STATS,
         CONFAB_PUBLISH, /* for root and the daemon's admin group */
         CONFAB_EXPORT,  /* see confab_export() */
-        CONFAB_IMPORT   /* see confab_import() */
+        CONFAB_IMPORT,  /* see confab_import() */
+        CONFAB_CARRY    /* write the turns anew with the tokens of the daemon's model */
 };
 
 /* Numbers as on the wire. */
@@ -200,7 +201,7 @@ struct confab_request {
         bool ignore_eos;     /* never choose an end-of-generation token */
         bool background;
 
-        bool has_expect_revision; /* continue, fork, rewind */
+        bool has_expect_revision; /* continue, fork, rewind, carry */
         uint64_t expect_revision;
         /* Turns [0, at_turn): fork and rewind keep them, publish shares them. Continue keeps them
          * and goes on from there; the commit of the new turns drops the others, which stay if the
@@ -245,7 +246,7 @@ enum confab_event_kind {
         CONFAB_EVENT_DELTA,     /* continue */
         CONFAB_EVENT_DONE,      /* final: continue */
         CONFAB_EVENT_EMPTY,     /* final: close, cancel */
-        /* final: open, fork, rewind, get, update, warm, evict, publish, import */
+        /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         CONFAB_EVENT_CONVERSATION,
         CONFAB_EVENT_CONVERSATIONS, /* final: list */
         CONFAB_EVENT_TOKENS,        /* final: tokenize */
@@ -338,6 +339,15 @@ struct confab_conversation {
         /* Tokens [dropped_from, dropped_to) are in the transcript, but the model does not see them.
          * They count in n_tokens and in all positions. Equal: there are none. */
         uint32_t dropped_from, dropped_to;
+        /* Its tokens are of another model's vocabulary: it can't go on before a carry. */
+        bool other_vocabulary;
+        /* Carry: it had another vocabulary, and has new tokens now. */
+        bool carried;
+        uint32_t n_tokens_before; /* carried: its tokens before */
+        uint32_t
+                n_biases_dropped; /* carried: logit biases, which named tokens of the other model */
+        /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
+        uint64_t unusable_size;
 };
 struct confab_conversations {
         const struct confab_conversation *items;

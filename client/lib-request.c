@@ -31,6 +31,7 @@ struct draft {
                 Confab__V1__Publish publish;
                 Confab__V1__Export export;
                 Confab__V1__Import import;
+                Confab__V1__Carry carry;
         };
 };
 
@@ -277,6 +278,13 @@ static int draft_rewind(struct draft *d, struct err *e) {
         return put_ref(d, &d->rewind.conversation, e);
 }
 
+static int draft_carry(struct draft *d, struct err *e) {
+        BEGIN(d, carry, carry, CARRY);
+        if (d->from->has_expect_revision)
+                PUT(d->carry, expect_revision, d->from->expect_revision);
+        return put_ref(d, &d->carry.conversation, e);
+}
+
 static int draft_close(struct draft *d, struct err *e) {
         BEGIN(d, close, close, CLOSE);
         return put_ref(d, &d->close.conversation, e);
@@ -393,6 +401,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_PUBLISH] = draft_publish,
         [CONFAB_EXPORT] = draft_export,
         [CONFAB_IMPORT] = draft_import,
+        [CONFAB_CARRY] = draft_carry,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

@@ -230,6 +230,11 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .overflow = (enum confab_overflow)m->overflow,
                 .dropped_from = m->dropped_from,
                 .dropped_to = m->dropped_to,
+                .other_vocabulary = m->other_vocabulary,
+                .unusable_size = m->unusable_bytes,
+                .carried = m->carried,
+                .n_tokens_before = m->n_tokens_before,
+                .n_biases_dropped = m->n_biases_dropped,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
         return r < 0 ? r : view_turns(v, ret, m, e);

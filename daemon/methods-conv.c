@@ -164,6 +164,13 @@ int method_publish(
         return r < 0 ? r : methods_take_ref(m->conversation, out, e);
 }
 
+int method_carry(
+        struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
+        out->has_expect_revision = in->carry->has_expect_revision;
+        out->expect_revision = in->carry->expect_revision;
+        return methods_take_ref(in->carry->conversation, out, e);
+}
+
 int method_close(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         return methods_take_ref(in->close->conversation, out, e);

@@ -181,6 +181,13 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         SET(m, dropped_to, c->dropped_to);
         if (c->damaged)
                 SET(m, damaged_turn, c->damaged_turn);
+        SET(m, other_vocabulary, c->other_vocab);
+        SET(m, unusable_bytes, c->unusable_size);
+        if (c->carried) {
+                SET(m, carried, true);
+                SET(m, n_tokens_before, c->n_tokens_before);
+                SET(m, n_biases_dropped, c->n_biases_dropped);
+        }
         r = put_sampling(s, &c->sampling, &m->sampling, e);
         if (r == 0)
                 r = put_turns(s, c, m, e);

@@ -80,6 +80,8 @@ DEFINE_CLEANUP(struct chat_forms *, chat_forms_free);
 /* Append the family's strings, each followed by a NUL. */
 int chat_forms_strings(const struct chat_forms *f, struct buf *out);
 bool chat_forms_opens_system(const struct chat_forms *f);
+/* The token that ends a reply, or -1 if the vocabulary does not have it. */
+int32_t chat_forms_end_token(const struct chat_forms *f);
 int chat_forms_append(const struct chat_forms *f, const struct chat_tail *tail,
         const struct chat_message *m, size_t max, struct tok_ids *out, struct err *e);
 int chat_forms_reply(const struct chat_forms *f, size_t max, struct tok_ids *out, struct err *e);

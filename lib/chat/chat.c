@@ -215,6 +215,16 @@ enum chat_state chat_state_after(const struct chat *c, enum chat_role role) {
         return role == CHAT_SYSTEM && opens ? CHAT_OPEN_SYSTEM : CHAT_CLOSED;
 }
 
+int32_t chat_end_token(const struct chat *c) {
+        int32_t end = c->template ? c->template->end
+                      : c->forms  ? chat_forms_end_token(c->forms)
+                                  : -1;
+
+        if (end < 0)
+                end = tok_eot(c->tok);
+        return end < 0 ? tok_eos(c->tok) : end;
+}
+
 /* Raw text: no closing, no template. */
 static int append_raw(const struct chat *c, enum chat_state state, const struct chat_message *m,
         size_t max, struct tok_ids *out, struct err *e) {

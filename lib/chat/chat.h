@@ -58,6 +58,10 @@ enum chat_state {
  * CHAT_OPEN_SYSTEM after a system message if the format puts its text into the user's message. */
 enum chat_state chat_state_after(const struct chat *c, enum chat_role role);
 
+/* The token that a reply ends with when the model ends it: the format's own, else the vocabulary's
+ * end of turn or of text; -1 if there is none. */
+int32_t chat_end_token(const struct chat *c);
+
 /* What a message is appended to. The tokens that a message appends follow from this and from the
  * message. */
 struct chat_tail {

@@ -152,6 +152,10 @@ bool chat_forms_opens_system(const struct chat_forms *f) {
         return f->family->system == CHAT_SYSTEM_IN_USER;
 }
 
+int32_t chat_forms_end_token(const struct chat_forms *f) {
+        return tok_find(f->tok, f->end, strlen(f->end));
+}
+
 /* What one call appends. */
 struct parts {
         struct chat_join join;

@@ -159,6 +159,7 @@ enum engine_verb {
                            stop sharing it (publish, at_turn) */
         ENGINE_EXPORT,  /* into an unnamed file: transcript, tokens, memory (docs/spill.md) */
         ENGINE_IMPORT,  /* a new conversation (name: or the file's, if that is free) */
+        ENGINE_CARRY,   /* turns written anew with this model's vocabulary (verbs/carry.c) */
         ENGINE_N_VERBS
 };
 
@@ -225,7 +226,7 @@ struct engine_request {
         bool admin;
         uint64_t conv_id; /* by id, or if this is 0, by name */
         const char *conv_name;
-        bool has_expect_revision; /* continue, fork, rewind */
+        bool has_expect_revision; /* continue, fork, rewind, carry */
         uint64_t expect_revision;
 
         const char *name;   /* open, fork: new name or NULL; update: new name or NULL (unchanged) */
@@ -330,6 +331,16 @@ struct engine_conv {
         uint32_t dropped_from, dropped_to;
         enum engine_overflow overflow;
         struct sampling sampling;
+        /* Its tokens belong to another model's vocabulary: it can't go on before a Carry. */
+        bool other_vocab;
+        /* Get, list: bytes of disk_size that this model can't use, since another model made them (or
+         * this one, with other rules). They are of use again if that model comes back before the
+         * conversation is used or carried over, or room is needed. */
+        uint64_t unusable_size;
+        /* Carry: it had another vocabulary, and has new tokens now. How many it had before, and the
+         * number of logit biases that were dropped, because they named old ones. */
+        bool carried;
+        uint32_t n_tokens_before, n_biases_dropped;
         /* Get with turns or tokens: the history is damaged from turn damaged_turn on. Then `turns`
          * has all that can be read, `tokens` those of the turns before the damage. */
         bool damaged;
@@ -389,12 +400,13 @@ enum engine_event_kind {
         ENGINE_ACCEPTED, /* continue */
         ENGINE_PROGRESS,
         ENGINE_DELTA,
-        ENGINE_DONE,   /* final, continue */
-        ENGINE_EMPTY,  /* final: close, cancel */
-        ENGINE_CONV,   /* final: open, fork, rewind, get, update, warm, evict, publish, import */
-        ENGINE_CONVS,  /* final: list */
-        ENGINE_TOKENS, /* final: tokenize */
-        ENGINE_INFO,   /* final: model_info */
+        ENGINE_DONE,  /* final, continue */
+        ENGINE_EMPTY, /* final: close, cancel */
+        /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
+        ENGINE_CONV,
+        ENGINE_CONVS,        /* final: list */
+        ENGINE_TOKENS,       /* final: tokenize */
+        ENGINE_INFO,         /* final: model_info */
         ENGINE_STATS_RESULT, /* final */
         ENGINE_EXPORTED,     /* final */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */

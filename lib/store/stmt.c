@@ -50,6 +50,10 @@ static const char *const stmt_sql[STMT_N] = {
                 "penalty_last_n = ?, seed = ?, logit_bias = ?, updated_usec = ? WHERE id = ?",
         [STMT_CONV_SET_MODEL] =
                 "UPDATE conversation SET model_weights = ?, model_rules = ? WHERE id = ?",
+        [STMT_CONV_SET_ORIGIN] =
+                "UPDATE conversation SET model_weights = ?, model_rules = ?, vocab = ?, "
+                "fork_pos = ?, n_published = ?, private_memory = 0, logit_bias = NULL "
+                "WHERE id = ?",
         [STMT_CONV_SET_OVERFLOW] =
                 "UPDATE conversation SET overflow = ?, updated_usec = ? WHERE id = ?",
         /* Of what is not there any more (?6: before the gap), nothing is published either. */
@@ -88,6 +92,8 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_TURN_SHORTEN] = "UPDATE turn SET past = ?, tokens = ?, token_hash = ?, finish = ?, "
                               "created_usec = coalesce(?, created_usec), text = ? "
                               "WHERE conversation = ? AND n = ?",
+        [STMT_TURN_RENEW] = "UPDATE turn SET first = ?, past = ?, tokens = ?, token_hash = ? "
+                            "WHERE conversation = ? AND n = ?",
         [STMT_RECORD_INSERT] = "INSERT INTO record (file_key, start, stored_size, raw_size, class, "
                                "block, n_tokens, token_hash, uid, private) "
                                "VALUES (?,?,?,?,?,?,?,?,?,?)",

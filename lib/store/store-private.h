@@ -52,6 +52,7 @@ enum store_stmt {
         STMT_CONV_SET_SAMPLING,
         STMT_CONV_SET_OVERFLOW,
         STMT_CONV_SET_MODEL,
+        STMT_CONV_SET_ORIGIN,
         STMT_CONV_SET_EXTENT,
         STMT_CONV_SET_ACCESS,
         STMT_CONV_SET_ON_DISK,
@@ -66,6 +67,7 @@ enum store_stmt {
         STMT_TURN_SIZES,
         STMT_TURN_GET,
         STMT_TURN_SHORTEN,
+        STMT_TURN_RENEW,
         STMT_RECORD_INSERT,
         STMT_RECORD_GET,
         STMT_RECORD_DELETE,
@@ -262,6 +264,10 @@ int gap_apply(struct store *s, struct store_conv *c, uint32_t n_turns,
 /* Give turn @n the end, finish, text and time of @to, which turns_extent() has checked. */
 int turn_shorten(
         struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e);
+/* Give all turns other tokens: turn i has those from ends[i - 1] to ends[i]. -ERR_CORRUPT if a turn
+ * is missing. */
+int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, size_t n_turns,
+        const int32_t *tokens, struct err *e);
 /* A turn row's token_hash: of its tokens' bytes, seeded with their place in the conversation. */
 static inline uint64_t turn_hash(const void *tokens, size_t size, uint32_t first) {
         return hash64(tokens, size, first);

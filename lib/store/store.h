@@ -192,6 +192,23 @@ int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct st
         size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
         struct store_gone *gone, struct err *e);
 
+/* Carry the conversation over to another vocabulary: its turns get other tokens; their roles, texts,
+ * reasons and times stay. The links to memory are removed, since it is of other tokens. Logit biases
+ * are dropped, since they name tokens of the old vocabulary. private_memory ends. revision + 1. One
+ * transaction. -ERR_INVALID if the conversation has not just so many turns; -ERR_CORRUPT. */
+struct store_carried {
+        struct fingerprint model; /* of the memory to come */
+        uint64_t vocab;
+        const uint32_t *ends; /* [n_turns], in the new tokens */
+        size_t n_turns;
+        const int32_t *tokens; /* [n_tokens] */
+        size_t n_tokens;
+        struct gap gap;
+        uint32_t fork_pos, n_published; /* in the new tokens */
+};
+int store_carry(struct store *s, uint64_t id, const struct store_carried *x, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
+
 /* All tokens (@n must be the conversation's n_tokens). -ERR_CORRUPT, naming the turn, if a turn is
  * impossible or its tokens are not those that were written. store_turns() fails likewise. */
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e);

@@ -104,25 +104,35 @@ static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct st
         return query_run(&q, e);
 }
 
+/* The tokens as the register has them; @copy is owned, and NULL if none was needed. */
+static int bytes_of_tokens(const int32_t *tokens, size_t n_tokens, uint8_t **copy,
+        const uint8_t **ret, struct err *e) {
+        size_t size;
+
+        if (mul_overflow(n_tokens, 4, &size))
+                return err_set(e, ERR_TOO_LARGE, "too many tokens");
+        *ret = (const uint8_t *)tokens;
+        if (TOKENS_ARE_BYTES)
+                return 0;
+        *copy = malloc(MAX(size, (size_t)1));
+        if (!*copy)
+                return err_set(e, ERR_NOMEM, "no memory for %zu tokens", n_tokens);
+        put_tokens(*copy, tokens, n_tokens);
+        *ret = *copy;
+        return 0;
+}
+
 int turns_insert(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
         _cleanup_(freep) uint8_t *copy = NULL;
-        const uint8_t *bytes = (const uint8_t *)tokens;
-        size_t size;
+        const uint8_t *bytes = NULL;
         int r;
 
         r = check_turns(c, turns, n_turns, n_tokens, e);
+        if (r == 0)
+                r = bytes_of_tokens(tokens, n_tokens, &copy, &bytes, e);
         if (r < 0)
                 return r;
-        if (mul_overflow(n_tokens, 4, &size))
-                return err_set(e, ERR_TOO_LARGE, "too many tokens");
-        if (!TOKENS_ARE_BYTES) {
-                copy = malloc(MAX(size, (size_t)1));
-                if (!copy)
-                        return err_set(e, ERR_NOMEM, "no memory for %zu tokens", n_tokens);
-                put_tokens(copy, tokens, n_tokens);
-                bytes = copy;
-        }
         for (size_t i = 0; i < n_turns; i++) {
                 r = insert_turn(s, c->id, c->n_turns + (uint32_t)i, &turns[i],
                         bytes + 4 * (size_t)(turns[i].start - c->n_tokens), e);
@@ -260,6 +270,43 @@ int turn_shorten(
         query_bind_u64(&q, id);
         query_bind_i64(&q, n);
         return query_run(&q, e);
+}
+
+static int renew_turn(struct store *s, uint64_t id, uint32_t n, const struct store_turn *place,
+        const uint8_t *tokens, struct err *e) {
+        size_t size = ((size_t)place->end - place->start) * 4;
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_RENEW, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, place->start);
+        query_bind_i64(&q, place->end);
+        query_bind_blob(&q, tokens, size);
+        query_bind_u64(&q, turn_hash(tokens, size, place->start));
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n);
+        r = query_run(&q, e);
+        if (r == 0 && sqlite3_changes(s->db) != 1)
+                r = err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is missing", n,
+                        (unsigned long long)id);
+        return r;
+}
+
+int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, size_t n_turns,
+        const int32_t *tokens, struct err *e) {
+        size_t n_tokens = n_turns > 0 ? ends[n_turns - 1] : 0;
+        _cleanup_(freep) uint8_t *copy = NULL;
+        struct store_turn place = {};
+        const uint8_t *bytes = NULL;
+        int r = bytes_of_tokens(tokens, n_tokens, &copy, &bytes, e);
+
+        for (size_t i = 0; r == 0 && i < n_turns; i++) {
+                place.end = ends[i];
+                r = renew_turn(s, id, (uint32_t)i, &place, bytes + 4 * (size_t)place.start, e);
+                place.start = place.end;
+        }
+        return r;
 }
 
 int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,

@@ -148,6 +148,11 @@ static void take_conv(const Confab__V1__Conversation *m, struct conv *v) {
                 .dropped_to = m->dropped_to,
                 .n_published = m->n_published,
                 .n_not_kept = m->n_not_kept,
+                .other_vocabulary = m->other_vocabulary,
+                .unusable_bytes = m->unusable_bytes,
+                .carried = m->carried,
+                .n_tokens_before = m->n_tokens_before,
+                .n_biases_dropped = m->n_biases_dropped,
         };
         snprintf(v->name, sizeof(v->name), "%s", m->name ? m->name : "");
         if (m->n_turn_list)
@@ -230,6 +235,16 @@ int client_rewind_to_turn(
         m.conversation = ref_to(&ref, id, NULL);
         m.to_case = CONFAB__V1__REWIND__TO_AT_TURN;
         m.at_turn = turn;
+        if (expect_revision)
+                SET(m, expect_revision, expect_revision);
+        return call_conv(c, &r, ret);
+}
+
+int client_carry(struct client *c, uint64_t id, uint64_t expect_revision, struct conv *ret) {
+        REQUEST(r, CARRY, Carry, carry, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
         if (expect_revision)
                 SET(m, expect_revision, expect_revision);
         return call_conv(c, &r, ret);

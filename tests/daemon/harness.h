@@ -99,6 +99,9 @@ struct conv {
         uint32_t n_published, n_not_kept;
         int overflow; /* Confab__V1__Overflow */
         uint32_t dropped_from, dropped_to;
+        bool other_vocabulary, carried;
+        uint64_t unusable_bytes;
+        uint32_t n_tokens_before, n_biases_dropped;
         int32_t *tokens; /* [n_token_list], with client_get(): owned */
         size_t n_token_list;
         char **texts; /* [n_turn_list], NUL-terminated: owned */
@@ -183,6 +186,8 @@ int client_export(struct client *c, uint64_t id, bool without_memory, int *ret_f
 int client_memfd(const void *data, size_t n);
 /* Passes @fd (-1: none). */
 int client_import(struct client *c, int fd, const char *name, struct conv *ret);
+/* @expect_revision 0: any. */
+int client_carry(struct client *c, uint64_t id, uint64_t expect_revision, struct conv *ret);
 int client_close(struct client *c, uint64_t id);
 int client_get(struct client *c, uint64_t id, bool turns, bool tokens, struct conv *ret);
 int client_get_name(struct client *c, const char *name, struct conv *ret);

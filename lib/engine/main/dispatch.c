@@ -52,6 +52,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_PUBLISH] = &verb_publish,
         [ENGINE_EXPORT] = &verb_export,
         [ENGINE_IMPORT] = &verb_import,
+        [ENGINE_CARRY] = &verb_carry,
 };
 
 const struct verb *dispatch_verb(const struct engine_request *r) {
@@ -134,6 +135,12 @@ static void load_run(struct engine *engine, struct job *j) {
         if (j->r < 0)
                 return;
         request->sc = request->reading.conv;
+        if (request->sc.vocab != engine->vocab_hash) {
+                /* It can't be used, and nothing can take its place before the conversation is
+                 * carried over. So it stays on disk, for the model that made it. */
+                store_gone_deinit(&request->reading.links);
+                return;
+        }
         if (!fingerprint_equal(&request->sc.model, &engine->info.fingerprint))
                 j->r = forget_memory(engine, request, &j->err);
 }

@@ -34,18 +34,18 @@ static size_t input_most(const struct engine *engine) {
         return (size_t)engine->info.context + 1;
 }
 
-static int input_raw(struct engine *engine, struct request *request, bool first, struct err *e) {
-        struct tok_fragment f = {.text = request->r.text, .size = request->r.text_size};
+int prompt_raw(const struct engine *engine, const void *text, size_t size, bool first, size_t max,
+        struct tok_ids *out, struct err *e) {
+        struct tok_fragment f = {.text = text, .size = size};
         int32_t bos = tok_bos(engine->tok);
         int r;
 
         if (first && tok_add_bos(engine->tok) && bos >= 0) {
-                r = tok_ids_append(&generation_of(request)->input, &bos, 1, e);
+                r = tok_ids_append(out, &bos, 1, e);
                 if (r < 0)
                         return r;
         }
-        return tok_encode(engine->tok, &f, 1, false, first, input_most(engine),
-                &generation_of(request)->input, e);
+        return tok_encode(engine->tok, &f, 1, false, first, max, out, e);
 }
 
 /* The message, which lib/chat charges itself, and the tokens that invite the reply. */
@@ -100,7 +100,8 @@ static int make_input(struct engine *engine, struct request *request, const stru
         case ENGINE_INPUT_TOKENS:
                 g->input_turn.role = g->reply_turn.role = CHAT_RAW;
                 r = request->r.input == ENGINE_INPUT_RAW
-                            ? input_raw(engine, request, tail->state == CHAT_EMPTY, e)
+                            ? prompt_raw(engine, request->r.text, request->r.text_size,
+                                      tail->state == CHAT_EMPTY, input_most(engine), &g->input, e)
                             : input_tokens(engine, request, e);
                 g->input_turn.end = at + (uint32_t)g->input.n;
                 break;
@@ -414,7 +415,9 @@ static void generate_start(struct engine *engine, struct request *request) {
         prepare_need(engine, request);
         if (request->conv->foreign_vocab)
                 r = err_set(&e, ERR_STATE,
-                        "the conversation's tokens belong to another model's vocabulary");
+                        "the conversation's tokens belong to another model's vocabulary: it can go "
+                        "on "
+                        "once it is carried over ('confab carry')");
         else if (!request_is_warm(request) &&
                  (text_is_long(request->r.text_size) || !constraint_find(engine, request)))
                 return request_submit_as(engine, request, JOB_TEXT, input_run, input_done);

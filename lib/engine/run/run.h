@@ -17,6 +17,10 @@ extern const struct verb verb_continue, verb_edit, verb_warm;
 
 /* Overwrite fields of @p by the settings that are set; the caller handles seed and biases. */
 void prompt_params(struct sample_params *p, const struct sampling *s);
+/* Append the tokens of raw text. @first: it begins the conversation. At most @max tokens (0: any).
+ * Fails as tok_encode(). Any thread. */
+int prompt_raw(const struct engine *engine, const void *text, size_t size, bool first, size_t max,
+        struct tok_ids *out, struct err *e);
 /* Bytes that tok_encode() takes for @text, in addition to the tokens. */
 size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special);
 /* True if the text is too long to be tokenised on the engine thread. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "fault/count.h"
+#include "store/store.h"
 #include "unit/engine/inside.h"
 #include "unit/engine/rig.h"
 #include "util/test.h"
@@ -289,6 +290,30 @@ static void unread_case(uint64_t conv, uint32_t n_logprobs) {
         end("a reply that nobody reads");
 }
 
+/* With this, what is imported has another vocabulary, and perhaps much said in it. */
+static enum { OURS, FOREIGN, LARGE_MESSAGE, LARGE_REPLY } imports;
+int __real_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
+        struct store_turn changed[64];
+
+        if (imports != OURS)
+                c->vocab = 4711;
+        assert_true(imports == OURS || n_turns <= 64);
+        for (size_t i = 0; imports >= LARGE_MESSAGE && i < n_turns; i++) {
+                changed[i] = turns[i];
+                if ((turns[i].finish != 0) == (imports == LARGE_REPLY)) {
+                        changed[i].text = large;
+                        changed[i].text_size = imports == LARGE_REPLY ? MIB / 4 : MIB;
+                }
+        }
+        return __real_store_conv_create(
+                s, c, imports < LARGE_MESSAGE ? turns : changed, n_turns, tokens, n_tokens, e);
+}
+
 static void transfer_case(uint64_t conv, bool without_memory) {
         static uint8_t file[32 * MIB];
         struct engine_request q = {
@@ -305,8 +330,53 @@ static void transfer_case(uint64_t conv, bool without_memory) {
         assert_int_equal(fcntl(q.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
         o = run(without_memory ? "import" : "import with memory", q);
         assert_int_equal(o.kind, ENGINE_CONV);
+        if (without_memory) {
+                assert_int_equal(verb("close", ENGINE_CLOSE, o.conv).kind, ENGINE_EMPTY);
+                imports = FOREIGN;
+                o = run("import for another model", q);
+                imports = OURS;
+                assert_int_equal(o.kind, ENGINE_CONV);
+                assert_int_equal(verb("carry", ENGINE_CARRY, o.conv).kind, ENGINE_CONV);
+        }
         close(q.fd);
         assert_int_equal(verb("close", ENGINE_CLOSE, o.conv).kind, ENGINE_EMPTY);
+}
+
+/* A few megabytes are written anew; then they prove too long. */
+static void carry_case(void) {
+        struct engine_request q = say(0, "Hello.", 6, 4);
+        struct outcome o = verb("open", ENGINE_OPEN, 0);
+
+        q.conv_id = o.conv;
+        for (int i = 0; i < 3; i++)
+                assert_int_equal(run("say", q).kind, ENGINE_DONE);
+        q = (struct engine_request){
+                .verb = ENGINE_EXPORT, .conv_id = o.conv, .without_memory = true};
+        fill_words();
+        for (imports = LARGE_MESSAGE; imports <= LARGE_REPLY; imports++) {
+                static uint8_t file[MIB];
+                struct engine_request in = {.verb = ENGINE_IMPORT};
+                uint64_t conv;
+
+                o = run("export", q);
+                assert_int_equal(pread(o.fd, file, o.size, 0), o.size);
+                close(o.fd);
+                in.fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+                assert_int_equal(pwrite(in.fd, file, o.size, 0), o.size);
+                assert_int_equal(
+                        fcntl(in.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
+                /* One stretch that tokens reach across everywhere: merging takes memory for it. */
+                for (size_t i = 0; imports == LARGE_REPLY && i < MIB; i++)
+                        large[i] = "er"[i % 2];
+                o = run("import much for another model", in);
+                close(in.fd);
+                assert_int_equal(o.kind, ENGINE_CONV);
+                conv = o.conv;
+                o = verb("carry 3 MiB", ENGINE_CARRY, conv);
+                assert_int_equal(o.err.code, ERR_CONTEXT);
+                assert_int_equal(verb("close", ENGINE_CLOSE, conv).kind, ENGINE_EMPTY);
+        }
+        imports = OURS;
 }
 
 static void conversation_cases(uint64_t conv) {
@@ -390,6 +460,7 @@ static void test_every_verb(void **state) {
         unread_case(erig_new(&r, NULL, NULL), 20);
         unread_case(erig_new(&r, NULL, NULL), ENGINE_MAX_LOGPROBS);
         conversation_cases(conv);
+        carry_case();
         shift_case();
         assert_true(erig_stat(&r, "memory_shifts") > 0);
         for (int i = 0; i < 60; i++)

@@ -3,7 +3,7 @@
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
  * requests runs on it (open, say, evict, say again with a restore, fork, rewind, edit, warm,
  * get, publish, export, import, close; two prompts at the same time; old turns dropped; replies
- * with a constraint). Each request ends once, with a result or an error. Afterwards the engine
+ * with a constraint; a conversation of another vocabulary carried over). Each request ends once, with a result or an error. Afterwards the engine
  * works as before, and once the conversations are closed nothing is left. Only some n are tried, so that the test takes seconds.
  */
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fault/fault.h"
+#include "store/store.h"
 #include "unit/engine/rig.h"
 #include "util/sanitize.h"
 #include "util/test.h"
@@ -264,6 +265,66 @@ static void shifting(struct erig *r) {
         erig_simple(r, ENGINE_CLOSE, c, &A);
 }
 
+/* With this, what is imported has another vocabulary, as if another daemon's model had made it. */
+static bool imports_foreign;
+int __real_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
+        if (imports_foreign)
+                c->vocab = 4711;
+        return __real_store_conv_create(s, c, turns, n_turns, tokens, n_tokens, e);
+}
+
+/* Carried over, or what it was: never a part of it. What a reply's tokens were is what its tokenizer
+ * makes of the text. */
+static void carrying(struct erig *r) {
+        static uint8_t data[1 << 20];
+        struct engine_request q = {.verb = ENGINE_OPEN, .system = "Be kind."};
+        uint32_t n_tokens = 0;
+        uint64_t c;
+        ssize_t n;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        for (int i = 0; i < 3; i++) {
+                q = erig_say_request(c, i ? "And you?" : QUESTION, i < 2 ? 4 : 0);
+                erig_do(r, &q, &A);
+        }
+        if (look(r, c))
+                n_tokens = A.conv.n_tokens;
+        q = (struct engine_request){.verb = ENGINE_EXPORT, .conv_id = c, .without_memory = true};
+        if (erig_do(r, &q, &A) != ENGINE_EXPORTED)
+                return;
+        n = pread(A.fd, data, sizeof(data), 0);
+        assert_true(n > 0 && (uint64_t)n == A.size);
+        q = (struct engine_request){.verb = ENGINE_IMPORT};
+        q.fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(pwrite(q.fd, data, (size_t)n, 0), n);
+        assert_int_equal(fcntl(q.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
+        imports_foreign = true;
+        c = erig_do(r, &q, &A) == ENGINE_CONV ? A.conv.id : 0;
+        imports_foreign = false;
+        close(q.fd);
+        if (!c)
+                return;
+        erig_simple(r, ENGINE_CARRY, c, &B);
+        if (look(r, c)) {
+                if (B.kind == ENGINE_CONV)
+                        assert_true(B.conv.carried && !A.conv.other_vocab);
+                assert_int_equal(A.conv.revision, A.conv.other_vocab ? 1 : 2);
+                if (n_tokens > 0)
+                        assert_int_equal(A.conv.n_tokens, n_tokens);
+                q = erig_say_request(c, "Hm.", 2);
+                if (erig_do(r, &q, &B) == ENGINE_DONE)
+                        assert_false(A.conv.other_vocab);
+        }
+        erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
 /* Close whatever has come to be, up to one that is made for it: ids rise. */
 static void close_all(struct erig *r) {
         static uint64_t closed; /* of this engine */
@@ -368,6 +429,12 @@ static void test_shifting(void **state) {
         run_requests_in(256, SHIFT_CONTEXT, shifting, fault_alloc_at, RUNS / 3, 0);
 }
 
+static void test_carrying(void **state) {
+        erig_need_model();
+        run_requests(carrying, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests(carrying, fault_alloc_from, RUNS / 6, UINT32_MAX);
+}
+
 static void test_constrained(void **state) {
         erig_need_model();
         pool_size = 64 << 20;
@@ -436,6 +503,7 @@ int main(void) {
                 cmocka_unit_test(test_sharing),
                 cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_constrained),
+                cmocka_unit_test(test_carrying),
                 cmocka_unit_test(test_shifting),
                 cmocka_unit_test(test_requests_without_memory),
                 cmocka_unit_test(test_open),

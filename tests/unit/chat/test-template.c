@@ -736,6 +736,35 @@ static void test_told(void **state) {
         ASSERT_TOLD("{{ 'x' * 9999999 }}" CHATML, "chatml", "bytes");
 }
 
+static void assert_end(const struct vocab_build *v, struct chat *c, const char *want) {
+        size_t n = 0;
+        const char *is = tok_text(v->tok, chat_end_token(c), &n);
+
+        if (n != strlen(want) || memcmp(is, want, n) != 0)
+                fail_msg("a reply ends with '%.*s', not '%s'", (int)n, is, want);
+        chat_free(c);
+}
+
+/* The token that a reply gets which is written instead of sampled: the template's, the family's, else
+ * the vocabulary's. */
+static void test_end_token(void **state) {
+        static const char *const choices[][2] = {
+                {"llama3", "<|eot_id|>"}, {"gemma", "<end_of_turn>"}, {"none", "<|eot_id|>"}};
+        struct vocab_build v;
+        struct chat *c = NULL;
+
+        build(&v, "gpt2", true);
+        for (size_t k = 0; k < sizeof(forms) / sizeof(forms[0]); k++)
+                if (forms[k].end)
+                        assert_end(&v, open_chat(&v, forms[k].text), forms[k].end);
+        for (size_t k = 0; k < sizeof(choices) / sizeof(choices[0]); k++) {
+                assert_int_equal(
+                        chat_new(&c, v.tok, CHATML, strlen(CHATML), choices[k][0], NULL), 0);
+                assert_end(&v, c, choices[k][1]);
+        }
+        vocab_build_deinit(&v);
+}
+
 static void test_choice(void **state) {
         struct vocab_build v;
         struct chat *c = NULL;
@@ -898,6 +927,7 @@ int main(void) {
                 cmocka_unit_test(test_looks_back),
                 cmocka_unit_test(test_earlier),
                 cmocka_unit_test(test_told),
+                cmocka_unit_test(test_end_token),
                 cmocka_unit_test(test_choice),
                 cmocka_unit_test(test_date),
                 cmocka_unit_test(test_limit),
