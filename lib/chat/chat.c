@@ -19,6 +19,7 @@ static const char *const role_names[CHAT_N_ROLES] = {
         [CHAT_USER] = "user",
         [CHAT_ASSISTANT] = "assistant",
         [CHAT_RAW] = "raw",
+        [CHAT_TOOL] = "tool",
 };
 
 struct chat {
@@ -201,13 +202,25 @@ const char *chat_family(const struct chat *c) {
         return c->template ? "template" : c->family ? c->family->name : "none";
 }
 
+static int no_tools(struct err *e) {
+        return err_set(e, ERR_UNSUPPORTED, "the chat format takes no tools");
+}
+
+bool chat_takes_tools(const struct chat *c) {
+        return false;
+}
+
+int chat_check_tools(const struct chat *c, const char *tools, size_t n, struct err *e) {
+        return no_tools(e);
+}
+
 const char *chat_difference(const struct chat *c, size_t i) {
         return i < ARRAY_SIZE(c->differences) ? c->differences[i] : NULL;
 }
 
 /* --- messages --- */
 
-enum chat_state chat_state_after(const struct chat *c, enum chat_role role) {
+enum chat_state chat_state_after(const struct chat *c, enum chat_role role, bool has_tools) {
         bool opens = c->template ? c->template->opens_system
                      : c->forms  ? chat_forms_opens_system(c->forms)
                                  : false;
@@ -231,13 +244,19 @@ static int no_format(struct err *e) {
                 "the model has no chat template that is known: only raw text is possible");
 }
 
-int chat_append_message(const struct chat *c, const struct chat_tail *tail,
-        const struct chat_message *m, size_t max, struct tok_ids *out, struct err *e) {
+int chat_append(const struct chat *c, const struct chat_tail *tail, const struct chat_input *in,
+        size_t max, struct tok_ids *out, struct err *e) {
+        const struct chat_message *m = in->messages;
+
         out->refused = false;
+        if (in->n != 1)
+                return err_set(e, ERR_INVALID, "%zu messages where one is expected", in->n);
         if ((unsigned)m->role >= CHAT_N_ROLES)
                 return err_set(e, ERR_INVALID, "unknown role %d", (int)m->role);
         if ((unsigned)tail->state > CHAT_OPEN_SYSTEM)
                 return err_set(e, ERR_INVALID, "unknown chat state %d", (int)tail->state);
+        if (m->role == CHAT_TOOL || in->tools || m->n_calls > 0 || m->reasoning)
+                return no_tools(e);
         if (m->role == CHAT_RAW)
                 return append_raw(c, tail->state, m, max, out, e);
         if (c->template)

@@ -26,9 +26,11 @@
 enum { MAX_MESSAGES = CHAT_MAX_STAND_INS + 2 };
 
 static const struct chat_message probes[CHAT_N_SPOKEN] = {
-        [CHAT_SYSTEM] = {CHAT_SYSTEM, CHAT_PROBE, sizeof(CHAT_PROBE) - 1},
-        [CHAT_USER] = {CHAT_USER, CHAT_PROBE, sizeof(CHAT_PROBE) - 1},
-        [CHAT_ASSISTANT] = {CHAT_ASSISTANT, CHAT_PROBE, sizeof(CHAT_PROBE) - 1},
+        [CHAT_SYSTEM] = {.role = CHAT_SYSTEM, .text = CHAT_PROBE, .size = sizeof(CHAT_PROBE) - 1},
+        [CHAT_USER] = {.role = CHAT_USER, .text = CHAT_PROBE, .size = sizeof(CHAT_PROBE) - 1},
+        [CHAT_ASSISTANT] = {.role = CHAT_ASSISTANT,
+                .text = CHAT_PROBE,
+                .size = sizeof(CHAT_PROBE) - 1},
 };
 
 /* One rendering, and where the text of one of its messages is. */

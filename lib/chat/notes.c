@@ -9,7 +9,8 @@
 #include "base/util.h"
 #include "chat/chat-internal.h"
 
-static const struct chat_message probe = {CHAT_USER, CHAT_PROBE, sizeof(CHAT_PROBE) - 1};
+static const struct chat_message probe = {
+        .role = CHAT_USER, .text = CHAT_PROBE, .size = sizeof(CHAT_PROBE) - 1};
 
 /* Whether the rendering of messages[0..n), the last one's closing included, is how the rendering of
  * all n_all begins. Unknown counts as yes. */
@@ -37,8 +38,8 @@ static int keeps(const struct chat_template *t, const struct chat_message *messa
 #define REASONING "standinreasoning"
 
 static int note_reasoning(struct chat_template *t, struct err *e) {
-        const struct chat_message messages[] = {
-                chat_stand_ins[CHAT_USER], {CHAT_ASSISTANT, REASONED, sizeof(REASONED) - 1}, probe};
+        const struct chat_message messages[] = {chat_stand_ins[CHAT_USER],
+                {.role = CHAT_ASSISTANT, .text = REASONED, .size = sizeof(REASONED) - 1}, probe};
         const struct chat_rendering in = {.messages = messages, .n = 3};
         struct jinja_out out = JINJA_OUT_NULL;
         int r = chat_render(t, &in, &out, e);
@@ -85,8 +86,9 @@ static int note_time(struct chat_template *t, struct err *e) {
 }
 
 int chat_learn_notes(struct chat_template *t, struct err *e) {
-        static const struct chat_message reply = {
-                CHAT_ASSISTANT, "standinsecond", sizeof("standinsecond") - 1};
+        static const struct chat_message reply = {.role = CHAT_ASSISTANT,
+                .text = "standinsecond",
+                .size = sizeof("standinsecond") - 1};
         const struct chat_message messages[] = {
                 chat_stand_ins[CHAT_USER], chat_stand_ins[CHAT_ASSISTANT], probe, reply};
         int r = 0;

@@ -20,8 +20,8 @@
 #include "chat/chat-internal.h"
 
 const struct chat_message chat_stand_ins[CHAT_N_SPOKEN] = {
-#define STAND_IN(role, text)                                                                       \
-        { role, text, sizeof(text) - 1 }
+#define STAND_IN(r, t)                                                                             \
+        { .role = r, .text = t, .size = sizeof(t) - 1 }
         [CHAT_SYSTEM] = STAND_IN(CHAT_SYSTEM, "standinsystem"),
         [CHAT_USER] = STAND_IN(CHAT_USER, "standinuser"),
         [CHAT_ASSISTANT] = STAND_IN(CHAT_ASSISTANT, "standinassistant"),
@@ -29,7 +29,7 @@ const struct chat_message chat_stand_ins[CHAT_N_SPOKEN] = {
 };
 
 const struct chat_message chat_stand_in_next = {
-        CHAT_USER, "standinnext", sizeof("standinnext") - 1};
+        .role = CHAT_USER, .text = "standinnext", .size = sizeof("standinnext") - 1};
 
 size_t chat_stand_ins_of(enum chat_after after, struct chat_message ret[CHAT_MAX_STAND_INS]) {
         switch (after) {
@@ -60,7 +60,8 @@ int chat_join_system(struct buf *ret, const struct chat_message *system,
         if (r >= 0 && user->size > 0)
                 r = buf_append(ret, user->text, user->size);
         if (r >= 0)
-                *message = (struct chat_message){CHAT_USER, (const char *)ret->data, ret->size};
+                *message = (struct chat_message){
+                        .role = CHAT_USER, .text = (const char *)ret->data, .size = ret->size};
         return r;
 }
 

@@ -345,7 +345,7 @@ static enum chat_state state_after(const struct engine *engine, const struct con
                 return CHAT_EMPTY;
         last = &c->turns[n - 1];
         if (last->role != CHAT_ASSISTANT || last->finish == ENGINE_FINISH_NONE)
-                return chat_state_after(engine->chat, last->role);
+                return chat_state_after(engine->chat, last->role, false);
         return last->finish == ENGINE_FINISH_STOP ? CHAT_ENDED_REPLY : CHAT_OPEN_REPLY;
 }
 

@@ -54,15 +54,17 @@ static int input_message(struct engine *engine, struct request *request,
         struct chat_tail behind = *tail;
         struct generation *g = generation_of(request);
         size_t max = input_most(engine);
-        const struct chat_message m = {
-                (enum chat_role)request->r.role, request->r.text, request->r.text_size};
-        int r = chat_append_message(engine->chat, tail, &m, max, &g->input, e);
+        const struct chat_message m = {.role = (enum chat_role)request->r.role,
+                .text = request->r.text,
+                .size = request->r.text_size};
+        const struct chat_input in = {.messages = &m, .n = 1};
+        int r = chat_append(engine->chat, tail, &in, max, &g->input, e);
 
         g->input_turn.role = m.role;
         g->input_turn.end = at + (uint32_t)g->input.n;
         if (r < 0 || request->r.max_tokens == 0)
                 return r;
-        behind.state = chat_state_after(engine->chat, m.role);
+        behind.state = chat_state_after(engine->chat, m.role, false);
         behind.role = m.role;
         return chat_append_reply_start(engine->chat, &behind, max + 64, &g->input, e);
 }

@@ -34,9 +34,10 @@ static void open_run(struct engine *engine, struct job *j) {
 static int open_input(struct engine *engine, struct request *request, struct err *e) {
         const struct chat_tail tail = {
                 .state = CHAT_EMPTY, .created_usec = request->sc.created_usec};
-        const struct chat_message m = {CHAT_SYSTEM, request->r.system, strlen(request->r.system)};
-        int r = chat_append_message(
-                engine->chat, &tail, &m, engine->info.context, input_of(request), e);
+        const struct chat_message m = {
+                .role = CHAT_SYSTEM, .text = request->r.system, .size = strlen(request->r.system)};
+        const struct chat_input in = {.messages = &m, .n = 1};
+        int r = chat_append(engine->chat, &tail, &in, engine->info.context, input_of(request), e);
 
         if (r == -ERR_LIMIT && !input_of(request)->refused)
                 r = err_set(e, ERR_CONTEXT,

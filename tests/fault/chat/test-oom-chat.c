@@ -38,14 +38,16 @@ static int append_all(const struct chat *c, struct ledger *ledger) {
         struct err e = {0};
         int r = 0;
 
-        for (int role = 0; r == 0 && role < CHAT_N_ROLES; role++) {
-                const struct chat_message m = {(enum chat_role)role, "text <|im_end|>", 15};
+        for (int role = 0; r == 0 && role <= CHAT_RAW; role++) {
+                const struct chat_message m = {
+                        .role = (enum chat_role)role, .text = "text <|im_end|>", .size = 15};
                 size_t n_before = ids.n;
 
-                r = chat_append_message(c, &tail, &m, 0, &ids, &e);
+                r = chat_append(
+                        c, &tail, &(struct chat_input){.messages = &m, .n = 1}, 0, &ids, &e);
                 if (r < 0)
                         assert_int_equal(ids.n, n_before);
-                tail.state = chat_state_after(c, m.role);
+                tail.state = chat_state_after(c, m.role, false);
                 tail.role = m.role;
                 if (r == 0 && role == CHAT_USER)
                         r = chat_append_reply_start(c, &tail, 0, &ids, &e);

@@ -54,8 +54,8 @@ static void keep_special(struct tok_ids *ids) {
 
 static int append(const struct chat *c, const struct chat_tail *tail, enum chat_role role,
         const char *text, size_t n, struct tok_ids *out) {
-        const struct chat_message m = {role, text, n};
-        int r = chat_append_message(c, tail, &m, 0, out, NULL);
+        const struct chat_message m = {.role = role, .text = text, .size = n};
+        int r = chat_append(c, tail, &(struct chat_input){.messages = &m, .n = 1}, 0, out, NULL);
 
         check(r == 0 || out->n == 0);
         check(r == 0 || r == -ERR_STATE || r == -ERR_UNSUPPORTED || r == -ERR_INVALID ||
@@ -102,8 +102,9 @@ static void check_all(
         for (int s = CHAT_EMPTY; s <= CHAT_OPEN_SYSTEM; s++)
                 for (int before = 0; before < CHAT_N_ROLES; before++) {
                         _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
-                        const struct chat_tail tail = {(enum chat_state)s, (enum chat_role)before,
-                                (uint64_t)1700000000 * 1000000};
+                        const struct chat_tail tail = {.state = (enum chat_state)s,
+                                .role = (enum chat_role)before,
+                                .created_usec = (uint64_t)1700000000 * 1000000};
                         int r = chat_append_reply_start(c, &tail, 0, &ids, NULL);
 
                         check(r == 0 || r == -ERR_UNSUPPORTED || r == -ERR_STATE);

@@ -29,17 +29,18 @@ static int render(const struct chat *c, char *p, char *end, struct tok_ids *ids,
 
         while ((name = next_field(&p, end)) && (text = next_field(&p, end))) {
                 enum chat_role role = CHAT_SYSTEM;
+                struct chat_message m;
                 int r;
 
                 while (role < CHAT_N_ROLES && strcmp(chat_role_name(role), name) != 0)
                         role++;
                 if (role == CHAT_N_ROLES)
                         return err_set(e, ERR_INVALID, "unknown role");
-                r = chat_append_message(
-                        c, &tail, &(struct chat_message){role, text, strlen(text)}, 0, ids, e);
+                m = (struct chat_message){.role = role, .text = text, .size = strlen(text)};
+                r = chat_append(c, &tail, &(struct chat_input){.messages = &m, .n = 1}, 0, ids, e);
                 if (r < 0)
                         return r;
-                tail = (struct chat_tail){chat_state_after(c, role), role, 0};
+                tail = (struct chat_tail){chat_state_after(c, role, false), role, 0, false};
         }
         return chat_append_reply_start(c, &tail, 0, ids, e);
 }

@@ -229,9 +229,9 @@ static void append(const struct chat *c, struct chat_tail *tail, const struct ch
         struct tok_ids *ids) {
         struct err e = {0};
 
-        if (chat_append_message(c, tail, m, 0, ids, &e) < 0)
+        if (chat_append(c, tail, &(struct chat_input){.messages = m, .n = 1}, 0, ids, &e) < 0)
                 fail_msg("%s", e.msg);
-        tail->state = chat_state_after(c, m->role);
+        tail->state = chat_state_after(c, m->role, false);
         tail->role = m->role;
 }
 
@@ -277,8 +277,8 @@ static void assert_same(const char *name, const struct tok *t, const struct tok_
         fail_msg("%s:\n  got  %s\n  want %s", name, a, b);
 }
 
-#define MESSAGE(role, text)                                                                        \
-        { role, text, sizeof(text) - 1 }
+#define MESSAGE(r, t)                                                                              \
+        { .role = r, .text = t, .size = sizeof(t) - 1 }
 static const struct chat_message talk[] = {
         MESSAGE(CHAT_SYSTEM, "Help."),
         MESSAGE(CHAT_USER, "Hello"),
@@ -311,7 +311,7 @@ static void each_vocabulary(void (*f)(const struct vocab_build *v, const struct 
 static void check_given(const struct vocab_build *v, const struct form *form) {
         struct chat *c = open_chat(v, form->text);
 
-        if ((chat_state_after(c, CHAT_SYSTEM) == CHAT_OPEN_SYSTEM) != form->opens_system)
+        if ((chat_state_after(c, CHAT_SYSTEM, false) == CHAT_OPEN_SYSTEM) != form->opens_system)
                 fail_msg("%s: the state after a system message", form->name);
         for (size_t first = 0; first < 2; first++) {
                 _cleanup_(tok_ids_deinit) struct tok_ids got = TOK_IDS_NULL, want = TOK_IDS_NULL;
@@ -394,26 +394,29 @@ static size_t count_controls(const struct tok *t, const struct tok_ids *ids, int
 /* A form needs a closing text for an open reply, so the tails that a conversation can have. */
 static const struct chat_tail tails[] = {
         {.state = CHAT_EMPTY},
-        {CHAT_CLOSED, CHAT_SYSTEM, 0},
-        {CHAT_CLOSED, CHAT_USER, 0},
-        {CHAT_CLOSED, CHAT_ASSISTANT, 0},
-        {CHAT_CLOSED, CHAT_RAW, 0},
-        {CHAT_OPEN_REPLY, CHAT_ASSISTANT, 0},
-        {CHAT_ENDED_REPLY, CHAT_ASSISTANT, 0},
-        {CHAT_OPEN_SYSTEM, CHAT_SYSTEM, 0},
+        {.state = CHAT_CLOSED, .role = CHAT_SYSTEM},
+        {.state = CHAT_CLOSED, .role = CHAT_USER},
+        {.state = CHAT_CLOSED, .role = CHAT_ASSISTANT},
+        {.state = CHAT_CLOSED, .role = CHAT_RAW},
+        {.state = CHAT_OPEN_REPLY, .role = CHAT_ASSISTANT},
+        {.state = CHAT_ENDED_REPLY, .role = CHAT_ASSISTANT},
+        {.state = CHAT_OPEN_SYSTEM, .role = CHAT_SYSTEM},
 };
 
 static void check_injection(const struct vocab_build *v, const struct chat *c, const char *name,
         const struct chat_tail *tail, enum chat_role role, const char *text) {
         _cleanup_(tok_ids_deinit) struct tok_ids got = TOK_IDS_NULL, plain = TOK_IDS_NULL;
-        const struct chat_message m = {role, text, strlen(text)}, x = MESSAGE(role, "x");
+        const struct chat_message m = {.role = role, .text = text, .size = strlen(text)},
+                                  x = MESSAGE(role, "x");
         _cleanup_(freep) char *a = NULL, *b = NULL;
         int32_t x_controls[64], controls[64];
         struct err e = {0};
-        int r = chat_append_message(c, tail, &m, 0, &got, &e);
+        int r = chat_append(c, tail, &(struct chat_input){.messages = &m, .n = 1}, 0, &got, &e);
         size_t n, n_x;
 
-        assert_int_equal(chat_append_message(c, tail, &x, 0, &plain, NULL), r);
+        assert_int_equal(
+                chat_append(c, tail, &(struct chat_input){.messages = &x, .n = 1}, 0, &plain, NULL),
+                r);
         if (r < 0)
                 return;
         n = count_controls(v->tok, &got, controls);
@@ -431,9 +434,9 @@ static void check_whole_text(const struct vocab_build *v, const struct chat *c,
         const struct chat_tail *tail, enum chat_role role, const char *text) {
         _cleanup_(tok_ids_deinit) struct tok_ids got = TOK_IDS_NULL;
         _cleanup_(buf_deinit) struct buf b = BUF_NULL;
-        const struct chat_message m = {role, text, strlen(text)};
+        const struct chat_message m = {.role = role, .text = text, .size = strlen(text)};
 
-        if (chat_append_message(c, tail, &m, 0, &got, NULL) < 0)
+        if (chat_append(c, tail, &(struct chat_input){.messages = &m, .n = 1}, 0, &got, NULL) < 0)
                 return;
         for (size_t i = 0; i < got.n; i++) {
                 char piece[64];
@@ -454,7 +457,7 @@ static void check_texts(const struct vocab_build *v, const struct form *form) {
         struct chat *c = open_chat(v, form->text);
 
         for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
-                for (int role = 0; role < CHAT_N_ROLES; role++) {
+                for (int role = 0; role <= CHAT_RAW; role++) {
                         for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
                                 check_injection(v, c, form->name, &tails[i], (enum chat_role)role,
                                         texts[k]);
@@ -493,10 +496,10 @@ static void assert_text(const struct vocab_build *v, const struct chat *c,
         const struct chat_tail *tail, enum chat_role role, const char *text, const char *want) {
         _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
         _cleanup_(buf_deinit) struct buf b = BUF_NULL;
-        const struct chat_message m = {role, text, strlen(text)};
+        const struct chat_message m = {.role = role, .text = text, .size = strlen(text)};
         struct err e = {0};
 
-        if (chat_append_message(c, tail, &m, 0, &ids, &e) < 0)
+        if (chat_append(c, tail, &(struct chat_input){.messages = &m, .n = 1}, 0, &ids, &e) < 0)
                 fail_msg("%s", e.msg);
         for (size_t i = 0; i < ids.n; i++) {
                 char piece[64];
@@ -622,13 +625,17 @@ static void test_refused(void **state) {
         assert_reply(&v, c, &tails[3], "<start_of_turn>|m|o|d|e|l|\n");
         for (size_t i = 1; i < sizeof(tails) / sizeof(tails[0]); i++)
                 assert_int_equal(
-                        chat_append_message(c, &tails[i], &system, 0, &ids, &e), -ERR_STATE);
+                        chat_append(c, &tails[i], &(struct chat_input){.messages = &system, .n = 1},
+                                0, &ids, &e),
+                        -ERR_STATE);
         assert_int_equal(chat_append_reply_start(c, &tails[7], 0, &ids, &e), -ERR_STATE);
         chat_free(c);
 
         c = open_chat(&v, FOR "{% if 'bad' in m.content %}{{ raise_exception('no bad words') }}"
                               "{% endif %}<|user|>{{ m.content }}" END);
-        assert_int_equal(chat_append_message(c, &tails[0], &bad, 0, &ids, &e), -ERR_INVALID);
+        assert_int_equal(chat_append(c, &tails[0], &(struct chat_input){.messages = &bad, .n = 1},
+                                 0, &ids, &e),
+                -ERR_INVALID);
         assert_non_null(strstr(e.msg, "line 1, column "));
         assert_non_null(strstr(e.msg, "no bad words"));
         assert_int_equal(ids.n, 0);
@@ -647,9 +654,13 @@ static void test_looks_back(void **state) {
         build(&v, "gpt2", true);
         c = open_chat(&v, "{% if 'back' in messages[-1].content %}<|im_start|>look{% endif %}" FOR
                           "<|user|>{{ m.content }}" END);
-        assert_int_equal(chat_append_message(c, &tails[0], &m, 0, &ids, &e), 0);
+        assert_int_equal(chat_append(c, &tails[0], &(struct chat_input){.messages = &m, .n = 1}, 0,
+                                 &ids, &e),
+                0);
         ids.n = 0;
-        assert_int_equal(chat_append_message(c, &tails[3], &m, 0, &ids, &e), -ERR_INVALID);
+        assert_int_equal(chat_append(c, &tails[3], &(struct chat_input){.messages = &m, .n = 1}, 0,
+                                 &ids, &e),
+                -ERR_INVALID);
         assert_int_equal(ids.n, 0);
         chat_free(c);
         vocab_build_deinit(&v);
@@ -797,12 +808,20 @@ static void test_limit(void **state) {
         build(&v, "gpt2", true);
         c = open_chat(&v, CHATML);
         /* <s> <|im_start|> u s e r \n a b <|im_end|> \n */
-        assert_int_equal(chat_append_message(c, &tails[0], &m, 10, &ids, &e), -ERR_LIMIT);
+        assert_int_equal(chat_append(c, &tails[0], &(struct chat_input){.messages = &m, .n = 1}, 10,
+                                 &ids, &e),
+                -ERR_LIMIT);
         assert_int_equal(ids.n, 0);
-        assert_int_equal(chat_append_message(c, &tails[0], &m, 11, &ids, &e), 0);
+        assert_int_equal(chat_append(c, &tails[0], &(struct chat_input){.messages = &m, .n = 1}, 11,
+                                 &ids, &e),
+                0);
         assert_int_equal(ids.n, 11);
-        assert_int_equal(chat_append_message(c, &tails[6], &m, 10, &ids, &e), -ERR_LIMIT);
-        assert_int_equal(chat_append_message(c, &tails[6], &m, 11, &ids, &e), 0);
+        assert_int_equal(chat_append(c, &tails[6], &(struct chat_input){.messages = &m, .n = 1}, 10,
+                                 &ids, &e),
+                -ERR_LIMIT);
+        assert_int_equal(chat_append(c, &tails[6], &(struct chat_input){.messages = &m, .n = 1}, 11,
+                                 &ids, &e),
+                0);
         assert_int_equal(chat_append_reply_start(c, &tails[2], 10, &ids, &e), -ERR_LIMIT);
         assert_int_equal(ids.n, 22);
         assert_int_equal(chat_append_reply_start(c, &tails[2], 11, &ids, &e), 0);
@@ -822,14 +841,16 @@ static void test_charge(void **state) {
         build(&v, "gpt2", true);
         c = open_chat(&v, forms[2].text);
         for (size_t budget = 1000; !granted; budget *= 3) {
-                const struct chat_message m = {CHAT_USER, text, sizeof(text)};
+                const struct chat_message m = {
+                        .role = CHAT_USER, .text = text, .size = sizeof(text)};
                 struct ledger ledger = LEDGER_INIT(budget);
                 struct charge charge = {.ledger = &ledger};
                 struct tok_ids ids = {.charge = &charge};
                 struct err e;
                 int r;
 
-                r = chat_append_message(c, &tails[6], &m, 0, &ids, &e);
+                r = chat_append(
+                        c, &tails[6], &(struct chat_input){.messages = &m, .n = 1}, 0, &ids, &e);
                 granted = r == 0;
                 if (r < 0) {
                         assert_true(r == -ERR_LIMIT || r == -ERR_TOO_LARGE);
@@ -866,17 +887,23 @@ static void test_bundled(void **state) {
         assert_string_equal(chat_family(c), "template");
         assert_null(chat_difference(c, 0));
         for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]) - 1; i++) {
-                for (int role = 0; role < CHAT_N_ROLES; role++)
+                for (int role = 0; role <= CHAT_RAW; role++)
                         for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++) {
                                 _cleanup_(tok_ids_deinit) struct tok_ids got = TOK_IDS_NULL;
                                 _cleanup_(tok_ids_deinit) struct tok_ids want = TOK_IDS_NULL;
-                                const struct chat_message m = {
-                                        (enum chat_role)role, texts[k], strlen(texts[k])};
+                                const struct chat_message m = {.role = (enum chat_role)role,
+                                        .text = texts[k],
+                                        .size = strlen(texts[k])};
 
                                 assert_int_equal(
-                                        chat_append_message(c, &tails[i], &m, 0, &got, &e), 0);
+                                        chat_append(c, &tails[i],
+                                                &(struct chat_input){.messages = &m, .n = 1}, 0,
+                                                &got, &e),
+                                        0);
                                 assert_int_equal(
-                                        chat_append_message(family, &tails[i], &m, 0, &want, &e),
+                                        chat_append(family, &tails[i],
+                                                &(struct chat_input){.messages = &m, .n = 1}, 0,
+                                                &want, &e),
                                         0);
                                 assert_same(texts[k], t, &got, &want);
                         }
