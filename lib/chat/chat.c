@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "chat/chat-internal.h"
+#include "chat/reply-internal.h"
 
 static const char *const role_names[CHAT_N_ROLES] = {
         [CHAT_SYSTEM] = "system",
@@ -29,6 +30,7 @@ struct chat {
         struct chat_forms *forms; /* owned; of the family, NULL: none */
         const char *differences[CHAT_MAX_DIFFERENCES + 1];
         char unusable[400]; /* why the template can't be used; the first difference then */
+        struct reply_rules reply;
 };
 
 const char *chat_role_name(enum chat_role r) {
@@ -174,6 +176,7 @@ int chat_new(struct chat **ret, struct tok *t, const char *template_text, size_t
         if (!c)
                 return err_set(e, ERR_NOMEM, "out of memory for a chat format");
         c->tok = t;
+        reply_choose(&c->reply, t, text, size);
         r = choose_family(c, text, size, choice, e);
         if (r >= 0)
                 r = protect(c, t, text, size, e);
@@ -212,6 +215,10 @@ bool chat_takes_tools(const struct chat *c) {
 
 int chat_check_tools(const struct chat *c, const char *tools, size_t n, struct err *e) {
         return no_tools(e);
+}
+
+const struct reply_rules *chat_reply_rules(const struct chat *c) {
+        return &c->reply;
 }
 
 const char *chat_difference(const struct chat *c, size_t i) {
