@@ -345,6 +345,10 @@ int chat_reply_push_text(struct chat_reply *r, const char *text, size_t n, chat_
         return r->failed;
 }
 
+bool chat_reply_holds(const struct chat_reply *r) {
+        return r->n_hold > 0 || r->n_spaces > 0 || r->n_trial > 0 || r->stream.n_held > 0;
+}
+
 int chat_reply_header(struct chat_reply *r, const int32_t *tokens, size_t n, struct err *e) {
         r->muted = true;
         r->e = e;

@@ -76,6 +76,8 @@ int chat_reply_push(struct chat_reply *r, int32_t token, chat_part_fn fn, void *
 /* The same for a part of a token: @text, whole characters. For the text before a stop string. */
 int chat_reply_push_text(struct chat_reply *r, const char *text, size_t n, chat_part_fn fn,
         void *arg, struct err *e);
+/* Whether text waits that chat_reply_finish() might give out. */
+bool chat_reply_holds(const struct chat_reply *r);
 /* The reply is over: what was held back is given out, and the last part ends. As chat_reply_push();
  * nothing may be pushed afterwards. */
 int chat_reply_finish(struct chat_reply *r, chat_part_fn fn, void *arg, struct err *e);

@@ -36,6 +36,7 @@ void store_reading_deinit(struct store_reading *x) {
         store_gone_deinit(&x->links);
         free(x->tokens);
         free(x->tools);
+        free(x->first_tools);
         *x = (struct store_reading){};
 }
 
@@ -201,8 +202,10 @@ static uint64_t cost_of(const struct store_sizes *sizes, unsigned what) {
         if (what & STORE_READ_TURNS)
                 n += (sizes->n_turns + ARRAY_FIRST) *
                      (2 * sizeof(struct store_turn) + 2 * TEXT_COST);
-        if (what & (STORE_READ_TEXTS | STORE_READ_TOOLS))
+        if (what & STORE_READ_TEXTS)
                 n += sizes->texts_size;
+        if (what & STORE_READ_TOOLS)
+                n += 2 * (sizes->texts_size + TEXT_COST);
         if (what & STORE_READ_TOKENS)
                 n += capacity_for(sizes->tokens_size / 4) * sizeof(int32_t);
         if (what & STORE_READ_LINKS)
@@ -335,6 +338,9 @@ int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *
                 r = read_history(s, &x, what, e);
         if (r == 0 && what & STORE_READ_TOOLS)
                 r = read_tools(s, x.conv.id, UINT32_MAX, NULL, NULL, &x.tools, &x.tools_size, e);
+        if (r == 0 && what & STORE_READ_TOOLS)
+                r = read_tools(
+                        s, x.conv.id, 0, NULL, NULL, &x.first_tools, &x.first_tools_size, e);
         if (r == 0 && what & STORE_READ_LINKS)
                 r = links_read(s, x.conv.id, &x.links, e);
         if (r < 0)

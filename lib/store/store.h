@@ -266,8 +266,10 @@ struct store_reading {
         size_t n_tokens;          /* n_sound_tokens if tokens were asked for */
         struct store_gone links;  /* by rising index */
         uint64_t disk_size;       /* of its records */
-        char *tools;              /* NUL-terminated; NULL: none, or not asked for */
-        size_t tools_size;
+        /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that the
+         * conversation was opened with. */
+        char *tools, *first_tools;
+        size_t tools_size, first_tools_size;
         /* How much of the history is sound: all of it, unless it is damaged. (Checked only if turns
          * or tokens were asked for.) */
         uint32_t n_sound_turns, n_sound_tokens;

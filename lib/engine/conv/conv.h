@@ -284,6 +284,12 @@ struct parts {
         uint32_t at; /* where the reply begins, in the transcript: what the reader was fed first */
         uint32_t n_calls; /* proper calls that ended */
         bool silent;      /* only count */
+        /* The newest part, and the bytes of its text so far. */
+        uint32_t index;
+        size_t index_size;
+        /* This many bytes more of part skip_index were given out before: they are left out. */
+        uint32_t skip_index;
+        size_t skip;
 };
 void parts_init(struct parts *p, struct charge *charge);
 void parts_deinit(struct parts *p);

@@ -97,20 +97,34 @@ static int put_item(struct parts *p, const struct chat_part_event *event) {
         return r < 0 ? r : buf_append(&p->items, &item, sizeof(item));
 }
 
+/* A NUL, which strings can't have, becomes U+FFFD, as in the text of a turn. */
+static int put_text(struct parts *p, const char *text, size_t n) {
+        return n > 0 ? buf_append_text(&p->bytes, text, n) : 0;
+}
+
 int parts_add(void *arg, const struct chat_part_event *event, struct err *e) {
         struct parts *p = arg;
         struct parts_item *item;
-        int r = 0;
+        size_t skipped;
+        int r;
 
+        if (event->begins)
+                p->index_size = 0;
+        p->index = event->index;
+        p->index_size += event->size;
         p->n_calls += event->part == CHAT_PART_CALL && event->ends && !event->broken;
         if (p->silent)
                 return 0;
+        skipped = event->index == p->skip_index && event->part != CHAT_PART_CALL
+                          ? MIN(p->skip, event->size)
+                          : 0;
+        p->skip -= skipped;
         r = put_item(p, event);
         if (r == 0)
-                r = buf_append(&p->bytes, event->text, event->size);
+                r = put_text(p, event->text + skipped, event->size - skipped);
         if (r == 0) {
                 item = last_item(p);
-                item->text_size += event->size;
+                item->text_size = p->bytes.size - item->text;
                 item->ends = event->ends;
                 if (event->broken)
                         r = put_string(p, event->broken, &item->broken);
@@ -135,7 +149,6 @@ static const char *copy_string(const struct parts *p, size_t at, char **next) {
         return to;
 }
 
-/* A NUL, which strings can't have, is U+FFFD in text already (chat/reply.h gives characters). */
 static const char *copy_text(const struct parts *p, const struct parts_item *item, char **next) {
         char *to = *next;
 
