@@ -497,6 +497,8 @@ int request_append(struct buf *out, const struct confab_request *from, uint64_t 
                 r = proto_append_frame(out, &d.request.base, max_frame, e);
         free(d.biases);
         free(d.pointers);
+        free(d.items);
+        free(d.places);
         free(d.text);
         return r;
 }

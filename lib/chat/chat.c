@@ -205,16 +205,18 @@ const char *chat_family(const struct chat *c) {
         return c->template ? "template" : c->family ? c->family->name : "none";
 }
 
-static int no_tools(struct err *e) {
-        return err_set(e, ERR_UNSUPPORTED, "the chat format takes no tools");
+bool chat_takes_tools(const struct chat *c) {
+        return c->template && c->template->tools != CHAT_TOOLS_NOWHERE;
 }
 
-bool chat_takes_tools(const struct chat *c) {
-        return false;
+static int no_tools(struct err *e) {
+        return err_set(e, ERR_UNSUPPORTED,
+                "tools need a chat template that tells of them: the model's does not, or can't be "
+                "used");
 }
 
 int chat_check_tools(const struct chat *c, const char *tools, size_t n, struct err *e) {
-        return no_tools(e);
+        return chat_takes_tools(c) ? chat_definitions_check(tools, n, NULL, e) : no_tools(e);
 }
 
 const struct reply_rules *chat_reply_rules(const struct chat *c) {
@@ -228,7 +230,7 @@ const char *chat_difference(const struct chat *c, size_t i) {
 /* --- messages --- */
 
 enum chat_state chat_state_after(const struct chat *c, enum chat_role role, bool has_tools) {
-        bool opens = c->template ? c->template->opens_system
+        bool opens = c->template ? c->template->open[has_tools].opens
                      : c->forms  ? chat_forms_opens_system(c->forms)
                                  : false;
 
@@ -251,24 +253,56 @@ static int no_format(struct err *e) {
                 "the model has no chat template that is known: only raw text is possible");
 }
 
+/* Whether the roles of the messages have such fields. */
+static int check_fields(const struct chat_input *in, struct err *e) {
+        const struct chat_message *m = in->messages;
+
+        if (in->n == 0 || (in->n > 1 && m->role != CHAT_TOOL))
+                return err_set(e, ERR_INVALID, "%zu messages where one is expected", in->n);
+        for (size_t i = 1; i < in->n; i++)
+                if (m[i].role != CHAT_TOOL)
+                        return err_set(e, ERR_INVALID,
+                                "results of calls and a message of role %s in one input",
+                                chat_role_name(m[i].role));
+        if (m->role != CHAT_ASSISTANT && (m->reasoning || m->n_calls > 0))
+                return err_set(e, ERR_INVALID,
+                        "reasoning and calls are in messages of the assistant only, not in one of "
+                        "role %s",
+                        chat_role_name(m->role));
+        if (m->role == CHAT_RAW && in->tools)
+                return err_set(e, ERR_INVALID, "raw text tells of no tools");
+        for (size_t i = 0; i < m->n_calls; i++)
+                if (!m->calls[i].name || !*m->calls[i].name)
+                        return err_set(e, ERR_INVALID, "call %zu has no name", i);
+        return 0;
+}
+
 int chat_append(const struct chat *c, const struct chat_tail *tail, const struct chat_input *in,
         size_t max, struct tok_ids *out, struct err *e) {
         const struct chat_message *m = in->messages;
+        int r;
 
         out->refused = false;
-        if (in->n != 1)
-                return err_set(e, ERR_INVALID, "%zu messages where one is expected", in->n);
         if ((unsigned)m->role >= CHAT_N_ROLES)
                 return err_set(e, ERR_INVALID, "unknown role %d", (int)m->role);
         if ((unsigned)tail->state > CHAT_OPEN_SYSTEM)
                 return err_set(e, ERR_INVALID, "unknown chat state %d", (int)tail->state);
-        if (m->role == CHAT_TOOL || in->tools || m->n_calls > 0 || m->reasoning)
-                return no_tools(e);
+        r = check_fields(in, e);
+        if (r < 0)
+                return r;
         if (m->role == CHAT_RAW)
                 return append_raw(c, tail->state, m, max, out, e);
         if (c->template)
-                return chat_template_append(c->template, tail, m, max, out, e);
-        return c->forms ? chat_forms_append(c->forms, tail, m, max, out, e) : no_format(e);
+                return chat_template_append(c->template, tail, in, max, out, e);
+        if (!c->forms)
+                return no_format(e);
+        if (m->role == CHAT_TOOL || in->tools || m->n_calls > 0)
+                return no_tools(e);
+        if (m->reasoning)
+                return err_set(e, ERR_UNSUPPORTED,
+                        "the chat format of the family %s has no place for reasoning that is given",
+                        c->family->name);
+        return chat_forms_append(c->forms, tail, m, max, out, e);
 }
 
 int chat_append_reply_start(const struct chat *c, const struct chat_tail *tail, size_t max,

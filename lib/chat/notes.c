@@ -85,6 +85,35 @@ static int note_time(struct chat_template *t, struct err *e) {
         return r == -ERR_NOMEM ? r : 0;
 }
 
+/* The definitions, told at the beginning: whether they stand behind a reply. */
+static int note_tools(struct chat_template *t, struct err *e) {
+        const struct chat_message messages[] = {
+                chat_stand_ins[CHAT_KIND_USER], chat_stand_ins[CHAT_KIND_ASSISTANT], probe};
+        const struct chat_rendering in = {.messages = messages,
+                .n = 3,
+                .tools = chat_stand_in_tools,
+                .tools_size = strlen(chat_stand_in_tools)};
+        struct jinja_out out = JINJA_OUT_NULL;
+        size_t reply;
+        int r = t->tools_with[CHAT_KIND_USER] ? chat_render(t, &in, &out, e) : 0;
+
+        if (r == 0 && t->tools_with[CHAT_KIND_USER] && chat_find_once(&out, &messages[1], &reply) &&
+                !memmem(out.text, reply, CHAT_STAND_IN_NAME, strlen(CHAT_STAND_IN_NAME)))
+                t->notes |= CHAT_NOTE_TOOLS_MOVED;
+        jinja_out_deinit(&out);
+        return r == -ERR_NOMEM ? r : 0;
+}
+
+static void note_calls(struct chat_template *t) {
+        if (t->calls.written && t->closing[CHAT_KIND_RESULTS].text &&
+                !t->piece[CHAT_AFTER_RESULTS][CHAT_KIND_RESULTS].works)
+                t->notes |= CHAT_NOTE_RESULTS_GROUPED;
+        if (t->calls.written && t->calls.one)
+                t->notes |= CHAT_NOTE_ONE_CALL;
+        if (t->calls.written && t->calls.short_ids)
+                t->notes |= CHAT_NOTE_SHORT_IDS;
+}
+
 int chat_learn_notes(struct chat_template *t, struct err *e) {
         static const struct chat_message reply = {.role = CHAT_ASSISTANT,
                 .text = "standinsecond",
@@ -109,5 +138,8 @@ int chat_learn_notes(struct chat_template *t, struct err *e) {
                 r = note_reasoning(t, e);
         if (r == 0)
                 r = note_system(t, e);
-        return r == 0 ? note_time(t, e) : r;
+        if (r == 0)
+                r = note_time(t, e);
+        note_calls(t);
+        return r == 0 ? note_tools(t, e) : r;
 }
