@@ -32,6 +32,11 @@ bool reply_is_space(uint8_t c) {
         return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
+bool reply_is_name(uint8_t c) {
+        return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' ||
+               c == '.' || c == '-';
+}
+
 void reply_fail(struct chat_reply *r, int code, const char *what) {
         if (r->failed < 0)
                 return;
@@ -120,6 +125,8 @@ static void try_call(struct chat_reply *r, const struct reply_byte *b) {
         n = r->n_trial;
         r->n_spaces = r->n_trial = 0;
         reply_call_start(r);
+        r->call.empty = false;
+        r->call.token = r->trial[0].token;
         reply_bytes(r, r->trial, n); /* the call goes on behind them: none of them ends it */
 }
 

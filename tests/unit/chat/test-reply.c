@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "unit/chat/reply-cases.h"
 #include "unit/chat/reply-rig.h"
 #include "util/test.h"
 
@@ -52,9 +53,19 @@ static void test_hermes(void **state) {
         check_reply(hermes, "assistant\n<think>\n\n</think>\n\n", NULL, "Yes", "text<Yes> ");
 }
 
+static void test_formats(void **state) {
+        for (size_t i = 0; i < reply_n_cases; i++) {
+                const struct reply_case *c = &reply_cases[i];
+
+                print_message("%s: %.60s\n", c->format, c->text);
+                check_reply(c->template_text, c->header, reply_case_tools, c->text, c->said);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_hermes),
+                cmocka_unit_test(test_formats),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
