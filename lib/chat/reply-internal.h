@@ -336,6 +336,9 @@ struct chat_reply {
 };
 
 /* reply.c */
+/* As chat_reply_new(). @rules outlive the reader. */
+int reply_new(struct chat_reply **ret, const struct reply_rules *rules, const char *tools,
+        size_t tools_size, struct charge *charge, struct err *e);
 void reply_enter(struct chat_reply *r, enum reply_state state);
 void reply_look_for(struct chat_reply *r, enum reply_set set);
 void reply_fail(struct chat_reply *r, int code, const char *what);

@@ -49,7 +49,8 @@ const struct reply_case reply_cases[] = {
                 "<|call|>",
                 SAID},
         {"gpt-oss", "<|start|> <|channel|> <|message|>", NULL,
-                " to=functions.g<|channel|>commentary<|message|><|call|>", "text< to=functions.g> "},
+                " to=functions.g<|channel|>commentary<|message|><|call|>",
+                "text< to=functions.g> "},
         {"gpt-oss", "<|start|> <|channel|> <|message|>", "<|start|>assistant",
                 " to=functions.g<|channel|>commentary<|message|><|call|><|start|>assistant<|"
                 "channel|>"
