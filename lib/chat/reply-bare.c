@@ -77,11 +77,6 @@ static int object(const struct chat_reply *r) {
         return is;
 }
 
-static bool of_name(uint8_t c) {
-        return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' ||
-               c == '.' || c == '-';
-}
-
 static int python(const struct chat_reply *r) {
         struct reader in = {r, 0};
         struct reply_string name = {.size = 0};
@@ -90,7 +85,7 @@ static int python(const struct chat_reply *r) {
         if (is <= 0)
                 return is;
         skip_space(&in);
-        while (of_name(peek(&in))) {
+        while (reply_is_name(peek(&in))) {
                 reply_string_add(&name, (char)peek(&in));
                 in.at++;
         }
@@ -102,5 +97,5 @@ static int python(const struct chat_reply *r) {
 }
 
 int reply_bare(const struct chat_reply *r) {
-        return r->calls->kind == REPLY_KIND_PYTHON ? python(r) : object(r);
+        return r->trial[0].c == '[' ? python(r) : object(r);
 }

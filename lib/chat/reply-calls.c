@@ -15,6 +15,10 @@
 
 static const struct reply_machine *const machines[REPLY_N_KINDS] = {
         [REPLY_KIND_OBJECT] = &reply_object,
+        [REPLY_KIND_NAMED] = &reply_named,
+        [REPLY_KIND_TAGS] = &reply_tags,
+        [REPLY_KIND_PYTHON] = &reply_loose,
+        [REPLY_KIND_BRACES] = &reply_loose,
         [REPLY_KIND_CHANNELS] = &reply_channel_call,
 };
 
@@ -82,7 +86,11 @@ void reply_call_mark(struct chat_reply *r, enum reply_mark_id id) {
                 reply_call_start(r);
                 break;
         case REPLY_MARK_EACH_END:
-                leave(r);
+                /* The mark that closes a section may follow though none opened it. */
+                if (r->calls->section && !r->in_section)
+                        reply_enter(r, REPLY_AFTER);
+                else
+                        leave(r);
                 break;
         default: /* of no meaning */
                 break;
@@ -207,6 +215,21 @@ void reply_call_json_byte(struct chat_reply *r, const struct reply_json *j, uint
                 reply_call_string_byte(r, c);
         else
                 reply_call_arguments(r, (const char *)&c, 1);
+}
+
+enum reply_took reply_call_body_byte(struct chat_reply *r, const struct reply_byte *b) {
+        struct reply_json *j = &r->call.json;
+
+        if (b->origin != REPLY_VISIBLE && reply_json_in_string(j))
+                return REPLY_TOOK;
+        if ((j->depth == 0 && b->c != '{') || reply_json_byte(j, b->c) & REPLY_JSON_ERROR) {
+                reply_call_broken(r, "its arguments are no JSON object");
+                return REPLY_AGAIN;
+        }
+        reply_call_json_byte(r, j, b->c);
+        if (reply_json_done(j))
+                reply_call_done(r);
+        return REPLY_TOOK;
 }
 
 void reply_call_done(struct chat_reply *r) {

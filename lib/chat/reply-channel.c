@@ -153,21 +153,6 @@ static void start(struct chat_reply *r) {
         reply_look_for(r, REPLY_SET_BODY);
 }
 
-static enum reply_took byte(struct chat_reply *r, const struct reply_byte *b) {
-        struct reply_json *j = &r->call.json;
-
-        if (b->origin != REPLY_VISIBLE)
-                return REPLY_TOOK;
-        if ((j->depth == 0 && b->c != '{') || reply_json_byte(j, b->c) & REPLY_JSON_ERROR) {
-                reply_call_broken(r, "its arguments are no JSON object");
-                return REPLY_AGAIN;
-        }
-        reply_call_json_byte(r, j, b->c);
-        if (reply_json_done(j))
-                reply_call_done(r);
-        return REPLY_TOOK;
-}
-
 static void mark(struct chat_reply *r, enum reply_mark_id id) {
         if (r->call.empty && id == REPLY_MARK_MESSAGE_END) {
                 reply_call_arguments(r, "{}", 2);
@@ -177,4 +162,4 @@ static void mark(struct chat_reply *r, enum reply_mark_id id) {
         reply_channel_mark(r, id);
 }
 
-const struct reply_machine reply_channel_call = {start, byte, mark};
+const struct reply_machine reply_channel_call = {start, reply_call_body_byte, mark};

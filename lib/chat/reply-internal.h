@@ -64,8 +64,8 @@ struct reply_calls {
         /* REPLY_KIND_OBJECT: the keys of name, arguments and id beside the usual ones. */
         bool name_is_key; /* {"name": {arguments}} */
 
-        /* REPLY_KIND_NAMED: marks that end the name, and what an id stands behind. */
-        const char *before_arguments[REPLY_MAX_SAME], *before_id;
+        /* REPLY_KIND_NAMED: the mark that ends the name, and the one in front of an id. */
+        const char *before_arguments, *before_id;
         const char *type;      /* the name stands behind this word and a mark before_arguments; then
                                   ends with the line */
         const char *id_prefix; /* the name is written as an id: this, the name, ":", a number */
@@ -275,17 +275,16 @@ struct reply_call {
         uint8_t field;
         bool has_arguments;
         bool wrapped;
-        /* reply-tags.c, reply-loose.c */
+        /* reply-tags.c */
         size_t n_keys;
         enum reply_type type;
         uint8_t value; /* how the value is read */
         bool newline;  /* held back */
+        /* reply-loose.c */
         uint8_t depth;
-        uint64_t objects;
-        uint8_t quote;
-        uint8_t n_hex;
-        uint32_t hex;
-        bool colon, list;
+        uint64_t objects, tuples; /* one bit per level */
+        bool list, first, is_key;
+        uint8_t quote, n_hex;
         struct reply_string word;
 };
 
@@ -308,6 +307,7 @@ struct chat_reply {
         enum reply_state state;
         bool in_section;
         struct reply_marks marks[REPLY_N_STATES], sets[REPLY_N_SETS];
+        bool has_sets;
         const struct reply_marks *looked_for;
 
         bool skip_spaces; /* behind a mark */
@@ -336,6 +336,9 @@ struct chat_reply {
 };
 
 /* reply.c */
+/* As chat_reply_new(). @rules outlive the reader. */
+int reply_new(struct chat_reply **ret, const struct reply_rules *rules, const char *tools,
+        size_t tools_size, struct charge *charge, struct err *e);
 void reply_enter(struct chat_reply *r, enum reply_state state);
 void reply_look_for(struct chat_reply *r, enum reply_set set);
 void reply_fail(struct chat_reply *r, int code, const char *what);
@@ -348,6 +351,7 @@ void reply_give_trial(struct chat_reply *r);
 /* Bytes behind their marks. */
 void reply_bytes(struct chat_reply *r, const struct reply_byte *b, size_t n);
 bool reply_is_space(uint8_t c);
+bool reply_is_name(uint8_t c); /* of a function */
 
 /* reply-calls.c */
 void reply_calls_marks(struct chat_reply *r);
@@ -365,6 +369,8 @@ void reply_call_arguments(struct chat_reply *r, const char *text, size_t n);
 void reply_call_string_byte(struct chat_reply *r, uint8_t c);
 /* A byte of JSON, as it is: control characters in strings become escapes. */
 void reply_call_json_byte(struct chat_reply *r, const struct reply_json *j, uint8_t c);
+/* A byte of arguments that are JSON; the call ends with them. */
+enum reply_took reply_call_body_byte(struct chat_reply *r, const struct reply_byte *b);
 /* The call ends well. */
 void reply_call_done(struct chat_reply *r);
 /* The call ends badly: a sentence. */

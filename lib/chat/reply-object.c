@@ -281,6 +281,12 @@ static enum reply_took byte(struct chat_reply *r, const struct reply_byte *b) {
 
         if (b->origin != REPLY_VISIBLE && reply_json_in_string(&call->json))
                 return REPLY_TOOK;
+        if (call->level == 0 && call->json.depth == call->outer && reply_is_name(b->c)) {
+                call->machine = &reply_loose; /* f(key="value") */
+                call->list = call->outer > 0;
+                reply_loose.start(r);
+                return REPLY_AGAIN;
+        }
         flags = reply_json_byte(&call->json, b->c);
         if (flags & REPLY_JSON_ERROR) {
                 reply_call_broken(

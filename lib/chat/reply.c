@@ -32,6 +32,11 @@ bool reply_is_space(uint8_t c) {
         return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
+bool reply_is_name(uint8_t c) {
+        return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' ||
+               c == '.' || c == '-';
+}
+
 void reply_fail(struct chat_reply *r, int code, const char *what) {
         if (r->failed < 0)
                 return;
@@ -110,6 +115,7 @@ static void try_call(struct chat_reply *r, const struct reply_byte *b) {
         int is;
 
         r->trial[r->n_trial++] = *b;
+        r->n_steps += r->n_trial;
         is = reply_bare(r);
         if (is == 0 && r->n_trial < REPLY_TRIAL)
                 return;
@@ -120,6 +126,8 @@ static void try_call(struct chat_reply *r, const struct reply_byte *b) {
         n = r->n_trial;
         r->n_spaces = r->n_trial = 0;
         reply_call_start(r);
+        r->call.empty = false;
+        r->call.token = r->trial[0].token;
         reply_bytes(r, r->trial, n); /* the call goes on behind them: none of them ends it */
 }
 
@@ -244,6 +252,7 @@ static void settle(struct chat_reply *r, bool end) {
                 bool waits;
                 const struct reply_mark *m = find_mark(r, &waits);
 
+                r->n_steps++;
                 if (!m && waits && !end)
                         return;
                 if (m) {
@@ -406,7 +415,7 @@ static void make_marks(struct chat_reply *r) {
         reply_calls_marks(r);
 }
 
-int chat_reply_new(struct chat_reply **ret, const struct chat *c, const char *tools,
+int reply_new(struct chat_reply **ret, const struct reply_rules *rules, const char *tools,
         size_t tools_size, struct charge *charge, struct err *e) {
         static const struct reply_calls no_calls = {.name = "none"};
         _cleanup_(chat_reply_freep) struct chat_reply *r = NULL;
@@ -421,8 +430,8 @@ int chat_reply_new(struct chat_reply **ret, const struct chat *c, const char *to
                 return err_set(e, ERR_NOMEM, "out of memory for a reader of replies");
         }
         r->charge = charge;
-        r->rules = chat_reply_rules(c);
-        r->calls = r->rules->calls ? r->rules->calls : &no_calls;
+        r->rules = rules;
+        r->calls = rules->calls ? rules->calls : &no_calls;
         r->piece.charge = r->early.charge = r->value.charge = charge;
         r->early.max = r->value.max = CHAT_REPLY_HELD;
         if (tools) {
@@ -436,6 +445,11 @@ int chat_reply_new(struct chat_reply **ret, const struct chat *c, const char *to
         reply_enter(r, REPLY_TEXT);
         *ret = TAKE_PTR(r);
         return 0;
+}
+
+int chat_reply_new(struct chat_reply **ret, const struct chat *c, const char *tools,
+        size_t tools_size, struct charge *charge, struct err *e) {
+        return reply_new(ret, chat_reply_rules(c), tools, tools_size, charge, e);
 }
 
 struct chat_reply *chat_reply_free(struct chat_reply *r) {

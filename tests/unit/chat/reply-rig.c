@@ -71,6 +71,43 @@ int32_t reply_rig_control(struct reply_rig *rig, const char *text) {
         return vocab_build_add(&rig->vocab, text, V_CONTROL, 0);
 }
 
+static void add_mark(struct reply_rig *rig, const char *text) {
+        /* Marks of several tokens are none here, and no name is. */
+        if (!text || (text[0] != '<' && text[0] != '[') || strchr(text, ' ') || known(rig, text) ||
+                strchr(text, '"') || strstr(text, "><") || text[strlen(text) - 1] == '=')
+                return;
+        reply_rig_control(rig, text);
+        rig->n_pieces++;
+}
+
+void reply_rig_marks(struct reply_rig *rig) {
+        static const char *const channels[] = {"<|start|>", "<|channel|>", "<|message|>",
+                "<|constrain|>", "<|end|>", "<|call|>", "<|return|>"};
+
+        for (size_t i = 0; i < reply_n_calls; i++) {
+                const struct reply_calls *c = &reply_calls[i];
+
+                for (size_t k = 0; k < REPLY_MAX_SAME; k++)
+                        add_mark(rig, c->each[k]);
+                add_mark(rig, c->section);
+                add_mark(rig, c->section_end);
+                add_mark(rig, c->each_end);
+                add_mark(rig, c->before_arguments);
+                add_mark(rig, c->before_id);
+                add_mark(rig, c->key_end);
+                add_mark(rig, c->key);
+                add_mark(rig, c->value);
+                add_mark(rig, c->value_end);
+                add_mark(rig, c->quote);
+        }
+        for (size_t i = 0; i < reply_n_thinking; i++) {
+                add_mark(rig, reply_thinking[i].open);
+                add_mark(rig, reply_thinking[i].close);
+        }
+        for (size_t i = 0; i < sizeof(channels) / sizeof(channels[0]); i++)
+                add_mark(rig, channels[i]);
+}
+
 void reply_rig_load(struct reply_rig *rig, const char *template_text) {
         struct err e = {0};
 

@@ -28,6 +28,8 @@ void reply_rig_init(struct reply_rig *rig);
 void reply_rig_pieces(struct reply_rig *rig, const char *text, size_t size, uint64_t random);
 /* Before loading. The token. */
 int32_t reply_rig_control(struct reply_rig *rig, const char *text);
+/* Before loading: the marks of all rows become control tokens, and are cut as such. */
+void reply_rig_marks(struct reply_rig *rig);
 void reply_rig_load(struct reply_rig *rig, const char *template_text);
 void reply_rig_deinit(struct reply_rig *rig);
 
