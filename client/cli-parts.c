@@ -87,7 +87,8 @@ static void print_reasoning(struct cli_parts *p, const struct confab_part *part)
 }
 
 /* The line of a call. */
-static int put_call(struct buf *b, const char *name, const char *arguments, size_t n, const char *id) {
+static int put_call(
+        struct buf *b, const char *name, const char *arguments, size_t n, const char *id) {
         int r = safe_append(b, name, strlen(name), false);
 
         if (r == 0)
@@ -120,11 +121,10 @@ static void print_call(struct cli_parts *p, const struct confab_part *part) {
                 return;
         }
         p->n_calls++;
-        if (p->head.size > 0 && put_call(&line, (const char *)p->head.data,
-                                        p->arguments.size ? (const char *)p->arguments.data : "",
-                                        p->arguments.size,
-                                        (const char *)p->head.data +
-                                                strlen((const char *)p->head.data) + 1) == 0)
+        if (p->head.size > 0 &&
+                put_call(&line, (const char *)p->head.data,
+                        p->arguments.size ? (const char *)p->arguments.data : "", p->arguments.size,
+                        (const char *)p->head.data + strlen((const char *)p->head.data) + 1) == 0)
                 (void)!fwrite(line.data, 1, line.size, stderr);
         buf_deinit(&line);
 }
@@ -321,8 +321,8 @@ int cli_results_init(struct cli_results *x, struct cli *cli, struct confab_reque
         if (!x->results)
                 return no_memory(cli);
         for (size_t i = 0; i < x->n; i++)
-                x->results[i] = (struct confab_result){
-                        x->own[i].call_id, x->own[i].name, x->own[i].text};
+                x->results[i] =
+                        (struct confab_result){x->own[i].call_id, x->own[i].name, x->own[i].text};
         r->results = x->results;
         r->n_results = x->n;
         return 0;

@@ -214,7 +214,8 @@ void cli_print_parts(struct cli *cli, const struct confab_part *parts, size_t n)
 #define CLI_TOOLS_OPTION                                                                           \
         {                                                                                          \
                 "tools", "FILE", CLI_STRING,                                                       \
-                        .help = "functions that the model may call: JSON, as in OpenAI's \"tools\"" \
+                        .help = "functions that the model may call: JSON, as in OpenAI's "         \
+                                "\"tools\""                                                        \
         }
 /* Read the file of --tools into *ret, to be freed, and let @r have it. 0 or a status. */
 int cli_tools(struct cli *cli, char **ret, struct confab_request *r);

@@ -5,8 +5,7 @@
 static int take_results(struct cli *cli, struct confab_request *r) {
         r->input = CONFAB_INPUT_RESULTS;
         if (cli->n_args > 1 || cli_get(cli, "no-input") || cli_get(cli, "raw"))
-                return cli_usage(
-                        cli, "results of calls go without a text, --no-input and --raw");
+                return cli_usage(cli, "results of calls go without a text, --no-input and --raw");
         return 0;
 }
 

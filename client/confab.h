@@ -117,7 +117,7 @@ enum confab_input {
         CONFAB_INPUT_RAW,     /* any bytes, without template */
         CONFAB_INPUT_TOKENS,
         CONFAB_INPUT_RESULTS, /* of calls of the last reply */
-        CONFAB_INPUT_GIVEN    /* a message of the assistant from elsewhere: text, reasoning, calls */
+        CONFAB_INPUT_GIVEN /* a message of the assistant from elsewhere: text, reasoning, calls */
 };
 /* What a reply is made of. */
 enum confab_part_kind {
@@ -156,7 +156,7 @@ CONFAB_PUBLIC const char *confab_part_name(enum confab_part_kind kind);
 
 /* A call of a function, in a message that is given. */
 struct confab_call {
-        const char *id;        /* or NULL */
+        const char *id; /* or NULL */
         const char *name;
         const char *arguments; /* a JSON object; NULL: {} */
 };
@@ -352,8 +352,8 @@ struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
         uint32_t start, end;       /* token positions [start, end) */
-        struct confab_bytes text;  /* the content, without template; of tools: the results as JSON */
-        uint64_t created_usec;     /* realtime */
+        struct confab_bytes text; /* the content, without template; of tools: the results as JSON */
+        uint64_t created_usec;    /* realtime */
         const struct confab_result *results; /* [n_results], of tools */
         size_t n_results;
         const struct confab_part *parts; /* [n_parts], of the assistant, with want_parts */

@@ -38,8 +38,7 @@ static const char *name_of(const char *const *names, size_t n, unsigned i) {
 }
 
 const char *confab_role_name(enum confab_role role) {
-        static const char *const names[] = {
-                "none", "system", "user", "assistant", "raw", "tool"};
+        static const char *const names[] = {"none", "system", "user", "assistant", "raw", "tool"};
 
         return name_of(names, ARRAY_SIZE(names), role);
 }

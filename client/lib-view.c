@@ -111,8 +111,8 @@ static int view_parts(struct view *v, const struct confab_part **ret, size_t *re
         return 0;
 }
 
-static int view_results(struct view *v, struct confab_turn *ret, const Confab__V1__Turn *m,
-        struct err *e) {
+static int view_results(
+        struct view *v, struct confab_turn *ret, const Confab__V1__Turn *m, struct err *e) {
         struct confab_result *results;
 
         if (m->n_results == 0)
@@ -239,8 +239,8 @@ static int view_turns(struct view *v, struct confab_conversation *ret,
                         .tools = t->tools,
                 };
                 if (view_results(v, &turns[i], t, e) < 0 ||
-                        view_parts(v, &turns[i].parts, &turns[i].n_parts, t->parts, t->n_parts,
-                                e) < 0)
+                        view_parts(v, &turns[i].parts, &turns[i].n_parts, t->parts, t->n_parts, e) <
+                                0)
                         return -ERR_NOMEM;
         }
         ret->turns = turns;

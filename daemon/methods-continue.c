@@ -46,8 +46,8 @@ static int take_results(
                 if (!r->call_id || !*r->call_id)
                         return err_set(e, ERR_INVALID,
                                 "result %zu does not name the call that it answers", i + 1);
-                results[i] = (struct engine_result){
-                        r->call_id, some(r->name), r->text ? r->text : ""};
+                results[i] =
+                        (struct engine_result){r->call_id, some(r->name), r->text ? r->text : ""};
         }
         return 0;
 }
@@ -56,8 +56,7 @@ static int take_given(const Confab__V1__Given *m, struct engine_request *out, st
         struct engine_call *calls;
 
         if (m->n_calls > ENGINE_MAX_CALLS)
-                return err_set(
-                        e, ERR_INVALID, "a message has at most %d calls", ENGINE_MAX_CALLS);
+                return err_set(e, ERR_INVALID, "a message has at most %d calls", ENGINE_MAX_CALLS);
         calls = calloc(m->n_calls + 1, sizeof(*calls));
         if (!calls)
                 return err_set(e, ERR_NOMEM, "no memory for a request");
@@ -105,7 +104,8 @@ static int take_input(const Confab__V1__Continue *m, struct engine_request *out,
                 return take_given(m->given, out, e);
         default:
                 return err_set(e, ERR_INVALID,
-                        "no input: give message, raw, tokens, results, given, or say nothing = true");
+                        "no input: give message, raw, tokens, results, given, or say nothing = "
+                        "true");
         }
 }
 

@@ -339,8 +339,7 @@ int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *
         if (r == 0 && what & STORE_READ_TOOLS)
                 r = read_tools(s, x.conv.id, UINT32_MAX, NULL, NULL, &x.tools, &x.tools_size, e);
         if (r == 0 && what & STORE_READ_TOOLS)
-                r = read_tools(
-                        s, x.conv.id, 0, NULL, NULL, &x.first_tools, &x.first_tools_size, e);
+                r = read_tools(s, x.conv.id, 0, NULL, NULL, &x.first_tools, &x.first_tools_size, e);
         if (r == 0 && what & STORE_READ_LINKS)
                 r = links_read(s, x.conv.id, &x.links, e);
         if (r < 0)

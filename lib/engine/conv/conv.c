@@ -339,7 +339,8 @@ void conv_unuse(struct engine *engine, struct conv *c) {
 }
 
 bool conv_begins_with_tools(const struct conv *c) {
-        return c->n_turns > 0 && (c->turns[0].role == CHAT_SYSTEM || c->turns[0].role == CHAT_USER) &&
+        return c->n_turns > 0 &&
+               (c->turns[0].role == CHAT_SYSTEM || c->turns[0].role == CHAT_USER) &&
                (c->opened_with_tools || c->turns[0].extra);
 }
 

@@ -265,8 +265,7 @@ struct given {
 };
 /* Append the text of a turn of tools, or the extra of a given message. -ERR_NOMEM, -ERR_LIMIT,
  * -ERR_TOO_LARGE. Any thread. */
-int results_format(
-        struct buf *out, const struct engine_result *results, size_t n, struct err *e);
+int results_format(struct buf *out, const struct engine_result *results, size_t n, struct err *e);
 int given_format(struct buf *out, const char *reasoning, const struct engine_call *calls, size_t n,
         struct err *e);
 /* Read them back into one block: *ret, or ret->calls. -ERR_INVALID, with the place, if the text has
@@ -298,8 +297,8 @@ bool parts_any(const struct parts *p);
 /* A chat_part_fn; @arg: the struct parts. */
 int parts_add(void *arg, const struct chat_part_event *event, struct err *e);
 /* The parts of a message that was given; @given: or NULL. */
-int parts_add_given(struct parts *p, const char *text, size_t size, const struct given *given,
-        struct err *e);
+int parts_add_given(
+        struct parts *p, const char *text, size_t size, const struct given *given, struct err *e);
 /* The parts so far as one block, for the caller to free; @p is empty then. */
 int parts_take(struct parts *p, said_alloc_fn *alloc, void *arg, struct engine_part **ret,
         size_t *ret_n, struct err *e);
@@ -315,8 +314,7 @@ static inline struct said conv_said(const struct conv *c) {
 }
 /* The number of tokens at the beginning of a reply's turn that invite the reply; 0 if the turn goes on
  * with an open reply. -ERR_NOMEM. */
-int said_reply_header(
-        struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret);
+int said_reply_header(struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret);
 /* 1: reply @turn goes on with the open reply before it; 0: not; -ERR_NOMEM. *ret_header: as above. */
 int said_goes_on(
         struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret_header);
@@ -326,8 +324,8 @@ struct said_reply {
 };
 int said_find_reply(struct engine *engine, const struct said *said, uint32_t turn,
         struct said_reply *ret, struct err *e);
-int said_feed_header(const struct said *said, const struct said_reply *at, struct chat_reply *reader,
-        struct err *e);
+int said_feed_header(const struct said *said, const struct said_reply *at,
+        struct chat_reply *reader, struct err *e);
 /* Feed tokens [@from, @to) to the reader, which tells @parts. */
 int said_feed(const struct said *said, uint32_t from, uint32_t to, struct chat_reply *reader,
         struct parts *parts, struct err *e);

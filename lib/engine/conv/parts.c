@@ -207,8 +207,8 @@ static int add_whole(struct parts *p, enum chat_part part, uint32_t index, const
         return parts_add(p, &event, e);
 }
 
-int parts_add_given(struct parts *p, const char *text, size_t size, const struct given *given,
-        struct err *e) {
+int parts_add_given(
+        struct parts *p, const char *text, size_t size, const struct given *given, struct err *e) {
         uint32_t index = 0;
         int r = 0;
 
@@ -256,7 +256,8 @@ static bool is_open(const struct conv_turn *t) {
         return t->finish != ENGINE_FINISH_NONE && t->finish != ENGINE_FINISH_STOP;
 }
 
-int said_goes_on(struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret_header) {
+int said_goes_on(
+        struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret_header) {
         const struct conv_turn *t = &said->turns[turn];
         uint32_t header = 0;
         int r = 0;
@@ -282,8 +283,8 @@ int said_find_reply(struct engine *engine, const struct said *said, uint32_t tur
         return 0;
 }
 
-int said_feed_header(
-        const struct said *said, const struct said_reply *at, struct chat_reply *reader, struct err *e) {
+int said_feed_header(const struct said *said, const struct said_reply *at,
+        struct chat_reply *reader, struct err *e) {
         size_t n = at->begin - at->start;
         int32_t *ids;
         int r;
@@ -304,6 +305,7 @@ int said_feed(const struct said *said, uint32_t from, uint32_t to, struct chat_r
         int r = 0;
 
         for (uint32_t i = from; r == 0 && i < to; i++)
-                r = chat_reply_push(reader, transcript_token(&said->tokens, i), parts_add, parts, e);
+                r = chat_reply_push(
+                        reader, transcript_token(&said->tokens, i), parts_add, parts, e);
         return r;
 }

@@ -33,8 +33,7 @@ static int finish(struct json *j, struct err *e) {
         return r < 0 ? err_set(e, (enum err_code) - r, "no memory for a message of tools") : 0;
 }
 
-int results_format(
-        struct buf *out, const struct engine_result *results, size_t n, struct err *e) {
+int results_format(struct buf *out, const struct engine_result *results, size_t n, struct err *e) {
         struct json j;
 
         json_init(&j, out);
@@ -112,8 +111,7 @@ struct member {
         const char *key;
         const char **value;
 };
-static int take_members(
-        struct reading *x, const struct member *members, size_t n, struct err *e) {
+static int take_members(struct reading *x, const struct member *members, size_t n, struct err *e) {
         enum json_item item = JSON_END;
         int r;
 
@@ -151,8 +149,7 @@ static int take_call(struct reading *x, struct engine_call *ret, struct err *e) 
 }
 
 /* The elements of an array, whose begin was read, behind each other at @items (or nowhere). */
-static int take_results(
-        struct reading *x, struct engine_result *items, size_t *n, struct err *e) {
+static int take_results(struct reading *x, struct engine_result *items, size_t *n, struct err *e) {
         enum json_item item = JSON_END;
         int r;
 
@@ -197,8 +194,7 @@ static int expect(struct reading *x, enum json_item want, const char *what, stru
         return r == 0 && item != want ? json_wrong(&x->json, e, what) : r;
 }
 
-static int read_results(
-        struct reading *x, struct engine_result *items, size_t *n, struct err *e) {
+static int read_results(struct reading *x, struct engine_result *items, size_t *n, struct err *e) {
         int r = expect(x, JSON_ARRAY, "results are an array", e);
 
         *n = 0;
@@ -207,8 +203,8 @@ static int read_results(
         return r == 0 ? expect(x, JSON_END, "something follows", e) : r;
 }
 
-static int read_given(struct reading *x, struct given *ret, struct engine_call *items,
-        struct err *e) {
+static int read_given(
+        struct reading *x, struct given *ret, struct engine_call *items, struct err *e) {
         enum json_item item = JSON_END;
         int r = expect(x, JSON_OBJECT, "this is no object", e);
 

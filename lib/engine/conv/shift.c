@@ -65,7 +65,8 @@ static uint32_t front_end(
         while (n < keep->n_turns && turn_at(c, keep, n)->role == CHAT_SYSTEM)
                 n++;
         if (n > 0 && n < keep->n_turns &&
-                chat_state_after(engine->chat, CHAT_SYSTEM, conv_begins_with_tools(c)) == CHAT_OPEN_SYSTEM)
+                chat_state_after(engine->chat, CHAT_SYSTEM, conv_begins_with_tools(c)) ==
+                        CHAT_OPEN_SYSTEM)
                 return exchange_end(c, keep, n);
         if (n > 0)
                 return turn_at(c, keep, n - 1)->end;

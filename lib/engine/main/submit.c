@@ -16,8 +16,8 @@ static int check_calls(const struct engine_request *r, struct err *e) {
                                 "result %zu does not name the call that it answers", i + 1);
         for (size_t i = 0; i < r->n_calls; i++)
                 if (!r->calls[i].name || !*r->calls[i].name || !r->calls[i].arguments)
-                        return err_set(e, ERR_INVALID, "call %zu has no name, or no arguments",
-                                i + 1);
+                        return err_set(
+                                e, ERR_INVALID, "call %zu has no name, or no arguments", i + 1);
         return 0;
 }
 

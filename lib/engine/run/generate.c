@@ -102,8 +102,7 @@ static int read_parts(struct generation *g, size_t n) {
 static int put_parts(struct request *request, struct event_node *node) {
         struct reply_parts *p = &generation_of(request)->parts;
         size_t size;
-        int r = reply_parts_take(
-                p, &node->ev.delta.parts, &node->ev.delta.n_parts, &size, NULL);
+        int r = reply_parts_take(p, &node->ev.delta.parts, &node->ev.delta.n_parts, &size, NULL);
 
         if (r == 0)
                 event_adopt(node, &request->charge, size);
@@ -261,8 +260,7 @@ static int push_text(struct engine *engine, struct generation *g, int32_t token)
         if (r == 0)
                 r = buf_append_text(&g->held, text.data, text.size);
         if (r == 0 && g->parts.reader)
-                r = reply_parts_wait(
-                        &g->parts, token, g->held.size - n, g->stream.n_held > 0);
+                r = reply_parts_wait(&g->parts, token, g->held.size - n, g->stream.n_held > 0);
         return r;
 }
 

@@ -44,8 +44,7 @@ static int skip_given(struct engine *engine, struct request *request, const stru
         const struct said said = conv_said(request->conv);
         struct parts given = {.silent = true};
         struct chat_reply *reader = NULL;
-        int r = chat_reply_new(
-                &reader, engine->chat, g->tools, g->tools_size, &request->charge, e);
+        int r = chat_reply_new(&reader, engine->chat, g->tools, g->tools_size, &request->charge, e);
 
         if (r == 0)
                 r = said_feed_header(&said, at, reader, e);
@@ -92,8 +91,7 @@ int reply_parts_begin(struct engine *engine, struct request *request, struct err
 
         if (!request->r.want_parts || g->wanted == 0 || p->reader)
                 return 0;
-        r = chat_reply_new(
-                &p->reader, engine->chat, g->tools, g->tools_size, &request->charge, e);
+        r = chat_reply_new(&p->reader, engine->chat, g->tools, g->tools_size, &request->charge, e);
         if (r == 0 && (buf_reserve(&p->parts.bytes, FIRST_BYTES) < 0 ||
                               buf_reserve(&p->parts.items, FIRST_BYTES) < 0))
                 r = err_set(e, ERR_LIMIT, "requests have no memory for the parts of a reply");
@@ -157,8 +155,7 @@ int reply_parts_release(struct reply_parts *p, size_t n_text, struct err *e) {
         return r;
 }
 
-int reply_parts_end(
-        struct reply_parts *p, const struct buf *text, bool stopped, struct err *e) {
+int reply_parts_end(struct reply_parts *p, const struct buf *text, bool stopped, struct err *e) {
         size_t n = MIN(p->released, text->size);
         const struct waiting *w = (const void *)p->waiting.data;
         size_t n_waiting = p->waiting.size / sizeof(*w);

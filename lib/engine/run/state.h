@@ -24,10 +24,11 @@ struct generation {
         /* tools.c */
         char *tools; /* definitions that hold for the reply, or NULL */
         size_t tools_size;
-        const char *told;             /* those that the input's turn tells anew, or NULL: borrowed */
+        const char *told; /* those that the input's turn tells anew, or NULL: borrowed */
         struct engine_result *results; /* [r.n_results], with names; borrows from the request */
-        struct engine_part *calls;    /* of the last reply */
-        struct buf said, extra;       /* text and extra of the input's turn, if not those of the request */
+        struct engine_part *calls;     /* of the last reply */
+        struct buf said,
+                extra; /* text and extra of the input's turn, if not those of the request */
         struct reply_parts parts;
         struct sample_params params;
         struct sample_bias *biases;

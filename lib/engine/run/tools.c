@@ -105,8 +105,8 @@ static int read_given(struct engine *engine, struct request *request, uint32_t t
         struct given given = {0};
         char *text = NULL;
         size_t size = 0;
-        int r = store_turn_part(engine->store, request->conv->id, turn, true, admit, request, &text,
-                &size, e);
+        int r = store_turn_part(
+                engine->store, request->conv->id, turn, true, admit, request, &text, &size, e);
 
         if (r == 0 && text)
                 r = given_parse(text, size, &memory, &given, e);
@@ -123,8 +123,7 @@ static int read_reply(struct engine *engine, struct request *request, uint32_t t
         const struct said said = conv_said(request->conv);
         struct chat_reply *reader = NULL;
         struct said_reply at;
-        int r = chat_reply_new(
-                &reader, engine->chat, g->tools, g->tools_size, &request->charge, e);
+        int r = chat_reply_new(&reader, engine->chat, g->tools, g->tools_size, &request->charge, e);
 
         if (r == 0)
                 r = said_find_reply(engine, &said, turn, &at, e);
@@ -190,8 +189,8 @@ static int mark_answered(struct engine *engine, struct request *request, uint32_
         struct engine_result *results = NULL;
         size_t size = 0, n = 0;
         char *text = NULL;
-        int r = store_turn_part(engine->store, request->conv->id, turn, false, admit, request, &text,
-                &size, e);
+        int r = store_turn_part(
+                engine->store, request->conv->id, turn, false, admit, request, &text, &size, e);
 
         if (r == 0)
                 r = results_parse(text ? text : "", size, &memory, &results, &n, e);
@@ -220,8 +219,8 @@ static int no_such_call(const struct asked *asked, const char *id, struct err *e
                         strcat(names, ", ...");
                         break;
                 }
-                n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n > 0 ? ", " : "",
-                        call->call_id);
+                n += (size_t)snprintf(
+                        names + n, sizeof(names) - n, "%s%s", n > 0 ? ", " : "", call->call_id);
         }
         if (k != SIZE_MAX)
                 return err_set(e, ERR_INVALID, "call '%.40s' has a result already; %s%s", id,

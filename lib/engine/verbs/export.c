@@ -148,7 +148,8 @@ static int write_transcript(struct engine *engine, struct request *request, stru
         count(engine, x, xfer_file_size(h));
         r = check_room(engine, x, xfer_file_size(h), e);
         if (r == 0)
-                r = xfer_transcript_format(&out, h, request->sc.name, tools, turns.turns, &tokens, e);
+                r = xfer_transcript_format(
+                        &out, h, request->sc.name, tools, turns.turns, &tokens, e);
         xfer_header_format(h, header);
         if (r == 0)
                 r = write_part(x, header, sizeof(header), e);

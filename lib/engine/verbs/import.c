@@ -83,11 +83,10 @@ static void *take_block(void *arg, size_t n, struct err *e) {
         return block;
 }
 
-static int check_definitions(
-        struct engine *engine, const char *tools, size_t n, struct err *e) {
-        int r = n > ENGINE_MAX_TOOLS ? err_set(e, ERR_TOO_LARGE, "more than %d bytes",
-                                               ENGINE_MAX_TOOLS)
-                                     : chat_check_tools(engine->chat, tools, n, e);
+static int check_definitions(struct engine *engine, const char *tools, size_t n, struct err *e) {
+        int r = n > ENGINE_MAX_TOOLS
+                        ? err_set(e, ERR_TOO_LARGE, "more than %d bytes", ENGINE_MAX_TOOLS)
+                        : chat_check_tools(engine->chat, tools, n, e);
 
         /* Of a format that takes none they are only kept. */
         return r == -ERR_UNSUPPORTED ? 0 : r;

@@ -38,10 +38,8 @@ static int open_input(struct engine *engine, struct request *request, struct err
         const struct chat_message m = {
                 .role = CHAT_SYSTEM, .text = request->r.system, .size = strlen(request->r.system)};
         const char *tools = request->r.tools;
-        const struct chat_input in = {.messages = &m,
-                .n = 1,
-                .tools = tools,
-                .tools_size = tools ? strlen(tools) : 0};
+        const struct chat_input in = {
+                .messages = &m, .n = 1, .tools = tools, .tools_size = tools ? strlen(tools) : 0};
         int r = chat_append(engine->chat, &tail, &in, engine->info.context, input_of(request), e);
 
         if (r == -ERR_LIMIT && !input_of(request)->refused)

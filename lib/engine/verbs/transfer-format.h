@@ -58,8 +58,8 @@ struct xfer_header {
         uint32_t name_size;
         uint64_t texts_size; /* of all texts, tools and extras together */
         uint64_t created_usec;
-        bool with_tools;      /* version 4: */
-        uint32_t tools_size;  /* of the definitions that the conversation was opened with */
+        bool with_tools;          /* version 4: */
+        uint32_t tools_size;      /* of the definitions that the conversation was opened with */
         struct sampling sampling; /* its biases are in the transcript */
         struct gap gap;           /* tokens that the memory leaves out: no block is of them */
         uint32_t overflow;        /* enum store_overflow */
@@ -84,7 +84,8 @@ struct xfer_transcript {
 void xfer_transcript_deinit(struct xfer_transcript *t);
 /* Append the transcript with its checksum. 0 or -ERR_NOMEM. @h has its sizes; @tools: [tools_size]. */
 int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
-        const char *tools, const struct store_turn *turns, const struct transcript *tokens, struct err *e);
+        const char *tools, const struct store_turn *turns, const struct transcript *tokens,
+        struct err *e);
 /* @data: xfer_transcript_size() bytes and the checksum. Checks everything: turns are adjacent from
  * 0 to n_tokens, none is empty, roles and finishes are known, tokens are in a vocabulary of
  * @n_vocab, the sizes of the texts add up, tools and extras are UTF-8 without NUL. What they say, and

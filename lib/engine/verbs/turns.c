@@ -83,8 +83,7 @@ static int add_given(
         }
         parts_clear(&m->parts);
         if (r == 0)
-                r = parts_add_given(
-                        &m->parts, (const char *)t->text, t->text_size, &given, e);
+                r = parts_add_given(&m->parts, (const char *)t->text, t->text_size, &given, e);
         if (r == 0)
                 r = parts_take(&m->parts, take_block, m, &t->parts, &t->n_parts, e);
         free(given.calls);
@@ -109,16 +108,14 @@ static void tools_at(const struct maker *m, uint32_t i, const char **ret, size_t
 
 /* A reader for the reply that begins with turn @i, fed with what invites it. */
 static int begin_reply(struct maker *m, uint32_t i, uint32_t header, struct err *e) {
-        const struct said_reply at = {
-                i, m->turns[i].start, m->turns[i].start + header};
+        const struct said_reply at = {i, m->turns[i].start, m->turns[i].start + header};
         const char *tools = NULL;
         size_t size = 0;
         int r;
 
         m->reader = chat_reply_free(m->reader);
         tools_at(m, i, &tools, &size);
-        r = chat_reply_new(
-                &m->reader, m->engine->chat, tools, size, &m->request->charge, e);
+        r = chat_reply_new(&m->reader, m->engine->chat, tools, size, &m->request->charge, e);
         m->parts.at = m->begin = at.begin;
         return r < 0 ? r : said_feed_header(&m->said, &at, m->reader, e);
 }
@@ -135,7 +132,8 @@ static int feed_text(struct maker *m, uint32_t i, uint32_t from, struct err *e) 
         int r = 0;
 
         tok_stream_init(&s, tok,
-                from > 0 && tok_is_special(tok, transcript_token(&m->said.tokens, from - 1)), false);
+                from > 0 && tok_is_special(tok, transcript_token(&m->said.tokens, from - 1)),
+                false);
         while (r == 0 && pos < t->end) {
                 _cleanup_(buf_deinit) struct buf text = BUF_NULL, clean = BUF_NULL;
 
@@ -219,8 +217,7 @@ static int add_turn(struct maker *m, uint32_t i, struct err *e) {
 static void add_tools(struct maker *m, uint32_t i) {
         struct store_turn *from = &m->request->reading.turns.turns[i];
 
-        if (from->role == CHAT_ASSISTANT || !from->extra ||
-                strlen(from->extra) != from->extra_size)
+        if (from->role == CHAT_ASSISTANT || !from->extra || strlen(from->extra) != from->extra_size)
                 return;
         m->answer->turns[i].tools = (char *)(uintptr_t)from->extra;
         from->extra = NULL;
@@ -230,8 +227,7 @@ static int add_parts(struct maker *m, uint32_t i, struct err *e) {
         if (m->turns[i].role != CHAT_ASSISTANT)
                 return 0;
         if (m->turns[i].finish == ENGINE_FINISH_NONE)
-                return add_given(m, &m->answer->turns[i],
-                        &m->request->reading.turns.turns[i], e);
+                return add_given(m, &m->answer->turns[i], &m->request->reading.turns.turns[i], e);
         return add_reply(m, i, e);
 }
 
@@ -253,8 +249,7 @@ static int make(struct maker *m, struct err *e) {
                 add_tools(m, i);
         }
         m->n = MIN(n, x->n_sound_turns);
-        m->said = (struct said){
-                {.memory = x->tokens}, m->turns, x->conv.created_usec};
+        m->said = (struct said){{.memory = x->tokens}, m->turns, x->conv.created_usec};
         for (uint32_t i = 0; r == 0 && m->request->r.want_parts && i < m->n; i++)
                 r = add_parts(m, i, e);
         return r;
