@@ -173,8 +173,10 @@ struct chat_call_form {
 
 enum chat_tools_place {
         CHAT_TOOLS_NOWHERE,
-        CHAT_TOOLS_VARIABLE, /* the variable "tools" */
-        CHAT_TOOLS_KEY,      /* the key "tools" of the system message, as text */
+        CHAT_TOOLS_VARIABLE,     /* the variable "tools" */
+        CHAT_TOOLS_XML_VARIABLE, /* "xml_tools" */
+        CHAT_TOOLS_KEY_TEXT,     /* the key "tools" of the system message, as text */
+        CHAT_TOOLS_KEY           /* the same, as a list */
 };
 
 struct chat_template {
@@ -190,6 +192,7 @@ struct chat_template {
         struct chat_open open[2]; /* without tools, with tools */
         bool joins_system;        /* by confab, since the template refuses system messages */
         struct chat_call_form calls;
+        const char *result_role;   /* that the template gives to results; NULL: "tool" */
         const char *reasoning_key; /* of a message that has reasoning; NULL: never written */
         enum chat_tools_place tools;
         bool tools_with[CHAT_N_KINDS];      /* told with the first message, if it is of this kind */
@@ -315,8 +318,9 @@ int chat_learn_open(
         struct chat_template *t, bool tools, const struct chat_sample *s, struct err *e);
 
 /* learn-tools.c. 0, -ERR_NOMEM. */
-int chat_learn_call_form(struct chat_template *t, struct err *e); /* how calls are given */
-int chat_learn_calls(struct chat_template *t, struct err *e);     /* how they are cut out */
+int chat_learn_call_form(struct chat_template *t, struct err *e);   /* how calls are given */
+int chat_learn_result_role(struct chat_template *t, struct err *e); /* NULL: it takes none */
+int chat_learn_calls(struct chat_template *t, struct err *e);       /* how they are cut out */
 int chat_learn_definitions(struct chat_template *t, struct err *e);
 
 /* --- sample.c --- */

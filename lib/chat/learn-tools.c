@@ -143,6 +143,60 @@ int chat_learn_call_form(struct chat_template *t, struct err *e) {
         return r == 0 ? learn_reasoning(t, e) : r;
 }
 
+/* --- the role of results --- */
+
+/* A result behind stand-ins. 0; 1 if the template refuses it, leaves it out, or writes it as the
+ * assistant's text, since then it does not know results. */
+static int try_result(const struct chat_template *t, struct chat_sample *ret, struct err *e) {
+        struct chat_message messages[CHAT_MAX_STAND_INS];
+        const struct chat_rendering in = {
+                .messages = messages, .n = chat_stand_ins_of(CHAT_AFTER_RESULTS, messages)};
+        _cleanup_(chat_sample_deinit) struct chat_sample said = CHAT_SAMPLE_NULL;
+        int r = chat_sample_take(t, &in, in.n - 1, ret, e), r_said;
+
+        if (r != 0)
+                return r;
+        messages[in.n - 1].role = CHAT_ASSISTANT;
+        r_said = chat_sample_take(t, &in, in.n - 1, &said, e);
+        if (r_said < 0)
+                return r_said;
+        return r_said == 0 && said.out.size == ret->out.size &&
+               memcmp(said.out.text, ret->out.text, ret->out.size) == 0;
+}
+
+/* The first of these roles that the template knows: "tool", if it is written; another one, if it is
+ * written otherwise than a role that nobody has, or makes a token of the marker that it is put into. */
+int chat_learn_result_role(struct chat_template *t, struct err *e) {
+        static const char *const roles[] = {
+                "tool", "tool_response", "tool_results", "observation", "ipython", "function"};
+        _cleanup_(chat_sample_deinit) struct chat_sample nobody = CHAT_SAMPLE_NULL;
+        const char *best = NULL;
+        size_t n_best = 0;
+        int r_nobody;
+
+        t->result_role = "standinrole";
+        r_nobody = try_result(t, &nobody, e);
+        if (r_nobody < 0)
+                return r_nobody;
+        for (size_t i = 0; i < ARRAY_SIZE(roles); i++) {
+                _cleanup_(chat_sample_deinit) struct chat_sample s = CHAT_SAMPLE_NULL;
+                int r;
+
+                t->result_role = roles[i];
+                r = try_result(t, &s, e);
+                if (r < 0)
+                        return r;
+                if (r > 0 || (i > 0 && r_nobody == 0 && s.n_special <= nobody.n_special))
+                        continue;
+                if (!best || s.n_special > n_best) {
+                        best = roles[i];
+                        n_best = s.n_special;
+                }
+        }
+        t->result_role = best;
+        return 0;
+}
+
 /* --- where a reply with calls ends --- */
 
 static size_t count_ends(const struct chat_template *t, const struct tok_place *special,
@@ -312,7 +366,8 @@ static int learn_with_system(struct chat_template *t, struct err *e) {
 }
 
 int chat_learn_definitions(struct chat_template *t, struct err *e) {
-        static const enum chat_tools_place places[] = {CHAT_TOOLS_VARIABLE, CHAT_TOOLS_KEY};
+        static const enum chat_tools_place places[] = {
+                CHAT_TOOLS_VARIABLE, CHAT_TOOLS_XML_VARIABLE, CHAT_TOOLS_KEY_TEXT, CHAT_TOOLS_KEY};
 
         for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
                 int r;

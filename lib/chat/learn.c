@@ -424,32 +424,25 @@ static int learn_closings(struct chat_template *t, struct tok *tok, struct err *
         return r;
 }
 
-/* What follows results of calls. A template that writes them as the assistant's text does not know
- * them. */
+/* What follows results of calls. */
 static int learn_results(struct chat_template *t, struct err *e) {
         _cleanup_(chat_sample_deinit) struct chat_sample last = CHAT_SAMPLE_NULL,
                                                          reply = CHAT_SAMPLE_NULL,
-                                                         user = CHAT_SAMPLE_NULL,
-                                                         said = CHAT_SAMPLE_NULL;
-        struct chat_message messages[CHAT_MAX_STAND_INS];
-        const struct chat_rendering in = {
-                .messages = messages, .n = chat_stand_ins_of(CHAT_AFTER_RESULTS, messages)};
+                                                         user = CHAT_SAMPLE_NULL;
         const struct chat_sample *next[2] = {NULL, NULL};
-        int r = chat_sample_take(t, &in, in.n - 1, &last, e), r_said, r_reply, r_user;
+        int r = chat_learn_result_role(t, e), r_reply, r_user;
 
+        if (r < 0 || !t->result_role)
+                return r;
+        r = chat_sample_after(t, CHAT_AFTER_RESULTS, NULL, false, &last, e);
         if (r != 0)
                 return MIN(r, 0);
-        messages[in.n - 1].role = CHAT_ASSISTANT;
-        r_said = chat_sample_take(t, &in, in.n - 1, &said, e);
         r_reply = chat_sample_after(
                 t, CHAT_AFTER_RESULTS, &chat_probes[CHAT_KIND_ASSISTANT], false, &reply, e);
         r_user = chat_sample_after(
                 t, CHAT_AFTER_RESULTS, &chat_probes[CHAT_KIND_USER], false, &user, e);
-        if (r_said < 0 || r_reply < 0 || r_user < 0)
-                return -ERR_NOMEM;
-        if (r_said == 0 && said.out.size == last.out.size &&
-                memcmp(said.out.text, last.out.text, last.out.size) == 0)
-                return 0;
+        if (r_reply < 0 || r_user < 0)
+                return MIN(r_reply, r_user);
         next[0] = r_reply == 0 ? &reply : NULL;
         next[1] = r_user == 0 ? &user : NULL;
         r = learn_closing(t, CHAT_KIND_RESULTS, &last, next, 2, e);

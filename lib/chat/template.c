@@ -25,7 +25,10 @@
  * 4. A message of the user or the system is rendered as the last one: a reply follows it. One of the
  *    assistant is rendered with another stand-in behind it, since templates may write the last one
  *    as a reply that has reasoning, or another end. (A reply itself is sampled, not rendered.)
- * 5. A message that the template refuses in its place is written as in its regular place: a user's
+ * 5. Definitions of tools are rendered with the message that they are told with, and with no other. The
+ *    exception is the user's message behind a system message that these left open: its stand-ins
+ *    have stand-ins for definitions. A message that does not differ by them is refused.
+ * 6. A message that the template refuses in its place is written as in its regular place: a user's
  *    message behind a reply, an assistant's behind a user's.
  */
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * 1. Keys, role names, the word "function" and the texts of tokens are trusted. What a user or a
  *    model wrote never is: contents, reasoning, ids, names, arguments, definitions.
  * 2. Templates differ in what they want to be given (a string or an object, under which key). How it
- *    is given was learned (learn-tools.c).
+ *    is given was learned (learn-tools.c). So was the role of results, out of a fixed list.
  */
 #include <stdio.h>
 #include <string.h>
@@ -110,13 +110,18 @@ static int put_calls(struct jinja_data *d, const struct chat_template *t,
         return 0;
 }
 
-static int put_tools_text(struct jinja_data *d, const struct chat_rendering *in, struct err *e) {
+/* In the system message. */
+static int put_tools_key(struct jinja_data *d, const struct chat_template *t,
+        const struct chat_rendering *in, struct err *e) {
         _cleanup_(buf_deinit) struct buf text = {.charge = in->charge};
-        int r = chat_definitions_functions(&text, in->tools, in->tools_size);
+        int r;
 
+        jinja_data_key(d, "tools", true);
+        if (t->tools == CHAT_TOOLS_KEY)
+                return chat_definitions_put(d, in->tools, in->tools_size, e);
+        r = chat_definitions_functions(&text, in->tools, in->tools_size);
         if (r < 0)
                 return err_set(e, (enum err_code) - r, "no memory for the definitions of tools");
-        jinja_data_key(d, "tools", true);
         jinja_data_string(d, (const char *)text.data, text.size, false);
         return 0;
 }
@@ -125,7 +130,9 @@ static int put_tools_text(struct jinja_data *d, const struct chat_rendering *in,
 static int put_message(struct jinja_data *d, const struct chat_template *t,
         const struct chat_rendering *in, const struct chat_message *m, size_t index,
         struct err *e) {
-        const char *role = chat_role_name(m->role), *name = m->name ? m->name : "tool";
+        const char *role =
+                m->role == CHAT_TOOL && t->result_role ? t->result_role : chat_role_name(m->role);
+        const char *name = m->name ? m->name : "tool";
         int r = 0;
 
         jinja_data_dict_begin(d);
@@ -148,8 +155,9 @@ static int put_message(struct jinja_data *d, const struct chat_template *t,
                 jinja_data_key(d, "name", true);
                 jinja_data_string(d, name, strlen(name), false);
         }
-        if (r == 0 && m->role == CHAT_SYSTEM && in->tools && t->tools == CHAT_TOOLS_KEY)
-                r = put_tools_text(d, in, e);
+        if (r == 0 && m->role == CHAT_SYSTEM && in->tools &&
+                (t->tools == CHAT_TOOLS_KEY || t->tools == CHAT_TOOLS_KEY_TEXT))
+                r = put_tools_key(d, t, in, e);
         if (r == 0)
                 jinja_data_dict_end(d);
         return r;
@@ -188,6 +196,10 @@ int chat_put_variables(struct jinja_data *d, const struct chat_template *t,
                 r = chat_definitions_put(d, in->tools, in->tools_size, e);
         else
                 jinja_data_none(d);
+        if (r == 0 && in->tools && t->tools == CHAT_TOOLS_XML_VARIABLE) {
+                jinja_data_key(d, "xml_tools", true);
+                r = chat_definitions_put(d, in->tools, in->tools_size, e);
+        }
         jinja_data_key(d, "documents", true);
         jinja_data_none(d);
         return r;

@@ -50,6 +50,15 @@ static void fact_u64(struct facts *f, const char *key, uint64_t v) {
         }
 }
 
+static void fact_bool(struct facts *f, const char *key, bool v) {
+        if (f->json) {
+                json_key(&f->j, key);
+                json_bool(&f->j, v);
+        } else if (f->error == 0) {
+                f->error = buf_printf(f->out, "%-24s %s\n", key, v ? "true" : "false");
+        }
+}
+
 static void fact_hex(struct facts *f, const char *key, uint64_t v) {
         char s[20];
 
@@ -103,6 +112,7 @@ static void put_chat(struct facts *f, const struct gguf *g, struct tok *t) {
                 return;
         }
         fact_str(f, "chat_family", chat_family(chat), strlen(chat_family(chat)));
+        fact_bool(f, "chat_takes_tools", chat_takes_tools(chat));
         if (f->json) {
                 json_key(&f->j, "chat_differences");
                 json_array_begin(&f->j);

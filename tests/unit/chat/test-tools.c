@@ -728,6 +728,57 @@ static void test_no_end(void **state) {
         close_form(&v, c);
 }
 
+/* Templates that know results under other names, and definitions in other places. */
+static void test_names(void **state) {
+        static const char *const rows[][2] = {
+                /* It writes roles that it knows. */
+                {FOR "{% if m.role in ['user', 'assistant', 'tool_response'] %}"
+                     "{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}{% endif "
+                     "%}" END,
+                        "<|start|>tool_response<|message|>12:00<|end|>"},
+                {"{% if tools %}{{ tools | tojson }}{% endif %}" FOR
+                 "{% if m.role == 'tool' %}{{ '<|tool|>' + m.content + '<|end|>' }}{% else %}"
+                 "{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}{% endif %}" END,
+                        "<|tool|>12:00<|end|>"},
+        };
+        static const char *const observation[] = {
+                "<|user|>", "<|assistant|>", "<|observation|>", "<|end|>", NULL};
+        static const char *const places[] = {
+                "{% if xml_tools %}{{ '<tools>' }}{{ xml_tools | tojson }}{% endif %}" FOR
+                "{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}" END,
+                FOR
+                "{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}{% for tool in m.tools or [] %}"
+                "{% if tool.type == 'function' %}{{ tool.function | tojson }}{% endif %}" END END,
+        };
+        const struct chat_input in = {
+                .messages = &help, .n = 1, .tools = TOOLS, .tools_size = strlen(TOOLS)};
+        struct chat *c;
+        struct vocab_build v;
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                v = open_form(COMMON, rows[i][0], &c);
+                assert_text(&v, c, &ended, results + 1, 1, rows[i][1]);
+                close_form(&v, c);
+        }
+        /* Any role, but one of them makes a token. */
+        whole_vocabulary(&v, "gpt2", false, observation, NULL);
+        c = whole_chat(&v, FOR "{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}" END);
+        assert_text(&v, c, &ended, results + 1, 1, "<|observation|>12:00<|end|>");
+        close_form(&v, c);
+        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+                _cleanup_(freep) char *text = NULL;
+
+                v = open_form(COMMON, places[i], &c);
+                assert_true(chat_takes_tools(c));
+                assert_int_equal(
+                        try_text(&v, c, &(struct chat_tail){.state = CHAT_EMPTY}, &in, &text, NULL),
+                        0);
+                assert_non_null(strstr(text, "\"name\": \"weather\""));
+                close_form(&v, c);
+        }
+}
+
 /* Several results where the template takes one call in a message. */
 static void test_one_call(void **state) {
         const struct chat_input in = {.messages = &two, .n = 1};
@@ -844,8 +895,9 @@ static void test_refused(void **state) {
         assert_refused(&v, c, &ended, &in, ERR_UNSUPPORTED, "no results");
         close_form(&v, c);
         v = open_form(COMMON,
-                FOR "{% if m.role != 'tool' %}{{ '<|' + m.role + '|>' + m.content + '<|end|>' }}"
-                    "{% endif %}" END,
+                FOR
+                "{% if m.role != 'tool' %}{{ '<|start|>' + m.role + '|' + m.content + '<|end|>' }}"
+                "{% endif %}" END,
                 &c);
         assert_refused(&v, c, &ended, &in, ERR_UNSUPPORTED, "no results");
         close_form(&v, c);
@@ -1307,6 +1359,7 @@ int main(void) {
                 cmocka_unit_test(test_one_by_one),
                 cmocka_unit_test(test_reply_end),
                 cmocka_unit_test(test_no_end),
+                cmocka_unit_test(test_names),
                 cmocka_unit_test(test_one_call),
                 cmocka_unit_test(test_ids),
                 cmocka_unit_test(test_refused),

@@ -34,7 +34,14 @@ static void put_call(struct jinja_data *d, const struct whole *whole, const stru
 static void put_message(
         struct jinja_data *d, const struct whole *whole, const struct chat_message *m) {
         jinja_data_dict_begin(d);
-        put_text(d, "role", chat_role_name(m->role), true);
+        put_text(d, "role",
+                m->role == CHAT_TOOL && whole->result_role ? whole->result_role
+                                                           : chat_role_name(m->role),
+                true);
+        if (m->role == CHAT_SYSTEM && whole->tools && whole->tools_as_key) {
+                jinja_data_key(d, "tools", true);
+                assert_int_equal(jinja_data_json(d, whole->tools, strlen(whole->tools), NULL), 0);
+        }
         jinja_data_key(d, "content", true);
         if (m->n_calls > 0 && m->size == 0 && whole->content_none)
                 jinja_data_none(d);
@@ -83,7 +90,7 @@ static void render(
         jinja_data_key(d, "add_generation_prompt", true);
         jinja_data_bool(d, whole->invite);
         jinja_data_key(d, "tools", true);
-        if (whole->tools)
+        if (whole->tools && !whole->tools_as_key)
                 assert_int_equal(jinja_data_json(d, whole->tools, strlen(whole->tools), &e), 0);
         else
                 jinja_data_none(d);

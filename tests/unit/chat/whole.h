@@ -19,6 +19,8 @@ struct whole {
         /* How the template wants calls: arguments as a string; content none beside calls. */
         bool arguments_as_text, content_none;
         const char *reasoning_key; /* NULL: reasoning is not given */
+        const char *result_role;   /* NULL: "tool" */
+        bool tools_as_key;         /* of the system message */
 };
 /* The tokens of the whole: one text, of which the template wrote some ranges. */
 void whole_tokens(
