@@ -84,6 +84,7 @@ void reply_rig_marks(struct reply_rig *rig) {
         static const char *const channels[] = {"<|start|>", "<|channel|>", "<|message|>",
                 "<|constrain|>", "<|end|>", "<|call|>", "<|return|>"};
 
+        rig->marks = true;
         for (size_t i = 0; i < reply_n_calls; i++) {
                 const struct reply_calls *c = &reply_calls[i];
 
@@ -124,6 +125,15 @@ void reply_rig_deinit(struct reply_rig *rig) {
         vocab_build_deinit(&rig->vocab);
 }
 
+static bool better(const struct reply_rig *rig, size_t i, enum reply_cut cut, size_t best_size,
+        uint64_t *random) {
+        /* lib/tok makes control tokens of some texts. */
+        if (tok_is_control(rig->vocab.tok, (int32_t)i) != rig->marks)
+                return false;
+        return cut == REPLY_CUT_LONGEST ? strlen(rig->vocab.text[i]) > best_size
+                                        : next_random(random) % 3 == 0;
+}
+
 void reply_rig_cut(const struct reply_rig *rig, const char *text, size_t size, enum reply_cut cut,
         uint64_t random, struct tok_ids *ret) {
         random |= 1;
@@ -132,12 +142,13 @@ void reply_rig_cut(const struct reply_rig *rig, const char *text, size_t size, e
                 size_t best_size = 1, end = (size_t)rig->first_piece + rig->n_pieces;
 
                 for (size_t i = (size_t)rig->first_piece; cut != REPLY_CUT_BYTES && i < end; i++) {
-                        size_t n = strlen(rig->vocab.text[i]);
-                        bool better = cut == REPLY_CUT_LONGEST ? n > best_size
-                                                               : next_random(&random) % 3 == 0;
+                        const char *piece = rig->vocab.text[i];
+                        size_t n;
 
-                        if (better && n <= size - at &&
-                                memcmp(rig->vocab.text[i], text + at, n) == 0) {
+                        if (piece[0] != text[at] || !better(rig, i, cut, best_size, &random))
+                                continue;
+                        n = strlen(piece);
+                        if (n <= size - at && memcmp(piece, text + at, n) == 0) {
                                 best = (int32_t)i;
                                 best_size = n;
                         }

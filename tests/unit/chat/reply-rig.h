@@ -19,6 +19,7 @@ struct reply_rig {
         const char *tools;  /* definitions, or NULL */
         struct charge *charge;
         size_t n_pieces;
+        bool marks; /* the pieces are marks */
         int32_t first_piece;
 };
 
