@@ -167,7 +167,7 @@ const struct reply_calls reply_calls[] = {
         },
         {
                 .name = "tool-calls",
-                .models = "Hunyuan A13B, Jamba",
+                .models = "Hunyuan A13B, Jamba, Apriel",
                 .choice = {.marks = {"<tool_calls>", "</tool_calls>"}},
                 .kind = REPLY_KIND_OBJECT,
                 .each = {"<tool_calls>"},
@@ -310,6 +310,12 @@ const struct reply_thinking reply_thinking[] = {
                 .close = "Here is my response:",
         },
         {
+                .name = "apriel",
+                .choice = {.marks = {"[BEGIN FINAL RESPONSE]"}},
+                .open = "Here are my reasoning steps:",
+                .close = "[BEGIN FINAL RESPONSE]",
+        },
+        {
                 .name = "thought",
                 .choice = {.marks = {"</thought>"}, .tokens = {"<thought>", "</thought>"}},
                 .open = "<thought>",
@@ -335,6 +341,10 @@ const struct reply_wrap reply_wraps[] = {
                 .choice = {.marks = {"<|START_RESPONSE|>"}, .tokens = {"<|START_RESPONSE|>"}},
                 .open = "<|START_RESPONSE|>",
                 .close = "<|END_RESPONSE|>",
+        },
+        {
+                .choice = {.marks = {"[BEGIN FINAL RESPONSE]"}},
+                .open = "[END FINAL RESPONSE]",
         },
         {
                 .choice = {.marks = {"<answer>", "</answer>"}},

@@ -542,6 +542,34 @@ static void test_choice(void **state) {
         }
 }
 
+/* docs/models.md has all rows, with the models that they are for, and no others. */
+static void test_docs(void **state) {
+        _cleanup_(fclosep) FILE *f = fopen(TEST_SOURCE_ROOT "/docs/models.md", "r");
+        _cleanup_(freep) char *text = calloc(1, 1 << 20);
+        const char *table, *end;
+        size_t n = 0;
+
+        assert_non_null(f);
+        assert_true(fread(text, 1, (1 << 20) - 1, f) > 10000);
+        table = strstr(text, "\n| format | models | a call |\n|---|---|---|\n");
+        assert_non_null(table);
+        table = strchr(strchr(table + 1, '\n') + 1, '\n');
+        end = strstr(table, "\n\n");
+        for (const char *line = table; line < end; line = strchr(line + 1, '\n'), n++) {
+                char row[400];
+
+                assert_true(n < reply_n_calls);
+                snprintf(row, sizeof(row), "\n| `%s` | %s | ", reply_calls[n].name,
+                        reply_calls[n].models);
+                if (strncmp(line, row, strlen(row)) != 0)
+                        fail_msg("docs/models.md: not in its place:%s", row);
+        }
+        assert_int_equal(n, reply_n_calls);
+        for (size_t i = 0; i < reply_n_thinking; i++)
+                if (reply_thinking[i].open[0] != 'H') /* a sentence */
+                        assert_non_null(strstr(end, reply_thinking[i].open));
+}
+
 /* --- definitions --- */
 
 static void test_tools(void **state) {
@@ -662,6 +690,7 @@ int main(void) {
                 cmocka_unit_test(test_held),
                 cmocka_unit_test(test_marks),
                 cmocka_unit_test(test_choice),
+                cmocka_unit_test(test_docs),
                 cmocka_unit_test(test_tools),
                 cmocka_unit_test(test_many_tools),
                 cmocka_unit_test(test_json),
