@@ -362,7 +362,7 @@ const size_t reply_n_wraps = ARRAY_SIZE(reply_wraps);
 /* --- the choice --- */
 
 static bool in_template(const struct reply_choice *c, const char *text, size_t size) {
-        if (!c->marks[0] || size == 0 || (c->unless && chat_has(text, size, c->unless)))
+        if (!c->marks[0] || size == 0)
                 return false;
         for (size_t i = 0; i < ARRAY_SIZE(c->marks) && c->marks[i]; i++)
                 if (!chat_has(text, size, c->marks[i]))
