@@ -73,6 +73,7 @@ static void begin_message(struct chat_reply *r) {
         if (find_recipient(&r->header, &word)) {
                 reply_call_start(r);
                 r->call.name = word;
+                r->call.name.too_long = word.too_long || r->header.too_long;
                 if (reply_call_named(r))
                         reply_call_begin(r);
                 return;

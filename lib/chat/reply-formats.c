@@ -167,7 +167,7 @@ const struct reply_calls reply_calls[] = {
         },
         {
                 .name = "tool-calls",
-                .models = "Hunyuan A13B, Jamba",
+                .models = "Hunyuan A13B, Jamba, Apriel",
                 .choice = {.marks = {"<tool_calls>", "</tool_calls>"}},
                 .kind = REPLY_KIND_OBJECT,
                 .each = {"<tool_calls>"},
@@ -310,6 +310,12 @@ const struct reply_thinking reply_thinking[] = {
                 .close = "Here is my response:",
         },
         {
+                .name = "apriel",
+                .choice = {.marks = {"[BEGIN FINAL RESPONSE]"}},
+                .open = "Here are my reasoning steps:",
+                .close = "[BEGIN FINAL RESPONSE]",
+        },
+        {
                 .name = "thought",
                 .choice = {.marks = {"</thought>"}, .tokens = {"<thought>", "</thought>"}},
                 .open = "<thought>",
@@ -337,6 +343,10 @@ const struct reply_wrap reply_wraps[] = {
                 .close = "<|END_RESPONSE|>",
         },
         {
+                .choice = {.marks = {"[BEGIN FINAL RESPONSE]"}},
+                .open = "[END FINAL RESPONSE]",
+        },
+        {
                 .choice = {.marks = {"<answer>", "</answer>"}},
                 .open = "<answer>",
                 .close = "</answer>",
@@ -352,7 +362,7 @@ const size_t reply_n_wraps = ARRAY_SIZE(reply_wraps);
 /* --- the choice --- */
 
 static bool in_template(const struct reply_choice *c, const char *text, size_t size) {
-        if (!c->marks[0] || size == 0 || (c->unless && chat_has(text, size, c->unless)))
+        if (!c->marks[0] || size == 0)
                 return false;
         for (size_t i = 0; i < ARRAY_SIZE(c->marks) && c->marks[i]; i++)
                 if (!chat_has(text, size, c->marks[i]))

@@ -40,10 +40,10 @@ enum reply_kind {
         REPLY_N_KINDS
 };
 
-/* What chooses a row: the template contains all of `marks` and not `unless`; or no row was chosen by
- * the template, and the vocabulary has all of `tokens` as special tokens. */
+/* What chooses a row: the template contains all of `marks`; or no row was chosen by the template, and
+ * the vocabulary has all of `tokens` as special tokens. */
 struct reply_choice {
-        const char *marks[3], *unless;
+        const char *marks[3];
         const char *tokens[3];
 };
 
@@ -129,7 +129,7 @@ enum { REPLY_JSON_DEPTH = 60 };
 struct reply_json {
         uint8_t state;
         uint8_t depth;
-        bool key, negative;
+        bool key;
         uint64_t objects; /* one bit per depth: an object, else an array */
         const char *literal;
         uint8_t n_hex;
@@ -188,7 +188,6 @@ enum reply_mark_id {
         REPLY_MARK_VALUE,
         REPLY_MARK_VALUE_END,
         REPLY_MARK_QUOTE,
-        REPLY_MARK_PREFIX,
         REPLY_MARK_CHANNEL,
         REPLY_MARK_START,
         REPLY_MARK_CONSTRAIN,
@@ -293,7 +292,6 @@ struct chat_reply {
         const struct reply_calls *calls; /* never NULL: a row without marks */
         struct reply_tools *tools;       /* owned; or NULL */
         struct charge *charge;
-        size_t charged;
         int failed; /* the first negative code; then nothing more is done */
         bool muted; /* the invitation is read */
         uint64_t n_steps;

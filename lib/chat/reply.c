@@ -5,7 +5,7 @@
  * Everything below works on bytes, one at a time, so how they were cut into tokens can't matter. A
  * byte goes through three stations:
  *
- * 1. Characters. Ill-formed bytes become U+FFFD, as in the text of a turn. The text of control tokens
+ * 1. Characters. Ill-formed bytes and NUL become U+FFFD, as in the text of a turn. The text of control tokens
  *    is read as well, since marks are mostly control tokens; its bytes print nothing.
  * 2. Marks (settle()). Bytes that are the beginning of a mark wait in `hold`. Each state looks for the
  *    marks that mean something in it. No mark is the beginning of another one of the same state, so
@@ -27,6 +27,7 @@
 #include "chat/reply-internal.h"
 
 enum { MAX_AGAIN = 8 };
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 bool reply_is_space(uint8_t c) {
         return c == ' ' || c == '\n' || c == '\r' || c == '\t';
@@ -52,6 +53,11 @@ uint64_t reply_steps(const struct chat_reply *r) {
 /* --- strings of bounded length --- */
 
 void reply_string_add(struct reply_string *s, char c) {
+        if (c == 0) { /* which strings can't have */
+                for (const char *at = REPLACEMENT; *at; at++)
+                        reply_string_add(s, *at);
+                return;
+        }
         if (s->size == sizeof(s->text) - 1) {
                 s->too_long = true;
                 return;
@@ -282,14 +288,22 @@ static bool begins_character(char c) {
         return ((unsigned char)c & 0xC0) != 0x80;
 }
 
+static void feed_byte(struct chat_reply *r, char c, enum reply_origin origin) {
+        r->hold[r->n_hold++] = (struct reply_byte){(uint8_t)c, (uint8_t)origin, r->held_token};
+        settle(r, false);
+}
+
 /* The first character may have begun in an earlier token: in held_token. */
 static void feed(struct chat_reply *r, const char *text, size_t n, enum reply_origin origin) {
         for (size_t i = 0; i < n && r->failed == 0; i++) {
                 if (i > 0 && begins_character(text[i]))
                         r->held_token = r->n_tokens;
-                r->hold[r->n_hold++] =
-                        (struct reply_byte){(uint8_t)text[i], (uint8_t)origin, r->held_token};
-                settle(r, false);
+                if (text[i] != 0) {
+                        feed_byte(r, text[i], origin);
+                        continue;
+                }
+                for (const char *at = REPLACEMENT; *at; at++)
+                        feed_byte(r, *at, origin);
         }
 }
 
@@ -323,7 +337,7 @@ static void push(struct chat_reply *r, int32_t token) {
                 return;
         if (r->stream.n_held == 0)
                 r->held_token = r->n_tokens;
-        if (tok_piece(t, token, false, NULL, 0) > 0)
+        if (!tok_is_eog(t, token) && tok_piece(t, token, false, NULL, 0) > 0)
                 feed_piece(r, tok_stream_push(&r->stream, t, token, &r->piece));
         else
                 push_silent(r, token);
@@ -359,6 +373,8 @@ bool chat_reply_holds(const struct chat_reply *r) {
 }
 
 int chat_reply_header(struct chat_reply *r, const int32_t *tokens, size_t n, struct err *e) {
+        const struct tok *t = r->rules->tok;
+
         r->muted = true;
         r->e = e;
         for (size_t i = 0; i < n && r->failed == 0; i++)
@@ -366,9 +382,7 @@ int chat_reply_header(struct chat_reply *r, const int32_t *tokens, size_t n, str
         settle(r, true);
         if (r->state != REPLY_REASONING && r->state != REPLY_HEADER)
                 reply_enter(r, REPLY_TEXT);
-        /* The text of the reply begins anew, as that of its turn does. */
-        tok_stream_init(&r->stream, r->rules->tok,
-                n > 0 && tok_is_special(r->rules->tok, tokens[n - 1]), false);
+        tok_stream_init(&r->stream, t, n > 0 && tok_is_special(t, tokens[n - 1]), false);
         r->muted = r->open = r->begin_untold = false;
         r->at_start = true;
         r->header_marked = false;

@@ -81,18 +81,20 @@ static void same(const struct reply_heard *a, const struct reply_heard *b, size_
 
 static void check_text(
         const struct reading *in, const struct tok_ids *ids, const struct buf *said) {
-        _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        _cleanup_(buf_deinit) struct buf text = BUF_NULL, plain_text = BUF_NULL;
         struct tok_stream stream;
 
         tok_stream_init(&stream, in->rig->vocab.tok, false, false);
         check(buf_append_str(&text, "text<") == 0);
         for (size_t i = 0; i < ids->n; i++)
-                check(tok_stream_push(&stream, in->rig->vocab.tok, ids->ids[i], &text) == 0);
-        check(tok_stream_finish(&stream, &text) == 0);
-        if (text.size == 5)
-                text.size = 0;
-        else
-                check(buf_append_str(&text, "> ") == 0);
+                check(tok_stream_push(&stream, in->rig->vocab.tok, ids->ids[i], &plain_text) == 0);
+        check(tok_stream_finish(&stream, &plain_text) == 0);
+        check(buf_append_text(&text, plain_text.data, plain_text.size) == 0);
+        if (text.size == 5) { /* nothing: no part */
+                check(said->size == 0);
+                return;
+        }
+        check(buf_append_str(&text, "> ") == 0);
         check(text.size == said->size && memcmp(text.data, said->data, text.size) == 0);
 }
 

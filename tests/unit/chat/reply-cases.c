@@ -188,6 +188,12 @@ const struct reply_case reply_cases[] = {
                 "[{\"name\": \"f\", \"arguments\": " ARGUMENTS
                 "}, {\"name\": \"g\", \"arguments\": {}}]</tool_calls>",
                 SAID},
+        {"tool-calls", "<tool_calls> </tool_calls> [BEGIN FINAL RESPONSE]",
+                "Here are my reasoning steps:\n",
+                "I think.\n\nYes.\n[BEGIN FINAL RESPONSE]\nOne moment.\n<tool_calls>[{\"name\": "
+                "\"f\", \"arguments\": " ARGUMENTS
+                "}, {\"name\": \"g\", \"arguments\": {}}]</tool_calls>\n[END FINAL RESPONSE]\n",
+                SAID},
         {"apertus", "<|tools_prefix|> <|inner_prefix|>", NULL,
                 "<|inner_prefix|>I think.\n\nYes.<|inner_suffix|>One "
                 "moment.<|tools_prefix|>[{\"f\": " ARGUMENTS "}, {\"g\": {}}]<|tools_suffix|>",

@@ -84,6 +84,7 @@ void reply_rig_marks(struct reply_rig *rig) {
         static const char *const channels[] = {"<|start|>", "<|channel|>", "<|message|>",
                 "<|constrain|>", "<|end|>", "<|call|>", "<|return|>"};
 
+        rig->marks = true;
         for (size_t i = 0; i < reply_n_calls; i++) {
                 const struct reply_calls *c = &reply_calls[i];
 
@@ -108,9 +109,24 @@ void reply_rig_marks(struct reply_rig *rig) {
                 add_mark(rig, channels[i]);
 }
 
+static void chain_pieces(struct reply_rig *rig) {
+        rig->next = calloc(rig->n_pieces + 1, sizeof(*rig->next));
+        check(rig->next);
+        for (size_t i = 0; i < 256; i++)
+                rig->head[i] = -1;
+        for (size_t i = 0; i < rig->n_pieces; i++) {
+                int32_t *head =
+                        &rig->head[(unsigned char)rig->vocab.text[(size_t)rig->first_piece + i][0]];
+
+                rig->next[i] = *head;
+                *head = rig->first_piece + (int32_t)i;
+        }
+}
+
 void reply_rig_load(struct reply_rig *rig, const char *template_text) {
         struct err e = {0};
 
+        chain_pieces(rig);
         if (vocab_build_load(&rig->vocab, &e) < 0 ||
                 chat_new(&rig->chat, rig->vocab.tok, template_text,
                         template_text ? strlen(template_text) : 0, NULL, &e) < 0) {
@@ -121,7 +137,17 @@ void reply_rig_load(struct reply_rig *rig, const char *template_text) {
 
 void reply_rig_deinit(struct reply_rig *rig) {
         chat_free(rig->chat);
+        free(rig->next);
         vocab_build_deinit(&rig->vocab);
+}
+
+static bool better(const struct reply_rig *rig, int32_t i, enum reply_cut cut, size_t best_size,
+        uint64_t *random) {
+        /* lib/tok makes control tokens of some texts. */
+        if (tok_is_control(rig->vocab.tok, i) != rig->marks)
+                return false;
+        return cut == REPLY_CUT_LONGEST ? strlen(rig->vocab.text[i]) > best_size
+                                        : next_random(random) % 3 == 0;
 }
 
 void reply_rig_cut(const struct reply_rig *rig, const char *text, size_t size, enum reply_cut cut,
@@ -129,16 +155,17 @@ void reply_rig_cut(const struct reply_rig *rig, const char *text, size_t size, e
         random |= 1;
         for (size_t at = 0; at < size;) {
                 int32_t best = (int32_t)(unsigned char)text[at];
-                size_t best_size = 1, end = (size_t)rig->first_piece + rig->n_pieces;
+                size_t best_size = 1;
 
-                for (size_t i = (size_t)rig->first_piece; cut != REPLY_CUT_BYTES && i < end; i++) {
-                        size_t n = strlen(rig->vocab.text[i]);
-                        bool better = cut == REPLY_CUT_LONGEST ? n > best_size
-                                                               : next_random(&random) % 3 == 0;
+                for (int32_t i = cut == REPLY_CUT_BYTES ? -1 : rig->head[best]; i >= 0;
+                        i = rig->next[i - rig->first_piece]) {
+                        const char *piece = rig->vocab.text[i];
+                        size_t n = strlen(piece);
 
-                        if (better && n <= size - at &&
-                                memcmp(rig->vocab.text[i], text + at, n) == 0) {
-                                best = (int32_t)i;
+                        if (!better(rig, i, cut, best_size, &random))
+                                continue;
+                        if (n <= size - at && memcmp(piece, text + at, n) == 0) {
+                                best = i;
                                 best_size = n;
                         }
                 }

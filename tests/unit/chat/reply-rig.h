@@ -19,7 +19,10 @@ struct reply_rig {
         const char *tools;  /* definitions, or NULL */
         struct charge *charge;
         size_t n_pieces;
+        bool marks; /* the pieces are marks */
         int32_t first_piece;
+        int32_t head[256]; /* by first byte: a piece, or -1 */
+        int32_t *next;     /* the next piece with the same first byte; by piece - first_piece */
 };
 
 /* Out of memory and other failures end the test program. @random: a seed. */

@@ -244,6 +244,11 @@ static const struct {
                 "<|channel|>commentary to=f<|message|>{\"a\": <|end|>Hm.",
                 "call f<{\"a\": >" NO_OBJECT "text<Hm.> "},
         {"<|channel|> <|start|> <|message|>", "<|channel|>analysis", ""},
+        /* Strings can't have a NUL. */
+        {OBJECT,
+                "<tool_call>{\"name\": \"f\\u0000\", \"arguments\": \"{\\\"a\\\": "
+                "\\\"\\u0000\\\"}\"}</tool_call>",
+                "call f\uFFFD<{\"a\": \"\\u0000\"}> "},
         {"</think>", "a <think>b", "text<a> reasoning<b> "},
         {"</think>", "a </think> b", "text<a </think> b> "},
         {"</think>", "<think>\n\n</think>\n\n", ""},
@@ -262,14 +267,43 @@ static void test_malformed(void **state) {
 static void test_characters(void **state) {
         _cleanup_(reply_heard_deinit) struct reply_heard heard = REPLY_HEARD_NULL;
         struct reply_rig rig;
-        int32_t control, tokens[] = {'a', 0xC3, 0xA9, 0xFF, 0xE2, 0x82, 'b', 0, -1, 1 << 30, 0xC3};
+        int32_t control,
+                tokens[] = {'a', 0xC3, 0xA9, 0xFF, 0xE2, 0x82, 'b', 0, -1, 1 << 30, 0, 0xC3};
 
         reply_rig_init(&rig);
         control = reply_rig_control(&rig, "<|x|>");
         reply_rig_load(&rig, "");
         tokens[7] = control;
-        assert_int_equal(reply_rig_read(&rig, tokens, 11, true, &heard, NULL), 0);
-        assert_said(&heard, "text<aé\uFFFD\uFFFD\uFFFDb\uFFFD> ");
+        assert_int_equal(reply_rig_read(&rig, tokens, 12, true, &heard, NULL), 0);
+        assert_said(&heard, "text<aé\uFFFD\uFFFD\uFFFDb\uFFFD\uFFFD> ");
+        reply_rig_deinit(&rig);
+}
+
+/* The first token of a reply behind a special token has a space that is not text, in vocabularies of
+ * pieces: as in the text of a turn. */
+static void test_first_space(void **state) {
+        struct reply_rig rig = {.n_pieces = 0};
+        int32_t mark, word;
+
+        vocab_build_init(&rig.vocab, "llama");
+        vocab_build_spm_bytes(&rig.vocab);
+        mark = vocab_build_add(&rig.vocab, "<|x|>", V_CONTROL, 0);
+        word = vocab_build_add(&rig.vocab, "\u2581a", V_NORMAL, 0);
+        reply_rig_load(&rig, "");
+        for (int special = 0; special < 2; special++) {
+                const int32_t header[] = {mark, word}, tokens[] = {word, word};
+                _cleanup_(reply_heard_deinit) struct reply_heard heard = REPLY_HEARD_NULL;
+                struct chat_reply *r = NULL;
+
+                assert_int_equal(chat_reply_new(&r, rig.chat, NULL, 0, NULL, NULL), 0);
+                assert_int_equal(chat_reply_header(r, header, special ? 1 : 2, NULL), 0);
+                for (size_t i = 0; i < 2; i++)
+                        assert_int_equal(
+                                chat_reply_push(r, tokens[i], reply_heard_event, &heard, NULL), 0);
+                assert_int_equal(chat_reply_finish(r, reply_heard_event, &heard, NULL), 0);
+                assert_said(&heard, special ? "text<a a> " : "text< a a> ");
+                chat_reply_free(r);
+        }
         reply_rig_deinit(&rig);
 }
 
@@ -463,7 +497,7 @@ static void test_held(void **state) {
                 bool fits = i < 2;
 
                 assert_int_equal(buf_append_str(&text, cases[i % 2].begins), 0);
-                repeat(&text, "a", CHAT_REPLY_HELD + (fits ? -100 : 100));
+                repeat(&text, "é", CHAT_REPLY_HELD + (fits ? -100 : 100));
                 assert_int_equal(buf_append_str(&text, cases[i % 2].ends), 0);
                 reply_rig_init(&rig);
                 reply_rig_load(&rig, cases[i % 2].template_text);
@@ -540,6 +574,45 @@ static void test_choice(void **state) {
                 assert_int_equal(chat_reasons(rig.chat), cases[i].reasons);
                 reply_rig_deinit(&rig);
         }
+}
+
+/* A token that is no special one does not choose. */
+static void test_choice_ordinary(void **state) {
+        struct reply_rig rig;
+
+        reply_rig_init(&rig);
+        vocab_build_add(&rig.vocab, "[TOOL_CALLS]", V_NORMAL, 0);
+        reply_rig_load(&rig, NULL);
+        assert_string_equal(chat_reply_format(rig.chat), "none");
+        reply_rig_deinit(&rig);
+}
+
+/* docs/models.md has all rows, with the models that they are for, and no others. */
+static void test_docs(void **state) {
+        _cleanup_(fclosep) FILE *f = fopen(TEST_SOURCE_ROOT "/docs/models.md", "r");
+        _cleanup_(freep) char *text = calloc(1, 1 << 20);
+        const char *table, *end;
+        size_t n = 0;
+
+        assert_non_null(f);
+        assert_true(fread(text, 1, (1 << 20) - 1, f) > 10000);
+        table = strstr(text, "\n| format | models | a call |\n|---|---|---|\n");
+        assert_non_null(table);
+        table = strchr(strchr(table + 1, '\n') + 1, '\n');
+        end = strstr(table, "\n\n");
+        for (const char *line = table; line < end; line = strchr(line + 1, '\n'), n++) {
+                char row[400];
+
+                assert_true(n < reply_n_calls);
+                snprintf(row, sizeof(row), "\n| `%s` | %s | ", reply_calls[n].name,
+                        reply_calls[n].models);
+                if (strncmp(line, row, strlen(row)) != 0)
+                        fail_msg("docs/models.md: not in its place:%s", row);
+        }
+        assert_int_equal(n, reply_n_calls);
+        for (size_t i = 0; i < reply_n_thinking; i++)
+                if (reply_thinking[i].open[0] != 'H') /* a sentence */
+                        assert_non_null(strstr(end, reply_thinking[i].open));
 }
 
 /* --- definitions --- */
@@ -655,6 +728,7 @@ int main(void) {
                 cmocka_unit_test(test_cut_off),
                 cmocka_unit_test(test_malformed),
                 cmocka_unit_test(test_characters),
+                cmocka_unit_test(test_first_space),
                 cmocka_unit_test(test_control_in_calls),
                 cmocka_unit_test(test_places),
                 cmocka_unit_test(test_receiver),
@@ -662,6 +736,8 @@ int main(void) {
                 cmocka_unit_test(test_held),
                 cmocka_unit_test(test_marks),
                 cmocka_unit_test(test_choice),
+                cmocka_unit_test(test_choice_ordinary),
+                cmocka_unit_test(test_docs),
                 cmocka_unit_test(test_tools),
                 cmocka_unit_test(test_many_tools),
                 cmocka_unit_test(test_json),
