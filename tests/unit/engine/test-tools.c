@@ -3,11 +3,14 @@
  * Tools: definitions, calls, results, and replies in parts. The model is a small one with random
  * weights, whose template takes tools; a grammar makes it write the replies that a test wants.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/verbs/transfer-format.h"
 #include "programs/programs.h"
 #include "rig.h"
 #include "util/test.h"
@@ -439,6 +442,103 @@ static void test_nothing_is_left(void **state) {
         erig_close(&r);
 }
 
+static int sealed_copy(int from, const char *find, const char *replace) {
+        static char data[1 << 20];
+        ssize_t n = pread(from, data, sizeof(data), 0);
+        int fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        char *p = find ? memmem(data, (size_t)n, find, strlen(find)) : NULL;
+        uint64_t transcript, hash;
+
+        assert_true(n > XFER_HEADER_SIZE && fd >= 0);
+        if (find) {
+                struct xfer_header h;
+
+                assert_non_null(p);
+                assert_int_equal(strlen(find), strlen(replace));
+                memcpy(p, replace, strlen(replace));
+                assert_int_equal(
+                        xfer_header_parse((uint8_t *)data, (size_t)n, (uint64_t)n, &h, NULL), 0);
+                transcript = xfer_transcript_size(&h);
+                hash = hash64(data + XFER_HEADER_SIZE, (size_t)transcript, 0);
+                memcpy(data + XFER_HEADER_SIZE + transcript, &hash, 8);
+        }
+        assert_int_equal(write(fd, data, (size_t)n), n);
+        assert_int_equal(
+                fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL),
+                0);
+        return fd;
+}
+
+static enum engine_event_kind import(struct erig *r, int fd, struct answer *a) {
+        struct engine_request q = erig_request(ENGINE_IMPORT, 0);
+        enum engine_event_kind kind;
+
+        q.fd = fd;
+        answer_reset(a);
+        kind = erig_do(r, &q, a);
+        close(fd);
+        return kind;
+}
+
+/* An export has all of it; an import takes nothing that the daemon would not have written. */
+static void test_export(void **state) {
+        static const struct {
+                const char *find, *replace, *why;
+        } hostile[] = {
+                {"[{\"type\"", "{{\"type\"", "definitions of tools"},
+                {"{\"calls\"", "{\"cslls\"", "turn 1 of the export file"},
+                {"\"content\"", "\"contenu\"", "turn 2 of the export file"},
+        };
+        const struct engine_call call = {"c1", "f", "{}"};
+        const struct engine_result result = {"c1", NULL, "1"};
+        struct engine_request q = erig_request(ENGINE_CONTINUE, 0);
+        char want[4096];
+        struct erig r;
+        int fd;
+
+        (void)state;
+        open_rig(&r);
+        q.conv_id = open_with(&r, NULL, DEFS);
+        answer_reset(&A);
+        done(&r, ask(q.conv_id, "go", "Yes."), &A);
+        q = erig_request(ENGINE_CONTINUE, q.conv_id);
+        q.at_turn = 1; /* in place of the reply */
+        q.cuts = true;
+        q.input = ENGINE_INPUT_GIVEN;
+        q.calls = &call;
+        q.n_calls = 1;
+        q.max_tokens = 0;
+        answer_reset(&A);
+        done(&r, q, &A);
+        answer_reset(&A);
+        done(&r, answer_call(q.conv_id, &result, 1, "It is <tool_call>\n{\"name\": \"f\"}"), &A);
+        answer_reset(&G);
+        get_parts(&r, q.conv_id, &G);
+        snprintf(want, sizeof(want), "%s%s", turn_parts(&G, 1), (char *)G.turns[2].text);
+        strcat(want, turn_parts(&G, 3));
+        answer_reset(&A);
+        assert_int_equal(erig_simple(&r, ENGINE_EXPORT, q.conv_id, &A), ENGINE_EXPORTED);
+        fd = A.fd;
+        A.fd = 0;
+        assert_int_equal(import(&r, sealed_copy(fd, NULL, NULL), &B), ENGINE_CONV);
+        get_parts(&r, B.conv.id, &G);
+        assert_string_equal(G.tools, DEFS);
+        assert_int_equal(G.n_turns, 4);
+        assert_true(strncmp(want, turn_parts(&G, 1), strlen(turn_parts(&G, 1))) == 0);
+        assert_non_null(strstr(want, (char *)G.turns[2].text));
+        assert_non_null(strstr(want, turn_parts(&G, 3)));
+        for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
+                assert_int_equal(
+                        import(&r, sealed_copy(fd, hostile[i].find, hostile[i].replace), &B),
+                        ENGINE_ERROR);
+                if (!strstr(B.err.msg, hostile[i].why))
+                        fail_msg("'%s', not '%s'", B.err.msg, hostile[i].why);
+        }
+        close(fd);
+        answer_reset(&G);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_parts_everywhere),
@@ -448,6 +548,7 @@ int main(void) {
                 cmocka_unit_test(test_given),
                 cmocka_unit_test(test_definitions),
                 cmocka_unit_test(test_nothing_is_left),
+                cmocka_unit_test(test_export),
         };
 
         return cmocka_run_group_tests(tests, write_model, remove_model);
