@@ -101,8 +101,9 @@ static int read_parts(struct generation *g, size_t n) {
 /* What was read of the parts, for the event. */
 static int put_parts(struct request *request, struct event_node *node) {
         struct reply_parts *p = &generation_of(request)->parts;
+        struct err e;
         size_t size;
-        int r = reply_parts_take(p, &node->ev.delta.parts, &node->ev.delta.n_parts, &size, NULL);
+        int r = reply_parts_take(p, &node->ev.delta.parts, &node->ev.delta.n_parts, &size, &e);
 
         if (r == 0)
                 event_adopt(node, &request->charge, size);
