@@ -42,8 +42,7 @@ void reply_fail(struct chat_reply *r, int code, const char *what) {
         if (r->failed < 0)
                 return;
         r->failed = code;
-        if (r->e && (int)r->e->code != -code)
-                err_set(r->e, (enum err_code) - code, "no memory for %s", what);
+        err_set(r->e, (enum err_code) - code, "no memory for %s", what);
 }
 
 uint64_t reply_steps(const struct chat_reply *r) {
