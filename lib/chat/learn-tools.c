@@ -4,7 +4,7 @@
  *
  * 1. Templates differ in how they want to be given calls: arguments as an object or as a string, the
  *    content of a message with calls as an empty string or none, ids of any form or of nine letters.
- *    The first way is taken in which the call's name and its arguments appear as they are.
+ *    The first way is taken in which the call's name (or id) and its arguments appear as they are.
  * 2. Definitions are told with the first message. If they are written behind the system text, but
  *    only where a message of the user follows, they belong to the system message all the same, and
  *    that leaves the user's message open (CHAT_OPEN_SYSTEM): what is told is told once.
@@ -53,7 +53,10 @@ enum shown { NOT_SHOWN, QUOTED, AS_IT_IS };
 /* How the arguments appear. A string that is written as JSON, or an object that is printed as Python
  * does, is not what the template is made for. */
 static enum shown arguments_shown(const struct jinja_out *out) {
-        if (!has(out, PROBE_NAME) || !has(out, PROBE_KEY) || !has(out, PROBE_VALUE))
+        /* Some write the id alone, which has the name in it. */
+        if (!has(out, PROBE_NAME) && !has(out, probe_call.id))
+                return NOT_SHOWN;
+        if (!has(out, PROBE_KEY) || !has(out, PROBE_VALUE))
                 return NOT_SHOWN;
         return has(out, "\\\"" PROBE_KEY) || has(out, "'" PROBE_KEY "'") ? QUOTED : AS_IT_IS;
 }

@@ -183,6 +183,20 @@
         "{% if add_generation_prompt and messages[-1].role != 'tool' %}{{ '<|turn>model\\n' }}"    \
         "{% endif %}"
 
+/* Ids of any form in front of arguments and results; definitions in front of all. */
+#define IDS                                                                                        \
+        "{% if tools %}{{ '<|start|>tools<|message|>' }}{{ tools | tojson(separators=(',', ':')) " \
+        "}}"                                                                                       \
+        "{{ '<|end|>' }}{% endif %}" FOR                                                           \
+        "{{ '<|start|>' + m.role + '<|message|>' }}{% if m.role == 'tool' %}"                      \
+        "{{ '## Return of ' + m.tool_call_id + '\\n' }}{% endif %}{{ m.content }}"                 \
+        "{% if m.tool_calls %}{{ '<|calls_begin|>' }}{% for call in m.tool_calls %}"               \
+        "{{ '<|call_begin|>' + call.id + '<|message|>' }}"                                         \
+        "{% if call.function.arguments is string %}{{ call.function.arguments }}{% else %}"        \
+        "{{ call.function.arguments | tojson }}{% endif %}{{ '<|call_end|>' }}" END                \
+        "{{ '<|calls_end|>' }}{% endif %}{{ '<|end|>' }}" END INVITE(                              \
+                "<|start|>assistant<|message|>")
+
 #define PLAIN                                                                                      \
         FOR "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}" END INVITE(      \
                 "<|im_start|>assistant\\n")
@@ -285,6 +299,11 @@ static const struct form {
                 .can = TELL_SYSTEM | TELL_USER | CALL | CALLS | ANSWER,
                 .end = "<|tool_response>",
                 .reply_end = "<turn|>"},
+        {.name = "ids",
+                .text = IDS,
+                .can = TELL_SYSTEM | TELL_USER | CALL | CALLS | ANSWER,
+                .end = "<|end|>",
+                .reply_end = "<|end|>"},
         {.name = "plain",
                 .text = PLAIN,
                 .can = ANSWER,
