@@ -681,6 +681,11 @@ static void test_one_by_one(void **state) {
         assert_text(&v, c, &behind, results + 1, 1, "\n<|output_begin|>12:00<|output_end|>");
         assert_text(&v, c, &behind, &hello, 1, "<|user|>Hello");
         close_form(&v, c);
+        v = open_form(WITH_CALL, NAMES, &c);
+        assert_text(&v, c, &behind, results + 1, 1,
+                "<|start|>functions.time to=assistant<|channel|>commentary<|message|>\"12:00\""
+                "<|end|>");
+        close_form(&v, c);
         v = open_form(COMMON, IN_LAST_USER, &c);
         assert_text(&v, c, &behind, results + 1, 1,
                 "[TOOL_RESULTS] {\"content\": 12:00, \"call_id\": \"call2abcd\"}[/TOOL_RESULTS]");
@@ -796,6 +801,23 @@ static void test_names(void **state) {
                 assert_non_null(strstr(text, "\"name\": \"weather\""));
                 close_form(&v, c);
         }
+}
+
+/* Where the tools change what later messages are, that is told. */
+static void test_later(void **state) {
+        struct chat *c;
+        struct vocab_build v = open_form(COMMON,
+                "{% if tools %}{{ tools | tojson }}{% endif %}" FOR
+                "{{ '<|start|>' + m.role + '<|message|>' + m.content }}"
+                "{% if tools and m.role == 'user' %}{{ ' (with tools)' }}{% endif %}"
+                "{{ '<|end|>' }}" END,
+                &c);
+
+        (void)state;
+        assert_non_null(chat_difference(c, 0));
+        assert_non_null(strstr(chat_difference(c, 0), "otherwise where tools are defined"));
+        assert_null(chat_difference(c, 1));
+        close_form(&v, c);
 }
 
 /* Several results where the template takes one call in a message. */
@@ -1288,6 +1310,32 @@ static void test_injection(void **state) {
         assert_true(n_injected > 5000); /* not refused all the time */
 }
 
+/* Nothing of a stand-in or a probe is ever written. */
+static void check_leak(const struct vocab_build *v, const struct form *form, const struct chat *c) {
+        static const struct chat_message *const messages[] = {
+                &help, &hello, &well, &one, &two, &results[0]};
+
+        for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
+                for (size_t k = 0; k < sizeof(messages) / sizeof(messages[0]); k++)
+                        for (size_t n = 1; n <= (messages[k] == &results[0] ? 2 : 1); n++)
+                                for (int tools = 0; tools < 2; tools++) {
+                                        const struct chat_input in = {.messages = messages[k],
+                                                .n = n,
+                                                .tools = tools ? TOOLS : NULL,
+                                                .tools_size = strlen(TOOLS)};
+                                        _cleanup_(freep) char *text = NULL;
+
+                                        (void)try_text(v, c, &tails[i], &in, &text, NULL);
+                                        if (strstr(text, "standin") || strstr(text, "probe"))
+                                                fail_msg("%s, %zu: %s", form->name, i, text);
+                                }
+}
+
+static void test_leak(void **state) {
+        (void)state;
+        each(check_leak, 1);
+}
+
 /* What is written in front of the results must not depend on them: never a wrong cut. */
 static void test_looks_back(void **state) {
         const struct chat_message back = {
@@ -1379,6 +1427,7 @@ int main(void) {
                 cmocka_unit_test(test_reply_end),
                 cmocka_unit_test(test_no_end),
                 cmocka_unit_test(test_names),
+                cmocka_unit_test(test_later),
                 cmocka_unit_test(test_one_call),
                 cmocka_unit_test(test_ids),
                 cmocka_unit_test(test_refused),
@@ -1388,6 +1437,7 @@ int main(void) {
                 cmocka_unit_test(test_form),
                 cmocka_unit_test(test_check),
                 cmocka_unit_test(test_injection),
+                cmocka_unit_test(test_leak),
                 cmocka_unit_test(test_looks_back),
                 cmocka_unit_test(test_limit),
                 cmocka_unit_test(test_charge),
