@@ -290,7 +290,7 @@ static const struct form {
                 .reply_end = "<|end|>"},
         {.name = "a key of the system message",
                 .text = AS_KEY,
-                .can = TELL_SYSTEM | ANSWER,
+                .can = TELL_SYSTEM | TELL_USER | ANSWER,
                 .end = "<|end|>",
                 .reply_end = "<|end|>"},
         {.name = "the reply goes on",
@@ -1059,7 +1059,8 @@ static void test_form(void **state) {
         const struct chat_input in = {
                 .messages = &help, .n = 1, .tools = alone, .tools_size = strlen(alone)};
         const struct chat_tail empty = {.state = CHAT_EMPTY};
-        _cleanup_(freep) char *text = NULL, *key = NULL;
+        _cleanup_(freep) char *text = NULL, *key = NULL, *user = NULL;
+        struct chat_input first = in;
         struct chat *c;
         struct vocab_build v = open_form(COMMON, IN_SYSTEM(""), &c);
 
@@ -1079,6 +1080,10 @@ static void test_form(void **state) {
                                  "1e3,12345678901234567890,{}]}}, "
                                  "{\"description\":\"\\u00e9\\\"]}\",\"name\":\"g\"}]"
                                  "<|/tool|><|end|>");
+        first.messages = &hello;
+        assert_int_equal(try_text(&v, c, &empty, &first, &user, NULL), 0);
+        assert_true(strncmp(user, "<|system|><|tool|>[{", 20) == 0);
+        assert_non_null(strstr(user, "}]<|/tool|><|end|><|user|>Hello<|end|>"));
         close_form(&v, c);
 }
 
