@@ -273,7 +273,9 @@ struct chat_place {
         enum chat_kind kind;
         enum chat_state state; /* what the history ended with */
 };
-enum chat_after chat_after_of(const struct chat_tail *tail);
+enum chat_after chat_after_of(const struct chat_template *t, const struct chat_tail *tail);
+/* Whether a system message leaves the user's message open. */
+bool chat_template_opens(const struct chat_template *t, bool has_tools);
 /* Where the message begins in the rendering, and how it joins the history. */
 size_t chat_cut_of(
         const struct chat_template *t, const struct chat_place *at, struct chat_join *join);

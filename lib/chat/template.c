@@ -90,12 +90,22 @@ struct chat_template *chat_template_free(struct chat_template *t) {
         return NULL;
 }
 
-enum chat_after chat_after_of(const struct chat_tail *tail) {
+/* Definitions that are not told with a system message change nothing there. */
+static bool told_with_system(const struct chat_template *t, bool has_tools) {
+        return has_tools && t->tools_with[CHAT_KIND_SYSTEM];
+}
+
+bool chat_template_opens(const struct chat_template *t, bool has_tools) {
+        return t->open[told_with_system(t, has_tools)].opens;
+}
+
+enum chat_after chat_after_of(const struct chat_template *t, const struct chat_tail *tail) {
         switch (tail->state) {
         case CHAT_EMPTY:
                 return CHAT_AFTER_NOTHING;
         case CHAT_OPEN_SYSTEM:
-                return tail->has_tools ? CHAT_AFTER_OPEN_TOOLS : CHAT_AFTER_OPEN_SYSTEM;
+                return told_with_system(t, tail->has_tools) ? CHAT_AFTER_OPEN_TOOLS
+                                                            : CHAT_AFTER_OPEN_SYSTEM;
         case CHAT_OPEN_REPLY:
         case CHAT_ENDED_REPLY:
                 return CHAT_AFTER_REPLY;
@@ -330,7 +340,7 @@ static int append_open_system(const struct chat_template *t, const struct chat_t
 
 static int append_system(const struct chat_template *t, const struct chat_tail *tail,
         const struct chat_input *in, size_t max, struct tok_ids *out, struct err *e) {
-        const struct chat_place at = {chat_after_of(tail), CHAT_KIND_SYSTEM, tail->state};
+        const struct chat_place at = {chat_after_of(t, tail), CHAT_KIND_SYSTEM, tail->state};
 
         if (tail->state == CHAT_EMPTY && t->open[in->tools != NULL].opens)
                 return append_open_system(t, tail, in, max, out, e);
@@ -410,7 +420,8 @@ static int check_size(
 
 int chat_template_append(const struct chat_template *t, const struct chat_tail *tail,
         const struct chat_input *in, size_t max, struct tok_ids *out, struct err *e) {
-        struct chat_place at = {chat_after_of(tail), chat_kind_of(&in->messages[0]), tail->state};
+        struct chat_place at = {
+                chat_after_of(t, tail), chat_kind_of(&in->messages[0]), tail->state};
         int r = check_size(t, in, max, e);
 
         if (r == 0 && in->tools) {
@@ -439,7 +450,7 @@ int chat_template_append(const struct chat_template *t, const struct chat_tail *
 int chat_template_reply(const struct chat_template *t, const struct chat_tail *tail, size_t max,
         struct tok_ids *out, struct err *e) {
         enum chat_after after = tail->state == CHAT_CLOSED && tail->role != CHAT_RAW
-                                        ? chat_after_of(tail)
+                                        ? chat_after_of(t, tail)
                                         : CHAT_AFTER_USER;
         const struct tok_ids *ids = &t->reply[after];
 

@@ -988,6 +988,7 @@ static void check_told(const struct vocab_build *v, const struct form *form, con
                         form->opens_with_tools)
                 fail_msg("%s: the state after a system message", form->name);
         assert_int_equal(chat_state_after(c, CHAT_TOOL, true), CHAT_CLOSED);
+        assert_int_equal(chat_state_after(c, CHAT_USER, true), CHAT_CLOSED);
         for (; n < sizeof(form->notes) / sizeof(form->notes[0]) && form->notes[n]; n++)
                 if (!chat_difference(c, n) || !strstr(chat_difference(c, n), form->notes[n]))
                         fail_msg("%s: %s", form->name, chat_difference(c, n));
