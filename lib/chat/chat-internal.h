@@ -147,6 +147,7 @@ enum chat_notes {
         CHAT_NOTE_RESULTS_GROUPED = 1 << 8,
         CHAT_NOTE_ONE_CALL = 1 << 9,
         CHAT_NOTE_SHORT_IDS = 1 << 10,
+        CHAT_NOTE_TOOLS_LATER = 1 << 11,
 };
 
 /* A system message is written into the user's message, or in front of something that is written with
@@ -169,6 +170,7 @@ struct chat_call_form {
         bool short_ids;    /* ids have nine letters */
         bool one;          /* one in a message */
         bool end;          /* an end-of-generation token stands between calls and results */
+        bool grouped;      /* results behind results are written otherwise than alone */
 };
 
 enum chat_tools_place {
@@ -219,6 +221,7 @@ extern const struct chat_message chat_stand_ins[CHAT_N_KINDS];
 enum { CHAT_MAX_STAND_INS = 3 };
 extern const struct chat_message chat_stand_in_next; /* a user's message that follows */
 #define CHAT_STAND_IN_NAME "standinname"             /* of a function */
+#define CHAT_STAND_IN_KEY "standinkey"               /* of its parameter */
 extern const char chat_stand_in_tools[];             /* definitions that define it */
 /* How many of them, into @ret. */
 size_t chat_stand_ins_of(enum chat_after after, struct chat_message ret[CHAT_MAX_STAND_INS]);
@@ -270,7 +273,9 @@ struct chat_place {
         enum chat_kind kind;
         enum chat_state state; /* what the history ended with */
 };
-enum chat_after chat_after_of(const struct chat_tail *tail);
+enum chat_after chat_after_of(const struct chat_template *t, const struct chat_tail *tail);
+/* Whether a system message leaves the user's message open. */
+bool chat_template_opens(const struct chat_template *t, bool has_tools);
 /* Where the message begins in the rendering, and how it joins the history. */
 size_t chat_cut_of(
         const struct chat_template *t, const struct chat_place *at, struct chat_join *join);
@@ -354,7 +359,7 @@ int chat_find_special(const struct chat_template *t, const struct jinja_out *out
 
 /* --- differences.c --- */
 
-enum { CHAT_MAX_DIFFERENCES = 12 };
+enum { CHAT_MAX_DIFFERENCES = 14 };
 /* The sentences for chat_difference(), a NULL behind the last. Of a family: @family is NULL if none
  * is like the template; @trim: messages lose the white space at both ends. */
 void chat_family_differences(const char *ret[CHAT_MAX_DIFFERENCES + 1],

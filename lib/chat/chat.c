@@ -230,7 +230,7 @@ const char *chat_difference(const struct chat *c, size_t i) {
 /* --- messages --- */
 
 enum chat_state chat_state_after(const struct chat *c, enum chat_role role, bool has_tools) {
-        bool opens = c->template ? c->template->open[has_tools].opens
+        bool opens = c->template ? chat_template_opens(c->template, has_tools)
                      : c->forms  ? chat_forms_opens_system(c->forms)
                                  : false;
 

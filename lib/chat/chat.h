@@ -45,8 +45,10 @@ const char *chat_family(const struct chat *c);
 /* Whether definitions of tools can be told. */
 bool chat_takes_tools(const struct chat *c);
 /*
- * Whether @tools are definitions of tools: one JSON text, an array as in OpenAI's "tools". 0;
- * -ERR_INVALID with the place; -ERR_UNSUPPORTED if the format takes none; -ERR_TOO_LARGE.
+ * Whether the @n bytes of @tools are definitions of tools: one JSON text, an array as in OpenAI's
+ * "tools"; an entry may be the function alone. 0; -ERR_INVALID with the place; -ERR_UNSUPPORTED if the
+ * format takes none; -ERR_TOO_LARGE (they may have 256 KiB); -ERR_NOMEM. Any thread; it takes memory
+ * of some hundred times their size at worst, which is charged to no one.
  */
 int chat_check_tools(const struct chat *c, const char *tools, size_t n, struct err *e);
 
@@ -82,7 +84,7 @@ struct chat_tail {
 struct chat_call {
         const char *id; /* NULL: none */
         const char *name;
-        const char *arguments; /* a JSON object */
+        const char *arguments; /* a JSON object; {} if it has no bytes */
         size_t arguments_size;
 };
 
@@ -95,7 +97,9 @@ struct chat_message {
         size_t reasoning_size;
         const struct chat_call *calls; /* assistant: what followed the text */
         size_t n_calls;
-        const char *call_id, *name; /* tool: the call that it answers, and the function; or NULL */
+        /* Tool: the call that it answers, and the function. NULL: not known; then the template is
+         * given an id made of its number in the input, and the name "tool". */
+        const char *call_id, *name;
 };
 
 struct chat_input {
@@ -113,6 +117,15 @@ struct chat_input {
  * template's own words if it is refused there as well. A raw message is just its text and closes
  * nothing. -ERR_LIMIT past @max tokens (0: no limit). Memory is charged to out->charge while it works.
  * @out is unchanged on failure.
+ *
+ * Definitions are told with a message of the system or the user: -ERR_STATE where the format does not
+ * tell of tools, mostly behind the first message; -ERR_UNSUPPORTED if it does so nowhere; and as
+ * chat_check_tools(). Results stand behind a reply, a message with calls or other results (-ERR_STATE);
+ * those that answer one reply should be one input. A message of the assistant with calls is written as
+ * one that results follow. -ERR_UNSUPPORTED if the format does not write results, calls, or (a
+ * family) reasoning; a template leaves reasoning out where it does so with that of earlier replies.
+ * -ERR_INVALID: arguments that are no JSON object; text and calls, where the template writes one of
+ * them only; fields that the role does not have.
  */
 int chat_append(const struct chat *c, const struct chat_tail *tail, const struct chat_input *in,
         size_t max, struct tok_ids *out, struct err *e);

@@ -81,6 +81,9 @@ void chat_template_differences(const char *ret[CHAT_MAX_DIFFERENCES + 1], unsign
                 {CHAT_NOTE_TOOLS_MOVED,
                         "it moves the definitions of tools to the last message of the user; here "
                         "they stay with the message that they were told with"},
+                {CHAT_NOTE_TOOLS_LATER,
+                        "it writes later messages otherwise where tools are defined; here as "
+                        "without"},
                 {CHAT_NOTE_RESULTS_GROUPED,
                         "it writes the results of one reply together; here only those that are "
                         "given together"},

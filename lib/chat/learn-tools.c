@@ -4,7 +4,7 @@
  *
  * 1. Templates differ in how they want to be given calls: arguments as an object or as a string, the
  *    content of a message with calls as an empty string or none, ids of any form or of nine letters.
- *    The first way is taken in which the call's name and its arguments appear as they are.
+ *    The first way is taken in which the call's name (or id) and its arguments appear as they are.
  * 2. Definitions are told with the first message. If they are written behind the system text, but
  *    only where a message of the user follows, they belong to the system message all the same, and
  *    that leaves the user's message open (CHAT_OPEN_SYSTEM): what is told is told once.
@@ -53,7 +53,10 @@ enum shown { NOT_SHOWN, QUOTED, AS_IT_IS };
 /* How the arguments appear. A string that is written as JSON, or an object that is printed as Python
  * does, is not what the template is made for. */
 static enum shown arguments_shown(const struct jinja_out *out) {
-        if (!has(out, PROBE_NAME) || !has(out, PROBE_KEY) || !has(out, PROBE_VALUE))
+        /* Some write the id alone, which has the name in it. */
+        if (!has(out, PROBE_NAME) && !has(out, probe_call.id))
+                return NOT_SHOWN;
+        if (!has(out, PROBE_KEY) || !has(out, PROBE_VALUE))
                 return NOT_SHOWN;
         return has(out, "\\\"" PROBE_KEY) || has(out, "'" PROBE_KEY "'") ? QUOTED : AS_IT_IS;
 }
@@ -278,11 +281,40 @@ static int learn_piece(struct chat_template *t, enum chat_after after, struct er
         return 0;
 }
 
+/* Results behind results are cut out of a rendering whose stand-in reply has one call. That won't do
+ * where they tell the name or the id of that call: then they are written as the first ones are. */
+static int check_more_results(struct chat_template *t, struct err *e) {
+        struct chat_piece *p = &t->piece[CHAT_AFTER_RESULTS][CHAT_KIND_RESULTS];
+        struct chat_message messages[CHAT_MAX_MESSAGES];
+        struct chat_rendering in = {.messages = messages};
+        _cleanup_(jinja_out_deinit) struct jinja_out out = JINJA_OUT_NULL;
+        static const char *const own[] = {CHAT_STAND_IN_NAME, "standinid"};
+        int r;
+
+        t->calls.grouped = t->closing[CHAT_KIND_RESULTS].text && !p->works;
+        if (!p->works)
+                return 0;
+        in.n = chat_stand_ins_of(CHAT_AFTER_RESULTS, messages);
+        messages[in.n] = chat_probes[CHAT_KIND_RESULTS];
+        messages[in.n].call_id = "probeid00";
+        messages[in.n++].name = PROBE_NAME;
+        r = chat_render(t, &in, &out, e);
+        if (r == -ERR_NOMEM)
+                return r;
+        for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+                if (r < 0 || out.size < p->fixed ||
+                        memmem(out.text + p->fixed, out.size - p->fixed, own[i], strlen(own[i])))
+                        p->works = false;
+        return 0;
+}
+
 int chat_learn_calls(struct chat_template *t, struct err *e) {
         static const enum chat_after afters[] = {CHAT_AFTER_NOTHING, CHAT_AFTER_SYSTEM,
                 CHAT_AFTER_USER, CHAT_AFTER_REPLY, CHAT_AFTER_RESULTS};
         int r = learn_end(t, e);
 
+        if (r == 0)
+                r = check_more_results(t, e);
         for (size_t i = 0; r == 0 && t->calls.written && i < ARRAY_SIZE(afters); i++)
                 r = learn_piece(t, afters[i], e);
         return r;

@@ -42,9 +42,9 @@ const struct chat_message chat_stand_in_next = {
 const char chat_stand_in_tools[] =
         "[{\"type\": \"function\", \"function\": {\"name\": \"" CHAT_STAND_IN_NAME "\", "
         "\"description\": \"standindescription\", \"parameters\": {\"type\": \"object\", "
-        "\"properties\": {\"standinkey\": {\"type\": \"string\", \"description\": "
+        "\"properties\": {\"" CHAT_STAND_IN_KEY "\": {\"type\": \"string\", \"description\": "
         "\"standinvalue\"}}, "
-        "\"required\": [\"standinkey\"]}}}]";
+        "\"required\": [\"" CHAT_STAND_IN_KEY "\"]}}}]";
 
 size_t chat_stand_ins_of(enum chat_after after, struct chat_message ret[CHAT_MAX_STAND_INS]) {
         static const enum chat_kind kinds[CHAT_N_AFTER][CHAT_MAX_STAND_INS] = {

@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/charge.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/utf8.h"
@@ -89,12 +90,22 @@ struct chat_template *chat_template_free(struct chat_template *t) {
         return NULL;
 }
 
-enum chat_after chat_after_of(const struct chat_tail *tail) {
+/* Definitions that are not told with a system message change nothing there. */
+static bool told_with_system(const struct chat_template *t, bool has_tools) {
+        return has_tools && t->tools_with[CHAT_KIND_SYSTEM];
+}
+
+bool chat_template_opens(const struct chat_template *t, bool has_tools) {
+        return t->open[told_with_system(t, has_tools)].opens;
+}
+
+enum chat_after chat_after_of(const struct chat_template *t, const struct chat_tail *tail) {
         switch (tail->state) {
         case CHAT_EMPTY:
                 return CHAT_AFTER_NOTHING;
         case CHAT_OPEN_SYSTEM:
-                return tail->has_tools ? CHAT_AFTER_OPEN_TOOLS : CHAT_AFTER_OPEN_SYSTEM;
+                return told_with_system(t, tail->has_tools) ? CHAT_AFTER_OPEN_TOOLS
+                                                            : CHAT_AFTER_OPEN_SYSTEM;
         case CHAT_OPEN_REPLY:
         case CHAT_ENDED_REPLY:
                 return CHAT_AFTER_REPLY;
@@ -199,10 +210,14 @@ static int check_tools(const struct chat_template *t, const struct chat_tail *ta
 
 /* --- messages --- */
 
+static size_t surround_size(const struct chat_input *in) {
+        return (CHAT_MAX_STAND_INS + in->n + 1) * sizeof(struct chat_message);
+}
+
 /* The stand-ins, the messages and what follows them, for a rendering. Owned. */
 static struct chat_message *surround(const struct chat_template *t, const struct chat_place *at,
         const struct chat_input *in, size_t *ret_n) {
-        struct chat_message *all = calloc(CHAT_MAX_STAND_INS + in->n + 1, sizeof(*all));
+        struct chat_message *all = calloc(1, surround_size(in));
         size_t n;
 
         if (!all)
@@ -233,7 +248,7 @@ static int take_messages(const struct chat_template *t, const struct chat_place 
                 t->tok, text, cut, text->size - p->drop_size, &join, max, out, e);
 }
 
-int chat_append_at(const struct chat_template *t, const struct chat_place *at,
+static int append_surrounded(const struct chat_template *t, const struct chat_place *at,
         const struct chat_tail *tail, const struct chat_input *in, size_t max, struct tok_ids *out,
         struct err *e) {
         _cleanup_(jinja_out_deinit) struct jinja_out text = JINJA_OUT_NULL;
@@ -244,8 +259,6 @@ int chat_append_at(const struct chat_template *t, const struct chat_place *at,
         bool open = at->after == CHAT_AFTER_OPEN_SYSTEM || at->after == CHAT_AFTER_OPEN_TOOLS;
         int r = 0;
 
-        if (!t->piece[at->after][at->kind].works)
-                return err_set(e, ERR_INVALID, "the chat template does not write a message here");
         if (at->after == CHAT_AFTER_NOTHING)
                 all.created_usec = tail->created_usec;
         if (at->after == CHAT_AFTER_OPEN_TOOLS) {
@@ -268,6 +281,24 @@ int chat_append_at(const struct chat_template *t, const struct chat_place *at,
         if (r == 0 && in->tools)
                 r = check_told(t, &all, &text, out, e);
         return r < 0 ? r : take_messages(t, at, &text, in->tools, max, out, e);
+}
+
+int chat_append_at(const struct chat_template *t, const struct chat_place *at,
+        const struct chat_tail *tail, const struct chat_input *in, size_t max, struct tok_ids *out,
+        struct err *e) {
+        size_t size = surround_size(in);
+        int r;
+
+        if (!t->piece[at->after][at->kind].works)
+                return err_set(e, ERR_INVALID, "the chat template does not write a message here");
+        r = out->charge ? charge_take(out->charge, size, "a message", e) : 0;
+        out->refused = r < 0;
+        if (r < 0)
+                return r;
+        r = append_surrounded(t, at, tail, in, max, out, e);
+        if (out->charge)
+                charge_give(out->charge, size);
+        return r;
 }
 
 /* A system message that begins the first message of the user. */
@@ -309,7 +340,7 @@ static int append_open_system(const struct chat_template *t, const struct chat_t
 
 static int append_system(const struct chat_template *t, const struct chat_tail *tail,
         const struct chat_input *in, size_t max, struct tok_ids *out, struct err *e) {
-        const struct chat_place at = {chat_after_of(tail), CHAT_KIND_SYSTEM, tail->state};
+        const struct chat_place at = {chat_after_of(t, tail), CHAT_KIND_SYSTEM, tail->state};
 
         if (tail->state == CHAT_EMPTY && t->open[in->tools != NULL].opens)
                 return append_open_system(t, tail, in, max, out, e);
@@ -389,7 +420,8 @@ static int check_size(
 
 int chat_template_append(const struct chat_template *t, const struct chat_tail *tail,
         const struct chat_input *in, size_t max, struct tok_ids *out, struct err *e) {
-        struct chat_place at = {chat_after_of(tail), chat_kind_of(&in->messages[0]), tail->state};
+        struct chat_place at = {
+                chat_after_of(t, tail), chat_kind_of(&in->messages[0]), tail->state};
         int r = check_size(t, in, max, e);
 
         if (r == 0 && in->tools) {
@@ -418,7 +450,7 @@ int chat_template_append(const struct chat_template *t, const struct chat_tail *
 int chat_template_reply(const struct chat_template *t, const struct chat_tail *tail, size_t max,
         struct tok_ids *out, struct err *e) {
         enum chat_after after = tail->state == CHAT_CLOSED && tail->role != CHAT_RAW
-                                        ? chat_after_of(tail)
+                                        ? chat_after_of(t, tail)
                                         : CHAT_AFTER_USER;
         const struct tok_ids *ids = &t->reply[after];
 

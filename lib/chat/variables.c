@@ -110,6 +110,10 @@ static int put_calls(struct jinja_data *d, const struct chat_template *t,
         return 0;
 }
 
+static bool tools_are_key(const struct chat_template *t) {
+        return t->tools == CHAT_TOOLS_KEY || t->tools == CHAT_TOOLS_KEY_TEXT;
+}
+
 /* In the system message. */
 static int put_tools_key(struct jinja_data *d, const struct chat_template *t,
         const struct chat_rendering *in, struct err *e) {
@@ -155,21 +159,24 @@ static int put_message(struct jinja_data *d, const struct chat_template *t,
                 jinja_data_key(d, "name", true);
                 jinja_data_string(d, name, strlen(name), false);
         }
-        if (r == 0 && m->role == CHAT_SYSTEM && in->tools &&
-                (t->tools == CHAT_TOOLS_KEY || t->tools == CHAT_TOOLS_KEY_TEXT))
+        if (r == 0 && m->role == CHAT_SYSTEM && in->tools && tools_are_key(t))
                 r = put_tools_key(d, t, in, e);
         if (r == 0)
                 jinja_data_dict_end(d);
         return r;
 }
 
+/* Definitions that are a key of the system message need one: an empty one, if there is none. */
 static int put_messages(struct jinja_data *d, const struct chat_template *t,
         const struct chat_rendering *in, struct err *e) {
+        static const struct chat_message empty = {.role = CHAT_SYSTEM};
         size_t index = 0;
         int r = 0;
 
         jinja_data_key(d, "messages", true);
         jinja_data_list_begin(d);
+        if (in->tools && tools_are_key(t) && in->n > 0 && in->messages[0].role != CHAT_SYSTEM)
+                r = put_message(d, t, in, &empty, 0, e);
         for (size_t i = 0; r == 0 && i < in->n; i++) {
                 r = put_message(d, t, in, &in->messages[i], index, e);
                 index = in->messages[i].role == CHAT_TOOL ? index + 1 : 0;

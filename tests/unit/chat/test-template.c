@@ -186,6 +186,8 @@ static void check_given(const struct vocab_build *v, const struct form *form) {
 
         if ((chat_state_after(c, CHAT_SYSTEM, false) == CHAT_OPEN_SYSTEM) != form->opens_system)
                 fail_msg("%s: the state after a system message", form->name);
+        assert_int_equal(chat_state_after(c, CHAT_SYSTEM, true),
+                chat_state_after(c, CHAT_SYSTEM, false)); /* it tells of no tools */
         for (size_t first = 0; first < 2; first++) {
                 _cleanup_(tok_ids_deinit) struct tok_ids got = TOK_IDS_NULL, want = TOK_IDS_NULL;
                 bool refuses = strcmp(form->name, "inst") == 0 ||

@@ -183,6 +183,20 @@
         "{% if add_generation_prompt and messages[-1].role != 'tool' %}{{ '<|turn>model\\n' }}"    \
         "{% endif %}"
 
+/* Ids of any form in front of arguments and results; definitions in front of all. */
+#define IDS                                                                                        \
+        "{% if tools %}{{ '<|start|>tools<|message|>' }}{{ tools | tojson(separators=(',', ':')) " \
+        "}}"                                                                                       \
+        "{{ '<|end|>' }}{% endif %}" FOR                                                           \
+        "{{ '<|start|>' + m.role + '<|message|>' }}{% if m.role == 'tool' %}"                      \
+        "{{ '## Return of ' + m.tool_call_id + '\\n' }}{% endif %}{{ m.content }}"                 \
+        "{% if m.tool_calls %}{{ '<|calls_begin|>' }}{% for call in m.tool_calls %}"               \
+        "{{ '<|call_begin|>' + call.id + '<|message|>' }}"                                         \
+        "{% if call.function.arguments is string %}{{ call.function.arguments }}{% else %}"        \
+        "{{ call.function.arguments | tojson }}{% endif %}{{ '<|call_end|>' }}" END                \
+        "{{ '<|calls_end|>' }}{% endif %}{{ '<|end|>' }}" END INVITE(                              \
+                "<|start|>assistant<|message|>")
+
 #define PLAIN                                                                                      \
         FOR "{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}" END INVITE(      \
                 "<|im_start|>assistant\\n")
@@ -276,7 +290,7 @@ static const struct form {
                 .reply_end = "<|end|>"},
         {.name = "a key of the system message",
                 .text = AS_KEY,
-                .can = TELL_SYSTEM | ANSWER,
+                .can = TELL_SYSTEM | TELL_USER | ANSWER,
                 .end = "<|end|>",
                 .reply_end = "<|end|>"},
         {.name = "the reply goes on",
@@ -285,6 +299,11 @@ static const struct form {
                 .can = TELL_SYSTEM | TELL_USER | CALL | CALLS | ANSWER,
                 .end = "<|tool_response>",
                 .reply_end = "<turn|>"},
+        {.name = "ids",
+                .text = IDS,
+                .can = TELL_SYSTEM | TELL_USER | CALL | CALLS | ANSWER,
+                .end = "<|end|>",
+                .reply_end = "<|end|>"},
         {.name = "plain",
                 .text = PLAIN,
                 .can = ANSWER,
@@ -662,6 +681,11 @@ static void test_one_by_one(void **state) {
         assert_text(&v, c, &behind, results + 1, 1, "\n<|output_begin|>12:00<|output_end|>");
         assert_text(&v, c, &behind, &hello, 1, "<|user|>Hello");
         close_form(&v, c);
+        v = open_form(WITH_CALL, NAMES, &c);
+        assert_text(&v, c, &behind, results + 1, 1,
+                "<|start|>functions.time to=assistant<|channel|>commentary<|message|>\"12:00\""
+                "<|end|>");
+        close_form(&v, c);
         v = open_form(COMMON, IN_LAST_USER, &c);
         assert_text(&v, c, &behind, results + 1, 1,
                 "[TOOL_RESULTS] {\"content\": 12:00, \"call_id\": \"call2abcd\"}[/TOOL_RESULTS]");
@@ -777,6 +801,23 @@ static void test_names(void **state) {
                 assert_non_null(strstr(text, "\"name\": \"weather\""));
                 close_form(&v, c);
         }
+}
+
+/* Where the tools change what later messages are, that is told. */
+static void test_later(void **state) {
+        struct chat *c;
+        struct vocab_build v = open_form(COMMON,
+                "{% if tools %}{{ tools | tojson }}{% endif %}" FOR
+                "{{ '<|start|>' + m.role + '<|message|>' + m.content }}"
+                "{% if tools and m.role == 'user' %}{{ ' (with tools)' }}{% endif %}"
+                "{{ '<|end|>' }}" END,
+                &c);
+
+        (void)state;
+        assert_non_null(chat_difference(c, 0));
+        assert_non_null(strstr(chat_difference(c, 0), "otherwise where tools are defined"));
+        assert_null(chat_difference(c, 1));
+        close_form(&v, c);
 }
 
 /* Several results where the template takes one call in a message. */
@@ -947,6 +988,7 @@ static void check_told(const struct vocab_build *v, const struct form *form, con
                         form->opens_with_tools)
                 fail_msg("%s: the state after a system message", form->name);
         assert_int_equal(chat_state_after(c, CHAT_TOOL, true), CHAT_CLOSED);
+        assert_int_equal(chat_state_after(c, CHAT_USER, true), CHAT_CLOSED);
         for (; n < sizeof(form->notes) / sizeof(form->notes[0]) && form->notes[n]; n++)
                 if (!chat_difference(c, n) || !strstr(chat_difference(c, n), form->notes[n]))
                         fail_msg("%s: %s", form->name, chat_difference(c, n));
@@ -1018,7 +1060,8 @@ static void test_form(void **state) {
         const struct chat_input in = {
                 .messages = &help, .n = 1, .tools = alone, .tools_size = strlen(alone)};
         const struct chat_tail empty = {.state = CHAT_EMPTY};
-        _cleanup_(freep) char *text = NULL, *key = NULL;
+        _cleanup_(freep) char *text = NULL, *key = NULL, *user = NULL;
+        struct chat_input first = in;
         struct chat *c;
         struct vocab_build v = open_form(COMMON, IN_SYSTEM(""), &c);
 
@@ -1038,6 +1081,10 @@ static void test_form(void **state) {
                                  "1e3,12345678901234567890,{}]}}, "
                                  "{\"description\":\"\\u00e9\\\"]}\",\"name\":\"g\"}]"
                                  "<|/tool|><|end|>");
+        first.messages = &hello;
+        assert_int_equal(try_text(&v, c, &empty, &first, &user, NULL), 0);
+        assert_true(strncmp(user, "<|system|><|tool|>[{", 20) == 0);
+        assert_non_null(strstr(user, "}]<|/tool|><|end|><|user|>Hello<|end|>"));
         close_form(&v, c);
 }
 
@@ -1269,6 +1316,32 @@ static void test_injection(void **state) {
         assert_true(n_injected > 5000); /* not refused all the time */
 }
 
+/* Nothing of a stand-in or a probe is ever written. */
+static void check_leak(const struct vocab_build *v, const struct form *form, const struct chat *c) {
+        static const struct chat_message *const messages[] = {
+                &help, &hello, &well, &one, &two, &results[0]};
+
+        for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++)
+                for (size_t k = 0; k < sizeof(messages) / sizeof(messages[0]); k++)
+                        for (size_t n = 1; n <= (messages[k] == &results[0] ? 2 : 1); n++)
+                                for (int tools = 0; tools < 2; tools++) {
+                                        const struct chat_input in = {.messages = messages[k],
+                                                .n = n,
+                                                .tools = tools ? TOOLS : NULL,
+                                                .tools_size = strlen(TOOLS)};
+                                        _cleanup_(freep) char *text = NULL;
+
+                                        (void)try_text(v, c, &tails[i], &in, &text, NULL);
+                                        if (strstr(text, "standin") || strstr(text, "probe"))
+                                                fail_msg("%s, %zu: %s", form->name, i, text);
+                                }
+}
+
+static void test_leak(void **state) {
+        (void)state;
+        each(check_leak, 1);
+}
+
 /* What is written in front of the results must not depend on them: never a wrong cut. */
 static void test_looks_back(void **state) {
         const struct chat_message back = {
@@ -1360,6 +1433,7 @@ int main(void) {
                 cmocka_unit_test(test_reply_end),
                 cmocka_unit_test(test_no_end),
                 cmocka_unit_test(test_names),
+                cmocka_unit_test(test_later),
                 cmocka_unit_test(test_one_call),
                 cmocka_unit_test(test_ids),
                 cmocka_unit_test(test_refused),
@@ -1369,6 +1443,7 @@ int main(void) {
                 cmocka_unit_test(test_form),
                 cmocka_unit_test(test_check),
                 cmocka_unit_test(test_injection),
+                cmocka_unit_test(test_leak),
                 cmocka_unit_test(test_looks_back),
                 cmocka_unit_test(test_limit),
                 cmocka_unit_test(test_charge),
