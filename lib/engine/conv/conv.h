@@ -337,7 +337,7 @@ struct shift_need {
         uint32_t limit;   /* tokens that a memory can have */
         size_t n_input;   /* tokens of the input */
         uint32_t n_reply; /* tokens to leave room for; at least 1 if there is to be a reply */
-        bool goes_on;     /* the reply goes on from the newest turn, which must stay */
+        bool goes_on;     /* the reply, or results, go on from the newest turn, which must stay */
 };
 
 /* The gap with which the kept part of @c, and what @need tells, fit. @keep has the gap that the

@@ -310,7 +310,9 @@ static void prepare_need(struct engine *engine, struct request *request) {
         g->gap = request->conv->gap;
         g->need = (struct shift_need){.limit = (uint32_t)limit,
                 .n_reply = MIN(g->wanted, (uint32_t)limit / REPLY_DIVISOR),
-                .goes_on = request->r.input == ENGINE_INPUT_NONE};
+                /* Results without the calls that they answer would be no results. */
+                .goes_on = request->r.input == ENGINE_INPUT_NONE ||
+                           request->r.input == ENGINE_INPUT_RESULTS};
         g->need.n_reply = MAX(g->need.n_reply, MIN(g->wanted, 1u));
         if (!request->r.cuts)
                 keep_all(request->conv, &request->keep);

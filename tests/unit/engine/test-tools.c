@@ -442,6 +442,51 @@ static void test_nothing_is_left(void **state) {
         erig_close(&r);
 }
 
+/* What is dropped from the memory ends in front of a message, not between a call and its result; and
+ * results stay behind the call that they answer. */
+static void test_shift(void **state) {
+        const struct engine_call call = {"c1", "f", "{}"};
+        const struct engine_result result = {"c1", NULL, "a result of some length"};
+        struct engine_options o = erig_options(POOL);
+        struct engine_request q;
+        unsigned n_shifts = 0;
+        struct erig r;
+        uint64_t c;
+
+        (void)state;
+        o.model_path = model;
+        o.context = 256;
+        erig_open(&r, &o);
+        q = erig_request(ENGINE_OPEN, 0);
+        q.overflow = ENGINE_OVERFLOW_SHIFT;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        c = A.conv.id;
+        for (unsigned i = 0; i < 8; i++) {
+                q = ask(c, "go on, please", NULL);
+                q.max_tokens = 0;
+                answer_reset(&A);
+                done(&r, q, &A);
+                q = erig_request(ENGINE_CONTINUE, c);
+                q.input = ENGINE_INPUT_GIVEN;
+                q.calls = &call;
+                q.n_calls = 1;
+                q.max_tokens = 0;
+                answer_reset(&A);
+                done(&r, q, &A);
+                answer_reset(&A);
+                done(&r, answer_call(c, &result, 1, "Well."), &A);
+                n_shifts += A.n_dropped > 0;
+                answer_reset(&G);
+                get_parts(&r, c, &G);
+                for (uint32_t k = 0; k < G.n_turns; k++)
+                        if (G.conv.dropped_to > 0 && G.turns[k].start == G.conv.dropped_to)
+                                assert_int_equal(G.turns[k].role, ENGINE_USER);
+        }
+        assert_true(n_shifts > 0);
+        answer_reset(&G);
+        erig_close(&r);
+}
+
 static int sealed_copy(int from, const char *find, const char *replace) {
         static char data[1 << 20];
         ssize_t n = pread(from, data, sizeof(data), 0);
@@ -548,6 +593,7 @@ int main(void) {
                 cmocka_unit_test(test_given),
                 cmocka_unit_test(test_definitions),
                 cmocka_unit_test(test_nothing_is_left),
+                cmocka_unit_test(test_shift),
                 cmocka_unit_test(test_export),
         };
 
