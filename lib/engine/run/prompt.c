@@ -137,8 +137,15 @@ static int make_input(struct engine *engine, struct request *request, const stru
         g->reply_turn.role = CHAT_ASSISTANT;
         g->has_input_turn = request->r.input != ENGINE_INPUT_NONE;
         switch (request->r.input) {
-        case ENGINE_INPUT_MESSAGE:
         case ENGINE_INPUT_RESULTS:
+                if (!gap_is_none(&c->gap) && c->gap.to == at)
+                        return err_set(e, ERR_CONTEXT,
+                                "the memory leaves out tokens %u to %u, in which the calls are "
+                                "that the results answer",
+                                c->gap.from, c->gap.to);
+                r = input_message(engine, request, tail, at, e);
+                break;
+        case ENGINE_INPUT_MESSAGE:
         case ENGINE_INPUT_GIVEN:
                 r = input_message(engine, request, tail, at, e);
                 break;
