@@ -621,8 +621,8 @@ static void test_tools(void **state) {
         static const char *const bad[] = {"", "x", "[", "{}", "1", "[1] x", "[{\"a\": }]"};
         static const char *const odd[] = {"[]", " [ ] ", "[1, \"a\", [], null, -1.5e3]",
                 "[{\"function\": 1}]", "[{\"name\": 1, \"parameters\": [{}]}]",
-                "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": 1, \"b\": {\"type\": "
-                "2}}}}, 3]"};
+                "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": 1}}}, 3]",
+                "[{\"parameters\": {\"properties\": {\"b\": {\"type\": 2}}}}]"};
         struct reply_tools *t = NULL;
         struct reply_rig rig;
         struct err e;
