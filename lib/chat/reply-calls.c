@@ -4,7 +4,10 @@
  *
  *   text --section--> SECTION --each--> CALL --the machine--> AFTER --each_end--> SECTION or text
  *   text --each-----------------------> CALL --it can't-----> BROKEN --a mark---> as that mark says
+ *   text --each--> OPENING --an object--> CALL
+ *                          --else--> text, the mark too
  *
+ * OPENING is for rows whose calls are objects: replies that talk about the mark lose no text.
  * Rows leave out what their models do not write. The machine of the row's kind decides when a call is
  * over; a closing mark that is missing is not waited for: text behind a whole call is text again.
  */
@@ -44,6 +47,7 @@ void reply_calls_marks(struct chat_reply *r) {
         if (c->kind == REPLY_KIND_CHANNELS)
                 reply_channel_marks(r);
         add_opening(&r->marks[REPLY_TEXT], c);
+        r->marks[REPLY_OPENING] = r->marks[REPLY_TEXT];
         if (c->ends_reasoning)
                 add_opening(&r->marks[REPLY_REASONING], c);
         for (enum reply_state s = REPLY_SECTION; s <= REPLY_BROKEN; s++) {
@@ -95,6 +99,30 @@ void reply_call_mark(struct chat_reply *r, enum reply_mark_id id) {
         default: /* of no meaning */
                 break;
         }
+}
+
+bool reply_call_waits(const struct chat_reply *r, enum reply_mark_id id) {
+        return id == REPLY_MARK_EACH && r->calls->kind == REPLY_KIND_OBJECT &&
+               (r->state == REPLY_TEXT || r->state == REPLY_OPENING);
+}
+
+enum reply_took reply_opening_byte(struct chat_reply *r, const struct reply_byte *b) {
+        bool python = r->calls->bare && reply_is_name(b->c);
+
+        if (b->origin == REPLY_END)
+                return REPLY_TOOK;
+        if (reply_is_space(b->c) && r->n_trial < REPLY_TRIAL) {
+                r->trial[r->n_trial++] = *b;
+                return REPLY_TOOK;
+        }
+        if (b->origin != REPLY_VISIBLE || (b->c != '{' && b->c != '[' && !python)) {
+                reply_give_trial(r);
+                return REPLY_AGAIN;
+        }
+        r->n_trial = 0;
+        reply_end_plain(r);
+        reply_call_start(r);
+        return REPLY_AGAIN;
 }
 
 /* Behind a call: the next one of several between the same marks, or text. */

@@ -168,6 +168,7 @@ enum reply_state {
         REPLY_AFTER,   /* behind a call, before its closing mark */
         REPLY_BROKEN,  /* in a call that is broken */
         REPLY_HEADER,  /* of a message (channels) */
+        REPLY_OPENING, /* behind an opening mark: the object must follow, or the mark is text */
         REPLY_N_STATES
 };
 
@@ -353,6 +354,9 @@ bool reply_is_name(uint8_t c); /* of a function */
 
 /* reply-calls.c */
 void reply_calls_marks(struct chat_reply *r);
+/* Whether an opening mark is one only if an object follows. */
+bool reply_call_waits(const struct chat_reply *r, enum reply_mark_id id);
+enum reply_took reply_opening_byte(struct chat_reply *r, const struct reply_byte *b);
 void reply_call_mark(struct chat_reply *r, enum reply_mark_id id);
 enum reply_took reply_call_byte(struct chat_reply *r, const struct reply_byte *b);
 void reply_call_start(struct chat_reply *r);

@@ -172,13 +172,18 @@ static void call_byte(struct chat_reply *r, const struct reply_byte *b) {
 }
 
 static void name_byte(struct chat_reply *r, uint8_t c) {
+        struct reply_string *name = &r->call.name;
+        bool over = name->text[name->size - 1] == ' ';
+
         if (c == (braces(r) ? '{' : '('))
                 end_name(r);
-        else if (reply_is_name(c) || (braces(r) && c == ':'))
-                reply_string_add(&r->call.name, (char)c);
+        else if (!over && (reply_is_name(c) || (braces(r) && c == ':')))
+                reply_string_add(name, (char)c);
         else if (!reply_is_space(c))
                 reply_call_broken(r, "its name is followed by no arguments");
-        if (r->call.name.too_long)
+        else if (!over)
+                reply_string_add(name, ' ');
+        if (name->too_long)
                 reply_call_broken(r, "its name is too long");
 }
 

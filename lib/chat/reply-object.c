@@ -281,7 +281,8 @@ static enum reply_took byte(struct chat_reply *r, const struct reply_byte *b) {
 
         if (b->origin != REPLY_VISIBLE && reply_json_in_string(&call->json))
                 return REPLY_TOOK;
-        if (call->level == 0 && call->json.depth == call->outer && reply_is_name(b->c)) {
+        if (call->level == 0 && call->json.depth == call->outer && reply_is_name(b->c) &&
+                r->calls->bare) {
                 call->machine = &reply_loose; /* f(key="value") */
                 call->list = call->outer > 0;
                 reply_loose.start(r);

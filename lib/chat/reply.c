@@ -109,8 +109,11 @@ static void plain(struct chat_reply *r, const struct reply_byte *b) {
 
 /* It is no call: what waited is text. */
 void reply_give_trial(struct chat_reply *r) {
+        if (r->state == REPLY_OPENING)
+                reply_enter(r, REPLY_TEXT);
         for (size_t i = 0; i < r->n_trial; i++)
-                plain(r, &r->trial[i]);
+                if (r->trial[i].origin == REPLY_VISIBLE)
+                        plain(r, &r->trial[i]);
         r->n_trial = 0;
 }
 
@@ -173,6 +176,8 @@ void reply_look_for(struct chat_reply *r, enum reply_set set) {
 }
 
 static void plain_mark(struct chat_reply *r, enum reply_mark_id id) {
+        if (r->state == REPLY_OPENING)
+                reply_give_trial(r);
         switch (id) {
         case REPLY_MARK_THINK:
         case REPLY_MARK_THINK_END:
@@ -213,6 +218,8 @@ static enum reply_took on_byte(struct chat_reply *r, const struct reply_byte *b)
         case REPLY_HEADER:
                 reply_channel_byte(r, b);
                 return REPLY_TOOK;
+        case REPLY_OPENING:
+                return reply_opening_byte(r, b);
         default:
                 return reply_call_byte(r, b);
         }
@@ -249,6 +256,15 @@ static void drop_held(struct chat_reply *r, size_t n) {
         r->n_steps += r->n_hold;
 }
 
+/* An opening mark of @n bytes: it is text if no object follows. */
+static void wait_for_object(struct chat_reply *r, size_t n) {
+        reply_give_trial(r);
+        memcpy(r->trial, r->hold, n * sizeof(*r->hold));
+        r->n_trial = n;
+        drop_held(r, n);
+        reply_enter(r, REPLY_OPENING);
+}
+
 /* Do what the held bytes say, as far as that is known. @end: no more will come. */
 static void settle(struct chat_reply *r, bool end) {
         unsigned n_again = 0;
@@ -260,7 +276,10 @@ static void settle(struct chat_reply *r, bool end) {
                 r->n_steps++;
                 if (!m && waits && !end)
                         return;
-                if (m) {
+                if (m && reply_call_waits(r, m->id)) {
+                        wait_for_object(r, m->size);
+                        n_again = 0;
+                } else if (m) {
                         r->call.token = r->hold[m->size - 1].token;
                         drop_held(r, m->size);
                         on_mark(r, m->id);
@@ -404,6 +423,8 @@ int chat_reply_finish(struct chat_reply *r, chat_part_fn fn, void *arg, struct e
                 reply_channel_finish(r);
         else if (r->state == REPLY_CALL)
                 reply_call_finish(r);
+        else if (r->state == REPLY_OPENING) /* of a call that is cut off */
+                r->n_trial = r->n_spaces = 0;
         reply_give_trial(r);
         give_spaces(r);
         reply_part_end(r, NULL);

@@ -143,6 +143,21 @@ class Tool(unittest.TestCase):
         self.assertIs(json.loads(self.ok("info", other, "--json"))["chat_takes_tools"], True)
         self.assertRegex(self.ok("info", other), r"(?m)^chat_takes_tools +true$")
 
+    def test_reply_format(self):
+        """How the model writes calls and reasoning, by literals of its template."""
+        with open(os.path.join(ROOT, "models", "confab-small.q4_0.gguf"), "rb") as f:
+            data = f.read()
+        end = rb"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+        self.assertEqual(data.count(end), 1)
+        path = os.path.join(self.folder.name, "calls.gguf")
+        for marks, found in ((b"", ("none", False)),
+                             (b"<tool_call> </tool_call> </think>", ("hermes", True))):
+            with open(path, "wb") as f:
+                f.write(data.replace(end, b"{# %b #}".replace(b"%b", marks).ljust(len(end))))
+            info = json.loads(self.ok("info", path, "--json"))
+            self.assertEqual((info["reply_format"], info["reasons"]), found)
+        self.assertRegex(self.ok("info", path), r'(?m)^reply_format +"hermes"\nreasons +true$')
+
     def test_tokenize(self):
         ids = self.ok("tokenize", self.model, "--ids", " w300")
         self.assertRegex(ids, r"^[\d ]+\n$")

@@ -144,9 +144,15 @@ static void test_cut_off(void **state) {
 static const struct {
         const char *template_text, *text, *said;
 } malformed[] = {
-        {OBJECT, "<tool_call>no</tool_call> Hm.",
-                "call <>!its name is followed by no arguments text<Hm.> "},
-        {OBJECT, "<tool_call></tool_call>Hm.", "call <>!it is no JSON object text<Hm.> "},
+        {OBJECT, "<tool_call>no</tool_call> Hm.", "text<<tool_call>no</tool_call> Hm.> "},
+        {OBJECT, "<tool_call></tool_call>Hm.", "text<<tool_call></tool_call>Hm.> "},
+        {OBJECT, "The mark\n <tool_call> \n opens a call.",
+                "text<The mark\n <tool_call> \n opens a call.> "},
+        {OBJECT, "a <tool_call> <tool_call>{\"name\": \"f\"}</tool_call>",
+                "text<a <tool_call>> call f<{}> "},
+        {OBJECT, "<tool_call> [1]</tool_call>Hm.", "call <>!it is no JSON object text<Hm.> "},
+        {"<|python_tag|>", "<|python_tag|>import x",
+                "call <>!its name is followed by no arguments "},
         {OBJECT, "<tool_call>{}</tool_call>Hm.", "call <>!it has no name text<Hm.> "},
         {OBJECT, "<tool_call>{\"name\": \"\"}</tool_call>", "call <>!its name is empty "},
         {OBJECT, "<tool_call>{\"name\": 1}</tool_call>", "call <>!its name is no string "},
@@ -621,8 +627,8 @@ static void test_tools(void **state) {
         static const char *const bad[] = {"", "x", "[", "{}", "1", "[1] x", "[{\"a\": }]"};
         static const char *const odd[] = {"[]", " [ ] ", "[1, \"a\", [], null, -1.5e3]",
                 "[{\"function\": 1}]", "[{\"name\": 1, \"parameters\": [{}]}]",
-                "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": 1, \"b\": {\"type\": "
-                "2}}}}, 3]"};
+                "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": 1}}}, 3]",
+                "[{\"parameters\": {\"properties\": {\"b\": {\"type\": 2}}}}]"};
         struct reply_tools *t = NULL;
         struct reply_rig rig;
         struct err e;
