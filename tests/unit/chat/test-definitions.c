@@ -84,6 +84,19 @@ static void test_elsewhere(void **state) {
         told.messages = &raw;
         tool_assert_refused(&v, c, &ended, &told, ERR_INVALID, "raw text");
         tool_form_close(&v, c);
+        /* A template that tells of them where there is a system message, and has no place for one later:
+         * they would be left out. */
+        v = tool_form_open(COMMON,
+                FOR "{{ '<|start|>' + m.role + '<|message|>' + m.content }}"
+                    "{% if m.role == 'system' and tools %}{{ tools | tojson }}{% endif %}"
+                    "{{ '<|end|>' }}" END,
+                &c);
+        told.messages = &hello;
+        tool_assert_refused(&v, c, &(struct chat_tail){.state = CHAT_EMPTY}, &told, ERR_STATE,
+                "with the first message of the system");
+        tool_assert_refused(
+                &v, c, &ended, &told, ERR_STATE, "with the first message of the system");
+        tool_form_close(&v, c);
 }
 
 /* As the whole rendering gives them, also a function alone; and as the text of a key. */
