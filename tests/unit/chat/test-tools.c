@@ -451,6 +451,10 @@ static void test_ids(void **state) {
         tool_assert_text(&v, c, &ended, &result, 1,
                 "<|start|>functions.tool to=assistant<|channel|>commentary<|message|>\"12:00\""
                 "<|end|>");
+        result.name = result.call_id = "";
+        tool_assert_text(&v, c, &ended, &result, 1,
+                "<|start|>functions.tool to=assistant<|channel|>commentary<|message|>\"12:00\""
+                "<|end|>");
         tool_form_close(&v, c);
 }
 
