@@ -150,7 +150,7 @@ static int results_init(struct results *x, const struct chat_template *t,
                 return err_set(e, ERR_NOMEM, "no memory for results of calls");
         for (size_t i = 0; i < in->n; i++)
                 x->calls[i] = (struct chat_call){.id = in->messages[i].call_id,
-                        .name = in->messages[i].name ? in->messages[i].name : "tool",
+                        .name = chat_result_name(&in->messages[i]),
                         .arguments = "{}",
                         .arguments_size = 2};
         x->messages[0] = chat_stand_ins[CHAT_KIND_USER];

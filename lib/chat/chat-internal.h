@@ -241,6 +241,7 @@ int chat_render(const struct chat_template *t, const struct chat_rendering *in,
         struct jinja_out *ret, struct err *e);
 /* The bytes of the messages and the definitions: what is text, and what is JSON. */
 void chat_rendering_size(const struct chat_rendering *in, size_t *ret_text, size_t *ret_json);
+const char *chat_result_name(const struct chat_message *m); /* "tool" where it is not known */
 /* variables.c: all that the template can see. Errors are sticky in @d, except -ERR_INVALID. */
 int chat_put_variables(struct jinja_data *d, const struct chat_template *t,
         const struct chat_rendering *in, struct err *e);

@@ -82,7 +82,7 @@ struct chat_tail {
 
 /* The assistant asks for a function. */
 struct chat_call {
-        const char *id; /* NULL: none */
+        const char *id; /* NULL or "": none; then one is made of its number in the message */
         const char *name;
         const char *arguments; /* a JSON object; {} if it has no bytes */
         size_t arguments_size;
@@ -97,7 +97,7 @@ struct chat_message {
         size_t reasoning_size;
         const struct chat_call *calls; /* assistant: what followed the text */
         size_t n_calls;
-        /* Tool: the call that it answers, and the function. NULL: not known; then the template is
+        /* Tool: the call that it answers, and the function. NULL or "": not known; then the template is
          * given an id made of its number in the input, and the name "tool". */
         const char *call_id, *name;
 };

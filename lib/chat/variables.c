@@ -48,13 +48,17 @@ static void put_id(struct jinja_data *d, const struct chat_template *t, const ch
         jinja_data_string(d, in_place, SHORT_ID, false);
 }
 
+const char *chat_result_name(const struct chat_message *m) {
+        return m->name && *m->name ? m->name : "tool";
+}
+
 /* The id of the call with this index where none is given. */
 static void put_call_id(
         struct jinja_data *d, const struct chat_template *t, const char *id, size_t index) {
         char counted[32];
 
         snprintf(counted, sizeof(counted), "call%05zu", index);
-        put_id(d, t, id ? id : counted);
+        put_id(d, t, id && *id ? id : counted);
 }
 
 /* As data; -ERR_INVALID if it is no JSON object. */
@@ -136,7 +140,7 @@ static int put_message(struct jinja_data *d, const struct chat_template *t,
         struct err *e) {
         const char *role =
                 m->role == CHAT_TOOL && t->result_role ? t->result_role : chat_role_name(m->role);
-        const char *name = m->name ? m->name : "tool";
+        const char *name = chat_result_name(m);
         int r = 0;
 
         jinja_data_dict_begin(d);
