@@ -175,6 +175,10 @@ static void test_parts_everywhere(void **state) {
         get_parts(&r, child, &G);
         assert_string_equal(turn_parts(&G, 2), want);
         assert_string_equal(G.tools, DEFS);
+        /* The same call in another place has another id. */
+        answer_reset(&A);
+        done(&r, ask(child, "again", reply), &A);
+        assert_string_not_equal(call_id(A.parts, "f"), id_f);
         answer_reset(&G);
         erig_close(&r);
 }
@@ -445,24 +449,29 @@ static void test_nothing_is_left(void **state) {
 /* What is dropped from the memory ends in front of a message, not between a call and its result; and
  * results stay behind the call that they answer. */
 static void test_shift(void **state) {
+        static const char words[] = "go on and on and on and on and on, please, and on and on";
         const struct engine_call call = {"c1", "f", "{}"};
-        const struct engine_result result = {"c1", NULL, "a result of some length"};
+        const struct engine_result result = {"c1", NULL, "r"};
         struct engine_options o = erig_options(POOL);
         struct engine_request q;
         unsigned n_shifts = 0;
         struct erig r;
-        uint64_t c;
+        uint64_t c = 0;
 
         (void)state;
         o.model_path = model;
         o.context = 256;
         erig_open(&r, &o);
-        q = erig_request(ENGINE_OPEN, 0);
-        q.overflow = ENGINE_OVERFLOW_SHIFT;
-        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
-        c = A.conv.id;
-        for (unsigned i = 0; i < 8; i++) {
-                q = ask(c, "go on, please", NULL);
+        /* Messages of several lengths, so that the half of the context ends anywhere. */
+        for (size_t i = 0; i < 8 * 6; i++) {
+                if (i % 8 == 0) {
+                        q = erig_request(ENGINE_OPEN, 0);
+                        q.overflow = ENGINE_OVERFLOW_SHIFT;
+                        answer_reset(&A);
+                        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                        c = A.conv.id;
+                }
+                q = ask(c, words + 9 * (i / 8), NULL);
                 q.max_tokens = 0;
                 answer_reset(&A);
                 done(&r, q, &A);
