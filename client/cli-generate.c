@@ -46,6 +46,8 @@ const struct cli_option cli_generate_options[] = {
         {"wait", NULL, CLI_FLAG, .help = "wait while another request holds the conversation"},
         {"json-schema", "FILE", CLI_STRING, .help = "the reply is JSON that meets this schema"},
         {"grammar", "FILE", CLI_STRING, .help = "the reply is what this GBNF generates"},
+        {"reasoning", "show|hide|only", CLI_STRING,
+                .help = "show: dimmed, or on standard error; only: nothing else"},
         {.name = NULL},
 };
 
@@ -150,6 +152,7 @@ static int take_generate(struct generate_options *o, struct cli *cli, struct con
         r->ignore_eos = cli_get(cli, "ignore-eos") != NULL;
         r->background = cli_get(cli, "background") != NULL;
         r->wait = cli_get(cli, "wait") != NULL;
+        r->want_parts = r->input != CONFAB_INPUT_RAW;
         return take_constraint(o, cli, r);
 }
 
@@ -158,6 +161,8 @@ int generate_options_init(struct generate_options *o, struct cli *cli, struct co
 
         if (status)
                 cli_complain(cli, "no memory");
+        if (status == 0 && r->verb == CONFAB_CONTINUE)
+                status = cli_reasoning(cli, &o->reasoning);
         if (status == 0 && r->verb == CONFAB_CONTINUE)
                 status = take_generate(o, cli, r);
         r->sampling = &o->sampling;
@@ -203,7 +208,8 @@ struct run {
         bool *conflict; /* set on a conflict, which is then not reported; or NULL */
         struct cli *cli;
         uint64_t id;
-        bool detach, ended, accepted, written, line_open;
+        bool detach, ended, accepted;
+        struct cli_parts parts;
         int status;
 };
 
@@ -226,11 +232,13 @@ static void run_json(struct run *run, const struct confab_event *event) {
         run_flush(run);
 }
 
+/* The text of a reply that was not asked for in parts is one part. */
 static void run_text(struct run *run, const struct confab_delta *d) {
-        if (d->text_size == 0)
-                return;
-        cli_text(run->cli, d->text, d->text_size);
-        run->line_open = d->text[d->text_size - 1] != '\n';
+        const struct confab_part all = {
+                .kind = CONFAB_PART_TEXT, .text = d->text, .text_size = d->text_size};
+
+        cli_parts_print(&run->parts, &all, 1);
+        cli_parts_print(&run->parts, d->parts, d->n_parts);
         run_flush(run);
 }
 
@@ -247,6 +255,8 @@ static void run_done(struct run *run, const struct confab_done *done) {
                         done->n_generated,
                         run->cli->go_on ? run->cli->go_on : "'confab say NAME --no-input'");
         }
+        if (done->n_calls > 0 && !run->status)
+                run->status = CLI_CALLS;
 }
 
 static void run_error(struct run *run, const struct confab_error *e) {
@@ -274,8 +284,8 @@ static void run_event(void *userdata, const struct confab_event *event) {
         run->ended = event->final;
         if (event->kind == CONFAB_EVENT_ACCEPTED)
                 run->accepted = true;
-        if (event->final && run->line_open && !run->cli->json) {
-                cli_printf(run->cli, "\n");
+        if (event->final && !run->cli->json) {
+                cli_parts_end(&run->parts);
                 run_flush(run);
         }
         if (run->conflict && event->kind == CONFAB_EVENT_ERROR &&
@@ -330,11 +340,13 @@ int cli_generate(struct cli *cli, const struct confab_request *r, bool detach) {
 
 int cli_generate_or_conflict(
         struct cli *cli, const struct confab_request *r, bool detach, bool *conflict) {
-        struct run run = {.cli = cli, .detach = detach, .conflict = conflict};
+        struct run run = {.cli = cli, .detach = detach, .conflict = conflict, .parts.cli = cli};
         struct sigaction old;
         struct confab_error e;
-        int status = cli_connect(cli);
+        int status = cli_reasoning(cli, &run.parts.reasoning);
 
+        if (status == 0)
+                status = cli_connect(cli);
         if (status)
                 return status;
         if (catch_interrupts(&old) < 0) {
@@ -346,6 +358,7 @@ int cli_generate_or_conflict(
         else
                 run_loop(&run);
         sigaction(SIGINT, &old, NULL);
+        cli_parts_end(&run.parts);
         if (run.id && !run.ended) /* no event may come for it any more */
                 cli->confab = confab_free(cli->confab);
         return run.status;

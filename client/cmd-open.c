@@ -8,6 +8,7 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
 
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
+        _cleanup_(freep) char *tools = NULL;
         struct generate_options o = {0};
         const struct cli_value *system = cli_get(cli, "system");
         int status;
@@ -16,6 +17,8 @@ static int run(struct cli *cli) {
         r.name = cli->n_args ? cli->args[0] : NULL;
         r.system = system ? system->s : NULL;
         status = cli_overflow(cli, &r);
+        if (status == 0)
+                status = cli_tools(cli, &tools, &r);
         if (status == 0)
                 status = generate_options_init(&o, cli, &r);
         if (status == 0)
@@ -26,6 +29,7 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"system", "TEXT", CLI_STRING, .help = "system message, the first turn"},
+        CLI_TOOLS_OPTION,
         CLI_OVERFLOW_OPTION,
         {.name = NULL},
 };

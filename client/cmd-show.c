@@ -11,6 +11,22 @@ static void print_turn(struct cli *cli, size_t i, const struct confab_conversati
         if (t->finish && t->finish != CONFAB_FINISH_STOP)
                 cli_printf(cli, " (%s)", confab_finish_name(t->finish));
         cli_printf(cli, "\n");
+        if (t->tools)
+                cli_printf(cli, "(told new definitions of tools)\n");
+        if (t->n_parts > 0) {
+                cli_print_parts(cli, t->parts, t->n_parts);
+                return;
+        }
+        for (size_t k = 0; k < t->n_results; k++) {
+                cli_name(cli, t->results[k].name ? t->results[k].name : "");
+                cli_printf(cli, " [");
+                cli_name(cli, t->results[k].call_id);
+                cli_printf(cli, "]: ");
+                cli_text(cli, t->results[k].text, strlen(t->results[k].text));
+                cli_printf(cli, "\n");
+        }
+        if (t->n_results > 0)
+                return;
         cli_text(cli, t->text.data, t->text.size);
         if (t->text.size == 0 || t->text.data[t->text.size - 1] != '\n')
                 cli_printf(cli, "\n");
@@ -49,6 +65,11 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
                         c->other_vocabulary ? "" : ": it is computed again");
         if (c->overflow == CONFAB_OVERFLOW_SHIFT)
                 cli_printf(cli, "overflow: shift\n");
+        if (c->tools) {
+                cli_printf(cli, "tools: ");
+                cli_name(cli, c->tools);
+                cli_printf(cli, "\n");
+        }
         if (c->damaged)
                 cli_printf(cli,
                         "damaged from turn %u on: rewind or fork it to there ('confab rewind NAME "
@@ -69,7 +90,7 @@ static int run(struct cli *cli) {
         if (status)
                 return status;
         r.verb = CONFAB_GET;
-        r.want_turns = true;
+        r.want_turns = r.want_parts = true;
         r.want_tokens = cli_get(cli, "tokens") != NULL;
         return cli_call_conversation(cli, &r, print);
 }

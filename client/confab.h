@@ -94,7 +94,8 @@ enum confab_role {
         CONFAB_ROLE_SYSTEM,
         CONFAB_ROLE_USER,
         CONFAB_ROLE_ASSISTANT,
-        CONFAB_ROLE_RAW
+        CONFAB_ROLE_RAW,
+        CONFAB_ROLE_TOOL /* results of calls */
 };
 enum confab_residency {
         CONFAB_RESIDENCY_NONE,
@@ -115,7 +116,16 @@ enum confab_input {
         CONFAB_INPUT_NONE,    /* generate from the present history */
         CONFAB_INPUT_MESSAGE, /* UTF-8, through the chat template */
         CONFAB_INPUT_RAW,     /* any bytes, without template */
-        CONFAB_INPUT_TOKENS
+        CONFAB_INPUT_TOKENS,
+        CONFAB_INPUT_RESULTS, /* of calls of the last reply */
+        CONFAB_INPUT_GIVEN /* a message of the assistant from elsewhere: text, reasoning, calls */
+};
+/* What a reply is made of. */
+enum confab_part_kind {
+        CONFAB_PART_NONE,
+        CONFAB_PART_TEXT,
+        CONFAB_PART_REASONING,
+        CONFAB_PART_CALL /* the model asks for a function */
 };
 
 /* Why the longest memory found for a prompt ends where it does. */
@@ -143,6 +153,20 @@ CONFAB_PUBLIC const char *confab_residency_name(enum confab_residency residency)
 CONFAB_PUBLIC const char *confab_finish_name(enum confab_finish finish);
 CONFAB_PUBLIC const char *confab_differs_name(enum confab_differs differs);
 CONFAB_PUBLIC const char *confab_overflow_name(enum confab_overflow overflow);
+CONFAB_PUBLIC const char *confab_part_name(enum confab_part_kind kind);
+
+/* A call of a function, in a message that is given. */
+struct confab_call {
+        const char *id; /* or NULL */
+        const char *name;
+        const char *arguments; /* a JSON object; NULL: {} */
+};
+/* What a call led to. */
+struct confab_result {
+        const char *call_id; /* of a call of the last reply */
+        const char *name;    /* of the function; NULL in a request: the call's */
+        const char *text;
+};
 
 struct confab_bias {
         int32_t token;
@@ -233,6 +257,16 @@ struct confab_request {
          * docs/grammar.md has the keywords of JSON schema and the syntax of GBNF that are
          * supported. */
         const char *json_schema, *gbnf;
+        /* open, continue: definitions of tools, a JSON array as in OpenAI's "tools", or NULL. Those of
+         * open are told with the first message, those of continue with its input, and hold from then on;
+         * the same as hold already are not told again. */
+        const char *tools;
+        const struct confab_result *results; /* continue, CONFAB_INPUT_RESULTS: [n_results] */
+        size_t n_results;
+        const char *reasoning; /* continue, CONFAB_INPUT_GIVEN, beside the text: or NULL */
+        const struct confab_call *calls; /* likewise: [n_calls] */
+        size_t n_calls;
+        bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -285,11 +319,23 @@ struct confab_token {
         const struct confab_logprob *top;
         size_t n_top;
 };
+/* A part of what the assistant said, or news of one: texts of the same index follow each other. */
+struct confab_part {
+        uint32_t index; /* of the part within the reply, from 0 */
+        enum confab_part_kind kind;
+        bool ends;        /* nothing more of it comes */
+        const char *text; /* UTF-8; of a call: its arguments, in the end a JSON object */
+        size_t text_size;
+        const char *call_id, *name; /* of a call, in its first news; else NULL */
+        const char *broken;         /* of a call that ends: NULL, or why it is no proper call */
+};
 struct confab_delta {
         const char *text; /* well-formed UTF-8, NUL-terminated */
         size_t text_size;
         const struct confab_token *tokens;
         size_t n_tokens;
+        const struct confab_part *parts; /* with want_parts; then there is no text */
+        size_t n_parts;
 };
 struct confab_done {
         enum confab_finish finish;
@@ -300,13 +346,20 @@ struct confab_done {
         uint32_t n_shared, differs_at;
         enum confab_differs differs_why;
         uint32_t n_dropped;
+        bool has_n_calls; /* with want_parts: */
+        uint32_t n_calls; /* proper calls in the reply */
 };
 struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
         uint32_t start, end;       /* token positions [start, end) */
-        struct confab_bytes text;  /* the content, without template */
-        uint64_t created_usec;     /* realtime */
+        struct confab_bytes text; /* the content, without template; of tools: the results as JSON */
+        uint64_t created_usec;    /* realtime */
+        const struct confab_result *results; /* [n_results], of tools */
+        size_t n_results;
+        const struct confab_part *parts; /* [n_parts], of the assistant, with want_parts */
+        size_t n_parts;
+        const char *tools; /* definitions that were told with it, or NULL */
 };
 struct confab_conversation {
         uint64_t id;
@@ -348,6 +401,7 @@ struct confab_conversation {
                 n_biases_dropped; /* carried: logit biases, which named tokens of the other model */
         /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
         uint64_t unusable_size;
+        const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
 };
 struct confab_conversations {
         const struct confab_conversation *items;
@@ -365,6 +419,9 @@ struct confab_model_info { /* strings may be "" */
                 *kv_type;
         uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
         uint64_t n_params, weights_size, block_size;
+        bool takes_tools;         /* definitions of tools can be told */
+        bool reasons;             /* replies may have reasoning that is marked */
+        const char *reply_format; /* how it writes calls; "none" */
 };
 struct confab_stat {
         const char *name;

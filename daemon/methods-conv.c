@@ -99,6 +99,7 @@ int method_open(
                 return r;
         out->name = some(in->open->name);
         out->system = some(in->open->system);
+        out->tools = some(in->open->tools);
         return methods_take_sampling(in->open->sampling, &out->sampling, e);
 }
 
@@ -180,6 +181,7 @@ int method_get(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         out->want_turns = in->get->turns;
         out->want_tokens = in->get->tokens;
+        out->want_parts = in->get->parts;
         return methods_take_ref(in->get->conversation, out, e);
 }
 

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "daemon/methods-private.h"
 #include <event2/event.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -114,6 +115,8 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 n = requests_submit(&d->requests, &asked, &r, e);
         if (n == 0)
                 p->user->figures.requests++;
+        free((void *)(uintptr_t)r.results);
+        free((void *)(uintptr_t)r.calls);
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;

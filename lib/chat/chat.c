@@ -13,12 +13,14 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "chat/chat-internal.h"
+#include "chat/reply-internal.h"
 
 static const char *const role_names[CHAT_N_ROLES] = {
         [CHAT_SYSTEM] = "system",
         [CHAT_USER] = "user",
         [CHAT_ASSISTANT] = "assistant",
         [CHAT_RAW] = "raw",
+        [CHAT_TOOL] = "tool",
 };
 
 struct chat {
@@ -28,6 +30,7 @@ struct chat {
         struct chat_forms *forms; /* owned; of the family, NULL: none */
         const char *differences[CHAT_MAX_DIFFERENCES + 1];
         char unusable[400]; /* why the template can't be used; the first difference then */
+        struct reply_rules reply;
 };
 
 const char *chat_role_name(enum chat_role r) {
@@ -173,6 +176,7 @@ int chat_new(struct chat **ret, struct tok *t, const char *template_text, size_t
         if (!c)
                 return err_set(e, ERR_NOMEM, "out of memory for a chat format");
         c->tok = t;
+        reply_choose(&c->reply, t, text, size);
         r = choose_family(c, text, size, choice, e);
         if (r >= 0)
                 r = protect(c, t, text, size, e);
@@ -201,14 +205,32 @@ const char *chat_family(const struct chat *c) {
         return c->template ? "template" : c->family ? c->family->name : "none";
 }
 
+bool chat_takes_tools(const struct chat *c) {
+        return c->template && c->template->tools != CHAT_TOOLS_NOWHERE;
+}
+
+static int no_tools(struct err *e) {
+        return err_set(e, ERR_UNSUPPORTED,
+                "tools need a chat template that tells of them: the model's does not, or can't be "
+                "used");
+}
+
+int chat_check_tools(const struct chat *c, const char *tools, size_t n, struct err *e) {
+        return chat_takes_tools(c) ? chat_definitions_check(tools, n, NULL, e) : no_tools(e);
+}
+
+const struct reply_rules *chat_reply_rules(const struct chat *c) {
+        return &c->reply;
+}
+
 const char *chat_difference(const struct chat *c, size_t i) {
         return i < ARRAY_SIZE(c->differences) ? c->differences[i] : NULL;
 }
 
 /* --- messages --- */
 
-enum chat_state chat_state_after(const struct chat *c, enum chat_role role) {
-        bool opens = c->template ? c->template->opens_system
+enum chat_state chat_state_after(const struct chat *c, enum chat_role role, bool has_tools) {
+        bool opens = c->template ? chat_template_opens(c->template, has_tools)
                      : c->forms  ? chat_forms_opens_system(c->forms)
                                  : false;
 
@@ -241,18 +263,56 @@ static int no_format(struct err *e) {
                 "the model has no chat template that is known: only raw text is possible");
 }
 
-int chat_append_message(const struct chat *c, const struct chat_tail *tail,
-        const struct chat_message *m, size_t max, struct tok_ids *out, struct err *e) {
+/* Whether the roles of the messages have such fields. */
+static int check_fields(const struct chat_input *in, struct err *e) {
+        const struct chat_message *m = in->messages;
+
+        if (in->n == 0 || (in->n > 1 && m->role != CHAT_TOOL))
+                return err_set(e, ERR_INVALID, "%zu messages where one is expected", in->n);
+        for (size_t i = 1; i < in->n; i++)
+                if (m[i].role != CHAT_TOOL)
+                        return err_set(e, ERR_INVALID,
+                                "results of calls and a message of role %s in one input",
+                                chat_role_name(m[i].role));
+        if (m->role != CHAT_ASSISTANT && (m->reasoning || m->n_calls > 0))
+                return err_set(e, ERR_INVALID,
+                        "reasoning and calls are in messages of the assistant only, not in one of "
+                        "role %s",
+                        chat_role_name(m->role));
+        if (m->role == CHAT_RAW && in->tools)
+                return err_set(e, ERR_INVALID, "raw text tells of no tools");
+        for (size_t i = 0; i < m->n_calls; i++)
+                if (!m->calls[i].name || !*m->calls[i].name)
+                        return err_set(e, ERR_INVALID, "call %zu has no name", i);
+        return 0;
+}
+
+int chat_append(const struct chat *c, const struct chat_tail *tail, const struct chat_input *in,
+        size_t max, struct tok_ids *out, struct err *e) {
+        const struct chat_message *m = in->messages;
+        int r;
+
         out->refused = false;
         if ((unsigned)m->role >= CHAT_N_ROLES)
                 return err_set(e, ERR_INVALID, "unknown role %d", (int)m->role);
         if ((unsigned)tail->state > CHAT_OPEN_SYSTEM)
                 return err_set(e, ERR_INVALID, "unknown chat state %d", (int)tail->state);
+        r = check_fields(in, e);
+        if (r < 0)
+                return r;
         if (m->role == CHAT_RAW)
                 return append_raw(c, tail->state, m, max, out, e);
         if (c->template)
-                return chat_template_append(c->template, tail, m, max, out, e);
-        return c->forms ? chat_forms_append(c->forms, tail, m, max, out, e) : no_format(e);
+                return chat_template_append(c->template, tail, in, max, out, e);
+        if (!c->forms)
+                return no_format(e);
+        if (m->role == CHAT_TOOL || in->tools || m->n_calls > 0)
+                return no_tools(e);
+        if (m->reasoning)
+                return err_set(e, ERR_UNSUPPORTED,
+                        "the chat format of the family %s has no place for reasoning that is given",
+                        c->family->name);
+        return chat_forms_append(c->forms, tail, m, max, out, e);
 }
 
 int chat_append_reply_start(const struct chat *c, const struct chat_tail *tail, size_t max,

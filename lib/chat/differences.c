@@ -78,6 +78,21 @@ void chat_template_differences(const char *ret[CHAT_MAX_DIFFERENCES + 1], unsign
                 {CHAT_NOTE_TIME,
                         "it writes the time into later messages; there it is always 1 January "
                         "1970"},
+                {CHAT_NOTE_TOOLS_MOVED,
+                        "it moves the definitions of tools to the last message of the user; here "
+                        "they stay with the message that they were told with"},
+                {CHAT_NOTE_TOOLS_LATER,
+                        "it writes later messages otherwise where tools are defined; here as "
+                        "without"},
+                {CHAT_NOTE_RESULTS_GROUPED,
+                        "it writes the results of one reply together; here only those that are "
+                        "given together"},
+                {CHAT_NOTE_ONE_CALL,
+                        "it takes one call in a message; here several results may stand behind a "
+                        "reply, as behind one call"},
+                {CHAT_NOTE_SHORT_IDS,
+                        "it takes only ids of calls that have nine letters or digits; here other "
+                        "ids are replaced by such"},
         };
         size_t n = 0;
 

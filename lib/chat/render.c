@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One rendering of the model's template. The template gets the variables that HuggingFace gives:
- * messages (role, content), add_generation_prompt, bos_token and eos_token, tools and documents
- * (none), and the function strftime_now().
+ * One rendering of the model's template, and the stand-ins for what precedes a message in it.
  *
- * 1. Role names and the texts of tokens are trusted; the content of messages never is.
- * 2. The clock stands at the conversation's beginning, in UTC: the same arguments give the same
+ * 1. The clock stands at the conversation's beginning, in UTC: the same arguments give the same
  *    text on any machine at any time.
- * 3. Time and memory are bounded by the size of the messages. A message of ordinary size is rendered
+ * 2. Time and memory are bounded by the size of the messages. A message of ordinary size is rendered
  *    on the engine thread, so a template may take half a million steps besides: some milliseconds.
+ *    Templates look at definitions and arguments value by value, so these may take more per byte.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,36 +17,62 @@
 #include "base/util.h"
 #include "chat/chat-internal.h"
 
-const struct chat_message chat_stand_ins[CHAT_N_SPOKEN] = {
-#define STAND_IN(role, text)                                                                       \
-        { role, text, sizeof(text) - 1 }
-        [CHAT_SYSTEM] = STAND_IN(CHAT_SYSTEM, "standinsystem"),
-        [CHAT_USER] = STAND_IN(CHAT_USER, "standinuser"),
-        [CHAT_ASSISTANT] = STAND_IN(CHAT_ASSISTANT, "standinassistant"),
+/* Some templates take only ids of nine letters. */
+static const struct chat_call stand_in_call = {
+        .id = "standinid", .name = CHAT_STAND_IN_NAME, .arguments = "{}", .arguments_size = 2};
+
+const struct chat_message chat_stand_ins[CHAT_N_KINDS] = {
+#define STAND_IN(r, t)                                                                             \
+        { .role = r, .text = t, .size = sizeof(t) - 1 }
+        [CHAT_KIND_SYSTEM] = STAND_IN(CHAT_SYSTEM, "standinsystem"),
+        [CHAT_KIND_USER] = STAND_IN(CHAT_USER, "standinuser"),
+        [CHAT_KIND_ASSISTANT] = STAND_IN(CHAT_ASSISTANT, "standinassistant"),
 #undef STAND_IN
+        [CHAT_KIND_CALLS] = {.role = CHAT_ASSISTANT, .calls = &stand_in_call, .n_calls = 1},
+        [CHAT_KIND_RESULTS] = {.role = CHAT_TOOL,
+                .text = "standinresult",
+                .size = sizeof("standinresult") - 1,
+                .call_id = "standinid",
+                .name = CHAT_STAND_IN_NAME},
 };
 
 const struct chat_message chat_stand_in_next = {
-        CHAT_USER, "standinnext", sizeof("standinnext") - 1};
+        .role = CHAT_USER, .text = "standinnext", .size = sizeof("standinnext") - 1};
+
+const char chat_stand_in_tools[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"" CHAT_STAND_IN_NAME "\", "
+        "\"description\": \"standindescription\", \"parameters\": {\"type\": \"object\", "
+        "\"properties\": {\"" CHAT_STAND_IN_KEY "\": {\"type\": \"string\", \"description\": "
+        "\"standinvalue\"}}, "
+        "\"required\": [\"" CHAT_STAND_IN_KEY "\"]}}}]";
 
 size_t chat_stand_ins_of(enum chat_after after, struct chat_message ret[CHAT_MAX_STAND_INS]) {
-        switch (after) {
-        case CHAT_AFTER_NOTHING:
-        case CHAT_N_AFTER:
-                return 0;
-        case CHAT_AFTER_SYSTEM:
-        case CHAT_AFTER_OPEN_SYSTEM:
-                ret[0] = chat_stand_ins[CHAT_SYSTEM];
-                return 1;
-        case CHAT_AFTER_USER:
-                ret[0] = chat_stand_ins[CHAT_USER];
-                return 1;
-        case CHAT_AFTER_REPLY:
-                ret[0] = chat_stand_ins[CHAT_USER];
-                ret[1] = chat_stand_ins[CHAT_ASSISTANT];
-                return 2;
-        }
-        return 0;
+        static const enum chat_kind kinds[CHAT_N_AFTER][CHAT_MAX_STAND_INS] = {
+                [CHAT_AFTER_SYSTEM] = {CHAT_KIND_SYSTEM},
+                [CHAT_AFTER_USER] = {CHAT_KIND_USER},
+                [CHAT_AFTER_REPLY] = {CHAT_KIND_USER, CHAT_KIND_ASSISTANT},
+                [CHAT_AFTER_RESULTS] = {CHAT_KIND_USER, CHAT_KIND_CALLS, CHAT_KIND_RESULTS},
+                [CHAT_AFTER_OPEN_SYSTEM] = {CHAT_KIND_SYSTEM},
+                [CHAT_AFTER_OPEN_TOOLS] = {CHAT_KIND_SYSTEM},
+        };
+        static const size_t n[CHAT_N_AFTER] = {
+                [CHAT_AFTER_SYSTEM] = 1,
+                [CHAT_AFTER_USER] = 1,
+                [CHAT_AFTER_REPLY] = 2,
+                [CHAT_AFTER_RESULTS] = 3,
+                [CHAT_AFTER_OPEN_SYSTEM] = 1,
+                [CHAT_AFTER_OPEN_TOOLS] = 1,
+        };
+
+        for (size_t i = 0; i < n[after]; i++)
+                ret[i] = chat_stand_ins[kinds[after][i]];
+        return n[after];
+}
+
+enum chat_kind chat_kind_of(const struct chat_message *m) {
+        return m->role == CHAT_TOOL                          ? CHAT_KIND_RESULTS
+               : m->role == CHAT_ASSISTANT && m->n_calls > 0 ? CHAT_KIND_CALLS
+                                                             : (enum chat_kind)m->role;
 }
 
 int chat_join_system(struct buf *ret, const struct chat_message *system,
@@ -60,38 +84,38 @@ int chat_join_system(struct buf *ret, const struct chat_message *system,
         if (r >= 0 && user->size > 0)
                 r = buf_append(ret, user->text, user->size);
         if (r >= 0)
-                *message = (struct chat_message){CHAT_USER, (const char *)ret->data, ret->size};
+                *message = (struct chat_message){
+                        .role = CHAT_USER, .text = (const char *)ret->data, .size = ret->size};
         return r;
 }
 
-static void put_message(struct jinja_data *d, const struct chat_message *m) {
-        const char *role = chat_role_name(m->role);
-
-        jinja_data_dict_begin(d);
-        jinja_data_key(d, "role", true);
-        jinja_data_string(d, role, strlen(role), true);
-        jinja_data_key(d, "content", true);
-        jinja_data_string(d, m->size > 0 ? m->text : "", m->size, false);
-        jinja_data_dict_end(d);
+static size_t length(const char *s) {
+        return s ? strlen(s) : 0;
 }
 
-static void put_variables(
-        struct jinja_data *d, const struct chat_template *t, const struct chat_rendering *in) {
-        jinja_data_key(d, "messages", true);
-        jinja_data_list_begin(d);
+void chat_rendering_size(const struct chat_rendering *in, size_t *ret_text, size_t *ret_json) {
+        size_t text = 0, json = in->tools ? in->tools_size : 0;
+
+        for (size_t i = 0; i < in->n; i++) {
+                const struct chat_message *m = &in->messages[i];
+
+                text += m->size + (m->reasoning ? m->reasoning_size : 0) + length(m->call_id) +
+                        length(m->name);
+                for (size_t k = 0; k < m->n_calls; k++) {
+                        text += length(m->calls[k].id) + length(m->calls[k].name);
+                        json += m->calls[k].arguments_size;
+                }
+        }
+        *ret_text = text;
+        *ret_json = json;
+}
+
+static size_t n_containers(const struct chat_rendering *in) {
+        size_t n = in->n;
+
         for (size_t i = 0; i < in->n; i++)
-                put_message(d, &in->messages[i]);
-        jinja_data_list_end(d);
-        jinja_data_key(d, "add_generation_prompt", true);
-        jinja_data_bool(d, in->invite);
-        jinja_data_key(d, "bos_token", true);
-        jinja_data_string(d, t->bos, strlen(t->bos), true);
-        jinja_data_key(d, "eos_token", true);
-        jinja_data_string(d, t->eos, strlen(t->eos), true);
-        jinja_data_key(d, "tools", true);
-        jinja_data_none(d);
-        jinja_data_key(d, "documents", true);
-        jinja_data_none(d);
+                n += 2 * in->messages[i].n_calls;
+        return n;
 }
 
 int chat_render(const struct chat_template *t, const struct chat_rendering *in,
@@ -101,21 +125,23 @@ int chat_render(const struct chat_template *t, const struct chat_rendering *in,
         struct jinja_limits limits;
         time_t seconds = (time_t)(in->created_usec / 1000000);
         struct tm now;
-        size_t size = 0;
+        size_t text, json, n = n_containers(in);
         int r;
 
-        for (size_t i = 0; i < in->n; i++)
-                size += in->messages[i].size;
-        limits = (struct jinja_limits){.n_steps = 500000 + 2 * (uint64_t)size,
-                .memory_size = ((size_t)4 << 20) + 32 * size,
-                .output_size = ((size_t)1 << 20) + 4 * size};
+        chat_rendering_size(in, &text, &json);
+        limits = (struct jinja_limits){
+                .n_steps = 500000 + 2 * (uint64_t)text + 16 * (uint64_t)json + 1000 * (uint64_t)n,
+                .memory_size = ((size_t)4 << 20) + 32 * text + 128 * json + 4096 * n,
+                .output_size = ((size_t)1 << 20) + 4 * text + 16 * json};
         if (!gmtime_r(&seconds, &now))
                 return err_set(e, ERR_INVALID, "a conversation's time is not a date");
-        r = jinja_data_new(&d, ((size_t)64 << 10) + 2 * size, in->charge, e);
+        r = jinja_data_new(
+                &d, ((size_t)64 << 10) + 2 * text + 128 * json + 4096 * n, in->charge, e);
         if (r < 0)
                 return r;
-        put_variables(d, t, in);
-        r = jinja_data_finish(d, e);
+        r = chat_put_variables(d, t, in, e);
+        if (r == 0)
+                r = jinja_data_finish(d, e);
         if (r < 0)
                 return r;
         input.data = d;
@@ -125,7 +151,7 @@ int chat_render(const struct chat_template *t, const struct chat_rendering *in,
 }
 
 bool chat_find_once(const struct jinja_out *out, const struct chat_message *m, size_t *ret) {
-        const char *at = memmem(out->text, out->size, m->text, m->size), *next;
+        const char *at = m->size > 0 ? memmem(out->text, out->size, m->text, m->size) : NULL, *next;
 
         if (!at)
                 return false;

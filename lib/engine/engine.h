@@ -51,6 +51,8 @@ enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
 #define ENGINE_MAX_BATCH 65536
 #define ENGINE_MAX_LIST 256               /* conversations in one answer to LIST */
 #define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
+#define ENGINE_MAX_TOOLS (256 << 10)      /* bytes of definitions of tools */
+#define ENGINE_MAX_CALLS 256              /* calls or results in one message */
 
 struct engine_options {
         const char *model_path;
@@ -167,10 +169,35 @@ enum engine_input {
         ENGINE_INPUT_NONE,
         ENGINE_INPUT_MESSAGE,
         ENGINE_INPUT_RAW,
-        ENGINE_INPUT_TOKENS
+        ENGINE_INPUT_TOKENS,
+        ENGINE_INPUT_RESULTS, /* of calls of the last reply */
+        ENGINE_INPUT_GIVEN    /* a message of the assistant, with reasoning or calls */
 };
 /* Numbers as in enum chat_role. */
-enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW };
+enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW, ENGINE_TOOL };
+
+/* The model asks for a function. */
+struct engine_call {
+        const char *id, *name, *arguments; /* a JSON object */
+};
+/* What a call led to. */
+struct engine_result {
+        const char *call_id;
+        const char *name; /* NULL: the call's */
+        const char *text;
+};
+
+/* A part of what the assistant said, or news of it. A view of tokens (chat/reply.h). */
+enum engine_part_kind { ENGINE_PART_TEXT, ENGINE_PART_REASONING, ENGINE_PART_CALL };
+struct engine_part {
+        uint32_t index; /* of the part within the reply, from 0 */
+        enum engine_part_kind kind;
+        bool ends;        /* nothing more of it comes */
+        const char *text; /* UTF-8, NUL-terminated; of a call: of its arguments. Never NULL */
+        size_t text_size;
+        const char *call_id, *name; /* of a call, when it begins; else NULL */
+        const char *broken;         /* of a call that ends: why it is no proper call, or NULL */
+};
 /* What a reply must be (docs/grammar.md). */
 enum engine_constraint {
         ENGINE_CONSTRAINT_NONE,
@@ -231,6 +258,12 @@ struct engine_request {
 
         const char *name;   /* open, fork: new name or NULL; update: new name or NULL (unchanged) */
         const char *system; /* open: system message or NULL */
+        /* Open, continue: definitions of tools, a JSON array (chat/chat.h), or NULL. Open: they are
+         * told with the first message. Continue: they are told with the input, unless they are those
+         * that hold already, and hold from then on; not for messages of the assistant. -ERR_INVALID
+         * with the place; -ERR_UNSUPPORTED: the format takes none; -ERR_STATE: it tells them with the
+         * first message only. */
+        const char *tools;
         struct sampling sampling;      /* open, update: defaults; continue: for this request */
         enum engine_overflow overflow; /* open, update */
 
@@ -240,6 +273,17 @@ struct engine_request {
         size_t text_size;
         const int32_t *tokens;
         size_t n_tokens;
+        /* RESULTS: [n_results], at most ENGINE_MAX_CALLS. Each answers a call of the last reply that
+         * none has answered; else -ERR_INVALID, which names the calls that wait. */
+        const struct engine_result *results;
+        size_t n_results;
+        /* GIVEN, beside the text: reasoning or NULL; [n_calls], at most ENGINE_MAX_CALLS. */
+        const char *reasoning;
+        const struct engine_call *calls;
+        size_t n_calls;
+        /* Continue: deltas have parts, and no text. Get with want_turns: turns of the assistant have
+         * them. */
+        bool want_parts;
         uint32_t max_tokens; /* ENGINE_UNSET: default; 0: only process the input */
         const char *stops[ENGINE_MAX_STOPS];
         size_t n_stops;
@@ -306,6 +350,11 @@ struct engine_turn {
         uint8_t *text;
         size_t text_size;
         uint64_t created_usec;
+        struct engine_result *results; /* [n_results]: of a turn of tools */
+        size_t n_results;
+        struct engine_part *parts; /* [n_parts]: of the assistant, if asked for */
+        size_t n_parts;
+        char *tools; /* definitions that were told with it, or NULL */
 };
 struct engine_conv {
         uint64_t id;
@@ -349,6 +398,7 @@ struct engine_conv {
         uint32_t n_turn_list;
         int32_t *tokens; /* [n_token_list] or NULL */
         uint32_t n_token_list;
+        char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
 };
 
 struct engine_logprob {
@@ -364,6 +414,9 @@ struct engine_model_info {
         uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
         uint64_t n_params, weights_size, block_size;
         uint64_t fingerprint[2];
+        const char *reply_format; /* how replies write calls; "none" */
+        bool takes_tools;         /* definitions of tools can be told */
+        bool reasons;             /* replies may have reasoning that is marked */
 };
 
 /* Results of engine_look(). Sizes in bytes. */
@@ -448,6 +501,8 @@ struct engine_event {
                         float logprob;
                         size_t n_top;
                         struct engine_logprob *top;
+                        struct engine_part *parts; /* [n_parts], with want_parts */
+                        size_t n_parts;
                 } delta;
                 struct {
                         enum engine_finish finish;
@@ -457,6 +512,8 @@ struct engine_event {
                         uint32_t differs_at;
                         enum engine_differs differs_why;
                         uint32_t n_dropped;
+                        uint32_t n_calls; /* with want_parts: proper calls in the reply */
+                        bool has_n_calls;
                         uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
                         char *stop; /* or NULL */
                 } done;

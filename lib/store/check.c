@@ -107,7 +107,7 @@ static int check_turn(
         }
         if (r < 0)
                 return r;
-        free((void *)(uintptr_t)t.text);
+        turn_deinit(&t);
         r = turn_read_tokens(q, &t, &p, &x->err);
         if (r < 0 && r != -ERR_CORRUPT)
                 return r;

@@ -58,6 +58,7 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 .private_memory = query_number(q, 24, 1),
                 .gap = {query_u32(q, 25), query_u32(q, 26)},
                 .overflow = read_overflow(q, 27),
+                .tools_size = query_u32(q, 28),
         };
         name = query_bytes(q, 2, &n);
         if (n == 0 || n > STORE_NAME_MAX || memchr(name, 0, n) || !utf8_valid(name, n))
@@ -188,6 +189,21 @@ int conv_insert(struct store *s, const struct store_conv *c, struct err *e) {
         query_bind_i64(&q, c->gap.from);
         query_bind_i64(&q, c->gap.to);
         bind_overflow(&q, c->overflow);
+        if (c->tools)
+                query_bind_text(&q, c->tools, strlen(c->tools));
+        else
+                query_bind_null(&q);
+        return query_run(&q, e);
+}
+
+int conv_copy_tools(struct store *s, uint64_t from, uint64_t to, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_COPY_TOOLS, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, to);
+        query_bind_u64(&q, from);
         return query_run(&q, e);
 }
 
@@ -222,6 +238,8 @@ static int check_new(const struct store_conv *c, struct err *e) {
                 return err_set(e, ERR_INVALID, "impossible time of a conversation");
         if (c->overflow >= STORE_N_OVERFLOWS)
                 return err_set(e, ERR_INVALID, "unknown overflow %u", c->overflow);
+        if (c->tools && (!*c->tools || !utf8_valid(c->tools, strlen(c->tools))))
+                return err_set(e, ERR_INVALID, "definitions of tools are UTF-8, and not empty");
         return sampling_check(&c->sampling, e);
 }
 
@@ -261,6 +279,8 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         r = txn_commit(&txn, e);
         if (r < 0)
                 return r;
+        made.tools_size = made.tools ? (uint32_t)strlen(made.tools) : 0;
+        made.tools = NULL;
         *c = made;
         return 0;
 }
@@ -406,7 +426,7 @@ static int list_convs(struct store *s, uint32_t uid, uint64_t after, struct stor
                         break;
                 r = read_row(&q, &out[n], e);
                 if (r == 0 && disk_sizes) {
-                        disk_sizes[n] = query_number(&q, 28, INT64_MAX);
+                        disk_sizes[n] = query_number(&q, 29, INT64_MAX);
                         r = query_check(&q, e);
                 }
                 if (r < 0)

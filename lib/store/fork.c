@@ -66,7 +66,9 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         r = conv_insert(s, &made, e);
         if (r < 0)
                 return r;
-        r = copy_turns(s, parent, made.id, n_turns, e);
+        r = made.tools_size > 0 ? conv_copy_tools(s, parent, made.id, e) : 0;
+        if (r == 0)
+                r = copy_turns(s, parent, made.id, n_turns, e);
         if (r < 0)
                 return r;
         r = last ? turn_shorten(s, made.id, n_turns - 1, last, e) : 0;

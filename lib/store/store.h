@@ -38,7 +38,7 @@
 
 struct store;
 
-#define STORE_N_ROLES 4    /* roles of turns are below */
+#define STORE_N_ROLES 5    /* roles of turns are below */
 #define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
 #define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
 #define STORE_UID_ANY UINT32_MAX
@@ -64,6 +64,10 @@ struct store_conv {
         struct gap gap;      /* tokens that its memory leaves out */
         uint32_t overflow;   /* enum store_overflow */
         struct sampling sampling;
+        /* Bytes of the definitions of tools that it was opened with; 0: none. store_tools() reads them. */
+        uint32_t tools_size;
+        /* For store_conv_create() only, borrowed: these definitions (UTF-8), or NULL. */
+        const char *tools;
 };
 /* Tokens that its memory is of. */
 static inline uint32_t store_memory_tokens(const struct store_conv *c) {
@@ -71,13 +75,18 @@ static inline uint32_t store_memory_tokens(const struct store_conv *c) {
 }
 
 struct store_turn {
-        uint32_t role; /* enum chat_role's numbers: 0 system, 1 user, 2 assistant, 3 raw */
+        uint32_t role; /* enum chat_role's numbers: 0 system, 1 user, 2 assistant, 3 raw, 4 tool */
         uint32_t start, end;
         uint32_t finish;  /* 0 none, else the protocol's FinishReason numbers */
         const char *text; /* content without template; any bytes (stored as a BLOB if not
                              UTF-8) */
         size_t text_size;
         uint64_t created_usec;
+        /* What was given with the message besides its text, or NULL: UTF-8 without NUL. Of the
+         * assistant: the reasoning and the calls that the message was given with. Of other roles: the
+         * definitions of tools that were told with it, which hold from this turn on. */
+        const char *extra;
+        size_t extra_size;
 };
 
 /* Where the memory of one block is stored. */
@@ -131,7 +140,7 @@ DEFINE_CLEANUP(struct store *, store_free);
 /* Insert @c (id, revision = 1 and updated_usec are filled in; created_usec too unless given) with
  * its first turns and tokens (may be 0; or a whole imported transcript: texts of any bytes, turns
  * keep the times given). @c's sampling, parent, model, vocab, private_memory, gap and overflow are
- * stored; n_published starts at 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is
+ * stored, and its tools; n_published starts at 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is
  * replaced by "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
@@ -212,7 +221,17 @@ int store_carry(struct store *s, uint64_t id, const struct store_carried *x, uin
 /* All tokens (@n must be the conversation's n_tokens). -ERR_CORRUPT, naming the turn, if a turn is
  * impossible or its tokens are not those that were written. store_turns() fails likewise. */
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e);
-/* The size of a conversation: bytes of all texts, links, turns, bytes of all tokens. */
+/* The definitions of tools that hold behind the first @n_turns turns: those told with the last turn
+ * that told any, or those that the conversation was opened with. Owned and NUL-terminated; NULL: none.
+ * @admit is asked before they are copied; NULL: none is asked. */
+typedef int store_admit_fn(void *arg, size_t n, struct err *e);
+int store_tools(struct store *s, uint64_t id, uint32_t n_turns, store_admit_fn *admit, void *arg,
+        char **ret, size_t *ret_size, struct err *e);
+/* The text of turn @n, or (@extra) what was given besides, likewise. -ERR_NOT_FOUND without the turn. */
+int store_turn_part(struct store *s, uint64_t id, uint32_t n, bool extra, store_admit_fn *admit,
+        void *arg, char **ret, size_t *ret_size, struct err *e);
+/* The size of a conversation: bytes of all texts (with what was given besides, and the definitions it
+ * was opened with), links, turns, bytes of all tokens. */
 struct store_sizes {
         uint64_t texts_size, n_links, n_turns, tokens_size;
 };
@@ -258,6 +277,7 @@ enum { /* what store_read() returns in addition to the row */
         STORE_READ_TOKENS = 4,
         STORE_READ_LINKS = 8,
         STORE_READ_SIZE = 16,
+        STORE_READ_TOOLS = 32, /* the definitions that hold at the end */
 };
 /* A conversation as of one moment. To be freed with store_reading_deinit(). */
 struct store_reading {
@@ -267,6 +287,10 @@ struct store_reading {
         size_t n_tokens;          /* n_sound_tokens if tokens were asked for */
         struct store_gone links;  /* by rising index */
         uint64_t disk_size;       /* of its records */
+        /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that the
+         * conversation was opened with. */
+        char *tools, *first_tools;
+        size_t tools_size, first_tools_size;
         /* How much of the history is sound: all of it, unless it is damaged. (Checked only if turns
          * or tokens were asked for.) */
         uint32_t n_sound_turns, n_sound_tokens;
@@ -280,7 +304,6 @@ int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, uns
         struct store_reading *ret, struct err *e);
 /* The same for callers that reserve memory first: before anything is allocated, @admit is called
  * once with an upper bound of the bytes needed. If it returns an error, the call returns that. */
-typedef int store_admit_fn(void *arg, size_t n, struct err *e);
 int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
         store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
 

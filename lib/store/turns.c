@@ -11,7 +11,7 @@
 #include "store/store-private.h"
 #include <string.h>
 
-static const char *const role_words[STORE_N_ROLES] = {"system", "user", "assistant", "raw"};
+static const char *const role_words[STORE_N_ROLES] = {"system", "user", "assistant", "raw", "tool"};
 static const char *const finish_words[STORE_N_FINISHES] = {
         NULL, "stop", "stop_string", "length", "context", "cancelled"};
 
@@ -30,6 +30,10 @@ static uint32_t read_word(
         return none;
 }
 
+static bool is_plain_text(const char *s, size_t n) {
+        return !memchr(s, 0, n) && utf8_valid(s, n);
+}
+
 static int check_turns(const struct store_conv *c, const struct store_turn *turns, size_t n_turns,
         size_t n_tokens, struct err *e) {
         uint64_t pos = c->n_tokens;
@@ -45,6 +49,9 @@ static int check_turns(const struct store_conv *c, const struct store_turn *turn
                                 e, ERR_INVALID, "unknown role %u or finish %u", t->role, t->finish);
                 if (t->created_usec > INT64_MAX)
                         return err_set(e, ERR_INVALID, "impossible time of a turn");
+                if (t->extra && !is_plain_text(t->extra, t->extra_size))
+                        return err_set(e, ERR_INVALID,
+                                "what is given with a turn is UTF-8 without NUL bytes");
                 pos = t->end;
         }
         if (pos - c->n_tokens != n_tokens)
@@ -101,6 +108,10 @@ static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct st
         bind_said(&q, t);
         query_bind_blob(&q, tokens, size);
         query_bind_u64(&q, turn_hash(tokens, size, t->start));
+        if (t->extra)
+                query_bind_text(&q, t->extra, t->extra_size);
+        else
+                query_bind_null(&q);
         return query_run(&q, e);
 }
 
@@ -233,7 +244,7 @@ static int copy_tokens(struct store *s, uint64_t id, uint32_t n, const struct st
         r = turn_read(&q, n, to->start, &t, e);
         if (r < 0)
                 return r;
-        free((void *)(uintptr_t)t.text);
+        turn_deinit(&t);
         r = turn_read_tokens(&q, &t, &tokens, e);
         if (r < 0)
                 return err_wrap(e, r, "turn %u of %llu", n, (unsigned long long)id);
@@ -432,6 +443,24 @@ static void check_place(struct query *q, uint32_t n, uint32_t expected, uint32_t
                 query_bad(q, 1);
 }
 
+void turn_deinit(struct store_turn *t) {
+        free((void *)(uintptr_t)t->text);
+        free((void *)(uintptr_t)t->extra);
+        t->text = t->extra = NULL;
+}
+
+/* A NUL-terminated copy, or NULL without memory. */
+static char *copy_text(const void *text, size_t n) {
+        char *copy = malloc(n + 1);
+
+        if (!copy)
+                return NULL;
+        if (n > 0)
+                memcpy(copy, text, n);
+        copy[n] = 0;
+        return copy;
+}
+
 int turn_read(
         struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e) {
         struct store_turn t = {
@@ -442,7 +471,7 @@ int turn_read(
                 .created_usec = query_number(q, 5, INT64_MAX),
         };
         const void *text = query_bytes(q, 6, &t.text_size);
-        char *copy;
+        const void *extra = query_bytes(q, 9, &t.extra_size);
         int r;
 
         if (t.role == UINT32_MAX)
@@ -451,12 +480,12 @@ int turn_read(
         r = query_check(q, e);
         if (r < 0)
                 return r;
-        copy = malloc(t.text_size + 1);
-        if (!copy)
+        t.text = copy_text(text, t.text_size);
+        t.extra = query_is_null(q, 9) ? NULL : copy_text(extra, t.extra_size);
+        if (!t.text || (!t.extra && !query_is_null(q, 9))) {
+                turn_deinit(&t);
                 return err_set(e, ERR_NOMEM, "no memory for a turn's text");
-        memcpy(copy, text, t.text_size);
-        copy[t.text_size] = 0;
-        t.text = copy;
+        }
         *ret = t;
         return 0;
 }

@@ -40,7 +40,7 @@ FLOORS = {
 LIB = ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
 
 # The public header of a module is <module>/<module>.h; these differ. base has many.
-PUBLIC = {'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h']}
+PUBLIC = {'chat': ['chat.h', 'reply.h'], 'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h']}
 
 # Headers from outside: who may include them.
 EXTERNAL = [

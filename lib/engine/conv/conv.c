@@ -268,6 +268,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         c->private_memory = sc->private_memory;
         c->n_published = sc->n_published;
         c->shifts = sc->overflow == STORE_OVERFLOW_SHIFT;
+        c->opened_with_tools = sc->tools_size > 0;
         c->sampling = sc->sampling;
         c->charged = sizeof(*c);
         c->link_from = SIZE_MAX;
@@ -283,7 +284,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         for (size_t i = 0; r == 0 && i < turns->n; i++) {
                 const struct store_turn *turn = &turns->turns[i];
                 struct conv_turn ct = {(enum chat_role)turn->role, turn->start, turn->end,
-                        (enum engine_finish)turn->finish};
+                        (enum engine_finish)turn->finish, turn->extra != NULL};
 
                 r = conv_add_turn(engine, c, &ct, e);
         }
@@ -347,6 +348,20 @@ void conv_unuse(struct engine *engine, struct conv *c) {
                 list_append(&engine->convs->dirty, &c->dirty);
 }
 
+bool conv_begins_with_tools(const struct conv *c) {
+        return c->n_turns > 0 &&
+               (c->turns[0].role == CHAT_SYSTEM || c->turns[0].role == CHAT_USER) &&
+               (c->opened_with_tools || c->turns[0].extra);
+}
+
+bool conv_has_tools(const struct conv *c) {
+        bool any = c->opened_with_tools;
+
+        for (uint32_t i = 0; i < c->n_turns && !any; i++)
+                any = c->turns[i].extra && c->turns[i].role != CHAT_ASSISTANT;
+        return any;
+}
+
 /* What the first @n turns end with. */
 static enum chat_state state_after(const struct engine *engine, const struct conv *c, uint32_t n) {
         const struct conv_turn *last;
@@ -355,7 +370,7 @@ static enum chat_state state_after(const struct engine *engine, const struct con
                 return CHAT_EMPTY;
         last = &c->turns[n - 1];
         if (last->role != CHAT_ASSISTANT || last->finish == ENGINE_FINISH_NONE)
-                return chat_state_after(engine->chat, last->role);
+                return chat_state_after(engine->chat, last->role, conv_begins_with_tools(c));
         return last->finish == ENGINE_FINISH_STOP ? CHAT_ENDED_REPLY : CHAT_OPEN_REPLY;
 }
 
@@ -363,7 +378,8 @@ static enum chat_state state_after(const struct engine *engine, const struct con
 static struct chat_tail tail_after(const struct engine *engine, const struct conv *c, uint32_t n) {
         return (struct chat_tail){.state = state_after(engine, c, n),
                 .role = n > 0 ? c->turns[n - 1].role : CHAT_RAW,
-                .created_usec = c->created_usec};
+                .created_usec = c->created_usec,
+                .has_tools = n > 0 && conv_begins_with_tools(c)};
 }
 
 struct chat_tail conv_front_tail(

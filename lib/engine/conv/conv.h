@@ -8,6 +8,7 @@
 #include "base/gap.h"
 #include "base/list.h"
 #include "chat/chat.h"
+#include "chat/reply.h"
 #include "engine/io/io.h"
 #include "engine/parts.h"
 #include "seq/seq.h"
@@ -28,6 +29,9 @@ struct conv_turn {
         enum chat_role role;
         uint32_t start, end; /* in the transcript */
         enum engine_finish finish;
+        /* The register has more of it than its text: definitions of tools, or what it was given with
+         * (struct store_turn). */
+        bool extra;
 };
 
 /* A conversation in RAM; its memory may be elsewhere. */
@@ -48,6 +52,7 @@ struct conv {
         struct gap gap;          /* tokens of the transcript that the memory leaves out */
         int32_t *dropped;        /* [gap_size()]: these tokens */
         bool shifts;             /* at the end of the context: drop old turns from the memory */
+        bool opened_with_tools;  /* the register has definitions that hold from the beginning */
         struct conv_turn *turns; /* of the transcript */
         uint32_t n_turns, turns_capacity;
         struct seq *seq;
@@ -211,6 +216,10 @@ void conv_io_over(struct engine *engine, struct conv *c);
 void conv_tell_damage(struct engine *engine, const struct store_reading *x);
 /* The damaged part of @c is gone; the rest is sound. */
 void conv_forget_damage(struct engine *engine, struct conv *c);
+/* Whether definitions of tools were told with the first message; whether any hold at the end (the
+ * register has them: store_tools()). */
+bool conv_begins_with_tools(const struct conv *c);
+bool conv_has_tools(const struct conv *c);
 /* What a message is appended to: the end of the memory so far. */
 struct chat_tail conv_chat_tail(const struct engine *engine, const struct conv *c);
 /* The same for a memory that ends where gap @g begins. */
@@ -242,6 +251,88 @@ int keep_reply_header(
 const struct store_turn *keep_last(const struct keep *k, struct store_turn *out);
 void keep_deinit(struct keep *k);
 
+/* --- said.c: messages of tools, and given ones, in the register --- */
+
+/* Memory for what is read: at least one byte; NULL: @e tells why. */
+typedef void *said_alloc_fn(void *arg, size_t n, struct err *e);
+struct said_memory {
+        said_alloc_fn *alloc;
+        void *arg;
+        struct charge *charge; /* of memory that is needed while reading; or NULL */
+};
+/* What a message of the assistant was given with. */
+struct given {
+        const char *reasoning;     /* or NULL */
+        struct engine_call *calls; /* [n_calls]; the block that has everything */
+        size_t n_calls;
+};
+/* Append the text of a turn of tools, or the extra of a given message. -ERR_NOMEM, -ERR_LIMIT,
+ * -ERR_TOO_LARGE. Any thread. */
+int results_format(struct buf *out, const struct engine_result *results, size_t n, struct err *e);
+int given_format(struct buf *out, const char *reasoning, const struct engine_call *calls, size_t n,
+        struct err *e);
+/* Read them back into one block: *ret, or ret->calls. -ERR_INVALID, with the place, if the text has
+ * not the form that is written. A block that was made is returned even on failure. Any thread. */
+int results_parse(const char *text, size_t size, const struct said_memory *memory,
+        struct engine_result **ret, size_t *ret_n, struct err *e);
+int given_parse(const char *text, size_t size, const struct said_memory *memory, struct given *ret,
+        struct err *e);
+
+/* --- parts.c: parts of what the assistant said. Any thread --- */
+
+/* Collects parts. News of one part that follow each other become one. */
+struct parts {
+        struct buf items, bytes;
+        uint32_t at; /* where the reply begins, in the transcript: what the reader was fed first */
+        uint32_t n_calls; /* proper calls that ended */
+        bool silent;      /* only count */
+        /* The newest part, and the bytes of its text so far. */
+        uint32_t index;
+        size_t index_size;
+        /* This many bytes more of part skip_index were given out before: they are left out. */
+        uint32_t skip_index;
+        size_t skip;
+};
+void parts_init(struct parts *p, struct charge *charge);
+void parts_deinit(struct parts *p);
+void parts_clear(struct parts *p);
+bool parts_any(const struct parts *p);
+/* A chat_part_fn; @arg: the struct parts. */
+int parts_add(void *arg, const struct chat_part_event *event, struct err *e);
+/* The parts of a message that was given; @given: or NULL. */
+int parts_add_given(
+        struct parts *p, const char *text, size_t size, const struct given *given, struct err *e);
+/* The parts so far as one block, for the caller to free; @p is empty then. */
+int parts_take(struct parts *p, said_alloc_fn *alloc, void *arg, struct engine_part **ret,
+        size_t *ret_n, struct err *e);
+
+/* A history, in RAM or just read; borrowed. */
+struct said {
+        struct transcript tokens;
+        const struct conv_turn *turns;
+        uint64_t created_usec; /* of the conversation */
+};
+static inline struct said conv_said(const struct conv *c) {
+        return (struct said){conv_transcript(c), c->turns, c->created_usec};
+}
+/* The number of tokens at the beginning of a reply's turn that invite the reply; 0 if the turn goes on
+ * with an open reply. -ERR_NOMEM. */
+int said_reply_header(struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret);
+/* 1: reply @turn goes on with the open reply before it; 0: not; -ERR_NOMEM. *ret_header: as above. */
+int said_goes_on(
+        struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret_header);
+/* Where the reply begins that @turn is (a part of): the tokens that invite it are [start, begin). */
+struct said_reply {
+        uint32_t turn, start, begin;
+};
+int said_find_reply(struct engine *engine, const struct said *said, uint32_t turn,
+        struct said_reply *ret, struct err *e);
+int said_feed_header(const struct said *said, const struct said_reply *at,
+        struct chat_reply *reader, struct err *e);
+/* Feed tokens [@from, @to) to the reader, which tells @parts. */
+int said_feed(const struct said *said, uint32_t from, uint32_t to, struct chat_reply *reader,
+        struct parts *parts, struct err *e);
+
 /* --- shift.c: what the memory leaves out --- */
 
 /* What must fit beside the history. */
@@ -249,7 +340,7 @@ struct shift_need {
         uint32_t limit;   /* tokens that a memory can have */
         size_t n_input;   /* tokens of the input */
         uint32_t n_reply; /* tokens to leave room for; at least 1 if there is to be a reply */
-        bool goes_on;     /* the reply goes on from the newest turn, which must stay */
+        bool goes_on;     /* the reply, or results, go on from the newest turn, which must stay */
 };
 
 /* The gap with which the kept part of @c, and what @need tells, fit. @keep has the gap that the

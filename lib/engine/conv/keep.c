@@ -24,30 +24,11 @@ void keep_deinit(struct keep *k) {
         buf_deinit(&k->text);
 }
 
-static bool begins_with(const struct transcript *t, uint32_t pos, const struct tok_ids *ids) {
-        for (uint32_t i = 0; i < ids->n; i++)
-                if (transcript_token(t, pos + i) != ids->ids[i])
-                        return false;
-        return true;
-}
-
 int keep_reply_header(
         struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret) {
-        struct transcript all = conv_transcript(c);
-        struct chat_tail tail = {.state = CHAT_CLOSED,
-                .role = t > c->turns ? t[-1].role : CHAT_RAW,
-                .created_usec = c->created_usec};
-        struct tok_ids ids = TOK_IDS_NULL;
-        uint32_t n = 0;
-        int r = chat_append_reply_start(engine->chat, &tail, 0, &ids, NULL);
+        const struct said said = conv_said(c);
 
-        if (r == 0 && ids.n <= t->end - t->start && begins_with(&all, t->start, &ids))
-                n = (uint32_t)ids.n;
-        tok_ids_deinit(&ids);
-        if (r < 0 && r != -ERR_UNSUPPORTED)
-                return r;
-        *ret = n;
-        return 0;
+        return said_reply_header(engine, &said, (uint32_t)(t - c->turns), ret);
 }
 
 /* The text as generation would have sent it: a NUL, which texts cannot have, becomes U+FFFD. */

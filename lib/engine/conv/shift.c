@@ -16,7 +16,7 @@
  *    every text. (In a family without a system role a system turn is the beginning of the first
  *    user's message, so the whole first exchange belongs to it.) Later shifts keep the front.
  * 3. The newest turns stay: the longest run of whole turns that begins with something said to the
- *    model, not inside a reply, and that leaves the memory at most half of the limit. So the next
+ *    model, not inside a reply nor with results of calls, and that leaves the memory at most half of the limit. So the next
  *    shift comes only after about a quarter of a context of new tokens. If not even the newest
  *    exchange fits a half, it stays alone, beyond the half. If it does not fit at all it is dropped
  *    too, unless the reply goes on from it: then, and if the front and the input alone are too long,
@@ -40,9 +40,9 @@ static const struct conv_turn *turn_at(const struct conv *c, const struct keep *
         return keep->inside && i + 1 == keep->n_turns ? &keep->last : &c->turns[i];
 }
 
-/* Does the turn begin an exchange: is it said to the model? */
+/* Does the turn begin an exchange: is it said to the model, and no result of a call? */
 static bool begins_exchange(const struct conv_turn *t) {
-        return t->role != CHAT_ASSISTANT && t->finish == ENGINE_FINISH_NONE;
+        return t->role != CHAT_ASSISTANT && t->role != CHAT_TOOL && t->finish == ENGINE_FINISH_NONE;
 }
 
 /* The end of the exchange to which turn @i belongs. */
@@ -65,7 +65,8 @@ static uint32_t front_end(
         while (n < keep->n_turns && turn_at(c, keep, n)->role == CHAT_SYSTEM)
                 n++;
         if (n > 0 && n < keep->n_turns &&
-                chat_state_after(engine->chat, CHAT_SYSTEM) == CHAT_OPEN_SYSTEM)
+                chat_state_after(engine->chat, CHAT_SYSTEM, conv_begins_with_tools(c)) ==
+                        CHAT_OPEN_SYSTEM)
                 return exchange_end(c, keep, n);
         if (n > 0)
                 return turn_at(c, keep, n - 1)->end;

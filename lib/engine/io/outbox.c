@@ -336,10 +336,18 @@ int event_conv(
         return 0;
 }
 
+static void turn_deinit(struct engine_turn *t) {
+        free(t->text);
+        free(t->results);
+        free(t->parts);
+        free(t->tools);
+}
+
 static void conv_deinit(struct engine_conv *c) {
         if (c->turns)
                 for (uint32_t i = 0; i < c->n_turn_list; i++)
-                        free(c->turns[i].text);
+                        turn_deinit(&c->turns[i]);
+        free(c->tools);
         free(c->turns);
         free(c->tokens);
         free(c->name);
@@ -351,6 +359,7 @@ static void event_deinit(struct engine_event *ev) {
         case ENGINE_DELTA:
                 free(ev->delta.text);
                 free(ev->delta.top);
+                free(ev->delta.parts);
                 break;
         case ENGINE_DONE:
                 free(ev->done.stop);

@@ -87,30 +87,61 @@ static size_t tops_size(const struct engine *engine, const struct engine_request
         return top * (sizeof(struct engine_logprob) + sizeof(struct sample_logprob));
 }
 
-/* Send the first @n bytes of the held text (with @token if there is one). */
+/* @n more bytes of the text are sent: read the tokens that they are of, and at a stop string the rest. */
+static int read_parts(struct generation *g, size_t n) {
+        struct err e;
+        int r;
+
+        if (!g->parts.reader || g->parts.ended)
+                return 0;
+        r = reply_parts_release(&g->parts, n, &e);
+        return r == 0 && g->stop ? reply_parts_end(&g->parts, &g->text, true, &e) : r;
+}
+
+/* What was read of the parts, for the event. */
+static int put_parts(struct request *request, struct event_node *node) {
+        struct reply_parts *p = &generation_of(request)->parts;
+        struct err e;
+        size_t size;
+        int r = reply_parts_take(p, &node->ev.delta.parts, &node->ev.delta.n_parts, &size, &e);
+
+        if (r == 0)
+                event_adopt(node, &request->charge, size);
+        return r;
+}
+
+/* Send the first @n bytes of the held text, or the parts that were read of them (with @token if there
+ * is one). */
 static int send_delta(struct engine *engine, struct request *request, size_t n,
         const int32_t *token, const float *logits) {
         struct generation *g = generation_of(request);
+        size_t size, n_sent = g->parts.reader ? 0 : n;
         struct event_node *node;
-        size_t size;
         int r;
 
-        if (n == 0 && !token)
+        if (n == 0 && !token && !parts_any(&g->parts.parts))
                 return 0;
-        size = n + 1 + (token ? tops_size(engine, &request->r) : 0);
+        size = n_sent + 1 + (token ? tops_size(engine, &request->r) : 0);
         r = n > 0 ? buf_append(&g->text, g->held.data, n) : 0;
+        if (r == 0)
+                r = read_parts(g, n);
         if (r < 0)
                 return r;
         node = event_new_stream(engine, request->credit, request->r.handle, ENGINE_DELTA, size);
         if (!node)
                 return -ERR_NOMEM;
-        node->ev.delta.text = malloc(n + 1);
+        r = put_parts(request, node);
+        if (r < 0) {
+                engine_event_free(&node->ev);
+                return r;
+        }
+        node->ev.delta.text = malloc(n_sent + 1);
         if (!node->ev.delta.text)
                 goto fail;
-        if (n > 0)
-                memcpy(node->ev.delta.text, g->held.data, n);
-        node->ev.delta.text[n] = '\0';
-        node->ev.delta.text_size = n;
+        if (n_sent > 0)
+                memcpy(node->ev.delta.text, g->held.data, n_sent);
+        node->ev.delta.text[n_sent] = '\0';
+        node->ev.delta.text_size = n_sent;
         if (token) {
                 node->ev.delta.has_token = true;
                 node->ev.delta.token = *token;
@@ -224,9 +255,14 @@ void generate_restored(struct engine *engine, struct request *request) {
 /* Append the token's text to the held text. A NUL, which strings cannot have, becomes U+FFFD. */
 static int push_text(struct engine *engine, struct generation *g, int32_t token) {
         _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        size_t n = g->held.size;
         int r = tok_stream_push(&g->stream, engine->tok, token, &text);
 
-        return r < 0 ? r : buf_append_text(&g->held, text.data, text.size);
+        if (r == 0)
+                r = buf_append_text(&g->held, text.data, text.size);
+        if (r == 0 && g->parts.reader)
+                r = reply_parts_wait(&g->parts, token, g->held.size - n, g->stream.n_held > 0);
+        return r;
 }
 
 /* The share of all requests is full: the reply ends here, and is kept. The text of the last token
@@ -244,6 +280,7 @@ static void end_without_room(struct engine *engine, struct request *request) {
         }
         g->held.size = 0;
         g->stop = NULL;
+        reply_parts_drop(&g->parts);
         tok_stream_init(&g->stream, engine->tok, false, false);
         generate_end(request, ENGINE_FINISH_LENGTH);
 }
@@ -280,6 +317,8 @@ static void generate_token(struct engine *engine, struct request *request, const
         c->tokens[c->n_all++] = token;
         g->n_generated++;
         if (tok_is_eog(engine->tok, token) && !request->r.ignore_eos) {
+                if (g->parts.reader && reply_parts_wait(&g->parts, token, 0, false) < 0)
+                        goto nomem;
                 if (send_delta(engine, request, 0, &token, logits) < 0)
                         goto nomem;
                 generate_end(request, ENGINE_FINISH_STOP);
@@ -386,7 +425,8 @@ static void commit_run(struct engine *engine, struct job *j) {
         struct conv *c = request->conv; /* held by this request: tokens and id do not change */
         struct store_turn turns[2];
         uint64_t now = clock_realtime_usec();
-        bool text = request->r.input != ENGINE_INPUT_TOKENS;
+        bool results = request->r.input == ENGINE_INPUT_RESULTS;
+        const char *text = results ? (const char *)g->said.data : request->r.text;
         unsigned tries = 0;
         size_t n = 0;
 
@@ -394,8 +434,10 @@ static void commit_run(struct engine *engine, struct job *j) {
                 turns[n++] = (struct store_turn){.role = g->input_turn.role,
                         .start = g->input_turn.start,
                         .end = g->input_turn.end,
-                        .text = text ? request->r.text : "",
-                        .text_size = text ? request->r.text_size : 0,
+                        .text = text ? text : "",
+                        .text_size = results ? g->said.size : request->r.text_size,
+                        .extra = g->extra.size > 0 ? (const char *)g->extra.data : NULL,
+                        .extra_size = g->extra.size,
                         .created_usec = now};
         if (g->has_reply_turn)
                 turns[n++] = (struct store_turn){.role = g->reply_turn.role,
@@ -433,6 +475,8 @@ static void fill_done(struct request *request) {
         ev->done.seed = g->seed;
         ev->done.n_prompt = g->n_prompt;
         ev->done.n_generated = g->n_generated;
+        ev->done.has_n_calls = g->parts.reader != NULL;
+        ev->done.n_calls = g->parts.parts.n_calls;
         ev->done.n_ram = g->n_ram;
         ev->done.n_disk = g->n_disk;
         ev->done.n_shared = g->n_shared;
@@ -463,6 +507,7 @@ static void commit_done(struct engine *engine, struct job *j) {
         c->revision = request->revision;
         g->reply_turn.end = conv_n_transcript(c);
         g->reply_turn.finish = g->finish;
+        g->input_turn.extra = g->extra.size > 0;
         if ((g->has_input_turn && conv_add_turn(engine, c, &g->input_turn, &j->err) < 0) ||
                 (g->has_reply_turn && conv_add_turn(engine, c, &g->reply_turn, &j->err) < 0)) {
                 /* Committed, but RAM no longer agrees with the register: load it anew next time. */
@@ -477,6 +522,8 @@ static int flush(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
         int r = tok_stream_finish(&g->stream, &g->held);
 
+        if (r == 0 && g->parts.reader && !g->parts.ended)
+                r = reply_parts_end(&g->parts, &g->text, false, NULL);
         return r < 0 ? r : send_delta(engine, request, g->held.size, NULL, NULL);
 }
 

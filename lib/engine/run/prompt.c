@@ -48,23 +48,77 @@ int prompt_raw(const struct engine *engine, const void *text, size_t size, bool 
         return tok_encode(engine->tok, &f, 1, false, first, max, out, e);
 }
 
+void prompt_results(const struct engine_result *results, size_t n,
+        struct chat_message messages[ENGINE_MAX_CALLS]) {
+        for (size_t i = 0; i < n; i++)
+                messages[i] = (struct chat_message){.role = CHAT_TOOL,
+                        .text = results[i].text,
+                        .size = strlen(results[i].text),
+                        .call_id = results[i].call_id,
+                        .name = results[i].name};
+}
+
+void prompt_given(const struct given *given, struct chat_call calls[ENGINE_MAX_CALLS],
+        struct chat_message *message) {
+        for (size_t i = 0; i < given->n_calls; i++)
+                calls[i] = (struct chat_call){.id = given->calls[i].id,
+                        .name = given->calls[i].name,
+                        .arguments = given->calls[i].arguments,
+                        .arguments_size = strlen(given->calls[i].arguments)};
+        message->role = CHAT_ASSISTANT;
+        message->reasoning = given->reasoning;
+        message->reasoning_size = given->reasoning ? strlen(given->reasoning) : 0;
+        message->calls = calls;
+        message->n_calls = given->n_calls;
+}
+
+/* The input as messages; @calls: room for those of a given message. Borrows from the request. */
+static size_t input_messages(const struct request *request,
+        struct chat_message messages[ENGINE_MAX_CALLS], struct chat_call calls[ENGINE_MAX_CALLS]) {
+        const struct engine_request *r = &request->r;
+        const struct given given = {
+                r->reasoning, (struct engine_call *)(uintptr_t)r->calls, r->n_calls};
+
+        if (r->input == ENGINE_INPUT_RESULTS) {
+                prompt_results(generation_in(request)->results, r->n_results, messages);
+                return r->n_results;
+        }
+        messages[0] = (struct chat_message){.role = (enum chat_role)r->role,
+                .text = r->text_size > 0 ? r->text : "",
+                .size = r->text_size};
+        if (r->input == ENGINE_INPUT_GIVEN)
+                prompt_given(&given, calls, &messages[0]);
+        return 1;
+}
+
 /* The message, which lib/chat charges itself, and the tokens that invite the reply. */
 static int input_message(struct engine *engine, struct request *request,
         const struct chat_tail *tail, uint32_t at, struct err *e) {
+        struct chat_message messages[ENGINE_MAX_CALLS];
+        struct chat_call calls[ENGINE_MAX_CALLS];
+        const char *tools = tools_to_tell(request);
+        const struct chat_input in = {.messages = messages,
+                .n = input_messages(request, messages, calls),
+                .tools = tools,
+                .tools_size = tools ? strlen(tools) : 0};
         struct chat_tail behind = *tail;
         struct generation *g = generation_of(request);
-        size_t max = input_most(engine);
-        const struct chat_message m = {
-                (enum chat_role)request->r.role, request->r.text, request->r.text_size};
-        int r = chat_append_message(engine->chat, tail, &m, max, &g->input, e);
+        enum chat_role role = messages[0].role;
+        size_t max = input_most(engine), n;
+        int r = chat_append(engine->chat, tail, &in, max, &g->input, e);
 
-        g->input_turn.role = m.role;
+        g->input_turn.role = role;
         g->input_turn.end = at + (uint32_t)g->input.n;
         if (r < 0 || request->r.max_tokens == 0)
                 return r;
-        behind.state = chat_state_after(engine->chat, m.role);
-        behind.role = m.role;
-        return chat_append_reply_start(engine->chat, &behind, max + 64, &g->input, e);
+        if (tail->state == CHAT_EMPTY)
+                behind.has_tools = tools != NULL;
+        behind.state = chat_state_after(engine->chat, role, behind.has_tools);
+        behind.role = role;
+        n = g->input.n;
+        r = chat_append_reply_start(engine->chat, &behind, max + 64, &g->input, e);
+        g->n_invites = g->input.n - n;
+        return r;
 }
 
 static int input_tokens(struct engine *engine, struct request *request, struct err *e) {
@@ -93,7 +147,16 @@ static int make_input(struct engine *engine, struct request *request, const stru
         g->reply_turn.role = CHAT_ASSISTANT;
         g->has_input_turn = request->r.input != ENGINE_INPUT_NONE;
         switch (request->r.input) {
+        case ENGINE_INPUT_RESULTS:
+                if (!gap_is_none(&c->gap) && c->gap.to == at)
+                        return err_set(e, ERR_CONTEXT,
+                                "the memory leaves out tokens %u to %u, in which the calls are "
+                                "that the results answer",
+                                c->gap.from, c->gap.to);
+                r = input_message(engine, request, tail, at, e);
+                break;
         case ENGINE_INPUT_MESSAGE:
+        case ENGINE_INPUT_GIVEN:
                 r = input_message(engine, request, tail, at, e);
                 break;
         case ENGINE_INPUT_RAW:
@@ -123,6 +186,7 @@ static int make_input(struct engine *engine, struct request *request, const stru
                         g->reply_turn.role = CHAT_RAW;
                 else if (tail->state == CHAT_CLOSED)
                         r = chat_append_reply_start(engine->chat, tail, max + 64, &g->input, e);
+                g->n_invites = g->input.n;
                 break;
         }
         if (r == -ERR_LIMIT && !g->input.refused)
@@ -264,7 +328,9 @@ static void prepare_need(struct engine *engine, struct request *request) {
         g->gap = request->conv->gap;
         g->need = (struct shift_need){.limit = (uint32_t)limit,
                 .n_reply = MIN(g->wanted, (uint32_t)limit / REPLY_DIVISOR),
-                .goes_on = request->r.input == ENGINE_INPUT_NONE};
+                /* Results without the calls that they answer would be no results. */
+                .goes_on = request->r.input == ENGINE_INPUT_NONE ||
+                           request->r.input == ENGINE_INPUT_RESULTS};
         g->need.n_reply = MAX(g->need.n_reply, MIN(g->wanted, 1u));
         if (!request->r.cuts)
                 keep_all(request->conv, &request->keep);
@@ -362,18 +428,20 @@ static void start(struct engine *engine, struct request *request) {
 /* The conversation is held, so the parts of it that make_input() reads do not change. */
 static int charged_input(struct engine *engine, struct request *request, struct err *e) {
         struct chat_tail tail = conv_chat_tail(engine, request->conv);
-        size_t n = request->r.input == ENGINE_INPUT_MESSAGE
-                           ? 0 /* lib/chat knows what it needs */
-                           : text_memory(engine, request->r.text, request->r.text_size, false);
-        int r = charge_take(&request->charge, n, "tokenising the input", e);
+        size_t n = request->r.input == ENGINE_INPUT_RAW
+                           ? text_memory(engine, request->r.text, request->r.text_size, false)
+                           : 0; /* lib/chat knows what it needs */
+        int r = tools_prepare(engine, request, e);
 
+        if (r == 0)
+                r = charge_take(&request->charge, n, "tokenising the input", e);
         if (r < 0)
                 return r;
         r = make_input(engine, request, &tail, e);
         if (r == 0)
                 r = plan_memory(engine, request, e);
         charge_give(&request->charge, n);
-        return r;
+        return r < 0 ? r : reply_parts_begin(engine, request, e);
 }
 
 static void input_run(struct engine *engine, struct job *j) {
@@ -407,8 +475,29 @@ static void input_done(struct engine *engine, struct job *j) {
                 resume(engine, request_of(j));
 }
 
+/* Bytes of all texts of the input. */
+static size_t input_size(const struct engine_request *r) {
+        size_t n = r->text_size + (r->reasoning ? strlen(r->reasoning) : 0);
+
+        for (size_t i = 0; i < r->n_results; i++)
+                n += strlen(r->results[i].text);
+        for (size_t i = 0; i < r->n_calls; i++)
+                n += strlen(r->calls[i].arguments);
+        return n + (r->tools ? strlen(r->tools) : 0);
+}
+
+/* The kind of job that the input needs: a text that is long, a constraint that is not compiled yet, or
+ * something of the register. */
+static bool input_job(struct engine *engine, struct request *request, enum job_kind *ret) {
+        bool found = constraint_find(engine, request);
+
+        *ret = !found || text_is_long(input_size(&request->r)) ? JOB_TEXT : JOB_VERB;
+        return *ret == JOB_TEXT || tools_need_job(request);
+}
+
 /* Begin with the input; on error end the request. */
 static void generate_start(struct engine *engine, struct request *request) {
+        enum job_kind kind;
         struct err e;
         int r = 0;
 
@@ -416,11 +505,9 @@ static void generate_start(struct engine *engine, struct request *request) {
         if (request->conv->foreign_vocab)
                 r = err_set(&e, ERR_STATE,
                         "the conversation's tokens belong to another model's vocabulary: it can go "
-                        "on "
-                        "once it is carried over ('confab carry')");
-        else if (!request_is_warm(request) &&
-                 (text_is_long(request->r.text_size) || !constraint_find(engine, request)))
-                return request_submit_as(engine, request, JOB_TEXT, input_run, input_done);
+                        "on once it is carried over ('confab carry')");
+        else if (!request_is_warm(request) && input_job(engine, request, &kind))
+                return request_submit_as(engine, request, kind, input_run, input_done);
         else if (!request_is_warm(request))
                 r = charged_input(engine, request, &e);
         if (r < 0)
@@ -435,6 +522,8 @@ static void generation_init(struct request *request) {
         struct generation *g = generation_of(request);
 
         g->input.charge = g->held.charge = g->text.charge = &request->charge;
+        g->said.charge = g->extra.charge = &request->charge;
+        reply_parts_init(&g->parts, &request->charge);
         g->input.stop = &request->cancel;
 }
 
@@ -449,6 +538,8 @@ static void generation_deinit(struct engine *engine, struct request *request) {
         constraint_put(engine, g->constraint);
         grammar_state_deinit(&g->state);
         recall_deinit(&g->recall);
+        reply_parts_deinit(&g->parts);
+        tools_deinit(g);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

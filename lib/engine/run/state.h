@@ -7,9 +7,29 @@
 #include "sample/sample.h"
 #include "tok/tok.h"
 
+/* The parts of a reply that is generated (parts.c). */
+struct reply_parts {
+        struct chat_reply *reader; /* NULL: not wanted */
+        struct parts parts;        /* read, and not sent */
+        struct buf waiting;        /* tokens whose text may not be sent yet */
+        size_t released;           /* bytes that may be, of tokens that wait */
+        size_t taken;
+        bool ended;
+};
+
 /* The state of a Continue or Warm. */
 struct generation {
         struct tok_ids input;
+        size_t n_invites; /* tokens at its end that invite the reply */
+        /* tools.c */
+        char *tools; /* definitions that hold for the reply, or NULL */
+        size_t tools_size;
+        const char *told; /* those that the input's turn tells anew, or NULL: borrowed */
+        struct engine_result *results; /* [r.n_results], with names; borrows from the request */
+        struct engine_part *calls;     /* of the last reply */
+        struct buf said,
+                extra; /* text and extra of the input's turn, if not those of the request */
+        struct reply_parts parts;
         struct sample_params params;
         struct sample_bias *biases;
         uint64_t seed;
@@ -163,6 +183,38 @@ int constraint_sample(struct engine *engine, struct request *request, const floa
 /* Choose a token, of those in @mask if that is not NULL. */
 int32_t constraint_choose(
         struct engine *engine, struct request *request, const float *logits, const uint64_t *mask);
+
+/* --- tools.c --- */
+
+/* Whether tools_prepare() must read the register, or definitions: then it runs in a job. */
+bool tools_need_job(const struct request *request);
+/* Find the definitions that hold, and the calls that the results answer; make the text and the extra of
+ * the input's turn. Before the input is rendered. Any thread. -ERR_INVALID and others: see
+ * engine_request. */
+int tools_prepare(struct engine *engine, struct request *request, struct err *e);
+/* The definitions to be told with the input, or NULL. */
+const char *tools_to_tell(const struct request *request);
+void tools_deinit(struct generation *g);
+
+/* --- parts.c --- */
+
+void reply_parts_init(struct reply_parts *p, struct charge *charge);
+void reply_parts_deinit(struct reply_parts *p);
+/* The input is made: begin to read the reply, if the client wants parts. Any thread. Fails as
+ * chat_reply_new(). */
+int reply_parts_begin(struct engine *engine, struct request *request, struct err *e);
+/* A token of the reply, which adds @n_text bytes to the text. -ERR_NOMEM, -ERR_LIMIT. */
+int reply_parts_wait(struct reply_parts *p, int32_t token, size_t n_text, bool joined);
+/* @n_text more bytes of the text may be sent: read the tokens that they are of. */
+int reply_parts_release(struct reply_parts *p, size_t n_text, struct err *e);
+/* The reply is over. @stopped: by a stop string; @text: all text that was sent. */
+int reply_parts_end(struct reply_parts *p, const struct buf *text, bool stopped, struct err *e);
+/* What was read and not sent is not sent, nor anything after it. */
+void reply_parts_drop(struct reply_parts *p);
+/* What was read since, as one block of *ret_size bytes that are charged to the request; NULL: nothing
+ * was. */
+int reply_parts_take(struct reply_parts *p, struct engine_part **ret, size_t *ret_n,
+        size_t *ret_size, struct err *e);
 
 /* --- generate.c --- */
 

@@ -8,9 +8,10 @@
  *
  * 1. History is written anew here and nowhere else (I1). The texts of the turns stay as they are in
  *    the register. Their tokens are what this model's chat format makes of them, as if the
- *    conversation had been held with this model: a message through the format; a reply as its
- *    invitation, its text, and the end token if the model had ended it; raw text as raw text. So a
- *    carried conversation has the bits of a fresh one with the same texts (I2).
+ *    conversation had been held with this model: a message through the format, with the definitions
+ *    of tools that were told with it; a reply as its invitation, its text, and the end token if the
+ *    model had ended it; raw text as raw text. So a carried conversation has the bits of a fresh one
+ *    with the same texts (I2).
  * 2. One transaction replaces tokens, vocabulary, gap and links (lib/store/carry.c). Until then
  *    nothing has changed, and whatever fails leaves the old conversation (I4). Forks are
  *    conversations of their own, and keep their tokens.
@@ -98,13 +99,78 @@ static int write_reply(struct engine *engine, struct carrying *x, const struct s
         return r;
 }
 
+/* Memory for what is read out of a turn: of that turn only. */
+struct turn_memory {
+        struct request *request;
+        size_t charged;
+};
+
+static void *take_block(void *arg, size_t n, struct err *e) {
+        struct turn_memory *memory = arg;
+        void *block;
+
+        if (charge_take(&memory->request->charge, n, "a message of tools", e) < 0)
+                return NULL;
+        memory->charged += n;
+        block = malloc(MAX(n, (size_t)1));
+        if (!block)
+                err_set(e, ERR_NOMEM, "no memory for a message of tools");
+        return block;
+}
+
+/* Definitions are told with the messages with which they were told. */
+static void find_tools(
+        const struct request *request, const struct store_turn *t, struct chat_input *in) {
+        const struct store_reading *all = &request->reading;
+
+        if (t->role != CHAT_ASSISTANT && t->extra) {
+                in->tools = t->extra;
+                in->tools_size = t->extra_size;
+        } else if (t == all->turns.turns && t->role != CHAT_ASSISTANT && all->first_tools) {
+                in->tools = all->first_tools;
+                in->tools_size = all->first_tools_size;
+        }
+}
+
+/* A message; lib/chat charges for what it needs itself. */
+static int write_message(struct engine *engine, struct request *request, const struct store_turn *t,
+        const struct chat_tail *tail, struct err *e) {
+        struct turn_memory memory = {.request = request};
+        const struct said_memory from = {take_block, &memory, &request->charge};
+        struct chat_message messages[ENGINE_MAX_CALLS];
+        struct chat_call calls[ENGINE_MAX_CALLS];
+        struct chat_input in = {.messages = messages, .n = 1};
+        struct engine_result *results = NULL;
+        struct given given = {0};
+        int r = 0;
+
+        messages[0] = (struct chat_message){
+                .role = (enum chat_role)t->role, .text = t->text, .size = t->text_size};
+        if (t->role == CHAT_TOOL) {
+                r = results_parse(t->text, t->text_size, &from, &results, &in.n, e);
+                if (r == 0)
+                        prompt_results(results, in.n, messages);
+        } else if (t->role == CHAT_ASSISTANT && t->extra) {
+                r = given_parse(t->extra, t->extra_size, &from, &given, e);
+                if (r == 0)
+                        prompt_given(&given, calls, &messages[0]);
+        }
+        find_tools(request, t, &in);
+        if (r == 0 && in.tools)
+                r = chat_check_tools(engine->chat, in.tools, in.tools_size, e);
+        if (r == 0)
+                r = chat_append(engine->chat, tail, &in, 0, &carrying_of(request)->tokens, e);
+        free(results);
+        free(given.calls);
+        charge_give(&request->charge, memory.charged);
+        return r;
+}
+
 static int write_turn(
         struct engine *engine, struct request *request, const struct store_turn *t, struct err *e) {
         struct carrying *x = carrying_of(request);
         struct chat_tail tail = conv_chat_tail(engine, &x->draft);
-        const struct chat_message m = {(enum chat_role)t->role, t->text, t->text_size};
         bool raw = t->role == CHAT_RAW, reply = t->finish != ENGINE_FINISH_NONE;
-        /* lib/chat charges for the messages itself. */
         size_t n = raw || reply ? text_memory(engine, t->text, t->text_size, false) : 0;
         int r;
 
@@ -120,7 +186,7 @@ static int write_turn(
                 r = prompt_raw(
                         engine, t->text, t->text_size, tail.state == CHAT_EMPTY, 0, &x->tokens, e);
         else
-                r = chat_append_message(engine->chat, &tail, &m, 0, &x->tokens, e);
+                r = write_message(engine, request, t, &tail, e);
         charge_give(&request->charge, n);
         if (r == 0 && x->tokens.n >= ENGINE_UNSET)
                 r = err_set(e, ERR_TOO_LARGE, "the conversation has too many tokens");
@@ -141,8 +207,8 @@ static int carry_turn(struct engine *engine, struct request *request, struct err
                 return err_wrap(e, r, "turn %u (%s) cannot be carried over", i,
                         chat_role_name((enum chat_role)t->role));
         x->ends[i] = (uint32_t)x->tokens.n;
-        draft->turns[draft->n_turns++] = (struct conv_turn){
-                (enum chat_role)t->role, start, x->ends[i], (enum engine_finish)t->finish};
+        draft->turns[draft->n_turns++] = (struct conv_turn){(enum chat_role)t->role, start,
+                x->ends[i], (enum engine_finish)t->finish, t->extra};
         if (t->end <= request->sc.fork_pos)
                 x->fork_pos = x->ends[i];
         if (t->end <= request->sc.n_published)
@@ -273,6 +339,7 @@ static int begin(struct request *request, struct err *e) {
         if (!x->draft.turns || !x->ends)
                 return err_set(e, ERR_NOMEM, "no memory to carry a conversation over");
         x->draft.created_usec = c->created_usec;
+        x->draft.opened_with_tools = c->tools_size > 0;
         x->n_tokens_before = c->n_tokens;
         x->n_biases = c->sampling.has & SAMPLING_BIASES ? c->sampling.n_biases : 0;
         return 0;
@@ -283,7 +350,8 @@ static void read_run(struct engine *engine, struct job *j) {
         struct store_reading *x = &request->reading;
 
         j->r = store_read_admitted(engine->store, request->r.uid, request->sc.id, NULL,
-                STORE_READ_TURNS | STORE_READ_TEXTS, request_admit_reading, request, x, &j->err);
+                STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS, request_admit_reading,
+                request, x, &j->err);
         if (j->r < 0)
                 return;
         request->sc = x->conv;

@@ -49,6 +49,9 @@ void engine_describe_model(struct engine *engine, struct engine_model_info *ret)
                 .n_params = i->n_params,
                 .weights_size = i->weights_size,
                 .block_size = i->block_size,
+                .reply_format = chat_reply_format(engine->chat),
+                .takes_tools = chat_takes_tools(engine->chat),
+                .reasons = chat_reasons(engine->chat),
                 .fingerprint = {i->fingerprint.weights, i->fingerprint.rules}};
 }
 

@@ -14,13 +14,20 @@
 
 #define MAX_ALLOCATIONS 3000
 
-/* One takes system messages; one has none, so confab joins the texts; one can't be used. */
+/* One takes system messages; one has none, so confab joins the texts; one can't be used; two write
+ * tools, by the variable and by a key. */
 static const char *const templates[] = {
         "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}"
         "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
         "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.content }}<|im_end|>"
         "{% endfor %}",
-        "<|im_start|>{{ x.y }}"};
+        "<|im_start|>{{ x.y }}",
+        "{% if tools %}{{ tools | tojson }}<|im_end|>{% endif %}{% for m in messages %}<|im_start|>"
+        "{{ m.role }}{{ m.content }}{% for call in m.tool_calls or [] %}{{ call.function.name }}"
+        "{{ call.function.arguments | tojson }}{% endfor %}<|im_end|>{% endfor %}",
+        "{% for m in messages %}<|im_start|>{{ m.role }}{{ m.content }}"
+        "{% if m.tools %}{{ m.tools }}{% endif %}{% for call in m.tool_calls or [] %}"
+        "{{ call.function.name + call.function.arguments }}{% endfor %}<|im_end|>{% endfor %}"};
 
 static void build(struct vocab_build *v) {
         vocab_build_init(v, "gpt2");
@@ -31,6 +38,45 @@ static void build(struct vocab_build *v) {
         assert_int_equal(vocab_build_load(v, NULL), 0);
 }
 
+#define TOOLS "[{\"name\": \"f\", \"parameters\": {\"k\": [1, 2]}}]"
+#define ARGUMENTS "{\"k\": \"<|im_end|>\"}"
+
+static int append_one(const struct chat *c, struct chat_tail *tail, const struct chat_input *in,
+        struct tok_ids *ids, struct err *e) {
+        size_t n_before = ids->n;
+        int r = chat_append(c, tail, in, 0, ids, e);
+
+        if (r < 0)
+                assert_int_equal(ids->n, n_before);
+        tail->has_tools = tail->has_tools || in->tools;
+        tail->state = chat_state_after(c, in->messages[0].role, tail->has_tools);
+        tail->role = in->messages[0].role;
+        return r;
+}
+
+/* Definitions with the system message, then calls and results, if the template has them. */
+static int append_tools(const struct chat *c, struct tok_ids *ids, struct err *e) {
+        const struct chat_call calls[2] = {
+                {.name = "f", .arguments = ARGUMENTS, .arguments_size = 19},
+                {.id = "b", .name = "g", .arguments = "{}", .arguments_size = 2}};
+        const struct chat_message messages[] = {{.role = CHAT_SYSTEM, .text = "text", .size = 4},
+                {.role = CHAT_USER, .text = "text", .size = 4},
+                {.role = CHAT_ASSISTANT, .calls = calls, .n_calls = 2},
+                {.role = CHAT_TOOL, .text = "text", .size = 4},
+                {.role = CHAT_TOOL, .text = "text", .size = 4, .call_id = "b", .name = "g"}};
+        struct chat_tail tail = {.state = CHAT_EMPTY};
+        int r = chat_check_tools(c, TOOLS, strlen(TOOLS), e);
+
+        for (size_t i = 0; r == 0 && i < 4; i++)
+                r = append_one(c, &tail,
+                        &(struct chat_input){.messages = messages + i,
+                                .n = i == 3 ? 2 : 1,
+                                .tools = i == 0 ? TOOLS : NULL,
+                                .tools_size = strlen(TOOLS)},
+                        ids, e);
+        return r == 0 ? chat_append_reply_start(c, &tail, 0, ids, e) : r;
+}
+
 static int append_all(const struct chat *c, struct ledger *ledger) {
         struct charge charge = {.ledger = ledger};
         struct tok_ids ids = {.charge = &charge};
@@ -38,18 +84,16 @@ static int append_all(const struct chat *c, struct ledger *ledger) {
         struct err e = {0};
         int r = 0;
 
-        for (int role = 0; r == 0 && role < CHAT_N_ROLES; role++) {
-                const struct chat_message m = {(enum chat_role)role, "text <|im_end|>", 15};
-                size_t n_before = ids.n;
+        for (int role = 0; r == 0 && role <= CHAT_RAW; role++) {
+                const struct chat_message m = {
+                        .role = (enum chat_role)role, .text = "text <|im_end|>", .size = 15};
 
-                r = chat_append_message(c, &tail, &m, 0, &ids, &e);
-                if (r < 0)
-                        assert_int_equal(ids.n, n_before);
-                tail.state = chat_state_after(c, m.role);
-                tail.role = m.role;
+                r = append_one(c, &tail, &(struct chat_input){.messages = &m, .n = 1}, &ids, &e);
                 if (r == 0 && role == CHAT_USER)
                         r = chat_append_reply_start(c, &tail, 0, &ids, &e);
         }
+        if (r == 0 && chat_takes_tools(c))
+                r = append_tools(c, &ids, &e);
         assert_int_equal((int)e.code, -r);
         tok_ids_deinit(&ids);
         assert_int_equal(charge.size, 0);
@@ -63,8 +107,10 @@ static int run(const struct vocab_build *v, const char *text, struct ledger *led
         int r = chat_new(&c, v->tok, text, strlen(text), NULL, &e);
 
         assert_int_equal((int)e.code, -r);
-        if (r == 0)
+        if (r == 0) {
+                assert_int_equal(chat_takes_tools(c), strstr(text, "tools") != NULL);
                 r = append_all(c, ledger);
+        }
         chat_free(c);
         return r;
 }

@@ -3,8 +3,9 @@
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
  * requests runs on it (open, say, evict, say again with a restore, fork, rewind, edit, warm,
  * get, publish, export, import, close; two prompts at the same time; old turns dropped; replies
- * with a constraint; a conversation of another vocabulary carried over). Each request ends once, with a result or an error. Afterwards the engine
- * works as before, and once the conversations are closed nothing is left. Only some n are tried, so that the test takes seconds.
+ * with a constraint; tools; a conversation of another vocabulary carried over). Each request ends
+ * once, with a result or an error. Afterwards the engine works as before, and once the conversations
+ * are closed nothing is left. Only some n are tried, so that the test takes seconds.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 #include "fault/fault.h"
 #include "store/store.h"
+#include "unit/engine/programs/programs.h"
 #include "unit/engine/rig.h"
 #include "util/sanitize.h"
 #include "util/test.h"
@@ -221,6 +223,62 @@ static void constrained(struct erig *r) {
         erig_do(r, &q, &A);
 }
 
+/* Definitions, a call, its result, and replies in parts. The register has a turn with all that belongs
+ * to it, or nothing of it. */
+static void tools(struct erig *r) {
+        static const struct engine_call call = {"c1", "f", "{\"x\": 1}"};
+        static const struct engine_result result = {"c1", NULL, "two"};
+        struct engine_request q = {
+                .verb = ENGINE_OPEN, .system = "Be kind.", .tools = "[{\"name\":\"f\"}]"};
+        uint64_t c;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        q = erig_say_request(c, "Go.", 9);
+        q.want_parts = true;
+        q.stops[0] = "e";
+        q.n_stops = 1;
+        erig_do(r, &q, &A);
+        q = erig_request(ENGINE_CONTINUE, c);
+        q.input = ENGINE_INPUT_NONE;
+        q.max_tokens = 5;
+        q.want_parts = q.ignore_eos = true;
+        erig_do(r, &q, &A);
+        q = erig_say_request(c, "On.", 0);
+        erig_do(r, &q, &A);
+        q = erig_request(ENGINE_CONTINUE, c);
+        q.input = ENGINE_INPUT_GIVEN;
+        q.reasoning = "hm";
+        q.calls = &call;
+        q.n_calls = 1;
+        q.max_tokens = 0;
+        if (erig_do(r, &q, &A) == ENGINE_DONE) {
+                q = erig_request(ENGINE_CONTINUE, c);
+                q.input = ENGINE_INPUT_RESULTS;
+                q.results = &result;
+                q.n_results = 1;
+                q.max_tokens = 6;
+                q.want_parts = true;
+                erig_do(r, &q, &A);
+        }
+        q = erig_request(ENGINE_GET, c);
+        q.want_turns = q.want_parts = true;
+        if (erig_do(r, &q, &A) == ENGINE_CONV) {
+                assert_non_null(A.tools);
+                for (uint32_t i = 0; i < A.n_turns; i++)
+                        if (A.turns[i].role == ENGINE_TOOL) {
+                                assert_int_equal(A.turns[i].n_results, 1);
+                                assert_string_equal(A.turns[i].results[0].name, "f");
+                                assert_int_equal(A.turns[i - 1].n_parts, 2);
+                        }
+        }
+        q = erig_request(ENGINE_FORK, c);
+        erig_do(r, &q, &B);
+        transfer(r, c);
+        erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
 /* Only one allocation fails, so one of two attempts succeeds. */
 static bool look(struct erig *r, uint64_t c) {
         return erig_simple(r, ENGINE_GET, c, &A) == ENGINE_CONV ||
@@ -374,12 +432,15 @@ static long count(struct erig *r, void (*program)(struct erig *r)) {
 }
 
 static size_t pool_size = 8 << 20;
+static const char *model; /* or NULL: the bundled one */
 
 static void run_requests_in(uint32_t batch_tokens, uint32_t context,
         void (*program)(struct erig *r), void (*arm)(long n), long runs, uint32_t delay) {
         struct engine_options o = erig_options(pool_size);
         struct erig r;
         long end, step;
+
+        o.model_path = model;
 
         o.batch_tokens = batch_tokens;
         o.context = context;
@@ -443,6 +504,35 @@ static void test_constrained(void **state) {
         pool_size = 8 << 20;
 }
 
+/* What the model says when nothing fails. */
+static void expect(void) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+
+        o.model_path = model;
+        erig_open(&r, &o);
+        erig_say(&r, erig_new(&r, NULL, NULL), QUESTION, 6, &expected);
+        erig_close(&r);
+}
+
+/* A small model whose template takes tools. */
+static void test_tools(void **state) {
+        char path[] = "/tmp/confab-oom-XXXXXX";
+
+        close(mkstemp(path));
+        assert_int_equal(tiny_model_write(path, MODEL_TINY), 0);
+        model = path;
+        answer_reset(&expected);
+        expect();
+        run_requests(tools, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests(tools, fault_alloc_from, RUNS / 6, UINT32_MAX);
+        model = NULL;
+        unlink(path);
+        answer_reset(&expected);
+        if (erig_model())
+                expect();
+}
+
 /* From the n-th on none succeeds. */
 static void test_requests_without_memory(void **state) {
         erig_need_model();
@@ -485,14 +575,8 @@ static void test_open(void **state) {
 }
 
 static int setup(void **state) {
-        struct engine_options o = erig_options(64 << 20);
-        struct erig r;
-
-        if (!erig_model())
-                return 0;
-        erig_open(&r, &o);
-        erig_say(&r, erig_new(&r, NULL, NULL), QUESTION, 6, &expected);
-        erig_close(&r);
+        if (erig_model())
+                expect();
         return 0;
 }
 
@@ -504,6 +588,7 @@ int main(void) {
                 cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_constrained),
                 cmocka_unit_test(test_carrying),
+                cmocka_unit_test(test_tools),
                 cmocka_unit_test(test_shifting),
                 cmocka_unit_test(test_requests_without_memory),
                 cmocka_unit_test(test_open),

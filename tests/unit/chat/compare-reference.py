@@ -38,13 +38,32 @@ ORION = "OrionStarAI/Orion-14B-Chat"
 NOTED = {MISTRAL: "moves the system text", ORION: "takes no system message"}
 
 
-def rendered(render, choice, template, messages):
-    fields = [choice, template]
+# Templates that know tools: the role of results and where definitions are given, in a whole rendering;
+# and the messages whose tokens are those of the whole. (The system text of the one is moved.)
+SYSTEM = ("system", "Help.")
+USER = ("user", "How is the weather?")
+CALLS = ("calls", "weather", "abcdefghi", '{"city": "Bern", "days": [1, 2]}')
+RESULT = ("tool", "grey \"sky\"", "abcdefghi", "weather")
+REPLY = ("assistant", "Grey.")
+TOOLS = json.dumps([{"type": "function", "function": {
+    "name": "weather", "description": "The weather", "parameters": {"type": "object", "properties": {
+        "city": {"type": "string"}}, "required": ["city"]}}}])
+WITH_TOOLS = {
+    MISTRAL: ("tool", "", [(USER,), (SYSTEM, USER), (USER, CALLS, RESULT),
+                           (USER, CALLS, RESULT, REPLY)]),
+    "ibm-granite/granite-3.0-8b-instruct":
+        ("tool_response", "", [(USER,), (SYSTEM, USER), (SYSTEM, USER, REPLY, RESULT, REPLY, USER)]),
+    "ChatGLM4": ("tool", "key", [(SYSTEM, USER), (SYSTEM, USER, REPLY, RESULT, REPLY, USER)]),
+}
+
+
+def rendered(render, choice, template, messages, tools="", role="", key=""):
+    fields = [choice, template, tools, role, key]
     for message in messages:
-        fields += [message["role"], message["content"]]
+        fields += ([message["role"], message["content"]] if isinstance(message, dict) else message)
     run = subprocess.run([render], input="".join(f + "\0" for f in fields).encode(),
                          capture_output=True, check=False)
-    parts = run.stdout.decode().split("\0") if run.returncode == 0 else ["", "", ""]
+    parts = run.stdout.decode().split("\0")[:4] if run.returncode == 0 else ["", "", "", ""]
     return parts + [run.stderr.decode()]
 
 
@@ -62,7 +81,7 @@ def main():
     with open(path, encoding="utf-8") as f:
         data = json.load(f)
     failed = 0
-    n = {"template": 0, "family": 0}
+    n = {"template": 0, "family": 0, "tools": 0}
 
     def compare(kind, name, family, text, want, error):
         nonlocal failed
@@ -80,20 +99,25 @@ def main():
             # The template leaves out system messages; the reference's formatter puts the text where
             # we do.
             jinja = case["expected_output"]
-        family, notes, text, error = rendered(render, "auto", case["template"], data["messages"])
+        family, notes, text, _, error = rendered(render, "auto", case["template"], data["messages"])
         compare("template", name, family, text, TEMPLATES_OURS.get(name, jinja), error)
         if family != "template" or (NOTED.get(name, "") not in notes):
             failed += 1
             print(f"  {family}: {notes}")
+        role, key, talks = WITH_TOOLS.get(name, ("", "", []))
+        for talk in talks:
+            family, _, text, whole, error = rendered(render, "auto", case["template"], talk, TOOLS,
+                                                     role, key)
+            compare("tools", name, family, text, whole if "weather" in whole else "no tools", error)
         if name in NOT_TAKEN_OVER:
             print(f"left out: {name}: {NOT_TAKEN_OVER[name]}")
             continue
         # A template that cannot run: what it resembles serves in its place.
         broken = "{{ nothing.at.all }}" + case["template"]
-        family, _, text, error = rendered(render, "auto", broken, data["messages"])
+        family, _, text, _, error = rendered(render, "auto", broken, data["messages"])
         compare("family", name, family, text, OURS.get(name, jinja), error)
     print(f"{sum(n.values()) - failed} of {n} equal")
-    return 1 if failed or n["template"] < 15 or n["family"] < 10 else 0
+    return 1 if failed or n["template"] < 15 or n["family"] < 10 or n["tools"] < 9 else 0
 
 
 if __name__ == "__main__":

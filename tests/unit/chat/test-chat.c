@@ -58,15 +58,15 @@ static struct chat *open_chat(const struct vocab_build *v, const char *template_
 
 static int append(const struct chat *c, enum chat_state state, enum chat_role role,
         const char *text, size_t size, size_t max, struct tok_ids *out, struct err *e) {
-        const struct chat_tail tail = {state, CHAT_USER, 0};
-        const struct chat_message m = {role, text, size};
+        const struct chat_tail tail = {.state = state, .role = CHAT_USER};
+        const struct chat_message m = {.role = role, .text = text, .size = size};
 
-        return chat_append_message(c, &tail, &m, max, out, e);
+        return chat_append(c, &tail, &(struct chat_input){.messages = &m, .n = 1}, max, out, e);
 }
 
 static int append_reply_start(
         const struct chat *c, size_t max, struct tok_ids *out, struct err *e) {
-        const struct chat_tail tail = {CHAT_CLOSED, CHAT_USER, 0};
+        const struct chat_tail tail = {.state = CHAT_CLOSED, .role = CHAT_USER};
 
         return chat_append_reply_start(c, &tail, max, out, e);
 }
@@ -111,7 +111,7 @@ static void test_chatml(void **state) {
         build(&v, true);
         c = open_chat(&v, CHATML);
         assert_string_equal(chat_family(c), "chatml");
-        assert_int_equal(chat_state_after(c, CHAT_SYSTEM), CHAT_CLOSED);
+        assert_int_equal(chat_state_after(c, CHAT_SYSTEM, false), CHAT_CLOSED);
         assert_message(&v, c, CHAT_EMPTY, CHAT_SYSTEM, "Be kind.",
                 "<s><|im_start|>system\nBe kind.<|im_end|>\n");
         assert_message(
@@ -247,8 +247,8 @@ static void test_system_in_user(void **state) {
         build(&v, true);
         c = open_chat(&v, "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim }}");
         assert_string_equal(chat_family(c), "gemma");
-        assert_int_equal(chat_state_after(c, CHAT_SYSTEM), CHAT_OPEN_SYSTEM);
-        assert_int_equal(chat_state_after(c, CHAT_USER), CHAT_CLOSED);
+        assert_int_equal(chat_state_after(c, CHAT_SYSTEM, false), CHAT_OPEN_SYSTEM);
+        assert_int_equal(chat_state_after(c, CHAT_USER, false), CHAT_CLOSED);
         assert_message(&v, c, CHAT_EMPTY, CHAT_SYSTEM, "Be kind. ",
                 "<s><start_of_turn>user\nBe kind.\n\n");
         assert_message(&v, c, CHAT_OPEN_SYSTEM, CHAT_USER, " Hi", "Hi<end_of_turn>\n");

@@ -68,6 +68,8 @@ static void test_message(void **state) {
         static const char *const models[] = {"gpt2", "llama"};
 
         for (size_t i = 0; i < 2; i++) {
+                const struct chat_message m = {
+                        .role = CHAT_USER, .text = text, .size = sizeof(text) - 1};
                 _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
                 struct vocab_build v;
                 struct chat *c;
@@ -79,9 +81,9 @@ static void test_message(void **state) {
                 vocab_build_add(&v, "<|im_end|>", V_CONTROL, 0);
                 load(&v);
                 c = open_chat(&v, CHATML);
-                assert_int_equal(chat_append_message(c, &(struct chat_tail){.state = CHAT_EMPTY},
-                                         &(struct chat_message){CHAT_USER, text, sizeof(text) - 1},
-                                         0, &ids, NULL),
+                assert_int_equal(
+                        chat_append(c, &(struct chat_tail){.state = CHAT_EMPTY},
+                                &(struct chat_input){.messages = &m, .n = 1}, 0, &ids, NULL),
                         0);
                 for (size_t k = 0; k < ids.n; k++)
                         n += ids.ids[k] == marker;

@@ -21,8 +21,7 @@ static void say_as(struct erig *r, uint64_t conv, enum engine_role role, const c
                 fail_msg("%s: %s", text, A.err.msg);
 }
 
-/* What the small model's ChatML makes of the turns, as one text. (No newline follows an invitation:
- * Jinja takes off the one that a template ends with.) */
+/* What the small model's ChatML makes of the turns, as one text. */
 static const char *as_chatml(const struct answer *a) {
         static char text[65536];
         bool open = false;
@@ -39,8 +38,8 @@ static const char *as_chatml(const struct answer *a) {
                 if (reply && open && a->turns[i - 1].finish == ENGINE_FINISH_STOP)
                         n += (size_t)snprintf(text + n, sizeof(text) - n, "<|im_end|>");
                 if (!(reply && open))
-                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s<|im_start|>%s%s",
-                                open ? "<|im_end|>\n" : "", roles[t->role], reply ? "" : "\n");
+                        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s<|im_start|>%s\n",
+                                open ? "<|im_end|>\n" : "", roles[t->role]);
                 n += (size_t)snprintf(
                         text + n, sizeof(text) - n, "%.*s", size, (const char *)t->text);
                 open = reply;

@@ -40,6 +40,7 @@ static void test_plans(void **state) {
         expect_plan(f, STMT_LINK_REFERS, "link_record");
         expect_plan(f, STMT_LINK_LIST, NULL);
         expect_plan(f, STMT_TURN_LIST, NULL);
+        expect_plan(f, STMT_TURN_TOOLS, "turn_extra");
         expect_plan(f, STMT_PREFIX_HAS, "record_prefix");
 }
 

@@ -55,7 +55,7 @@ static void test_append_checks(void **state) {
         assert_int_equal(store_append(f->s, id, &t, 1, tokens, 1, &revision, &f->e), -ERR_INVALID);
         assert_int_equal(
                 store_append(f->s, id, NULL, 0, tokens, 1, &revision, &f->e), -ERR_INVALID);
-        t.role = 4;
+        t.role = STORE_N_ROLES;
         assert_int_equal(store_append(f->s, id, &t, 1, tokens, 2, &revision, &f->e), -ERR_INVALID);
         t.role = 1;
         t.finish = 6;

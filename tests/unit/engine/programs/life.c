@@ -117,6 +117,34 @@ static void fill_keep(struct call *k, const struct op *op, const struct engine_c
         k->n_kept = n_turns > 0 ? c->turns[n_turns - 1].end : 0;
 }
 
+/* In place of some messages: one of the assistant that asks for a function, and what answers it. The id
+ * of the call is the message's text. */
+static void fill_tools(struct call *k, const struct op *op, const struct engine_conv *c) {
+        const struct engine_turn *last =
+                k->n_kept_turns > 0 ? &c->turns[k->n_kept_turns - 1] : NULL;
+        struct engine_request *q = &k->q;
+
+        if (!last || last->end != k->n_kept)
+                return;
+        if (last->role == ENGINE_ASSISTANT && last->finish == ENGINE_FINISH_NONE) {
+                snprintf(k->call_id, sizeof(k->call_id), "%s", (const char *)last->text);
+                k->answers = (struct engine_result){.call_id = k->call_id, .text = k->text};
+                q->input = ENGINE_INPUT_RESULTS;
+                q->results = &k->answers;
+                q->n_results = 1;
+                q->text_size = 0;
+        } else if (op->arg[ARG_SEED] % 7 == 3 && last->role != ENGINE_SYSTEM) {
+                snprintf(k->text, sizeof(k->text), "c%u", op->arg[ARG_SEED]);
+                k->asks = (struct engine_call){k->text, "f", "{\"x\":1}"};
+                q->input = ENGINE_INPUT_GIVEN;
+                q->text_size = strlen(k->text);
+                q->reasoning = op->arg[ARG_TEXT] % 2 ? "so" : NULL;
+                q->calls = &k->asks;
+                q->n_calls = 1;
+                q->max_tokens = 0;
+        }
+}
+
 static void fill_reply_request(struct call *k, const struct op *op, const struct engine_conv *c) {
         struct engine_request *q = &k->q;
 
@@ -142,8 +170,11 @@ static void fill_reply_request(struct call *k, const struct op *op, const struct
         }
         if (op->kind == OP_AGAIN)
                 q->max_tokens = MAX(q->max_tokens, 1u);
+        q->want_parts = op->arg[ARG_SEED] % 3 == 1 && op->kind != OP_RAW;
         fill_keep(k, op, c);
         q->cuts = op->arg[ARG_WHICH] != BY_ALL;
+        if (op->kind == OP_SAY)
+                fill_tools(k, op, c);
 }
 
 /* A copy that may be sent: sealed, and perhaps damaged. Without the right code at its end (a MAC)
@@ -197,6 +228,9 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
         }
         if (op->kind == OP_OPEN)
                 q->system = system_prompt(op->arg[ARG_TEXT]);
+        /* A small context has no room for definitions. */
+        if (op->kind == OP_OPEN && l->o.context == 0 && op->arg[ARG_TEXT] % 4 == 1)
+                q->tools = "[{\"name\":\"f\"}]";
         if (op->kind == OP_OPEN || op->kind == OP_UPDATE)
                 q->overflow = overflow_of(l, op);
         if (op->kind == OP_UPDATE)

@@ -24,6 +24,7 @@ struct reply {
         int32_t tokens[MAX_NEW];
         float logprobs[MAX_NEW];
         char text[2048];
+        char parts[4096];           /* see life_put_parts() */
         struct engine_conv conv;    /* owned */
         struct engine_event *event; /* the final one, owned */
         int fd;
@@ -40,7 +41,9 @@ struct call {
          * of which may be cut. */
         uint32_t n_kept, n_kept_turns;
         uint32_t n_before; /* a reply: tokens of the conversation before */
-        char text[256], name[24];
+        char text[256], name[24], call_id[24];
+        struct engine_call asks;      /* of a given message */
+        struct engine_result answers; /* of such a message's call */
         int32_t tokens[128];
 };
 
@@ -102,6 +105,8 @@ void life_start(struct life *l);
 /* As a clean shutdown does, or as kill -9. */
 void life_stop(struct life *l, bool clean);
 void reply_reset(struct reply *a);
+/* Append parts of a reply, or news of them, to a text of @size bytes. False: it is full. */
+bool life_put_parts(char *text, size_t size, const struct engine_part *parts, size_t n);
 /* Send; false if it is refused at once (final, with an error). */
 bool life_send(struct life *l, struct engine_request *q, struct reply *a);
 /* Take one event, waiting for it. */

@@ -145,7 +145,7 @@ struct tally {
         uint64_t ram, disk, shared, computed;      /* prompt tokens */
         uint64_t restarts, kills, resolved, refused;
         uint64_t parked, evictions, merged, reclaimed, restores, restore_failures, write_behind,
-                damaged, imported, overlapped, pressed, shifts;
+                damaged, imported, overlapped, pressed, shifts, parts;
 };
 void tally_add(struct tally *to, const struct tally *t);
 

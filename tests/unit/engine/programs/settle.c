@@ -19,6 +19,7 @@ struct engine_conv *life_get(struct life *l, uint32_t uid, uint64_t id, const ch
                                               .conv_id = id,
                                               .conv_name = name,
                                               .want_turns = true,
+                                              .want_parts = true,
                                               .want_tokens = true});
 
         if (a->kind == ENGINE_CONV)
@@ -34,6 +35,21 @@ static bool same_turn(const struct engine_turn *a, const struct engine_turn *b) 
                (a->text_size == 0 || memcmp(a->text, b->text, a->text_size) == 0);
 }
 
+static bool same_string(const char *a, const char *b) {
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Parts of what has an end; those of an open reply may come to more when it goes on. */
+static bool same_parts(const struct engine_turn *a, const struct engine_turn *b) {
+        char x[4096] = "", y[4096] = "";
+
+        if (a->finish != ENGINE_FINISH_NONE && a->finish != ENGINE_FINISH_STOP)
+                return true;
+        (void)life_put_parts(x, sizeof(x), a->parts, a->n_parts);
+        (void)life_put_parts(y, sizeof(y), b->parts, b->n_parts);
+        return strcmp(x, y) == 0 && a->n_results == b->n_results && same_string(a->tools, b->tools);
+}
+
 static bool same_tokens(const int32_t *a, const int32_t *b, uint32_t n) {
         return n == 0 || memcmp(a, b, n * sizeof(*a)) == 0;
 }
@@ -45,7 +61,8 @@ static void check_prefix(
                 life_fail(l, "history", "conversation %llu: the first %u tokens have changed",
                         (unsigned long long)b->id, n);
         for (uint32_t i = 0; i < a->n_turns && a->turns[i].end <= n; i++)
-                if (i >= b->n_turns || !same_turn(&a->turns[i], &b->turns[i]))
+                if (i >= b->n_turns || !same_turn(&a->turns[i], &b->turns[i]) ||
+                        !same_parts(&a->turns[i], &b->turns[i]))
                         life_fail(l, "history", "conversation %llu: turn %u has changed",
                                 (unsigned long long)b->id, i);
 }
@@ -161,9 +178,17 @@ static void *need(void *p) {
         return p;
 }
 
+static void turn_clear(struct engine_turn *t) {
+        free(t->text);
+        free(t->results);
+        free(t->parts);
+        free(t->tools);
+}
+
 static void conv_clear(struct engine_conv *c) {
         for (uint32_t i = 0; c->turns && i < c->n_turns; i++)
-                free(c->turns[i].text);
+                turn_clear(&c->turns[i]);
+        free(c->tools);
         free(c->turns);
         free(c->tokens);
         free(c->name);
@@ -192,6 +217,7 @@ static void adopt(struct life *l, struct mirror *m, struct engine_conv *now, con
         m->c = *now;
         now->turns = NULL;
         now->tokens = NULL;
+        now->tools = NULL;
         now->name = NULL;
         check_gap(l, &m->c);
         if (!m->c.private_memory)
@@ -332,6 +358,21 @@ static void check_beginning(struct life *l, const struct call *k, const struct e
                         now->n_published, was->n_published, k->n_kept);
 }
 
+/* The parts that came are those of the register. (A reply that goes on with an open one tells what is
+ * new, and that is not always what its turn has: a part that was held back is told once.) */
+static void check_parts(struct life *l, const struct call *k, const struct engine_turn *last) {
+        char is[4096] = "";
+
+        if (!k->q.want_parts || k->a.n_tokens == 0 || k->op->kind == OP_AGAIN ||
+                last->role != ENGINE_ASSISTANT)
+                return;
+        (void)life_put_parts(is, sizeof(is), last->parts, last->n_parts);
+        if (strcmp(is, k->a.parts) != 0)
+                life_fail(l, "parts", "the parts of the register, '%s', are not those sent, '%s'",
+                        is, k->a.parts);
+        l->tally->parts++;
+}
+
 static void settle_reply(struct life *l, struct call *k) {
         struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
         struct reply *a = &k->a;
@@ -358,9 +399,13 @@ static void settle_reply(struct life *l, struct call *k) {
                 !same_tokens(now->tokens + k->n_kept, k->q.tokens, (uint32_t)k->q.n_tokens))
                 life_fail(l, "history", "not the tokens that were given");
         last = &now->turns[now->n_turns - 1];
-        if (a->n_tokens > 0 && (last->finish != a->finish || last->text_size != strlen(a->text) ||
-                                       memcmp(last->text, a->text, last->text_size) != 0))
+        if (a->n_tokens > 0 &&
+                (last->finish != a->finish ||
+                        (!k->q.want_parts &&
+                                (last->text_size != strlen(a->text) ||
+                                        memcmp(last->text, a->text, last->text_size) != 0))))
                 life_fail(l, "history", "the reply in the register is not the one that was sent");
+        check_parts(l, k, last);
         ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
         memory = memory_of(now);
         compare(l, k, m, memory, n_memory(now));

@@ -262,7 +262,8 @@ static int check_reach(const struct tally *t) {
                 {"restores", t->restores}, {"restore failures", t->restore_failures},
                 {"restores while computing", t->overlapped}, {"merged", t->merged},
                 {"written behind", t->write_behind}, {"reclaimed", t->reclaimed},
-                {"imported", t->imported}, {"pressure", t->pressed}, {"shifts", t->shifts}};
+                {"imported", t->imported}, {"pressure", t->pressed}, {"shifts", t->shifts},
+                {"parts", t->parts}};
         int r = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(reached); i++)
