@@ -156,9 +156,12 @@ struct state {
         struct extent c[3];
 };
 
-#define A(...) .has[0] = true, .c[0] = {__VA_ARGS__}
-#define B(...) .has[1] = true, .c[1] = {__VA_ARGS__}
-#define C(...) .has[2] = true, .c[2] = {__VA_ARGS__}
+#define EXTENT(turns, tokens, links, published, private)                                           \
+        { turns, tokens, links, published, private, 0, 0 }
+#define A(...) .has[0] = true, .c[0] = EXTENT(__VA_ARGS__)
+#define B(...) .has[1] = true, .c[1] = EXTENT(__VA_ARGS__)
+#define B_CARRIED .has[1] = true, .c[1] = {2, 1000, 0, 0, false, 77, 890}
+#define C(...) .has[2] = true, .c[2] = EXTENT(__VA_ARGS__)
 
 static const struct state states[N_STEPS + 1] = {
         {},
@@ -180,9 +183,8 @@ static const struct state states[N_STEPS + 1] = {
                 .meter = 9},
         {A(1, 100, 4, 100, false), B(2, 2070, 5, 0, false), C(2, 1500, 0, 0, false), .records = 5,
                 .meter = 9},
-        {A(1, 100, 4, 100, false), B(2, 1000, 0, 0, false, 77, 890), C(2, 1500, 0, 0, false),
-                .records = 4, .meter = 9},
-        {B(2, 1000, 0, 0, false, 77, 890), C(2, 1500, 0, 0, false), .meter = 9},
+        {A(1, 100, 4, 100, false), B_CARRIED, C(2, 1500, 0, 0, false), .records = 4, .meter = 9},
+        {B_CARRIED, C(2, 1500, 0, 0, false), .meter = 9},
         {C(2, 1500, 0, 0, false), .meter = 9},
 };
 
