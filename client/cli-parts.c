@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/json-read.h"
+#include "base/util.h"
 #include "client/cli.h"
 #include <errno.h>
 #include <string.h>
@@ -226,7 +227,7 @@ static int add_option(struct cli *cli, struct cli_results *x, const char *s) {
         if (!eq || eq == s)
                 return cli_usage(cli, "--result takes ID=TEXT, not '%s'", s);
         to = add_result(x);
-        if (!to || !(to->call_id = strndup(s, (size_t)(eq - s))) || !(to->text = strdup(eq + 1)))
+        if (!to || !(to->call_id = text_dup(s, (size_t)(eq - s))) || !(to->text = strdup(eq + 1)))
                 return no_memory(cli);
         return 0;
 }
@@ -244,13 +245,13 @@ static int take_value(struct json_reader *j, char **ret, bool any, struct err *e
         if (item == JSON_STRING) {
                 if (j->string.size > 0 && memchr(j->string.data, 0, j->string.size))
                         return json_wrong(j, e, "a string with a NUL");
-                *ret = strndup(j->string.size ? (char *)j->string.data : "", j->string.size);
+                *ret = text_dup(j->string.data, j->string.size);
         } else {
                 start = j->start;
                 r = json_skip(j, item, e);
                 if (r < 0)
                         return r;
-                *ret = strndup(j->text + start, j->at - start);
+                *ret = text_dup(j->text + start, j->at - start);
         }
         return *ret ? 0 : err_set(e, ERR_NOMEM, "no memory for the results of calls");
 }

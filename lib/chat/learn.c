@@ -23,17 +23,6 @@
 #include "base/util.h"
 #include "chat/chat-internal.h"
 
-static char *copy(const char *text, size_t n) {
-        char *c = malloc(n + 1);
-
-        if (!c)
-                return NULL;
-        if (n > 0)
-                memcpy(c, text, n);
-        c[n] = '\0';
-        return c;
-}
-
 static size_t common(const char *a, size_t n_a, const char *b, size_t n_b) {
         size_t n = 0;
 
@@ -119,7 +108,7 @@ static int learn_closing(struct chat_template *t, enum chat_kind kind,
                                 n = MIN(n, cut_common(t, next[i], next[i]->before, n, &ends));
                 c->guessed = !ends;
         }
-        c->text = copy(text, n);
+        c->text = text_dup(text, n);
         if (!c->text)
                 return err_set(e, ERR_NOMEM, "out of memory for a chat template");
         c->size = n;
@@ -172,7 +161,7 @@ static int take_drop(struct chat_piece *p, const struct chat_sample *s,
         size_t from = s->end + own->size;
 
         p->drop_size = s->out.size - from;
-        p->drop = copy(s->out.text + from, p->drop_size);
+        p->drop = text_dup(s->out.text + from, p->drop_size);
         return p->drop ? 0 : err_set(e, ERR_NOMEM, "out of memory for a chat template");
 }
 
@@ -269,7 +258,7 @@ int chat_learn_open(
 
         o->opens = true;
         o->drop_size = s->out.size - s->end;
-        o->drop = copy(s->out.text + s->end, o->drop_size);
+        o->drop = text_dup(s->out.text + s->end, o->drop_size);
         if (!o->drop)
                 return err_set(e, ERR_NOMEM, "out of memory for a chat template");
         r = take_piece(

@@ -449,18 +449,6 @@ void turn_deinit(struct store_turn *t) {
         t->text = t->extra = NULL;
 }
 
-/* A NUL-terminated copy, or NULL without memory. */
-static char *copy_text(const void *text, size_t n) {
-        char *copy = malloc(n + 1);
-
-        if (!copy)
-                return NULL;
-        if (n > 0)
-                memcpy(copy, text, n);
-        copy[n] = 0;
-        return copy;
-}
-
 int turn_read(
         struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e) {
         struct store_turn t = {
@@ -480,8 +468,8 @@ int turn_read(
         r = query_check(q, e);
         if (r < 0)
                 return r;
-        t.text = copy_text(text, t.text_size);
-        t.extra = query_is_null(q, 9) ? NULL : copy_text(extra, t.extra_size);
+        t.text = text_dup(text, t.text_size);
+        t.extra = query_is_null(q, 9) ? NULL : text_dup(extra, t.extra_size);
         if (!t.text || (!t.extra && !query_is_null(q, 9))) {
                 turn_deinit(&t);
                 return err_set(e, ERR_NOMEM, "no memory for a turn's text");

@@ -375,7 +375,7 @@ static int parse_tools(
 
         if (h->tools_size > 0) {
                 r = parse_plain(c, h->tools_size, &tools, e);
-                if (r == 0 && !(t->tools = strndup(tools, h->tools_size)))
+                if (r == 0 && !(t->tools = text_dup(tools, h->tools_size)))
                         r = err_set(e, ERR_NOMEM, "no memory to import definitions of tools");
         }
         for (uint32_t i = 0; r == 0 && i < h->n_turns; i++)

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/util.h"
 #include "chat/chat.h"
 #include "unit/tok/vocab-build.h"
 
@@ -151,7 +152,7 @@ static void fill_call(struct filled *x, enum field field, const char *text, size
 static void fill(struct filled *x, enum field field, const char *text, size_t n) {
         struct json j;
 
-        *x = (struct filled){.string = strndup(text, n)};
+        *x = (struct filled){.string = text_dup(text, n)};
         check(x->string != NULL);
         json_init(&j, &x->json);
         x->in = (struct chat_input){.messages = &x->m, .n = 1};
