@@ -85,6 +85,9 @@ void request_fill_residency(struct engine *engine, const struct store_conv *sc, 
 
         if (c)
                 conv_fill_residency(engine, c, out);
+        /* A request has changed it since the row was read. The answer is of that moment. */
+        if (c && c->revision > sc->revision)
+                out->busy = true;
         if (!c || useless)
                 out->disk_size = disk;
         /* Memory of other weights or rules is forgotten when the conversation is loaded. That of
