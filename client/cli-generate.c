@@ -4,6 +4,8 @@
  * program down, and then the daemon pauses the generation. SIGINT is caught during the run: the
  * first one cancels and keeps the reply so far; the second one exits at once.
  */
+#include "base/err.h"
+#include "base/file.h"
 #include "client/cli.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +13,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+
+#define CONSTRAINT_MAX ((size_t)256 << 10) /* bytes; the daemon takes no more */
 
 const struct cli_option cli_sampling_options[] = {
         {"temperature", "T", CLI_FLOAT, .max = 100, .help = "0: always the likeliest token"},
@@ -40,6 +44,10 @@ const struct cli_option cli_generate_options[] = {
         {"ignore-eos", NULL, CLI_FLAG, .help = "never choose a token that would end it"},
         {"background", NULL, CLI_FLAG, .help = "give way to interactive requests"},
         {"wait", NULL, CLI_FLAG, .help = "wait while another request holds the conversation"},
+        {"json-schema", "FILE", CLI_STRING, .help = "the reply is JSON that meets this schema"},
+        {"grammar", "FILE", CLI_STRING, .help = "the reply is what this GBNF generates"},
+        {"reasoning", "show|hide|only", CLI_STRING,
+                .help = "show: dimmed, or on standard error; only: nothing else"},
         {.name = NULL},
 };
 
@@ -94,13 +102,41 @@ static int take_sampling(struct generate_options *o, struct cli *cli) {
         return 0;
 }
 
+/* Read the file of --json-schema or --grammar. Standard input is the text, so "-" is no file
+ * here. */
+static int take_constraint(struct generate_options *o, struct cli *cli, struct confab_request *r) {
+        const struct cli_value *schema = cli_get(cli, "json-schema");
+        const struct cli_value *grammar = cli_get(cli, "grammar");
+        const char *path = schema ? schema->s : grammar ? grammar->s : NULL;
+        size_t size;
+        struct err e;
+
+        if (!path)
+                return 0;
+        if (schema && grammar)
+                return cli_usage(cli, "--json-schema and --grammar exclude each other");
+        if (strcmp(path, "-") == 0)
+                return cli_usage(cli, "standard input is for the text: name a file");
+        if (file_read_all(path, CONSTRAINT_MAX, &o->constraint, &size, &e) < 0)
+                return cli_error(cli, CLI_FAILED, CONFAB_SYSTEM, "%s", e.msg);
+        if (strlen(o->constraint) < size)
+                return cli_error(cli, CLI_FAILED, CONFAB_INVALID, "%s: it has a NUL byte", path);
+        if (schema)
+                r->json_schema = o->constraint;
+        else
+                r->gbnf = o->constraint;
+        return 0;
+}
+
 static int take_generate(struct generate_options *o, struct cli *cli, struct confab_request *r) {
         const struct cli_value *v;
         size_t it = 0;
 
         o->stops = calloc(cli->n_values + 1, sizeof(*o->stops));
-        if (!o->stops)
+        if (!o->stops) {
+                cli_complain(cli, "no memory");
                 return CLI_FAILED;
+        }
         while ((v = cli_get_each(cli, "stop", &it)))
                 o->stops[o->n_stops++] = v->s;
         r->stops = o->stops;
@@ -116,16 +152,19 @@ static int take_generate(struct generate_options *o, struct cli *cli, struct con
         r->ignore_eos = cli_get(cli, "ignore-eos") != NULL;
         r->background = cli_get(cli, "background") != NULL;
         r->wait = cli_get(cli, "wait") != NULL;
-        return 0;
+        r->want_parts = r->input != CONFAB_INPUT_RAW;
+        return take_constraint(o, cli, r);
 }
 
 int generate_options_init(struct generate_options *o, struct cli *cli, struct confab_request *r) {
         int status = take_sampling(o, cli);
 
-        if (status == 0 && r->verb == CONFAB_CONTINUE)
-                status = take_generate(o, cli, r);
         if (status)
                 cli_complain(cli, "no memory");
+        if (status == 0 && r->verb == CONFAB_CONTINUE)
+                status = cli_reasoning(cli, &o->reasoning);
+        if (status == 0 && r->verb == CONFAB_CONTINUE)
+                status = take_generate(o, cli, r);
         r->sampling = &o->sampling;
         return status;
 }
@@ -133,6 +172,7 @@ int generate_options_init(struct generate_options *o, struct cli *cli, struct co
 void generate_options_deinit(struct generate_options *o) {
         free(o->biases);
         free(o->stops);
+        free(o->constraint);
         *o = (struct generate_options){0};
 }
 
@@ -168,7 +208,8 @@ struct run {
         bool *conflict; /* set on a conflict, which is then not reported; or NULL */
         struct cli *cli;
         uint64_t id;
-        bool detach, ended, accepted, written, line_open;
+        bool detach, ended, accepted;
+        struct cli_parts parts;
         int status;
 };
 
@@ -191,11 +232,13 @@ static void run_json(struct run *run, const struct confab_event *event) {
         run_flush(run);
 }
 
+/* The text of a reply that was not asked for in parts is one part. */
 static void run_text(struct run *run, const struct confab_delta *d) {
-        if (d->text_size == 0)
-                return;
-        cli_text(run->cli, d->text, d->text_size);
-        run->line_open = d->text[d->text_size - 1] != '\n';
+        const struct confab_part all = {
+                .kind = CONFAB_PART_TEXT, .text = d->text, .text_size = d->text_size};
+
+        cli_parts_print(&run->parts, &all, 1);
+        cli_parts_print(&run->parts, d->parts, d->n_parts);
         run_flush(run);
 }
 
@@ -212,6 +255,8 @@ static void run_done(struct run *run, const struct confab_done *done) {
                         done->n_generated,
                         run->cli->go_on ? run->cli->go_on : "'confab say NAME --no-input'");
         }
+        if (done->n_calls > 0 && !run->status)
+                run->status = CLI_CALLS;
 }
 
 static void run_error(struct run *run, const struct confab_error *e) {
@@ -227,6 +272,10 @@ static void run_error(struct run *run, const struct confab_error *e) {
                 return;
         }
         cli_complain(run->cli, "%s", e->message);
+        if (confab_error_is(e, CONFAB_CONTEXT))
+                cli_complain(run->cli, "'confab update NAME --overflow shift' lets it drop old "
+                                       "turns from what the "
+                                       "model sees, 'confab rewind' takes turns back");
 }
 
 static void run_event(void *userdata, const struct confab_event *event) {
@@ -235,8 +284,8 @@ static void run_event(void *userdata, const struct confab_event *event) {
         run->ended = event->final;
         if (event->kind == CONFAB_EVENT_ACCEPTED)
                 run->accepted = true;
-        if (event->final && run->line_open && !run->cli->json) {
-                cli_printf(run->cli, "\n");
+        if (event->final && !run->cli->json) {
+                cli_parts_end(&run->parts);
                 run_flush(run);
         }
         if (run->conflict && event->kind == CONFAB_EVENT_ERROR &&
@@ -291,11 +340,13 @@ int cli_generate(struct cli *cli, const struct confab_request *r, bool detach) {
 
 int cli_generate_or_conflict(
         struct cli *cli, const struct confab_request *r, bool detach, bool *conflict) {
-        struct run run = {.cli = cli, .detach = detach, .conflict = conflict};
+        struct run run = {.cli = cli, .detach = detach, .conflict = conflict, .parts.cli = cli};
         struct sigaction old;
         struct confab_error e;
-        int status = cli_connect(cli);
+        int status = cli_reasoning(cli, &run.parts.reasoning);
 
+        if (status == 0)
+                status = cli_connect(cli);
         if (status)
                 return status;
         if (catch_interrupts(&old) < 0) {
@@ -307,6 +358,7 @@ int cli_generate_or_conflict(
         else
                 run_loop(&run);
         sigaction(SIGINT, &old, NULL);
+        cli_parts_end(&run.parts);
         if (run.id && !run.ended) /* no event may come for it any more */
                 cli->confab = confab_free(cli->confab);
         return run.status;

@@ -90,6 +90,44 @@ static void put_sampling(struct json *j, const struct confab_sampling *s) {
         json_object_end(j);
 }
 
+static void put_parts(struct json *j, const struct confab_part *parts, size_t n) {
+        json_key(j, "parts");
+        json_array_begin(j);
+        for (size_t i = 0; i < n; i++) {
+                const struct confab_part *part = &parts[i];
+
+                json_object_begin(j);
+                put_u64(j, "index", part->index);
+                put_str(j, "kind", confab_part_name(part->kind));
+                if (part->call_id)
+                        put_str(j, "call_id", part->call_id);
+                if (part->name)
+                        put_str(j, "name", part->name);
+                json_key(j, "text");
+                json_string_n(j, part->text, part->text_size);
+                if (part->ends)
+                        put_bool(j, "ends", true);
+                if (part->broken)
+                        put_str(j, "broken", part->broken);
+                json_object_end(j);
+        }
+        json_array_end(j);
+}
+
+static void put_results(struct json *j, const struct confab_turn *t) {
+        json_key(j, "results");
+        json_array_begin(j);
+        for (size_t i = 0; i < t->n_results; i++) {
+                json_object_begin(j);
+                put_str(j, "call_id", t->results[i].call_id);
+                if (t->results[i].name)
+                        put_str(j, "name", t->results[i].name);
+                put_str(j, "content", t->results[i].text);
+                json_object_end(j);
+        }
+        json_array_end(j);
+}
+
 void cli_json_turns(struct json *j, const struct confab_conversation *c) {
         json_key(j, "turns");
         json_array_begin(j);
@@ -105,6 +143,12 @@ void cli_json_turns(struct json *j, const struct confab_conversation *c) {
                 if (t->finish)
                         put_str(j, "finish", confab_finish_name(t->finish));
                 put_u64(j, "created_usec", t->created_usec);
+                if (t->tools)
+                        put_str(j, "tools", t->tools);
+                if (t->role == CONFAB_ROLE_TOOL)
+                        put_results(j, t);
+                if (t->n_parts)
+                        put_parts(j, t->parts, t->n_parts);
                 json_object_end(j);
         }
         json_array_end(j);
@@ -124,12 +168,29 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_bool(j, "generating", c->generating);
         put_u64(j, "n_published", c->n_published);
         put_bool(j, "private_memory", c->private_memory);
+        if (c->overflow)
+                put_str(j, "overflow", confab_overflow_name(c->overflow));
+        if (c->dropped_to > c->dropped_from) {
+                put_u64(j, "dropped_from", c->dropped_from);
+                put_u64(j, "dropped_to", c->dropped_to);
+        }
         if (c->n_not_kept) {
                 put_u64(j, "n_not_kept", c->n_not_kept);
                 put_str(j, "why_not_kept", c->why_not_kept);
         }
+        if (c->tools)
+                put_str(j, "tools", c->tools);
         if (c->damaged)
                 put_u64(j, "damaged_turn", c->damaged_turn);
+        if (c->other_vocabulary)
+                put_bool(j, "other_vocabulary", true);
+        if (c->unusable_size)
+                put_u64(j, "unusable_bytes", c->unusable_size);
+        if (c->carried) {
+                put_bool(j, "carried", true);
+                put_u64(j, "n_tokens_before", c->n_tokens_before);
+                put_u64(j, "n_biases_dropped", c->n_biases_dropped);
+        }
         put_u64(j, "ram_bytes", c->ram_size);
         put_u64(j, "disk_bytes", c->disk_size);
         put_u64(j, "created_usec", c->created_usec);
@@ -155,6 +216,8 @@ static void put_accepted(struct json *j, const struct confab_accepted *a) {
         put_u64(j, "n_computed", a->n_computed);
         put_u64(j, "differs_at", a->differs_at);
         put_str(j, "differs_why", confab_differs_name(a->differs_why));
+        if (a->n_dropped)
+                put_u64(j, "n_dropped", a->n_dropped);
 }
 
 static void put_token(struct json *j, const struct confab_token *t) {
@@ -179,9 +242,20 @@ static void put_token(struct json *j, const struct confab_token *t) {
         json_object_end(j);
 }
 
+/* "text": of the reply without reasoning and calls; "parts" has all. */
 static void put_delta(struct json *j, const struct confab_delta *d) {
+        struct buf text = BUF_NULL;
+
+        if (j->error == 0)
+                j->error = buf_append(&text, d->text, d->text_size);
+        for (size_t i = 0; i < d->n_parts && j->error == 0; i++)
+                if (d->parts[i].kind == CONFAB_PART_TEXT)
+                        j->error = buf_append(&text, d->parts[i].text, d->parts[i].text_size);
         json_key(j, "text");
-        json_string_n(j, d->text, d->text_size);
+        json_string_n(j, text.size ? (char *)text.data : "", text.size);
+        buf_deinit(&text);
+        if (d->n_parts)
+                put_parts(j, d->parts, d->n_parts);
         json_key(j, "tokens");
         json_array_begin(j);
         for (size_t i = 0; i < d->n_tokens; i++)
@@ -202,6 +276,10 @@ static void put_done(struct json *j, const struct confab_done *d) {
         put_u64(j, "n_computed", d->n_computed);
         put_u64(j, "differs_at", d->differs_at);
         put_str(j, "differs_why", confab_differs_name(d->differs_why));
+        if (d->n_dropped)
+                put_u64(j, "n_dropped", d->n_dropped);
+        if (d->n_calls)
+                put_u64(j, "n_calls", d->n_calls);
         put_u64(j, "queued_usec", d->queued_usec);
         put_u64(j, "restore_usec", d->restore_usec);
         put_u64(j, "prefill_usec", d->prefill_usec);

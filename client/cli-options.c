@@ -137,6 +137,19 @@ const struct cli_value *cli_get(const struct cli *cli, const char *name) {
         return last;
 }
 
+int cli_overflow(struct cli *cli, struct confab_request *r) {
+        const struct cli_value *v = cli_get(cli, "overflow");
+
+        if (!v)
+                return 0;
+        for (int i = CONFAB_OVERFLOW_ERROR; i <= CONFAB_OVERFLOW_SHIFT; i++)
+                if (strcmp(v->s, confab_overflow_name((enum confab_overflow)i)) == 0) {
+                        r->overflow = (enum confab_overflow)i;
+                        return 0;
+                }
+        return cli_usage(cli, "--overflow takes error or shift, not '%s'", v->s);
+}
+
 static void set_global(struct cli *cli, const struct cli_value *v) {
         const char *name = v->option->name;
 

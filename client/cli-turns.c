@@ -110,7 +110,7 @@ static int regenerate_once(
         if (status)
                 return status;
         if (!t.found || t.n_turns < 2 || t.role == CONFAB_ROLE_SYSTEM ||
-                t.role == CONFAB_ROLE_USER) {
+                t.role == CONFAB_ROLE_USER || t.role == CONFAB_ROLE_TOOL) {
                 cli_complain(cli, "%s does not end with a reply", name);
                 return CLI_FAILED;
         }

@@ -16,6 +16,7 @@ enum cli_status {
         CLI_BUSY = 4, /* busy, conflict, exists */
         CLI_LIMIT = 5,
         CLI_NO_DAEMON = 6,
+        CLI_CALLS = 7, /* the reply asks for functions: answer with --result */
         CLI_INTERRUPTED = 130,
         CLI_BROKEN_PIPE = 141
 };
@@ -85,6 +86,15 @@ extern const struct cli_option cli_global_options[];
 extern const struct cli_option cli_text_options[];     /* of commands that send a TEXT */
 extern const struct cli_option cli_sampling_options[]; /* how to choose tokens */
 extern const struct cli_option cli_generate_options[]; /* when to stop, and what to report */
+
+/* A row of options, and what it asks for: 0 or CLI_USAGE after reporting why. */
+#define CLI_OVERFLOW_OPTION                                                                        \
+        {                                                                                          \
+                "overflow", "error|shift", CLI_STRING,                                             \
+                        .help = "at the end of the context: fail, or drop old turns from what "    \
+                                "the model sees"                                                   \
+        }
+int cli_overflow(struct cli *cli, struct confab_request *r);
 
 /* Parse argv[1..]; cli->command is set unless --help or --version came without a verb. 0, or
  * CLI_USAGE after reporting why. */
@@ -181,6 +191,47 @@ int cli_edit(struct cli *cli, const char *name, size_t turn, struct confab_reque
 /* The same for the last reply: @r, without input, generates another one. */
 int cli_regenerate(struct cli *cli, const char *name, struct confab_request *r);
 
+/* ---- parts of replies, results of calls ---- */
+
+enum cli_reasoning { CLI_REASONING_SHOW, CLI_REASONING_HIDE, CLI_REASONING_ONLY };
+/* The value of --reasoning. 0 or CLI_USAGE. */
+int cli_reasoning(struct cli *cli, enum cli_reasoning *ret);
+/* Prints the parts of a reply as they come (cli-parts.c has the rules). */
+struct cli_parts {
+        struct cli *cli;
+        enum cli_reasoning reasoning;
+        enum confab_part_kind last; /* what was printed last */
+        bool line_open, err_open;   /* a line is not ended: on standard output, standard error */
+        unsigned n_calls;           /* proper calls */
+        struct buf head, arguments; /* of the call that comes */
+};
+void cli_parts_print(struct cli_parts *p, const struct confab_part *parts, size_t n);
+/* End open lines, free memory. */
+void cli_parts_end(struct cli_parts *p);
+/* All parts of a turn, to standard output. */
+void cli_print_parts(struct cli *cli, const struct confab_part *parts, size_t n);
+
+#define CLI_TOOLS_OPTION                                                                           \
+        {                                                                                          \
+                "tools", "FILE", CLI_STRING,                                                       \
+                        .help = "functions that the model may call: JSON, as in OpenAI's "         \
+                                "\"tools\""                                                        \
+        }
+/* Read the file of --tools into *ret, to be freed, and let @r have it. 0 or a status. */
+int cli_tools(struct cli *cli, char **ret, struct confab_request *r);
+
+/* The values of --result and --results. */
+struct cli_result {
+        char *call_id, *name, *text;
+};
+struct cli_results {
+        struct cli_result *own; /* [n] */
+        size_t n;
+        struct confab_result *results;
+};
+int cli_results_init(struct cli_results *x, struct cli *cli, struct confab_request *r);
+void cli_results_deinit(struct cli_results *x);
+
 /* ---- generating ---- */
 
 /* Fill @r from the sampling and generate options; @o holds the memory that @r refers to, freed by
@@ -190,6 +241,8 @@ struct generate_options {
         struct confab_bias *biases;
         const char **stops;
         size_t n_stops;
+        char *constraint; /* the text of --json-schema or --grammar */
+        enum cli_reasoning reasoning;
 };
 int generate_options_init(struct generate_options *o, struct cli *cli, struct confab_request *r);
 void generate_options_deinit(struct generate_options *o);

@@ -58,6 +58,10 @@ static void show_event(void *userdata, const struct confab_event *event) {
                 i < c->n_turn_list; i++) {
                 const struct confab_turn *t = &c->turns[i];
 
+                if (t->n_parts > 0) {
+                        cli_print_parts(chat->cli, t->parts, t->n_parts);
+                        continue;
+                }
                 cli_printf(chat->cli, "%s", t->role == CONFAB_ROLE_USER ? PROMPT : "");
                 cli_text(chat->cli, t->text.data, t->text.size);
                 cli_printf(chat->cli, "\n");
@@ -79,7 +83,7 @@ static int begin(struct chat *chat) {
                 if (status)
                         return status;
                 get.verb = CONFAB_GET;
-                get.want_turns = true;
+                get.want_turns = get.want_parts = true;
                 if (confab_call(cli->confab, &get, show_event, chat, &e) == 0)
                         return 0;
                 if (get.conversation_id || !confab_error_is(&e, CONFAB_NOT_FOUND))
@@ -88,6 +92,9 @@ static int begin(struct chat *chat) {
         open.verb = CONFAB_OPEN;
         open.name = get.conversation;
         open.system = system ? system->s : NULL;
+        status = cli_overflow(cli, &open);
+        if (status)
+                return status;
         return cli_call(cli, &open, enter_event, chat);
 }
 
@@ -219,6 +226,8 @@ static int one_line(struct chat *chat, const char *s) {
                 r.text_size = strlen(r.text);
                 status = cli_generate(chat->cli, &r, false);
         }
+        if (status == CLI_CALLS) /* nobody answers them here */
+                status = 0;
         flushed = cli_flush(chat->cli);
         return flushed == CLI_BROKEN_PIPE ? flushed : status ? status : flushed;
 }
@@ -287,6 +296,7 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"system", "TEXT", CLI_STRING, .help = "system message, if the conversation is new"},
+        CLI_OVERFLOW_OPTION,
         {.name = NULL},
 };
 

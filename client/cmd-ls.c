@@ -15,15 +15,18 @@ enum column {
         COL_RAM,
         COL_DISK,
         COL_AGE,
+        COL_NOTE, /* if a conversation has one */
         N_COLUMNS
 };
+
+#define NOTE_SIZE 80
 
 struct row {
         char *cells[N_COLUMNS];
 };
 struct table {
         struct cli *cli;
-        bool all;
+        bool all, has_notes;
         struct row *rows;
         size_t n_rows, capacity;
         uint64_t now_usec;
@@ -31,7 +34,7 @@ struct table {
 };
 
 static const char *const titles[N_COLUMNS] = {
-        "ID", "OWNER", "NAME", "STATE", "TOKENS", "TURNS", "RAM", "DISK", "AGE"};
+        "ID", "OWNER", "NAME", "STATE", "TOKENS", "TURNS", "RAM", "DISK", "AGE", "NOTE"};
 
 /* A name as it will be shown. */
 static char *shown_name(struct cli *cli, const char *name) {
@@ -55,8 +58,21 @@ static void owner_name(char out[64], uint32_t uid) {
                 snprintf(out, 64, "%u", uid);
 }
 
+/* What of it is of another model. */
+static void fill_note(struct table *t, char note[NOTE_SIZE], const struct confab_conversation *c) {
+        char size[16];
+
+        note[0] = '\0';
+        if (c->other_vocabulary)
+                snprintf(note, NOTE_SIZE, "made with another model: confab carry NAME");
+        else if (c->unusable_size > 0)
+                snprintf(note, NOTE_SIZE, "%s on disk are of another model: computed again",
+                        human_size(size, c->unusable_size));
+        t->has_notes = t->has_notes || note[0];
+}
+
 static int fill_row(struct table *t, struct row *row, const struct confab_conversation *c) {
-        char number[N_COLUMNS][24], size[16], owner[64] = "";
+        char number[N_COLUMNS][24], size[16], owner[64] = "", note[NOTE_SIZE];
 
         snprintf(number[COL_ID], 24, "%llu", (unsigned long long)c->id);
         snprintf(number[COL_STATE], 24, "%s%s", confab_residency_name(c->residency),
@@ -68,9 +84,11 @@ static int fill_row(struct table *t, struct row *row, const struct confab_conver
         snprintf(number[COL_AGE], 24, "%s", human_age(size, c->updated_usec, t->now_usec));
         if (t->all)
                 owner_name(owner, c->uid);
+        fill_note(t, note, c);
         for (size_t i = 0; i < N_COLUMNS; i++) {
                 row->cells[i] = i == COL_NAME    ? shown_name(t->cli, c->name)
                                 : i == COL_OWNER ? strdup(owner)
+                                : i == COL_NOTE  ? strdup(note)
                                                  : strdup(number[i]);
                 if (!row->cells[i])
                         return CLI_FAILED;
@@ -99,7 +117,7 @@ no_memory:
 }
 
 static void print_table(struct table *t) {
-        size_t widths[N_COLUMNS];
+        size_t widths[N_COLUMNS], n = t->has_notes ? N_COLUMNS : COL_NOTE;
 
         for (size_t i = 0; i < N_COLUMNS; i++) {
                 widths[i] = strlen(titles[i]);
@@ -109,17 +127,21 @@ static void print_table(struct table *t) {
                         widths[i] = MAX(widths[i], safe_width(s, strlen(s)));
                 }
         }
-        for (size_t k = 0; k <= t->n_rows; k++)
-                for (size_t i = 0; i < N_COLUMNS; i++) {
+        for (size_t k = 0; k <= t->n_rows; k++) {
+                size_t end = k && !t->rows[k - 1].cells[COL_NOTE][0] ? COL_NOTE : n;
+
+                for (size_t i = 0; i < end; i++) {
                         const char *s = k ? t->rows[k - 1].cells[i] : titles[i];
                         int pad = (int)(widths[i] - safe_width(s, strlen(s)));
-                        bool left = i == COL_OWNER || i == COL_NAME || i == COL_STATE;
+                        bool left =
+                                i == COL_OWNER || i == COL_NAME || i == COL_STATE || i == COL_NOTE;
 
                         if (i == COL_OWNER && !t->all)
                                 continue;
-                        cli_printf(t->cli, "%*s%s%*s%s", left ? 0 : pad, "", s, left ? pad : 0, "",
-                                i + 1 < N_COLUMNS ? "  " : "\n");
+                        cli_printf(t->cli, "%*s%s%*s%s", left ? 0 : pad, "", s,
+                                left && i + 1 < end ? pad : 0, "", i + 1 < end ? "  " : "\n");
                 }
+        }
 }
 
 static int add_json(void *userdata, const struct confab_conversation *c) {
@@ -174,7 +196,8 @@ const struct cli_command cmd_ls = {
         .help = "STATE is where the memory is: resident, partial, spilled or cold (only the tokens "
                 "are\n"
                 "kept); a star marks a conversation that is busy. AGE is the time since its last "
-                "turn.\nWith --all the owners are named, too.",
+                "turn.\nNOTE tells what another model has made. With --all the owners are named, "
+                "too.",
         .options = {options},
         .run = run,
 };

@@ -8,6 +8,7 @@ static void print(struct cli *cli, const struct confab_conversation *c) {
 
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
+        _cleanup_(freep) char *tools = NULL;
         struct generate_options o = {0};
         const struct cli_value *system = cli_get(cli, "system");
         int status;
@@ -15,7 +16,11 @@ static int run(struct cli *cli) {
         r.verb = CONFAB_OPEN;
         r.name = cli->n_args ? cli->args[0] : NULL;
         r.system = system ? system->s : NULL;
-        status = generate_options_init(&o, cli, &r);
+        status = cli_overflow(cli, &r);
+        if (status == 0)
+                status = cli_tools(cli, &tools, &r);
+        if (status == 0)
+                status = generate_options_init(&o, cli, &r);
         if (status == 0)
                 status = cli_call_conversation(cli, &r, print);
         generate_options_deinit(&o);
@@ -24,6 +29,8 @@ static int run(struct cli *cli) {
 
 static const struct cli_option options[] = {
         {"system", "TEXT", CLI_STRING, .help = "system message, the first turn"},
+        CLI_TOOLS_OPTION,
+        CLI_OVERFLOW_OPTION,
         {.name = NULL},
 };
 

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/cli-commands.h"
 
+/* The input is results of calls. */
+static int take_results(struct cli *cli, struct confab_request *r) {
+        r->input = CONFAB_INPUT_RESULTS;
+        if (cli->n_args > 1 || cli_get(cli, "no-input") || cli_get(cli, "raw"))
+                return cli_usage(cli, "results of calls go without a text, --no-input and --raw");
+        return 0;
+}
+
 /* Fill the request's input and options; *ret_text is to be freed. */
 static int prepare(struct cli *cli, struct confab_request *r, char **ret_text) {
         const struct cli_value *revision = cli_get(cli, "expect-revision");
@@ -14,6 +22,8 @@ static int prepare(struct cli *cli, struct confab_request *r, char **ret_text) {
         r->detach = cli_get(cli, "detach") != NULL;
         r->has_expect_revision = revision != NULL;
         r->expect_revision = revision ? revision->u : 0;
+        if (r->n_results > 0 || cli_get(cli, "results"))
+                return take_results(cli, r);
         if (cli_get(cli, "no-input")) {
                 r->input = CONFAB_INPUT_NONE;
                 return cli->n_args > 1 ? cli_usage(cli, "--no-input goes without a text") : 0;
@@ -28,15 +38,21 @@ static int prepare(struct cli *cli, struct confab_request *r, char **ret_text) {
 static int run(struct cli *cli) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         _cleanup_(freep) char *text = NULL;
+        _cleanup_(freep) char *tools = NULL;
         struct generate_options o = {0};
-        int status;
+        struct cli_results results = {0};
+        int status = cli_results_init(&results, cli, &r);
 
-        status = prepare(cli, &r, &text);
+        if (status == 0)
+                status = cli_tools(cli, &tools, &r);
+        if (status == 0)
+                status = prepare(cli, &r, &text);
         if (status == 0)
                 status = generate_options_init(&o, cli, &r);
         if (status == 0)
                 status = cli_generate(cli, &r, r.detach);
         generate_options_deinit(&o);
+        cli_results_deinit(&results);
         return status;
 }
 
@@ -45,6 +61,11 @@ static const struct cli_option options[] = {
         {"no-input", NULL, CLI_FLAG, .help = "generate from what is there"},
         {"expect-revision", "N", CLI_UINT, .max_uint = UINT64_MAX,
                 .help = "fail if the conversation is not at revision N"},
+        CLI_TOOLS_OPTION,
+        {"result", "ID=TEXT", CLI_STRING, .repeat = true,
+                .help = "in place of TEXT: what call ID of the last reply led to"},
+        {"results", "FILE", CLI_STRING,
+                .help = "the same from JSON: [{\"call_id\", \"content\"}, ...]"},
         {"detach", NULL, CLI_FLAG, .help = "leave once accepted; the reply goes on by itself"},
         {.name = NULL},
 };
@@ -64,7 +85,11 @@ const struct cli_command cmd_say = {
                 "has\n"
                 "none. With --json each event is one object on a line. Ctrl-C ends the reply early "
                 "and\n"
-                "keeps what there is of it.",
+                "keeps what there is of it. Reasoning is dimmed on a terminal, and else goes to "
+                "standard\n"
+                "error; each call of a function is a line NAME(ARGUMENTS) [ID] there, and the exit "
+                "status\n"
+                "is 7: answer it with --result.",
         .options = {options, cli_text_options, cli_generate_options, cli_sampling_options},
         .run = run,
 };

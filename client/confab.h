@@ -84,7 +84,8 @@ enum confab_verb {
         CONFAB_STATS,
         CONFAB_PUBLISH, /* for root and the daemon's admin group */
         CONFAB_EXPORT,  /* see confab_export() */
-        CONFAB_IMPORT   /* see confab_import() */
+        CONFAB_IMPORT,  /* see confab_import() */
+        CONFAB_CARRY    /* write the turns anew with the tokens of the daemon's model */
 };
 
 /* Numbers as on the wire. */
@@ -93,7 +94,8 @@ enum confab_role {
         CONFAB_ROLE_SYSTEM,
         CONFAB_ROLE_USER,
         CONFAB_ROLE_ASSISTANT,
-        CONFAB_ROLE_RAW
+        CONFAB_ROLE_RAW,
+        CONFAB_ROLE_TOOL /* results of calls */
 };
 enum confab_residency {
         CONFAB_RESIDENCY_NONE,
@@ -114,7 +116,16 @@ enum confab_input {
         CONFAB_INPUT_NONE,    /* generate from the present history */
         CONFAB_INPUT_MESSAGE, /* UTF-8, through the chat template */
         CONFAB_INPUT_RAW,     /* any bytes, without template */
-        CONFAB_INPUT_TOKENS
+        CONFAB_INPUT_TOKENS,
+        CONFAB_INPUT_RESULTS, /* of calls of the last reply */
+        CONFAB_INPUT_GIVEN /* a message of the assistant from elsewhere: text, reasoning, calls */
+};
+/* What a reply is made of. */
+enum confab_part_kind {
+        CONFAB_PART_NONE,
+        CONFAB_PART_TEXT,
+        CONFAB_PART_REASONING,
+        CONFAB_PART_CALL /* the model asks for a function */
 };
 
 /* Why the longest memory found for a prompt ends where it does. */
@@ -125,7 +136,15 @@ enum confab_differs {
         CONFAB_DIFFERS_TOKEN,   /* another conversation continues differently here */
         CONFAB_DIFFERS_LOST,    /* computed once, but no longer in RAM or on disk */
         CONFAB_DIFFERS_PARTIAL, /* only a part of the last block was kept */
-        CONFAB_DIFFERS_PRIVATE  /* the conversation's memory is private: not mixed with others' */
+        CONFAB_DIFFERS_PRIVATE, /* the conversation's memory is private: not mixed with others' */
+        CONFAB_DIFFERS_SHIFTED  /* this request dropped old turns: what follows is computed again */
+};
+
+/* What continue does when the memory would outgrow the context. */
+enum confab_overflow {
+        CONFAB_OVERFLOW_NONE,  /* open: error; update: unchanged */
+        CONFAB_OVERFLOW_ERROR, /* it fails, and nothing is changed */
+        CONFAB_OVERFLOW_SHIFT  /* old turns are dropped from the memory, not from the transcript */
 };
 
 /* Stable lower-case names ("resident", "stop", "user"); "unknown" for numbers not listed above. */
@@ -133,6 +152,21 @@ CONFAB_PUBLIC const char *confab_role_name(enum confab_role role);
 CONFAB_PUBLIC const char *confab_residency_name(enum confab_residency residency);
 CONFAB_PUBLIC const char *confab_finish_name(enum confab_finish finish);
 CONFAB_PUBLIC const char *confab_differs_name(enum confab_differs differs);
+CONFAB_PUBLIC const char *confab_overflow_name(enum confab_overflow overflow);
+CONFAB_PUBLIC const char *confab_part_name(enum confab_part_kind kind);
+
+/* A call of a function, in a message that is given. */
+struct confab_call {
+        const char *id; /* or NULL */
+        const char *name;
+        const char *arguments; /* a JSON object; NULL: {} */
+};
+/* What a call led to. */
+struct confab_result {
+        const char *call_id; /* of a call of the last reply */
+        const char *name;    /* of the function; NULL in a request: the call's */
+        const char *text;
+};
 
 struct confab_bias {
         int32_t token;
@@ -191,7 +225,7 @@ struct confab_request {
         bool ignore_eos;     /* never choose an end-of-generation token */
         bool background;
 
-        bool has_expect_revision; /* continue, fork, rewind */
+        bool has_expect_revision; /* continue, fork, rewind, carry */
         uint64_t expect_revision;
         /* Turns [0, at_turn): fork and rewind keep them, publish shares them. Continue keeps them
          * and goes on from there; the commit of the new turns drops the others, which stay if the
@@ -218,6 +252,21 @@ struct confab_request {
         /* continue: if another request holds the conversation, wait for it to end (in order of
          * arrival) and check expect_revision then. If not set, the error is "busy". */
         bool wait;
+        enum confab_overflow overflow; /* open, update */
+        /* continue: what the reply must be; at most one of them, or NULL. The daemon's
+         * docs/grammar.md has the keywords of JSON schema and the syntax of GBNF that are
+         * supported. */
+        const char *json_schema, *gbnf;
+        /* open, continue: definitions of tools, a JSON array as in OpenAI's "tools", or NULL. Those of
+         * open are told with the first message, those of continue with its input, and hold from then on;
+         * the same as hold already are not told again. */
+        const char *tools;
+        const struct confab_result *results; /* continue, CONFAB_INPUT_RESULTS: [n_results] */
+        size_t n_results;
+        const char *reasoning; /* continue, CONFAB_INPUT_GIVEN, beside the text: or NULL */
+        const struct confab_call *calls; /* likewise: [n_calls] */
+        size_t n_calls;
+        bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -231,7 +280,7 @@ enum confab_event_kind {
         CONFAB_EVENT_DELTA,     /* continue */
         CONFAB_EVENT_DONE,      /* final: continue */
         CONFAB_EVENT_EMPTY,     /* final: close, cancel */
-        /* final: open, fork, rewind, get, update, warm, evict, publish, import */
+        /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         CONFAB_EVENT_CONVERSATION,
         CONFAB_EVENT_CONVERSATIONS, /* final: list */
         CONFAB_EVENT_TOKENS,        /* final: tokenize */
@@ -250,9 +299,10 @@ struct confab_accepted {
         uint32_t n_ram;      /* of these: in RAM as the conversation's own memory, */
         uint32_t n_disk;     /* read back from spill files, */
         uint32_t n_computed; /* to be computed */
-        uint32_t differs_at; /* from this position on, nothing could be reused */
+        uint32_t differs_at; /* from this token of the prompt on, nothing could be reused */
         uint32_t n_shared;   /* of n_prompt: in RAM, from another conversation */
         enum confab_differs differs_why;
+        uint32_t n_dropped; /* tokens of the history that this request drops from the memory */
 };
 struct confab_progress {
         uint32_t done, total; /* prompt tokens computed */
@@ -269,11 +319,23 @@ struct confab_token {
         const struct confab_logprob *top;
         size_t n_top;
 };
+/* A part of what the assistant said, or news of one: texts of the same index follow each other. */
+struct confab_part {
+        uint32_t index; /* of the part within the reply, from 0 */
+        enum confab_part_kind kind;
+        bool ends;        /* nothing more of it comes */
+        const char *text; /* UTF-8; of a call: its arguments, in the end a JSON object */
+        size_t text_size;
+        const char *call_id, *name; /* of a call, in its first news; else NULL */
+        const char *broken;         /* of a call that ends: NULL, or why it is no proper call */
+};
 struct confab_delta {
         const char *text; /* well-formed UTF-8, NUL-terminated */
         size_t text_size;
         const struct confab_token *tokens;
         size_t n_tokens;
+        const struct confab_part *parts; /* with want_parts; then there is no text */
+        size_t n_parts;
 };
 struct confab_done {
         enum confab_finish finish;
@@ -283,13 +345,21 @@ struct confab_done {
         const char *stop; /* the stop string that ended the reply, or NULL */
         uint32_t n_shared, differs_at;
         enum confab_differs differs_why;
+        uint32_t n_dropped;
+        bool has_n_calls; /* with want_parts: */
+        uint32_t n_calls; /* proper calls in the reply */
 };
 struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
         uint32_t start, end;       /* token positions [start, end) */
-        struct confab_bytes text;  /* the content, without template */
-        uint64_t created_usec;     /* realtime */
+        struct confab_bytes text; /* the content, without template; of tools: the results as JSON */
+        uint64_t created_usec;    /* realtime */
+        const struct confab_result *results; /* [n_results], of tools */
+        size_t n_results;
+        const struct confab_part *parts; /* [n_parts], of the assistant, with want_parts */
+        size_t n_parts;
+        const char *tools; /* definitions that were told with it, or NULL */
 };
 struct confab_conversation {
         uint64_t id;
@@ -318,6 +388,20 @@ struct confab_conversation {
          * has the turns that can be read, tokens the tokens before damaged_turn. */
         bool damaged;
         uint32_t damaged_turn;
+        enum confab_overflow overflow;
+        /* Tokens [dropped_from, dropped_to) are in the transcript, but the model does not see them.
+         * They count in n_tokens and in all positions. Equal: there are none. */
+        uint32_t dropped_from, dropped_to;
+        /* Its tokens are of another model's vocabulary: it can't go on before a carry. */
+        bool other_vocabulary;
+        /* Carry: it had another vocabulary, and has new tokens now. */
+        bool carried;
+        uint32_t n_tokens_before; /* carried: its tokens before */
+        uint32_t
+                n_biases_dropped; /* carried: logit biases, which named tokens of the other model */
+        /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
+        uint64_t unusable_size;
+        const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
 };
 struct confab_conversations {
         const struct confab_conversation *items;
@@ -335,6 +419,9 @@ struct confab_model_info { /* strings may be "" */
                 *kv_type;
         uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
         uint64_t n_params, weights_size, block_size;
+        bool takes_tools;         /* definitions of tools can be told */
+        bool reasons;             /* replies may have reasoning that is marked */
+        const char *reply_format; /* how it writes calls; "none" */
 };
 struct confab_stat {
         const char *name;

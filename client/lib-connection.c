@@ -66,6 +66,7 @@ static const enum confab_event_kind results[] = {
         [CONFAB_PUBLISH] = CONFAB_EVENT_CONVERSATION,
         [CONFAB_EXPORT] = CONFAB_EVENT_EXPORTED,
         [CONFAB_IMPORT] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_CARRY] = CONFAB_EVENT_CONVERSATION,
 };
 
 static bool kind_fits(enum confab_verb verb, const struct confab_event *event) {

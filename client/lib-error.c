@@ -38,7 +38,7 @@ static const char *name_of(const char *const *names, size_t n, unsigned i) {
 }
 
 const char *confab_role_name(enum confab_role role) {
-        static const char *const names[] = {"none", "system", "user", "assistant", "raw"};
+        static const char *const names[] = {"none", "system", "user", "assistant", "raw", "tool"};
 
         return name_of(names, ARRAY_SIZE(names), role);
 }
@@ -51,9 +51,21 @@ const char *confab_residency_name(enum confab_residency residency) {
 
 const char *confab_differs_name(enum confab_differs differs) {
         static const char *const names[] = {
-                "none", "end", "new", "token", "lost", "partial", "private"};
+                "none", "end", "new", "token", "lost", "partial", "private", "shifted"};
 
         return name_of(names, ARRAY_SIZE(names), differs);
+}
+
+const char *confab_overflow_name(enum confab_overflow overflow) {
+        static const char *const names[] = {"none", "error", "shift"};
+
+        return name_of(names, ARRAY_SIZE(names), overflow);
+}
+
+const char *confab_part_name(enum confab_part_kind kind) {
+        static const char *const names[] = {"none", "text", "reasoning", "call"};
+
+        return name_of(names, ARRAY_SIZE(names), kind);
 }
 
 const char *confab_finish_name(enum confab_finish finish) {

@@ -13,6 +13,9 @@ struct draft {
         Confab__V1__LogitBias **pointers; /* owned */
         Confab__V1__Tokens tokens;
         char *text; /* owned, NUL-terminated copy */
+        Confab__V1__ToolResults results;
+        Confab__V1__Given given;
+        void *items, *places; /* owned: results or calls, and pointers to them */
         union {
                 Confab__V1__Open open;
                 Confab__V1__Continue cont;
@@ -31,6 +34,7 @@ struct draft {
                 Confab__V1__Publish publish;
                 Confab__V1__Export export;
                 Confab__V1__Import import;
+                Confab__V1__Carry carry;
         };
 };
 
@@ -137,7 +141,69 @@ static int draft_open(struct draft *d, struct err *e) {
         r = put_string(&d->open.name, d->from->name, "name", e);
         if (r == 0)
                 r = put_string(&d->open.system, d->from->system, "system message", e);
+        if (r == 0)
+                r = put_string(&d->open.tools, d->from->tools, "definitions of tools", e);
+        if (d->from->overflow)
+                PUT(d->open, overflow, (Confab__V1__Overflow)d->from->overflow);
         return r < 0 ? r : put_sampling(d, &d->open.sampling, e);
+}
+
+/* Room for @n messages of @size bytes, and for pointers to them. */
+static int make_items(struct draft *d, size_t n, size_t size, struct err *e) {
+        d->items = calloc(n + 1, size);
+        d->places = calloc(n + 1, sizeof(void *));
+        return d->items && d->places ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
+static int put_results(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__ToolResult *items;
+        int k = make_items(d, r->n_results, sizeof(*items), e);
+
+        if (k < 0)
+                return k;
+        items = d->items;
+        d->results = (Confab__V1__ToolResults)CONFAB__V1__TOOL_RESULTS__INIT;
+        d->results.results = d->places;
+        d->results.n_results = r->n_results;
+        for (size_t i = 0; k == 0 && i < r->n_results; i++) {
+                items[i] = (Confab__V1__ToolResult)CONFAB__V1__TOOL_RESULT__INIT;
+                d->results.results[i] = &items[i];
+                k = put_string(&items[i].call_id, r->results[i].call_id, "id of a call", e);
+                if (k == 0)
+                        k = put_string(&items[i].name, r->results[i].name, "name of a function", e);
+                if (k == 0)
+                        k = put_string(&items[i].text, r->results[i].text, "result of a call", e);
+        }
+        d->cont.results = &d->results;
+        return k;
+}
+
+static int put_given(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__Call *items;
+        int k = make_items(d, r->n_calls, sizeof(*items), e);
+
+        if (k < 0)
+                return k;
+        items = d->items;
+        d->given = (Confab__V1__Given)CONFAB__V1__GIVEN__INIT;
+        d->given.calls = d->places;
+        d->given.n_calls = r->n_calls;
+        for (size_t i = 0; k == 0 && i < r->n_calls; i++) {
+                items[i] = (Confab__V1__Call)CONFAB__V1__CALL__INIT;
+                d->given.calls[i] = &items[i];
+                k = put_string(&items[i].id, r->calls[i].id, "id of a call", e);
+                if (k == 0)
+                        k = put_string(&items[i].name, r->calls[i].name, "name of a function", e);
+                if (k == 0)
+                        k = put_string(&items[i].arguments, r->calls[i].arguments,
+                                "arguments of a call", e);
+        }
+        d->cont.given = &d->given;
+        if (k == 0)
+                k = put_string(&d->given.reasoning, r->reasoning, "reasoning", e);
+        return k < 0 || r->text_size == 0 ? k : put_text(d, &d->given.text, e);
 }
 
 static int put_input(struct draft *d, struct err *e) {
@@ -163,6 +229,12 @@ static int put_input(struct draft *d, struct err *e) {
                 d->tokens.n_ids = r->n_tokens;
                 c->tokens = &d->tokens;
                 return 0;
+        case CONFAB_INPUT_RESULTS:
+                c->input_case = CONFAB__V1__CONTINUE__INPUT_RESULTS;
+                return put_results(d, e);
+        case CONFAB_INPUT_GIVEN:
+                c->input_case = CONFAB__V1__CONTINUE__INPUT_GIVEN;
+                return put_given(d, e);
         }
         return err_set(e, ERR_INVALID, "unknown kind of input");
 }
@@ -182,6 +254,23 @@ static int put_from(struct draft *d, struct err *e) {
         return 0;
 }
 
+static int put_constraint(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__Continue *c = &d->cont;
+
+        if (r->json_schema && r->gbnf)
+                return err_set(e, ERR_INVALID, "a reply has one constraint: json_schema or gbnf");
+        if (r->json_schema) {
+                c->constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_JSON_SCHEMA;
+                return put_string(&c->json_schema, r->json_schema, "json_schema", e);
+        }
+        if (r->gbnf) {
+                c->constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_GBNF;
+                return put_string(&c->gbnf, r->gbnf, "gbnf", e);
+        }
+        return 0;
+}
+
 static int draft_continue(struct draft *d, struct err *e) {
         const struct confab_request *r = d->from;
         Confab__V1__Continue *c = &d->cont;
@@ -195,6 +284,10 @@ static int draft_continue(struct draft *d, struct err *e) {
                 k = put_from(d, e);
         if (k == 0)
                 k = put_sampling(d, &c->sampling, e);
+        if (k == 0)
+                k = put_constraint(d, e);
+        if (k == 0)
+                k = put_string(&c->tools, r->tools, "definitions of tools", e);
         if (k < 0)
                 return k;
         for (size_t i = 0; i < r->n_stops; i++)
@@ -220,6 +313,8 @@ static int draft_continue(struct draft *d, struct err *e) {
                 PUT(*c, background, true);
         if (r->wait)
                 PUT(*c, wait, true);
+        if (r->want_parts)
+                PUT(*c, want_parts, true);
         return 0;
 }
 
@@ -256,6 +351,13 @@ static int draft_rewind(struct draft *d, struct err *e) {
         return put_ref(d, &d->rewind.conversation, e);
 }
 
+static int draft_carry(struct draft *d, struct err *e) {
+        BEGIN(d, carry, carry, CARRY);
+        if (d->from->has_expect_revision)
+                PUT(d->carry, expect_revision, d->from->expect_revision);
+        return put_ref(d, &d->carry.conversation, e);
+}
+
 static int draft_close(struct draft *d, struct err *e) {
         BEGIN(d, close, close, CLOSE);
         return put_ref(d, &d->close.conversation, e);
@@ -267,6 +369,8 @@ static int draft_get(struct draft *d, struct err *e) {
                 PUT(d->get, turns, true);
         if (d->from->want_tokens)
                 PUT(d->get, tokens, true);
+        if (d->from->want_parts)
+                PUT(d->get, parts, true);
         return put_ref(d, &d->get.conversation, e);
 }
 
@@ -288,6 +392,8 @@ static int draft_update(struct draft *d, struct err *e) {
         r = put_ref(d, &d->update.conversation, e);
         if (r == 0)
                 r = put_string(&d->update.name, d->from->name, "name", e);
+        if (d->from->overflow)
+                PUT(d->update, overflow, (Confab__V1__Overflow)d->from->overflow);
         return r < 0 ? r : put_sampling(d, &d->update.sampling, e);
 }
 
@@ -370,6 +476,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_PUBLISH] = draft_publish,
         [CONFAB_EXPORT] = draft_export,
         [CONFAB_IMPORT] = draft_import,
+        [CONFAB_CARRY] = draft_carry,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {
@@ -399,6 +506,8 @@ int request_append(struct buf *out, const struct confab_request *from, uint64_t 
                 r = proto_append_frame(out, &d.request.base, max_frame, e);
         free(d.biases);
         free(d.pointers);
+        free(d.items);
+        free(d.places);
         free(d.text);
         return r;
 }

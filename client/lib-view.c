@@ -59,6 +59,7 @@ static void view_accepted(struct view *v, const Confab__V1__Accepted *m) {
                 .differs_at = m->differs_at,
                 .n_shared = m->n_shared,
                 .differs_why = (enum confab_differs)m->differs_why,
+                .n_dropped = m->n_dropped,
         };
         v->event.accepted = &v->accepted;
 }
@@ -85,6 +86,48 @@ static int view_token(
         return 0;
 }
 
+static int view_parts(struct view *v, const struct confab_part **ret, size_t *ret_n,
+        Confab__V1__Part *const *from, size_t n, struct err *e) {
+        struct confab_part *parts;
+
+        if (n == 0)
+                return 0;
+        parts = view_alloc(v, n, sizeof(*parts), e);
+        if (!parts)
+                return -ERR_NOMEM;
+        for (size_t i = 0; i < n; i++)
+                parts[i] = (struct confab_part){
+                        .index = from[i]->index,
+                        .kind = (enum confab_part_kind)from[i]->kind,
+                        .ends = from[i]->ends,
+                        .text = or_empty(from[i]->text),
+                        .text_size = strlen(or_empty(from[i]->text)),
+                        .call_id = from[i]->call_id,
+                        .name = from[i]->name,
+                        .broken = from[i]->broken,
+                };
+        *ret = parts;
+        *ret_n = n;
+        return 0;
+}
+
+static int view_results(
+        struct view *v, struct confab_turn *ret, const Confab__V1__Turn *m, struct err *e) {
+        struct confab_result *results;
+
+        if (m->n_results == 0)
+                return 0;
+        results = view_alloc(v, m->n_results, sizeof(*results), e);
+        if (!results)
+                return -ERR_NOMEM;
+        for (size_t i = 0; i < m->n_results; i++)
+                results[i] = (struct confab_result){or_empty(m->results[i]->call_id),
+                        m->results[i]->name, or_empty(m->results[i]->text)};
+        ret->results = results;
+        ret->n_results = m->n_results;
+        return 0;
+}
+
 static int view_delta(struct view *v, const Confab__V1__Delta *m, struct err *e) {
         struct confab_token *tokens = NULL;
         int r;
@@ -106,7 +149,7 @@ static int view_delta(struct view *v, const Confab__V1__Delta *m, struct err *e)
                 .n_tokens = m->n_tokens,
         };
         v->event.delta = &v->delta;
-        return 0;
+        return view_parts(v, &v->delta.parts, &v->delta.n_parts, m->parts, m->n_parts, e);
 }
 
 static void view_done(struct view *v, const Confab__V1__Done *m) {
@@ -127,6 +170,9 @@ static void view_done(struct view *v, const Confab__V1__Done *m) {
                 .n_shared = m->n_shared,
                 .differs_at = m->differs_at,
                 .differs_why = (enum confab_differs)m->differs_why,
+                .n_dropped = m->n_dropped,
+                .has_n_calls = m->has_n_calls,
+                .n_calls = m->n_calls,
         };
         v->event.done = &v->done;
 }
@@ -190,7 +236,12 @@ static int view_turns(struct view *v, struct confab_conversation *ret,
                         .end = t->end,
                         .text = bytes_of(t->text),
                         .created_usec = t->created_usec,
+                        .tools = t->tools,
                 };
+                if (view_results(v, &turns[i], t, e) < 0 ||
+                        view_parts(v, &turns[i].parts, &turns[i].n_parts, t->parts, t->n_parts, e) <
+                                0)
+                        return -ERR_NOMEM;
         }
         ret->turns = turns;
         ret->n_turn_list = m->n_turn_list;
@@ -225,6 +276,15 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .why_not_kept = or_empty(m->why_not_kept),
                 .damaged = m->has_damaged_turn,
                 .damaged_turn = m->damaged_turn,
+                .overflow = (enum confab_overflow)m->overflow,
+                .dropped_from = m->dropped_from,
+                .dropped_to = m->dropped_to,
+                .other_vocabulary = m->other_vocabulary,
+                .unusable_size = m->unusable_bytes,
+                .carried = m->carried,
+                .n_tokens_before = m->n_tokens_before,
+                .n_biases_dropped = m->n_biases_dropped,
+                .tools = m->tools,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
         return r < 0 ? r : view_turns(v, ret, m, e);
@@ -285,6 +345,9 @@ static void view_model_info(struct view *v, const Confab__V1__ModelInfoResult *m
                 .n_params = m->n_params,
                 .weights_size = m->weights_bytes,
                 .block_size = m->block_bytes,
+                .takes_tools = m->takes_tools,
+                .reasons = m->reasons,
+                .reply_format = or_empty(m->reply_format),
         };
         v->event.model_info = &v->model_info;
 }

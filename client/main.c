@@ -13,6 +13,8 @@ const struct cli_command *const cli_commands[] = {
         &cmd_edit,
         &cmd_fork,
         &cmd_rewind,
+        &cmd_update,
+        &cmd_carry,
         &cmd_close,
         &cmd_ls,
         &cmd_show,

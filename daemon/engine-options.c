@@ -25,5 +25,6 @@ struct engine_options engine_options_of(const struct settings *s) {
                 .max_isa = (uint32_t)s->max_isa,
                 .fingerprint = s->model_fingerprint,
                 .verify_model = s->verify_model,
+                .chat_format = s->chat_format,
         };
 }

@@ -73,10 +73,33 @@ static const char *some(const char *s) {
         return s && *s ? s : NULL;
 }
 
+static int take_overflow(
+        bool given, Confab__V1__Overflow overflow, enum engine_overflow *ret, struct err *e) {
+        if (!given)
+                return 0;
+        switch (overflow) {
+        case CONFAB__V1__OVERFLOW__OVERFLOW_UNSPECIFIED:
+                return 0;
+        case CONFAB__V1__OVERFLOW__OVERFLOW_ERROR:
+                *ret = ENGINE_OVERFLOW_ERROR;
+                return 0;
+        case CONFAB__V1__OVERFLOW__OVERFLOW_SHIFT:
+                *ret = ENGINE_OVERFLOW_SHIFT;
+                return 0;
+        default:
+                return err_set(e, ERR_INVALID, "overflow is error or shift");
+        }
+}
+
 int method_open(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
+        int r = take_overflow(in->open->has_overflow, in->open->overflow, &out->overflow, e);
+
+        if (r < 0)
+                return r;
         out->name = some(in->open->name);
         out->system = some(in->open->system);
+        out->tools = some(in->open->tools);
         return methods_take_sampling(in->open->sampling, &out->sampling, e);
 }
 
@@ -142,6 +165,13 @@ int method_publish(
         return r < 0 ? r : methods_take_ref(m->conversation, out, e);
 }
 
+int method_carry(
+        struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
+        out->has_expect_revision = in->carry->has_expect_revision;
+        out->expect_revision = in->carry->expect_revision;
+        return methods_take_ref(in->carry->conversation, out, e);
+}
+
 int method_close(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         return methods_take_ref(in->close->conversation, out, e);
@@ -151,6 +181,7 @@ int method_get(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         out->want_turns = in->get->turns;
         out->want_tokens = in->get->tokens;
+        out->want_parts = in->get->parts;
         return methods_take_ref(in->get->conversation, out, e);
 }
 
@@ -171,6 +202,9 @@ int method_update(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         int r = methods_take_sampling(in->update->sampling, &out->sampling, e);
 
+        if (r == 0)
+                r = take_overflow(
+                        in->update->has_overflow, in->update->overflow, &out->overflow, e);
         if (r < 0)
                 return r;
         if (in->update->name && !*in->update->name)

@@ -27,6 +27,10 @@ SAME(ENGINE_SYSTEM + 1, CONFAB__V1__ROLE__ROLE_SYSTEM);
 SAME(ENGINE_USER + 1, CONFAB__V1__ROLE__ROLE_USER);
 SAME(ENGINE_ASSISTANT + 1, CONFAB__V1__ROLE__ROLE_ASSISTANT);
 SAME(ENGINE_RAW + 1, CONFAB__V1__ROLE__ROLE_RAW);
+SAME(ENGINE_TOOL + 1, CONFAB__V1__ROLE__ROLE_TOOL);
+SAME(ENGINE_PART_TEXT + 1, CONFAB__V1__PART_KIND__PART_TEXT);
+SAME(ENGINE_PART_REASONING + 1, CONFAB__V1__PART_KIND__PART_REASONING);
+SAME(ENGINE_PART_CALL + 1, CONFAB__V1__PART_KIND__PART_CALL);
 SAME(ENGINE_DIFFERS_END + 1, CONFAB__V1__DIFFERS__DIFFERS_END);
 SAME(ENGINE_DIFFERS_NEW + 1, CONFAB__V1__DIFFERS__DIFFERS_NEW);
 SAME(ENGINE_DIFFERS_TOKEN + 1, CONFAB__V1__DIFFERS__DIFFERS_TOKEN);
@@ -34,39 +38,6 @@ SAME(ENGINE_DIFFERS_LOST + 1, CONFAB__V1__DIFFERS__DIFFERS_LOST);
 SAME(ENGINE_DIFFERS_PARTIAL + 1, CONFAB__V1__DIFFERS__DIFFERS_PARTIAL);
 SAME(ENGINE_DIFFERS_PRIVATE + 1, CONFAB__V1__DIFFERS__DIFFERS_PRIVATE);
 #undef SAME
-
-/* Memory that lives until the message is packed. */
-struct scratch_block {
-        struct scratch_block *next;
-        max_align_t data[];
-};
-struct scratch {
-        struct scratch_block *blocks;
-};
-
-static void scratch_deinit(struct scratch *s) {
-        while (s->blocks) {
-                struct scratch_block *next = s->blocks->next;
-
-                free(s->blocks);
-                s->blocks = next;
-        }
-}
-
-/* Zeroed; NULL when there is no memory. */
-static void *scratch_alloc(struct scratch *s, size_t n, size_t size) {
-        struct scratch_block *b;
-        size_t total;
-
-        if (mul_overflow(n, size, &total) || add_overflow(total, sizeof(*b), &total))
-                return NULL;
-        b = calloc(1, total);
-        if (!b)
-                return NULL;
-        b->next = s->blocks;
-        s->blocks = b;
-        return b->data;
-}
 
 static int no_memory(struct err *e) {
         return err_set(e, ERR_NOMEM, "no memory for an answer");
@@ -148,6 +119,12 @@ static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1_
                 items[i].has_text = true;
                 items[i].text.data = t->text;
                 items[i].text.len = t->text_size;
+                items[i].tools = t->tools;
+                if (methods_put_results(s, t->results, t->n_results, &items[i].results,
+                            &items[i].n_results, e) < 0 ||
+                        methods_put_parts(
+                                s, t->parts, t->n_parts, &items[i].parts, &items[i].n_parts, e) < 0)
+                        return -ERR_NOMEM;
                 m->turn_list[i] = &items[i];
         }
         m->n_turn_list = c->n_turn_list;
@@ -176,8 +153,19 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         SET(m, generating, c->generating);
         SET(m, n_published, c->n_published);
         SET(m, private_memory, c->private_memory);
+        SET(m, overflow, (Confab__V1__Overflow)c->overflow);
+        SET(m, dropped_from, c->dropped_from);
+        SET(m, dropped_to, c->dropped_to);
+        m->tools = c->tools;
         if (c->damaged)
                 SET(m, damaged_turn, c->damaged_turn);
+        SET(m, other_vocabulary, c->other_vocab);
+        SET(m, unusable_bytes, c->unusable_size);
+        if (c->carried) {
+                SET(m, carried, true);
+                SET(m, n_tokens_before, c->n_tokens_before);
+                SET(m, n_biases_dropped, c->n_biases_dropped);
+        }
         r = put_sampling(s, &c->sampling, &m->sampling, e);
         if (r == 0)
                 r = put_turns(s, c, m, e);
@@ -282,13 +270,15 @@ static void send_delta(struct request *r, const struct engine_event *in) {
                 SET(&token, token, in->delta.token);
                 if (in->delta.has_logprob)
                         SET(&token, logprob, in->delta.logprob);
-                if (put_top(&s, in, &token, &e) < 0) {
-                        /* A gap in the stream would go unnoticed: let it end instead. */
-                        conn_fail(&r->peer->conn, &e);
-                        return;
-                }
                 m.tokens = tokens;
                 m.n_tokens = 1;
+        }
+        if (put_top(&s, in, &token, &e) < 0 ||
+                methods_put_parts(
+                        &s, in->delta.parts, in->delta.n_parts, &m.parts, &m.n_parts, &e) < 0) {
+                /* A gap in the stream would go unnoticed: let it end instead. */
+                conn_fail(&r->peer->conn, &e);
+                return;
         }
         ev.kind_case = CONFAB__V1__EVENT__KIND_DELTA;
         ev.delta = &m;
@@ -313,6 +303,7 @@ static void send_accepted(struct request *r, const struct engine_event *in) {
         SET(&m, n_computed, in->accepted.n_computed);
         SET(&m, differs_at, in->accepted.differs_at);
         SET(&m, differs_why, differs_of(in->accepted.differs_why));
+        SET(&m, n_dropped, in->accepted.n_dropped);
         ev.kind_case = CONFAB__V1__EVENT__KIND_ACCEPTED;
         ev.accepted = &m;
         reply_send(r->peer, r->id, &ev, false);
@@ -350,6 +341,9 @@ static void send_done(struct request *r, const struct engine_event *in) {
         SET(&m, n_computed, in->done.n_computed);
         SET(&m, differs_at, in->done.differs_at);
         SET(&m, differs_why, differs_of(in->done.differs_why));
+        SET(&m, n_dropped, in->done.n_dropped);
+        if (in->done.has_n_calls)
+                SET(&m, n_calls, in->done.n_calls);
         SET(&m, queued_usec, in->done.queued_usec);
         SET(&m, restore_usec, in->done.restore_usec);
         SET(&m, prefill_usec, in->done.prefill_usec);
@@ -403,6 +397,9 @@ static void send_info(struct request *r, const struct engine_event *in) {
         m.isa = proto_borrow(i->isa);
         m.kv_type = proto_borrow(i->kv_type);
         m.fingerprint = fingerprint;
+        m.reply_format = proto_borrow(i->reply_format);
+        SET(&m, takes_tools, i->takes_tools);
+        SET(&m, reasons, i->reasons);
         SET(&m, n_vocab, i->n_vocab);
         SET(&m, n_layer, i->n_layer);
         SET(&m, n_embd, i->n_embd);

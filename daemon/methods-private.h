@@ -3,20 +3,28 @@
 /* Shared by methods*.c. */
 #include "daemon/methods.h"
 #include "daemon/reply.h"
+#include "daemon/scratch.h"
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
- * the answer is this error. Pointers in @out may borrow from @in. */
+ * the answer is this error. Pointers in @out may borrow from @in; the arrays `results` and `calls` are
+ * allocated, and freed by the caller in every case. */
 typedef int method_fn(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e);
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
-        method_model_info, method_stats, method_publish, method_export, method_import;
+        method_model_info, method_stats, method_publish, method_export, method_import, method_carry;
 
 int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, struct err *e);
 /* A number for which the engine has ENGINE_UNSET as well: that value is refused, or it would mean
  * what leaving the field out means. */
 int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct err *e);
 int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, struct err *e);
+
+/* Parts and results as arrays of messages in @s; nothing if @n is 0. -ERR_NOMEM. */
+int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t n,
+        Confab__V1__Part ***ret, size_t *ret_n, struct err *e);
+int methods_put_results(struct scratch *s, const struct engine_result *results, size_t n,
+        Confab__V1__ToolResult ***ret, size_t *ret_n, struct err *e);
 
 /* The answer to Export; takes the descriptor out of @ev. */
 void methods_send_exported(struct request *r, struct engine_event *ev);

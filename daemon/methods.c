@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "daemon/methods-private.h"
 #include <event2/event.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_PUBLISH] = {ENGINE_PUBLISH, method_publish},
         [CONFAB__V1__REQUEST__VERB_EXPORT] = {ENGINE_EXPORT, method_export},
         [CONFAB__V1__REQUEST__VERB_IMPORT] = {ENGINE_IMPORT, method_import},
+        [CONFAB__V1__REQUEST__VERB_CARRY] = {ENGINE_CARRY, method_carry},
 };
 
 static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello) {
@@ -113,6 +115,8 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 n = requests_submit(&d->requests, &asked, &r, e);
         if (n == 0)
                 p->user->figures.requests++;
+        free((void *)(uintptr_t)r.results);
+        free((void *)(uintptr_t)r.calls);
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;

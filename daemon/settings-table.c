@@ -40,6 +40,12 @@ const struct setting settings_table[] = {
                 .metavar = "YES|NO",
                 .help = "Read the whole model file at each start for its fingerprint. no: only "
                         "when it is another file, or was changed, since it was last read."},
+        {"chat-format", SETTING_TEXT, AT(chat_format), .initial = "auto", .metavar = "NAME",
+                .help = "How messages are written as tokens. auto: by the model's own chat "
+                        "template; "
+                        "by the built-in family that it resembles if it cannot be used; else only "
+                        "raw text is possible. none: only raw text. Or the name of a family, for a "
+                        "model without template (chatml, llama3, ...)."},
         {"pool-size", SETTING_SIZE, AT(pool_size), 1ull << 20, 1ull << 50, "auto", .zero = "auto",
                 .metavar = "BYTES",
                 .help = "Budget of RAM for the memory of conversations. What does not fit is "

@@ -24,6 +24,7 @@ struct settings {
         char *model, *socket, *state, *config; /* owned, NULL when not given */
         char *socket_group, *admin_group;      /* likewise */
         char *defaults, *model_fingerprint;    /* likewise */
+        char *chat_format;                     /* likewise */
         /* engine */
         uint64_t pool_size; /* 0: auto */
         uint64_t threads, context, kv_type, batch_tokens, max_active, default_max_tokens;

@@ -114,7 +114,8 @@ static void put_quoted(struct json *j, const uint8_t *s, size_t n) {
                         put_str(j, "\xEF\xBF\xBD");
                 plain = ++i;
         }
-        put(j, s + plain, n - plain);
+        if (n > plain) /* an empty string may have no place */
+                put(j, s + plain, n - plain);
         put_str(j, "\"");
 }
 

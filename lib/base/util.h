@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define MIN(a, b)                                                                                  \
@@ -30,4 +32,16 @@ static inline bool mul_overflow(size_t a, size_t b, size_t *ret) {
 }
 static inline bool add_overflow(size_t a, size_t b, size_t *ret) {
         return __builtin_add_overflow(a, b, ret);
+}
+/* A copy of @n bytes with a NUL behind them, or NULL. @text may be NULL if @n is 0, and needs no NUL,
+ * which strndup() under a sanitizer that checks strings strictly would look for. */
+static inline char *text_dup(const void *text, size_t n) {
+        char *copy = malloc(n + 1);
+
+        if (!copy)
+                return NULL;
+        if (n > 0)
+                memcpy(copy, text, n);
+        copy[n] = '\0';
+        return copy;
 }

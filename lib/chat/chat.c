@@ -1,47 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code behind the families (families.c): chooses a family, expands its strings for this
- * vocabulary, and appends tokens.
- *
- * 1. Only the family's own strings are parsed for special tokens; message text never is.
- * 2. The appended tokens depend only on the arguments, so a conversation's tokens follow from its
- *    messages and replies.
- * 3. A reply that ended by itself already has its end token in the history: the rest of the
- *    template's closing text is tokenised as text that follows that token.
+ * Which format serves for a model: its own template, else the family that its template resembles,
+ * else none; or what the administrator chose. Raw messages are the same in all.
  */
 #include "chat/chat.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/utf8.h"
 #include "base/util.h"
 #include "chat/chat-internal.h"
+#include "chat/reply-internal.h"
 
 static const char *const role_names[CHAT_N_ROLES] = {
         [CHAT_SYSTEM] = "system",
         [CHAT_USER] = "user",
         [CHAT_ASSISTANT] = "assistant",
         [CHAT_RAW] = "raw",
+        [CHAT_TOOL] = "tool",
 };
 
 struct chat {
         const struct tok *tok;
-        const struct chat_family *family; /* NULL: none */
-        /* The family's strings with {bos} and {eos} written out; owned. */
-        struct chat_text {
-                char *before, *after;
-        } message[3];
-        char *reply;
-        char *end;
-        /* In message[CHAT_ASSISTANT].after, from @end on; all of it if it doesn't contain @end. */
-        const char *from_end;
-        bool has_end;
-        bool trim;
-        bool closed_starts; /* messages end with a special token */
+        struct chat_template *template; /* owned; NULL: not used */
+        const struct chat_family *family;
+        struct chat_forms *forms; /* owned; of the family, NULL: none */
         const char *differences[CHAT_MAX_DIFFERENCES + 1];
+        char unusable[400]; /* why the template can't be used; the first difference then */
+        struct reply_rules reply;
 };
 
 const char *chat_role_name(enum chat_role r) {
@@ -52,7 +41,9 @@ bool chat_has(const char *text, size_t size, const char *mark) {
         return memmem(text, size, mark, strlen(mark)) != NULL;
 }
 
-static const struct chat_family *chat_find_family(const char *text, size_t size) {
+/* --- the choice --- */
+
+static const struct chat_family *find_family(const char *text, size_t size) {
         for (size_t i = 0; i < chat_n_families; i++) {
                 const struct chat_family *f = &chat_families[i];
                 bool all = true;
@@ -65,136 +56,136 @@ static const struct chat_family *chat_find_family(const char *text, size_t size)
         return NULL;
 }
 
-/* Find the family. Templates write a newline as itself or as \n: both count as a newline. */
-static int chat_recognise(struct chat *c, const char *text, size_t size, struct err *e) {
-        _cleanup_(freep) char *copy = NULL;
+static const struct chat_family *named_family(const char *name) {
+        for (size_t i = 0; i < chat_n_families; i++)
+                if (strcmp(chat_families[i].name, name) == 0)
+                        return &chat_families[i];
+        return NULL;
+}
+
+static bool is_auto(const char *choice) {
+        return !choice || strcmp(choice, "auto") == 0;
+}
+
+int chat_check_choice(const char *choice, struct err *e) {
+        char names[200];
         size_t n = 0;
 
-        if (!text || size == 0)
+        if (is_auto(choice) || strcmp(choice, "none") == 0 || named_family(choice))
                 return 0;
-        copy = malloc(size);
+        for (size_t i = 0; i < chat_n_families && n < sizeof(names); i++)
+                n += (size_t)snprintf(names + n, sizeof(names) - n, ", %s", chat_families[i].name);
+        return err_set(
+                e, ERR_INVALID, "chat format \"%.20s\" is none of auto, none%s", choice, names);
+}
+
+/* The template with its escaped newlines written out: templates write a newline as itself or as \n,
+ * and families know it as itself. Owned. */
+static char *plain_newlines(const char *text, size_t size, size_t *ret_size) {
+        char *copy = malloc(size + 1);
+        size_t n = 0;
+
         if (!copy)
-                return err_set(e, ERR_NOMEM, "out of memory for a chat template");
+                return NULL;
         for (size_t i = 0; i < size; i++)
                 if (text[i] == '\\' && i + 1 < size && text[i + 1] == 'n') {
                         copy[n++] = '\n';
                         i++;
                 } else
                         copy[n++] = text[i];
-        c->family = chat_find_family(copy, n);
-        c->trim = c->family && c->family->trim_mark && chat_has(copy, n, c->family->trim_mark);
-        chat_differences(c->differences, c->family, c->trim, copy, n);
-        return 0;
+        *ret_size = n;
+        return copy;
 }
 
-static int chat_append_text(struct buf *b, const struct tok *t, int32_t token) {
-        size_t n;
-        const char *text = tok_text(t, token, &n);
+/* Find the family that the template resembles, or take the one that was chosen. */
+static int choose_family(
+        struct chat *c, const char *text, size_t size, const char *choice, struct err *e) {
+        _cleanup_(freep) char *plain = plain_newlines(text, size, &size);
+        bool trim;
+        int r;
 
-        return n > 0 ? buf_append(b, text, n) : 0;
-}
-
-/* @s with {bos} and {eos} written out. */
-static int chat_expand(const struct tok *t, const char *s, char **ret) {
-        _cleanup_(buf_deinit) struct buf b = BUF_NULL;
-        char *text;
-        int r = 0;
-
-        while (r >= 0 && *s) {
-                if (strncmp(s, "{bos}", 5) == 0)
-                        r = chat_append_text(&b, t, tok_bos(t));
-                else if (strncmp(s, "{eos}", 5) == 0)
-                        r = chat_append_text(&b, t, tok_eos(t));
-                else {
-                        r = buf_append(&b, s++, 1);
-                        continue;
-                }
-                s += 5;
-        }
-        if (r < 0)
-                return r;
-        text = buf_take(&b, NULL);
-        if (!text)
-                return -ERR_NOMEM;
-        *ret = text;
-        return 0;
-}
-
-static int chat_write_out(struct chat *c) {
-        const struct chat_family *f = c->family;
-        int r = 0;
-
-        for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(c->message); i++) {
-                r = chat_expand(c->tok, f->message[i].before, &c->message[i].before);
-                if (r >= 0)
-                        r = chat_expand(c->tok, f->message[i].after, &c->message[i].after);
-        }
-        if (r >= 0)
-                r = chat_expand(c->tok, f->reply, &c->reply);
-        if (r >= 0)
-                r = chat_expand(c->tok, f->end, &c->end);
+        if (!plain)
+                return err_set(e, ERR_NOMEM, "out of memory for a chat template");
+        if (!is_auto(choice))
+                c->family = named_family(choice);
+        else
+                c->family = size > 0 ? find_family(plain, size) : NULL;
+        if (!c->family)
+                return 0;
+        /* A family that was named serves for a template that is missing. */
+        trim = c->family->trim_mark && chat_has(plain, size, c->family->trim_mark);
+        r = chat_forms_new(&c->forms, c->tok, c->family, trim, e);
         return r;
 }
 
-/* Whether the last token of the family's own string @s is special. */
-static int chat_ends_special(const struct chat *c, const char *s, bool *ret, struct err *e) {
-        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
-        const struct tok_fragment f = {s, strlen(s), true};
-        int r;
+static int tell_family(struct chat *c, const char *text, size_t size, struct err *e) {
+        _cleanup_(freep) char *plain = plain_newlines(text, size, &size);
+        const struct chat_family *f = c->family;
 
-        r = tok_encode(c->tok, &f, 1, false, true, 0, &ids, e);
-        if (r < 0)
-                return r;
-        *ret = ids.n > 0 && tok_is_special(c->tok, ids.ids[ids.n - 1]);
+        if (!plain)
+                return err_set(e, ERR_NOMEM, "out of memory for a chat template");
+        chat_family_differences(c->differences, f,
+                f && f->trim_mark && chat_has(plain, size, f->trim_mark), plain, size);
         return 0;
 }
 
 /* Tokens that occur in the strings of the family or the template must never come from a message. */
-static int chat_protect(const struct chat *c, struct tok *t, const char *template_text,
-        size_t template_size, struct err *e) {
+static int protect(
+        const struct chat *c, struct tok *t, const char *text, size_t size, struct err *e) {
         _cleanup_(buf_deinit) struct buf strings = BUF_NULL;
-        int r = chat_literals(&strings, template_text, template_size);
+        int r = chat_literals(&strings, text, size);
 
-        for (size_t i = 0; r >= 0 && c->family && i < ARRAY_SIZE(c->message); i++) {
-                r = chat_literal_append(&strings, c->message[i].before);
-                if (r >= 0)
-                        r = chat_literal_append(&strings, c->message[i].after);
-        }
-        if (r >= 0 && c->family)
-                r = chat_literal_append(&strings, c->reply);
-        if (r >= 0 && c->family)
-                r = chat_literal_append(&strings, c->end);
+        if (r >= 0 && c->forms)
+                r = chat_forms_strings(c->forms, &strings);
         if (r < 0)
                 return err_set(e, -r, "out of memory for the strings of a chat format");
         return strings.size > 0 ? tok_protect(t, (const char *)strings.data, strings.size, e) : 0;
 }
 
-int chat_new(struct chat **ret, struct tok *t, const char *template_text, size_t template_size,
-        struct err *e) {
-        _cleanup_(chat_freep) struct chat *c = calloc(1, sizeof(*c));
-        const char *assistant;
-        int r;
+static int try_template(
+        struct chat *c, struct tok *t, const char *text, size_t size, struct err *e) {
+        struct err why = {0};
+        int r = chat_template_new(&c->template, t, text, size, &why);
 
+        if (r == -ERR_NOMEM) {
+                if (e)
+                        *e = why;
+                return r;
+        }
+        if (r < 0) {
+                snprintf(c->unusable, sizeof(c->unusable), "it can't be used (%s)%s%s", why.msg,
+                        c->family ? ": in its place serves the family " : "",
+                        c->family ? c->family->name : "");
+                c->differences[0] = c->unusable;
+                return tell_family(c, text, size, e);
+        }
+        chat_template_differences(c->differences, c->template->notes);
+        return 0;
+}
+
+int chat_new(struct chat **ret, struct tok *t, const char *template_text, size_t template_size,
+        const char *choice, struct err *e) {
+        _cleanup_(chat_freep) struct chat *c = NULL;
+        const char *text = template_text ? template_text : "";
+        size_t size = template_text ? template_size : 0;
+        int r = chat_check_choice(choice, e);
+
+        if (r < 0)
+                return r;
+        c = calloc(1, sizeof(*c));
         if (!c)
                 return err_set(e, ERR_NOMEM, "out of memory for a chat format");
         c->tok = t;
-        r = chat_recognise(c, template_text, template_size, e);
+        reply_choose(&c->reply, t, text, size);
+        r = choose_family(c, text, size, choice, e);
+        if (r >= 0)
+                r = protect(c, t, text, size, e);
         if (r < 0)
                 return r;
-        if (c->family) {
-                r = chat_write_out(c);
-                if (r < 0)
-                        return err_set(e, -r, "out of memory for a chat format");
-                assistant = c->message[CHAT_ASSISTANT].after;
-                c->from_end = strstr(assistant, c->end);
-                c->has_end = c->from_end;
-                if (!c->has_end)
-                        c->from_end = assistant;
-                r = chat_ends_special(c, assistant, &c->closed_starts, e);
-                if (r < 0)
-                        return r;
-        }
-        r = chat_protect(c, t, template_text, template_size, e);
+        if (is_auto(choice) && size > 0)
+                r = try_template(c, t, text, size, e);
+        else if (size > 0 && c->family)
+                r = tell_family(c, text, size, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(c);
@@ -204,193 +195,133 @@ int chat_new(struct chat **ret, struct tok *t, const char *template_text, size_t
 struct chat *chat_free(struct chat *c) {
         if (!c)
                 return NULL;
-        for (size_t i = 0; i < ARRAY_SIZE(c->message); i++) {
-                free(c->message[i].before);
-                free(c->message[i].after);
-        }
-        free(c->reply);
-        free(c->end);
+        chat_template_free(c->template);
+        chat_forms_free(c->forms);
         free(c);
         return NULL;
 }
 
 const char *chat_family(const struct chat *c) {
-        return c->family ? c->family->name : "none";
+        return c->template ? "template" : c->family ? c->family->name : "none";
+}
+
+bool chat_takes_tools(const struct chat *c) {
+        return c->template && c->template->tools != CHAT_TOOLS_NOWHERE;
+}
+
+static int no_tools(struct err *e) {
+        return err_set(e, ERR_UNSUPPORTED,
+                "tools need a chat template that tells of them: the model's does not, or can't be "
+                "used");
+}
+
+int chat_check_tools(const struct chat *c, const char *tools, size_t n, struct err *e) {
+        return chat_takes_tools(c) ? chat_definitions_check(tools, n, NULL, e) : no_tools(e);
+}
+
+const struct reply_rules *chat_reply_rules(const struct chat *c) {
+        return &c->reply;
 }
 
 const char *chat_difference(const struct chat *c, size_t i) {
         return i < ARRAY_SIZE(c->differences) ? c->differences[i] : NULL;
 }
 
-enum chat_state chat_state_after(const struct chat *c, enum chat_role role) {
-        if (role == CHAT_SYSTEM && c->family && c->family->system == CHAT_SYSTEM_IN_USER)
-                return CHAT_OPEN_SYSTEM;
-        return CHAT_CLOSED;
+/* --- messages --- */
+
+enum chat_state chat_state_after(const struct chat *c, enum chat_role role, bool has_tools) {
+        bool opens = c->template ? chat_template_opens(c->template, has_tools)
+                     : c->forms  ? chat_forms_opens_system(c->forms)
+                                 : false;
+
+        return role == CHAT_SYSTEM && opens ? CHAT_OPEN_SYSTEM : CHAT_CLOSED;
 }
 
-/*
- * What one call appends: bos, then fragments. Their first token is omitted if it is the end token
- * that the history has already.
- */
-struct chat_parts {
-        bool bos, starts;
-        int32_t skip; /* a token, or -1 */
-        size_t n;
-        struct tok_fragment fragments[4];
-};
+int32_t chat_end_token(const struct chat *c) {
+        int32_t end = c->template ? c->template->end
+                      : c->forms  ? chat_forms_end_token(c->forms)
+                                  : -1;
 
-static void parts_add(struct chat_parts *p, const char *text, size_t n, bool parse_special) {
-        if (n > 0)
-                p->fragments[p->n++] = (struct tok_fragment){text, n, parse_special};
-}
-
-/* Tokenise directly into @out, so that a long message is not held twice. */
-static int parts_encode(const struct chat *c, const struct chat_parts *p, size_t max,
-        struct tok_ids *out, struct err *e) {
-        size_t n_before = out->n, n;
-        int r = 0;
-
-        if (p->bos) {
-                const int32_t bos = tok_bos(c->tok);
-
-                r = tok_ids_append(out, &bos, 1, e);
-        }
-        /* One more than allowed, for what is left out. */
-        if (r == 0)
-                r = tok_encode(c->tok, p->fragments, p->n, false, p->starts, max > 0 ? max + 1 : 0,
-                        out, e);
-        n = out->n - n_before;
-        if (r == 0 && p->skip >= 0 && n > 0 && out->ids[n_before] == p->skip) {
-                n--;
-                memmove(out->ids + n_before, out->ids + n_before + 1, n * sizeof(*out->ids));
-                out->n--;
-        }
-        if (r == 0 && max > 0 && n > max)
-                r = err_set(e, ERR_LIMIT, "the message has more tokens than the limit allows");
-        if (r < 0)
-                out->n = n_before;
-        return r;
-}
-
-/* Close what @state left open. */
-static int parts_close(
-        struct chat_parts *p, const struct chat *c, enum chat_state state, struct err *e) {
-        const char *after;
-
-        switch (state) {
-        case CHAT_EMPTY:
-                p->bos = tok_add_bos(c->tok);
-                p->starts = true;
-                return 0;
-        case CHAT_OPEN_REPLY:
-                after = c->message[CHAT_ASSISTANT].after;
-                parts_add(p, after, strlen(after), true);
-                return 0;
-        case CHAT_ENDED_REPLY:
-                p->starts = true;
-                p->skip = tok_find(c->tok, c->end, strlen(c->end));
-                after = c->from_end;
-                if (p->skip < 0 && c->has_end) /* the reply ended with some other token */
-                        after += strlen(c->end);
-                parts_add(p, after, strlen(after), true);
-                return 0;
-        case CHAT_CLOSED:
-                p->starts = c->closed_starts;
-                return 0;
-        case CHAT_OPEN_SYSTEM:
-                return 0;
-        }
-        return err_set(e, ERR_INVALID, "unknown chat state %d", (int)state);
-}
-
-/* The text before the message, without a bos if the conversation's first token is one already. */
-static const char *chat_before(
-        const struct chat *c, enum chat_state state, enum chat_role role, bool bos) {
-        const char *before = c->message[role].before, *text;
-        size_t n;
-
-        if (state == CHAT_OPEN_SYSTEM && role == CHAT_USER)
-                return ""; /* the block is open already */
-        text = tok_text(c->tok, tok_bos(c->tok), &n);
-        if (bos && n > 0 && strncmp(before, text, n) == 0)
-                before += n;
-        return before;
-}
-
-static int chat_append_templated(const struct chat *c, enum chat_state state, enum chat_role role,
-        const char *text, size_t n, size_t max, struct tok_ids *out, struct err *e) {
-        _cleanup_(freep) char *joined = NULL;
-        struct chat_parts p = {.skip = -1};
-        const char *before, *after = c->message[role].after;
-        size_t n_before;
-        int r;
-
-        if (state == CHAT_OPEN_SYSTEM && c->family->system != CHAT_SYSTEM_IN_USER)
-                state = CHAT_CLOSED;
-        r = parts_close(&p, c, state, e);
-        if (r < 0)
-                return r;
-        if (state == CHAT_OPEN_SYSTEM && role != CHAT_USER)
-                parts_add(
-                        &p, c->message[CHAT_USER].after, strlen(c->message[CHAT_USER].after), true);
-        if (c->trim)
-                utf8_trim(&text, &n);
-        before = chat_before(c, state, role, p.bos);
-        n_before = strlen(before);
-        if (n_before > 0 && before[n_before - 1] == ' ') {
-                joined = malloc(n + 1);
-                if (!joined)
-                        return err_set(e, ERR_NOMEM, "out of memory for a message");
-                joined[0] = ' ';
-                if (n > 0)
-                        memcpy(joined + 1, text, n);
-                text = joined;
-                n++;
-                n_before--;
-        }
-        parts_add(&p, before, n_before, true);
-        parts_add(&p, text, n, false);
-        parts_add(&p, after, strlen(after), true);
-        return parts_encode(c, &p, max, out, e);
+        if (end < 0)
+                end = tok_eot(c->tok);
+        return end < 0 ? tok_eos(c->tok) : end;
 }
 
 /* Raw text: no closing, no template. */
-static int chat_append_raw(const struct chat *c, enum chat_state state, const char *text, size_t n,
+static int append_raw(const struct chat *c, enum chat_state state, const struct chat_message *m,
         size_t max, struct tok_ids *out, struct err *e) {
-        struct chat_parts p = {
-                .bos = state == CHAT_EMPTY && tok_add_bos(c->tok),
+        const struct tok_fragment f = {m->text, m->size, false};
+        const struct chat_join join = {.bos = state == CHAT_EMPTY,
                 .starts = state == CHAT_EMPTY || state == CHAT_ENDED_REPLY,
-                .skip = -1,
-        };
+                .skip = -1};
 
-        parts_add(&p, text, n, false);
-        return parts_encode(c, &p, max, out, e);
+        return chat_encode(c->tok, &f, 1, &join, max, out, e);
 }
 
-static int chat_no_family(struct err *e) {
+static int no_format(struct err *e) {
         return err_set(e, ERR_UNSUPPORTED,
                 "the model has no chat template that is known: only raw text is possible");
 }
 
-int chat_append_message(const struct chat *c, enum chat_state state, enum chat_role role,
-        const char *text, size_t size, size_t max, struct tok_ids *out, struct err *e) {
-        if ((unsigned)role >= CHAT_N_ROLES)
-                return err_set(e, ERR_INVALID, "unknown role %d", (int)role);
-        if (role == CHAT_RAW)
-                return chat_append_raw(c, state, text, size, max, out, e);
-        if (!c->family)
-                return chat_no_family(e);
-        if (role == CHAT_SYSTEM && state != CHAT_EMPTY && c->family->system != CHAT_SYSTEM_ANYWHERE)
-                return err_set(
-                        e, ERR_STATE, "a system message must be the first of a conversation");
-        return chat_append_templated(c, state, role, text, size, max, out, e);
+/* Whether the roles of the messages have such fields. */
+static int check_fields(const struct chat_input *in, struct err *e) {
+        const struct chat_message *m = in->messages;
+
+        if (in->n == 0 || (in->n > 1 && m->role != CHAT_TOOL))
+                return err_set(e, ERR_INVALID, "%zu messages where one is expected", in->n);
+        for (size_t i = 1; i < in->n; i++)
+                if (m[i].role != CHAT_TOOL)
+                        return err_set(e, ERR_INVALID,
+                                "results of calls and a message of role %s in one input",
+                                chat_role_name(m[i].role));
+        if (m->role != CHAT_ASSISTANT && (m->reasoning || m->n_calls > 0))
+                return err_set(e, ERR_INVALID,
+                        "reasoning and calls are in messages of the assistant only, not in one of "
+                        "role %s",
+                        chat_role_name(m->role));
+        if (m->role == CHAT_RAW && in->tools)
+                return err_set(e, ERR_INVALID, "raw text tells of no tools");
+        for (size_t i = 0; i < m->n_calls; i++)
+                if (!m->calls[i].name || !*m->calls[i].name)
+                        return err_set(e, ERR_INVALID, "call %zu has no name", i);
+        return 0;
 }
 
-int chat_append_reply_start(const struct chat *c, size_t max, struct tok_ids *out, struct err *e) {
-        struct chat_parts p = {.skip = -1, .starts = c->closed_starts};
+int chat_append(const struct chat *c, const struct chat_tail *tail, const struct chat_input *in,
+        size_t max, struct tok_ids *out, struct err *e) {
+        const struct chat_message *m = in->messages;
+        int r;
 
-        if (!c->family)
-                return chat_no_family(e);
-        parts_add(&p, c->reply, strlen(c->reply), true);
-        return parts_encode(c, &p, max, out, e);
+        out->refused = false;
+        if ((unsigned)m->role >= CHAT_N_ROLES)
+                return err_set(e, ERR_INVALID, "unknown role %d", (int)m->role);
+        if ((unsigned)tail->state > CHAT_OPEN_SYSTEM)
+                return err_set(e, ERR_INVALID, "unknown chat state %d", (int)tail->state);
+        r = check_fields(in, e);
+        if (r < 0)
+                return r;
+        if (m->role == CHAT_RAW)
+                return append_raw(c, tail->state, m, max, out, e);
+        if (c->template)
+                return chat_template_append(c->template, tail, in, max, out, e);
+        if (!c->forms)
+                return no_format(e);
+        if (m->role == CHAT_TOOL || in->tools || m->n_calls > 0)
+                return no_tools(e);
+        if (m->reasoning)
+                return err_set(e, ERR_UNSUPPORTED,
+                        "the chat format of the family %s has no place for reasoning that is given",
+                        c->family->name);
+        return chat_forms_append(c->forms, tail, m, max, out, e);
+}
+
+int chat_append_reply_start(const struct chat *c, const struct chat_tail *tail, size_t max,
+        struct tok_ids *out, struct err *e) {
+        out->refused = false;
+        if (!c->template && !c->forms)
+                return no_format(e);
+        if (tail->state == CHAT_OPEN_SYSTEM)
+                return err_set(e, ERR_STATE, "only a system message was said: nothing to reply to");
+        return c->template ? chat_template_reply(c->template, tail, max, out, e)
+                           : chat_forms_reply(c->forms, max, out, e);
 }

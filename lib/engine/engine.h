@@ -49,7 +49,10 @@ enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
 /* The greatest accepted values of options and of requests; more is -ERR_INVALID. */
 #define ENGINE_MAX_ACTIVE 256
 #define ENGINE_MAX_BATCH 65536
-#define ENGINE_MAX_LIST 256 /* conversations in one answer to LIST */
+#define ENGINE_MAX_LIST 256               /* conversations in one answer to LIST */
+#define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
+#define ENGINE_MAX_TOOLS (256 << 10)      /* bytes of definitions of tools */
+#define ENGINE_MAX_CALLS 256              /* calls or results in one message */
 
 struct engine_options {
         const char *model_path;
@@ -77,6 +80,9 @@ struct engine_options {
          * which stand for the weights. NULL: any. Used only while opening. */
         const char *fingerprint;
         bool verify_model; /* read the weights even if the register remembers their hash */
+        /* "auto", "none", or the name of a family: what writes messages as tokens (chat/chat.h). NULL:
+         * auto. Used only while opening. */
+        const char *chat_format;
         /* Reports the progress of opening, on the thread that opens; may be NULL. A result other
          * than 0 stops the opening with -ERR_CANCELLED. */
         int (*progress)(void *arg, const struct engine_opening *o);
@@ -155,6 +161,7 @@ enum engine_verb {
                            stop sharing it (publish, at_turn) */
         ENGINE_EXPORT,  /* into an unnamed file: transcript, tokens, memory (docs/spill.md) */
         ENGINE_IMPORT,  /* a new conversation (name: or the file's, if that is free) */
+        ENGINE_CARRY,   /* turns written anew with this model's vocabulary (verbs/carry.c) */
         ENGINE_N_VERBS
 };
 
@@ -162,10 +169,41 @@ enum engine_input {
         ENGINE_INPUT_NONE,
         ENGINE_INPUT_MESSAGE,
         ENGINE_INPUT_RAW,
-        ENGINE_INPUT_TOKENS
+        ENGINE_INPUT_TOKENS,
+        ENGINE_INPUT_RESULTS, /* of calls of the last reply */
+        ENGINE_INPUT_GIVEN    /* a message of the assistant, with reasoning or calls */
 };
 /* Numbers as in enum chat_role. */
-enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW };
+enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW, ENGINE_TOOL };
+
+/* The model asks for a function. */
+struct engine_call {
+        const char *id, *name, *arguments; /* a JSON object */
+};
+/* What a call led to. */
+struct engine_result {
+        const char *call_id;
+        const char *name; /* NULL: the call's */
+        const char *text;
+};
+
+/* A part of what the assistant said, or news of it. A view of tokens (chat/reply.h). */
+enum engine_part_kind { ENGINE_PART_TEXT, ENGINE_PART_REASONING, ENGINE_PART_CALL };
+struct engine_part {
+        uint32_t index; /* of the part within the reply, from 0 */
+        enum engine_part_kind kind;
+        bool ends;        /* nothing more of it comes */
+        const char *text; /* UTF-8, NUL-terminated; of a call: of its arguments. Never NULL */
+        size_t text_size;
+        const char *call_id, *name; /* of a call, when it begins; else NULL */
+        const char *broken;         /* of a call that ends: why it is no proper call, or NULL */
+};
+/* What a reply must be (docs/grammar.md). */
+enum engine_constraint {
+        ENGINE_CONSTRAINT_NONE,
+        ENGINE_CONSTRAINT_JSON_SCHEMA, /* a JSON value that meets this schema */
+        ENGINE_CONSTRAINT_GBNF         /* a text that this grammar generates */
+};
 /* Numbers as in the protocol. */
 enum engine_finish {
         ENGINE_FINISH_NONE,
@@ -183,6 +221,14 @@ enum engine_residency {
         ENGINE_COLD
 };
 
+/* What a Continue does when the memory would outgrow the context. */
+/* Numbers as in the protocol. */
+enum engine_overflow {
+        ENGINE_OVERFLOW_UNSET, /* update: unchanged; open: ERROR */
+        ENGINE_OVERFLOW_ERROR, /* it fails with -ERR_CONTEXT, and nothing is changed */
+        ENGINE_OVERFLOW_SHIFT  /* old turns are dropped from the memory, not from the transcript */
+};
+
 /* The reason why the longest memory found for a prompt ends where it does. */
 enum engine_differs {
         ENGINE_DIFFERS_END,     /* everything reusable was reused */
@@ -190,7 +236,8 @@ enum engine_differs {
         ENGINE_DIFFERS_TOKEN,   /* another conversation has different tokens from here on */
         ENGINE_DIFFERS_LOST,    /* computed once, but no longer in RAM nor on disk */
         ENGINE_DIFFERS_PARTIAL, /* only a part of the last block was kept */
-        ENGINE_DIFFERS_PRIVATE  /* this memory is not shared (imported) */
+        ENGINE_DIFFERS_PRIVATE, /* this memory is not shared (imported) */
+        ENGINE_DIFFERS_SHIFTED  /* this request dropped old turns from the memory */
 };
 
 #define ENGINE_UNSET UINT32_MAX
@@ -206,12 +253,19 @@ struct engine_request {
         bool admin;
         uint64_t conv_id; /* by id, or if this is 0, by name */
         const char *conv_name;
-        bool has_expect_revision; /* continue, fork, rewind */
+        bool has_expect_revision; /* continue, fork, rewind, carry */
         uint64_t expect_revision;
 
         const char *name;   /* open, fork: new name or NULL; update: new name or NULL (unchanged) */
         const char *system; /* open: system message or NULL */
-        struct sampling sampling; /* open, update: defaults; continue: for this request */
+        /* Open, continue: definitions of tools, a JSON array (chat/chat.h), or NULL. Open: they are
+         * told with the first message. Continue: they are told with the input, unless they are those
+         * that hold already, and hold from then on; not for messages of the assistant. -ERR_INVALID
+         * with the place; -ERR_UNSUPPORTED: the format takes none; -ERR_STATE: it tells them with the
+         * first message only. */
+        const char *tools;
+        struct sampling sampling;      /* open, update: defaults; continue: for this request */
+        enum engine_overflow overflow; /* open, update */
 
         enum engine_input input; /* continue */
         enum engine_role role;   /* of a message: user (default), system, assistant */
@@ -219,6 +273,17 @@ struct engine_request {
         size_t text_size;
         const int32_t *tokens;
         size_t n_tokens;
+        /* RESULTS: [n_results], at most ENGINE_MAX_CALLS. Each answers a call of the last reply that
+         * none has answered; else -ERR_INVALID, which names the calls that wait. */
+        const struct engine_result *results;
+        size_t n_results;
+        /* GIVEN, beside the text: reasoning or NULL; [n_calls], at most ENGINE_MAX_CALLS. */
+        const char *reasoning;
+        const struct engine_call *calls;
+        size_t n_calls;
+        /* Continue: deltas have parts, and no text. Get with want_turns: turns of the assistant have
+         * them. */
+        bool want_parts;
         uint32_t max_tokens; /* ENGINE_UNSET: default; 0: only process the input */
         const char *stops[ENGINE_MAX_STOPS];
         size_t n_stops;
@@ -226,6 +291,14 @@ struct engine_request {
         uint32_t n_logprobs; /* alternatives; implies want_logprobs */
         bool ignore_eos;     /* end-of-generation tokens are never chosen */
         bool background;
+        /* Continue: what the reply must be. It holds for the whole reply: if the request goes on with
+         * an open one, for its beginning as well, which is checked. A constraint that is malformed,
+         * unsupported or that nothing meets is refused before anything is computed: -ERR_INVALID,
+         * -ERR_UNSUPPORTED, -ERR_TOO_LARGE, with the place. The reply may end early (max_tokens, stop
+         * strings, cancel): then it is the beginning of such a text. Not with ignore_eos. */
+        enum engine_constraint constraint;
+        const void *constraint_text;
+        size_t constraint_size;
         /* Continue: while another request holds the conversation, wait for it to end, in order of
          * arrival; expect_revision is compared then. false: -ERR_BUSY instead. */
         bool wait;
@@ -277,6 +350,11 @@ struct engine_turn {
         uint8_t *text;
         size_t text_size;
         uint64_t created_usec;
+        struct engine_result *results; /* [n_results]: of a turn of tools */
+        size_t n_results;
+        struct engine_part *parts; /* [n_parts]: of the assistant, if asked for */
+        size_t n_parts;
+        char *tools; /* definitions that were told with it, or NULL */
 };
 struct engine_conv {
         uint64_t id;
@@ -297,7 +375,21 @@ struct engine_conv {
         uint32_t n_not_kept;
         bool busy;       /* a request holds it */
         bool generating; /* and this request is a Continue */
+        /* Tokens [dropped_from, dropped_to) of the transcript are not in the memory: the model does not
+         * see them. Equal: all are. */
+        uint32_t dropped_from, dropped_to;
+        enum engine_overflow overflow;
         struct sampling sampling;
+        /* Its tokens belong to another model's vocabulary: it can't go on before a Carry. */
+        bool other_vocab;
+        /* Get, list: bytes of disk_size that this model can't use, since another model made them (or
+         * this one, with other rules). They are of use again if that model comes back before the
+         * conversation is used or carried over, or room is needed. */
+        uint64_t unusable_size;
+        /* Carry: it had another vocabulary, and has new tokens now. How many it had before, and the
+         * number of logit biases that were dropped, because they named old ones. */
+        bool carried;
+        uint32_t n_tokens_before, n_biases_dropped;
         /* Get with turns or tokens: the history is damaged from turn damaged_turn on. Then `turns`
          * has all that can be read, `tokens` those of the turns before the damage. */
         bool damaged;
@@ -306,6 +398,7 @@ struct engine_conv {
         uint32_t n_turn_list;
         int32_t *tokens; /* [n_token_list] or NULL */
         uint32_t n_token_list;
+        char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
 };
 
 struct engine_logprob {
@@ -321,6 +414,9 @@ struct engine_model_info {
         uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
         uint64_t n_params, weights_size, block_size;
         uint64_t fingerprint[2];
+        const char *reply_format; /* how replies write calls; "none" */
+        bool takes_tools;         /* definitions of tools can be told */
+        bool reasons;             /* replies may have reasoning that is marked */
 };
 
 /* Results of engine_look(). Sizes in bytes. */
@@ -343,8 +439,8 @@ struct engine_view {
 };
 /* Only of an engine that engine_look() made. */
 void engine_view(struct engine *engine, struct engine_view *ret);
-/* What the model's chat template would do and chat_family leaves out. Sentence @i for a person, without
- * a full stop; NULL behind the last one. Owned by the engine; of an engine that looks. */
+/* What is done otherwise than by the model's chat template, or why it can't be used. Sentence @i for a
+ * person, without a full stop; NULL behind the last one. Owned by the engine; of an engine that looks. */
 const char *engine_view_difference(const struct engine *engine, size_t i);
 
 struct engine_stat {
@@ -357,12 +453,13 @@ enum engine_event_kind {
         ENGINE_ACCEPTED, /* continue */
         ENGINE_PROGRESS,
         ENGINE_DELTA,
-        ENGINE_DONE,   /* final, continue */
-        ENGINE_EMPTY,  /* final: close, cancel */
-        ENGINE_CONV,   /* final: open, fork, rewind, get, update, warm, evict, publish, import */
-        ENGINE_CONVS,  /* final: list */
-        ENGINE_TOKENS, /* final: tokenize */
-        ENGINE_INFO,   /* final: model_info */
+        ENGINE_DONE,  /* final, continue */
+        ENGINE_EMPTY, /* final: close, cancel */
+        /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
+        ENGINE_CONV,
+        ENGINE_CONVS,        /* final: list */
+        ENGINE_TOKENS,       /* final: tokenize */
+        ENGINE_INFO,         /* final: model_info */
         ENGINE_STATS_RESULT, /* final */
         ENGINE_EXPORTED,     /* final */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
@@ -388,6 +485,9 @@ struct engine_event {
                         uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed;
                         uint32_t differs_at; /* token from which on nothing was reused */
                         enum engine_differs differs_why;
+                        /* Overflow "shift": history tokens that this request drops from the memory.
+                         * They are not in n_prompt. differs_at counts in tokens of the prompt. */
+                        uint32_t n_dropped;
                 } accepted;
                 struct {
                         uint32_t done, total;
@@ -401,6 +501,8 @@ struct engine_event {
                         float logprob;
                         size_t n_top;
                         struct engine_logprob *top;
+                        struct engine_part *parts; /* [n_parts], with want_parts */
+                        size_t n_parts;
                 } delta;
                 struct {
                         enum engine_finish finish;
@@ -409,6 +511,9 @@ struct engine_event {
                         uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed;
                         uint32_t differs_at;
                         enum engine_differs differs_why;
+                        uint32_t n_dropped;
+                        uint32_t n_calls; /* with want_parts: proper calls in the reply */
+                        bool has_n_calls;
                         uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
                         char *stop; /* or NULL */
                 } done;

@@ -2,7 +2,8 @@
 /*
  * How a token is chosen. Every step is a function of its inputs alone, in double, in a fixed order.
  *
- * 1. Candidates are the tokens whose logit, with bias and penalties, is above -inf and not NaN.
+ * 1. Candidates are the tokens of the mask whose logit, with bias and penalties, is above -inf and
+ *    not NaN.
  *    Biases are added in the order given. The repetition penalty comes first (positive logits are
  *    divided, others multiplied), then count * frequency and presence are subtracted.
  * 2. Temperature 0 takes the best candidate: greatest logit, then lowest id.
@@ -117,6 +118,10 @@ static void apply_penalties(struct sample_work *w, const struct sample_params *p
         }
 }
 
+static bool allowed(const struct sample_params *p, uint32_t token) {
+        return !p->mask || (p->mask[token / 64] >> (token % 64) & 1);
+}
+
 /* Fills w->items with the candidates in order of token id; returns how many. */
 static size_t gather(struct sample_work *w, const struct sample_params *p, const float *logits,
         const int32_t *recent, size_t n_recent) {
@@ -128,19 +133,20 @@ static size_t gather(struct sample_work *w, const struct sample_params *p, const
                 w->items[p->biases[i].token].logit += (double)p->biases[i].bias;
         apply_penalties(w, p, recent, n_recent);
         for (uint32_t i = 0; i < w->n_vocab; i++)
-                if (w->items[i].logit > -(double)INFINITY) /* false for NaN */
+                if (allowed(p, i) && w->items[i].logit > -(double)INFINITY) /* false for NaN */
                         w->items[n++] = w->items[i];
         return n;
 }
 
-/* The token with the greatest unmodified logit; the lowest id if no logit can be compared. */
-static int32_t greatest_raw(const float *logits, uint32_t n_vocab) {
-        int32_t best = 0;
+/* The allowed token with the greatest unmodified logit; the lowest id if no logit can be
+ * compared. */
+static int32_t greatest_raw(const struct sample_params *p, const float *logits, uint32_t n_vocab) {
+        int32_t best = -1;
         float max = -INFINITY;
 
         for (uint32_t i = 0; i < n_vocab; i++)
-                if (logits[i] > max) {
-                        max = logits[i];
+                if (allowed(p, i) && (best < 0 || logits[i] > max)) {
+                        max = logits[i] > max ? logits[i] : max;
                         best = (int32_t)i;
                 }
         return best;
@@ -224,7 +230,7 @@ int32_t sample_token(struct sample_work *w, const struct sample_params *p, const
         int32_t chosen;
 
         if (n == 0)
-                return greatest_raw(logits, w->n_vocab);
+                return greatest_raw(p, logits, w->n_vocab);
         if (p->temperature == 0)
                 return best_of(w->items, n);
         s = weigher_for(p, w->items, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Floats in, token out. Order of steps: logit bias, penalties, (greedy if temperature is 0),
+ * Floats in, token out. Order of steps: mask, logit bias, penalties, (greedy if temperature is 0),
  * top-k, temperature, top-p, min-p, draw. The random number for a position is a function of (seed,
  * position) alone (counter-based: Philox4x32-10, Salmon et al. 2011), so that generation is
  * reproducible across restarts and batches. Ties: the lower token id first. All arithmetic in
@@ -28,6 +28,10 @@ struct sample_params {
         uint64_t seed;
         size_t n_biases;
         const struct sample_bias *biases; /* borrowed */
+        /* NULL, or one bit for each token (bit t % 64 of word t / 64): tokens without it are
+         * forbidden, exactly as if their logits were -inf from the start. At least one bit is
+         * set. Borrowed. */
+        const uint64_t *mask;
 };
 #define SAMPLE_PARAMS_DEFAULT                                                                      \
         ((struct sample_params){.temperature = 0.8f,                                               \
@@ -49,14 +53,14 @@ struct sample_work *sample_work_free(struct sample_work *w);
  * Choose the token at @position of its conversation. @logits [n_vocab] is not changed. @recent: the
  * last tokens of the conversation, oldest first (penalties use at most penalty_last_n of them).
  * Never fails with valid parameters: if filters and biases leave no candidate, the token with the
- * greatest raw logit is chosen; NaN logits count as -inf.
+ * greatest raw logit of those that the mask allows is chosen; NaN logits count as -inf.
  */
 int32_t sample_token(struct sample_work *w, const struct sample_params *p, const float *logits,
         const int32_t *recent, size_t n_recent, uint64_t position);
 
 struct sample_logprob {
         int32_t token;
-        float logprob; /* natural logarithm, from the unmodified logits */
+        float logprob; /* natural logarithm, from the unmodified logits: without mask, too */
 };
 /* Log-probability of one token: logit - logsumexp, in double, index order, rounded to float once.
  */

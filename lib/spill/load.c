@@ -130,7 +130,8 @@ static void load_pin(struct spill_load *l, struct spill_load_failure *first) {
                 int r;
 
                 pthread_mutex_lock(&s->lock);
-                f = spill_find_record(s, &l->items[i].ref);
+                f = spill_ref_fits(s, &l->items[i].ref) ? spill_find_record(s, &l->items[i].ref)
+                                                        : NULL;
                 r = f ? spill_file_pin(s, f, false, &e) : 0;
                 if (f && r == 0) {
                         /* The descriptors stay, but f itself belongs to the lock. */

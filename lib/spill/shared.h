@@ -66,8 +66,12 @@ void spill_scratch_put(struct spill *s, struct spill_scratch *p);
 /* At the end of the store: free all scratch buffers and their contexts in the kernel. */
 void spill_scratch_deinit(struct spill *s);
 
-/* Whether a store can have given this ref: its numbers are in range. */
-bool spill_ref_is_sane(const struct spill *s, const struct spill_ref *ref);
+/* Whether a store can have given this ref, with this layout or another one: its numbers are in
+ * range. */
+bool spill_ref_is_sane(const struct spill_ref *ref);
+/* Whether a store with this layout can have written the record of a sane ref, so that it may be
+ * read. The records of another model do not fit; they only keep their place. */
+bool spill_ref_fits(const struct spill *s, const struct spill_ref *ref);
 /* The file if @ref is a live record in it, else NULL. Any ref. Lock held. */
 struct spill_file *spill_find_record(struct spill *s, const struct spill_ref *ref);
 /* -ERR_NOT_FOUND for @ref. */

@@ -230,15 +230,20 @@ uint64_t spill_owner_size(struct spill *s, uint32_t owner) {
 
 /* --- what calls share --- */
 
-bool spill_ref_is_sane(const struct spill *s, const struct spill_ref *ref) {
+bool spill_ref_is_sane(const struct spill_ref *ref) {
+        return ref->offset % SPILL_ALIGN == 0 && ref->stored_size % SPILL_ALIGN == 0 &&
+               ref->stored_size > 0 && ref->offset <= SPILL_FILE_MAX &&
+               ref->stored_size <= SPILL_FILE_MAX - ref->offset && ref->raw_size > 0 &&
+               ref->raw_size <= SPILL_RAW_MAX &&
+               ref->stored_size <= spill_record_stored_size(SPILL_MAX_SECTIONS, ref->raw_size);
+}
+
+bool spill_ref_fits(const struct spill *s, const struct spill_ref *ref) {
         /* Who only looks may not know how blocks are divided. */
         size_t n_sections =
                 s->options.read_only && s->raw_size == 0 ? SPILL_MAX_SECTIONS : s->n_sections;
 
-        return ref->offset % SPILL_ALIGN == 0 && ref->stored_size % SPILL_ALIGN == 0 &&
-               ref->stored_size > 0 && ref->offset <= SPILL_FILE_MAX &&
-               ref->stored_size <= SPILL_FILE_MAX - ref->offset && ref->raw_size > 0 &&
-               ref->raw_size <= s->options.max_raw_size &&
+        return ref->raw_size <= s->options.max_raw_size &&
                (s->raw_size == 0 || ref->raw_size == s->raw_size) &&
                ref->stored_size <= spill_record_stored_size(n_sections, ref->raw_size);
 }
@@ -246,7 +251,7 @@ bool spill_ref_is_sane(const struct spill *s, const struct spill_ref *ref) {
 struct spill_file *spill_find_record(struct spill *s, const struct spill_ref *ref) {
         struct spill_file *f;
 
-        if (!spill_ref_is_sane(s, ref))
+        if (!spill_ref_is_sane(ref))
                 return NULL;
         f = spill_file_find(s, ref->file_key);
         if (!f || !spill_pages_is_record(&f->pages, spill_first_page(ref), spill_n_pages(ref)))
@@ -316,7 +321,7 @@ static int adopt(struct spill *s, const struct spill_ref *ref, struct err *e) {
 int spill_adopt(struct spill *s, const struct spill_ref *ref, struct err *e) {
         int r;
 
-        if (!spill_ref_is_sane(s, ref))
+        if (!spill_ref_is_sane(ref))
                 return spill_wrap(
                         err_set(e, ERR_INVALID,
                                 "no store wrote a record of %" PRIu64 " bytes for %" PRIu64 " here",

@@ -101,7 +101,7 @@ struct spill_options {
         bool no_direct;   /* read through the page cache only, as without O_DIRECT */
         /* Change nothing (fsck): the folder must exist; spill_sweep, spill_write and spill_release
          * return -ERR_STATE. Several read-only stores may have the folder open at the same time.
-         * Without a layout, records with any division can be adopted; see spill_inspect(). */
+         * Without a layout, spill_inspect() is how records are read. */
         bool read_only;
         uint64_t (*realtime_usec)(void); /* tests; NULL: clock_realtime_usec() */
 };
@@ -137,7 +137,8 @@ DEFINE_CLEANUP(struct spill *, spill_free);
  * (forks share refs: not counted twice); -ERR_NOT_FOUND (no such file), -ERR_CORRUPT (the record is
  * outside the file, overlaps another one, or differs in owner from the file's adopted records),
  * -ERR_INVALID (no store can have made this ref), -ERR_STATE (after the sweep), -ERR_SYS,
- * -ERR_NOMEM. The content is not read. On failure, forget the ref. Adopting ignores the limits: the
+ * -ERR_NOMEM. The content is not read. A record of another model is adopted as well, whatever its
+ * blocks are like: it keeps its space, can be released, and can be read once that model is back. On failure, forget the ref. Adopting ignores the limits: the
  * record is on disk already. But no write is admitted until usage is below the limits. */
 int spill_adopt(struct spill *s, const struct spill_ref *ref, struct err *e);
 /* Ends the startup: remove files without an adopted record and free the space between and after

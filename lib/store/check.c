@@ -107,7 +107,7 @@ static int check_turn(
         }
         if (r < 0)
                 return r;
-        free((void *)(uintptr_t)t.text);
+        turn_deinit(&t);
         r = turn_read_tokens(q, &t, &p, &x->err);
         if (r < 0 && r != -ERR_CORRUPT)
                 return r;
@@ -151,6 +151,15 @@ static int check_turns(struct check *x, const struct store_conv *c, struct histo
         return 0;
 }
 
+/* Of the history, keep what the memory is of. */
+static void leave_out(const struct gap *gap, struct history *h) {
+        if (gap_is_none(gap))
+                return;
+        memmove(h->tokens + gap->from, h->tokens + gap->to,
+                (h->n_tokens - gap->to) * sizeof(*h->tokens));
+        h->n_tokens -= gap_size(gap);
+}
+
 /* Tokens of a full block of @c's model. */
 static int find_block_tokens(struct check *x, const struct store_conv *c) {
         _query_ q = {};
@@ -191,13 +200,16 @@ static void check_hash(
         struct check *x, uint64_t conv, const struct store_record *rec, const struct history *h) {
         uint64_t start = (uint64_t)rec->index * x->block_tokens, hash;
 
+        /* Nothing is promised of an empty one: a request was to commit its tokens. */
+        if (rec->n_valid == 0)
+                return;
         if (start + rec->n_valid > h->n_tokens) {
                 report(x, STORE_FINDING_LINK, conv, rec->id,
                         "block %u has memory of more tokens than the conversation has", rec->index);
                 return;
         }
-        /* Of a cut one only the whole could be hashed. Nothing is promised of an empty one. */
-        if (rec->n_valid != rec->n_tokens || rec->n_valid == 0)
+        /* Of a cut one only the whole could be hashed. */
+        if (rec->n_valid != rec->n_tokens)
                 return;
         if (rec->index > h->n_hashes)
                 return;
@@ -278,6 +290,7 @@ static int check_conv(struct check *x, uint64_t id) {
         if (r < 0)
                 return absorb(x, r, STORE_FINDING_LINK, id, 0);
         if (h.sound) {
+                leave_out(&c.gap, &h);
                 r = hash_blocks(x, &h);
                 if (r < 0)
                         return r;

@@ -19,6 +19,23 @@ int conv_check_name(const char *name, struct err *e) {
         return 0;
 }
 
+static const char *const overflow_words[STORE_N_OVERFLOWS] = {"error", "shift"};
+
+static uint32_t read_overflow(struct query *q, int col) {
+        size_t size;
+        const char *p = query_bytes(q, col, &size);
+
+        for (uint32_t i = 0; i < STORE_N_OVERFLOWS; i++)
+                if (strlen(overflow_words[i]) == size && memcmp(p, overflow_words[i], size) == 0)
+                        return i;
+        query_bad(q, col);
+        return 0;
+}
+
+static void bind_overflow(struct query *q, uint32_t overflow) {
+        query_bind_text(q, overflow_words[overflow], strlen(overflow_words[overflow]));
+}
+
 /* The present row of a query over CONV_COLUMNS. */
 static int read_row(struct query *q, struct store_conv *c, struct err *e) {
         const char *name;
@@ -39,6 +56,9 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 .vocab = query_u64(q, 12),
                 .n_published = query_u32(q, 23),
                 .private_memory = query_number(q, 24, 1),
+                .gap = {query_u32(q, 25), query_u32(q, 26)},
+                .overflow = read_overflow(q, 27),
+                .tools_size = query_u32(q, 28),
         };
         name = query_bytes(q, 2, &n);
         if (n == 0 || n > STORE_NAME_MAX || memchr(name, 0, n) || !utf8_valid(name, n))
@@ -53,6 +73,10 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 query_bad(q, 23);
         if (c->private_memory && c->n_published)
                 query_bad(q, 24);
+        if (!gap_is_possible(&c->gap, c->n_tokens))
+                query_bad(q, 25);
+        else if (!gap_is_none(&c->gap) && c->n_published > c->gap.from)
+                query_bad(q, 23);
         sampling_read(q, 13, &c->sampling);
         return query_check(q, e);
 }
@@ -162,6 +186,24 @@ int conv_insert(struct store *s, const struct store_conv *c, struct err *e) {
         sampling_bind(&q, &c->sampling, blob);
         query_bind_i64(&q, c->n_published);
         query_bind_i64(&q, c->private_memory);
+        query_bind_i64(&q, c->gap.from);
+        query_bind_i64(&q, c->gap.to);
+        bind_overflow(&q, c->overflow);
+        if (c->tools)
+                query_bind_text(&q, c->tools, strlen(c->tools));
+        else
+                query_bind_null(&q);
+        return query_run(&q, e);
+}
+
+int conv_copy_tools(struct store *s, uint64_t from, uint64_t to, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_COPY_TOOLS, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, to);
+        query_bind_u64(&q, from);
         return query_run(&q, e);
 }
 
@@ -176,6 +218,9 @@ int conv_set_extent(struct store *s, const struct store_conv *c, struct err *e) 
         query_bind_i64(&q, c->n_turns);
         query_bind_u64(&q, clock_realtime_usec());
         query_bind_u64(&q, c->id);
+        query_bind_i64(&q, gap_is_none(&c->gap) ? c->n_tokens : c->gap.from);
+        query_bind_i64(&q, c->gap.from);
+        query_bind_i64(&q, c->gap.to);
         return query_run(&q, e);
 }
 
@@ -191,6 +236,10 @@ static int check_new(const struct store_conv *c, struct err *e) {
                 return err_set(e, ERR_INVALID, "impossible parent");
         if (c->created_usec > INT64_MAX)
                 return err_set(e, ERR_INVALID, "impossible time of a conversation");
+        if (c->overflow >= STORE_N_OVERFLOWS)
+                return err_set(e, ERR_INVALID, "unknown overflow %u", c->overflow);
+        if (c->tools && (!*c->tools || !utf8_valid(c->tools, strlen(c->tools))))
+                return err_set(e, ERR_INVALID, "definitions of tools are UTF-8, and not empty");
         return sampling_check(&c->sampling, e);
 }
 
@@ -202,6 +251,9 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         int r;
 
         r = check_new(c, e);
+        if (r == 0 && !gap_is_possible(&c->gap, (uint32_t)MIN(n_tokens, (size_t)UINT32_MAX)))
+                r = err_set(e, ERR_INVALID, "a gap [%u, %u) in %zu tokens", c->gap.from, c->gap.to,
+                        n_tokens);
         if (r < 0)
                 return r;
         r = txn_begin(s, &txn, e);
@@ -227,6 +279,8 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         r = txn_commit(&txn, e);
         if (r < 0)
                 return r;
+        made.tools_size = made.tools ? (uint32_t)strlen(made.tools) : 0;
+        made.tools = NULL;
         *c = made;
         return 0;
 }
@@ -259,6 +313,10 @@ int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct e
         if (n_tokens && c.private_memory)
                 return err_set(
                         e, ERR_STATE, "imported memory that was not audited cannot be published");
+        if (!gap_is_none(&c.gap) && n_tokens > c.gap.from)
+                return err_set(e, ERR_STATE,
+                        "the memory leaves out tokens %u to %u: what is published ends before them",
+                        c.gap.from, c.gap.to);
         c.n_published = n_tokens;
         r = set_access(s, &c, e);
         if (r < 0)
@@ -368,7 +426,7 @@ static int list_convs(struct store *s, uint32_t uid, uint64_t after, struct stor
                         break;
                 r = read_row(&q, &out[n], e);
                 if (r == 0 && disk_sizes) {
-                        disk_sizes[n] = query_number(&q, 25, INT64_MAX);
+                        disk_sizes[n] = query_number(&q, 29, INT64_MAX);
                         r = query_check(&q, e);
                 }
                 if (r < 0)
@@ -450,8 +508,20 @@ static int set_sampling(
         return query_run(&q, e);
 }
 
+static int set_overflow(struct store *s, uint64_t id, uint32_t overflow, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_SET_OVERFLOW, e);
+
+        if (r < 0)
+                return r;
+        bind_overflow(&q, overflow);
+        query_bind_u64(&q, clock_realtime_usec());
+        query_bind_u64(&q, id);
+        return query_run(&q, e);
+}
+
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, struct err *e) {
+        const struct sampling *sampling, uint32_t overflow, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
@@ -469,6 +539,8 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
                 if (r < 0)
                         return r;
         }
+        if (overflow != STORE_OVERFLOW_KEEP && overflow >= STORE_N_OVERFLOWS)
+                return err_set(e, ERR_INVALID, "unknown overflow %u", overflow);
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
@@ -476,6 +548,8 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         if (r < 0)
                 return r;
         r = sampling ? set_sampling(s, id, sampling, e) : 0;
+        if (r == 0 && overflow != STORE_OVERFLOW_KEEP)
+                r = set_overflow(s, id, overflow, e);
         if (r < 0)
                 return r;
         return txn_commit(&txn, e);

@@ -20,15 +20,15 @@ static int copy_turns(
         return query_run(&q, e);
 }
 
-/* The child's row as it will be, from the parent's. */
+/* The child's row as it will be, from the parent's, which is cut already. */
 static int shape_child(struct store *s, const struct store_conv *parent, uint32_t n_turns,
-        uint32_t n_tokens, struct store_conv *child, struct err *e) {
+        struct store_conv *child, struct err *e) {
         struct store_conv made = *parent;
         int r;
 
         memcpy(made.name, child->name, sizeof(made.name));
         made.parent = parent->id;
-        made.fork_pos = made.n_tokens = n_tokens;
+        made.fork_pos = made.n_tokens;
         made.n_turns = n_turns;
         made.n_published = 0;
         made.revision = 1;
@@ -41,12 +41,12 @@ static int shape_child(struct store *s, const struct store_conv *parent, uint32_
 }
 
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, struct store_conv *child,
-        struct err *e) {
+        const struct store_turn *last, uint32_t block_tokens, const struct gap *gap,
+        struct store_conv *child, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv from, made = *child;
-        uint32_t n_tokens;
+        uint32_t common;
         int r;
 
         if (block_tokens == 0)
@@ -57,22 +57,24 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         r = conv_begin(s, &txn, parent, &from, e);
         if (r < 0)
                 return r;
-        r = turns_extent(s, &from, n_turns, last, &n_tokens, e);
+        r = gap_apply(s, &from, n_turns, last, gap, &common, e);
         if (r < 0)
                 return r;
-        r = shape_child(s, &from, n_turns, n_tokens, &made, e);
+        r = shape_child(s, &from, n_turns, &made, e);
         if (r < 0)
                 return r;
         r = conv_insert(s, &made, e);
         if (r < 0)
                 return r;
-        r = copy_turns(s, parent, made.id, n_turns, e);
+        r = made.tools_size > 0 ? conv_copy_tools(s, parent, made.id, e) : 0;
+        if (r == 0)
+                r = copy_turns(s, parent, made.id, n_turns, e);
         if (r < 0)
                 return r;
         r = last ? turn_shorten(s, made.id, n_turns - 1, last, e) : 0;
         if (r < 0)
                 return r;
-        r = links_copy(s, parent, made.id, n_tokens, block_tokens, e);
+        r = links_copy(s, parent, made.id, common, block_tokens, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);

@@ -53,7 +53,7 @@ static void search_deinit(struct search *x) {
         store_prefix_deinit(&x->best);
 }
 
-/* How many of one turn's tokens equal the wanted ones from @pos on. */
+/* How many of @n tokens of a turn equal the wanted ones from @pos on. */
 static size_t compare_tokens(const struct search *x, size_t pos, const uint8_t *p, size_t n) {
         size_t end = x->n_blocks * x->block_tokens, i;
 
@@ -63,17 +63,18 @@ static size_t compare_tokens(const struct search *x, size_t pos, const uint8_t *
         return i;
 }
 
-/* How many tokens from the start @id has in common with the wanted ones. */
-static int common_tokens(struct search *x, uint64_t id, size_t *ret, struct err *e) {
+/* How many memory tokens from the start @c has in common with the wanted ones. */
+static int common_tokens(struct search *x, const struct store_conv *c, size_t *ret, struct err *e) {
         size_t end = x->n_blocks * x->block_tokens, pos = 0;
+        uint32_t at = 0; /* in the transcript */
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_TURN_TOKENS, e);
 
         if (r < 0)
                 return r;
-        query_bind_u64(&q, id);
+        query_bind_u64(&q, c->id);
         while (pos < end) {
-                uint32_t first, past;
+                uint32_t first, past, before, behind;
                 const uint8_t *p;
                 size_t size, n;
 
@@ -85,16 +86,26 @@ static int common_tokens(struct search *x, uint64_t id, size_t *ret, struct err 
                 first = query_u32(&q, 1);
                 past = query_u32(&q, 2);
                 p = query_bytes(&q, 3, &size);
-                if (first != pos || past < first)
+                if (first != at || past < first)
                         query_bad(&q, 1);
                 else if (size != ((size_t)past - first) * 4)
                         query_bad(&q, 3);
                 r = query_check(&q, e);
                 if (r < 0)
                         return r;
-                n = compare_tokens(x, pos, p, size / 4);
+                /* The turn's tokens before the gap, and those behind it. */
+                at = past;
+                before = MAX(MIN(past, c->gap.from), first);
+                behind = MIN(MAX(first, c->gap.to), past);
+                if (gap_is_none(&c->gap))
+                        before = behind = past;
+                n = compare_tokens(x, pos, p, before - first);
                 pos += n;
-                if (n < size / 4)
+                if (n < before - first)
+                        break;
+                n = compare_tokens(x, pos, p + 4 * (size_t)(behind - first), past - behind);
+                pos += n;
+                if (n < past - behind)
                         break;
         }
         *ret = pos;
@@ -152,8 +163,8 @@ static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *
         if (r < 0)
                 return r;
         is_public = is_public && c.uid != x->uid;
-        seen = is_public ? c.n_published : c.n_tokens;
-        r = common_tokens(x, id, &common, e);
+        seen = is_public ? c.n_published : store_memory_tokens(&c);
+        r = common_tokens(x, &c, &common, e);
         if (r < 0)
                 return r;
         common = MIN(common, seen);

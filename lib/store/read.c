@@ -24,7 +24,7 @@
 
 void store_turns_deinit(struct store_turns *t) {
         for (size_t i = 0; i < t->n; i++)
-                free((void *)(uintptr_t)t->turns[i].text);
+                turn_deinit(&t->turns[i]);
         free(t->turns);
         *t = (struct store_turns){};
 }
@@ -35,6 +35,8 @@ void store_reading_deinit(struct store_reading *x) {
         store_turns_deinit(&x->turns);
         store_gone_deinit(&x->links);
         free(x->tokens);
+        free(x->tools);
+        free(x->first_tools);
         *x = (struct store_reading){};
 }
 
@@ -104,7 +106,7 @@ static int read_turn(struct query *q, struct store_reading *x, uint32_t n, unsig
                 if (r == 0 && what & STORE_READ_TURNS)
                         r = push_turn(&x->turns, &t, &why);
                 if (r < 0 || !(what & STORE_READ_TURNS))
-                        free((void *)(uintptr_t)t.text);
+                        turn_deinit(&t);
         }
         if (r == -ERR_CORRUPT) {
                 note_damage(x, n, *pos, why.msg);
@@ -198,9 +200,12 @@ static uint64_t cost_of(const struct store_sizes *sizes, unsigned what) {
         if (what & (STORE_READ_TURNS | STORE_READ_TOKENS))
                 n += TEXT_COST;
         if (what & STORE_READ_TURNS)
-                n += (sizes->n_turns + ARRAY_FIRST) * (2 * sizeof(struct store_turn) + TEXT_COST);
+                n += (sizes->n_turns + ARRAY_FIRST) *
+                     (2 * sizeof(struct store_turn) + 2 * TEXT_COST);
         if (what & STORE_READ_TEXTS)
                 n += sizes->texts_size;
+        if (what & STORE_READ_TOOLS)
+                n += 2 * (sizes->texts_size + TEXT_COST);
         if (what & STORE_READ_TOKENS)
                 n += capacity_for(sizes->tokens_size / 4) * sizeof(int32_t);
         if (what & STORE_READ_LINKS)
@@ -214,6 +219,100 @@ static int admit_reading(struct store *s, uint64_t id, unsigned what, store_admi
         int r = read_sizes(s, id, &sizes, e);
 
         return r < 0 ? r : admit(arg, (size_t)MIN(cost_of(&sizes, what), (uint64_t)SIZE_MAX), e);
+}
+
+/* The text in column 0 of the present row: see store_tools(). */
+static int take_text(struct query *q, store_admit_fn *admit, void *arg, char **ret,
+        size_t *ret_size, struct err *e) {
+        const void *text;
+        size_t n;
+        char *copy;
+        int r;
+
+        if (query_is_null(q, 0))
+                return 0;
+        text = query_bytes(q, 0, &n);
+        r = query_check(q, e);
+        if (r == 0 && admit)
+                r = admit(arg, n + TEXT_COST, e);
+        if (r < 0)
+                return r;
+        copy = malloc(n + 1);
+        if (!copy)
+                return err_set(e, ERR_NOMEM, "no memory for %zu bytes of text", n);
+        if (n > 0)
+                memcpy(copy, text, n);
+        copy[n] = 0;
+        *ret = copy;
+        *ret_size = n;
+        return 0;
+}
+
+static int read_tools(struct store *s, uint64_t id, uint32_t n_turns, store_admit_fn *admit,
+        void *arg, char **ret, size_t *ret_size, struct err *e) {
+        static const enum store_stmt places[] = {STMT_TURN_TOOLS, STMT_CONV_TOOLS};
+        char *text = NULL;
+        size_t size = 0;
+        int r = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(places) && r == 0 && !text; i++) {
+                _query_ q = {};
+
+                r = query_begin(&q, s, places[i], e);
+                if (r < 0)
+                        return r;
+                query_bind_u64(&q, id);
+                if (places[i] == STMT_TURN_TOOLS)
+                        query_bind_i64(&q, n_turns);
+                r = query_step(&q, e);
+                if (r > 0)
+                        r = take_text(&q, admit, arg, &text, &size, e);
+        }
+        if (r == 0) {
+                *ret = text;
+                *ret_size = size;
+        }
+        return r;
+}
+
+int store_tools(struct store *s, uint64_t id, uint32_t n_turns, store_admit_fn *admit, void *arg,
+        char **ret, size_t *ret_size, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        int r = read_begin(&s, &reading, e);
+
+        return r < 0 ? r : read_tools(s, id, n_turns, admit, arg, ret, ret_size, e);
+}
+
+static int read_part(struct store *s, uint64_t id, uint32_t n, bool extra, store_admit_fn *admit,
+        void *arg, char **ret, size_t *ret_size, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, extra ? STMT_TURN_EXTRA : STMT_TURN_TEXT, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n);
+        r = query_step(&q, e);
+        if (r == 0)
+                return err_set(e, ERR_NOT_FOUND, "conversation %llu has no turn %u",
+                        (unsigned long long)id, n);
+        return r < 0 ? r : take_text(&q, admit, arg, ret, ret_size, e);
+}
+
+int store_turn_part(struct store *s, uint64_t id, uint32_t n, bool extra, store_admit_fn *admit,
+        void *arg, char **ret, size_t *ret_size, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        char *text = NULL;
+        size_t size = 0;
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = read_part(s, id, n, extra, admit, arg, &text, &size, e);
+        if (r == 0) {
+                *ret = text;
+                *ret_size = size;
+        }
+        return r;
 }
 
 int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
@@ -237,6 +336,10 @@ int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *
                 r = read_size(s, &x, e);
         if (r == 0 && what & (STORE_READ_TURNS | STORE_READ_TOKENS))
                 r = read_history(s, &x, what, e);
+        if (r == 0 && what & STORE_READ_TOOLS)
+                r = read_tools(s, x.conv.id, UINT32_MAX, NULL, NULL, &x.tools, &x.tools_size, e);
+        if (r == 0 && what & STORE_READ_TOOLS)
+                r = read_tools(s, x.conv.id, 0, NULL, NULL, &x.first_tools, &x.first_tools_size, e);
         if (r == 0 && what & STORE_READ_LINKS)
                 r = links_read(s, x.conv.id, &x.links, e);
         if (r < 0)

@@ -329,7 +329,7 @@ static int put_link(struct store *s, uint64_t id, const struct store_record *rec
         query_bind_i64(&q, rec->index);
         query_bind_i64(&q, rec->block_class);
         query_bind_u64(&q, record);
-        query_bind_i64(&q, rec->n_tokens);
+        query_bind_i64(&q, rec->n_valid);
         return query_run(&q, e);
 }
 
@@ -357,6 +357,7 @@ static int get_shared(struct store *s, const struct store_conv *c, const struct 
 /* Link one block of @c to @rec, which is completed; the record linked before goes to @replaced. */
 static int link_one(struct store *s, const struct store_conv *c, struct store_record *rec,
         struct ids *replaced, struct err *e) {
+        uint32_t n_ahead = rec->n_ahead;
         uint64_t old;
         int r;
 
@@ -370,7 +371,7 @@ static int link_one(struct store *s, const struct store_conv *c, struct store_re
                 r = get_shared(s, c, rec, rec, e);
         if (r < 0)
                 return r;
-        rec->n_valid = rec->n_tokens;
+        rec->n_valid = rec->n_tokens - MIN(n_ahead, rec->n_tokens);
         r = present_link(s, c->id, rec, &old, e);
         if (r < 0)
                 return r;

@@ -104,6 +104,49 @@ static const char *const migrations[] = {
         "CREATE INDEX conversation_uid_on_disk ON conversation (uid, updated_usec)"
         " WHERE on_disk = 1;"
         "CREATE INDEX record_uid ON record (uid, block);",
+        /* 4: what happens at the end of the context, and the tokens that the memory leaves out. */
+        "ALTER TABLE conversation ADD COLUMN gap_first INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN gap_past INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN overflow TEXT NOT NULL DEFAULT 'error'"
+        " CHECK (overflow IN ('error', 'shift'));"
+        "DROP VIEW transcript;"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid AS uid, c.name AS conversation, t.n AS turn, t.role AS role,"
+        "  CAST(t.text AS TEXT) AS text, t.finish AS finish, t.past - t.first AS n_tokens,"
+        "  datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
+        "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;",
+        /* 5: tools: their definitions, the results of calls as turns, and calls that a message of the
+         * assistant was given with. A check can't be changed, so the turns move to a new table. */
+        "ALTER TABLE conversation ADD COLUMN tools TEXT;"
+        "DROP VIEW transcript;"
+        "CREATE TABLE turn_5 ("
+        " conversation INTEGER NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,"
+        " n INTEGER NOT NULL,"
+        " role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'raw', 'tool')),"
+        " first INTEGER NOT NULL,"
+        " past INTEGER NOT NULL,"
+        " finish TEXT CHECK (finish IN ('stop', 'stop_string', 'length', 'context', 'cancelled')),"
+        " created_usec INTEGER NOT NULL,"
+        " token_hash INTEGER NOT NULL,"
+        " extra TEXT,"
+        " text ANY NOT NULL CHECK (typeof(text) IN ('text', 'blob')),"
+        " tokens BLOB NOT NULL,"
+        " PRIMARY KEY (conversation, n)"
+        ") STRICT;"
+        "INSERT INTO turn_5 (conversation, n, role, first, past, finish, created_usec, token_hash,"
+        " text, tokens) SELECT conversation, n, role, first, past, finish, created_usec, "
+        "token_hash,"
+        " text, tokens FROM turn;"
+        "DROP TABLE turn;"
+        "ALTER TABLE turn_5 RENAME TO turn;"
+        "CREATE INDEX turn_extra ON turn (conversation, n) WHERE extra IS NOT NULL;"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid AS uid, c.name AS conversation, t.n AS turn, t.role AS role,"
+        "  CAST(t.text AS TEXT) AS text, t.finish AS finish, t.past - t.first AS n_tokens,"
+        "  datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
+        "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;",
 };
 
 /* turn_hash() for the migration. */

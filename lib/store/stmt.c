@@ -9,12 +9,16 @@
         "id, uid, name, parent, fork_pos, revision, n_tokens, n_turns, created_usec, "             \
         "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
         "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
-        "logit_bias, n_published, private_memory"
+        "logit_bias, n_published, private_memory, gap_first, gap_past, overflow"
+/* Behind these in every SELECT: bytes of the definitions of tools. */
+#define CONV_TOOLS_SIZE "coalesce(length(CAST(tools AS BLOB)), 0)"
 /* Of conversation c: what its records take on disk. */
 #define DISK_SIZE                                                                                  \
         "(SELECT coalesce(sum(r.stored_size), 0) FROM link l JOIN record r ON r.id = l.record "    \
         "WHERE l.conversation = c.id)"
 #define TURN_COLUMNS "n, role, first, past, finish, created_usec"
+/* In place of a turn's extra where only its presence matters. */
+#define HAS_EXTRA "CASE WHEN extra IS NULL THEN NULL ELSE '' END"
 #define RECORD_COLUMNS                                                                             \
         "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
         "r.token_hash, r.uid, r.private"
@@ -30,16 +34,18 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_CONV_NEXT_ID] =
                 "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'conversation'",
         [STMT_CONV_NAME_TAKEN] = "SELECT 1 FROM conversation WHERE uid = ? AND name = ?",
-        [STMT_CONV_INSERT] = "INSERT INTO conversation (" CONV_COLUMNS ") "
-                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        [STMT_CONV_BY_ID] = "SELECT " CONV_COLUMNS " FROM conversation WHERE id = ?",
-        [STMT_CONV_BY_NAME] =
-                "SELECT " CONV_COLUMNS " FROM conversation WHERE name = ? AND uid = ?",
-        [STMT_CONV_BY_NAME_ANY] = "SELECT " CONV_COLUMNS " FROM conversation WHERE name = ?",
+        [STMT_CONV_INSERT] = "INSERT INTO conversation (" CONV_COLUMNS ", tools) "
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        [STMT_CONV_BY_ID] =
+                "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE " FROM conversation WHERE id = ?",
+        [STMT_CONV_BY_NAME] = "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE
+                              " FROM conversation WHERE name = ? AND uid = ?",
+        [STMT_CONV_BY_NAME_ANY] =
+                "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE " FROM conversation WHERE name = ?",
         [STMT_CONV_LIST] =
-                "SELECT " CONV_COLUMNS ", " DISK_SIZE
+                "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE
                 " FROM conversation c WHERE c.id > ? AND c.uid = ? ORDER BY c.id LIMIT ?",
-        [STMT_CONV_LIST_ANY] = "SELECT " CONV_COLUMNS ", " DISK_SIZE
+        [STMT_CONV_LIST_ANY] = "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE
                                " FROM conversation c WHERE c.id > ? ORDER BY c.id LIMIT ?",
         [STMT_CONV_COUNT] = "SELECT count(*) FROM conversation WHERE uid = ?",
         [STMT_CONV_COUNT_ANY] = "SELECT count(*) FROM conversation",
@@ -50,41 +56,63 @@ static const char *const stmt_sql[STMT_N] = {
                 "penalty_last_n = ?, seed = ?, logit_bias = ?, updated_usec = ? WHERE id = ?",
         [STMT_CONV_SET_MODEL] =
                 "UPDATE conversation SET model_weights = ?, model_rules = ? WHERE id = ?",
-        /* What is not there any more is not published either. */
+        [STMT_CONV_SET_ORIGIN] =
+                "UPDATE conversation SET model_weights = ?, model_rules = ?, vocab = ?, "
+                "fork_pos = ?, n_published = ?, private_memory = 0, logit_bias = NULL "
+                "WHERE id = ?",
+        [STMT_CONV_SET_OVERFLOW] =
+                "UPDATE conversation SET overflow = ?, updated_usec = ? WHERE id = ?",
+        /* Of what is not there any more (?6: before the gap), nothing is published either. */
         [STMT_CONV_SET_EXTENT] =
                 "UPDATE conversation SET revision = ?1, n_tokens = ?2, n_turns = ?3, "
-                "updated_usec = ?4, n_published = min(n_published, ?2) WHERE id = ?5",
+                "updated_usec = ?4, n_published = min(n_published, ?6), gap_first = ?7, "
+                "gap_past = ?8 WHERE id = ?5",
         [STMT_CONV_SET_ACCESS] = "UPDATE conversation SET n_published = ?, private_memory = ?, "
                                  "updated_usec = ? WHERE id = ?",
         [STMT_CONV_SET_ON_DISK] =
                 "UPDATE conversation SET on_disk = EXISTS (SELECT 1 FROM link WHERE "
                 "conversation = ?1) WHERE id = ?1 AND on_disk <> EXISTS (SELECT 1 FROM link WHERE "
                 "conversation = ?1)",
+        [STMT_CONV_COPY_TOOLS] =
+                "UPDATE conversation SET tools = (SELECT p.tools FROM conversation p "
+                "WHERE p.id = ?2) WHERE id = ?1",
+        [STMT_CONV_TOOLS] = "SELECT tools FROM conversation WHERE id = ?",
         [STMT_CONV_DELETE] = "DELETE FROM conversation WHERE id = ?",
         [STMT_TURN_INSERT] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
-                             "created_usec, text, tokens, token_hash) "
-                             "VALUES (?,?,?,?,?,?,?,?,?,?)",
+                             "created_usec, text, tokens, token_hash, extra) "
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?)",
         [STMT_TURN_COPY] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
-                           "created_usec, text, tokens, token_hash) SELECT ?, n, role, first, "
-                           "past, finish, created_usec, text, tokens, token_hash "
+                           "created_usec, text, tokens, token_hash, extra) SELECT ?, n, role, "
+                           "first, past, finish, created_usec, text, tokens, token_hash, extra "
                            "FROM turn WHERE conversation = ? AND n < ?",
         [STMT_TURN_CUT] = "DELETE FROM turn WHERE conversation = ? AND n >= ?",
-        [STMT_TURN_LIST] = "SELECT " TURN_COLUMNS ", text, tokens, token_hash FROM turn "
+        [STMT_TURN_LIST] = "SELECT " TURN_COLUMNS ", text, tokens, token_hash, extra FROM turn "
                            "WHERE conversation = ? ORDER BY n",
-        [STMT_TURN_LIST_BARE] = "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash FROM turn "
-                                "WHERE conversation = ? ORDER BY n",
+        [STMT_TURN_LIST_BARE] =
+                "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash, " HAS_EXTRA " FROM turn "
+                "WHERE conversation = ? ORDER BY n",
         [STMT_TURN_TOKENS] =
                 "SELECT n, first, past, tokens FROM turn WHERE conversation = ? ORDER BY n",
-        [STMT_TURN_TOKENS_OF] = "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash FROM turn "
-                                "WHERE conversation = ? AND n = ?",
-        [STMT_TURN_SIZES] = "SELECT coalesce(sum(length(CAST(text AS BLOB))), 0), "
+        [STMT_TURN_TOKENS_OF] =
+                "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash, " HAS_EXTRA " FROM turn "
+                "WHERE conversation = ? AND n = ?",
+        [STMT_TURN_SIZES] = "SELECT coalesce(sum(length(CAST(text AS BLOB)) + "
+                            "coalesce(length(CAST(extra AS BLOB)), 0)), 0) + "
+                            "coalesce((SELECT length(CAST(tools AS BLOB)) FROM conversation "
+                            "WHERE id = ?1), 0), "
                             "(SELECT count(*) FROM link WHERE link.conversation = ?1), "
                             "count(*), coalesce(sum(length(tokens)), 0) "
                             "FROM turn WHERE turn.conversation = ?1",
         [STMT_TURN_GET] = "SELECT role, first, past FROM turn WHERE conversation = ? AND n = ?",
+        [STMT_TURN_EXTRA] = "SELECT extra FROM turn WHERE conversation = ? AND n = ?",
+        [STMT_TURN_TOOLS] = "SELECT extra FROM turn WHERE conversation = ? AND n < ? AND "
+                            "extra IS NOT NULL AND role <> 'assistant' ORDER BY n DESC LIMIT 1",
+        [STMT_TURN_TEXT] = "SELECT text FROM turn WHERE conversation = ? AND n = ?",
         [STMT_TURN_SHORTEN] = "UPDATE turn SET past = ?, tokens = ?, token_hash = ?, finish = ?, "
                               "created_usec = coalesce(?, created_usec), text = ? "
                               "WHERE conversation = ? AND n = ?",
+        [STMT_TURN_RENEW] = "UPDATE turn SET first = ?, past = ?, tokens = ?, token_hash = ? "
+                            "WHERE conversation = ? AND n = ?",
         [STMT_RECORD_INSERT] = "INSERT INTO record (file_key, start, stored_size, raw_size, class, "
                                "block, n_tokens, token_hash, uid, private) "
                                "VALUES (?,?,?,?,?,?,?,?,?,?)",
@@ -153,7 +181,7 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_RECLAIM_RECORDS] = "SELECT id FROM record WHERE uid = ? ORDER BY block DESC, id DESC",
         [STMT_CHECK_FILE] = "PRAGMA integrity_check",
         [STMT_CHECK_CONVS] = "SELECT id FROM conversation ORDER BY id",
-        [STMT_CHECK_TURNS] = "SELECT " TURN_COLUMNS ", text, tokens, token_hash "
+        [STMT_CHECK_TURNS] = "SELECT " TURN_COLUMNS ", text, tokens, token_hash, extra "
                              "FROM turn WHERE conversation = ? ORDER BY n",
         [STMT_CHECK_BLOCK_TOKENS] =
                 "SELECT max(r.n_tokens) FROM conversation c JOIN link l ON l.conversation = c.id "

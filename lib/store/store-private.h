@@ -50,10 +50,14 @@ enum store_stmt {
         STMT_CONV_COUNT_ANY,
         STMT_CONV_SET_NAME,
         STMT_CONV_SET_SAMPLING,
+        STMT_CONV_SET_OVERFLOW,
         STMT_CONV_SET_MODEL,
+        STMT_CONV_SET_ORIGIN,
         STMT_CONV_SET_EXTENT,
         STMT_CONV_SET_ACCESS,
         STMT_CONV_SET_ON_DISK,
+        STMT_CONV_COPY_TOOLS,
+        STMT_CONV_TOOLS,
         STMT_CONV_DELETE,
         STMT_TURN_INSERT,
         STMT_TURN_COPY,
@@ -64,7 +68,11 @@ enum store_stmt {
         STMT_TURN_TOKENS_OF,
         STMT_TURN_SIZES,
         STMT_TURN_GET,
+        STMT_TURN_EXTRA,
+        STMT_TURN_TOOLS,
+        STMT_TURN_TEXT,
         STMT_TURN_SHORTEN,
+        STMT_TURN_RENEW,
         STMT_RECORD_INSERT,
         STMT_RECORD_GET,
         STMT_RECORD_DELETE,
@@ -253,28 +261,39 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
  * it is). */
 int turns_extent(struct store *s, const struct store_conv *c, uint32_t n_turns,
         const struct store_turn *last, uint32_t *ret, struct err *e);
+/* Cut @c, in RAM only: the first @n_turns turns are kept, the last of them as @last, and the memory
+ * leaves out @gap (NULL: what it left out before, as far as it is kept). *ret: memory tokens from
+ * the beginning that stay the same. */
+int gap_apply(struct store *s, struct store_conv *c, uint32_t n_turns,
+        const struct store_turn *last, const struct gap *gap, uint32_t *ret, struct err *e);
 /* Give turn @n the end, finish, text and time of @to, which turns_extent() has checked. */
 int turn_shorten(
         struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e);
+/* Give all turns other tokens: turn i has those from ends[i - 1] to ends[i]. -ERR_CORRUPT if a turn
+ * is missing. */
+int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, size_t n_turns,
+        const int32_t *tokens, struct err *e);
 /* A turn row's token_hash: of its tokens' bytes, seeded with their place in the conversation. */
 static inline uint64_t turn_hash(const void *tokens, size_t size, uint32_t first) {
         return hash64(tokens, size, first);
 }
-/* The present row of a query over TURN_COLUMNS and text, which must be turn @expected and begin at
- * @pos. The text is a copy, to be freed. */
+/* The present row of a query over TURN_COLUMNS, text, tokens, token_hash and extra, which must be turn
+ * @expected and begin at @pos. Text and extra are copies, to be freed with turn_deinit(). */
 int turn_read(
         struct query *q, uint32_t expected, uint32_t pos, struct store_turn *ret, struct err *e);
-/* The tokens of that row (4 bytes each), which has columns tokens and token_hash after the text.
- * Their number and hash are checked. Valid until the next step. */
+void turn_deinit(struct store_turn *t);
+/* The tokens of that row (4 bytes each). Their number and hash are checked. Valid until the next step. */
 int turn_read_tokens(
         struct query *q, const struct store_turn *t, const uint8_t **ret, struct err *e);
 /* The present row of a query over RECORD_COLUMNS, with n_valid if there is one more. */
 int record_read(struct query *q, struct store_record *ret, struct err *e);
 /* 1 if @id links private records, else 0. */
 int links_any_private(struct store *s, uint64_t id, struct err *e);
+/* Give the row @to the definitions of tools of row @from. */
+int conv_copy_tools(struct store *s, uint64_t from, uint64_t to, struct err *e);
 int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens,
         uint32_t block_tokens, struct err *e);
-/* Only @n_tokens tokens of @id are left. */
+/* Only the first @n_tokens memory tokens of @id are left. */
 int links_shorten(struct store *s, uint64_t id, uint32_t n_tokens, uint32_t block_tokens,
         struct store_gone *gone, struct err *e);
 int meters_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);

@@ -7,7 +7,7 @@
  *      store_open              one per missing schema version
  *      store_conv_create       row, turns, tokens (also a whole import)
  *      store_append            turns and tokens, sums, revision
- *      store_rewind            cut and shortened turns, sums, links, records, n_published
+ *      store_rewind            cut and shortened turns, sums, links, records, n_published, gap
  *      store_conv_fork         row, copies of turns, links
  *      store_conv_update, store_conv_publish, store_conv_set_private, store_meter_set
  *      store_link              new records, links, records replaced, fingerprint, meters
@@ -50,12 +50,14 @@
  *    each of its tokens; n_turns and n_tokens are their sums.
  * 2. Every link has its conversation and its record; every record has a link.
  * 3. A link and its record have the same block and class. The record's first n_valid tokens are the
- *    conversation's tokens there; n_valid exceeds neither the record's tokens nor the
+ *    conversation's memory tokens there; n_valid exceeds neither the record's tokens nor the
  *    conversation's. If n_valid is all the record's tokens, its token_hash is the chained hash of
- *    the conversation's tokens up to there.
+ *    the conversation's tokens up to there. (It is less if a Rewind cut the block, or if the rest
+ *    was of a request under way: store_record.n_ahead.)
  * 4. Two records do not overlap in a file.
  * 5. Private records are linked by conversations of private memory only.
- * 6. n_published <= n_tokens, and 0 with private memory.
+ * 6. n_published <= n_tokens, and 0 with private memory. The gap lies within the tokens, behind the
+ *    published ones.
  * 7. No id is above its counter in sqlite_sequence; a parent's id is below its child's.
  *
  * The settings below guarantee:

@@ -9,7 +9,10 @@
  *    disk failed in the middle of the commit and power is lost right then, the transaction can
  *    reappear.)
  * 2. A conversation's tokens are the concatenation of its turns' tokens; turns are [start, end)
- *    without gaps from 0.
+ *    without gaps from 0. Its memory is of these tokens, or of these without one stretch of them
+ *    (base/gap.h): blocks, links and token hashes count in memory tokens, all else in transcript
+ *    tokens. The gap changes only in transactions that change the turns, and links to memory of
+ *    other tokens are removed in the same transaction.
  * 3. A conversation is reached by (uid, id) or (uid, name) and by nothing similar (I6).
  * 4. A spill record is in table `record` exactly while a conversation refers to it. Calls that
  *    remove the last reference report the removed records, and the caller then frees their space:
@@ -29,15 +32,20 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/gap.h"
 #include "base/ids.h"
 #include "base/sampling.h"
 
 struct store;
 
-#define STORE_N_ROLES 4    /* roles of turns are below */
+#define STORE_N_ROLES 5    /* roles of turns are below */
 #define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
 #define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
 #define STORE_UID_ANY UINT32_MAX
+
+/* What a conversation does when its memory would outgrow the context. */
+enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFLOWS };
+#define STORE_OVERFLOW_KEEP UINT32_MAX /* store_conv_update(): unchanged */
 
 struct store_conv {
         uint64_t id; /* from 1, never used again */
@@ -50,19 +58,35 @@ struct store_conv {
         uint64_t created_usec, updated_usec;
         struct fingerprint model; /* the model that made its memory */
         uint64_t vocab;           /* hash of the vocabulary its tokens belong to */
-        uint32_t n_published; /* tokens from the start whose memory every uid may use; 0: none */
-        bool private_memory;  /* imported, unaudited: only forks inherit it */
+        /* Tokens from the start whose memory every uid may use; 0: none. They end before the gap. */
+        uint32_t n_published;
+        bool private_memory; /* imported, unaudited: only forks inherit it */
+        struct gap gap;      /* tokens that its memory leaves out */
+        uint32_t overflow;   /* enum store_overflow */
         struct sampling sampling;
+        /* Bytes of the definitions of tools that it was opened with; 0: none. store_tools() reads them. */
+        uint32_t tools_size;
+        /* For store_conv_create() only, borrowed: these definitions (UTF-8), or NULL. */
+        const char *tools;
 };
+/* Tokens that its memory is of. */
+static inline uint32_t store_memory_tokens(const struct store_conv *c) {
+        return c->n_tokens - gap_size(&c->gap);
+}
 
 struct store_turn {
-        uint32_t role; /* enum chat_role's numbers: 0 system, 1 user, 2 assistant, 3 raw */
+        uint32_t role; /* enum chat_role's numbers: 0 system, 1 user, 2 assistant, 3 raw, 4 tool */
         uint32_t start, end;
         uint32_t finish;  /* 0 none, else the protocol's FinishReason numbers */
         const char *text; /* content without template; any bytes (stored as a BLOB if not
                              UTF-8) */
         size_t text_size;
         uint64_t created_usec;
+        /* What was given with the message besides its text, or NULL: UTF-8 without NUL. Of the
+         * assistant: the reasoning and the calls that the message was given with. Of other roles: the
+         * definitions of tools that were told with it, which hold from this turn on. */
+        const char *extra;
+        size_t extra_size;
 };
 
 /* Where the memory of one block is stored. */
@@ -82,6 +106,10 @@ struct store_record {
          * a rewind or fork into the block: the tokens after these may be another history, even if
          * token_hash agrees. */
         uint32_t n_valid;
+        /* For store_link(), else 0: so many tokens at the end are those of a request that has not
+         * committed them. n_valid leaves them out, also when they are committed: then the record is
+         * to be linked once more. */
+        uint32_t n_ahead;
 };
 
 /* Open or create the file and run migrations. The folder must exist. -ERR_UNSUPPORTED if the file
@@ -111,18 +139,18 @@ DEFINE_CLEANUP(struct store *, store_free);
 
 /* Insert @c (id, revision = 1 and updated_usec are filled in; created_usec too unless given) with
  * its first turns and tokens (may be 0; or a whole imported transcript: texts of any bytes, turns
- * keep the times given). @c's sampling, parent, model, vocab and private_memory are stored;
- * n_published starts at 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is
+ * keep the times given). @c's sampling, parent, model, vocab, private_memory, gap and overflow are
+ * stored, and its tools; n_published starts at 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is
  * replaced by "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
 /* Copy the first @n_turns turns (and their tokens) of @parent to @child (name given or empty, the
  * rest is filled in), and link the parent's records for these tokens. @last: NULL, or the new form
- * of turn n_turns - 1 in the copy, see store_rewind(). -ERR_NOT_FOUND, -ERR_EXISTS,
- * -ERR_INVALID. */
+ * of turn n_turns - 1 in the copy, see store_rewind(). @gap: of the child, see store_rewind().
+ * -ERR_NOT_FOUND, -ERR_EXISTS, -ERR_INVALID. */
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, struct store_conv *child,
-        struct err *e);
+        const struct store_turn *last, uint32_t block_tokens, const struct gap *gap,
+        struct store_conv *child, struct err *e);
 /* Get a conversation by id, or by name if id is 0. uid STORE_UID_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
@@ -132,12 +160,13 @@ int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
 int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
         uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e);
 int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e);
-/* Set the name (NULL: unchanged; -ERR_EXISTS) and sampling defaults (NULL: unchanged). */
+/* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged) and the overflow
+ * (STORE_OVERFLOW_KEEP: unchanged). */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, struct err *e);
+        const struct sampling *sampling, uint32_t overflow, struct err *e);
 /* Let every uid use the memory of the first @n_tokens tokens (0: of none). The caller decides who
  * may do this. The revision stays. -ERR_INVALID if the conversation has fewer tokens, -ERR_STATE if
- * its memory is private. */
+ * its memory is private, or leaves out some of these tokens. */
 int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e);
 /* Set or clear private_memory: cleared after an audit, or once all foreign memory is gone. Clearing
  * is -ERR_STATE while private records are linked. */
@@ -158,21 +187,51 @@ int store_append(struct store *s, uint64_t id, const struct store_turn *turns, s
 /* Keep the first @n_turns turns and remove later tokens and records (a record whose block begins
  * before the new end stays); revision + 1; n_published shrinks to the new end. @last: NULL, or the
  * new form of turn n_turns - 1 to end inside it: start and role as before, end not after the old
- * end, text and finish new, created_usec 0 keeps the old time. */
+ * end, text and finish new, created_usec 0 keeps the old time. @gap: what the memory of the kept
+ * turns leaves out, from now on; NULL: what it left out before, as far as it is kept. Links to
+ * memory of other tokens than before are removed. */
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
-        uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e);
+        uint32_t block_tokens, const struct gap *gap, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
 
 /* store_rewind() followed by store_append() (turns[0].start == the number of tokens kept) as one
  * step: revision + 1, one transaction. */
 int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
-        uint32_t block_tokens, const struct store_turn *turns, size_t n_turns,
-        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
-        struct err *e);
+        uint32_t block_tokens, const struct gap *gap, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
+
+/* Carry the conversation over to another vocabulary: its turns get other tokens; their roles, texts,
+ * reasons and times stay. The links to memory are removed, since it is of other tokens. Logit biases
+ * are dropped, since they name tokens of the old vocabulary. private_memory ends. revision + 1. One
+ * transaction. -ERR_INVALID if the conversation has not just so many turns; -ERR_CORRUPT. */
+struct store_carried {
+        struct fingerprint model; /* of the memory to come */
+        uint64_t vocab;
+        const uint32_t *ends; /* [n_turns], in the new tokens */
+        size_t n_turns;
+        const int32_t *tokens; /* [n_tokens] */
+        size_t n_tokens;
+        struct gap gap;
+        uint32_t fork_pos, n_published; /* in the new tokens */
+};
+int store_carry(struct store *s, uint64_t id, const struct store_carried *x, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e);
 
 /* All tokens (@n must be the conversation's n_tokens). -ERR_CORRUPT, naming the turn, if a turn is
  * impossible or its tokens are not those that were written. store_turns() fails likewise. */
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e);
-/* The size of a conversation: bytes of all texts, links, turns, bytes of all tokens. */
+/* The definitions of tools that hold behind the first @n_turns turns: those told with the last turn
+ * that told any, or those that the conversation was opened with. Owned and NUL-terminated; NULL: none.
+ * @admit is asked before they are copied; NULL: none is asked. */
+typedef int store_admit_fn(void *arg, size_t n, struct err *e);
+int store_tools(struct store *s, uint64_t id, uint32_t n_turns, store_admit_fn *admit, void *arg,
+        char **ret, size_t *ret_size, struct err *e);
+/* The text of turn @n, or (@extra) what was given besides, likewise. -ERR_NOT_FOUND without the turn. */
+int store_turn_part(struct store *s, uint64_t id, uint32_t n, bool extra, store_admit_fn *admit,
+        void *arg, char **ret, size_t *ret_size, struct err *e);
+/* The size of a conversation: bytes of all texts (with what was given besides, and the definitions it
+ * was opened with), links, turns, bytes of all tokens. */
 struct store_sizes {
         uint64_t texts_size, n_links, n_turns, tokens_size;
 };
@@ -218,6 +277,7 @@ enum { /* what store_read() returns in addition to the row */
         STORE_READ_TOKENS = 4,
         STORE_READ_LINKS = 8,
         STORE_READ_SIZE = 16,
+        STORE_READ_TOOLS = 32, /* the definitions that hold at the end */
 };
 /* A conversation as of one moment. To be freed with store_reading_deinit(). */
 struct store_reading {
@@ -227,6 +287,10 @@ struct store_reading {
         size_t n_tokens;          /* n_sound_tokens if tokens were asked for */
         struct store_gone links;  /* by rising index */
         uint64_t disk_size;       /* of its records */
+        /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that the
+         * conversation was opened with. */
+        char *tools, *first_tools;
+        size_t tools_size, first_tools_size;
         /* How much of the history is sound: all of it, unless it is damaged. (Checked only if turns
          * or tokens were asked for.) */
         uint32_t n_sound_turns, n_sound_tokens;
@@ -240,7 +304,6 @@ int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, uns
         struct store_reading *ret, struct err *e);
 /* The same for callers that reserve memory first: before anything is allocated, @admit is called
  * once with an upper bound of the bytes needed. If it returns an error, the call returns that. */
-typedef int store_admit_fn(void *arg, size_t n, struct err *e);
 int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
         store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
 

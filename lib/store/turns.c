@@ -11,7 +11,7 @@
 #include "store/store-private.h"
 #include <string.h>
 
-static const char *const role_words[STORE_N_ROLES] = {"system", "user", "assistant", "raw"};
+static const char *const role_words[STORE_N_ROLES] = {"system", "user", "assistant", "raw", "tool"};
 static const char *const finish_words[STORE_N_FINISHES] = {
         NULL, "stop", "stop_string", "length", "context", "cancelled"};
 
@@ -30,6 +30,10 @@ static uint32_t read_word(
         return none;
 }
 
+static bool is_plain_text(const char *s, size_t n) {
+        return !memchr(s, 0, n) && utf8_valid(s, n);
+}
+
 static int check_turns(const struct store_conv *c, const struct store_turn *turns, size_t n_turns,
         size_t n_tokens, struct err *e) {
         uint64_t pos = c->n_tokens;
@@ -45,6 +49,9 @@ static int check_turns(const struct store_conv *c, const struct store_turn *turn
                                 e, ERR_INVALID, "unknown role %u or finish %u", t->role, t->finish);
                 if (t->created_usec > INT64_MAX)
                         return err_set(e, ERR_INVALID, "impossible time of a turn");
+                if (t->extra && !is_plain_text(t->extra, t->extra_size))
+                        return err_set(e, ERR_INVALID,
+                                "what is given with a turn is UTF-8 without NUL bytes");
                 pos = t->end;
         }
         if (pos - c->n_tokens != n_tokens)
@@ -101,28 +108,42 @@ static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct st
         bind_said(&q, t);
         query_bind_blob(&q, tokens, size);
         query_bind_u64(&q, turn_hash(tokens, size, t->start));
+        if (t->extra)
+                query_bind_text(&q, t->extra, t->extra_size);
+        else
+                query_bind_null(&q);
         return query_run(&q, e);
+}
+
+/* The tokens as the register has them; @copy is owned, and NULL if none was needed. */
+static int bytes_of_tokens(const int32_t *tokens, size_t n_tokens, uint8_t **copy,
+        const uint8_t **ret, struct err *e) {
+        size_t size;
+
+        if (mul_overflow(n_tokens, 4, &size))
+                return err_set(e, ERR_TOO_LARGE, "too many tokens");
+        *ret = (const uint8_t *)tokens;
+        if (TOKENS_ARE_BYTES)
+                return 0;
+        *copy = malloc(MAX(size, (size_t)1));
+        if (!*copy)
+                return err_set(e, ERR_NOMEM, "no memory for %zu tokens", n_tokens);
+        put_tokens(*copy, tokens, n_tokens);
+        *ret = *copy;
+        return 0;
 }
 
 int turns_insert(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
         _cleanup_(freep) uint8_t *copy = NULL;
-        const uint8_t *bytes = (const uint8_t *)tokens;
-        size_t size;
+        const uint8_t *bytes = NULL;
         int r;
 
         r = check_turns(c, turns, n_turns, n_tokens, e);
+        if (r == 0)
+                r = bytes_of_tokens(tokens, n_tokens, &copy, &bytes, e);
         if (r < 0)
                 return r;
-        if (mul_overflow(n_tokens, 4, &size))
-                return err_set(e, ERR_TOO_LARGE, "too many tokens");
-        if (!TOKENS_ARE_BYTES) {
-                copy = malloc(MAX(size, (size_t)1));
-                if (!copy)
-                        return err_set(e, ERR_NOMEM, "no memory for %zu tokens", n_tokens);
-                put_tokens(copy, tokens, n_tokens);
-                bytes = copy;
-        }
         for (size_t i = 0; i < n_turns; i++) {
                 r = insert_turn(s, c->id, c->n_turns + (uint32_t)i, &turns[i],
                         bytes + 4 * (size_t)(turns[i].start - c->n_tokens), e);
@@ -223,7 +244,7 @@ static int copy_tokens(struct store *s, uint64_t id, uint32_t n, const struct st
         r = turn_read(&q, n, to->start, &t, e);
         if (r < 0)
                 return r;
-        free((void *)(uintptr_t)t.text);
+        turn_deinit(&t);
         r = turn_read_tokens(&q, &t, &tokens, e);
         if (r < 0)
                 return err_wrap(e, r, "turn %u of %llu", n, (unsigned long long)id);
@@ -262,6 +283,43 @@ int turn_shorten(
         return query_run(&q, e);
 }
 
+static int renew_turn(struct store *s, uint64_t id, uint32_t n, const struct store_turn *place,
+        const uint8_t *tokens, struct err *e) {
+        size_t size = ((size_t)place->end - place->start) * 4;
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_RENEW, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, place->start);
+        query_bind_i64(&q, place->end);
+        query_bind_blob(&q, tokens, size);
+        query_bind_u64(&q, turn_hash(tokens, size, place->start));
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, n);
+        r = query_run(&q, e);
+        if (r == 0 && sqlite3_changes(s->db) != 1)
+                r = err_set(e, ERR_CORRUPT, "register is damaged: turn %u of %llu is missing", n,
+                        (unsigned long long)id);
+        return r;
+}
+
+int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, size_t n_turns,
+        const int32_t *tokens, struct err *e) {
+        size_t n_tokens = n_turns > 0 ? ends[n_turns - 1] : 0;
+        _cleanup_(freep) uint8_t *copy = NULL;
+        struct store_turn place = {};
+        const uint8_t *bytes = NULL;
+        int r = bytes_of_tokens(tokens, n_tokens, &copy, &bytes, e);
+
+        for (size_t i = 0; r == 0 && i < n_turns; i++) {
+                place.end = ends[i];
+                r = renew_turn(s, id, (uint32_t)i, &place, bytes + 4 * (size_t)place.start, e);
+                place.start = place.end;
+        }
+        return r;
+}
+
 int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
         const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct err *e) {
         STORE_LOCK(s);
@@ -297,20 +355,38 @@ static int cut_turns(struct store *s, uint64_t id, uint32_t n_turns, struct err 
         return query_run(&q, e);
 }
 
+int gap_apply(struct store *s, struct store_conv *c, uint32_t n_turns,
+        const struct store_turn *last, const struct gap *gap, uint32_t *ret, struct err *e) {
+        uint32_t before = store_memory_tokens(c), n;
+        struct gap old = c->gap;
+        int r = turns_extent(s, c, n_turns, last, &n, e);
+
+        if (r < 0)
+                return r;
+        if (gap && !gap_is_possible(gap, n))
+                return err_set(
+                        e, ERR_INVALID, "a gap [%u, %u) in %u tokens", gap->from, gap->to, n);
+        c->n_tokens = n;
+        c->gap = gap ? *gap : gap_cut(&old, n);
+        *ret = gap_common(&old, before, &c->gap, store_memory_tokens(c));
+        return 0;
+}
+
 /* Within a transaction: rewind, except for the revision. @c becomes the rewound conversation. The
  * extent is set here, not together with the tokens appended next, because this also ends the
  * publication of the removed tokens. */
 static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, struct store_gone *lost,
-        struct err *e) {
-        int r = turns_extent(s, c, n_turns, last, &c->n_tokens, e);
+        const struct store_turn *last, uint32_t block_tokens, const struct gap *gap,
+        struct store_gone *lost, struct err *e) {
+        uint32_t common;
+        int r = gap_apply(s, c, n_turns, last, gap, &common, e);
 
         if (r == 0)
                 r = cut_turns(s, c->id, n_turns, e);
         if (r == 0 && last)
                 r = turn_shorten(s, c->id, n_turns - 1, last, e);
         if (r == 0)
-                r = links_shorten(s, c->id, c->n_tokens, block_tokens, lost, e);
+                r = links_shorten(s, c->id, common, block_tokens, lost, e);
         if (r < 0)
                 return r;
         c->n_turns = n_turns;
@@ -318,9 +394,9 @@ static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
 }
 
 int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
-        uint32_t block_tokens, const struct store_turn *turns, size_t n_turns,
-        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
-        struct err *e) {
+        uint32_t block_tokens, const struct gap *gap, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
@@ -332,7 +408,7 @@ int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct st
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
-        r = cut_conv(s, &c, n_kept, last, block_tokens, &lost, e);
+        r = cut_conv(s, &c, n_kept, last, block_tokens, gap, &lost, e);
         if (r < 0)
                 return r;
         r = turns_insert(s, &c, turns, n_turns, tokens, n_tokens, e);
@@ -352,9 +428,10 @@ int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct st
 }
 
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
-        uint32_t block_tokens, uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
+        uint32_t block_tokens, const struct gap *gap, uint64_t *ret_revision,
+        struct store_gone *gone, struct err *e) {
         return store_replace(
-                s, id, n_turns, last, block_tokens, NULL, 0, NULL, 0, ret_revision, gone, e);
+                s, id, n_turns, last, block_tokens, gap, NULL, 0, NULL, 0, ret_revision, gone, e);
 }
 
 /* Rows must be turns 0, 1, 2, ... that join without gaps; @pos is where this one should begin. */
@@ -364,6 +441,12 @@ static void check_place(struct query *q, uint32_t n, uint32_t expected, uint32_t
                 query_bad(q, 0);
         if (first != pos || past < first)
                 query_bad(q, 1);
+}
+
+void turn_deinit(struct store_turn *t) {
+        free((void *)(uintptr_t)t->text);
+        free((void *)(uintptr_t)t->extra);
+        t->text = t->extra = NULL;
 }
 
 int turn_read(
@@ -376,7 +459,7 @@ int turn_read(
                 .created_usec = query_number(q, 5, INT64_MAX),
         };
         const void *text = query_bytes(q, 6, &t.text_size);
-        char *copy;
+        const void *extra = query_bytes(q, 9, &t.extra_size);
         int r;
 
         if (t.role == UINT32_MAX)
@@ -385,12 +468,12 @@ int turn_read(
         r = query_check(q, e);
         if (r < 0)
                 return r;
-        copy = malloc(t.text_size + 1);
-        if (!copy)
+        t.text = text_dup(text, t.text_size);
+        t.extra = query_is_null(q, 9) ? NULL : text_dup(extra, t.extra_size);
+        if (!t.text || (!t.extra && !query_is_null(q, 9))) {
+                turn_deinit(&t);
                 return err_set(e, ERR_NOMEM, "no memory for a turn's text");
-        memcpy(copy, text, t.text_size);
-        copy[t.text_size] = 0;
-        t.text = copy;
+        }
         *ret = t;
         return 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fragments to tokens: each fragment is cut at the special tokens that it may contain; the ordinary
- * text between them goes to the tokenizer kind's encode(). The output of tok_encode() grows only on
- * success.
+ * Text to tokens: each fragment, or a text with trusted ranges, is cut at the special tokens that it
+ * may contain; the ordinary text between them goes to the tokenizer kind's encode(). The output of
+ * tok_encode() grows only on success.
  */
+#include <stdlib.h>
+
 #include "base/err.h"
 #include "base/util.h"
 #include "tok/tok-internal.h"
@@ -26,27 +28,26 @@ int tok_out_push(struct tok_out *out, int32_t id, struct err *e) {
         return s->put(s->userdata, id, e);
 }
 
-static int tok_encode_fragment(const struct tok *t, struct tok_work *w,
-        const struct tok_fragment *f, bool *starts, struct tok_out *out, struct err *e) {
+static int tok_check_input(size_t size, struct err *e) {
+        if (size > TOK_MAX_INPUT)
+                return err_set(e, ERR_LIMIT,
+                        "a text of %zu bytes is too long to tokenise (at most %u)", size,
+                        TOK_MAX_INPUT);
+        return 0;
+}
+
+/* The tokens of the text that w->spans partitions. */
+static int tok_encode_spans(const struct tok *t, struct tok_work *w, const char *text, bool *starts,
+        struct tok_out *out, struct err *e) {
         int r;
 
-        if (f->size > TOK_MAX_INPUT)
-                return err_set(e, ERR_LIMIT,
-                        "a text of %zu bytes is too long to tokenise (at most %u)", f->size,
-                        TOK_MAX_INPUT);
-        if (f->size == 0)
-                return 0;
-        r = tok_partition(
-                t, f->parse_special ? &t->parsed : &t->always, w, f->text, f->size, &w->spans, e);
-        if (r < 0)
-                return r;
         for (size_t i = 0; i < w->spans.n; i++) {
                 const struct tok_span *s = &w->spans.v[i];
 
                 if (s->id >= 0)
                         r = tok_out_push(out, s->id, e);
                 else
-                        r = t->ops->encode(t, w, f->text + s->start, s->size, *starts, out, e);
+                        r = t->ops->encode(t, w, text + s->start, s->size, *starts, out, e);
                 if (r < 0)
                         return r;
                 *starts = s->id >= 0;
@@ -54,14 +55,29 @@ static int tok_encode_fragment(const struct tok *t, struct tok_work *w,
         return 0;
 }
 
-/* A token covers at most as many bytes as the longest token text: input that must exceed the limit
- * is refused before any memory is spent on it. */
+static int tok_encode_fragment(const struct tok *t, struct tok_work *w,
+        const struct tok_fragment *f, bool *starts, struct tok_out *out, struct err *e) {
+        int r = tok_check_input(f->size, e);
+
+        if (r < 0 || f->size == 0)
+                return r;
+        r = tok_partition(
+                t, f->parse_special ? &t->parsed : &t->always, w, f->text, f->size, &w->spans, e);
+        return r < 0 ? r : tok_encode_spans(t, w, f->text, starts, out, e);
+}
+
+/* A token covers at most as many bytes as the longest token text. */
+size_t tok_fewest(const struct tok *t, size_t size) {
+        return size / t->vocab.max_size;
+}
+
+/* Input that must exceed the limit is refused before any memory is spent on it. */
 static int tok_check_size(const struct tok *t, const struct tok_fragment *fragments,
         size_t n_fragments, size_t max, struct err *e) {
         size_t n = 0;
 
         for (size_t i = 0; max > 0 && i < n_fragments; i++) {
-                n += fragments[i].size / t->vocab.max_size;
+                n += tok_fewest(t, fragments[i].size);
                 if (n > max)
                         return err_set(
                                 e, ERR_LIMIT, "the text has more tokens than the limit allows");
@@ -108,6 +124,54 @@ int tok_encode(const struct tok *t, const struct tok_fragment *fragments, size_t
         if (r < 0)
                 out->n = n_before;
         return r;
+}
+
+int tok_encode_trusted(const struct tok *t, const char *text, size_t size,
+        const struct tok_range *trusted, size_t n_trusted, bool starts, size_t max,
+        struct tok_ids *out, struct err *e) {
+        _cleanup_(tok_work_deinit) struct tok_work w = {.stop = out->stop};
+        const struct tok_fragment f = {text, size, false};
+        struct tok_sink sink = {.put = tok_put_id, .userdata = out, .stop = out->stop};
+        struct tok_out to = {.sink = &sink, .n_max = max > 0 ? max : SIZE_MAX};
+        size_t n_before = out->n;
+        int r = tok_check_input(size, e);
+
+        if (r >= 0)
+                r = tok_check_size(t, &f, 1, max, e);
+        if (r < 0 || size == 0)
+                return r;
+        r = tok_partition_trusted(t, &w, text, size, trusted, n_trusted, &w.spans, e);
+        if (r >= 0)
+                r = tok_encode_spans(t, &w, text, &starts, &to, e);
+        if (r < 0)
+                out->n = n_before;
+        return r < 0 ? r : 0;
+}
+
+int tok_find_special(const struct tok *t, const char *text, size_t size,
+        const struct tok_range *trusted, size_t n_trusted, struct tok_place **ret, size_t *ret_n,
+        struct err *e) {
+        _cleanup_(tok_work_deinit) struct tok_work w = {0};
+        struct tok_place *found;
+        size_t n = 0;
+        int r = tok_check_input(size, e);
+
+        if (r >= 0)
+                r = tok_partition_trusted(t, &w, text, size, trusted, n_trusted, &w.spans, e);
+        if (r < 0)
+                return r;
+        found = calloc(w.spans.n + 1, sizeof(*found));
+        if (!found)
+                return err_set(e, ERR_NOMEM, "out of memory for %zu special tokens", w.spans.n);
+        for (size_t i = 0; i < w.spans.n; i++) {
+                const struct tok_span *s = &w.spans.v[i];
+
+                if (s->id >= 0)
+                        found[n++] = (struct tok_place){s->start, s->size, s->id};
+        }
+        *ret = found;
+        *ret_n = n;
+        return 0;
 }
 
 /* --- memory --- */
@@ -157,4 +221,15 @@ size_t tok_encode_memory(
                 spans = MAX(spans, tok_spans_memory(tok_count_starts(t, s, f->text, f->size)));
         }
         return TOK_FIXED_MEMORY + text + spans;
+}
+
+size_t tok_encode_trusted_memory(
+        const struct tok *t, const char *text, size_t size, size_t n_trusted) {
+        size_t n_specials;
+
+        if (size == 0 || size > TOK_MAX_INPUT)
+                return TOK_FIXED_MEMORY;
+        n_specials = tok_count_starts(t, &t->parsed, text, size);
+        return TOK_FIXED_MEMORY + t->ops->memory(t, text, size) +
+               tok_spans_memory(2 * n_specials + n_trusted);
 }

@@ -17,6 +17,12 @@
  * 2. A token is a marker because of its form (<|...|>), or because its text has both letters and
  *    punctuation and occurs in a string given to tok_protect(). White space, dashes and words occur
  *    in every template and structure nothing: such tokens stay what the file says.
+ *
+ * A rendered template is one text, of which the template wrote some ranges and users the rest.
+ *
+ * 3. A control token or marker is found only inside one range of the template's. These are looked
+ *    for first, so that no text of users, nor a token that reaches over a border, takes a place away
+ *    from them. User-defined tokens are then looked for in all of the remaining text, over borders.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -282,12 +288,11 @@ static int span_compare(const void *a, const void *b) {
         return x->start < y->start ? -1 : x->start > y->start ? 1 : 0;
 }
 
-int tok_partition(const struct tok *t, const struct tok_specials *s, struct tok_work *w,
-        const char *text, size_t n, struct tok_spans *ret, struct err *e) {
-        int r;
+/* Search w->raw for the set's texts: w->hits grows, w->raw is what remains. */
+static int search_all(const struct tok *t, const struct tok_specials *s, struct tok_work *w,
+        const char *text, size_t n) {
+        int r = 0;
 
-        w->hits.n = w->raw.n = ret->n = 0;
-        r = tok_spans_push(&w->raw, 0, (uint32_t)n, -1);
         for (size_t i = 0; r >= 0 && i < s->n_sizes; i++) {
                 size_t n_hits = w->hits.n;
                 struct tok_spans swap;
@@ -303,13 +308,90 @@ int tok_partition(const struct tok *t, const struct tok_specials *s, struct tok_
                 w->raw = w->raw_next;
                 w->raw_next = swap;
         }
+        return r;
+}
+
+/* Append w->hits and w->raw to @ret, and sort it. */
+static int gather(struct tok_work *w, size_t n, struct tok_spans *ret, struct err *e) {
+        int r = 0;
+
         for (size_t i = 0; r >= 0 && i < w->hits.n; i++)
                 r = tok_spans_push(ret, w->hits.v[i].start, w->hits.v[i].size, w->hits.v[i].id);
         for (size_t i = 0; r >= 0 && i < w->raw.n; i++)
                 r = tok_spans_push(ret, w->raw.v[i].start, w->raw.v[i].size, -1);
         if (r < 0)
-                return err_set(e, -r, "out of memory to tokenise %zu bytes", n);
-        if (w->hits.n > 0)
+                return err_set(e, ERR_NOMEM, "out of memory to tokenise %zu bytes", n);
+        if (ret->n > 0)
                 qsort(ret->v, ret->n, sizeof(*ret->v), span_compare);
         return 0;
+}
+
+int tok_partition(const struct tok *t, const struct tok_specials *s, struct tok_work *w,
+        const char *text, size_t n, struct tok_spans *ret, struct err *e) {
+        int r;
+
+        w->hits.n = w->raw.n = ret->n = 0;
+        r = tok_spans_push(&w->raw, 0, (uint32_t)n, -1);
+        if (r >= 0)
+                r = search_all(t, s, w, text, n);
+        if (r < 0)
+                return err_set(e, -r, "out of memory to tokenise %zu bytes", n);
+        return gather(w, n, ret, e);
+}
+
+/* --- a text with trusted ranges --- */
+
+/* Whether only templates make this token. */
+static bool special_is_trusted(const struct tok *t, int32_t id) {
+        return t->vocab.type[id] != TOK_USER_DEFINED || (t->flags[id] & TOK_FLAG_MARKER);
+}
+
+/* w->raw becomes the text between the tokens in @ret, which are in order. White space that a token
+ * swallows is left out, whoever wrote it. */
+static int raw_between(const struct tok *t, struct tok_work *w, const char *text, size_t n,
+        const struct tok_spans *ret) {
+        size_t from = 0;
+        int r = 0;
+
+        w->raw.n = 0;
+        for (size_t i = 0; r >= 0 && i <= ret->n; i++) {
+                size_t next = i < ret->n ? ret->v[i].start : n, end = next;
+
+                if (i > 0 && (t->flags[ret->v[i - 1].id] & TOK_FLAG_RSTRIP))
+                        while (from < end && special_is_space(text[from]))
+                                from++;
+                if (i < ret->n && (t->flags[ret->v[i].id] & TOK_FLAG_LSTRIP))
+                        while (end > from && special_is_space(text[end - 1]))
+                                end--;
+                if (end > from)
+                        r = tok_spans_push(&w->raw, (uint32_t)from, (uint32_t)(end - from), -1);
+                from = i < ret->n ? next + ret->v[i].size : n;
+        }
+        return r;
+}
+
+int tok_partition_trusted(const struct tok *t, struct tok_work *w, const char *text, size_t n,
+        const struct tok_range *trusted, size_t n_trusted, struct tok_spans *ret, struct err *e) {
+        int r = 0;
+
+        w->hits.n = w->raw.n = ret->n = 0;
+        for (size_t i = 0; r >= 0 && i < n_trusted; i++)
+                r = tok_spans_push(
+                        &w->raw, (uint32_t)trusted[i].start, (uint32_t)trusted[i].size, -1);
+        if (r >= 0)
+                r = search_all(t, &t->parsed, w, text, n);
+        for (size_t i = 0; r >= 0 && i < w->hits.n; i++)
+                if (special_is_trusted(t, w->hits.v[i].id))
+                        r = tok_spans_push(
+                                ret, w->hits.v[i].start, w->hits.v[i].size, w->hits.v[i].id);
+        if (r >= 0 && ret->n > 0)
+                qsort(ret->v, ret->n, sizeof(*ret->v), span_compare);
+        if (r >= 0)
+                r = raw_between(t, w, text, n, ret);
+        w->hits.n = 0;
+        if (r >= 0)
+                r = search_all(t, &t->always, w, text, n);
+        if (r < 0)
+                return err_set(e, -r, "out of memory to tokenise %zu bytes", n);
+        return gather(w, n, ret, e);
 }

@@ -172,6 +172,10 @@ int tok_spans_push(struct tok_spans *s, uint32_t start, uint32_t size, int32_t i
 /* Cut text[0..n) at special tokens; @ret is overwritten, in order of the text. */
 int tok_partition(const struct tok *t, const struct tok_specials *s, struct tok_work *w,
         const char *text, size_t n, struct tok_spans *ret, struct err *e);
+/* The same for a text with trusted ranges: t->parsed is searched in each of these, t->always
+ * everywhere. */
+int tok_partition_trusted(const struct tok *t, struct tok_work *w, const char *text, size_t n,
+        const struct tok_range *trusted, size_t n_trusted, struct tok_spans *ret, struct err *e);
 
 /* Whether ordinary text may become this token (of the vocabulary). */
 static inline bool tok_may_emit(const struct tok *t, uint32_t id) {

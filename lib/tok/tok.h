@@ -86,6 +86,37 @@ int tok_ids_append(struct tok_ids *ids, const int32_t *src, size_t n, struct err
 int tok_encode(const struct tok *t, const struct tok_fragment *fragments, size_t n_fragments,
         bool add_special, bool at_start, size_t max, struct tok_ids *out, struct err *e);
 
+/* Bytes of a text. */
+struct tok_range {
+        size_t start, size;
+};
+/*
+ * Append the tokens of one text, parts of which are trusted: special tokens and markers are
+ * recognised only where they lie in one trusted range as a whole. Between special tokens the text is
+ * ordinary text, cut into tokens without regard to the borders of ranges. @trusted: ascending,
+ * without overlap, not empty. @starts: as tok_encode()'s @at_start. Nothing is put in front or
+ * behind. Errors, @max and @out as tok_encode().
+ */
+int tok_encode_trusted(const struct tok *t, const char *text, size_t size,
+        const struct tok_range *trusted, size_t n_trusted, bool starts, size_t max,
+        struct tok_ids *out, struct err *e);
+/* As tok_encode_memory(). */
+size_t tok_encode_trusted_memory(
+        const struct tok *t, const char *text, size_t size, size_t n_trusted);
+
+/* A special token found in a text. */
+struct tok_place {
+        size_t start, size; /* bytes */
+        int32_t token;
+};
+/* The special tokens that tok_encode_trusted() finds, in order: an owned array, to be freed. */
+int tok_find_special(const struct tok *t, const char *text, size_t size,
+        const struct tok_range *trusted, size_t n_trusted, struct tok_place **ret, size_t *ret_n,
+        struct err *e);
+
+/* The fewest tokens that a text of @size bytes can have. */
+size_t tok_fewest(const struct tok *t, size_t size);
+
 /* Receives tokens one by one, as they are found. */
 struct tok_sink {
         int (*put)(void *userdata, int32_t token, struct err *e); /* a negative code ends it all */

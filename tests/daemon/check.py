@@ -135,18 +135,31 @@ def check_problems(case):
 
 
 def check_template(case):
-    """What the family leaves out of the model's template is told before the first conversation."""
+    """What is done otherwise than by the model's template is told before the first conversation."""
     changed = os.path.join(case.folder, 'changed.gguf')
-    what = b'{% if add_generation_prompt %}'
-    with open(model, 'rb') as f:
-        data = f.read()
-    need(data.count(what) == 1, 'the template is another one')
-    with open(changed, 'wb') as f:
-        f.write(data.replace(what, b"{# You are 'x' | trim #}".ljust(len(what))))
-    case.check(0, 'Warnings: 0', absent=('warning: chat template',))
-    case.check(0, "warning: chat template: its own system text, for conversations without one, is left out\n",
-               'warning: chat template: white space at the ends of messages stays, which it may take off\n',
+    what = b"{{ '<|im_start|>assistant\\n' }}{% endif %}"
+
+    def change(by):
+        with open(model, 'rb') as f:
+            data = f.read()
+        need(data.count(what) == 1 and len(by) <= len(what), 'the template is another one')
+        with open(changed, 'wb') as f:
+            f.write(data.replace(what, by.ljust(len(what))))
+
+    case.check(0, 'Warnings: 0', '  chat format: template\n', absent=('warning: chat template',))
+    change(b"{% endif %}{# 'You are '#} {% else %}")
+    case.check(0, "warning: chat template: it can't be used (line 1, column ",
+               'in its place serves the family chatml\n',
+               "warning: chat template: its own system text, for conversations without one, is left out\n",
                'Warnings: 2', '  chat format: chatml\n', model=changed)
+    change(b"{{ message.x.y }}{% endif %}")
+    case.check(0, "warning: chat template: it can't be used (line 1, column ", model=changed)
+
+
+def check_chat_format(case):
+    case.check(0, '  chat format: gemma\n', chat_format='gemma')
+    case.check(0, '  chat format: none\n', 'Warnings: 0', chat_format='none')
+    case.check(3, 'PROBLEM:', 'chat format "bogus" is none of auto, none, ', ', chatml, ', chat_format='bogus')
 
 
 def check_register(case):
@@ -178,7 +191,7 @@ def check_as_owner(case):
 
 
 with tempfile.TemporaryDirectory(prefix='confab-check-') as folder:
-    for part in (check_figures, check_layers, check_problems, check_template, check_register, check_as_owner):
+    for part in (check_figures, check_layers, check_problems, check_template, check_chat_format, check_register, check_as_owner):
         if part is check_as_owner and os.geteuid() != 0:
             continue
         here = os.path.join(folder, part.__name__)

@@ -143,8 +143,16 @@ static void take_conv(const Confab__V1__Conversation *m, struct conv *v) {
                 .busy = m->busy,
                 .generating = m->generating,
                 .private_memory = m->private_memory,
+                .overflow = m->overflow,
+                .dropped_from = m->dropped_from,
+                .dropped_to = m->dropped_to,
                 .n_published = m->n_published,
                 .n_not_kept = m->n_not_kept,
+                .other_vocabulary = m->other_vocabulary,
+                .unusable_bytes = m->unusable_bytes,
+                .carried = m->carried,
+                .n_tokens_before = m->n_tokens_before,
+                .n_biases_dropped = m->n_biases_dropped,
         };
         snprintf(v->name, sizeof(v->name), "%s", m->name ? m->name : "");
         if (m->n_turn_list)
@@ -210,6 +218,15 @@ int client_rewind(struct client *c, uint64_t id, uint32_t drop_turns, struct con
         return call_conv(c, &r, ret);
 }
 
+int client_set_overflow(struct client *c, uint64_t id, int overflow, struct conv *ret) {
+        REQUEST(r, UPDATE, Update, update, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
+        SET(m, overflow, (Confab__V1__Overflow)overflow);
+        return call_conv(c, &r, ret);
+}
+
 int client_rewind_to_turn(
         struct client *c, uint64_t id, uint32_t turn, uint64_t expect_revision, struct conv *ret) {
         REQUEST(r, REWIND, Rewind, rewind, m);
@@ -218,6 +235,16 @@ int client_rewind_to_turn(
         m.conversation = ref_to(&ref, id, NULL);
         m.to_case = CONFAB__V1__REWIND__TO_AT_TURN;
         m.at_turn = turn;
+        if (expect_revision)
+                SET(m, expect_revision, expect_revision);
+        return call_conv(c, &r, ret);
+}
+
+int client_carry(struct client *c, uint64_t id, uint64_t expect_revision, struct conv *ret) {
+        REQUEST(r, CARRY, Carry, carry, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, id, NULL);
         if (expect_revision)
                 SET(m, expect_revision, expect_revision);
         return call_conv(c, &r, ret);
@@ -445,7 +472,14 @@ uint64_t client_say_begin(struct client *c, const struct say *s) {
         SET(m, max_tokens, s->max_tokens == NO_TOKENS ? 0 : s->max_tokens ? s->max_tokens : 16);
         SET(m, logprobs, s->logprobs);
         SET(m, want_logprobs, true);
-        SET(m, ignore_eos, !s->keep_eos);
+        SET(m, ignore_eos, !s->keep_eos && !s->json_schema && !s->gbnf);
+        if (s->json_schema) {
+                m.constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_JSON_SCHEMA;
+                m.json_schema = proto_borrow(s->json_schema);
+        } else if (s->gbnf) {
+                m.constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_GBNF;
+                m.gbnf = proto_borrow(s->gbnf);
+        }
         SET(m, detach, s->detach);
         SET(m, background, s->background);
         if (s->expect_revision)
@@ -512,6 +546,7 @@ int client_say_next(struct client *c, uint64_t request, struct reply *ret) {
                 ret->acc.n_computed = m->event->accepted->n_computed;
                 ret->acc.differs_at = m->event->accepted->differs_at;
                 ret->acc.differs_why = (int)m->event->accepted->differs_why;
+                ret->acc.n_dropped = m->event->accepted->n_dropped;
                 return 1;
         case CONFAB__V1__EVENT__KIND_PROGRESS:
                 ret->n_progress++;

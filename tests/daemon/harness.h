@@ -97,6 +97,11 @@ struct conv {
         int residency; /* Confab__V1__Residency */
         bool busy, generating, private_memory;
         uint32_t n_published, n_not_kept;
+        int overflow; /* Confab__V1__Overflow */
+        uint32_t dropped_from, dropped_to;
+        bool other_vocabulary, carried;
+        uint64_t unusable_bytes;
+        uint32_t n_tokens_before, n_biases_dropped;
         int32_t *tokens; /* [n_token_list], with client_get(): owned */
         size_t n_token_list;
         char **texts; /* [n_turn_list], NUL-terminated: owned */
@@ -119,8 +124,9 @@ struct say {
         uint64_t seed;     /* 0: unset */
         uint32_t logprobs; /* alternatives per token; log-probabilities always come */
         const char *stop;
-        uint64_t expect_revision; /* 0: none */
-        bool keep_eos;            /* else ignore_eos is set, so that lengths are known */
+        const char *json_schema, *gbnf; /* with one of them, ignore_eos is not set */
+        uint64_t expect_revision;       /* 0: none */
+        bool keep_eos;                  /* else ignore_eos is set, so that lengths are known */
         bool detach, background;
         /* Continue from there, dropping everything after it. */
         bool from_turn, from_position;
@@ -138,6 +144,7 @@ struct reply {
                 uint64_t revision;
                 uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed, differs_at;
                 int differs_why; /* Confab__V1__Differs */
+                uint32_t n_dropped;
         } acc;
         unsigned n_progress;
         int finish; /* Confab__V1__FinishReason */
@@ -162,6 +169,8 @@ int client_open(struct client *c, const char *name, const char *system, uint64_t
 /* @at_turn -1: all turns. @ret may be NULL. */
 int client_fork(struct client *c, uint64_t id, const char *name, int at_turn, struct conv *ret);
 int client_rewind(struct client *c, uint64_t id, uint32_t drop_turns, struct conv *ret);
+/* @overflow: Confab__V1__Overflow. */
+int client_set_overflow(struct client *c, uint64_t id, int overflow, struct conv *ret);
 /* Keep turns [0, turn), or tokens [0, position); @expect_revision 0: any. */
 int client_rewind_to_turn(
         struct client *c, uint64_t id, uint32_t turn, uint64_t expect_revision, struct conv *ret);
@@ -177,6 +186,8 @@ int client_export(struct client *c, uint64_t id, bool without_memory, int *ret_f
 int client_memfd(const void *data, size_t n);
 /* Passes @fd (-1: none). */
 int client_import(struct client *c, int fd, const char *name, struct conv *ret);
+/* @expect_revision 0: any. */
+int client_carry(struct client *c, uint64_t id, uint64_t expect_revision, struct conv *ret);
 int client_close(struct client *c, uint64_t id);
 int client_get(struct client *c, uint64_t id, bool turns, bool tokens, struct conv *ret);
 int client_get_name(struct client *c, const char *name, struct conv *ret);

@@ -222,12 +222,90 @@ static void test_refused(void **state) {
         harness_stop(h);
 }
 
+/* Over the socket: in a small context a conversation that may drop old turns goes on for ever, over
+ * evictions, clean restarts and kills, and its last reply is the one of a conversation that says just
+ * what is left. */
+static void test_shift(void **state) {
+        struct harness *h = *state;
+        static const char *const flags[] = {"--context=192", NULL};
+        unsigned n_shifts = 0;
+        struct reply r, fresh;
+        struct client *c;
+        struct conv v;
+        uint64_t id, plain;
+        size_t n;
+
+        harness_start(h, flags);
+        c = harness_client(h);
+        assert_int_equal(client_open(c, "long", "You are brief.", &id), 0);
+        assert_int_equal(client_open(c, "plain", "You are brief.", &plain), 0);
+        assert_int_equal(client_set_overflow(c, id, 2, &v), 0);
+        assert_int_equal(v.overflow, CONFAB__V1__OVERFLOW__OVERFLOW_SHIFT);
+        conv_deinit(&v);
+        for (unsigned k = 0; k < 12; k++) {
+                struct say s = {.conv = id, .message = "Tell me more.", .max_tokens = N_REPLY};
+
+                if (k % 4 == 1) {
+                        client_free(c);
+                        if (k % 8 == 1)
+                                harness_kill(h);
+                        else
+                                harness_stop(h);
+                        harness_start(h, flags);
+                        c = harness_client(h);
+                }
+                if (client_say(c, &s, &r) != 0)
+                        fail_msg("%u: %s", k, c->error.message);
+                n_shifts += r.acc.n_dropped > 0;
+                if (k < 11)
+                        reply_deinit(&r);
+        }
+        assert_true(n_shifts >= 2);
+        assert_int_equal(client_get(c, id, true, true, &v), 0);
+        assert_int_equal(v.n_turns, 25);
+        assert_true(v.dropped_to > v.dropped_from && v.n_tokens > 192);
+        n = v.n_token_list - (v.dropped_to - v.dropped_from);
+        memmove(v.tokens + v.dropped_from, v.tokens + v.dropped_to,
+                (v.n_token_list - v.dropped_to) * sizeof(*v.tokens));
+        {
+                struct say s = {.name = "fresh",
+                        .tokens = v.tokens,
+                        .n_tokens = n - r.n,
+                        .max_tokens = N_REPLY};
+
+                assert_int_equal(client_open(c, "fresh", NULL, NULL), 0);
+                assert_int_equal(client_say(c, &s, &fresh), 0);
+        }
+        assert_true(reply_equal(&r, &fresh));
+        reply_deinit(&r);
+        reply_deinit(&fresh);
+        conv_deinit(&v);
+        /* The other one fails at that place, and stays as it was. */
+        for (unsigned k = 0; k < 12; k++) {
+                struct say s = {.conv = plain, .message = "Tell me more.", .max_tokens = N_REPLY};
+                int status = client_say(c, &s, &r);
+
+                reply_deinit(&r);
+                if (status == 0)
+                        continue;
+                assert_string_equal(c->error.code, "context_length_exceeded");
+                assert_non_null(strstr(c->error.message, "192"));
+                assert_int_equal(client_get(c, plain, true, false, &v), 0);
+                assert_int_equal(v.n_turns, 1 + 2 * k);
+                conv_deinit(&v);
+                break;
+        }
+        client_free(c);
+        harness_stop(h);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_regenerate),
                 daemon_test(test_edit),
                 daemon_test(test_positions),
                 daemon_test(test_refused),
+                daemon_test(test_shift),
         };
 
         return DAEMON_TESTS_MAIN(tests);

@@ -40,6 +40,52 @@ static void test_say_and_repeat(void **state) {
         harness_stop(h);
 }
 
+/* Replies with a constraint, and one that is wrong. */
+static void test_constraint(void **state) {
+        struct harness *h = *state;
+        struct reply a;
+        uint64_t id;
+        struct client *c = start(h, &id);
+
+        assert_int_equal(client_say(c,
+                                 &(struct say){.conv = id,
+                                         .message = "Is the sky blue?",
+                                         .max_tokens = 100,
+                                         .json_schema = "{\"properties\":{\"answer\":{\"enum\":["
+                                                        "\"yes\",\"no\"]}},\"required\":["
+                                                        "\"answer\"]}"},
+                                 &a),
+                0);
+        assert_int_equal(a.finish, CONFAB__V1__FINISH_REASON__FINISH_STOP);
+        assert_true(
+                strstr((char *)a.text.data, "\"yes\"") || strstr((char *)a.text.data, "\"no\""));
+        assert_int_equal(a.text.data[0], '{');
+        reply_deinit(&a);
+        assert_int_equal(client_say(c,
+                                 &(struct say){.conv = id,
+                                         .message = "And the sea?",
+                                         .max_tokens = 100,
+                                         .gbnf = "root ::= (\"blue\" | \"green\") \"!\"{2}"},
+                                 &a),
+                0);
+        assert_true(strcmp((char *)a.text.data, "blue!!") == 0 ||
+                    strcmp((char *)a.text.data, "green!!") == 0);
+        reply_deinit(&a);
+        assert_true(client_say(c, &(struct say){.conv = id, .message = "x", .gbnf = "root ::= y"},
+                            &a) < 0);
+        assert_string_equal(c->error.code, "invalid");
+        assert_false(c->error.retry);
+        assert_non_null(strstr(c->error.message, "1:10: rule y is not defined"));
+        reply_deinit(&a);
+        assert_true(client_say(c,
+                            &(struct say){.conv = id, .message = "x", .json_schema = "{\"not\":1}"},
+                            &a) < 0);
+        assert_string_equal(c->error.code, "unsupported");
+        reply_deinit(&a);
+        client_free(c);
+        harness_stop(h);
+}
+
 static void test_hang_up_cancels(void **state) {
         struct harness *h = *state;
         struct reply r = {};
@@ -185,6 +231,7 @@ static void test_many_at_once(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_say_and_repeat),
+                daemon_test(test_constraint),
                 daemon_test(test_hang_up_cancels),
                 daemon_test(test_detached_goes_on),
                 daemon_test(test_cancel),

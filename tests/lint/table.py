@@ -11,6 +11,7 @@ MAY_USE = {
     'quant': ['base'],
     'seq': ['base'],
     'sample': ['base'],
+    'grammar': ['base'],
     'spill': ['base'],
     'store': ['base'],
     'gguf': ['base', 'quant'],
@@ -19,11 +20,11 @@ MAY_USE = {
     'model': ['base', 'quant', 'gguf', 'kern', 'seq'],
     'jinja': ['base'],
     'chat': ['base', 'tok', 'jinja'],
-    'engine': ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat'],
+    'engine': ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat'],
     'proto': ['base'],
     'client': ['base', 'proto'],
     'daemon': ['base', 'proto', 'engine'],
-    'tools': ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat',
+    'tools': ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat',
               'engine'],
 }
 for _i, (_mod, _uses) in enumerate(MAY_USE.items()):
@@ -36,10 +37,10 @@ FLOORS = {
     'lib/engine': ['budget', 'io', 'conv', 'disk', 'memory', 'request', 'run', 'verbs', 'main'],
 }
 
-LIB = ['base', 'quant', 'seq', 'sample', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
+LIB = ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
 
 # The public header of a module is <module>/<module>.h; these differ. base has many.
-PUBLIC = {'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h']}
+PUBLIC = {'chat': ['chat.h', 'reply.h'], 'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h']}
 
 # Headers from outside: who may include them.
 EXTERNAL = [

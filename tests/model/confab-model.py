@@ -122,6 +122,42 @@ class Tool(unittest.TestCase):
         self.assertIn('"token_embd.weight" Q8_0 {64, 320, 1, 1}', text)
         self.assertIn("n_layer", text)
 
+    def test_info_chat(self):
+        """Whether the template takes tools: that of the bundled model does not, another one does."""
+        bundled = os.path.join(ROOT, "models", "confab-small.q4_0.gguf")
+        info = json.loads(self.ok("info", bundled, "--json"))
+        self.assertEqual((info["chat_family"], info["chat_takes_tools"]), ("template", False))
+        self.assertRegex(self.ok("info", bundled), r"(?m)^chat_takes_tools +false$")
+        with open(bundled, "rb") as f:
+            data = f.read()
+        key = b"tokenizer.chat_template" + (8).to_bytes(4, "little")
+        at = data.index(key) + len(key)
+        size = int.from_bytes(data[at:at + 8], "little")
+        template = (b"{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}"
+                    b"<|im_start|>{{ m.content }}<|im_end|>{% endfor %}")
+        self.assertLessEqual(len(template), size)
+        other = os.path.join(self.folder.name, "tools.gguf")
+        with open(other, "wb") as f:
+            f.write(data[:at + 8] + template + b"{#" + b" " * (size - len(template) - 4) + b"#}" +
+                    data[at + 8 + size:])
+        self.assertIs(json.loads(self.ok("info", other, "--json"))["chat_takes_tools"], True)
+        self.assertRegex(self.ok("info", other), r"(?m)^chat_takes_tools +true$")
+
+    def test_reply_format(self):
+        """How the model writes calls and reasoning, by literals of its template."""
+        with open(os.path.join(ROOT, "models", "confab-small.q4_0.gguf"), "rb") as f:
+            data = f.read()
+        end = rb"{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+        self.assertEqual(data.count(end), 1)
+        path = os.path.join(self.folder.name, "calls.gguf")
+        for marks, found in ((b"", ("none", False)),
+                             (b"<tool_call> </tool_call> </think>", ("hermes", True))):
+            with open(path, "wb") as f:
+                f.write(data.replace(end, b"{# %b #}".replace(b"%b", marks).ljust(len(end))))
+            info = json.loads(self.ok("info", path, "--json"))
+            self.assertEqual((info["reply_format"], info["reasons"]), found)
+        self.assertRegex(self.ok("info", path), r'(?m)^reply_format +"hermes"\nreasons +true$')
+
     def test_tokenize(self):
         ids = self.ok("tokenize", self.model, "--ids", " w300")
         self.assertRegex(ids, r"^[\d ]+\n$")

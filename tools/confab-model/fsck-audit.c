@@ -189,15 +189,15 @@ static int compare(struct audit *a, const struct store_held *h, struct seq *s, s
         return 0;
 }
 
-/* The tokens of @conv, at least @n; -ERR_CORRUPT if they cannot be used. */
+/* The tokens that the memory of @conv is of, at least @n; -ERR_CORRUPT if they cannot be used. */
 static int get_tokens(struct audit *a, uint64_t conv, uint32_t n, struct err *e) {
         struct store_conv c;
         int r = store_conv_get(a->f->store, STORE_UID_ANY, conv, NULL, &c, e);
 
         if (r < 0)
                 return r;
-        if (c.n_tokens < n)
-                return err_set(e, ERR_CORRUPT, "%u tokens, not %u", c.n_tokens, n);
+        if (store_memory_tokens(&c) < n)
+                return err_set(e, ERR_CORRUPT, "%u tokens, not %u", store_memory_tokens(&c), n);
         free(a->tokens);
         a->tokens = calloc((size_t)c.n_tokens + 1, sizeof(*a->tokens));
         if (!a->tokens)
@@ -205,6 +205,8 @@ static int get_tokens(struct audit *a, uint64_t conv, uint32_t n, struct err *e)
         r = store_tokens(a->f->store, conv, a->tokens, c.n_tokens, e);
         if (r < 0)
                 return r;
+        memmove(a->tokens + c.gap.from, a->tokens + c.gap.to,
+                (size_t)(c.n_tokens - c.gap.to) * sizeof(*a->tokens));
         for (uint32_t i = 0; i < n; i++)
                 if (a->tokens[i] < 0 || (uint32_t)a->tokens[i] >= a->en.info.n_vocab)
                         return err_set(e, ERR_CORRUPT, "token %d is outside the vocabulary of %u",

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/util.h"
 #include "chat/chat.h"
+#include "chat/reply.h"
 #include "cli.h"
 #include "gguf/gguf.h"
 #include "quant/quant.h"
@@ -48,6 +49,14 @@ static void fact_u64(struct facts *f, const char *key, uint64_t v) {
         } else if (f->error == 0) {
                 f->error = buf_printf(f->out, "%-24s %llu\n", key, (unsigned long long)v);
         }
+}
+
+static void fact_bool(struct facts *f, const char *key, bool v) {
+        if (f->json) {
+                json_key(&f->j, key);
+                json_bool(&f->j, v);
+        } else if (f->error == 0)
+                f->error = buf_printf(f->out, "%-24s %s\n", key, v ? "true" : "false");
 }
 
 static void fact_hex(struct facts *f, const char *key, uint64_t v) {
@@ -98,11 +107,14 @@ static void put_chat(struct facts *f, const struct gguf *g, struct tok *t) {
         struct err e;
 
         if (gguf_get_str(g, "tokenizer.chat_template", &template, &e) < 0 ||
-                chat_new(&chat, t, template.data, template.size, &e) < 0) {
+                chat_new(&chat, t, template.data, template.size, NULL, &e) < 0) {
                 fact_str(f, "chat_error", e.msg, strlen(e.msg));
                 return;
         }
         fact_str(f, "chat_family", chat_family(chat), strlen(chat_family(chat)));
+        fact_bool(f, "chat_takes_tools", chat_takes_tools(chat));
+        fact_str(f, "reply_format", chat_reply_format(chat), strlen(chat_reply_format(chat)));
+        fact_bool(f, "reasons", chat_reasons(chat));
         if (f->json) {
                 json_key(&f->j, "chat_differences");
                 json_array_begin(&f->j);

@@ -144,7 +144,7 @@ static int run_parsed(const struct tokenize *o) {
                 r = gguf_get_str(g, "tokenizer.chat_template", &template, &e);
         /* The daemon's tokens: text does not become what the template writes. */
         if (r >= 0)
-                r = chat_new(&chat, t, template.data, template.size, &e);
+                r = chat_new(&chat, t, template.data, template.size, NULL, &e);
         if (r == 0)
                 r = encode(o, t, &ids, &e);
         if (r == 0)

@@ -7,13 +7,16 @@
  * truth for names and times. The struct has the things that the engine thread needs for computing:
  * tokens, turns, memory, and where the blocks lie.
  *
- * 1. tokens[0..n_tokens) are exactly the register's tokens, or a prefix of them while an edit is
- *    pending (memory/edit.c). tokens[n_tokens..n_all) belong to the request in `busy`. If the
- *    history is damaged in the register (`damage`), only the tokens before the damage are here.
- *    Such a conversation can be rewound or forked to a place before the damage. It cannot be
- *    continued from its end, since the lost text is unknown.
+ * 1. tokens[0..n_tokens) are exactly the register's tokens without the gap, or a prefix of these
+ *    while an edit is pending (memory/edit.c). tokens[n_tokens..n_all) belong to the request in
+ *    `busy`. If the history is damaged in the register (`damage`), only the tokens before the damage
+ *    are here. Such a conversation can be rewound or forked to a place before the damage. It cannot
+ *    be continued from its end, since the lost text is unknown.
  * 2. seq_n_tokens(seq) <= n_all, and block i of seq remembers tokens[i*bt ..] of this conversation.
  * 3. recs[i] is a record of the same tokens as block i, at least as far as seq covers the block.
+ * 4. Turns, and places that clients name, count in tokens of the transcript. Everything else counts
+ *    in tokens of the memory, which leaves out the gap (base/gap.h has the mapping). `dropped` has
+ *    the tokens of the gap, so that a Rewind or Fork to a place inside the gap has what it needs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +52,16 @@ void conv_drop_recs(struct engine *engine, struct conv *c, size_t from) {
                 rec_put(engine, c->recs[i]);
                 c->recs[i] = NULL;
         }
+}
+
+void conv_link_again(const struct engine *engine, struct conv *c, uint32_t from) {
+        uint32_t bt = engine->info.block_tokens;
+        size_t i = from / bt;
+
+        while (i < c->n_recs && (!c->recs[i] || i * bt + c->recs[i]->r.n_tokens <= from))
+                i++;
+        if (i < c->n_recs)
+                c->link_from = MIN(c->link_from, i);
 }
 
 void conv_forget_recs(struct engine *engine, struct conv *c, size_t from) {
@@ -137,6 +150,7 @@ static void conv_free(struct engine *engine, struct conv *c) {
         free(c->recs);
         seq_free(c->seq);
         free(c->tokens);
+        free(c->dropped);
         free(c->turns);
         free(c->damage);
         conv_discharge(engine, c->charged);
@@ -149,6 +163,54 @@ static size_t blocks_cost(const struct engine *engine, uint32_t n_tokens) {
         size_t n = ((size_t)n_tokens + engine->info.block_tokens - 1) / engine->info.block_tokens;
 
         return n * (2 * sizeof(struct rec *) + sizeof(struct rec) + 4 * sizeof(void *));
+}
+
+static size_t tokens_cost(const struct engine *engine, uint32_t capacity, const struct gap *gap) {
+        return (size_t)capacity * sizeof(int32_t) + blocks_cost(engine, capacity) +
+               (size_t)gap_size(gap) * sizeof(int32_t);
+}
+
+int conv_arrange(struct engine *engine, struct conv_tokens *ret, const struct transcript *t,
+        uint32_t n, const struct gap *gap, struct err *e) {
+        uint32_t capacity = MAX(gap_to_memory(gap, n), 1u);
+        struct conv_tokens x = {.capacity = capacity, .gap = *gap};
+        size_t size = tokens_cost(engine, capacity, gap);
+
+        if (conv_charge(engine, size) != 0)
+                return err_set(e, budget_code(engine->budget, &engine->budget->conversations, size),
+                        "the memory budget has no room for %u tokens", n);
+        x.tokens = malloc((size_t)capacity * sizeof(*x.tokens));
+        x.dropped = gap_is_none(gap) ? NULL : malloc((size_t)gap_size(gap) * sizeof(*x.dropped));
+        if (!x.tokens || (!x.dropped && !gap_is_none(gap))) {
+                conv_free_tokens(engine, &x);
+                return err_set(e, ERR_NOMEM, "no memory for %u tokens", n);
+        }
+        (void)transcript_memory(t, n, gap, x.tokens);
+        transcript_copy(t, gap->from, gap->to, x.dropped);
+        *ret = x;
+        return 0;
+}
+
+void conv_swap_tokens(struct engine *engine, struct conv *c, struct conv_tokens *x) {
+        struct conv_tokens old = {
+                .tokens = c->tokens, .dropped = c->dropped, .capacity = c->capacity, .gap = c->gap};
+
+        c->charged += tokens_cost(engine, x->capacity, &x->gap);
+        c->charged -= tokens_cost(engine, old.capacity, &old.gap);
+        c->tokens = x->tokens;
+        c->dropped = x->dropped;
+        c->capacity = x->capacity;
+        c->gap = x->gap;
+        *x = old;
+}
+
+void conv_free_tokens(struct engine *engine, struct conv_tokens *x) {
+        if (x->capacity == 0)
+                return; /* never arranged */
+        free(x->tokens);
+        free(x->dropped);
+        conv_discharge(engine, tokens_cost(engine, x->capacity, &x->gap));
+        *x = (struct conv_tokens){0};
 }
 
 int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struct err *e) {
@@ -176,15 +238,16 @@ int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struc
 }
 
 /* A manipulated register must not make the model read outside its tables. */
-static bool tokens_are_known(const int32_t *tokens, uint32_t n, uint32_t n_vocab) {
+static bool tokens_are_known(const struct transcript *t, uint32_t n, uint32_t n_vocab) {
         for (uint32_t i = 0; i < n; i++)
-                if (tokens[i] < 0 || (uint32_t)tokens[i] >= n_vocab)
+                if (transcript_token(t, i) < 0 || (uint32_t)transcript_token(t, i) >= n_vocab)
                         return false;
         return true;
 }
 
 int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *sc,
-        const int32_t *tokens, const struct store_turns *turns, struct err *e) {
+        const struct transcript *t, const struct store_turns *turns, struct err *e) {
+        struct conv_tokens x = {0};
         struct conv *c;
         int r;
 
@@ -198,11 +261,14 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         c->id = sc->id;
         c->uid = sc->uid;
         c->revision = sc->revision;
+        c->created_usec = sc->created_usec;
         /* Even if it is empty: its row in the register would keep the other vocabulary. */
         c->foreign_vocab = sc->vocab != engine->vocab_hash ||
-                           !tokens_are_known(tokens, sc->n_tokens, engine->info.n_vocab);
+                           !tokens_are_known(t, sc->n_tokens, engine->info.n_vocab);
         c->private_memory = sc->private_memory;
         c->n_published = sc->n_published;
+        c->shifts = sc->overflow == STORE_OVERFLOW_SHIFT;
+        c->opened_with_tools = sc->tools_size > 0;
         c->sampling = sc->sampling;
         c->charged = sizeof(*c);
         c->link_from = SIZE_MAX;
@@ -210,13 +276,15 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         list_init(&c->waiters);
         list_init(&c->dirty);
         list_init(&c->waits);
-        r = conv_reserve_tokens(engine, c, MAX(sc->n_tokens, 1u), e);
-        if (r == 0)
+        r = conv_arrange(engine, &x, t, sc->n_tokens, &sc->gap, e);
+        if (r == 0) {
+                conv_swap_tokens(engine, c, &x);
                 r = seq_new(&c->seq, engine->pool, e);
+        }
         for (size_t i = 0; r == 0 && i < turns->n; i++) {
-                const struct store_turn *t = &turns->turns[i];
-                struct conv_turn ct = {
-                        (enum chat_role)t->role, t->start, t->end, (enum engine_finish)t->finish};
+                const struct store_turn *turn = &turns->turns[i];
+                struct conv_turn ct = {(enum chat_role)turn->role, turn->start, turn->end,
+                        (enum engine_finish)turn->finish, turn->extra != NULL};
 
                 r = conv_add_turn(engine, c, &ct, e);
         }
@@ -228,9 +296,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
                 conv_free(engine, c);
                 return r;
         }
-        if (sc->n_tokens > 0)
-                memcpy(c->tokens, tokens, sc->n_tokens * sizeof(*tokens));
-        c->n_tokens = c->n_all = sc->n_tokens;
+        c->n_tokens = c->n_all = gap_to_memory(&c->gap, sc->n_tokens);
         /* A generated reply's last token was sampled, but its memory comes with the next turn. */
         c->n_known = c->n_tokens;
         if (c->n_turns > 0 && c->turns[c->n_turns - 1].finish != ENGINE_FINISH_NONE)
@@ -282,15 +348,58 @@ void conv_unuse(struct engine *engine, struct conv *c) {
                 list_append(&engine->convs->dirty, &c->dirty);
 }
 
-enum chat_state conv_chat_state(const struct engine *engine, const struct conv *c) {
+bool conv_begins_with_tools(const struct conv *c) {
+        return c->n_turns > 0 &&
+               (c->turns[0].role == CHAT_SYSTEM || c->turns[0].role == CHAT_USER) &&
+               (c->opened_with_tools || c->turns[0].extra);
+}
+
+bool conv_has_tools(const struct conv *c) {
+        bool any = c->opened_with_tools;
+
+        for (uint32_t i = 0; i < c->n_turns && !any; i++)
+                any = c->turns[i].extra && c->turns[i].role != CHAT_ASSISTANT;
+        return any;
+}
+
+/* What the first @n turns end with. */
+static enum chat_state state_after(const struct engine *engine, const struct conv *c, uint32_t n) {
         const struct conv_turn *last;
 
-        if (c->n_turns == 0)
+        if (n == 0)
                 return CHAT_EMPTY;
-        last = &c->turns[c->n_turns - 1];
+        last = &c->turns[n - 1];
         if (last->role != CHAT_ASSISTANT || last->finish == ENGINE_FINISH_NONE)
-                return chat_state_after(engine->chat, last->role);
+                return chat_state_after(engine->chat, last->role, conv_begins_with_tools(c));
         return last->finish == ENGINE_FINISH_STOP ? CHAT_ENDED_REPLY : CHAT_OPEN_REPLY;
+}
+
+/* How the first @n turns end, as a beginning of the memory. */
+static struct chat_tail tail_after(const struct engine *engine, const struct conv *c, uint32_t n) {
+        return (struct chat_tail){.state = state_after(engine, c, n),
+                .role = n > 0 ? c->turns[n - 1].role : CHAT_RAW,
+                .created_usec = c->created_usec,
+                .has_tools = n > 0 && conv_begins_with_tools(c)};
+}
+
+struct chat_tail conv_front_tail(
+        const struct engine *engine, const struct conv *c, const struct gap *g) {
+        struct chat_tail tail;
+        uint32_t n = 0;
+
+        while (n < c->n_turns && c->turns[n].end <= g->from)
+                n++;
+        tail = tail_after(engine, c, n);
+        /* In front of the gap there may be only the tokens that begin every text. */
+        if (g->from > (n > 0 ? c->turns[n - 1].end : 0))
+                tail.state = CHAT_CLOSED;
+        return tail;
+}
+
+struct chat_tail conv_chat_tail(const struct engine *engine, const struct conv *c) {
+        if (!gap_is_none(&c->gap) && c->n_turns > 0 && c->turns[c->n_turns - 1].end <= c->gap.to)
+                return conv_front_tail(engine, c, &c->gap);
+        return tail_after(engine, c, c->n_turns);
 }
 
 void conv_fill_residency(

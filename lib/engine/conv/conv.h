@@ -5,8 +5,10 @@
  * (struct keep). Engine thread, unless said otherwise. conv.c has the invariants.
  */
 #include "base/buf.h"
+#include "base/gap.h"
 #include "base/list.h"
 #include "chat/chat.h"
+#include "chat/reply.h"
 #include "engine/io/io.h"
 #include "engine/parts.h"
 #include "seq/seq.h"
@@ -25,15 +27,18 @@ struct rec {
 
 struct conv_turn {
         enum chat_role role;
-        uint32_t start, end;
+        uint32_t start, end; /* in the transcript */
         enum engine_finish finish;
+        /* The register has more of it than its text: definitions of tools, or what it was given with
+         * (struct store_turn). */
+        bool extra;
 };
 
 /* A conversation in RAM; its memory may be elsewhere. */
 struct conv {
         uint64_t id;
         uint32_t uid;
-        uint64_t revision;
+        uint64_t revision, created_usec;
         bool foreign_vocab;   /* the tokens belong to another model's vocabulary */
         bool private_memory;  /* imported from elsewhere: never shared, forks inherit it */
         uint32_t n_published; /* tokens of the prefix that all users may share; 0: none */
@@ -42,9 +47,13 @@ struct conv {
         struct err *damage;                   /* owned; NULL: the history is sound */
         uint32_t n_lost_turns, n_lost_tokens; /* in the register, behind the damage */
         struct sampling sampling;
-        int32_t *tokens; /* [n_all]; the first n_tokens are in the register */
+        int32_t *tokens; /* [n_all], of the memory; the first n_tokens are in the register */
         uint32_t n_tokens, n_all, capacity;
-        struct conv_turn *turns;
+        struct gap gap;          /* tokens of the transcript that the memory leaves out */
+        int32_t *dropped;        /* [gap_size()]: these tokens */
+        bool shifts;             /* at the end of the context: drop old turns from the memory */
+        bool opened_with_tools;  /* the register has definitions that hold from the beginning */
+        struct conv_turn *turns; /* of the transcript */
         uint32_t n_turns, turns_capacity;
         struct seq *seq;
         struct rec **recs; /* [n_recs], by block index; NULL: not on disk */
@@ -151,9 +160,10 @@ uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t 
 
 /* --- conv.c --- */
 
-/* Load the conversation of row @sc, idle at first. -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
+/* Load the conversation of row @sc, idle at first. @t: at least its tokens, with any gap; the
+ * conversation gets the gap of the row. -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
 int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *sc,
-        const int32_t *tokens, const struct store_turns *turns, struct err *e);
+        const struct transcript *t, const struct store_turns *turns, struct err *e);
 /* Frees the conversation, which must not be in use, and removes it from all tables. */
 void conv_unload(struct engine *engine, struct conv *c);
 void convs_unload_all(struct engine *engine);
@@ -166,10 +176,33 @@ void conv_discharge(struct engine *engine, size_t n);
 int conv_add_turn(struct engine *engine, struct conv *c, const struct conv_turn *t, struct err *e);
 /* Room for @n tokens in all, charged by conv_charge(). -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
 int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struct err *e);
+/* The tokens of a conversation as arrays of its own. Owned, and charged. */
+struct conv_tokens {
+        int32_t *tokens, *dropped;
+        uint32_t capacity; /* of tokens; 0: never arranged */
+        struct gap gap;
+};
+/* Arrange the first @n tokens of transcript @t with gap @gap. Fails as conv_reserve_tokens(). */
+int conv_arrange(struct engine *engine, struct conv_tokens *ret, const struct transcript *t,
+        uint32_t n, const struct gap *gap, struct err *e);
+/* Exchange the arrays and the gap of @c and of @x; n_tokens and n_all are the caller's. */
+void conv_swap_tokens(struct engine *engine, struct conv *c, struct conv_tokens *x);
+void conv_free_tokens(struct engine *engine, struct conv_tokens *x);
+/* The tokens of @c, borrowed. */
+static inline struct transcript conv_transcript(const struct conv *c) {
+        return (struct transcript){c->tokens, c->dropped, c->gap};
+}
+/* The number of tokens of the transcript that are in the register. Not while an edit is pending. */
+static inline uint32_t conv_n_transcript(const struct conv *c) {
+        return c->n_tokens + gap_size(&c->gap);
+}
 /* Make @rec the record of block @index; takes over the reference, except on failure: -ERR_NOMEM. */
 int conv_set_rec(
         struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e);
 void conv_drop_recs(struct engine *engine, struct conv *c, size_t from);
+/* Tokens from @from on are committed: records with such tokens that an eviction of the request under
+ * way has linked are linked anew, by whatever writes next (store_record.n_ahead). */
+void conv_link_again(const struct engine *engine, struct conv *c, uint32_t from);
 /* The register has lost the records of blocks from @from on, both of the present conversation and
  * of an old end that was put aside. */
 void conv_forget_recs(struct engine *engine, struct conv *c, size_t from);
@@ -183,7 +216,15 @@ void conv_io_over(struct engine *engine, struct conv *c);
 void conv_tell_damage(struct engine *engine, const struct store_reading *x);
 /* The damaged part of @c is gone; the rest is sound. */
 void conv_forget_damage(struct engine *engine, struct conv *c);
-enum chat_state conv_chat_state(const struct engine *engine, const struct conv *c);
+/* Whether definitions of tools were told with the first message; whether any hold at the end (the
+ * register has them: store_tools()). */
+bool conv_begins_with_tools(const struct conv *c);
+bool conv_has_tools(const struct conv *c);
+/* What a message is appended to: the end of the memory so far. */
+struct chat_tail conv_chat_tail(const struct engine *engine, const struct conv *c);
+/* The same for a memory that ends where gap @g begins. */
+struct chat_tail conv_front_tail(
+        const struct engine *engine, const struct conv *c, const struct gap *g);
 void conv_fill_residency(
         const struct engine *engine, const struct conv *c, struct engine_conv *out);
 
@@ -191,16 +232,121 @@ void conv_fill_residency(
 
 /* The part of a conversation that Rewind, Fork or a Continue that cuts keeps, or Publish shares. */
 struct keep {
-        uint32_t n_turns, n_tokens;
-        bool inside;           /* the last kept turn is cut; then: */
-        struct conv_turn last; /* its new form */
-        struct buf text;       /* text of the cut turn */
+        uint32_t n_turns, n_tokens; /* of the transcript */
+        struct gap gap;             /* what the memory of this part leaves out */
+        bool inside;                /* the last kept turn is cut; then: */
+        struct conv_turn last;      /* its new form */
+        struct buf text;            /* text of the cut turn */
 };
 
 /* Find out which part of @c the request @r keeps. @ret: zeroed; call keep_deinit() also on failure.
  * -ERR_INVALID, -ERR_STATE, -ERR_CORRUPT (behind damage), -ERR_NOMEM. */
 int keep_resolve(struct engine *engine, const struct conv *c, const struct engine_request *r,
         struct keep *ret, struct err *e);
+/* The number of tokens at the beginning of a reply's turn that invite the reply; 0 if the turn
+ * continued an open reply. -ERR_NOMEM. */
+int keep_reply_header(
+        struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret);
 /* For the register: the last kept turn if it changes, else NULL. Borrows from @k. */
 const struct store_turn *keep_last(const struct keep *k, struct store_turn *out);
 void keep_deinit(struct keep *k);
+
+/* --- said.c: messages of tools, and given ones, in the register --- */
+
+/* Memory for what is read: at least one byte; NULL: @e tells why. */
+typedef void *said_alloc_fn(void *arg, size_t n, struct err *e);
+struct said_memory {
+        said_alloc_fn *alloc;
+        void *arg;
+        struct charge *charge; /* of memory that is needed while reading; or NULL */
+};
+/* What a message of the assistant was given with. */
+struct given {
+        const char *reasoning;     /* or NULL */
+        struct engine_call *calls; /* [n_calls]; the block that has everything */
+        size_t n_calls;
+};
+/* Append the text of a turn of tools, or the extra of a given message. -ERR_NOMEM, -ERR_LIMIT,
+ * -ERR_TOO_LARGE. Any thread. */
+int results_format(struct buf *out, const struct engine_result *results, size_t n, struct err *e);
+int given_format(struct buf *out, const char *reasoning, const struct engine_call *calls, size_t n,
+        struct err *e);
+/* Read them back into one block: *ret, or ret->calls. -ERR_INVALID, with the place, if the text has
+ * not the form that is written. A block that was made is returned even on failure. Any thread. */
+int results_parse(const char *text, size_t size, const struct said_memory *memory,
+        struct engine_result **ret, size_t *ret_n, struct err *e);
+int given_parse(const char *text, size_t size, const struct said_memory *memory, struct given *ret,
+        struct err *e);
+
+/* --- parts.c: parts of what the assistant said. Any thread --- */
+
+/* Collects parts. News of one part that follow each other become one. */
+struct parts {
+        struct buf items, bytes;
+        uint32_t at; /* where the reply begins, in the transcript: what the reader was fed first */
+        uint32_t n_calls; /* proper calls that ended */
+        bool silent;      /* only count */
+        /* The newest part, and the bytes of its text so far. */
+        uint32_t index;
+        size_t index_size;
+        /* This many bytes more of part skip_index were given out before: they are left out. */
+        uint32_t skip_index;
+        size_t skip;
+};
+void parts_init(struct parts *p, struct charge *charge);
+void parts_deinit(struct parts *p);
+void parts_clear(struct parts *p);
+bool parts_any(const struct parts *p);
+/* A chat_part_fn; @arg: the struct parts. */
+int parts_add(void *arg, const struct chat_part_event *event, struct err *e);
+/* The parts of a message that was given; @given: or NULL. */
+int parts_add_given(
+        struct parts *p, const char *text, size_t size, const struct given *given, struct err *e);
+/* The parts so far as one block, for the caller to free; @p is empty then. */
+int parts_take(struct parts *p, said_alloc_fn *alloc, void *arg, struct engine_part **ret,
+        size_t *ret_n, struct err *e);
+
+/* A history, in RAM or just read; borrowed. */
+struct said {
+        struct transcript tokens;
+        const struct conv_turn *turns;
+        uint64_t created_usec; /* of the conversation */
+};
+static inline struct said conv_said(const struct conv *c) {
+        return (struct said){conv_transcript(c), c->turns, c->created_usec};
+}
+/* The number of tokens at the beginning of a reply's turn that invite the reply; 0 if the turn goes on
+ * with an open reply. -ERR_NOMEM. */
+int said_reply_header(struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret);
+/* 1: reply @turn goes on with the open reply before it; 0: not; -ERR_NOMEM. *ret_header: as above. */
+int said_goes_on(
+        struct engine *engine, const struct said *said, uint32_t turn, uint32_t *ret_header);
+/* Where the reply begins that @turn is (a part of): the tokens that invite it are [start, begin). */
+struct said_reply {
+        uint32_t turn, start, begin;
+};
+int said_find_reply(struct engine *engine, const struct said *said, uint32_t turn,
+        struct said_reply *ret, struct err *e);
+int said_feed_header(const struct said *said, const struct said_reply *at,
+        struct chat_reply *reader, struct err *e);
+/* Feed tokens [@from, @to) to the reader, which tells @parts. */
+int said_feed(const struct said *said, uint32_t from, uint32_t to, struct chat_reply *reader,
+        struct parts *parts, struct err *e);
+
+/* --- shift.c: what the memory leaves out --- */
+
+/* What must fit beside the history. */
+struct shift_need {
+        uint32_t limit;   /* tokens that a memory can have */
+        size_t n_input;   /* tokens of the input */
+        uint32_t n_reply; /* tokens to leave room for; at least 1 if there is to be a reply */
+        bool goes_on;     /* the reply, or results, go on from the newest turn, which must stay */
+};
+
+/* The gap with which the kept part of @c, and what @need tells, fit. @keep has the gap that the
+ * memory has without this request; it is the answer if everything fits with it. -ERR_CONTEXT, with
+ * figures. Any thread, while the conversation is held. */
+int shift_plan(struct engine *engine, const struct conv *c, const struct keep *keep,
+        const struct shift_need *need, struct gap *ret, struct err *e);
+/* The gap of the kept part, if nothing is added to it: the present one, or none, or a new one. */
+struct gap shift_kept(struct engine *engine, const struct conv *c, const struct keep *keep);

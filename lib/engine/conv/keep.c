@@ -11,7 +11,8 @@
  *    Continue without input goes on after its last kept token.
  * 3. A damaged history can be cut only before the damage; turns and tokens are counted as if the
  *    history were whole.
- * 4. Nothing is tokenised again (I1): the kept tokens stay the same, and so does their memory.
+ * 4. Nothing is tokenised again (I1): the kept tokens stay the same, and so does their memory, unless
+ *    the place is inside of what the memory leaves out (shift.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,36 +24,26 @@ void keep_deinit(struct keep *k) {
         buf_deinit(&k->text);
 }
 
-/* The number of tokens at the beginning of a reply's turn that invite the reply; 0 if the turn
- * continued an open reply. */
-static int reply_header(
+int keep_reply_header(
         struct engine *engine, const struct conv *c, const struct conv_turn *t, uint32_t *ret) {
-        struct tok_ids ids = TOK_IDS_NULL;
-        uint32_t n = 0;
-        int r = chat_append_reply_start(engine->chat, 0, &ids, NULL);
+        const struct said said = conv_said(c);
 
-        if (r == 0 && ids.n <= t->end - t->start &&
-                memcmp(ids.ids, c->tokens + t->start, ids.n * sizeof(*ids.ids)) == 0)
-                n = (uint32_t)ids.n;
-        tok_ids_deinit(&ids);
-        if (r < 0 && r != -ERR_UNSUPPORTED)
-                return r;
-        *ret = n;
-        return 0;
+        return said_reply_header(engine, &said, (uint32_t)(t - c->turns), ret);
 }
 
 /* The text as generation would have sent it: a NUL, which texts cannot have, becomes U+FFFD. */
-static int detokenise(struct engine *engine, const int32_t *tokens, uint32_t from, uint32_t to,
+static int detokenise(struct engine *engine, const struct conv *c, uint32_t from, uint32_t to,
         struct buf *out, struct err *e) {
+        struct transcript t = conv_transcript(c);
         struct tok_stream s;
         int r = 0;
 
-        tok_stream_init(
-                &s, engine->tok, from == 0 || tok_is_special(engine->tok, tokens[from - 1]), false);
+        tok_stream_init(&s, engine->tok,
+                from == 0 || tok_is_special(engine->tok, transcript_token(&t, from - 1)), false);
         for (uint32_t i = from; r == 0 && i < to; i++) {
                 _cleanup_(buf_deinit) struct buf text = BUF_NULL;
 
-                r = tok_stream_push(&s, engine->tok, tokens[i], &text);
+                r = tok_stream_push(&s, engine->tok, transcript_token(&t, i), &text);
                 if (r == 0)
                         r = buf_append_text(out, text.data, text.size);
         }
@@ -72,7 +63,7 @@ static int cut_turn(struct engine *engine, const struct conv *c, uint32_t i, uin
         int r = 0;
 
         if (can_be_cut(t) && t->role == CHAT_ASSISTANT)
-                r = reply_header(engine, c, t, &header);
+                r = keep_reply_header(engine, c, t, &header);
         if (r < 0)
                 return err_set(e, ERR_NOMEM, "no memory to find a place in a reply");
         if (header > 0)
@@ -82,7 +73,7 @@ static int cut_turn(struct engine *engine, const struct conv *c, uint32_t i, uin
                         "position %u is inside turn %u (%s), which cannot be cut there: the "
                         "nearest places are %u and %u",
                         pos, i, chat_role_name(t->role), t->start, next);
-        r = detokenise(engine, c->tokens, t->start + header, pos, &ret->text, e);
+        r = detokenise(engine, c, t->start + header, pos, &ret->text, e);
         if (r < 0)
                 return r;
         ret->n_turns = i + 1;
@@ -101,12 +92,12 @@ static int behind_damage(const struct conv *c, struct err *e) {
 
 static int keep_position(struct engine *engine, const struct conv *c, uint32_t pos,
         struct keep *ret, struct err *e) {
-        uint32_t i = 0;
+        uint32_t i = 0, n_tokens = conv_n_transcript(c);
 
-        if (pos > c->n_tokens + c->n_lost_tokens)
+        if (pos > n_tokens + c->n_lost_tokens)
                 return err_set(e, ERR_INVALID, "position %u of a conversation with %u tokens", pos,
-                        c->n_tokens + c->n_lost_tokens);
-        if (pos > c->n_tokens)
+                        n_tokens + c->n_lost_tokens);
+        if (pos > n_tokens)
                 return behind_damage(c, e);
         ret->n_tokens = pos;
         while (i < c->n_turns && c->turns[i].end <= pos)
@@ -144,9 +135,15 @@ static int keep_turns(
 
 int keep_resolve(struct engine *engine, const struct conv *c, const struct engine_request *r,
         struct keep *ret, struct err *e) {
+        int k;
+
         if (r->at_turn == ENGINE_UNSET && r->at_position != ENGINE_UNSET)
-                return keep_position(engine, c, r->at_position, ret, e);
-        return keep_turns(c, r, ret, e);
+                k = keep_position(engine, c, r->at_position, ret, e);
+        else
+                k = keep_turns(c, r, ret, e);
+        if (k == 0)
+                ret->gap = shift_kept(engine, c, ret);
+        return k;
 }
 
 const struct store_turn *keep_last(const struct keep *k, struct store_turn *out) {

@@ -81,8 +81,9 @@ struct write_job {
         int32_t *tokens;
         uint64_t *hashes;
         size_t n_blocks;
-        uint32_t n_taken; /* conv.n_taken when the job was made */
-        bool find;        /* first look for records of the same tokens in other conversations */
+        uint32_t n_taken;     /* conv.n_taken when the job was made */
+        uint32_t n_committed; /* conv.n_tokens then: what is behind them a request may still drop */
+        bool find;            /* first look for records of the same tokens in other conversations */
         /* The first failure to write. */
         bool failed;
         enum spill_refusal why;

@@ -133,6 +133,7 @@ int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c,
         writing->conv_id = c->id;
         writing->uid = c->uid;
         writing->n_taken = c->n_taken;
+        writing->n_committed = c->n_tokens;
         writing->find = !c->private_memory && !c->no_disk_share;
         writing->hashes = calloc(n + 1, sizeof(*writing->hashes));
         r = writing->hashes ? collect(engine, c, full_only, max, writing) : -ERR_NOMEM;
@@ -317,6 +318,16 @@ void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS])
         out[1] = (struct store_meter){METER_DAY, (int64_t)stats.day};
 }
 
+/* Of a record's tokens, those behind the committed ones. */
+static uint32_t n_ahead(const struct engine *engine, const struct write_job *writing,
+        const struct store_record *r) {
+        uint64_t end = (uint64_t)r->index * engine->info.block_tokens + r->n_tokens;
+
+        return end > writing->n_committed
+                       ? (uint32_t)MIN(end - writing->n_committed, (uint64_t)r->n_tokens)
+                       : 0;
+}
+
 static int link_ok(struct engine *engine, struct write_job *writing, struct err *e) {
         _cleanup_(freep) struct store_record *links = NULL;
         struct store_meter meters[WRITE_N_METERS];
@@ -328,8 +339,11 @@ static int link_ok(struct engine *engine, struct write_job *writing, struct err 
         if (!links)
                 return err_set(e, ERR_NOMEM, "no memory for %zu links", writing->n);
         for (size_t i = 0; i < writing->n; i++)
-                if (writing->items[i].ok)
-                        links[n++] = writing->items[i].record;
+                if (writing->items[i].ok) {
+                        links[n] = writing->items[i].record;
+                        links[n].n_ahead = n_ahead(engine, writing, &links[n]);
+                        n++;
+                }
         if (n == 0)
                 return 0;
         write_meters(engine, meters);

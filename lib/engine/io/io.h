@@ -33,7 +33,7 @@ enum job_kind {
         JOB_RESTORE, /* before all others */
         JOB_EVICT,
         JOB_WRITE_BEHIND,
-        JOB_TEXT, /* tokenising, on a thread of its own */
+        JOB_TEXT, /* tokenising, compiling constraints: on a thread of their own */
         N_JOB_KINDS
 };
 

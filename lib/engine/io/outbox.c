@@ -327,15 +327,27 @@ int event_conv(
                 .updated_usec = sc->updated_usec,
                 .n_published = sc->n_published,
                 .private_memory = sc->private_memory,
+                .dropped_from = sc->gap.from,
+                .dropped_to = sc->gap.to,
+                .overflow = sc->overflow == STORE_OVERFLOW_SHIFT ? ENGINE_OVERFLOW_SHIFT
+                                                                 : ENGINE_OVERFLOW_ERROR,
                 .sampling = sc->sampling,
         };
         return 0;
 }
 
+static void turn_deinit(struct engine_turn *t) {
+        free(t->text);
+        free(t->results);
+        free(t->parts);
+        free(t->tools);
+}
+
 static void conv_deinit(struct engine_conv *c) {
         if (c->turns)
                 for (uint32_t i = 0; i < c->n_turn_list; i++)
-                        free(c->turns[i].text);
+                        turn_deinit(&c->turns[i]);
+        free(c->tools);
         free(c->turns);
         free(c->tokens);
         free(c->name);
@@ -347,6 +359,7 @@ static void event_deinit(struct engine_event *ev) {
         case ENGINE_DELTA:
                 free(ev->delta.text);
                 free(ev->delta.top);
+                free(ev->delta.parts);
                 break;
         case ENGINE_DONE:
                 free(ev->done.stop);

@@ -9,15 +9,16 @@
  *    first come, first served.
  * 2. At least one worker is never busy with writing blocks, so a read or a commit never waits for a
  *    write to end. (There are at least two workers.)
- * 3. Tokenising (JOB_TEXT) occupies no I/O worker. It has a thread of its own, which does nothing
- *    else, one text at a time. Two texts of one user never follow each other while a text of
- *    another user waits, so a user with many texts delays each other user by one text.
+ * 3. Tokenising and compiling constraints (JOB_TEXT) occupy no I/O worker. They have a thread of
+ *    their own, which does nothing else, one text at a time. Two texts of one user never follow
+ *    each other while a text of another user waits, so a user with many texts delays each other
+ *    user by one text.
  * 4. Workers are woken one at a time (workers.waking): by the submitter, and then, if jobs are
  *    left, by the worker that has just taken one. A worker that runs a job or was signalled looks
  *    into the queue before it sleeps, so no job is left behind. Two workers woken at once would
  *    often be put on one processor, since the submitter still occupies the other, and would stay
- *    there for milliseconds with the other processor idle. When a running worker wakes the
- *    next one, the submitter's processor is free.
+ *    there for milliseconds with the other processor idle. When a running worker wakes the next
+ *    one, the submitter's processor is free.
  */
 #include <pthread.h>
 #include <sched.h>

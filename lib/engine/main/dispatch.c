@@ -22,7 +22,7 @@
  *    holds the conversation.
  * 3. Verbs that change a conversation hold it (conv->busy) until they end; a second one gets
  *    ERR_BUSY. A fork changes nothing of the parent: it may run next to a Continue that only
- *    appends.
+ *    appends, and drops nothing from the memory.
  * 4. A Continue that is willing to wait (engine_request.wait) stands in the desk's turns instead.
  *    It holds nothing there, so the conversation's memory may be evicted as if nobody waited. When
  *    the conversation is free, the first of its requests in the list goes on; no other verb gets in
@@ -52,6 +52,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_PUBLISH] = &verb_publish,
         [ENGINE_EXPORT] = &verb_export,
         [ENGINE_IMPORT] = &verb_import,
+        [ENGINE_CARRY] = &verb_carry,
 };
 
 const struct verb *dispatch_verb(const struct engine_request *r) {
@@ -134,6 +135,12 @@ static void load_run(struct engine *engine, struct job *j) {
         if (j->r < 0)
                 return;
         request->sc = request->reading.conv;
+        if (request->sc.vocab != engine->vocab_hash) {
+                /* It can't be used, and nothing can take its place before the conversation is
+                 * carried over. So it stays on disk, for the model that made it. */
+                store_gone_deinit(&request->reading.links);
+                return;
+        }
         if (!fingerprint_equal(&request->sc.model, &engine->info.fingerprint))
                 j->r = forget_memory(engine, request, &j->err);
 }
@@ -173,13 +180,15 @@ static int load_conv(
         struct store_reading *x = &request->reading;
         struct store_turns turns = {x->turns.turns, MIN(x->turns.n, (size_t)x->n_sound_turns)};
         struct store_conv sound = request->sc;
+        struct transcript all = {.memory = x->tokens};
         struct conv *c;
         int r;
 
         /* Load a damaged history only up to the damage. */
         sound.n_turns = (uint32_t)turns.n;
         sound.n_tokens = (uint32_t)x->n_tokens;
-        r = conv_new(&c, engine, &sound, x->tokens, &turns, e);
+        sound.gap = gap_cut(&sound.gap, sound.n_tokens);
+        r = conv_new(&c, engine, &sound, &all, &turns, e);
         if (r < 0)
                 return r;
         r = attach_links(engine, c, &x->links, e);
@@ -196,7 +205,7 @@ static int load_conv(
         if (c->damage) {
                 *c->damage = x->damage;
                 c->n_lost_turns = request->sc.n_turns - MIN(request->sc.n_turns, c->n_turns);
-                c->n_lost_tokens = request->sc.n_tokens - MIN(request->sc.n_tokens, c->n_tokens);
+                c->n_lost_tokens = request->sc.n_tokens - MIN(request->sc.n_tokens, sound.n_tokens);
         }
         *ret = c;
         return 0;
@@ -321,7 +330,7 @@ static int act_beside(struct engine *engine, struct request *request, struct err
         const struct request *busy = request->conv->busy;
         int r = check_revision(request, e);
 
-        if (r == 0 && busy && busy->verb->hold != HOLD_FORKS)
+        if (r == 0 && busy && (busy->verb->hold != HOLD_FORKS || request->conv->edit))
                 r = err_set(e, ERR_BUSY, "the conversation is being changed by another request");
         return r < 0 ? r : request->verb->act(engine, request, e);
 }
@@ -370,7 +379,9 @@ static void act(struct engine *engine, struct request *request) {
         struct err e;
         int r = 0;
 
-        if (c->stale) {
+        if (c->busy == request) {
+                verb->resume(engine, request);
+        } else if (c->stale) {
                 r = err_set(&e, ERR_BUSY, "the conversation is being closed or loaded anew");
         } else if (verb->at_once) {
                 r = verb->act(engine, request, &e);

@@ -32,7 +32,8 @@ static int load_model(struct engine *engine, struct err *e) {
         if (r == 0)
                 r = gguf_get_str(engine->gguf, "tokenizer.chat_template", &template, e);
         if (r >= 0)
-                r = chat_new(&engine->chat, engine->tok, template.data, template.size, e);
+                r = chat_new(&engine->chat, engine->tok, template.data, template.size,
+                        engine->o.chat_format, e);
         if (r < 0)
                 return err_wrap(e, r, "%s", engine->model_path);
         model_info(engine->model, &engine->info);

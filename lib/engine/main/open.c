@@ -34,9 +34,10 @@ static_assert((int)ENGINE_ISA_GENERIC == KERN_GENERIC && (int)ENGINE_ISA_AVX2 ==
                       (int)ENGINE_ISA_AVX512 == KERN_AVX512,
         "instruction sets");
 static_assert((int)ENGINE_SYSTEM == CHAT_SYSTEM && (int)ENGINE_USER == CHAT_USER &&
-                      (int)ENGINE_ASSISTANT == CHAT_ASSISTANT && (int)ENGINE_RAW == CHAT_RAW,
+                      (int)ENGINE_ASSISTANT == CHAT_ASSISTANT && (int)ENGINE_RAW == CHAT_RAW &&
+                      (int)ENGINE_TOOL == CHAT_TOOL,
         "roles");
-static_assert(CHAT_N_ROLES == STORE_N_ROLES, "roles in the register");
+static_assert((int)CHAT_N_ROLES == STORE_N_ROLES, "roles in the register");
 static_assert((int)ENGINE_FINISH_CANCELLED + 1 == STORE_N_FINISHES, "reasons in the register");
 static_assert(ENGINE_NAME_MAX == STORE_NAME_MAX, "names");
 
@@ -117,8 +118,8 @@ int engine_open(struct engine **ret, const struct engine_options *o, struct err 
         pthread_sigmask(SIG_BLOCK, &all, &old);
         r = open_parts(engine, e);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
-        engine->o.progress = NULL; /* both options belong to the caller */
-        engine->o.fingerprint = NULL;
+        engine->o.progress = NULL; /* these options belong to the caller */
+        engine->o.fingerprint = engine->o.chat_format = NULL;
         if (r < 0) {
                 engine_free(engine);
                 return r;

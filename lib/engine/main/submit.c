@@ -1,6 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* Called by the loop thread: check a request, and give it to the desk. */
+#include <string.h>
+
 #include "engine/main/main.h"
+
+static int check_calls(const struct engine_request *r, struct err *e) {
+        if (r->n_results > ENGINE_MAX_CALLS || r->n_calls > ENGINE_MAX_CALLS)
+                return err_set(e, ERR_INVALID, "a message has at most %d calls or results",
+                        ENGINE_MAX_CALLS);
+        if (r->input == ENGINE_INPUT_RESULTS && r->n_results == 0)
+                return err_set(e, ERR_INVALID, "no result is given");
+        for (size_t i = 0; i < r->n_results; i++)
+                if (!r->results[i].call_id || !*r->results[i].call_id || !r->results[i].text)
+                        return err_set(e, ERR_INVALID,
+                                "result %zu does not name the call that it answers", i + 1);
+        for (size_t i = 0; i < r->n_calls; i++)
+                if (!r->calls[i].name || !*r->calls[i].name || !r->calls[i].arguments)
+                        return err_set(
+                                e, ERR_INVALID, "call %zu has no name, or no arguments", i + 1);
+        return 0;
+}
 
 static int check_request(const struct engine_request *r, struct err *e) {
         /* (uid_t)-1 is no user, and stands for all users in the register. */
@@ -23,13 +42,27 @@ static int check_request(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_INVALID, "at most %d logit biases", SAMPLING_MAX_BIASES);
         if ((r->text_size > 0 && !r->text) || (r->n_tokens > 0 && !r->tokens))
                 return err_set(e, ERR_INVALID, "a size without its data");
+        if (r->constraint > ENGINE_CONSTRAINT_GBNF ||
+                (r->constraint_size > 0 && !r->constraint_text))
+                return err_set(e, ERR_INVALID, "unknown or missing constraint");
+        if (r->constraint && r->ignore_eos)
+                return err_set(e, ERR_INVALID,
+                        "a constraint ends the reply: it cannot go with ignore_eos");
+        if (r->constraint_size > ENGINE_MAX_CONSTRAINT)
+                return err_set(e, ERR_TOO_LARGE, "a constraint of %zu bytes, more than %d",
+                        r->constraint_size, ENGINE_MAX_CONSTRAINT);
         if (r->text_size > SIZE_MAX / 16 || r->n_tokens > SIZE_MAX / 64)
                 return err_set(e, ERR_TOO_LARGE, "impossible size of a request");
-        if (r->input > ENGINE_INPUT_TOKENS)
+        if (r->tools && strlen(r->tools) > ENGINE_MAX_TOOLS)
+                return err_set(e, ERR_TOO_LARGE, "definitions of tools of %zu bytes, more than %d",
+                        strlen(r->tools), ENGINE_MAX_TOOLS);
+        if (r->input > ENGINE_INPUT_GIVEN)
                 return err_set(e, ERR_INVALID, "unknown kind %d of input", (int)r->input);
+        if (r->overflow > ENGINE_OVERFLOW_SHIFT)
+                return err_set(e, ERR_INVALID, "unknown overflow %d", (int)r->overflow);
         if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
                 return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
-        return 0;
+        return check_calls(r, e);
 }
 
 int engine_submit(struct engine *engine, const struct engine_request *r, struct err *e) {

@@ -107,6 +107,7 @@ struct recall {
         struct conv *conv;
         bool wants_logits; /* of the last token, which is then computed in any case */
         bool again;        /* recalled before: do not search others' memory on disk again */
+        bool shifted;      /* the memory was shortened for this request: conv/shift.c */
         bool alone;        /* no other request computes: this one may while its memory arrives */
         /* Results. */
         uint64_t *hashes; /* [n_blocks], chained; NULL when the recall is over */
@@ -169,15 +170,16 @@ void share_unpublish(struct engine *engine);
 
 /* --- edit.c --- */
 
-/* Shorten @c, which the caller holds, to the part that @keep tells; the old end is put aside
- * (c->edit). 0, also if nothing is dropped; on failure (-ERR_LIMIT, -ERR_NOMEM) nothing was
- * changed. The caller keeps @keep until the edit ends. */
+/* Shorten @c, which the caller holds, to the part that @keep tells, with the gap that it tells; what
+ * differs is put aside (c->edit). c->n_tokens is then where the old and the new memory begin to
+ * differ, and c->n_all the length of the new one. 0, also if nothing is dropped; on failure
+ * (-ERR_LIMIT, -ERR_NOMEM) nothing was changed. The caller keeps @keep until the edit ends. */
 int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, struct err *e);
 /* Make the conversation what it was before edit_begin(). Does nothing if no edit is pending. */
 void edit_undo(struct engine *engine, struct conv *c);
-/* Worker: the commit, in place of store_append(). */
+/* Worker: the commit of @turns, the last @n_new tokens, in place of store_append(). */
 int edit_store(struct engine *engine, const struct conv *c, const struct store_turn *turns,
-        size_t n_turns, uint64_t *ret_revision, struct err *e);
+        size_t n_turns, uint32_t n_new, uint64_t *ret_revision, struct err *e);
 /* The commit succeeded: forget the old end. Does nothing if no edit is pending. */
 void edit_done(struct engine *engine, struct conv *c);
 

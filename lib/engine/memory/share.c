@@ -137,9 +137,12 @@ bool share_worth_search(const struct engine *engine, const struct recall *recall
 
 /* Tokens of the prompt whose memory existed at some time in this conversation's life. */
 static uint32_t once_computed(const struct conv *c) {
-        for (uint32_t i = c->n_turns; i-- > 0;)
-                if (c->turns[i].finish != ENGINE_FINISH_NONE && c->turns[i].end > 0)
-                        return MAX(c->n_known, c->turns[i].end - 1);
+        for (uint32_t i = c->n_turns; i-- > 0;) {
+                uint32_t end = gap_to_memory(&c->gap, c->turns[i].end);
+
+                if (c->turns[i].finish != ENGINE_FINISH_NONE && end > 0)
+                        return MAX(c->n_known, end - 1);
+        }
         return c->n_known;
 }
 
@@ -153,6 +156,8 @@ enum engine_differs share_explain(struct engine *engine, const struct recall *re
         *ret_at = kept;
         if (kept + 1 >= n_prompt)
                 return ENGINE_DIFFERS_END;
+        if (kept < once && recall->shifted)
+                return ENGINE_DIFFERS_SHIFTED;
         if (kept < once)
                 return kept % bt == 0 && once - kept < bt ? ENGINE_DIFFERS_PARTIAL
                                                           : ENGINE_DIFFERS_LOST;

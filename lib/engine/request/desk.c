@@ -82,6 +82,55 @@ static int copy_bytes(const void **p, size_t n, struct err *e) {
         return 0;
 }
 
+/* In place of the borrowed arrays: NULL where there was no memory. */
+static int copy_results(struct engine_request *r, struct err *e) {
+        const struct engine_result *from = r->results;
+        struct engine_result *to = NULL;
+        int a = 0, b;
+
+        r->results = NULL;
+        if (r->n_results == 0)
+                return 0;
+        to = calloc(r->n_results, sizeof(*to));
+        if (!to)
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        memcpy(to, from, r->n_results * sizeof(*to));
+        for (size_t i = 0; i < r->n_results; i++) {
+                b = copy_str(&to[i].call_id, e);
+                a = b < 0 ? b : a;
+                b = copy_str(&to[i].name, e);
+                a = b < 0 ? b : a;
+                b = copy_str(&to[i].text, e);
+                a = b < 0 ? b : a;
+        }
+        r->results = to;
+        return a;
+}
+
+static int copy_calls(struct engine_request *r, struct err *e) {
+        const struct engine_call *from = r->calls;
+        struct engine_call *to = NULL;
+        int a = 0, b;
+
+        r->calls = NULL;
+        if (r->n_calls == 0)
+                return 0;
+        to = calloc(r->n_calls, sizeof(*to));
+        if (!to)
+                return err_set(e, ERR_NOMEM, "no memory for a request");
+        memcpy(to, from, r->n_calls * sizeof(*to));
+        for (size_t i = 0; i < r->n_calls; i++) {
+                b = copy_str(&to[i].id, e);
+                a = b < 0 ? b : a;
+                b = copy_str(&to[i].name, e);
+                a = b < 0 ? b : a;
+                b = copy_str(&to[i].arguments, e);
+                a = b < 0 ? b : a;
+        }
+        r->calls = to;
+        return a;
+}
+
 static int copy_fd(struct engine_request *r, struct err *e) {
         int fd = r->fd;
 
@@ -105,10 +154,20 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->system, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->tools, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->reasoning, e);
+        a = b < 0 ? b : a;
+        b = copy_results(r, e);
+        a = b < 0 ? b : a;
+        b = copy_calls(r, e);
+        a = b < 0 ? b : a;
         b = copy_bytes(&r->text, r->text_size, e);
         a = b < 0 ? b : a;
         b = copy_bytes(&tokens, r->n_tokens * sizeof(*r->tokens), e);
         r->tokens = tokens;
+        a = b < 0 ? b : a;
+        b = copy_bytes(&r->constraint_text, r->constraint_size, e);
         a = b < 0 ? b : a;
         for (size_t i = 0; i < r->n_stops; i++) {
                 b = copy_str(&r->stops[i], e);
@@ -130,7 +189,15 @@ static size_t request_size(
                    credit_size(engine, r);
 
         n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
+        n += copy_size(r->tools) + copy_size(r->reasoning) + 2 * PART_SIZE;
+        for (size_t i = 0; i < r->n_results; i++)
+                n += sizeof(*r->results) + copy_size(r->results[i].call_id) +
+                     copy_size(r->results[i].name) + copy_size(r->results[i].text);
+        for (size_t i = 0; i < r->n_calls; i++)
+                n += sizeof(*r->calls) + copy_size(r->calls[i].id) + copy_size(r->calls[i].name) +
+                     copy_size(r->calls[i].arguments);
         n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * PART_SIZE;
+        n += r->constraint_size + PART_SIZE;
         for (size_t i = 0; i < r->n_stops; i++)
                 n += copy_size(r->stops[i]);
         return n;
@@ -187,6 +254,21 @@ static void free_copy(const void *p) {
         free((void *)(uintptr_t)p);
 }
 
+static void free_calls(struct engine_request *r) {
+        for (size_t i = 0; r->results && i < r->n_results; i++) {
+                free_copy(r->results[i].call_id);
+                free_copy(r->results[i].name);
+                free_copy(r->results[i].text);
+        }
+        for (size_t i = 0; r->calls && i < r->n_calls; i++) {
+                free_copy(r->calls[i].id);
+                free_copy(r->calls[i].name);
+                free_copy(r->calls[i].arguments);
+        }
+        free_copy(r->results);
+        free_copy(r->calls);
+}
+
 struct request *request_free(struct engine *engine, struct request *request) {
         struct charge charge;
 
@@ -197,8 +279,12 @@ struct request *request_free(struct engine *engine, struct request *request) {
         free_copy(request->r.conv_name);
         free_copy(request->r.name);
         free_copy(request->r.system);
+        free_copy(request->r.tools);
+        free_copy(request->r.reasoning);
+        free_calls(&request->r);
         free_copy(request->r.text);
         free_copy(request->r.tokens);
+        free_copy(request->r.constraint_text);
         for (size_t i = 0; i < request->r.n_stops; i++)
                 free_copy(request->r.stops[i]);
         store_reading_deinit(&request->reading);

@@ -80,13 +80,22 @@ void request_finish_empty(struct engine *engine, struct request *request) {
 void request_fill_residency(struct engine *engine, const struct store_conv *sc, uint64_t disk,
         struct engine_conv *out) {
         const struct conv *c = convs_find(engine, sc->id);
+        bool other = c ? c->foreign_vocab : sc->vocab != engine->vocab_hash;
+        bool useless = other || (!c && !fingerprint_equal(&sc->model, &engine->info.fingerprint));
 
-        if (c) {
+        if (c)
                 conv_fill_residency(engine, c, out);
-        } else {
+        /* A request has changed it since the row was read. The answer is of that moment. */
+        if (c && c->revision > sc->revision)
+                out->busy = true;
+        if (!c || useless)
                 out->disk_size = disk;
-                out->residency = disk > 0 ? ENGINE_SPILLED : ENGINE_COLD;
-        }
+        /* Memory of other weights or rules is forgotten when the conversation is loaded. That of
+         * another vocabulary stays, and is not attached (main/dispatch.c). */
+        out->other_vocab = other;
+        out->unusable_size = useless ? disk : 0;
+        if (!c || useless)
+                out->residency = disk > 0 && !useless ? ENGINE_SPILLED : ENGINE_COLD;
 }
 
 int request_answer_conv(struct request *request, struct engine_event **ret, struct err *e) {

@@ -36,6 +36,10 @@ struct verb {
          * before anything was begun. NULL if start() ends every request. */
         int (*act)(struct engine *engine, struct request *request, struct err *e);
 
+        /* Called for a request that holds its conversation and put itself into the conversation's
+         * waiters. NULL if the verb does not do that. */
+        void (*resume)(struct engine *engine, struct request *request);
+
         /* How act() holds the conversation. */
         enum verb_hold {
                 HOLD,       /* exclusively, from act() to the end of the request */

@@ -5,7 +5,7 @@
  * 1. History is never rendered or tokenised again (I1): input becomes tokens that are appended,
  *    once.
  * 2. Until the commit the new tokens lie behind conv->n_tokens. Any earlier failure cuts back to
- *    n_tokens, and restores what was to be replaced (memory/edit.c).
+ *    n_tokens, and restores what was to be replaced or dropped (memory/edit.c).
  * 3. Done is sent after the register has the turns (I4).
  * 4. Tokens are kept as they were sampled; a stop string cuts only the text.
  */
@@ -36,6 +36,7 @@ static void send_accepted(struct engine *engine, struct request *request) {
         n->ev.accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
         n->ev.accepted.differs_at = g->differs_at;
         n->ev.accepted.differs_why = g->differs_why;
+        n->ev.accepted.n_dropped = g->n_dropped;
         event_send(engine, n);
 }
 
@@ -86,30 +87,61 @@ static size_t tops_size(const struct engine *engine, const struct engine_request
         return top * (sizeof(struct engine_logprob) + sizeof(struct sample_logprob));
 }
 
-/* Send the first @n bytes of the held text (with @token if there is one). */
+/* @n more bytes of the text are sent: read the tokens that they are of, and at a stop string the rest. */
+static int read_parts(struct generation *g, size_t n) {
+        struct err e;
+        int r;
+
+        if (!g->parts.reader || g->parts.ended)
+                return 0;
+        r = reply_parts_release(&g->parts, n, &e);
+        return r == 0 && g->stop ? reply_parts_end(&g->parts, &g->text, true, &e) : r;
+}
+
+/* What was read of the parts, for the event. */
+static int put_parts(struct request *request, struct event_node *node) {
+        struct reply_parts *p = &generation_of(request)->parts;
+        struct err e;
+        size_t size;
+        int r = reply_parts_take(p, &node->ev.delta.parts, &node->ev.delta.n_parts, &size, &e);
+
+        if (r == 0)
+                event_adopt(node, &request->charge, size);
+        return r;
+}
+
+/* Send the first @n bytes of the held text, or the parts that were read of them (with @token if there
+ * is one). */
 static int send_delta(struct engine *engine, struct request *request, size_t n,
         const int32_t *token, const float *logits) {
         struct generation *g = generation_of(request);
+        size_t size, n_sent = g->parts.reader ? 0 : n;
         struct event_node *node;
-        size_t size;
         int r;
 
-        if (n == 0 && !token)
+        if (n == 0 && !token && !parts_any(&g->parts.parts))
                 return 0;
-        size = n + 1 + (token ? tops_size(engine, &request->r) : 0);
+        size = n_sent + 1 + (token ? tops_size(engine, &request->r) : 0);
         r = n > 0 ? buf_append(&g->text, g->held.data, n) : 0;
+        if (r == 0)
+                r = read_parts(g, n);
         if (r < 0)
                 return r;
         node = event_new_stream(engine, request->credit, request->r.handle, ENGINE_DELTA, size);
         if (!node)
                 return -ERR_NOMEM;
-        node->ev.delta.text = malloc(n + 1);
+        r = put_parts(request, node);
+        if (r < 0) {
+                engine_event_free(&node->ev);
+                return r;
+        }
+        node->ev.delta.text = malloc(n_sent + 1);
         if (!node->ev.delta.text)
                 goto fail;
-        if (n > 0)
-                memcpy(node->ev.delta.text, g->held.data, n);
-        node->ev.delta.text[n] = '\0';
-        node->ev.delta.text_size = n;
+        if (n_sent > 0)
+                memcpy(node->ev.delta.text, g->held.data, n_sent);
+        node->ev.delta.text[n_sent] = '\0';
+        node->ev.delta.text_size = n_sent;
         if (token) {
                 node->ev.delta.has_token = true;
                 node->ev.delta.token = *token;
@@ -223,9 +255,14 @@ void generate_restored(struct engine *engine, struct request *request) {
 /* Append the token's text to the held text. A NUL, which strings cannot have, becomes U+FFFD. */
 static int push_text(struct engine *engine, struct generation *g, int32_t token) {
         _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        size_t n = g->held.size;
         int r = tok_stream_push(&g->stream, engine->tok, token, &text);
 
-        return r < 0 ? r : buf_append_text(&g->held, text.data, text.size);
+        if (r == 0)
+                r = buf_append_text(&g->held, text.data, text.size);
+        if (r == 0 && g->parts.reader)
+                r = reply_parts_wait(&g->parts, token, g->held.size - n, g->stream.n_held > 0);
+        return r;
 }
 
 /* The share of all requests is full: the reply ends here, and is kept. The text of the last token
@@ -243,23 +280,45 @@ static void end_without_room(struct engine *engine, struct request *request) {
         }
         g->held.size = 0;
         g->stop = NULL;
+        reply_parts_drop(&g->parts);
         tok_stream_init(&g->stream, engine->tok, false, false);
         generate_end(request, ENGINE_FINISH_LENGTH);
+}
+
+/* Choose the next token. False if the reply ends without one. */
+static bool next_token(
+        struct engine *engine, struct request *request, const float *logits, int32_t *ret) {
+        struct err e;
+        int r;
+
+        if (!generation_of(request)->constraint) {
+                *ret = constraint_choose(engine, request, logits, NULL);
+                return true;
+        }
+        r = constraint_sample(engine, request, logits, ret, &e);
+        if (r < 0)
+                generate_fail(request, &e);
+        else if (r == 1)
+                generate_end(request, ENGINE_FINISH_LENGTH);
+        return r == 0;
 }
 
 /* Sample one more token from @logits. */
 static void generate_token(struct engine *engine, struct request *request, const float *logits) {
         struct conv *c = request->conv;
         struct generation *g = generation_of(request);
-        size_t n_recent = MIN((size_t)c->n_all, (size_t)g->params.penalty_last_n), cut;
-        int32_t token = sample_token(engine->run->sampler, &g->params, logits,
-                c->tokens + c->n_all - n_recent, n_recent, c->n_all);
+        int32_t token;
         struct err e;
+        size_t cut;
         int r;
 
+        if (!next_token(engine, request, logits, &token))
+                return;
         c->tokens[c->n_all++] = token;
         g->n_generated++;
         if (tok_is_eog(engine->tok, token) && !request->r.ignore_eos) {
+                if (g->parts.reader && reply_parts_wait(&g->parts, token, 0, false) < 0)
+                        goto nomem;
                 if (send_delta(engine, request, 0, &token, logits) < 0)
                         goto nomem;
                 generate_end(request, ENGINE_FINISH_STOP);
@@ -366,7 +425,8 @@ static void commit_run(struct engine *engine, struct job *j) {
         struct conv *c = request->conv; /* held by this request: tokens and id do not change */
         struct store_turn turns[2];
         uint64_t now = clock_realtime_usec();
-        bool text = request->r.input != ENGINE_INPUT_TOKENS;
+        bool results = request->r.input == ENGINE_INPUT_RESULTS;
+        const char *text = results ? (const char *)g->said.data : request->r.text;
         unsigned tries = 0;
         size_t n = 0;
 
@@ -374,23 +434,26 @@ static void commit_run(struct engine *engine, struct job *j) {
                 turns[n++] = (struct store_turn){.role = g->input_turn.role,
                         .start = g->input_turn.start,
                         .end = g->input_turn.end,
-                        .text = text ? request->r.text : "",
-                        .text_size = text ? request->r.text_size : 0,
+                        .text = text ? text : "",
+                        .text_size = results ? g->said.size : request->r.text_size,
+                        .extra = g->extra.size > 0 ? (const char *)g->extra.data : NULL,
+                        .extra_size = g->extra.size,
                         .created_usec = now};
         if (g->has_reply_turn)
                 turns[n++] = (struct store_turn){.role = g->reply_turn.role,
                         .start = g->reply_turn.start,
-                        .end = c->n_all,
+                        .end = c->n_all + gap_size(&c->gap),
                         .finish = g->finish,
                         .text = g->text.size ? (const char *)g->text.data : "",
                         .text_size = g->text.size,
                         .created_usec = now};
         do {
                 if (c->edit)
-                        j->r = edit_store(engine, c, turns, n, &request->revision, &j->err);
+                        j->r = edit_store(engine, c, turns, n, c->n_all - g->n_history,
+                                &request->revision, &j->err);
                 else
                         j->r = store_append(engine->store, c->id, turns, n,
-                                c->tokens + g->n_input_start, c->n_all - g->n_input_start,
+                                c->tokens + g->n_history, c->n_all - g->n_history,
                                 &request->revision, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
 }
@@ -412,12 +475,15 @@ static void fill_done(struct request *request) {
         ev->done.seed = g->seed;
         ev->done.n_prompt = g->n_prompt;
         ev->done.n_generated = g->n_generated;
+        ev->done.has_n_calls = g->parts.reader != NULL;
+        ev->done.n_calls = g->parts.parts.n_calls;
         ev->done.n_ram = g->n_ram;
         ev->done.n_disk = g->n_disk;
         ev->done.n_shared = g->n_shared;
         ev->done.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
         ev->done.differs_at = g->differs_at;
         ev->done.differs_why = g->differs_why;
+        ev->done.n_dropped = g->n_dropped;
         ev->done.queued_usec = g->t_admitted - request->t_submitted;
         ev->done.restore_usec = g->t_restored - g->t_admitted;
         ev->done.prefill_usec = g->t_prefilled - g->t_restored;
@@ -436,10 +502,12 @@ static void commit_done(struct engine *engine, struct job *j) {
                 return;
         }
         edit_done(engine, c);
+        conv_link_again(engine, c, c->n_tokens);
         c->n_tokens = c->n_all;
         c->revision = request->revision;
-        g->reply_turn.end = c->n_all;
+        g->reply_turn.end = conv_n_transcript(c);
         g->reply_turn.finish = g->finish;
+        g->input_turn.extra = g->extra.size > 0;
         if ((g->has_input_turn && conv_add_turn(engine, c, &g->input_turn, &j->err) < 0) ||
                 (g->has_reply_turn && conv_add_turn(engine, c, &g->reply_turn, &j->err) < 0)) {
                 /* Committed, but RAM no longer agrees with the register: load it anew next time. */
@@ -454,6 +522,8 @@ static int flush(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
         int r = tok_stream_finish(&g->stream, &g->held);
 
+        if (r == 0 && g->parts.reader && !g->parts.ended)
+                r = reply_parts_end(&g->parts, &g->text, false, NULL);
         return r < 0 ? r : send_delta(engine, request, g->held.size, NULL, NULL);
 }
 

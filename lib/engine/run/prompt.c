@@ -2,6 +2,11 @@
 /*
  * The beginning of a Continue or Warm: its input becomes tokens that are appended, once (I1), its
  * parameters are checked, and its possible needs are bounded before it waits for admission.
+ *
+ * In a conversation with overflow "shift", the input decides whether old turns must be dropped from
+ * the memory (conv/shift.c). At most once for a request: a reply that reaches the end of the context
+ * ends there, as in any conversation, and the next request shifts. The new memory is an edit
+ * (memory/edit.c), so a request that fails or is cancelled has dropped nothing.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,27 +19,106 @@
 /* Text of a reply that is set aside at once: this many tokens, of usual length. */
 #define REPLY_TOKENS 1024u
 #define REPLY_BYTES 6
-#define TEXT_COST 4096 /* strings of a chat template, and the allocator's overhead */
+#define TEXT_COST 4096  /* the allocator's overhead */
+#define REPLY_DIVISOR 4 /* of the limit: room for a reply that a shift makes at most */
 
 size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
         struct tok_fragment f = {text, size, special};
 
-        /* lib/chat may need a copy with one more byte. */
-        return tok_encode_memory(engine->tok, &f, 1) + size + TEXT_COST;
+        return tok_encode_memory(engine->tok, &f, 1) + TEXT_COST;
 }
 
-static int input_raw(struct engine *engine, struct request *request, size_t max, struct err *e) {
-        bool first = request->conv->n_tokens == 0;
-        struct tok_fragment f = {.text = request->r.text, .size = request->r.text_size};
+/* The most tokens of an input: one more than could fit, so that the context error can tell the
+ * number. */
+static size_t input_most(const struct engine *engine) {
+        return (size_t)engine->info.context + 1;
+}
+
+int prompt_raw(const struct engine *engine, const void *text, size_t size, bool first, size_t max,
+        struct tok_ids *out, struct err *e) {
+        struct tok_fragment f = {.text = text, .size = size};
         int32_t bos = tok_bos(engine->tok);
         int r;
 
         if (first && tok_add_bos(engine->tok) && bos >= 0) {
-                r = tok_ids_append(&generation_of(request)->input, &bos, 1, e);
+                r = tok_ids_append(out, &bos, 1, e);
                 if (r < 0)
                         return r;
         }
-        return tok_encode(engine->tok, &f, 1, false, first, max, &generation_of(request)->input, e);
+        return tok_encode(engine->tok, &f, 1, false, first, max, out, e);
+}
+
+void prompt_results(const struct engine_result *results, size_t n,
+        struct chat_message messages[ENGINE_MAX_CALLS]) {
+        for (size_t i = 0; i < n; i++)
+                messages[i] = (struct chat_message){.role = CHAT_TOOL,
+                        .text = results[i].text,
+                        .size = strlen(results[i].text),
+                        .call_id = results[i].call_id,
+                        .name = results[i].name};
+}
+
+void prompt_given(const struct given *given, struct chat_call calls[ENGINE_MAX_CALLS],
+        struct chat_message *message) {
+        for (size_t i = 0; i < given->n_calls; i++)
+                calls[i] = (struct chat_call){.id = given->calls[i].id,
+                        .name = given->calls[i].name,
+                        .arguments = given->calls[i].arguments,
+                        .arguments_size = strlen(given->calls[i].arguments)};
+        message->role = CHAT_ASSISTANT;
+        message->reasoning = given->reasoning;
+        message->reasoning_size = given->reasoning ? strlen(given->reasoning) : 0;
+        message->calls = calls;
+        message->n_calls = given->n_calls;
+}
+
+/* The input as messages; @calls: room for those of a given message. Borrows from the request. */
+static size_t input_messages(const struct request *request,
+        struct chat_message messages[ENGINE_MAX_CALLS], struct chat_call calls[ENGINE_MAX_CALLS]) {
+        const struct engine_request *r = &request->r;
+        const struct given given = {
+                r->reasoning, (struct engine_call *)(uintptr_t)r->calls, r->n_calls};
+
+        if (r->input == ENGINE_INPUT_RESULTS) {
+                prompt_results(generation_in(request)->results, r->n_results, messages);
+                return r->n_results;
+        }
+        messages[0] = (struct chat_message){.role = (enum chat_role)r->role,
+                .text = r->text_size > 0 ? r->text : "",
+                .size = r->text_size};
+        if (r->input == ENGINE_INPUT_GIVEN)
+                prompt_given(&given, calls, &messages[0]);
+        return 1;
+}
+
+/* The message, which lib/chat charges itself, and the tokens that invite the reply. */
+static int input_message(struct engine *engine, struct request *request,
+        const struct chat_tail *tail, uint32_t at, struct err *e) {
+        struct chat_message messages[ENGINE_MAX_CALLS];
+        struct chat_call calls[ENGINE_MAX_CALLS];
+        const char *tools = tools_to_tell(request);
+        const struct chat_input in = {.messages = messages,
+                .n = input_messages(request, messages, calls),
+                .tools = tools,
+                .tools_size = tools ? strlen(tools) : 0};
+        struct chat_tail behind = *tail;
+        struct generation *g = generation_of(request);
+        enum chat_role role = messages[0].role;
+        size_t max = input_most(engine), n;
+        int r = chat_append(engine->chat, tail, &in, max, &g->input, e);
+
+        g->input_turn.role = role;
+        g->input_turn.end = at + (uint32_t)g->input.n;
+        if (r < 0 || request->r.max_tokens == 0)
+                return r;
+        if (tail->state == CHAT_EMPTY)
+                behind.has_tools = tools != NULL;
+        behind.state = chat_state_after(engine->chat, role, behind.has_tools);
+        behind.role = role;
+        n = g->input.n;
+        r = chat_append_reply_start(engine->chat, &behind, max + 64, &g->input, e);
+        g->n_invites = g->input.n - n;
+        return r;
 }
 
 static int input_tokens(struct engine *engine, struct request *request, struct err *e) {
@@ -48,56 +132,68 @@ static int input_tokens(struct engine *engine, struct request *request, struct e
                 &generation_of(request)->input, request->r.tokens, request->r.n_tokens, e);
 }
 
-/* Fill generation.input and the roles of the turns. */
-static int make_input(struct engine *engine, struct request *request, struct err *e) {
+/* Fill generation.input and the roles of the turns. @tail: of the memory before the input. */
+static int make_input(struct engine *engine, struct request *request, const struct chat_tail *tail,
+        struct err *e) {
         struct conv *c = request->conv;
+        uint32_t at = c->n_all + gap_size(&c->gap); /* in the transcript */
         struct generation *g = generation_of(request);
-        /* One more than could fit, so that the context error below can tell the number. */
-        size_t max = (size_t)engine->info.context + 1;
+        size_t max = input_most(engine);
         const struct conv_turn *last = c->n_turns ? &c->turns[c->n_turns - 1] : NULL;
         bool reply = request->r.max_tokens != 0;
         int r = 0;
 
-        g->input_turn.start = c->n_tokens;
+        g->input_turn.start = at;
         g->reply_turn.role = CHAT_ASSISTANT;
         g->has_input_turn = request->r.input != ENGINE_INPUT_NONE;
         switch (request->r.input) {
+        case ENGINE_INPUT_RESULTS:
+                if (!gap_is_none(&c->gap) && c->gap.to == at)
+                        return err_set(e, ERR_CONTEXT,
+                                "the memory leaves out tokens %u to %u, in which the calls are "
+                                "that the results answer",
+                                c->gap.from, c->gap.to);
+                r = input_message(engine, request, tail, at, e);
+                break;
         case ENGINE_INPUT_MESSAGE:
-                g->input_turn.role = (enum chat_role)request->r.role;
-                r = chat_append_message(engine->chat, conv_chat_state(engine, c),
-                        g->input_turn.role, request->r.text, request->r.text_size, max, &g->input,
-                        e);
-                g->input_turn.end = c->n_tokens + (uint32_t)g->input.n;
-                if (r == 0 && reply)
-                        r = chat_append_reply_start(engine->chat, max + 64, &g->input, e);
+        case ENGINE_INPUT_GIVEN:
+                r = input_message(engine, request, tail, at, e);
                 break;
         case ENGINE_INPUT_RAW:
         case ENGINE_INPUT_TOKENS:
                 g->input_turn.role = g->reply_turn.role = CHAT_RAW;
-                r = request->r.input == ENGINE_INPUT_RAW ? input_raw(engine, request, max, e)
-                                                         : input_tokens(engine, request, e);
-                g->input_turn.end = c->n_tokens + (uint32_t)g->input.n;
+                r = request->r.input == ENGINE_INPUT_RAW
+                            ? prompt_raw(engine, request->r.text, request->r.text_size,
+                                      tail->state == CHAT_EMPTY, input_most(engine), &g->input, e)
+                            : input_tokens(engine, request, e);
+                g->input_turn.end = at + (uint32_t)g->input.n;
                 break;
         case ENGINE_INPUT_NONE:
                 if (!last || !reply)
                         return err_set(e, ERR_INVALID,
                                 last ? "nothing to do: no input and max_tokens 0"
                                      : "the conversation is empty: nothing to continue");
-                g->input_turn.end = c->n_tokens;
-                if (conv_chat_state(engine, c) == CHAT_OPEN_SYSTEM)
+                g->input_turn.end = at;
+                if (!gap_is_none(&c->gap) && c->gap.to == at)
+                        return err_set(e, ERR_CONTEXT,
+                                "the memory leaves out tokens %u to %u, which the reply would go "
+                                "on from",
+                                c->gap.from, c->gap.to);
+                if (tail->state == CHAT_OPEN_SYSTEM)
                         return err_set(e, ERR_INVALID,
                                 "only a system message was said: nothing to reply to");
                 if (last->role == CHAT_RAW)
                         g->reply_turn.role = CHAT_RAW;
-                else if (conv_chat_state(engine, c) == CHAT_CLOSED)
-                        r = chat_append_reply_start(engine->chat, max + 64, &g->input, e);
+                else if (tail->state == CHAT_CLOSED)
+                        r = chat_append_reply_start(engine->chat, tail, max + 64, &g->input, e);
+                g->n_invites = g->input.n;
                 break;
         }
         if (r == -ERR_LIMIT && !g->input.refused)
                 return err_set(e, ERR_CONTEXT,
                         "the conversation has %u tokens, and the input alone more than the context "
                         "of %u",
-                        c->n_tokens, engine->info.context);
+                        c->n_all, engine->info.context);
         if (r < 0)
                 return r;
         if (g->has_input_turn && g->input_turn.end == g->input_turn.start)
@@ -153,26 +249,29 @@ static int make_params(struct engine *engine, struct request *request, struct er
         return sample_params_validate(&g->params, engine->info.n_vocab, e);
 }
 
+/* Tokens whose memory the whole pool can hold. One block is for the copy of a shared tail. */
+static size_t pool_room(const struct engine *engine) {
+        size_t capacity = budget_capacity_most(engine->budget);
+
+        return capacity > 1 ? (capacity - 1) * engine->info.block_tokens : 0;
+}
+
 /* Bound the tokens to generate, and check that the prompt fits at all. */
 static int make_bounds(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
-        uint32_t bt = engine->info.block_tokens, wanted;
-        size_t n_prompt = (size_t)request->conv->n_tokens + g->input.n;
-        size_t capacity = budget_capacity_most(engine->budget);
-        /* One block is for the copy of a shared tail. */
-        size_t room = capacity > 1 ? (capacity - 1) * bt : 0;
+        uint32_t bt = engine->info.block_tokens, wanted = g->wanted;
+        size_t n_prompt = (size_t)request->conv->n_all + g->input.n;
+        size_t room = pool_room(engine);
 
-        wanted = request->r.max_tokens == ENGINE_UNSET ? engine->o.default_max_tokens
-                                                       : request->r.max_tokens;
-        if (request_is_warm(request))
-                wanted = 0;
         if (wanted > 0 && n_prompt == 0)
                 return err_set(e, ERR_INVALID, "there is nothing to continue");
         if (n_prompt + (wanted > 0) > engine->info.context)
                 return err_set(e, ERR_CONTEXT,
                         "the conversation has %u tokens, the input %zu: together %zu of a context "
-                        "of %u",
-                        request->conv->n_tokens, g->input.n, n_prompt, engine->info.context);
+                        "of %u, %zu too many%s",
+                        request->conv->n_all, g->input.n, n_prompt, engine->info.context,
+                        n_prompt + (wanted > 0) - engine->info.context,
+                        wanted > 0 ? " for the first token of a reply" : "");
         if (n_prompt + (wanted > 0) > room)
                 return err_set(e, budget_code(engine->budget, &engine->budget->ledger, SIZE_MAX),
                         "%zu tokens need more memory than the whole budget of %zu has", n_prompt,
@@ -208,6 +307,83 @@ static int charge_work(struct engine *engine, struct request *request, struct er
         return r;
 }
 
+/* --- the memory --- */
+
+/* What of the conversation is to be kept: all, unless the request cuts. */
+static void keep_all(const struct conv *c, struct keep *keep) {
+        keep->n_turns = c->n_turns;
+        keep->n_tokens = conv_n_transcript(c);
+        keep->gap = c->gap;
+}
+
+/* Before the input is made, which may happen on another thread. */
+static void prepare_need(struct engine *engine, struct request *request) {
+        struct generation *g = generation_of(request);
+        size_t limit = MIN((size_t)engine->info.context, pool_room(engine));
+
+        g->wanted = request->r.max_tokens == ENGINE_UNSET ? engine->o.default_max_tokens
+                                                          : request->r.max_tokens;
+        if (request_is_warm(request))
+                g->wanted = 0;
+        g->gap = request->conv->gap;
+        g->need = (struct shift_need){.limit = (uint32_t)limit,
+                .n_reply = MIN(g->wanted, (uint32_t)limit / REPLY_DIVISOR),
+                /* Results without the calls that they answer would be no results. */
+                .goes_on = request->r.input == ENGINE_INPUT_NONE ||
+                           request->r.input == ENGINE_INPUT_RESULTS};
+        g->need.n_reply = MAX(g->need.n_reply, MIN(g->wanted, 1u));
+        if (!request->r.cuts)
+                keep_all(request->conv, &request->keep);
+}
+
+/* The input is made: decide what the memory leaves out. If nothing of the newest turns is left, the
+ * input is made once more, for the place behind the front. Any thread. */
+static int plan_memory(struct engine *engine, struct request *request, struct err *e) {
+        struct conv *c = request->conv;
+        struct generation *g = generation_of(request);
+        struct gap *gap = &g->gap;
+        struct chat_tail front, now;
+        int r;
+
+        if (!c->shifts || request_is_warm(request))
+                return 0;
+        g->need.n_input = g->input.n;
+        r = shift_plan(engine, c, &request->keep, &g->need, gap, e);
+        if (r < 0 || gap->to != request->keep.n_tokens || gap_equal(gap, &c->gap))
+                return r;
+        front = conv_front_tail(engine, c, gap);
+        now = conv_chat_tail(engine, c);
+        if (front.state == now.state && front.role == now.role)
+                return 0;
+        g->input.n = 0;
+        r = make_input(engine, request, &front, e);
+        g->need.n_input = g->input.n;
+        return r < 0 ? r : shift_plan(engine, c, &request->keep, &g->need, gap, e);
+}
+
+/* Give the conversation the planned memory. 1: not now, resume() is called. */
+static int shift(struct engine *engine, struct request *request, struct err *e) {
+        struct generation *g = generation_of(request);
+        struct conv *c = request->conv;
+        int r;
+
+        if (gap_equal(&g->gap, &c->gap))
+                return 0;
+        /* See memory/edit.c, invariant 4. */
+        if (c->n_links > 0 || c->n_forks > 0) {
+                request->phase = PHASE_WAITS;
+                list_append(&c->waiters, &request->link);
+                return 1;
+        }
+        g->n_dropped = gap_size(&g->gap) - MIN(gap_size(&c->gap), gap_size(&g->gap));
+        edit_undo(engine, c);
+        request->keep.gap = g->gap;
+        r = edit_begin(engine, c, &request->keep, e);
+        g->recall.shifted = r == 0;
+        engine->count.shifts += r == 0;
+        return r;
+}
+
 /* The input has been tokenised: go on. */
 static void start(struct engine *engine, struct request *request) {
         struct conv *c = request->conv;
@@ -216,11 +392,17 @@ static void start(struct engine *engine, struct request *request) {
         int r = check_stops(&request->r, &e);
 
         if (r == 0)
+                r = shift(engine, request, &e);
+        if (r > 0)
+                return; /* resume() goes on */
+        if (r == 0)
                 r = make_params(engine, request, &e);
         if (r == 0)
                 r = make_bounds(engine, request, &e);
         if (r == 0)
                 r = charge_work(engine, request, &e);
+        if (r == 0 && g->constraint)
+                r = constraint_start(engine, request, &e);
         if (r == 0)
                 r = conv_reserve_tokens(engine, c, g->n_prompt + g->max_new, &e);
         if (r < 0) {
@@ -228,8 +410,9 @@ static void start(struct engine *engine, struct request *request) {
                 return;
         }
         if (g->input.n > 0)
-                memcpy(c->tokens + c->n_tokens, g->input.ids, g->input.n * sizeof(*c->tokens));
+                memcpy(c->tokens + c->n_all, g->input.ids, g->input.n * sizeof(*c->tokens));
         tok_ids_deinit(&g->input);
+        g->n_history = c->n_all;
         c->n_all = g->n_prompt;
         g->reply_turn.start = g->input_turn.end;
         g->has_reply_turn = g->recall.wants_logits = g->max_new > 0;
@@ -244,42 +427,87 @@ static void start(struct engine *engine, struct request *request) {
 
 /* The conversation is held, so the parts of it that make_input() reads do not change. */
 static int charged_input(struct engine *engine, struct request *request, struct err *e) {
-        size_t n = text_memory(engine, request->r.text, request->r.text_size, false);
-        int r = charge_take(&request->charge, n, "tokenising the input", e);
+        struct chat_tail tail = conv_chat_tail(engine, request->conv);
+        size_t n = request->r.input == ENGINE_INPUT_RAW
+                           ? text_memory(engine, request->r.text, request->r.text_size, false)
+                           : 0; /* lib/chat knows what it needs */
+        int r = tools_prepare(engine, request, e);
 
+        if (r == 0)
+                r = charge_take(&request->charge, n, "tokenising the input", e);
         if (r < 0)
                 return r;
-        r = make_input(engine, request, e);
+        r = make_input(engine, request, &tail, e);
+        if (r == 0)
+                r = plan_memory(engine, request, e);
         charge_give(&request->charge, n);
-        return r;
+        return r < 0 ? r : reply_parts_begin(engine, request, e);
 }
 
 static void input_run(struct engine *engine, struct job *j) {
-        j->r = charged_input(engine, request_of(j), &j->err);
+        struct request *request = request_of(j);
+
+        j->r = 0;
+        /* first what is short, and most often wrong */
+        if (request->r.constraint && !generation_of(request)->constraint)
+                j->r = constraint_compile(engine, request, &j->err);
+        if (j->r == 0)
+                j->r = charged_input(engine, request, &j->err);
+}
+
+/* What was in the way is over. */
+static void resume(struct engine *engine, struct request *request) {
+        struct err e;
+
+        if (engine->stopping) {
+                err_set(&e, ERR_SHUTDOWN, "the daemon is stopping");
+                request_fail(engine, request, &e);
+        } else {
+                start(engine, request);
+        }
 }
 
 static void input_done(struct engine *engine, struct job *j) {
-        struct request *request = request_of(j);
-
-        if (j->r == 0 && engine->stopping)
-                j->r = err_set(&j->err, ERR_SHUTDOWN, "the daemon is stopping");
+        constraint_enter(engine, request_of(j));
         if (j->r < 0)
-                request_fail(engine, request, &j->err);
+                request_fail(engine, request_of(j), &j->err);
         else
-                start(engine, request);
+                resume(engine, request_of(j));
+}
+
+/* Bytes of all texts of the input. */
+static size_t input_size(const struct engine_request *r) {
+        size_t n = r->text_size + (r->reasoning ? strlen(r->reasoning) : 0);
+
+        for (size_t i = 0; i < r->n_results; i++)
+                n += strlen(r->results[i].text);
+        for (size_t i = 0; i < r->n_calls; i++)
+                n += strlen(r->calls[i].arguments);
+        return n + (r->tools ? strlen(r->tools) : 0);
+}
+
+/* The kind of job that the input needs: a text that is long, a constraint that is not compiled yet, or
+ * something of the register. */
+static bool input_job(struct engine *engine, struct request *request, enum job_kind *ret) {
+        bool found = constraint_find(engine, request);
+
+        *ret = !found || text_is_long(input_size(&request->r)) ? JOB_TEXT : JOB_VERB;
+        return *ret == JOB_TEXT || tools_need_job(request);
 }
 
 /* Begin with the input; on error end the request. */
 static void generate_start(struct engine *engine, struct request *request) {
+        enum job_kind kind;
         struct err e;
         int r = 0;
 
-        generation_of(request)->n_input_start = request->conv->n_tokens;
+        prepare_need(engine, request);
         if (request->conv->foreign_vocab)
                 r = err_set(&e, ERR_STATE,
-                        "the conversation's tokens belong to another model's vocabulary");
-        else if (!request_is_warm(request) && text_is_long(request->r.text_size))
-                return request_submit_as(engine, request, JOB_TEXT, input_run, input_done);
+                        "the conversation's tokens belong to another model's vocabulary: it can go "
+                        "on once it is carried over ('confab carry')");
+        else if (!request_is_warm(request) && input_job(engine, request, &kind))
+                return request_submit_as(engine, request, kind, input_run, input_done);
         else if (!request_is_warm(request))
                 r = charged_input(engine, request, &e);
         if (r < 0)
@@ -294,6 +522,8 @@ static void generation_init(struct request *request) {
         struct generation *g = generation_of(request);
 
         g->input.charge = g->held.charge = g->text.charge = &request->charge;
+        g->said.charge = g->extra.charge = &request->charge;
+        reply_parts_init(&g->parts, &request->charge);
         g->input.stop = &request->cancel;
 }
 
@@ -305,7 +535,11 @@ static void generation_deinit(struct engine *engine, struct request *request) {
         free(g->biases);
         buf_deinit(&g->held);
         buf_deinit(&g->text);
+        constraint_put(engine, g->constraint);
+        grammar_state_deinit(&g->state);
         recall_deinit(&g->recall);
+        reply_parts_deinit(&g->parts);
+        tools_deinit(g);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {
@@ -338,6 +572,7 @@ const struct verb verb_continue = {.own_size = sizeof(struct generation),
         .init = generation_init,
         .deinit = generation_deinit,
         .act = act,
+        .resume = resume,
         .hold = HOLD_FORKS,
         .may_wait = true,
         .needs_all = true,
@@ -347,6 +582,7 @@ const struct verb verb_edit = {.own_size = sizeof(struct generation),
         .init = generation_init,
         .deinit = generation_deinit,
         .act = act_edit,
+        .resume = resume,
         .after = AFTER_LINKS,
         .may_wait = true,
         .generates = true};

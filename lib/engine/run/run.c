@@ -16,6 +16,7 @@ int run_new(struct engine *engine, struct err *e) {
         list_init(&run->queue);
         list_init(&run->active);
         list_init(&run->users);
+        list_init(&run->constraints);
         r = model_work_new(&run->work, engine->model, engine->kern, max_tokens, max_active, e);
         if (r == 0)
                 r = sample_work_new(&run->sampler, engine->info.n_vocab, e);
@@ -23,7 +24,8 @@ int run_new(struct engine *engine, struct err *e) {
                 return r;
         run->batch = calloc(max_tokens, sizeof(*run->batch));
         run->batch_rows = calloc(max_active, sizeof(struct request *));
-        if (!run->batch || !run->batch_rows)
+        run->mask = calloc(((size_t)engine->info.n_vocab + 63) / 64, sizeof(*run->mask));
+        if (!run->batch || !run->batch_rows || !run->mask)
                 return err_set(e, ERR_NOMEM, "no memory for a batch");
         return 0;
 }
@@ -38,6 +40,8 @@ struct run *run_free(struct run *run) {
                 list_unlink(&user->link);
                 free(user);
         }
+        constraints_free(run);
+        free(run->mask);
         model_work_free(run->work);
         sample_work_free(run->sampler);
         free(run->batch);

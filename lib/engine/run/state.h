@@ -2,19 +2,45 @@
 #pragma once
 /* The state of this floor, and functions that its files share. */
 #include "engine/run/run.h"
+#include "grammar/grammar.h"
 #include "kern/kern.h"
 #include "sample/sample.h"
 #include "tok/tok.h"
 
+/* The parts of a reply that is generated (parts.c). */
+struct reply_parts {
+        struct chat_reply *reader; /* NULL: not wanted */
+        struct parts parts;        /* read, and not sent */
+        struct buf waiting;        /* tokens whose text may not be sent yet */
+        size_t released;           /* bytes that may be, of tokens that wait */
+        size_t taken;
+        bool ended;
+};
+
 /* The state of a Continue or Warm. */
 struct generation {
         struct tok_ids input;
+        size_t n_invites; /* tokens at its end that invite the reply */
+        /* tools.c */
+        char *tools; /* definitions that hold for the reply, or NULL */
+        size_t tools_size;
+        const char *told; /* those that the input's turn tells anew, or NULL: borrowed */
+        struct engine_result *results; /* [r.n_results], with names; borrows from the request */
+        struct engine_part *calls;     /* of the last reply */
+        struct buf said,
+                extra; /* text and extra of the input's turn, if not those of the request */
+        struct reply_parts parts;
         struct sample_params params;
         struct sample_bias *biases;
         uint64_t seed;
-        uint32_t n_input_start; /* conv->n_tokens at the start */
-        uint32_t n_prompt;      /* history + input + reply start */
+        uint32_t n_history; /* tokens of the memory before the input */
+        uint32_t n_prompt;  /* memory + input + reply start */
+        uint32_t wanted;    /* max_tokens */
         uint32_t max_new;
+        /* The memory that the request needs: see conv/shift.c. */
+        struct shift_need need;
+        struct gap gap;
+        uint32_t n_dropped; /* tokens that it drops from the memory */
         bool was_told;      /* the journal knows that it waits for system memory */
         bool context_bound; /* the context or the pool reduced max_new */
         struct conv_turn input_turn, reply_turn;
@@ -31,8 +57,10 @@ struct generation {
         struct buf held; /* text that may be the beginning of a stop string */
         struct buf text; /* all text that was sent */
         enum engine_finish finish;
-        const char *stop;  /* the stop string that ended it */
-        uint32_t in_batch; /* tokens in the present step */
+        const char *stop;              /* the stop string that ended it */
+        uint32_t in_batch;             /* tokens in the present step */
+        struct constraint *constraint; /* or NULL: a reference */
+        struct grammar_state state;    /* of the constraint, behind all tokens so far */
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
 
         /* What sched.c does with the request after the step. */
@@ -61,6 +89,17 @@ static inline const struct generation *generation_in(const struct request *reque
 static inline bool request_is_warm(const struct request *request) {
         return !request->verb->generates;
 }
+
+/* A compiled constraint (constraint.c). */
+struct constraint {
+        struct list link; /* in run.constraints */
+        struct charge charge;
+        enum engine_constraint kind;
+        char *text;
+        size_t size;
+        struct grammar *grammar;
+        unsigned n_refs; /* requests */
+};
 
 /* A user's requests of one class, interactive or background. Places (sched.c) and steps (batch.c)
  * are shared between flows. All zeros: a user who has had nothing yet. */
@@ -102,6 +141,10 @@ struct run {
         int64_t floor[2];  /* least service of the working flows, by class */
         uint64_t next_order;
         struct costs costs;
+        /* constraint.c */
+        struct list constraints;     /* least recently used first */
+        struct grammar_vocab *vocab; /* made by the thread that tokenises, when first needed */
+        uint64_t *mask;              /* a bit for each token */
 };
 
 static inline struct flow *flow_of(const struct request *request) {
@@ -118,6 +161,60 @@ int sched_queue(struct engine *engine, struct request *request, struct err *e);
 /* Compute one step for the active requests and process the results. Requests that end are marked
  * (generation.end). False if there was nothing to compute. */
 bool batch_step(struct engine *engine);
+
+/* --- constraint.c --- */
+
+/* The request's constraint among those that are compiled; takes a reference. False: it must be
+ * compiled. */
+bool constraint_find(struct engine *engine, struct request *request);
+/* Compile it. On the thread that tokenises. -ERR_INVALID and others: see engine_request. */
+int constraint_compile(struct engine *engine, struct request *request, struct err *e);
+/* It was compiled: others may use it. */
+void constraint_enter(struct engine *engine, struct request *request);
+void constraint_put(struct engine *engine, struct constraint *k);
+void constraints_free(struct run *run);
+/* The state at the beginning of the reply, or behind what an open reply already has. */
+int constraint_start(struct engine *engine, struct request *request, struct err *e);
+/* The next token of a reply with a constraint, from @logits; the state takes its text. 0; 1: the
+ * text is complete, and no token that ends the reply may be chosen; or an error. */
+int constraint_sample(struct engine *engine, struct request *request, const float *logits,
+        int32_t *ret, struct err *e);
+
+/* Choose a token, of those in @mask if that is not NULL. */
+int32_t constraint_choose(
+        struct engine *engine, struct request *request, const float *logits, const uint64_t *mask);
+
+/* --- tools.c --- */
+
+/* Whether tools_prepare() must read the register, or definitions: then it runs in a job. */
+bool tools_need_job(const struct request *request);
+/* Find the definitions that hold, and the calls that the results answer; make the text and the extra of
+ * the input's turn. Before the input is rendered. Any thread. -ERR_INVALID and others: see
+ * engine_request. */
+int tools_prepare(struct engine *engine, struct request *request, struct err *e);
+/* The definitions to be told with the input, or NULL. */
+const char *tools_to_tell(const struct request *request);
+void tools_deinit(struct generation *g);
+
+/* --- parts.c --- */
+
+void reply_parts_init(struct reply_parts *p, struct charge *charge);
+void reply_parts_deinit(struct reply_parts *p);
+/* The input is made: begin to read the reply, if the client wants parts. Any thread. Fails as
+ * chat_reply_new(). */
+int reply_parts_begin(struct engine *engine, struct request *request, struct err *e);
+/* A token of the reply, which adds @n_text bytes to the text. -ERR_NOMEM, -ERR_LIMIT. */
+int reply_parts_wait(struct reply_parts *p, int32_t token, size_t n_text, bool joined);
+/* @n_text more bytes of the text may be sent: read the tokens that they are of. */
+int reply_parts_release(struct reply_parts *p, size_t n_text, struct err *e);
+/* The reply is over. @stopped: by a stop string; @text: all text that was sent. */
+int reply_parts_end(struct reply_parts *p, const struct buf *text, bool stopped, struct err *e);
+/* What was read and not sent is not sent, nor anything after it. */
+void reply_parts_drop(struct reply_parts *p);
+/* What was read since, as one block of *ret_size bytes that are charged to the request; NULL: nothing
+ * was. */
+int reply_parts_take(struct reply_parts *p, struct engine_part **ret, size_t *ret_n,
+        size_t *ret_size, struct err *e);
 
 /* --- generate.c --- */
 

@@ -18,7 +18,9 @@ static void evicted(struct engine *engine, struct eviction *ev, int r, const str
         }
         /* The row was read before the request held the conversation. */
         request->sc.revision = c->revision;
-        request->sc.n_tokens = c->n_tokens + c->n_lost_tokens;
+        request->sc.n_tokens = conv_n_transcript(c) + c->n_lost_tokens;
+        if (!c->damage)
+                request->sc.gap = c->gap;
         request->sc.n_turns = c->n_turns + c->n_lost_turns;
         answer = request_answer_done(engine, request);
         if (!answer)

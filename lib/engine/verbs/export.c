@@ -96,6 +96,7 @@ static int charge_transcript(struct engine *engine, struct request *request, str
                 return r;
         x->h.n_turns = request->sc.n_turns;
         x->h.texts_size = sizes.texts_size;
+        x->h.with_tools = true; /* at most */
         if (sizes.texts_size > XFER_MAX_TEXTS)
                 return err_set(e, ERR_TOO_LARGE,
                         "texts of %" PRIu64 " bytes are too large for a file", sizes.texts_size);
@@ -103,34 +104,52 @@ static int charge_transcript(struct engine *engine, struct request *request, str
                 return 0; /* charged before the file was begun anew */
         x->charged =
                 (size_t)(xfer_transcript_size(&x->h) + sizes.texts_size) + TRANSCRIPT_COST +
-                2 * ((size_t)request->sc.n_turns + 8) * (sizeof(struct store_turn) + TEXT_COST);
+                2 * ((size_t)request->sc.n_turns + 8) * (sizeof(struct store_turn) + 2 * TEXT_COST);
         r = transfer_charge(request, x->charged, e);
         if (r < 0)
                 x->charged = 0;
         return r;
 }
 
+static void set_sizes(struct xfer_header *h, const struct store_turns *turns, size_t tools_size) {
+        h->n_turns = (uint32_t)turns->n;
+        h->tools_size = (uint32_t)tools_size;
+        h->with_tools = tools_size > 0;
+        h->texts_size = tools_size;
+        for (size_t i = 0; i < turns->n; i++) {
+                const struct store_turn *t = &turns->turns[i];
+
+                h->with_tools = h->with_tools || t->extra || t->role == CHAT_TOOL;
+                h->texts_size += t->text_size + (t->extra ? t->extra_size : 0);
+        }
+}
+
 static int write_transcript(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         struct xfer_header *h = &x->h;
+        struct transcript tokens = conv_transcript(request->conv);
         struct store_turns turns = {0};
+        size_t tools_size = 0;
+        char *tools = NULL;
         struct buf out = BUF_NULL;
         uint8_t header[XFER_HEADER_SIZE];
         int r = charge_transcript(engine, request, e);
 
         if (r == 0)
                 r = store_turns(engine->store, request->sc.id, true, &turns, e);
-        if (r < 0)
+        if (r == 0)
+                r = store_tools(
+                        engine->store, request->sc.id, 0, NULL, NULL, &tools, &tools_size, e);
+        if (r < 0) {
+                store_turns_deinit(&turns);
                 return r;
-        h->n_turns = (uint32_t)turns.n;
-        h->texts_size = 0;
-        for (size_t i = 0; i < turns.n; i++)
-                h->texts_size += turns.turns[i].text_size;
+        }
+        set_sizes(h, &turns, tools_size);
         count(engine, x, xfer_file_size(h));
         r = check_room(engine, x, xfer_file_size(h), e);
         if (r == 0)
                 r = xfer_transcript_format(
-                        &out, h, request->sc.name, turns.turns, request->conv->tokens, e);
+                        &out, h, request->sc.name, tools, turns.turns, &tokens, e);
         xfer_header_format(h, header);
         if (r == 0)
                 r = write_part(x, header, sizeof(header), e);
@@ -138,6 +157,7 @@ static int write_transcript(struct engine *engine, struct request *request, stru
                 r = write_part(x, out.data, out.size, e);
         buf_deinit(&out);
         store_turns_deinit(&turns);
+        free(tools);
         return r;
 }
 
@@ -166,6 +186,8 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         x->h.n_tokens = request->sc.n_tokens;
         x->h.name_size = (uint32_t)strlen(request->sc.name);
         x->h.created_usec = request->sc.created_usec;
+        x->h.gap = request->sc.gap;
+        x->h.overflow = request->sc.overflow;
         x->h.sampling = request->sc.sampling;
         if (!(x->h.sampling.has & SAMPLING_BIASES))
                 x->h.sampling.n_biases = 0;

@@ -40,7 +40,7 @@ static void fork_run(struct engine *engine, struct job *j) {
                 if (j->r == 0)
                         j->r = store_conv_fork(engine->store, parent, request->keep.n_turns,
                                 keep_last(&request->keep, &last), engine->info.block_tokens,
-                                &request->sc, &j->err);
+                                &request->keep.gap, &request->sc, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         pthread_mutex_unlock(&engine->verbs->create_lock);
 }
@@ -49,10 +49,11 @@ static void fork_run(struct engine *engine, struct job *j) {
  * Another request may be loading it already: its row is visible since the transaction. */
 static void fork_adopt(struct engine *engine, struct request *request) {
         struct conv *p = request->conv, *c;
+        struct transcript all = conv_transcript(p);
         struct store_turns none = {0};
 
         if (conv_loader(engine, request->sc.id) || convs_find(engine, request->sc.id) ||
-                conv_new(&c, engine, &request->sc, p->tokens, &none, NULL) < 0)
+                conv_new(&c, engine, &request->sc, &all, &none, NULL) < 0)
                 return;
         conv_use(engine, c); /* else adding its turns might unload it */
         for (uint32_t i = 0; i < request->keep.n_turns && !c->stale; i++) {
@@ -78,6 +79,7 @@ static void fork_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
 
         request->conv->n_forks--;
+        conv_resume(engine, request->conv); /* a Continue may wait to drop old turns */
         if (j->r < 0) {
                 request_fail(engine, request, &j->err);
                 return;
@@ -91,7 +93,10 @@ static void fork_done(struct engine *engine, struct job *j) {
 static int fork_snapshot(struct engine *engine, struct request *request, struct err *e) {
         struct conv *p = request->conv;
         uint32_t bt = engine->info.block_tokens;
-        uint32_t pos = request->keep.n_tokens;
+        const struct keep *keep = &request->keep;
+        /* The child's memory up to where it begins to differ from the parent's. */
+        uint32_t pos = gap_common(
+                &p->gap, p->n_tokens, &keep->gap, gap_to_memory(&keep->gap, keep->n_tokens));
         size_t n = (pos + bt - 1) / bt;
         int r;
 

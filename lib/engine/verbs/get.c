@@ -4,44 +4,39 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/verbs/verbs.h"
+#include "engine/verbs/turns.h"
 
 #define LIST_PART 4 /* a page takes at most this part of the share of requests */
 /* A row as it was read and its copy in the answer, with the name. */
 #define ROW_SIZE                                                                                   \
         (sizeof(struct store_conv) + sizeof(struct engine_conv) + sizeof(uint64_t) + STORE_NAME_MAX)
 
-/* Moves texts and tokens, and the charge for them, from the request into its final event. */
-static int fill_turns(struct request *request, struct engine_conv *out, struct err *e) {
+static struct turns_answer *turns_of(struct request *request) {
+        return request_own(request);
+}
+
+/* Moves turns and tokens, and the charge for them, from the request into its final event. */
+static void fill_turns(struct request *request, struct engine_conv *out) {
+        struct turns_answer *turns = turns_of(request);
         struct store_reading *x = &request->reading;
 
         out->damaged = x->damaged;
         out->damaged_turn = x->damaged ? x->n_sound_turns : 0;
-        if (request->r.want_turns) {
-                out->turns = event_calloc(request->final, x->turns.n, sizeof(*out->turns), e);
-                if (!out->turns)
-                        return -(int)e->code;
-                out->n_turn_list = (uint32_t)x->turns.n;
-                for (size_t i = 0; i < x->turns.n; i++) {
-                        struct store_turn *t = &x->turns.turns[i];
-
-                        out->turns[i] = (struct engine_turn){.role = (enum engine_role)t->role,
-                                .start = t->start,
-                                .end = t->end,
-                                .finish = (enum engine_finish)t->finish,
-                                .text = (uint8_t *)(uintptr_t)t->text,
-                                .text_size = t->text_size,
-                                .created_usec = t->created_usec};
-                        t->text = NULL;
-                }
-        }
+        out->turns = TAKE_PTR(turns->turns);
+        out->n_turn_list = turns->n;
+        turns->n = 0;
+        out->tools = TAKE_PTR(x->tools);
         if (request->r.want_tokens) {
                 out->tokens = TAKE_PTR(x->tokens);
                 out->n_token_list = (uint32_t)x->n_tokens;
         }
-        event_adopt(request->final, &request->charge, request->load_size);
-        request->load_size = 0;
-        return 0;
+        event_adopt(request->final, &request->charge, request->load_size + turns->charged);
+        request->load_size = turns->charged = 0;
+}
+
+static void get_deinit(struct engine *engine, struct request *request) {
+        (void)engine;
+        turns_answer_deinit(turns_of(request));
 }
 
 static void get_run(struct engine *engine, struct job *j) {
@@ -49,8 +44,8 @@ static void get_run(struct engine *engine, struct job *j) {
         unsigned what = STORE_READ_SIZE;
 
         if (request->r.want_turns)
-                what |= STORE_READ_TURNS | STORE_READ_TEXTS;
-        if (request->r.want_tokens)
+                what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS;
+        if (request->r.want_tokens || (request->r.want_turns && request->r.want_parts))
                 what |= STORE_READ_TOKENS;
         j->r = store_read_admitted(engine->store, request->r.uid, request->r.conv_id,
                 request->r.conv_name, what, request_admit_reading, request, &request->reading,
@@ -59,6 +54,8 @@ static void get_run(struct engine *engine, struct job *j) {
                 return;
         request->sc = request->reading.conv;
         request->disk_size = request->reading.disk_size;
+        if (request->r.want_turns)
+                j->r = turns_answer_make(engine, request, turns_of(request), &j->err);
 }
 
 static void get_done(struct engine *engine, struct job *j) {
@@ -67,18 +64,20 @@ static void get_done(struct engine *engine, struct job *j) {
 
         if (j->r == 0 && request->reading.damaged)
                 conv_tell_damage(engine, &request->reading);
-        if (j->r < 0 || request_answer_conv(request, &ev, &j->err) < 0 ||
-                fill_turns(request, &ev->conv, &j->err) < 0)
+        if (j->r < 0 || request_answer_conv(request, &ev, &j->err) < 0) {
                 request_fail(engine, request, &j->err);
-        else
-                request_finish_held(engine, request);
+                return;
+        }
+        fill_turns(request, &ev->conv);
+        request_finish_held(engine, request);
 }
 
 static void get(struct engine *engine, struct request *request) {
         request_submit(engine, request, get_run, get_done);
 }
 
-const struct verb verb_get = {.start = get};
+const struct verb verb_get = {
+        .own_size = sizeof(struct turns_answer), .deinit = get_deinit, .start = get};
 
 /* --- a page of conversations --- */
 

@@ -59,10 +59,10 @@ static int check_header(struct engine *engine, const struct xfer_header *h, stru
         if (h->vocab != engine->vocab_hash)
                 return err_set(e, ERR_UNSUPPORTED,
                         "the export file's tokens belong to another model's vocabulary");
-        if (h->n_tokens > engine->info.context)
+        if (h->n_tokens - gap_size(&h->gap) > engine->info.context)
                 return err_set(e, ERR_CONTEXT,
-                        "the export file has %u tokens, more than the context of %u", h->n_tokens,
-                        engine->info.context);
+                        "the export file has %u tokens, more than the context of %u",
+                        h->n_tokens - gap_size(&h->gap), engine->info.context);
         return 0;
 }
 
@@ -72,11 +72,73 @@ static bool memory_is_usable(struct engine *engine, const struct xfer_header *h)
                h->block_size == engine->info.block_size;
 }
 
+static void *take_block(void *arg, size_t n, struct err *e) {
+        void *block;
+
+        if (transfer_charge(arg, n, e) < 0)
+                return NULL;
+        block = malloc(MAX(n, (size_t)1));
+        if (!block)
+                err_set(e, ERR_NOMEM, "no memory for the turns of an import");
+        return block;
+}
+
+static int check_definitions(struct engine *engine, const char *tools, size_t n, struct err *e) {
+        int r = n > ENGINE_MAX_TOOLS
+                        ? err_set(e, ERR_TOO_LARGE, "more than %d bytes", ENGINE_MAX_TOOLS)
+                        : chat_check_tools(engine->chat, tools, n, e);
+
+        /* Of a format that takes none they are only kept. */
+        return r == -ERR_UNSUPPORTED ? 0 : r;
+}
+
+/* Turn @t: results of tools, definitions, and what a message was given with have their form. */
+static int check_turn(
+        struct engine *engine, struct request *request, const struct store_turn *t, struct err *e) {
+        const struct said_memory memory = {take_block, request, &request->charge};
+        struct engine_result *results = NULL;
+        struct given given = {0};
+        size_t n;
+        int r = 0;
+
+        if (t->role == CHAT_TOOL)
+                r = results_parse(t->text, t->text_size, &memory, &results, &n, e);
+        if (r == 0 && t->extra && t->role == CHAT_ASSISTANT)
+                r = given_parse(t->extra, t->extra_size, &memory, &given, e);
+        else if (r == 0 && t->extra)
+                r = check_definitions(engine, t->extra, t->extra_size, e);
+        free(results);
+        free(given.calls);
+        return r;
+}
+
+static int no_such_form(int r, struct err *e) {
+        if (r != -ERR_INVALID)
+                return r;
+        e->code = ERR_FORMAT;
+        return -ERR_FORMAT;
+}
+
+/* Of a file that anybody may have made: what the daemon itself would write, and nothing else. */
+static int check_tools(struct engine *engine, struct request *request, struct err *e) {
+        struct transfer *x = transfer_of(request);
+        int r = x->t.tools ? check_definitions(engine, x->t.tools, x->h.tools_size, e) : 0;
+
+        if (r < 0)
+                return err_wrap(e, no_such_form(r, e), "the export file's definitions of tools");
+        for (uint32_t i = 0; i < x->h.n_turns; i++) {
+                r = check_turn(engine, request, &x->t.turns[i], e);
+                if (r < 0)
+                        return err_wrap(e, no_such_form(r, e), "turn %u of the export file", i);
+        }
+        return 0;
+}
+
 static int read_transcript(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         uint64_t size = xfer_transcript_size(&x->h) + 8;
         size_t more = ((size_t)x->h.n_turns + 1) * sizeof(*x->t.turns) +
-                      ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens);
+                      ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens) + x->h.tools_size + 1;
         int r = transfer_charge(request, (size_t)size + more, e);
 
         if (r < 0)
@@ -90,6 +152,8 @@ static int read_transcript(struct engine *engine, struct request *request, struc
                         &x->h, x->data, (size_t)size, engine->info.n_vocab, &x->t, e);
         if (r == 0)
                 r = create_check_sampling(engine, &x->t.sampling, e);
+        if (r == 0)
+                r = check_tools(engine, request, e);
         x->offset = XFER_HEADER_SIZE + size;
         return r;
 }
@@ -155,6 +219,9 @@ static int create(struct engine *engine, struct request *request, struct err *e)
                 .vocab = engine->vocab_hash,
                 .created_usec = x->h.created_usec,
                 .private_memory = x->with_memory && (!x->ours || x->h.is_private),
+                .gap = x->h.gap,
+                .overflow = x->h.overflow,
+                .tools = x->t.tools,
                 .sampling = x->t.sampling};
         if (create_copy_name(request->sc.name, name ? name : x->t.name, name ? e : NULL) < 0) {
                 if (name)
@@ -177,6 +244,14 @@ static int create(struct engine *engine, struct request *request, struct err *e)
         return r;
 }
 
+/* The register has the transcript: from now on x->t.tokens are those of the memory. */
+static void leave_out(struct transfer *x) {
+        const struct gap *gap = &x->h.gap;
+
+        memmove(x->t.tokens + gap->from, x->t.tokens + gap->to,
+                (size_t)(x->h.n_tokens - gap->to) * sizeof(*x->t.tokens));
+}
+
 static void import_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct transfer *x = transfer_of(request);
@@ -190,6 +265,8 @@ static void import_run(struct engine *engine, struct job *j) {
                 x->ended = true; /* the rest of the file is not read at all */
         if (j->r == 0 && x->ended)
                 j->r = create(engine, request, &j->err);
+        if (j->r == 0 && x->ended)
+                leave_out(x);
 }
 
 static void import_done(struct engine *engine, struct job *j) {

@@ -49,6 +49,9 @@ void engine_describe_model(struct engine *engine, struct engine_model_info *ret)
                 .n_params = i->n_params,
                 .weights_size = i->weights_size,
                 .block_size = i->block_size,
+                .reply_format = chat_reply_format(engine->chat),
+                .takes_tools = chat_takes_tools(engine->chat),
+                .reasons = chat_reasons(engine->chat),
                 .fingerprint = {i->fingerprint.weights, i->fingerprint.rules}};
 }
 
@@ -134,6 +137,7 @@ static size_t fill(struct engine *engine, const struct figures *f, struct engine
                 {"blocks_lost", c->blocks_lost},
                 {"reclaimed_bytes", c->reclaimed},
                 {"register_scrubs", c->scrubs},
+                {"memory_shifts", c->shifts},
                 {"restores_skipped", c->restores_skipped},
                 {"restores_overlapped", c->restores_overlapped},
                 {"blocks_restored", c->blocks_restored},

@@ -20,6 +20,7 @@ static void open_run(struct engine *engine, struct job *j) {
 
         unsigned tries = 0;
 
+        request->sc.tools = request->r.tools;
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
                 j->r = create_check_quota(engine, request->r.uid, &j->err);
@@ -32,15 +33,15 @@ static void open_run(struct engine *engine, struct job *j) {
 }
 
 static int open_input(struct engine *engine, struct request *request, struct err *e) {
-        size_t size = strlen(request->r.system),
-               n = text_memory(engine, request->r.system, size, false);
-        int r = charge_take(&request->charge, n, "tokenising the system message", e);
+        const struct chat_tail tail = {
+                .state = CHAT_EMPTY, .created_usec = request->sc.created_usec};
+        const struct chat_message m = {
+                .role = CHAT_SYSTEM, .text = request->r.system, .size = strlen(request->r.system)};
+        const char *tools = request->r.tools;
+        const struct chat_input in = {
+                .messages = &m, .n = 1, .tools = tools, .tools_size = tools ? strlen(tools) : 0};
+        int r = chat_append(engine->chat, &tail, &in, engine->info.context, input_of(request), e);
 
-        if (r < 0)
-                return r;
-        r = chat_append_message(engine->chat, CHAT_EMPTY, CHAT_SYSTEM, request->r.system, size,
-                engine->info.context, input_of(request), e);
-        charge_give(&request->charge, n);
         if (r == -ERR_LIMIT && !input_of(request)->refused)
                 r = err_set(e, ERR_CONTEXT,
                         "the system message alone is longer than the context of %u tokens",
@@ -48,8 +49,14 @@ static int open_input(struct engine *engine, struct request *request, struct err
         return r;
 }
 
+/* Definitions are checked even if nothing is said yet: they are told with the first message. */
 static void open_input_run(struct engine *engine, struct job *j) {
-        j->r = open_input(engine, request_of(j), &j->err);
+        struct request *request = request_of(j);
+        const char *tools = request->r.tools;
+
+        j->r = tools ? chat_check_tools(engine->chat, tools, strlen(tools), &j->err) : 0;
+        if (j->r == 0 && request->r.system)
+                j->r = open_input(engine, request, &j->err);
 }
 
 static void open_input_done(struct engine *engine, struct job *j) {
@@ -66,11 +73,15 @@ static void start(struct engine *engine, struct request *request) {
         request->sc = (struct store_conv){.uid = request->r.uid,
                 .model = engine->info.fingerprint,
                 .vocab = engine->vocab_hash,
-                .sampling = request->r.sampling};
+                .overflow = request->r.overflow == ENGINE_OVERFLOW_SHIFT ? STORE_OVERFLOW_SHIFT
+                                                                         : STORE_OVERFLOW_ERROR,
+                .sampling = request->r.sampling,
+                .created_usec = clock_realtime_usec()};
         r = create_copy_name(request->sc.name, request->r.name, &e);
         if (r == 0)
                 r = create_check_sampling(engine, &request->r.sampling, &e);
-        if (r == 0 && request->r.system && text_is_long(strlen(request->r.system)))
+        if (r == 0 && (request->r.tools ||
+                              (request->r.system && text_is_long(strlen(request->r.system)))))
                 return request_submit_as(
                         engine, request, JOB_TEXT, open_input_run, open_input_done);
         if (r == 0 && request->r.system)

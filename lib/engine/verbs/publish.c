@@ -54,6 +54,13 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         if (request->r.publish && c->private_memory)
                 return err_set(e, ERR_STATE,
                         "the conversation was imported: its memory is not for others");
+        if (request->r.publish && n > 0 && !gap_is_none(&c->gap) &&
+                c->turns[n - 1].end > c->gap.from)
+                return err_set(e, ERR_STATE,
+                        "the memory leaves out tokens %u to %u: only turns that end before them "
+                        "can "
+                        "be published",
+                        c->gap.from, c->gap.to);
         if (request->r.publish && n == 0)
                 return err_set(e, ERR_INVALID, "there are no turns to publish");
         request->keep.n_turns = request->r.publish ? n : 0;

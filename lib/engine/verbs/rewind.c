@@ -11,7 +11,7 @@ static void rewind_run(struct engine *engine, struct job *j) {
         do {
                 j->r = store_rewind(engine->store, request->sc.id, request->keep.n_turns,
                         keep_last(&request->keep, &last), engine->info.block_tokens,
-                        &request->revision, &gone, &j->err);
+                        &request->keep.gap, &request->revision, &gone, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         if (j->r < 0)
                 return;
@@ -21,10 +21,34 @@ static void rewind_run(struct engine *engine, struct job *j) {
                 engine->store, request->r.uid, request->sc.id, NULL, &request->sc, &j->err);
 }
 
+/* Tokens and memory of the kept part. On failure the conversation must be loaded anew. */
+static int keep_memory(
+        struct engine *engine, struct conv *c, const struct keep *keep, struct err *e) {
+        uint32_t bt = engine->info.block_tokens, n = gap_to_memory(&keep->gap, keep->n_tokens);
+        uint32_t common = gap_common(&c->gap, c->n_tokens, &keep->gap, n);
+        struct transcript all = conv_transcript(c);
+        struct conv_tokens x = {0};
+        int r = 0;
+
+        if (!gap_equal(&keep->gap, &c->gap))
+                r = conv_arrange(engine, &x, &all, keep->n_tokens, &keep->gap, e);
+        if (r < 0)
+                return r;
+        if (x.capacity > 0)
+                conv_swap_tokens(engine, c, &x);
+        conv_free_tokens(engine, &x);
+        c->n_tokens = c->n_all = n;
+        c->n_known = MIN(c->n_known, common);
+        c->n_entered = MIN(c->n_entered, (size_t)(common / bt));
+        if (seq_n_tokens(c->seq) > common)
+                seq_cut(c->seq, common);
+        conv_drop_recs(engine, c, (common + bt - 1) / bt);
+        return 0;
+}
+
 static void rewind_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct conv *c = request->conv;
-        uint32_t bt = engine->info.block_tokens;
 
         if (j->r < 0) {
                 c->stale = true; /* committed perhaps, but the result was not read back */
@@ -36,13 +60,10 @@ static void rewind_done(struct engine *engine, struct job *j) {
         c->n_turns = request->keep.n_turns;
         if (request->keep.inside)
                 c->turns[c->n_turns - 1] = request->keep.last;
-        c->n_tokens = c->n_all = request->sc.n_tokens;
         c->revision = request->revision;
-        c->n_known = MIN(c->n_known, c->n_tokens);
-        c->n_entered = MIN(c->n_entered, (size_t)(c->n_tokens / bt));
-        if (seq_n_tokens(c->seq) > c->n_tokens)
-                seq_cut(c->seq, c->n_tokens);
-        conv_drop_recs(engine, c, (c->n_tokens + bt - 1) / bt);
+        /* Committed, but RAM could not follow: load it anew next time. */
+        if (keep_memory(engine, c, &request->keep, &j->err) < 0)
+                c->stale = true;
         if (c->n_published > request->sc.n_published) {
                 c->n_published = request->sc.n_published;
                 share_unpublish(engine);

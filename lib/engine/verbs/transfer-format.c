@@ -3,21 +3,25 @@
  * The header:
  *
  *      0  u32 magic "cEXP"             48  u32 tokens per block
- *      4  u16 version (2)              52  u32 blocks
+ *      4  u16 version (2, 3, 4)        52  u32 blocks
  *      6  u16 flags (1: private)       56  u64 bytes per block
  *      8  u64 size of the file         64  u32 bytes of the name
  *     16  u64 fingerprint: weights     68  u32 logit biases
  *     24  u64 fingerprint: rules       72  u64 bytes of all texts
  *     32  u64 hash of the vocabulary   80  u64 created (µs since 1970)
  *     40  u32 tokens                   88  sampling settings, 44 bytes
- *     44  u32 turns                   132  zeros
+ *     44  u32 turns                   132  u32 gap: from, u32 gap: to (version 3)
+ *                                     140  u32 overflow: 0 error, 1 shift (version 3)
+ *                                     144  u32 bytes of the definitions of tools (version 4)
+ *                                     148  zeros
  *                                     248  u64 XXH64 of bytes 0 .. 247
  *
  * Sampling: u32 mask of what is set (enum sampling_field), f32 temperature, top_p, min_p,
  * repetition, presence, frequency penalty, u32 top_k, u32 last_n, u64 seed; what is not set is 0.
  *
  * The transcript: the name; biases (i32 token, f32 bias); turns (u32 role, u32 start, u32 end, u32
- * finish, u64 bytes of text, u64 created); tokens (i32); texts, one after the other.
+ * finish, u64 bytes of text, u64 created; version 4: u64 1 + bytes of extra, 0: none); tokens (i32);
+ * texts, one after the other; version 4: the definitions of tools, then the extras.
  */
 #include "engine/verbs/transfer-format.h"
 
@@ -27,23 +31,29 @@
 
 #include "base/cursor.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "base/util.h"
 
 enum {
         MAGIC = 0x50584563, /* "cEXP" */
         FLAG_PRIVATE = 1,
-        OFFSET_ZEROS = 132,
+        OFFSET_GAP = 132,
+        OFFSET_OVERFLOW = 140,
+        OFFSET_TOOLS = 144,
+        OFFSET_ZEROS = 148,
         OFFSET_HASH = 248,
         BIAS_SIZE = 8,
         TURN_SIZE = 32,
-        MAX_ROLE = 3,
+        TURN_SIZE_TOOLS = 40,
+        MAX_ROLE = 3, /* without tools */
         MAX_FINISH = 5,
 };
 #define SAMPLING_ALL ((SAMPLING_BIASES << 1) - 1)
 
 uint64_t xfer_transcript_size(const struct xfer_header *h) {
         return h->name_size + (uint64_t)h->sampling.n_biases * BIAS_SIZE +
-               (uint64_t)h->n_turns * TURN_SIZE + (uint64_t)h->n_tokens * 4 + h->texts_size;
+               (uint64_t)h->n_turns * (h->with_tools ? TURN_SIZE_TOOLS : TURN_SIZE) +
+               (uint64_t)h->n_tokens * 4 + h->texts_size;
 }
 
 uint64_t xfer_file_size(const struct xfer_header *h) {
@@ -88,12 +98,18 @@ static uint8_t *format_sampling(uint8_t *p, const struct sampling *s) {
         return put(p, s->has & SAMPLING_SEED ? s->seed : 0, 8);
 }
 
+static unsigned version_of(const struct xfer_header *h) {
+        if (h->with_tools)
+                return XFER_VERSION;
+        return gap_is_none(&h->gap) && h->overflow == 0 ? XFER_VERSION_PLAIN : XFER_VERSION_GAP;
+}
+
 void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZE]) {
         uint8_t *p = out;
 
         memset(out, 0, XFER_HEADER_SIZE);
         p = put(p, MAGIC, 4);
-        p = put(p, XFER_VERSION, 2);
+        p = put(p, version_of(h), 2);
         p = put(p, h->is_private ? FLAG_PRIVATE : 0, 2);
         p = put(p, xfer_file_size(h), 8);
         p = put(p, h->model.weights, 8);
@@ -108,7 +124,13 @@ void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZ
         p = put(p, h->sampling.n_biases, 4);
         p = put(p, h->texts_size, 8);
         p = put(p, h->created_usec, 8);
-        format_sampling(p, &h->sampling);
+        p = format_sampling(p, &h->sampling);
+        if (!gap_is_none(&h->gap)) {
+                p = put(p, h->gap.from, 4);
+                p = put(p, h->gap.to, 4);
+        }
+        put(out + OFFSET_OVERFLOW, h->overflow, 4);
+        put(out + OFFSET_TOOLS, h->with_tools ? h->tools_size : 0, 4);
         put(out + OFFSET_HASH, hash64(out, OFFSET_HASH, 0), 8);
 }
 
@@ -135,10 +157,18 @@ static int check_ranges(const struct xfer_header *h, uint16_t flags, struct err 
                 return err_set(e, ERR_FORMAT,
                         "the export file has blocks of %" PRIu64 " bytes for %u tokens",
                         h->block_size, h->block_tokens);
-        if (h->n_blocks > h->n_tokens / h->block_tokens)
+        if (!gap_is_possible(&h->gap, h->n_tokens) || h->overflow >= STORE_N_OVERFLOWS)
+                return err_set(e, ERR_FORMAT,
+                        "the export file has a gap from %u to %u in %u tokens, overflow %u",
+                        h->gap.from, h->gap.to, h->n_tokens, h->overflow);
+        if (h->tools_size > h->texts_size)
+                return err_set(e, ERR_FORMAT,
+                        "the export file has definitions of %u bytes in texts of %" PRIu64,
+                        h->tools_size, h->texts_size);
+        if (h->n_blocks > (h->n_tokens - gap_size(&h->gap)) / h->block_tokens)
                 return err_set(e, ERR_FORMAT,
                         "the export file has %u blocks of memory for %u tokens", h->n_blocks,
-                        h->n_tokens);
+                        h->n_tokens - gap_size(&h->gap));
         if ((h->sampling.has & ~(unsigned)SAMPLING_ALL) ||
                 (h->sampling.n_biases > 0 && !(h->sampling.has & SAMPLING_BIASES)))
                 return err_set(e, ERR_FORMAT, "the export file has unknown sampling settings");
@@ -148,6 +178,7 @@ static int check_ranges(const struct xfer_header *h, uint16_t flags, struct err 
 int xfer_header_parse(
         const uint8_t *data, size_t n, uint64_t file_size, struct xfer_header *ret, struct err *e) {
         struct cursor c = {data, data + MIN(n, (size_t)OFFSET_ZEROS)};
+        size_t zeros = OFFSET_GAP;
         struct xfer_header h = {0};
         uint32_t magic = 0;
         uint16_t version = 0, flags = 0;
@@ -169,7 +200,15 @@ int xfer_header_parse(
             cursor_u32(&c, &h.sampling.n_biases) | cursor_u64(&c, &h.texts_size) |
             cursor_u64(&c, &h.created_usec);
         r |= read_sampling(&c, &h.sampling);
-        for (size_t i = OFFSET_ZEROS; i < OFFSET_HASH; i++)
+        if (version > XFER_VERSION_PLAIN)
+                r |= cursor_u32(&c, &h.gap.from) | cursor_u32(&c, &h.gap.to) |
+                     cursor_u32(&c, &h.overflow);
+        h.with_tools = version > XFER_VERSION_GAP;
+        if (h.with_tools)
+                r |= cursor_u32(&c, &h.tools_size);
+        if (version > XFER_VERSION_PLAIN)
+                zeros = h.with_tools ? OFFSET_ZEROS : OFFSET_TOOLS;
+        for (size_t i = zeros; i < OFFSET_HASH; i++)
                 r |= data[i];
         if (r)
                 return err_set(e, ERR_FORMAT, "the export file's header is malformed");
@@ -189,8 +228,15 @@ int xfer_header_parse(
 
 /* --- transcript --- */
 
+static uint8_t *put_bytes(uint8_t *p, const char *s, size_t n) {
+        if (n > 0)
+                memcpy(p, s, n);
+        return p + n;
+}
+
 int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
-        const struct store_turn *turns, const int32_t *tokens, struct err *e) {
+        const char *tools, const struct store_turn *turns, const struct transcript *tokens,
+        struct err *e) {
         const struct sampling *s = &h->sampling;
         size_t size = (size_t)xfer_transcript_size(h), begin = out->size;
         uint8_t *p;
@@ -198,8 +244,7 @@ int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const c
         if (buf_reserve(out, size + 8) < 0)
                 return err_set(e, ERR_NOMEM, "no memory to export %zu bytes of text", size);
         p = out->data + begin;
-        memcpy(p, name, h->name_size);
-        p += h->name_size;
+        p = put_bytes(p, name, h->name_size);
         for (uint32_t i = 0; i < s->n_biases; i++) {
                 p = put(p, (uint32_t)s->biases[i].token, 4);
                 p = put_f32(p, true, s->biases[i].bias);
@@ -213,20 +258,25 @@ int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const c
                 p = put(p, t->finish, 4);
                 p = put(p, t->text_size, 8);
                 p = put(p, t->created_usec, 8);
+                if (h->with_tools)
+                        p = put(p, t->extra ? t->extra_size + 1 : 0, 8);
         }
         for (uint32_t i = 0; i < h->n_tokens; i++)
-                p = put(p, (uint32_t)tokens[i], 4);
-        for (uint32_t i = 0; i < h->n_turns; i++) {
-                if (turns[i].text_size > 0)
-                        memcpy(p, turns[i].text, turns[i].text_size);
-                p += turns[i].text_size;
-        }
+                p = put(p, (uint32_t)transcript_token(tokens, i), 4);
+        for (uint32_t i = 0; i < h->n_turns; i++)
+                p = put_bytes(p, turns[i].text, turns[i].text_size);
+        if (h->with_tools)
+                p = put_bytes(p, tools, h->tools_size);
+        for (uint32_t i = 0; i < h->n_turns && h->with_tools; i++)
+                if (turns[i].extra)
+                        p = put_bytes(p, turns[i].extra, turns[i].extra_size);
         put(p, hash64(out->data + begin, size, 0), 8);
         out->size = begin + size + 8;
         return 0;
 }
 
 void xfer_transcript_deinit(struct xfer_transcript *t) {
+        free(t->tools);
         free(t->turns);
         free(t->tokens);
         *t = (struct xfer_transcript){0};
@@ -253,30 +303,36 @@ static int parse_settings(
         return 0;
 }
 
-static bool turn_is_possible(const struct store_turn *t, uint32_t start, uint32_t n_tokens) {
-        return t->role <= MAX_ROLE && t->finish <= MAX_FINISH && t->start == start &&
+static bool turn_is_possible(
+        const struct store_turn *t, uint32_t start, uint32_t n_tokens, bool with_tools) {
+        return t->role <= MAX_ROLE + with_tools && t->finish <= MAX_FINISH && t->start == start &&
                t->end > start && t->end <= n_tokens && t->created_usec <= INT64_MAX &&
-               (t->finish == 0 || t->role >= 2); /* only replies have a finish */
+               (t->finish == 0 || t->role == 2 || t->role == 3); /* only replies have a finish */
 }
 
 static int parse_turns(
         struct cursor *c, const struct xfer_header *h, struct xfer_transcript *t, struct err *e) {
-        uint64_t texts = 0;
+        uint64_t texts = h->tools_size;
         uint32_t end = 0;
 
         for (uint32_t i = 0; i < h->n_turns; i++) {
                 struct store_turn *turn = &t->turns[i];
-                uint64_t size;
+                uint64_t size, extra = 0;
 
                 if (cursor_u32(c, &turn->role) || cursor_u32(c, &turn->start) ||
                         cursor_u32(c, &turn->end) || cursor_u32(c, &turn->finish) ||
-                        cursor_u64(c, &size) || cursor_u64(c, &turn->created_usec))
+                        cursor_u64(c, &size) || cursor_u64(c, &turn->created_usec) ||
+                        (h->with_tools && cursor_u64(c, &extra)))
                         return err_set(e, ERR_FORMAT, "the export file's turns end early");
-                if (!turn_is_possible(turn, end, h->n_tokens) || size > h->texts_size - texts)
+                turn->extra = extra > 0 ? "" : NULL;
+                extra -= extra > 0;
+                if (!turn_is_possible(turn, end, h->n_tokens, h->with_tools) ||
+                        size > h->texts_size - texts || extra > h->texts_size - texts - size)
                         return err_set(
                                 e, ERR_FORMAT, "turn %u of the export file is impossible", i);
                 turn->text_size = (size_t)size;
-                texts += size;
+                turn->extra_size = (size_t)extra;
+                texts += size + extra;
                 end = turn->end;
         }
         if (end != h->n_tokens || texts != h->texts_size)
@@ -297,6 +353,35 @@ static int parse_tokens(struct cursor *c, const struct xfer_header *h, uint32_t 
                 t->tokens[i] = (int32_t)token;
         }
         return 0;
+}
+
+static int parse_plain(struct cursor *c, size_t n, const char **ret, struct err *e) {
+        const uint8_t *text;
+
+        if (cursor_bytes(c, n, &text))
+                return err_set(e, ERR_FORMAT, "the export file's texts end early");
+        if (memchr(text, 0, n) || !utf8_valid(text, n))
+                return err_set(
+                        e, ERR_FORMAT, "what the export file has of tools is not UTF-8 text");
+        *ret = (const char *)text;
+        return 0;
+}
+
+/* Behind the texts of turns: the definitions of tools, and the extras. */
+static int parse_tools(
+        struct cursor *c, const struct xfer_header *h, struct xfer_transcript *t, struct err *e) {
+        const char *tools = NULL;
+        int r = 0;
+
+        if (h->tools_size > 0) {
+                r = parse_plain(c, h->tools_size, &tools, e);
+                if (r == 0 && !(t->tools = text_dup(tools, h->tools_size)))
+                        r = err_set(e, ERR_NOMEM, "no memory to import definitions of tools");
+        }
+        for (uint32_t i = 0; r == 0 && i < h->n_turns; i++)
+                if (t->turns[i].extra)
+                        r = parse_plain(c, t->turns[i].extra_size, &t->turns[i].extra, e);
+        return r;
 }
 
 static int parse_texts(
@@ -335,6 +420,8 @@ int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size
                 r = parse_tokens(&c, h, n_vocab, &t, e);
         if (r == 0)
                 r = parse_texts(&c, h, &t, e);
+        if (r == 0)
+                r = parse_tools(&c, h, &t, e);
         if (r < 0) {
                 xfer_transcript_deinit(&t);
                 return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Export files, version 2 (docs/spill.md describes them for users). All integers are little-endian.
+ * Export files, version 4 (docs/spill.md describes them for users). All integers are little-endian.
  *
  *      header       256 bytes, see transfer-format.c
  *      transcript   name, biases, turns, tokens, texts; then u64 XXH64 of these
@@ -16,7 +16,10 @@
  *
  * The MAC is BLAKE2b with 16 bytes of output, keyed (RFC 7693; libsodium's generichash). Files of
  * version 1 differ only in their MAC (a chain of SipHash-2-4), which is no longer computed: they
- * can be imported, and their memory is foreign.
+ * can be imported, and their memory is foreign. Version 3 adds the gap of the memory and the
+ * overflow, version 4 definitions of tools, turns of tools, and what was given with a message besides
+ * its text. A file is written as the oldest version, from 2 on, that has what it needs, so older
+ * daemons read it.
  *
  * This code knows nothing of the engine: bytes in, structs out.
  */
@@ -34,7 +37,9 @@
 struct err;
 
 enum {
-        XFER_VERSION = 2,
+        XFER_VERSION = 4,
+        XFER_VERSION_GAP = 3,   /* without tools */
+        XFER_VERSION_PLAIN = 2, /* without gap and overflow */
         XFER_VERSION_OLDEST = 1,
         XFER_HEADER_SIZE = 256,
         XFER_KEY_SIZE = 32,
@@ -51,9 +56,13 @@ struct xfer_header {
         uint32_t n_tokens, n_turns, n_blocks, block_tokens;
         uint64_t block_size;
         uint32_t name_size;
-        uint64_t texts_size;
+        uint64_t texts_size; /* of all texts, tools and extras together */
         uint64_t created_usec;
+        bool with_tools;          /* version 4: */
+        uint32_t tools_size;      /* of the definitions that the conversation was opened with */
         struct sampling sampling; /* its biases are in the transcript */
+        struct gap gap;           /* tokens that the memory leaves out: no block is of them */
+        uint32_t overflow;        /* enum store_overflow */
 };
 /* Sizes in bytes, computed from a header whose fields are within their ranges. */
 uint64_t xfer_transcript_size(const struct xfer_header *h);
@@ -68,16 +77,19 @@ int xfer_header_parse(
 struct xfer_transcript {
         char name[STORE_NAME_MAX + 1]; /* any bytes but NUL */
         struct sampling sampling;      /* with biases */
+        char *tools;                   /* owned, NUL-terminated; NULL: none */
         struct store_turn *turns;      /* owned; texts are borrowed from the data */
         int32_t *tokens;               /* owned */
 };
 void xfer_transcript_deinit(struct xfer_transcript *t);
-/* Append the transcript with its checksum. 0 or -ERR_NOMEM. @h has its sizes. */
+/* Append the transcript with its checksum. 0 or -ERR_NOMEM. @h has its sizes; @tools: [tools_size]. */
 int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
-        const struct store_turn *turns, const int32_t *tokens, struct err *e);
+        const char *tools, const struct store_turn *turns, const struct transcript *tokens,
+        struct err *e);
 /* @data: xfer_transcript_size() bytes and the checksum. Checks everything: turns are adjacent from
  * 0 to n_tokens, none is empty, roles and finishes are known, tokens are in a vocabulary of
- * @n_vocab, the sizes of the texts add up. 0, -ERR_CORRUPT, -ERR_FORMAT, -ERR_NOMEM. */
+ * @n_vocab, the sizes of the texts add up, tools and extras are UTF-8 without NUL. What they say, and
+ * the texts of turns of tools, is the caller's to check. 0, -ERR_CORRUPT, -ERR_FORMAT, -ERR_NOMEM. */
 int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size_t n,
         uint32_t n_vocab, struct xfer_transcript *ret, struct err *e);
 

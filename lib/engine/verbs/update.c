@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Update: change the name of a conversation, and its defaults for sampling. */
+/* Update: change the name of a conversation, its defaults for sampling, and its overflow. */
 #include "engine/verbs/create.h"
+
+static uint32_t new_overflow(const struct engine_request *r) {
+        switch (r->overflow) {
+        case ENGINE_OVERFLOW_ERROR:
+                return STORE_OVERFLOW_ERROR;
+        case ENGINE_OVERFLOW_SHIFT:
+                return STORE_OVERFLOW_SHIFT;
+        default:
+                return STORE_OVERFLOW_KEEP;
+        }
+}
 
 static void update_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
@@ -19,8 +30,8 @@ static void update_run(struct engine *engine, struct job *j) {
         s = request->sc.sampling;
         sampling_merge(&s, &request->r.sampling);
         do {
-                j->r = store_conv_update(
-                        engine->store, id, name, request->r.sampling.has ? &s : NULL, &j->err);
+                j->r = store_conv_update(engine->store, id, name,
+                        request->r.sampling.has ? &s : NULL, new_overflow(&request->r), &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         if (j->r == 0)
                 j->r = store_conv_get(
@@ -30,8 +41,10 @@ static void update_run(struct engine *engine, struct job *j) {
 static void update_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
 
-        if (j->r == 0)
+        if (j->r == 0) {
                 request->conv->sampling = request->sc.sampling;
+                request->conv->shifts = request->sc.overflow == STORE_OVERFLOW_SHIFT;
+        }
         request_row_done(engine, j);
 }
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process stops, or a call fails, at every place where the engine changes a file, one after
- * another: while it opens, says, forks, evicts, restores, rewinds, edits, writes behind, publishes,
- * exports, imports, closes and stops. Then an engine is opened again on the same folder, and:
+ * another: while it opens, says, forks, evicts, restores, rewinds, edits, drops old turns from a
+ * memory, writes behind, publishes, exports, imports, changes the model and carries over, closes and
+ * stops. Then an engine is opened again on the same folder, and:
  *
  * I4. Each conversation is either as it was after the last acknowledged operation, or as it is
  *     after the operation that was in progress. So an imported conversation has all of its tokens
- *     or does not exist, and a published prefix never ends after the last turn.
- * I1. Each conversation can be continued, with the bits of one that was never stopped.
+ *     or does not exist, and a published prefix never ends after the last turn. What the memory
+ *     leaves out is part of what a conversation is.
+ * I1. Each conversation can be continued, with the bits of one that was never stopped. One with
+ *     another vocabulary cannot, but can be carried over.
  * I5. A stop alone damages no block: no block fails its checks. (After a power loss some may; they
  *     are detected and computed again.)
  * Once all conversations are closed, nothing is left in spill files or in the register.
@@ -40,7 +43,7 @@
 #define POINTS 100
 #endif
 
-enum { N_CONVS = 6, IMPORTED = 6, MAX_HISTORY = 1024, N_MORE = 5, MAX_STEPS = 64 };
+enum { N_CONVS = 8, IMPORTED = 6, MAX_HISTORY = 1024, N_MORE = 5, CONTEXT = 288 };
 
 static const char SYSTEM[] = "You are a helpful assistant who remembers what people tell.";
 static const char LONG[] = "My name is Ada. I have a dog that is called Rex, two cats, and a green "
@@ -51,6 +54,7 @@ static const int32_t MORE[N_MORE] = {301, 302, 340, 377, 390};
 
 enum act {
         OPEN,
+        OPEN_SHIFT, /* it drops old turns at the end of the context */
         SAY,
         EDIT, /* say from turn `at` on; without text: another reply */
         FORK,
@@ -65,7 +69,10 @@ enum act {
         CLOSE,
         RESTART,
         KILL,
-        IDLE
+        IDLE,
+        OTHER, /* a restart with the model whose vocabulary has another word; with the first one */
+        BACK,
+        CARRY
 };
 
 struct step {
@@ -121,13 +128,43 @@ static const struct step steps[] = {
         {SAY, IMPORTED, 0, SHORT, 0},
         {EVICT, IMPORTED, 0, NULL, 0},
         {RESTART, 0, 0, NULL, 0},
+        {OPEN_SHIFT, 7, 0, SYSTEM, 0},
+        {SAY, 7, 0, LONG, 0},
+        {SAY, 7, 0, LONG, 0},
+        {SAY, 7, 0, LONG, 0},
+        {IDLE, 0, 0, NULL, 0},
+        {SAY, 7, 0, LONG, 0}, /* drops */
+        {EVICT, 7, 0, NULL, 0},
+        {SAY, 7, 0, SHORT, 0},
+        {FORK_AT, 7, 8, NULL, 5}, /* inside of what was dropped */
+        {SAY, 8, 0, SHORT, 0},
+        {KILL, 0, 0, NULL, 0},
+        {SAY, 7, 0, LONG, 0},
+        {IDLE, 0, 0, NULL, 0},
+        {SAY, 7, 0, LONG, 0}, /* drops more */
+        {EDIT, 7, 0, SHORT, 5},
+        {IDLE, 0, 0, NULL, 0},
+        {CLOSE, 8, 0, NULL, 0},
+        {RESTART, 0, 0, NULL, 0},
+        {SAY, 3, 0, LONG, 0},
+        {OTHER, 0, 0, NULL, 0},
+        {CARRY, 3, 0, NULL, 0},
+        {SAY, 3, 0, SHORT, 0},
+        {CARRY, 7, 0, NULL, 0},
+        {EVICT, 3, 0, NULL, 0},
+        {KILL, 0, 0, NULL, 0},
+        {SAY, 7, 0, SHORT, 0},
+        {BACK, 0, 0, NULL, 0},
+        {CARRY, 7, 0, NULL, 0},
+        {SAY, 7, 0, SHORT, 0},
+        {RESTART, 0, 0, NULL, 0},
 };
-enum { N_STEPS = ARRAY_SIZE(steps) };
+enum { N_STEPS = ARRAY_SIZE(steps), N_OTHER_STEPS = 12 /* at the end, about carrying */ };
 
 /* What a conversation is after some step, and how it goes on from there. */
 struct image {
-        bool exists;
-        uint32_t n_turns, n_published;
+        bool exists, other_words; /* its tokens are those of the other model's vocabulary */
+        uint32_t n_turns, n_published, dropped_from, dropped_to;
         size_t n_tokens, n_next;
         int32_t tokens[MAX_HISTORY];
         int32_t next[8];
@@ -138,12 +175,34 @@ static struct image images[N_STEPS + 1][N_CONVS + 1]; /* after so many steps; [0
 static struct answer A;
 static const char *self;
 static long n_points = POINTS;
-static uint64_t n_from_disk, n_imported, n_damaged;
+static uint64_t n_from_disk, n_imported, n_damaged, n_carried;
+
+/* The bundled model with another word in its vocabulary: the same weights, so the same tokens go on
+ * with the same bits. Made by the parent. */
+static char other_model[64];
+
+static void make_other_model(void) {
+        /* A string's length, then U+2581 (SPM's space) and the word. */
+        static const char word[] = "\6\0\0\0\0\0\0\0\xe2\x96\x81"
+                                   "dog";
+        char *data = NULL, *at;
+        size_t n;
+
+        strcpy(other_model, "/tmp/confab-other-XXXXXX");
+        close(mkstemp(other_model));
+        assert_int_equal(file_read_all(erig_model(), 64 << 20, &data, &n, NULL), 0);
+        at = memmem(data, n, word, sizeof(word) - 1);
+        assert_non_null(at);
+        memcpy(at + 11, "dqg", 3);
+        assert_int_equal(file_replace(other_model, data, n, 0600, NULL), 0);
+        free(data);
+}
 
 static struct engine_options options(void) {
         struct engine_options o = erig_options(erig_pool(14));
 
         o.spill_delay_ms = 0;
+        o.context = CONTEXT;
         return o;
 }
 
@@ -195,6 +254,10 @@ static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
         case OPEN:
                 q = (struct engine_request){.verb = ENGINE_OPEN, .system = s->text};
                 break;
+        case OPEN_SHIFT:
+                q = (struct engine_request){
+                        .verb = ENGINE_OPEN, .system = s->text, .overflow = ENGINE_OVERFLOW_SHIFT};
+                break;
         case SAY:
                 q = erig_say_request((uint64_t)s->conv, s->text, 4);
                 q.ignore_eos = true;
@@ -239,6 +302,14 @@ static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
         case KILL:
                 erig_stop(r, s->act == RESTART);
                 return engine_open(&r->en, &r->o, &A.err) < 0 ? ENGINE_ERROR : ENGINE_EMPTY;
+        case OTHER:
+        case BACK:
+                erig_stop(r, true);
+                r->o.model_path = s->act == OTHER ? other_model : erig_model();
+                return engine_open(&r->en, &r->o, &A.err) < 0 ? ENGINE_ERROR : ENGINE_EMPTY;
+        case CARRY:
+                q.verb = ENGINE_CARRY;
+                break;
         case IDLE:
                 wait_write_behind(r);
                 return ENGINE_EMPTY;
@@ -298,7 +369,7 @@ static size_t run_child(
         const char *dir, enum crash_mode mode, long point, int error, long *n_calls) {
         char args[4][32], text[128] = "";
         char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "--child",
-                (char *)(uintptr_t)dir, args[0], args[1], args[2], NULL};
+                (char *)(uintptr_t)dir, args[0], args[1], args[2], other_model, NULL};
         posix_spawn_file_actions_t fa;
         int fds[2], status;
         size_t n = 0, acked = 0;
@@ -352,9 +423,15 @@ static void fill_next(struct erig *straight, struct image *im) {
         int32_t tokens[MAX_HISTORY + N_MORE];
         struct engine_request q;
 
-        memcpy(tokens, im->tokens, im->n_tokens * sizeof(*tokens));
-        memcpy(tokens + im->n_tokens, MORE, sizeof(MORE));
-        continue_request(&q, id, tokens, im->n_tokens + N_MORE);
+        size_t n = im->dropped_from, n_last = im->n_tokens - im->dropped_to;
+
+        /* The tokens that the memory does not leave out. */
+        memcpy(tokens, im->tokens, n * sizeof(*tokens));
+        memcpy(tokens + n, im->tokens + im->dropped_to, n_last * sizeof(*tokens));
+        n += n_last;
+        assert_true(n + N_MORE + 3 <= CONTEXT); /* or it would be dropped for this, too */
+        memcpy(tokens + n, MORE, sizeof(MORE));
+        continue_request(&q, id, tokens, n + N_MORE);
         assert_int_equal(erig_do(straight, &q, &A), ENGINE_DONE);
         im->n_next = A.n_tokens;
         assert_int_equal(im->n_next, 3);
@@ -375,19 +452,25 @@ static void take_image(struct erig *r, int conv, struct image *im) {
         im->n_turns = A.conv.n_turns;
         im->n_tokens = A.conv.n_tokens;
         im->n_published = A.conv.n_published;
+        im->dropped_from = A.conv.dropped_from;
+        im->dropped_to = A.conv.dropped_to;
+        im->other_words = A.conv.other_vocab != (r->o.model_path == other_model);
         assert_true(im->n_tokens <= MAX_HISTORY);
         if (im->n_tokens > 0)
                 memcpy(im->tokens, A.history, im->n_tokens * sizeof(*im->tokens));
 }
 
 static bool same_history(const struct image *a, const struct image *b) {
-        return a->exists == b->exists && a->n_turns == b->n_turns && a->n_tokens == b->n_tokens &&
-               a->n_published == b->n_published &&
+        return a->exists == b->exists && a->other_words == b->other_words &&
+               a->n_turns == b->n_turns && a->n_tokens == b->n_tokens &&
+               a->n_published == b->n_published && a->dropped_from == b->dropped_from &&
+               a->dropped_to == b->dropped_to &&
                memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0;
 }
 
 static void make_images(void) {
         struct engine_options o = options(), big = erig_options(256 << 20);
+        const size_t n = N_STEPS - N_OTHER_STEPS;
         struct erig r, straight;
 
         erig_open(&r, &o);
@@ -405,6 +488,13 @@ static void make_images(void) {
                                 fill_next(&straight, im);
                 }
         }
+        /* It has dropped something, and the last edit is inside of that. */
+        assert_true(images[n - 4][7].dropped_to > images[n - 4][7].dropped_from);
+        assert_int_equal(images[n][7].dropped_to, 0);
+        /* Carrying has changed the tokens of what was said about the dog. */
+        assert_true(images[n + 3][3].other_words && images[N_STEPS][3].other_words);
+        assert_true(images[n + 3][3].n_tokens > images[n + 2][3].n_tokens);
+        assert_true(images[n + 5][7].other_words && !images[N_STEPS][7].other_words);
         erig_close(&straight);
         erig_close(&r);
 }
@@ -427,6 +517,16 @@ static void check_conversation(struct erig *r, size_t acked, int c) {
                         after->n_turns, after->n_tokens);
         if (!is->exists)
                 return;
+        if (is->other_words != (r->o.model_path == other_model)) {
+                continue_request(&q, (uint64_t)c, MORE, N_MORE);
+                assert_int_equal(erig_do(r, &q, &A), ENGINE_ERROR);
+                assert_int_equal(A.err.code, ERR_STATE);
+                if (erig_simple(r, ENGINE_CARRY, (uint64_t)c, &A) != ENGINE_CONV)
+                        fail_msg("conversation %d cannot be carried over: %s", c, A.err.msg);
+                assert_true(A.conv.carried && A.conv.n_turns == is->n_turns);
+                n_carried++;
+                return;
+        }
         continue_request(&q, (uint64_t)c, MORE, N_MORE);
         if (erig_do(r, &q, &A) != ENGINE_DONE)
                 fail_msg("conversation %d cannot be continued: %s", c, A.err.msg);
@@ -437,6 +537,15 @@ static void check_conversation(struct erig *r, size_t acked, int c) {
         assert_memory_equal(A.logprobs, is->logprobs, is->n_next * sizeof(*is->logprobs));
 }
 
+static const char *model_after(size_t n_steps) {
+        const char *model = erig_model();
+
+        for (size_t i = 0; i < n_steps; i++)
+                if (steps[i].act == OTHER || steps[i].act == BACK)
+                        model = steps[i].act == OTHER ? other_model : erig_model();
+        return model;
+}
+
 static void check_folder(const char *dir, enum crash_mode mode, size_t acked) {
         struct engine_options o = options();
         struct erig r = {.next = 1, .silence_msec = 60000, .o = o};
@@ -444,7 +553,7 @@ static void check_folder(const char *dir, enum crash_mode mode, size_t acked) {
 
         snprintf(r.dir, sizeof(r.dir), "%s", dir);
         r.o.state_dir = r.dir;
-        r.o.model_path = erig_model();
+        r.o.model_path = model_after(acked);
         erig_start(&r);
         for (int c = 1; c <= N_CONVS; c++)
                 check_conversation(&r, acked, c);
@@ -486,8 +595,10 @@ static void run_points(enum crash_mode mode, int error, const char *what) {
         long end, points = 0;
 
         erig_need_model();
-        if (!images[1][1].exists)
+        if (!images[1][1].exists) {
+                make_other_model();
                 make_images();
+        }
         end = count_calls();
         for (long i = 0; i < (n_points > 0 ? MIN(n_points, end) : end); i++, points++) {
                 long point = n_points > 0 && n_points < end ? i * end / n_points : i;
@@ -529,6 +640,8 @@ static void test_memory_came_back(void **state) {
                 (unsigned long long)n_damaged);
         assert_true(n_from_disk > 0);
         assert_true(n_imported > 0);
+        assert_true(n_carried > 0);
+        unlink(other_model);
 }
 
 int main(int argc, char **argv) {
@@ -544,7 +657,8 @@ int main(int argc, char **argv) {
         };
 
         self = "/proc/self/exe";
-        if (argc == 6 && strcmp(argv[1], "--child") == 0) {
+        if (argc == 7 && strcmp(argv[1], "--child") == 0) {
+                snprintf(other_model, sizeof(other_model), "%s", argv[6]);
                 child_dir = argv[2];
                 child_mode = (enum crash_mode)atoi(argv[3]);
                 child_point = atol(argv[4]);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "fault/count.h"
+#include "store/store.h"
 #include "unit/engine/inside.h"
 #include "unit/engine/rig.h"
 #include "util/test.h"
@@ -226,6 +227,51 @@ static void input_cases(uint64_t conv) {
         assert_int_equal(run("say 5000 bytes", q).kind, ENGINE_DONE);
 }
 
+static struct outcome constrained(
+        const char *what, uint64_t conv, enum engine_constraint kind, const char *text) {
+        struct engine_request q = say(conv, "Hello.", 6, 40);
+
+        q.ignore_eos = false;
+        q.constraint = kind;
+        q.constraint_text = text;
+        q.constraint_size = strlen(text);
+        return run(what, q);
+}
+
+/* The vocabulary's trie, compiling, masks, states; and texts that become much when compiled. */
+static void constraint_cases(uint64_t conv) {
+        size_t n = 0;
+
+        n += (size_t)sprintf(large, "{\"enum\":[");
+        for (int i = 0; i < 9000; i++)
+                n += (size_t)sprintf(large + n, "%s\"value %d of many\"", i ? "," : "", i);
+        sprintf(large + n, "]}");
+        assert_int_equal(
+                constrained("a long schema", conv, ENGINE_CONSTRAINT_JSON_SCHEMA, large).kind,
+                ENGINE_DONE);
+        assert_int_equal(constrained("any JSON", conv, ENGINE_CONSTRAINT_JSON_SCHEMA, "{}").kind,
+                ENGINE_DONE);
+        assert_int_equal(
+                constrained("any JSON again", conv, ENGINE_CONSTRAINT_JSON_SCHEMA, "{}").kind,
+                ENGINE_DONE);
+        n = (size_t)sprintf(large, "root ::= \"x\"");
+        for (int i = 0; i < 150; i++)
+                n += (size_t)sprintf(large + n, " (\"%0*d\"){2} r", 1000, i);
+        sprintf(large + n, "\nr ::= \"b\"\n");
+        assert_int_equal(
+                constrained("too many nodes", conv, ENGINE_CONSTRAINT_GBNF, large).err.code,
+                ERR_TOO_LARGE);
+        n = (size_t)sprintf(large, "{\"allOf\":[");
+        for (int i = 0; i < 40; i++)
+                n += (size_t)sprintf(large + n, "%s{\"anyOf\":[{\"minimum\":%d},{\"maximum\":%d}]}",
+                        i ? "," : "", i, i + 1000);
+        sprintf(large + n, "]}");
+        assert_int_equal(
+                constrained("too many rules", conv, ENGINE_CONSTRAINT_JSON_SCHEMA, large).err.code,
+                ERR_TOO_LARGE);
+        fill_words();
+}
+
 /* Nobody takes the events for a while. */
 static void unread_case(uint64_t conv, uint32_t n_logprobs) {
         struct engine_request q = say(conv, "Tell me a story.", 16, 400);
@@ -244,6 +290,30 @@ static void unread_case(uint64_t conv, uint32_t n_logprobs) {
         end("a reply that nobody reads");
 }
 
+/* With this, what is imported has another vocabulary, and perhaps much said in it. */
+static enum { OURS, FOREIGN, LARGE_MESSAGE, LARGE_REPLY } imports;
+int __real_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
+        struct store_turn changed[64];
+
+        if (imports != OURS)
+                c->vocab = 4711;
+        assert_true(imports == OURS || n_turns <= 64);
+        for (size_t i = 0; imports >= LARGE_MESSAGE && i < n_turns; i++) {
+                changed[i] = turns[i];
+                if ((turns[i].finish != 0) == (imports == LARGE_REPLY)) {
+                        changed[i].text = large;
+                        changed[i].text_size = imports == LARGE_REPLY ? MIB / 4 : MIB;
+                }
+        }
+        return __real_store_conv_create(
+                s, c, imports < LARGE_MESSAGE ? turns : changed, n_turns, tokens, n_tokens, e);
+}
+
 static void transfer_case(uint64_t conv, bool without_memory) {
         static uint8_t file[32 * MIB];
         struct engine_request q = {
@@ -260,8 +330,53 @@ static void transfer_case(uint64_t conv, bool without_memory) {
         assert_int_equal(fcntl(q.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
         o = run(without_memory ? "import" : "import with memory", q);
         assert_int_equal(o.kind, ENGINE_CONV);
+        if (without_memory) {
+                assert_int_equal(verb("close", ENGINE_CLOSE, o.conv).kind, ENGINE_EMPTY);
+                imports = FOREIGN;
+                o = run("import for another model", q);
+                imports = OURS;
+                assert_int_equal(o.kind, ENGINE_CONV);
+                assert_int_equal(verb("carry", ENGINE_CARRY, o.conv).kind, ENGINE_CONV);
+        }
         close(q.fd);
         assert_int_equal(verb("close", ENGINE_CLOSE, o.conv).kind, ENGINE_EMPTY);
+}
+
+/* A few megabytes are written anew; then they prove too long. */
+static void carry_case(void) {
+        struct engine_request q = say(0, "Hello.", 6, 4);
+        struct outcome o = verb("open", ENGINE_OPEN, 0);
+
+        q.conv_id = o.conv;
+        for (int i = 0; i < 3; i++)
+                assert_int_equal(run("say", q).kind, ENGINE_DONE);
+        q = (struct engine_request){
+                .verb = ENGINE_EXPORT, .conv_id = o.conv, .without_memory = true};
+        fill_words();
+        for (imports = LARGE_MESSAGE; imports <= LARGE_REPLY; imports++) {
+                static uint8_t file[MIB];
+                struct engine_request in = {.verb = ENGINE_IMPORT};
+                uint64_t conv;
+
+                o = run("export", q);
+                assert_int_equal(pread(o.fd, file, o.size, 0), o.size);
+                close(o.fd);
+                in.fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+                assert_int_equal(pwrite(in.fd, file, o.size, 0), o.size);
+                assert_int_equal(
+                        fcntl(in.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
+                /* One stretch that tokens reach across everywhere: merging takes memory for it. */
+                for (size_t i = 0; imports == LARGE_REPLY && i < MIB; i++)
+                        large[i] = "er"[i % 2];
+                o = run("import much for another model", in);
+                close(in.fd);
+                assert_int_equal(o.kind, ENGINE_CONV);
+                conv = o.conv;
+                o = verb("carry 3 MiB", ENGINE_CARRY, conv);
+                assert_int_equal(o.err.code, ERR_CONTEXT);
+                assert_int_equal(verb("close", ENGINE_CLOSE, conv).kind, ENGINE_EMPTY);
+        }
+        imports = OURS;
 }
 
 static void conversation_cases(uint64_t conv) {
@@ -285,6 +400,28 @@ static void conversation_cases(uint64_t conv) {
         assert_int_equal(verb("cancel", ENGINE_CANCEL, conv).kind, ENGINE_EMPTY);
         transfer_case(conv, true);
         transfer_case(conv, false);
+}
+
+/* Messages that do not fit together: old ones leave the memory, and stay in the transcript. */
+static void shift_case(void) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .overflow = ENGINE_OVERFLOW_SHIFT};
+        struct outcome o = run("open a conversation that shifts", q);
+        uint64_t conv = o.conv;
+
+        assert_int_equal(o.kind, ENGINE_CONV);
+        fill_words();
+        for (int i = 0; i < 6; i++)
+                assert_int_equal(run("say, and drop old turns", say(conv, large, 3000, 4)).kind,
+                        ENGINE_DONE);
+        q = (struct engine_request){
+                .verb = ENGINE_FORK, .conv_id = conv, .at_turn = 4, .at_position = ENGINE_UNSET};
+        o = run("fork inside of what was dropped", q);
+        assert_int_equal(o.kind, ENGINE_CONV);
+        assert_int_equal(verb("close a fork", ENGINE_CLOSE, o.conv).kind, ENGINE_EMPTY);
+        transfer_case(conv, false);
+        q.verb = ENGINE_REWIND;
+        assert_int_equal(run("rewind to there", q).kind, ENGINE_CONV);
+        assert_int_equal(verb("close", ENGINE_CLOSE, conv).kind, ENGINE_EMPTY);
 }
 
 static void small_cases(void) {
@@ -318,10 +455,14 @@ static void test_every_verb(void **state) {
         wait_for(submit(&(struct engine_request){.verb = ENGINE_LIST}));
         tokenize_cases();
         input_cases(conv);
+        constraint_cases(erig_new(&r, NULL, NULL));
         unread_case(erig_new(&r, NULL, NULL), 0);
         unread_case(erig_new(&r, NULL, NULL), 20);
         unread_case(erig_new(&r, NULL, NULL), ENGINE_MAX_LOGPROBS);
         conversation_cases(conv);
+        carry_case();
+        shift_case();
+        assert_true(erig_stat(&r, "memory_shifts") > 0);
         for (int i = 0; i < 60; i++)
                 erig_new(&r, NULL, NULL);
         small_cases();

@@ -2,9 +2,10 @@
 /*
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
  * requests runs on it (open, say, evict, say again with a restore, fork, rewind, edit, warm,
- * get, publish, export, import, close; two prompts at the same time). Each request ends once, with
- * a result or an error. Afterwards the engine works as before, and once the conversations are
- * closed nothing is left. Only some n are tried, so that the test takes seconds.
+ * get, publish, export, import, close; two prompts at the same time; old turns dropped; replies
+ * with a constraint; tools; a conversation of another vocabulary carried over). Each request ends
+ * once, with a result or an error. Afterwards the engine works as before, and once the conversations
+ * are closed nothing is left. Only some n are tried, so that the test takes seconds.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,9 +15,13 @@
 #include <unistd.h>
 
 #include "fault/fault.h"
+#include "store/store.h"
+#include "unit/engine/programs/programs.h"
 #include "unit/engine/rig.h"
 #include "util/sanitize.h"
 #include "util/test.h"
+
+enum { SHIFT_CONTEXT = 224 };
 
 #if TEST_SANITIZED
 #define RUNS 40
@@ -190,6 +195,194 @@ static void beside(struct erig *r) {
         erig_wait(r, &B);
 }
 
+/* Replies with a constraint, which is another one each time, so that it is compiled. */
+static void constrained(struct erig *r) {
+        static unsigned n;
+        char text[120];
+        struct engine_request q = {.verb = ENGINE_OPEN, .system = "Be kind."};
+        uint64_t c;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        q = erig_say_request(c, QUESTION, 6);
+        snprintf(text, sizeof(text),
+                "{\"properties\":{\"a%u\":{\"maxLength\":9},\"b\":{\"pattern\":\"^[a-c]\"}}}", n++);
+        q.constraint = ENGINE_CONSTRAINT_JSON_SCHEMA;
+        q.constraint_text = text;
+        q.constraint_size = strlen(text);
+        if (erig_do(r, &q, &A) == ENGINE_DONE && A.finish == ENGINE_FINISH_LENGTH) {
+                q.input = ENGINE_INPUT_NONE;
+                erig_do(r, &q, &B);
+        }
+        q.input = ENGINE_INPUT_MESSAGE;
+        q.constraint = ENGINE_CONSTRAINT_GBNF;
+        q.constraint_text = text;
+        q.constraint_size = (size_t)snprintf(
+                text, sizeof(text), "root ::= \"%u \" x* | x{3,9}\nx ::= [a-z] \"\\u00e9\"?", n);
+        erig_do(r, &q, &A);
+}
+
+/* Definitions, a call, its result, and replies in parts. The register has a turn with all that belongs
+ * to it, or nothing of it. */
+static void tools(struct erig *r) {
+        static const struct engine_call call = {"c1", "f", "{\"x\": 1}"};
+        static const struct engine_result result = {"c1", NULL, "two"};
+        struct engine_request q = {
+                .verb = ENGINE_OPEN, .system = "Be kind.", .tools = "[{\"name\":\"f\"}]"};
+        uint64_t c;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        q = erig_say_request(c, "Go.", 9);
+        q.want_parts = true;
+        q.stops[0] = "e";
+        q.n_stops = 1;
+        erig_do(r, &q, &A);
+        q = erig_request(ENGINE_CONTINUE, c);
+        q.input = ENGINE_INPUT_NONE;
+        q.max_tokens = 5;
+        q.want_parts = q.ignore_eos = true;
+        erig_do(r, &q, &A);
+        q = erig_say_request(c, "On.", 0);
+        erig_do(r, &q, &A);
+        q = erig_request(ENGINE_CONTINUE, c);
+        q.input = ENGINE_INPUT_GIVEN;
+        q.reasoning = "hm";
+        q.calls = &call;
+        q.n_calls = 1;
+        q.max_tokens = 0;
+        if (erig_do(r, &q, &A) == ENGINE_DONE) {
+                q = erig_request(ENGINE_CONTINUE, c);
+                q.input = ENGINE_INPUT_RESULTS;
+                q.results = &result;
+                q.n_results = 1;
+                q.max_tokens = 6;
+                q.want_parts = true;
+                erig_do(r, &q, &A);
+        }
+        q = erig_request(ENGINE_GET, c);
+        q.want_turns = q.want_parts = true;
+        if (erig_do(r, &q, &A) == ENGINE_CONV) {
+                assert_non_null(A.tools);
+                for (uint32_t i = 0; i < A.n_turns; i++)
+                        if (A.turns[i].role == ENGINE_TOOL) {
+                                assert_int_equal(A.turns[i].n_results, 1);
+                                assert_string_equal(A.turns[i].results[0].name, "f");
+                                assert_int_equal(A.turns[i - 1].n_parts, 2);
+                        }
+        }
+        q = erig_request(ENGINE_FORK, c);
+        erig_do(r, &q, &B);
+        transfer(r, c);
+        erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
+/* Only one allocation fails, so one of two attempts succeeds. */
+static bool look(struct erig *r, uint64_t c) {
+        return erig_simple(r, ENGINE_GET, c, &A) == ENGINE_CONV ||
+               erig_simple(r, ENGINE_GET, c, &A) == ENGINE_CONV;
+}
+
+/* A conversation that drops old turns, is cut inside of what it dropped, and drops again. Each message
+ * is there as a whole, or not at all. */
+static void shifting(struct erig *r) {
+        struct engine_request q = {
+                .verb = ENGINE_OPEN, .system = "Be kind.", .overflow = ENGINE_OVERFLOW_SHIFT};
+        uint32_t n_turns = 1;
+        uint64_t c;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        for (unsigned i = 0; i < 10; i++) {
+                q = erig_long_request(c, SYSTEM, 2);
+                erig_do(r, &q, &B);
+                if (look(r, c)) {
+                        assert_true(A.conv.n_turns == n_turns || A.conv.n_turns == n_turns + 2);
+                        assert_true(B.kind != ENGINE_DONE || A.conv.n_turns == n_turns + 2);
+                        n_turns = A.conv.n_turns;
+                        assert_true(A.conv.n_tokens - (A.conv.dropped_to - A.conv.dropped_from) <=
+                                    SHIFT_CONTEXT);
+                }
+                if (i == 4)
+                        erig_simple(r, ENGINE_EVICT, c, &A);
+                if (i == 6) {
+                        q = erig_request(ENGINE_FORK, c);
+                        q.at_turn = 7;
+                        erig_do(r, &q, &A);
+                        q = erig_request(ENGINE_REWIND, c);
+                        q.at_turn = 5;
+                        erig_do(r, &q, &A);
+                        if (look(r, c))
+                                n_turns = A.conv.n_turns;
+                }
+        }
+        transfer(r, c);
+        erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
+/* With this, what is imported has another vocabulary, as if another daemon's model had made it. */
+static bool imports_foreign;
+int __real_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
+int __wrap_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
+        size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e) {
+        if (imports_foreign)
+                c->vocab = 4711;
+        return __real_store_conv_create(s, c, turns, n_turns, tokens, n_tokens, e);
+}
+
+/* Carried over, or what it was: never a part of it. What a reply's tokens were is what its tokenizer
+ * makes of the text. */
+static void carrying(struct erig *r) {
+        static uint8_t data[1 << 20];
+        struct engine_request q = {.verb = ENGINE_OPEN, .system = "Be kind."};
+        uint32_t n_tokens = 0;
+        uint64_t c;
+        ssize_t n;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        for (int i = 0; i < 3; i++) {
+                q = erig_say_request(c, i ? "And you?" : QUESTION, i < 2 ? 4 : 0);
+                erig_do(r, &q, &A);
+        }
+        if (look(r, c))
+                n_tokens = A.conv.n_tokens;
+        q = (struct engine_request){.verb = ENGINE_EXPORT, .conv_id = c, .without_memory = true};
+        if (erig_do(r, &q, &A) != ENGINE_EXPORTED)
+                return;
+        n = pread(A.fd, data, sizeof(data), 0);
+        assert_true(n > 0 && (uint64_t)n == A.size);
+        q = (struct engine_request){.verb = ENGINE_IMPORT};
+        q.fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        assert_int_equal(pwrite(q.fd, data, (size_t)n, 0), n);
+        assert_int_equal(fcntl(q.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
+        imports_foreign = true;
+        c = erig_do(r, &q, &A) == ENGINE_CONV ? A.conv.id : 0;
+        imports_foreign = false;
+        close(q.fd);
+        if (!c)
+                return;
+        erig_simple(r, ENGINE_CARRY, c, &B);
+        if (look(r, c)) {
+                if (B.kind == ENGINE_CONV)
+                        assert_true(B.conv.carried && !A.conv.other_vocab);
+                assert_int_equal(A.conv.revision, A.conv.other_vocab ? 1 : 2);
+                if (n_tokens > 0)
+                        assert_int_equal(A.conv.n_tokens, n_tokens);
+                q = erig_say_request(c, "Hm.", 2);
+                if (erig_do(r, &q, &B) == ENGINE_DONE)
+                        assert_false(A.conv.other_vocab);
+        }
+        erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
 /* Close whatever has come to be, up to one that is made for it: ids rise. */
 static void close_all(struct erig *r) {
         static uint64_t closed; /* of this engine */
@@ -238,13 +431,19 @@ static long count(struct erig *r, void (*program)(struct erig *r)) {
         return n;
 }
 
-static void run_requests_in(uint32_t batch_tokens, void (*program)(struct erig *r),
-        void (*arm)(long n), long runs, uint32_t delay) {
-        struct engine_options o = erig_options(8 << 20);
+static size_t pool_size = 8 << 20;
+static const char *model; /* or NULL: the bundled one */
+
+static void run_requests_in(uint32_t batch_tokens, uint32_t context,
+        void (*program)(struct erig *r), void (*arm)(long n), long runs, uint32_t delay) {
+        struct engine_options o = erig_options(pool_size);
         struct erig r;
         long end, step;
 
+        o.model_path = model;
+
         o.batch_tokens = batch_tokens;
+        o.context = context;
         o.spill_delay_ms = delay;
         erig_open(&r, &o);
         r.silence_msec = 20000;
@@ -262,7 +461,7 @@ static void run_requests_in(uint32_t batch_tokens, void (*program)(struct erig *
 
 static void run_requests(
         void (*program)(struct erig *r), void (*arm)(long n), long runs, uint32_t delay) {
-        run_requests_in(256, program, arm, runs, delay);
+        run_requests_in(256, 0, program, arm, runs, delay);
 }
 
 static void test_requests(void **state) {
@@ -283,7 +482,55 @@ static void test_sharing(void **state) {
 /* In steps of half a block, so that there are many in which both compute. */
 static void test_beside(void **state) {
         erig_need_model();
-        run_requests_in(16, beside, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests_in(16, 0, beside, fault_alloc_at, RUNS, UINT32_MAX);
+}
+
+static void test_shifting(void **state) {
+        erig_need_model();
+        run_requests_in(256, SHIFT_CONTEXT, shifting, fault_alloc_at, RUNS / 3, 0);
+}
+
+static void test_carrying(void **state) {
+        erig_need_model();
+        run_requests(carrying, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests(carrying, fault_alloc_from, RUNS / 6, UINT32_MAX);
+}
+
+static void test_constrained(void **state) {
+        erig_need_model();
+        pool_size = 64 << 20;
+        run_requests(constrained, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests(constrained, fault_alloc_from, RUNS / 6, UINT32_MAX);
+        pool_size = 8 << 20;
+}
+
+/* What the model says when nothing fails. */
+static void expect(void) {
+        struct engine_options o = erig_options(64 << 20);
+        struct erig r;
+
+        o.model_path = model;
+        erig_open(&r, &o);
+        erig_say(&r, erig_new(&r, NULL, NULL), QUESTION, 6, &expected);
+        erig_close(&r);
+}
+
+/* A small model whose template takes tools. */
+static void test_tools(void **state) {
+        char path[] = "/tmp/confab-oom-XXXXXX";
+
+        close(mkstemp(path));
+        assert_int_equal(tiny_model_write(path, MODEL_TINY), 0);
+        model = path;
+        answer_reset(&expected);
+        expect();
+        run_requests(tools, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests(tools, fault_alloc_from, RUNS / 6, UINT32_MAX);
+        model = NULL;
+        unlink(path);
+        answer_reset(&expected);
+        if (erig_model())
+                expect();
 }
 
 /* From the n-th on none succeeds. */
@@ -328,14 +575,8 @@ static void test_open(void **state) {
 }
 
 static int setup(void **state) {
-        struct engine_options o = erig_options(64 << 20);
-        struct erig r;
-
-        if (!erig_model())
-                return 0;
-        erig_open(&r, &o);
-        erig_say(&r, erig_new(&r, NULL, NULL), QUESTION, 6, &expected);
-        erig_close(&r);
+        if (erig_model())
+                expect();
         return 0;
 }
 
@@ -345,6 +586,10 @@ int main(void) {
                 cmocka_unit_test(test_requests_write_behind),
                 cmocka_unit_test(test_sharing),
                 cmocka_unit_test(test_beside),
+                cmocka_unit_test(test_constrained),
+                cmocka_unit_test(test_carrying),
+                cmocka_unit_test(test_tools),
+                cmocka_unit_test(test_shifting),
                 cmocka_unit_test(test_requests_without_memory),
                 cmocka_unit_test(test_open),
         };

@@ -8,7 +8,7 @@
 #include "fault-vfs.h"
 #include <errno.h>
 
-#define N_STEPS 16
+#define N_STEPS 17
 
 /* The longest prefix of b's tokens that is on disk. */
 static int find_prefix(struct store *s, struct err *e) {
@@ -75,6 +75,25 @@ static int reclaim(struct store *s, struct err *e) {
         return r;
 }
 
+/* Conversation 2 gets fewer tokens, of another vocabulary. */
+static int carry(struct store *s, struct err *e) {
+        static const uint32_t ends[] = {900, 1000};
+        _cleanup_(store_gone_deinit) struct store_gone gone = {};
+        int32_t tokens[1000];
+        struct store_carried x = {.model = {5, 6},
+                .vocab = 77,
+                .ends = ends,
+                .n_turns = 2,
+                .tokens = tokens,
+                .n_tokens = 1000,
+                .gap = {10, 900}};
+        uint64_t revision;
+
+        for (uint32_t i = 0; i < 1000; i++)
+                tokens[i] = fixture_token(i);
+        return store_carry(s, 2, &x, &revision, &gone, e);
+}
+
 static int run_step(struct store *s, unsigned step, struct err *e) {
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
         struct store_conv c = {.uid = 1, .name = "a"}, child = {.name = "b"};
@@ -94,10 +113,10 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 4:
                 return fixture_append(s, 1, 2, 5, "short", e);
         case 5:
-                return store_conv_fork(s, 1, 1, &last, 32, &child, e);
+                return store_conv_fork(s, 1, 1, &last, 32, NULL, &child, e);
         case 6:
                 last.end = 100;
-                return store_rewind(s, 1, 1, &last, 32, &revision, &gone, e);
+                return store_rewind(s, 1, 1, &last, 32, NULL, &revision, &gone, e);
         case 7:
                 return fixture_append(s, 2, 1, 70, "branch", e);
         case 8:
@@ -113,6 +132,8 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 13:
                 return store_unlink_from(s, 2, 5, &gone, e);
         case 14:
+                return carry(s, e);
+        case 15:
                 return store_conv_delete(s, 1, &gone, e);
         default:
                 return store_conv_delete(s, 2, &gone, e);
@@ -125,6 +146,8 @@ struct extent {
         size_t links;
         uint32_t published;
         bool private;
+        uint64_t vocab;
+        uint32_t dropped;
 };
 struct state {
         bool has[3];
@@ -133,9 +156,12 @@ struct state {
         struct extent c[3];
 };
 
-#define A(...) .has[0] = true, .c[0] = {__VA_ARGS__}
-#define B(...) .has[1] = true, .c[1] = {__VA_ARGS__}
-#define C(...) .has[2] = true, .c[2] = {__VA_ARGS__}
+#define EXTENT(turns, tokens, links, published, private)                                           \
+        { turns, tokens, links, published, private, 0, 0 }
+#define A(...) .has[0] = true, .c[0] = EXTENT(__VA_ARGS__)
+#define B(...) .has[1] = true, .c[1] = EXTENT(__VA_ARGS__)
+#define B_CARRIED .has[1] = true, .c[1] = {2, 1000, 0, 0, false, 77, 890}
+#define C(...) .has[2] = true, .c[2] = EXTENT(__VA_ARGS__)
 
 static const struct state states[N_STEPS + 1] = {
         {},
@@ -157,7 +183,8 @@ static const struct state states[N_STEPS + 1] = {
                 .meter = 9},
         {A(1, 100, 4, 100, false), B(2, 2070, 5, 0, false), C(2, 1500, 0, 0, false), .records = 5,
                 .meter = 9},
-        {B(2, 2070, 5, 0, false), C(2, 1500, 0, 0, false), .records = 5, .meter = 9},
+        {A(1, 100, 4, 100, false), B_CARRIED, C(2, 1500, 0, 0, false), .records = 4, .meter = 9},
+        {B_CARRIED, C(2, 1500, 0, 0, false), .meter = 9},
         {C(2, 1500, 0, 0, false), .meter = 9},
 };
 
@@ -173,14 +200,16 @@ static bool read_extent(struct store *s, uint64_t id, struct extent *ret) {
         assert_int_equal(r, 0);
         fixture_verify(s, id, c.n_turns, c.n_tokens);
         assert_int_equal(store_links(s, id, &links, &e), 0);
-        *ret = (struct extent){c.n_turns, c.n_tokens, links.n, c.n_published, c.private_memory};
+        *ret = (struct extent){c.n_turns, c.n_tokens, links.n, c.n_published, c.private_memory,
+                c.vocab, gap_size(&c.gap)};
         store_gone_deinit(&links);
         return true;
 }
 
 static bool same_extent(const struct extent *x, const struct extent *y) {
         return x->turns == y->turns && x->tokens == y->tokens && x->links == y->links &&
-               x->published == y->published && x->private == y->private;
+               x->published == y->published && x->private == y->private && x->vocab == y->vocab &&
+               x->dropped == y->dropped;
 }
 
 /* The register holds exactly what it should after @done steps. */

@@ -53,7 +53,7 @@ int fdatasync(int fd) {
         return 0;
 }
 
-#define N_STEPS 10
+#define N_STEPS 11
 
 static int link_blocks(struct store *s, struct err *e) {
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
@@ -116,6 +116,18 @@ static int look(struct store *s, struct err *e) {
         return r;
 }
 
+/* The fork gets other tokens, and has no logit biases any more. */
+static int carry(struct store *s, struct err *e) {
+        _cleanup_(store_gone_deinit) struct store_gone gone = {};
+        int32_t tokens[] = {1, 2, 3};
+        uint32_t end = 3;
+        struct store_carried x = {
+                .vocab = 7, .ends = &end, .n_turns = 1, .tokens = tokens, .n_tokens = 3};
+        uint64_t revision;
+
+        return store_carry(s, 2, &x, &revision, &gone, e);
+}
+
 static int run_step(struct store *s, unsigned step, struct err *e) {
         struct store_conv c = {.uid = 1, .name = "a", .sampling = {.has = 0x3ff, .n_biases = 3}};
         struct store_conv child = {.name = "b"};
@@ -134,7 +146,7 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 2:
                 return link_blocks(s, e);
         case 3:
-                return store_conv_fork(s, 1, 1, &last, 32, &child, e);
+                return store_conv_fork(s, 1, 1, &last, 32, NULL, &child, e);
         case 4:
                 return look(s, e);
         case 5:
@@ -147,7 +159,9 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
                         assert_int_equal(got.gone.n, 2);
                 return r;
         case 8:
-                return store_rewind(s, 1, 0, NULL, 32, &revision, &gone, e);
+                return carry(s, e);
+        case 9:
+                return store_rewind(s, 1, 0, NULL, 32, NULL, &revision, &gone, e);
         default:
                 return store_conv_set_private(s, 1, true, e);
         }
@@ -168,7 +182,15 @@ static void expect_state(struct store *s, unsigned done) {
         assert_int_equal(n, done == 0 ? 0 : done < 4 ? 1 : 2);
         if (done)
                 fixture_verify(
-                        s, 1, done == 1 || done >= 9 ? 0 : 1, done == 1 || done >= 9 ? 0 : 100);
+                        s, 1, done == 1 || done >= 10 ? 0 : 1, done == 1 || done >= 10 ? 0 : 100);
+        if (done >= 4) {
+                struct store_conv c;
+
+                assert_int_equal(store_conv_get(s, 1, 2, NULL, &c, &e), 0);
+                assert_int_equal(c.n_tokens, done >= 9 ? 3 : 70);
+                assert_int_equal(c.vocab, done >= 9 ? 7 : 0);
+                assert_int_equal(c.sampling.has, done >= 9 ? 0x1ff : 0x3ff);
+        }
 }
 
 /* A new register, once made and then copied: making one takes longer than the history. */

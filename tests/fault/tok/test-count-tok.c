@@ -73,6 +73,28 @@ static size_t measure(const struct tok *t, const struct tok_fragment *f) {
         return count_peak() - before;
 }
 
+/* The same for a text of which every other range is trusted. */
+static void check_trusted(const struct tok *t, const char *text, const char *part) {
+        enum { N = 200 };
+        static struct tok_range trusted[N];
+        size_t before, took, told = tok_encode_trusted_memory(t, text, SIZE, N);
+        struct tok_ids ids = {.capacity = 4 * SIZE};
+
+        ids.ids = malloc(ids.capacity * sizeof(*ids.ids));
+        assert_non_null(ids.ids);
+        for (size_t i = 0; i < N; i++)
+                trusted[i] = (struct tok_range){i * (SIZE / N), SIZE / N / 2};
+        before = count_live();
+        count_begin(NULL);
+        assert_int_equal(tok_encode_trusted(t, text, SIZE, trusted, N, true, 0, &ids, NULL), 0);
+        assert_int_equal(ids.capacity, 4 * SIZE);
+        assert_int_equal(count_live(), before);
+        took = count_peak() - before;
+        if (took > told)
+                fail_msg("\"%s\", trusted: %zu bytes, and %zu were told", part, took, told);
+        tok_ids_deinit(&ids);
+}
+
 static void fill(char *text, const char *part) {
         for (size_t i = 0; i < SIZE; i++)
                 text[i] = part[i % strlen(part)];
@@ -96,6 +118,8 @@ static void check(const struct vocab_build *v) {
                         /* Nor several times as much. (The C library sorts in memory of its own.) */
                         if (told > 5 * took + (256 << 10))
                                 fail_msg("\"%s\": %zu bytes only of %zu", parts[i], took, told);
+                        if (special)
+                                check_trusted(v->tok, text, parts[i]);
                 }
         fill(text, "the cat ");
         assert_true(measure(v->tok, &(struct tok_fragment){text, SIZE, false}) < 80 << 10);

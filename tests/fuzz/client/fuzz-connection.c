@@ -98,7 +98,7 @@ static void send_pieces(int socket, const uint8_t *data, size_t size, int memory
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        int sv[2], n_final[CONFAB_IMPORT + 1] = {0};
+        int sv[2], n_final[CONFAB_CARRY + 1] = {0};
         static int memory = -1;
         struct confab *c = NULL;
 
@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 abort();
         if (memory < 0)
                 memory = memfd_create("fuzz", MFD_CLOEXEC);
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_IMPORT; v++) {
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_CARRY; v++) {
                 struct confab_request r = CONFAB_REQUEST_INIT;
 
                 r.verb = v;
@@ -127,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         close(sv[1]);
         while (confab_wait(c, 0, NULL) == 0)
                 ;
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_IMPORT; v++)
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_CARRY; v++)
                 if (!n_final[v])
                         abort();
         confab_free(c);

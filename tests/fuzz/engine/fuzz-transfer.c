@@ -19,15 +19,16 @@ static void put(uint8_t *p, uint64_t v, size_t n) {
 static void check(const struct xfer_header *h, const struct xfer_transcript *t,
         const uint8_t *transcript, size_t size) {
         struct xfer_header out = *h;
+        struct transcript all = {.memory = t->tokens};
         struct buf again = BUF_NULL;
-        uint64_t texts = 0;
+        uint64_t texts = h->tools_size;
         uint32_t end = 0;
 
         for (uint32_t i = 0; i < h->n_turns; i++) {
                 if (t->turns[i].start != end || t->turns[i].end <= end)
                         abort();
                 end = t->turns[i].end;
-                texts += t->turns[i].text_size;
+                texts += t->turns[i].text_size + (t->turns[i].extra ? t->turns[i].extra_size : 0);
         }
         if (end != h->n_tokens || texts != h->texts_size)
                 abort();
@@ -35,7 +36,7 @@ static void check(const struct xfer_header *h, const struct xfer_transcript *t,
                 if (t->tokens[i] < 0 || t->tokens[i] >= N_VOCAB)
                         abort();
         out.sampling = t->sampling;
-        if (xfer_transcript_format(&again, &out, t->name, t->turns, t->tokens, NULL) == 0 &&
+        if (xfer_transcript_format(&again, &out, t->name, t->tools, t->turns, &all, NULL) == 0 &&
                 (again.size != size || memcmp(again.data, transcript, size) != 0))
                 abort();
         buf_deinit(&again);
@@ -60,7 +61,7 @@ static void parse(const uint8_t *data, size_t size, uint64_t file_size) {
 }
 
 /* The size that the header's fields give, whatever they are; wraps as it likes. */
-static uint64_t sum_up(const uint8_t *data, uint64_t *ret_transcript) {
+static uint64_t sum_up(const uint8_t *data, unsigned turn_size, uint64_t *ret_transcript) {
         uint32_t tokens, turns, blocks, name, biases;
         uint64_t block, texts;
 
@@ -71,8 +72,8 @@ static uint64_t sum_up(const uint8_t *data, uint64_t *ret_transcript) {
         memcpy(&name, data + 64, 4);
         memcpy(&biases, data + 68, 4);
         memcpy(&texts, data + 72, 8);
-        *ret_transcript =
-                name + (uint64_t)biases * 8 + (uint64_t)turns * 32 + (uint64_t)tokens * 4 + texts;
+        *ret_transcript = name + (uint64_t)biases * 8 + (uint64_t)turns * turn_size +
+                          (uint64_t)tokens * 4 + texts;
         return XFER_HEADER_SIZE + *ret_transcript + 8 + blocks * (block + 8) + XFER_TRAILER_SIZE;
 }
 
@@ -87,10 +88,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (!copy)
                 return 0;
         memcpy(copy, data, size);
-        memcpy(copy, "cEXP\1\0", 6);
-        file_size = sum_up(copy, &transcript);
+        /* As a file with tools, and as one without. */
+        memcpy(copy, copy[4] & 4 ? "cEXP\4\0" : "cEXP\1\0", 6);
+        file_size = sum_up(copy, copy[4] & 4 ? 40 : 32, &transcript);
         put(copy + 8, file_size, 8);
-        memset(copy + 132, 0, 248 - 132);
+        memset(copy + 132, 0, 144 - 132);
+        memset(copy + (copy[4] & 4 ? 148 : 144), 0, 248 - (copy[4] & 4 ? 148 : 144));
         put(copy + 248, hash64(copy, 248, 0), 8);
         if (transcript <= size - XFER_HEADER_SIZE && size - XFER_HEADER_SIZE - transcript >= 8)
                 put(copy + XFER_HEADER_SIZE + transcript,

@@ -84,7 +84,7 @@ static void make_conv(struct store *s, uint32_t uid, const char *name) {
                         .token_hash = hash};
         }
         check(store_link(s, c.id, &model, links, ARRAY_SIZE(links), NULL, 0, &gone, NULL) == 0);
-        check(store_conv_fork(s, c.id, 3, NULL, BLOCK, &child, NULL) == 0);
+        check(store_conv_fork(s, c.id, 3, NULL, BLOCK, NULL, &child, NULL) == 0);
 }
 
 static void make_template(void) {
@@ -218,8 +218,8 @@ static void change(struct store *s) {
         struct store_conv child = {0};
         uint64_t revision;
 
-        (void)store_conv_fork(s, 1, 2, NULL, BLOCK, &child, NULL);
-        if (store_rewind(s, 1, 1, NULL, BLOCK, &revision, &gone, NULL) == 0)
+        (void)store_conv_fork(s, 1, 2, NULL, BLOCK, NULL, &child, NULL);
+        if (store_rewind(s, 1, 1, NULL, BLOCK, NULL, &revision, &gone, NULL) == 0)
                 store_gone_deinit(&gone);
         if (store_reclaim(s, 1, 3 * 4096, 0, &got, NULL) == 0)
                 store_reclaimed_deinit(&got);

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Renders a conversation for compare-reference.py. Standard input: fields that end with NUL: the
- * template, then role and text of each message. Output: the family, NUL, and the text of the tokens
- * of all messages and of the invitation to reply.
+ * choice of the format (chat_new()), the template, definitions of tools or nothing, the role that the
+ * whole rendering gives to results, "key" if it gives definitions as a key of the system message; then
+ * the messages: role and text of each. Of the role "calls" the text is the name, and id and arguments
+ * of the call follow; of the role "tool" id and name follow. The definitions are told with the first
+ * message.
+ *
+ * Output, each part with a NUL behind it: the family; what it does otherwise than the template (a
+ * line each); the text of the tokens of all messages and of the invitation to reply; that of the whole
+ * rendering, if there are definitions or results.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,67 +18,123 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "chat/chat.h"
-#include "unit/tok/vocab-build.h"
+#include "unit/chat/whole.h"
 
-static char *next_field(char **p, char *end) {
-        char *field = *p, *nul = memchr(field, 0, (size_t)(end - field));
+enum { MAX_MESSAGES = 20 };
+
+struct input {
+        char *at, *end;
+        struct whole whole;
+        struct chat_message messages[MAX_MESSAGES];
+        struct chat_call calls[MAX_MESSAGES];
+};
+
+static char *next_field(struct input *in) {
+        char *field = in->at, *nul = memchr(field, 0, (size_t)(in->end - field));
 
         if (!nul)
                 return NULL;
-        *p = nul + 1;
+        in->at = nul + 1;
         return field;
 }
 
-static int render(const struct chat *c, char *p, char *end, struct tok_ids *ids, struct err *e) {
-        enum chat_state state = CHAT_EMPTY;
+static int read_message(struct input *in, const char *name, char *text, struct err *e) {
+        struct chat_message *m = &in->messages[in->whole.n];
+        struct chat_call *call = &in->calls[in->whole.n++];
+
+        if (strcmp(name, "calls") == 0) {
+                *call = (struct chat_call){.name = text, .id = next_field(in)};
+                call->arguments = next_field(in);
+                *m = (struct chat_message){.role = CHAT_ASSISTANT, .calls = call, .n_calls = 1};
+                if (!call->arguments)
+                        return err_set(e, ERR_INVALID, "a call without arguments");
+                call->arguments_size = strlen(call->arguments);
+                return 0;
+        }
+        *m = (struct chat_message){.role = CHAT_SYSTEM, .text = text, .size = strlen(text)};
+        while (m->role < CHAT_N_ROLES && strcmp(chat_role_name(m->role), name) != 0)
+                m->role++;
+        if (m->role == CHAT_N_ROLES)
+                return err_set(e, ERR_INVALID, "unknown role");
+        if (m->role == CHAT_TOOL) {
+                m->call_id = next_field(in);
+                m->name = next_field(in);
+        }
+        return 0;
+}
+
+static int read_messages(struct input *in, struct err *e) {
         char *name, *text;
+        int r = 0;
 
-        while ((name = next_field(&p, end)) && (text = next_field(&p, end))) {
-                enum chat_role role = CHAT_SYSTEM;
-                int r;
+        in->whole.messages = in->messages;
+        in->whole.invite = true;
+        while (r == 0 && in->whole.n < MAX_MESSAGES && (name = next_field(in)) &&
+                (text = next_field(in)))
+                r = read_message(in, name, text, e);
+        return r;
+}
 
-                while (role < CHAT_N_ROLES && strcmp(chat_role_name(role), name) != 0)
-                        role++;
-                if (role == CHAT_N_ROLES)
-                        return err_set(e, ERR_INVALID, "unknown role");
-                r = chat_append_message(c, state, role, text, strlen(text), 0, ids, e);
+static int append_all(
+        const struct chat *c, const struct whole *whole, struct tok_ids *ids, struct err *e) {
+        struct chat_tail tail = {.state = CHAT_EMPTY, .has_tools = whole->tools};
+
+        for (size_t i = 0; i < whole->n; i++) {
+                const struct chat_input in = {.messages = &whole->messages[i],
+                        .n = 1,
+                        .tools = i == 0 ? whole->tools : NULL,
+                        .tools_size = i == 0 && whole->tools ? strlen(whole->tools) : 0};
+                int r = chat_append(c, &tail, &in, 0, ids, e);
+
                 if (r < 0)
                         return r;
-                state = chat_state_after(c, role);
+                tail.role = whole->messages[i].role;
+                tail.state = chat_state_after(c, tail.role, tail.has_tools);
         }
-        return chat_append_reply_start(c, 0, ids, e);
+        return chat_append_reply_start(c, &tail, 0, ids, e);
+}
+
+/* Without the first bos. */
+static void print_text(const struct tok *t, const struct tok_ids *ids) {
+        for (size_t i = 1; i < ids->n; i++) {
+                char piece[64];
+                size_t size = tok_piece(t, ids->ids[i], true, piece, sizeof(piece));
+
+                fwrite(piece, 1, size, stdout);
+        }
+        putchar(0);
 }
 
 int main(void) {
-        static char input[1 << 20];
-        size_t n = fread(input, 1, sizeof(input), stdin);
-        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
+        static const char *const none[] = {NULL};
+        static char text[1 << 20];
+        struct input in = {.at = text, .end = text + fread(text, 1, sizeof(text), stdin)};
+        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL, whole = TOK_IDS_NULL;
         _cleanup_(chat_freep) struct chat *c = NULL;
+        const char *choice = next_field(&in), *template = next_field(&in), *tools = next_field(&in),
+                   *role = next_field(&in), *key = next_field(&in);
         struct vocab_build v;
         struct err e = {0};
-        char *p = input, *text;
 
-        vocab_build_init(&v, "gpt2");
-        gguf_build_bool(v.file, "tokenizer.ggml.add_bos_token", true);
-        vocab_build_bpe_bytes(&v);
-        gguf_build_u32(v.file, "tokenizer.ggml.bos_token_id",
-                (uint32_t)vocab_build_add(&v, "<s>", V_CONTROL, 0));
-        gguf_build_u32(v.file, "tokenizer.ggml.eos_token_id",
-                (uint32_t)vocab_build_add(&v, "</s>", V_CONTROL, 0));
-        text = next_field(&p, input + n);
-        if (!text || vocab_build_load(&v, &e) < 0 ||
-                chat_new(&c, v.tok, text, strlen(text), &e) < 0 ||
-                render(c, p, input + n, &ids, &e) < 0) {
+        if (!key)
+                return 1;
+        in.whole.tools = *tools ? tools : NULL;
+        in.whole.result_role = *role ? role : NULL;
+        in.whole.tools_as_key = strcmp(key, "key") == 0;
+        whole_vocabulary(&v, "gpt2", true, none, NULL);
+        if (chat_new(&c, v.tok, template, strlen(template), choice, &e) < 0 ||
+                read_messages(&in, &e) < 0 || append_all(c, &in.whole, &ids, &e) < 0) {
                 fprintf(stderr, "%s\n", e.msg);
                 return 1;
         }
         printf("%s%c", chat_family(c), 0);
-        for (size_t i = 1; i < ids.n; i++) { /* without the first bos */
-                char piece[64];
-                size_t size = tok_piece(v.tok, ids.ids[i], true, piece, sizeof(piece));
-
-                fwrite(piece, 1, size, stdout);
-        }
+        for (size_t i = 0; chat_difference(c, i); i++)
+                printf("%s\n", chat_difference(c, i));
+        putchar(0);
+        print_text(v.tok, &ids);
+        if (in.whole.tools || *role)
+                whole_tokens(v.tok, template, &in.whole, &whole);
+        print_text(v.tok, &whole);
         vocab_build_deinit(&v);
         return 0;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* The families, which serve where a template can't be used; those here are no programs, and only
+ * resemble their families. test-template.c has templates that run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,13 +32,43 @@ static void build(struct vocab_build *v, bool add_bos) {
                 fail_msg("%s", e.msg);
 }
 
-static struct chat *open_chat(const struct vocab_build *v, const char *template_text) {
+static struct chat *open_choice(
+        const struct vocab_build *v, const char *template_text, const char *choice) {
         struct chat *c = NULL;
+        struct err e = {0};
 
-        assert_int_equal(chat_new(&c, v->tok, template_text,
-                                 template_text ? strlen(template_text) : 0, NULL),
-                0);
+        if (chat_new(&c, v->tok, template_text, template_text ? strlen(template_text) : 0, choice,
+                    &e) < 0)
+                fail_msg("%s", e.msg);
         return c;
+}
+
+/* By the family that @template_text resembles. */
+static struct chat *open_chat(const struct vocab_build *v, const char *template_text) {
+        struct chat *c = open_choice(v, template_text, NULL);
+        const char *family = chat_family(c);
+
+        if (strcmp(family, "none") != 0) {
+                chat_free(c);
+                c = open_choice(v, template_text, family);
+                assert_string_equal(chat_family(c), family);
+        }
+        return c;
+}
+
+static int append(const struct chat *c, enum chat_state state, enum chat_role role,
+        const char *text, size_t size, size_t max, struct tok_ids *out, struct err *e) {
+        const struct chat_tail tail = {.state = state, .role = CHAT_USER};
+        const struct chat_message m = {.role = role, .text = text, .size = size};
+
+        return chat_append(c, &tail, &(struct chat_input){.messages = &m, .n = 1}, max, out, e);
+}
+
+static int append_reply_start(
+        const struct chat *c, size_t max, struct tok_ids *out, struct err *e) {
+        const struct chat_tail tail = {.state = CHAT_CLOSED, .role = CHAT_USER};
+
+        return chat_append_reply_start(c, &tail, max, out, e);
 }
 
 /* The tokens' texts joined, special ones in full. */
@@ -57,7 +89,7 @@ static void assert_message(const struct vocab_build *v, const struct chat *c, en
         _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
         struct err e = {0};
 
-        if (chat_append_message(c, state, role, text, strlen(text), 0, &ids, &e) < 0)
+        if (append(c, state, role, text, strlen(text), 0, &ids, &e) < 0)
                 fail_msg("%s", e.msg);
         assert_ids(v->tok, &ids, want);
 }
@@ -66,7 +98,7 @@ static void assert_reply_start(
         const struct vocab_build *v, const struct chat *c, const char *want) {
         _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
 
-        assert_int_equal(chat_append_reply_start(c, 0, &ids, NULL), 0);
+        assert_int_equal(append_reply_start(c, 0, &ids, NULL), 0);
         assert_ids(v->tok, &ids, want);
 }
 
@@ -79,7 +111,7 @@ static void test_chatml(void **state) {
         build(&v, true);
         c = open_chat(&v, CHATML);
         assert_string_equal(chat_family(c), "chatml");
-        assert_int_equal(chat_state_after(c, CHAT_SYSTEM), CHAT_CLOSED);
+        assert_int_equal(chat_state_after(c, CHAT_SYSTEM, false), CHAT_CLOSED);
         assert_message(&v, c, CHAT_EMPTY, CHAT_SYSTEM, "Be kind.",
                 "<s><|im_start|>system\nBe kind.<|im_end|>\n");
         assert_message(
@@ -133,9 +165,8 @@ static void test_no_injection(void **state) {
                         _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
                         bool raw = role == CHAT_RAW;
 
-                        assert_int_equal(
-                                chat_append_message(c, (enum chat_state)s, (enum chat_role)role,
-                                        text, sizeof(text) - 1, 0, &ids, NULL),
+                        assert_int_equal(append(c, (enum chat_state)s, (enum chat_role)role, text,
+                                                 sizeof(text) - 1, 0, &ids, NULL),
                                 0);
                         assert_int_equal(count(&ids, tok_find(v.tok, "<|im_start|>", 12)), !raw);
                         assert_int_equal(count(&ids, tok_find(v.tok, "<|im_end|>", 10)),
@@ -174,8 +205,7 @@ static void test_parts(void **state) {
         c = open_chat(&v, CHATML);
         for (size_t i = 0; i < 6; i++)
                 assert_int_equal(tok_encode(v.tok, &parts[i], 1, false, true, 0, &want, NULL), 0);
-        assert_int_equal(
-                chat_append_message(c, CHAT_ENDED_REPLY, CHAT_USER, " n", 2, 0, &ids, NULL), 0);
+        assert_int_equal(append(c, CHAT_ENDED_REPLY, CHAT_USER, " n", 2, 0, &ids, NULL), 0);
         assert_int_equal(ids.n, want.n);
         assert_memory_equal(ids.ids, want.ids, want.n * sizeof(*want.ids));
         chat_free(c);
@@ -217,8 +247,8 @@ static void test_system_in_user(void **state) {
         build(&v, true);
         c = open_chat(&v, "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim }}");
         assert_string_equal(chat_family(c), "gemma");
-        assert_int_equal(chat_state_after(c, CHAT_SYSTEM), CHAT_OPEN_SYSTEM);
-        assert_int_equal(chat_state_after(c, CHAT_USER), CHAT_CLOSED);
+        assert_int_equal(chat_state_after(c, CHAT_SYSTEM, false), CHAT_OPEN_SYSTEM);
+        assert_int_equal(chat_state_after(c, CHAT_USER, false), CHAT_CLOSED);
         assert_message(&v, c, CHAT_EMPTY, CHAT_SYSTEM, "Be kind. ",
                 "<s><start_of_turn>user\nBe kind.\n\n");
         assert_message(&v, c, CHAT_OPEN_SYSTEM, CHAT_USER, " Hi", "Hi<end_of_turn>\n");
@@ -229,8 +259,7 @@ static void test_system_in_user(void **state) {
         assert_message(&v, c, CHAT_CLOSED, CHAT_ASSISTANT, "Yes",
                 "<start_of_turn>model\nYes<end_of_turn>\n");
         assert_reply_start(&v, c, "<start_of_turn>model\n");
-        assert_int_equal(
-                chat_append_message(c, CHAT_CLOSED, CHAT_SYSTEM, "x", 1, 0, &ids, &e), -ERR_STATE);
+        assert_int_equal(append(c, CHAT_CLOSED, CHAT_SYSTEM, "x", 1, 0, &ids, &e), -ERR_STATE);
         assert_int_equal(ids.n, 0);
         chat_free(c);
 
@@ -292,7 +321,8 @@ static void test_differences(void **state) {
         assert_differences(&v, CHATML, (const char *[]){NULL});
         assert_differences(&v, LLAMA3, (const char *[]){NULL});
         assert_differences(&v, NULL, (const char *[]){NULL});
-        assert_differences(&v, "{{ messages }}", (const char *[]){"only raw text", NULL});
+        assert_differences(&v, "{{ nothing.at.all }}",
+                (const char *[]){"line 1, column ", "only raw text", NULL});
         assert_differences(&v,
                 "{% set date_string = strftime_now('%d %b %Y') %}{{ 'Cutting Knowledge Date: "
                 "December 2023' }}" LLAMA3,
@@ -352,9 +382,8 @@ static void test_none(void **state) {
         build(&v, true);
         c = open_chat(&v, NULL);
         assert_string_equal(chat_family(c), "none");
-        assert_int_equal(chat_append_message(c, CHAT_EMPTY, CHAT_USER, "x", 1, 0, &ids, &e),
-                -ERR_UNSUPPORTED);
-        assert_int_equal(chat_append_reply_start(c, 0, &ids, &e), -ERR_UNSUPPORTED);
+        assert_int_equal(append(c, CHAT_EMPTY, CHAT_USER, "x", 1, 0, &ids, &e), -ERR_UNSUPPORTED);
+        assert_int_equal(append_reply_start(c, 0, &ids, &e), -ERR_UNSUPPORTED);
         assert_int_equal(ids.n, 0);
         assert_message(&v, c, CHAT_EMPTY, CHAT_RAW, "Once", "<s>Once");
         assert_message(&v, c, CHAT_CLOSED, CHAT_RAW, " upon", " upon");
@@ -372,22 +401,19 @@ static void test_limit(void **state) {
         build(&v, true);
         c = open_chat(&v, CHATML);
         /* <s> <|im_start|> u s e r \n a b <|im_end|> \n */
-        assert_int_equal(
-                chat_append_message(c, CHAT_EMPTY, CHAT_USER, "ab", 2, 10, &ids, &e), -ERR_LIMIT);
+        assert_int_equal(append(c, CHAT_EMPTY, CHAT_USER, "ab", 2, 10, &ids, &e), -ERR_LIMIT);
         assert_int_equal(ids.n, 0);
-        assert_int_equal(chat_append_message(c, CHAT_EMPTY, CHAT_USER, "ab", 2, 11, &ids, &e), 0);
+        assert_int_equal(append(c, CHAT_EMPTY, CHAT_USER, "ab", 2, 11, &ids, &e), 0);
         assert_int_equal(ids.n, 11);
-        assert_int_equal(chat_append_message(c, CHAT_ENDED_REPLY, CHAT_USER, "ab", 2, 10, &ids, &e),
-                -ERR_LIMIT);
-        assert_int_equal(
-                chat_append_message(c, CHAT_ENDED_REPLY, CHAT_USER, "ab", 2, 11, &ids, &e), 0);
+        assert_int_equal(append(c, CHAT_ENDED_REPLY, CHAT_USER, "ab", 2, 10, &ids, &e), -ERR_LIMIT);
+        assert_int_equal(append(c, CHAT_ENDED_REPLY, CHAT_USER, "ab", 2, 11, &ids, &e), 0);
         assert_int_equal(ids.n, 22);
-        assert_int_equal(chat_append_reply_start(c, 10, &ids, &e), -ERR_LIMIT);
-        assert_int_equal(chat_append_reply_start(c, 11, &ids, &e), 0);
-        assert_int_equal(chat_append_message(c, CHAT_CLOSED, (enum chat_role)9, "", 0, 0, &ids, &e),
-                -ERR_INVALID);
-        assert_int_equal(chat_append_message(c, (enum chat_state)9, CHAT_USER, "", 0, 0, &ids, &e),
-                -ERR_INVALID);
+        assert_int_equal(append_reply_start(c, 10, &ids, &e), -ERR_LIMIT);
+        assert_int_equal(append_reply_start(c, 11, &ids, &e), 0);
+        assert_int_equal(
+                append(c, CHAT_CLOSED, (enum chat_role)9, "", 0, 0, &ids, &e), -ERR_INVALID);
+        assert_int_equal(
+                append(c, (enum chat_state)9, CHAT_USER, "", 0, 0, &ids, &e), -ERR_INVALID);
         chat_free(c);
         vocab_build_deinit(&v);
 }

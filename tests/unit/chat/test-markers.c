@@ -29,7 +29,7 @@ static void load(struct vocab_build *v) {
 static struct chat *open_chat(const struct vocab_build *v, const char *template_text) {
         struct chat *c = NULL;
 
-        assert_int_equal(chat_new(&c, v->tok, template_text, strlen(template_text), NULL), 0);
+        assert_int_equal(chat_new(&c, v->tok, template_text, strlen(template_text), NULL, NULL), 0);
         return c;
 }
 
@@ -68,6 +68,8 @@ static void test_message(void **state) {
         static const char *const models[] = {"gpt2", "llama"};
 
         for (size_t i = 0; i < 2; i++) {
+                const struct chat_message m = {
+                        .role = CHAT_USER, .text = text, .size = sizeof(text) - 1};
                 _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
                 struct vocab_build v;
                 struct chat *c;
@@ -79,8 +81,9 @@ static void test_message(void **state) {
                 vocab_build_add(&v, "<|im_end|>", V_CONTROL, 0);
                 load(&v);
                 c = open_chat(&v, CHATML);
-                assert_int_equal(chat_append_message(c, CHAT_EMPTY, CHAT_USER, text,
-                                         sizeof(text) - 1, 0, &ids, NULL),
+                assert_int_equal(
+                        chat_append(c, &(struct chat_tail){.state = CHAT_EMPTY},
+                                &(struct chat_input){.messages = &m, .n = 1}, 0, &ids, NULL),
                         0);
                 for (size_t k = 0; k < ids.n; k++)
                         n += ids.ids[k] == marker;

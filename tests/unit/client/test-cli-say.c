@@ -64,6 +64,55 @@ static void test_say_request(void **state) {
         teardown(&f);
 }
 
+static void test_say_constraint(void **state) {
+        static const struct {
+                const char *option, *text;
+                Confab__V1__Continue__ConstraintCase kind;
+        } cases[] = {
+                {"--json-schema", "{\"type\": \"object\"}\n",
+                        CONFAB__V1__CONTINUE__CONSTRAINT_JSON_SCHEMA},
+                {"--grammar", "root ::= \"a\"\n", CONFAB__V1__CONTINUE__CONSTRAINT_GBNF},
+        };
+        for (size_t i = 0; i < 2; i++) {
+                char path[] = "/tmp/test-cli-say-XXXXXX";
+                const Confab__V1__Continue *c;
+                struct proto_message *m;
+                struct fixture f;
+                int fd = mkstemp(path);
+
+                assert_true(fd >= 0);
+                assert_int_equal(
+                        write(fd, cases[i].text, strlen(cases[i].text)), strlen(cases[i].text));
+                close(fd);
+                BEGIN(&f, "say", "a", "hello", cases[i].option, path);
+                m = peer_next(&f.peer);
+                c = m->request->continue_;
+                assert_int_equal(c->constraint_case, cases[i].kind);
+                assert_string_equal(i ? c->gbnf : c->json_schema, cases[i].text);
+                reply(&f, m->request->id, "a", "");
+                proto_message_free(m);
+                finish(&f, 0, "a\n", NULL);
+                teardown(&f);
+                unlink(path);
+        }
+}
+
+static void check_constraint_fails(
+        int status, const char *option, const char *path, const char *option2, const char *why) {
+        struct fixture f;
+
+        setup(&f);
+        START(&f, "say", "a", "hello", option, path, option2, path);
+        finish(&f, status, "", why);
+        teardown(&f);
+}
+
+static void test_say_bad_constraint(void **state) {
+        check_constraint_fails(1, "--json-schema", "/does/not/exist", "--stop", "/does/not/exist");
+        check_constraint_fails(2, "--json-schema", "-", "--stop", "name a file");
+        check_constraint_fails(2, "--json-schema", "x", "--grammar", "exclude each other");
+}
+
 static void test_say_bad_input(void **state) {
         struct fixture f;
 
@@ -143,6 +192,16 @@ static void test_say_errors(void **state) {
                 assert_non_null(strstr(f.text, ",\"message\":\"because\",\"retry\":true}\n"));
                 teardown(&f);
         }
+}
+
+/* What does not fit can be helped. */
+static void test_say_context(void **state) {
+        struct fixture f;
+
+        BEGIN(&f, "say", "a", "b");
+        peer_send_error(&f.peer, expect(&f, REQ(CONTINUE)), "context_length_exceeded", "x", false);
+        finish(&f, 5, "", "confab update NAME --overflow shift");
+        teardown(&f);
 }
 
 /* Output that came before the connection broke is there, the line is ended, the status tells. */
@@ -380,9 +439,12 @@ int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_say),
                 cmocka_unit_test(test_say_request),
+                cmocka_unit_test(test_say_constraint),
+                cmocka_unit_test(test_say_bad_constraint),
                 cmocka_unit_test(test_say_bad_input),
                 cmocka_unit_test(test_say_json),
                 cmocka_unit_test(test_say_errors),
+                cmocka_unit_test(test_say_context),
                 cmocka_unit_test(test_say_hang_up),
                 cmocka_unit_test(test_say_garbage),
                 cmocka_unit_test(test_say_interrupt),

@@ -33,6 +33,9 @@ static void test_usage(void **state) {
         USAGE(&f, "without a text", "say", "a", "b", "--no-input");
         USAGE(&f, "one of --turns", "rewind", "a");
         USAGE(&f, "is empty", "show", "");
+        USAGE(&f, "takes error or shift", "open", "a", "--overflow", "drop");
+        USAGE(&f, "takes error or shift", "update", "a", "--overflow=");
+        USAGE(&f, "name is empty", "update", "a", "--name", "");
         USAGE(&f, "no conversation number", "show", "#0");
         USAGE(&f, "no conversation number", "show", "99999999999999999999");
         teardown(&f);
@@ -85,6 +88,7 @@ static void check_conversation(
 static void test_conversations(void **state) {
         CONVERSATION(OPEN, "alice\n", "open", "alice", "--system", "x", "--temperature", "0");
         CONVERSATION(OPEN, "alice\n", "open");
+        CONVERSATION(UPDATE, "alice\n", "update", "x", "--name", "alice", "--top-k", "3");
         CONVERSATION(FORK, "alice\n", "fork", "x", "alice", "--at", "2");
         CONVERSATION(REWIND, "alice: 4 turns, 120 tokens\n", "rewind", "alice", "--turns", "2");
         CONVERSATION(WARM, "alice: spilled, 0 in RAM, 2.1M on disk\n", "warm", "alice");
@@ -100,6 +104,89 @@ static void test_conversations(void **state) {
                 "\"ram_bytes\":0,\"disk_bytes\":2202010,"
                 "\"created_usec\":0,\"updated_usec\":0,\"sampling\":{}}\n",
                 "evict", "alice", "--json");
+}
+
+/* Open and Update say what is asked for. */
+static void check_overflow(const char *const *args, bool update, Confab__V1__Overflow want) {
+        struct proto_message *m;
+        struct fixture f;
+
+        setup(&f);
+        start(&f, args);
+        greet(&f);
+        m = peer_next(&f.peer);
+        assert_non_null(m);
+        if (update) {
+                assert_int_equal(m->request->verb_case, REQ(UPDATE));
+                assert_int_equal(m->request->update->has_overflow, want != 0);
+                assert_int_equal(m->request->update->overflow, want);
+        } else {
+                assert_int_equal(m->request->verb_case, REQ(OPEN));
+                assert_int_equal(m->request->open->has_overflow, want != 0);
+                assert_int_equal(m->request->open->overflow, want);
+        }
+        peer_send_conversation(&f.peer, m->request->id, 3, "alice");
+        proto_message_free(m);
+        finish(&f, 0, "alice\n", NULL);
+        teardown(&f);
+}
+#define OVERFLOW(update, want, ...)                                                                \
+        check_overflow((const char *const[]){__VA_ARGS__, NULL}, update,                           \
+                CONFAB__V1__OVERFLOW__OVERFLOW_##want)
+
+static void test_overflow(void **state) {
+        OVERFLOW(false, UNSPECIFIED, "open", "alice");
+        OVERFLOW(false, SHIFT, "open", "alice", "--overflow", "shift");
+        OVERFLOW(true, UNSPECIFIED, "update", "alice", "--seed", "3");
+        OVERFLOW(true, SHIFT, "update", "alice", "--overflow=shift");
+        OVERFLOW(true, ERROR, "update", "alice", "--overflow", "error");
+}
+
+/* What the model does not see is shown as that. */
+static void show_dropped(const char *const *args, const char *out) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT;
+        Confab__V1__Turn turns[3], *pointers[3];
+        struct fixture f;
+
+        setup(&f);
+        start(&f, args);
+        greet(&f);
+        event.has_request = c.has_n_tokens = c.has_n_turns = c.has_revision = c.has_id = true;
+        event.request = expect(&f, REQ(GET));
+        event.kind_case = CONFAB__V1__EVENT__KIND_CONVERSATION;
+        event.conversation = &c;
+        c.name = proto_borrow("alice");
+        c.id = 3;
+        c.revision = 5;
+        c.n_tokens = 30;
+        c.n_turns = 3;
+        c.has_overflow = c.has_dropped_from = c.has_dropped_to = true;
+        c.overflow = CONFAB__V1__OVERFLOW__OVERFLOW_SHIFT;
+        c.dropped_from = 10;
+        c.dropped_to = 20;
+        for (unsigned i = 0; i < 3; i++) {
+                confab__v1__turn__init(&turns[i]);
+                turns[i].has_role = turns[i].has_start = turns[i].has_end = true;
+                turns[i].role = CONFAB__V1__ROLE__ROLE_USER;
+                turns[i].start = 10 * i;
+                turns[i].end = 10 * i + 10;
+                pointers[i] = &turns[i];
+        }
+        c.turn_list = pointers;
+        c.n_turn_list = 3;
+        peer_send(&f.peer, &event);
+        finish(&f, 0, out, NULL);
+        teardown(&f);
+}
+
+static void test_dropped(void **state) {
+        show_dropped((const char *const[]){"show", "alice", NULL},
+                "alice (#3), revision 5\n"
+                "30 tokens in 3 turns, none, 0 in RAM, 0 on disk\n"
+                "not in memory: tokens 10 to 20, the model does not see them\n"
+                "overflow: shift\n"
+                "\n[0] user\n\n\n[1] user (not in memory)\n\n\n[2] user\n\n");
 }
 
 static void check_empty(
@@ -314,6 +401,8 @@ int main(int argc, char **argv) {
                 cmocka_unit_test(test_help),
                 cmocka_unit_test(test_no_daemon),
                 cmocka_unit_test(test_conversations),
+                cmocka_unit_test(test_overflow),
+                cmocka_unit_test(test_dropped),
                 cmocka_unit_test(test_empty),
                 cmocka_unit_test(test_list_out_of_order),
                 cmocka_unit_test(test_tree),

@@ -51,8 +51,9 @@ int __wrap_sigaction(int sig, const struct sigaction *new, struct sigaction *old
 }
 
 static void test_late_interrupt(void **state) {
+        const struct cli_command say = {.name = "say", .options = {cli_generate_options}};
         struct confab_request r = CONFAB_REQUEST_INIT;
-        struct cli cli = {0};
+        struct cli cli = {.command = &say};
         struct confab_error e;
         int sv[2];
 

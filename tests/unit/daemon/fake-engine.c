@@ -114,6 +114,12 @@ static void copy_text(char *dst, size_t size, const char *src) {
         snprintf(dst, size, "%s", src ? src : "");
 }
 
+static void add_line(char *dst, size_t size, const char *a, const char *b, const char *c) {
+        size_t n = strlen(dst);
+
+        snprintf(dst + n, size - n, "%s|%s|%s;", a ? a : "-", b ? b : "-", c ? c : "-");
+}
+
 static int remember(const struct engine_request *r, struct err *e) {
         struct fake_request *q = realloc(fake.requests, (fake.n + 1) * sizeof(*q));
 
@@ -129,6 +135,14 @@ static int remember(const struct engine_request *r, struct err *e) {
         copy_text(q->system, sizeof(q->system), r->system);
         for (size_t i = 0; i < r->n_stops; i++)
                 copy_text(q->stops[i], sizeof(q->stops[i]), r->stops[i]);
+        copy_text(q->tools, sizeof(q->tools), r->tools);
+        copy_text(q->reasoning, sizeof(q->reasoning), r->reasoning);
+        for (size_t i = 0; i < r->n_results; i++)
+                add_line(q->results, sizeof(q->results), r->results[i].call_id, r->results[i].name,
+                        r->results[i].text);
+        for (size_t i = 0; i < r->n_calls; i++)
+                add_line(q->calls, sizeof(q->calls), r->calls[i].id, r->calls[i].name,
+                        r->calls[i].arguments);
         if (r->text)
                 memcpy(q->text, r->text, MIN(r->text_size, sizeof(q->text) - 1));
         if (r->tokens)

@@ -10,6 +10,8 @@ struct fake_request {
         struct engine_request r; /* pointers are not valid any more, but for the copies below */
         char conv_name[160], name[160], system[256], stops[ENGINE_MAX_STOPS][64];
         char text[1024]; /* cut */
+        char tools[256], reasoning[64];
+        char results[256], calls[256]; /* "id|name|text;" of each, "-" for none */
         int32_t tokens[64];
         int fd; /* import: a duplicate, or -1; closed by fake_reset() */
         bool cancelled, paused, over;

@@ -173,6 +173,97 @@ static void test_conversation(void **state) {
         wire_close(&w);
 }
 
+static void expect_part(const Confab__V1__Part *part, uint32_t index, Confab__V1__PartKind kind,
+        const char *text, const char *call_id, const char *name, bool ends, const char *broken) {
+        assert_int_equal(part->index, index);
+        assert_int_equal(part->kind, kind);
+        assert_string_equal(part->text, text);
+        assert_string_equal(part->call_id ? part->call_id : "-", call_id ? call_id : "-");
+        assert_string_equal(part->name ? part->name : "-", name ? name : "-");
+        assert_int_equal(part->ends, ends);
+        assert_string_equal(part->broken ? part->broken : "-", broken ? broken : "-");
+}
+
+static void test_parts(void **state) {
+        static struct engine_part parts[] = {
+                {.kind = ENGINE_PART_REASONING, .text = "hm", .text_size = 2, .ends = true},
+                {.index = 1,
+                        .kind = ENGINE_PART_CALL,
+                        .text = "{",
+                        .text_size = 1,
+                        .call_id = "i",
+                        .name = "f",
+                        .ends = true,
+                        .broken = "cut"},
+                {.index = 2, .kind = ENGINE_PART_TEXT, .text = "", .text_size = 0}};
+        static struct engine_result results[] = {{"i", "f", "1"}, {"j", NULL, "2"}};
+        struct fixture *f = *state;
+        struct engine_turn turns[2] = {{.role = ENGINE_ASSISTANT,
+                                               .text = (uint8_t *)chars("x"),
+                                               .text_size = 1,
+                                               .parts = parts,
+                                               .n_parts = 3},
+                {.role = ENGINE_TOOL,
+                        .text = (uint8_t *)chars("[]"),
+                        .text_size = 2,
+                        .results = results,
+                        .n_results = 2,
+                        .tools = chars("[2]")}};
+        struct engine_event ev = {.kind = ENGINE_CONV,
+                .final = true,
+                .conv = {.id = 7,
+                        .name = chars("work"),
+                        .n_turns = 2,
+                        .n_turn_list = 2,
+                        .tools = chars("[1]"),
+                        .turns = turns}};
+        struct engine_event delta = {
+                .kind = ENGINE_DELTA, .delta = {.text = chars(""), .parts = parts, .n_parts = 2}};
+        struct engine_event done = {
+                .kind = ENGINE_DONE, .final = true, .done = {.has_n_calls = true, .n_calls = 4}};
+        Confab__V1__Conversation *c;
+        struct proto_message *m;
+        struct wire w;
+        uint64_t id;
+
+        fixture_client(f, &w);
+        id = send_get(&w);
+        fixture_wait_requests(f, 1);
+        ev.handle = fake.requests[0].r.handle;
+        fake_emit(&ev);
+        m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_CONVERSATION);
+        c = m->event->conversation;
+        assert_string_equal(c->tools, "[1]");
+        assert_int_equal(c->turn_list[0]->n_parts, 3);
+        expect_part(c->turn_list[0]->parts[0], 0, CONFAB__V1__PART_KIND__PART_REASONING, "hm", NULL,
+                NULL, true, NULL);
+        expect_part(c->turn_list[0]->parts[1], 1, CONFAB__V1__PART_KIND__PART_CALL, "{", "i", "f",
+                true, "cut");
+        expect_part(c->turn_list[0]->parts[2], 2, CONFAB__V1__PART_KIND__PART_TEXT, "", NULL, NULL,
+                false, NULL);
+        assert_int_equal(c->turn_list[1]->role, CONFAB__V1__ROLE__ROLE_TOOL);
+        assert_string_equal(c->turn_list[1]->tools, "[2]");
+        assert_int_equal(c->turn_list[1]->n_results, 2);
+        assert_string_equal(c->turn_list[1]->results[0]->call_id, "i");
+        assert_null(c->turn_list[1]->results[1]->name);
+        assert_string_equal(c->turn_list[1]->results[1]->text, "2");
+        proto_message_free(m);
+        id = fixture_send_continue(&w, "Hi", false);
+        fixture_wait_requests(f, 2);
+        delta.handle = done.handle = fake.requests[1].r.handle;
+        fake_emit(&delta);
+        fake_emit(&done);
+        m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_DELTA);
+        assert_int_equal(m->event->delta->n_parts, 2);
+        expect_part(m->event->delta->parts[1], 1, CONFAB__V1__PART_KIND__PART_CALL, "{", "i", "f",
+                true, "cut");
+        proto_message_free(m);
+        m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_DONE);
+        assert_true(m->event->done->has_n_calls && m->event->done->n_calls == 4);
+        proto_message_free(m);
+        wire_close(&w);
+}
+
 static void test_too_long_for_the_peer(void **state) {
         struct fixture *f = *state;
         static char text[4096];
@@ -348,6 +439,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_generation),
                 daemon_test(test_conversation),
+                daemon_test(test_parts),
                 daemon_test(test_too_long_for_the_peer),
                 daemon_test(test_delta_too_long_for_the_peer),
                 daemon_test(test_list_in_parts),

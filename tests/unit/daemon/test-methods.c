@@ -152,8 +152,14 @@ static void test_open(void **state) {
         bias.has_token = bias.has_bias = true;
         bias.token = 5;
         bias.bias = -INFINITY;
+        m.has_overflow = true;
+        m.overflow = (Confab__V1__Overflow)7;
+        expect_error(&w, wire_send(&w, &r), "invalid", false);
+        m.overflow = CONFAB__V1__OVERFLOW__OVERFLOW_SHIFT;
+        r.has_id = false;
         wire_send(&w, &r);
         fixture_wait_requests(f, 1);
+        assert_int_equal(fake.requests[0].r.overflow, ENGINE_OVERFLOW_SHIFT);
         assert_string_equal(fake.requests[0].name, "work");
         assert_string_equal(fake.requests[0].system, "Be brief");
         assert_int_equal(fake.requests[0].r.uid, getuid());
@@ -332,6 +338,76 @@ static void test_greatest_number(void **state) {
         m3.at_position = UINT32_MAX;
         r3.has_id = false;
         expect_error(&w, wire_send(&w, &r3), "invalid", false);
+        wire_close(&w);
+}
+
+/* Definitions of tools, results of calls, messages that are given: as they came, and nothing is made
+ * up. */
+static void test_tools(void **state) {
+        struct fixture *f = *state;
+        Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
+        Confab__V1__ToolResult a = CONFAB__V1__TOOL_RESULT__INIT, b = CONFAB__V1__TOOL_RESULT__INIT,
+                               *results[] = {&a, &b};
+        Confab__V1__ToolResults all = CONFAB__V1__TOOL_RESULTS__INIT;
+        Confab__V1__Call c = CONFAB__V1__CALL__INIT, d = CONFAB__V1__CALL__INIT,
+                         *calls[] = {&c, &d};
+        Confab__V1__Given given = CONFAB__V1__GIVEN__INIT;
+        struct wire w;
+        REQUEST(r, CONTINUE, Continue, continue_, m);
+
+        fixture_client(f, &w);
+        ref.has_id = true;
+        ref.id = 3;
+        m.conversation = &ref;
+        m.tools = proto_borrow("[1]");
+        m.has_want_parts = m.want_parts = true;
+        m.input_case = CONFAB__V1__CONTINUE__INPUT_RESULTS;
+        m.results = &all;
+        expect_error(&w, wire_send(&w, &r), "invalid", false); /* none */
+        all.results = results;
+        all.n_results = 2;
+        a.call_id = proto_borrow("i");
+        a.name = proto_borrow("f");
+        a.text = proto_borrow("one");
+        b.call_id = proto_borrow("");
+        r.has_id = false;
+        expect_error(&w, wire_send(&w, &r), "invalid", false); /* which call? */
+        b.call_id = NULL;
+        r.has_id = false;
+        expect_error(&w, wire_send(&w, &r), "invalid", false);
+        assert_int_equal(fake.n, 0);
+        b.call_id = proto_borrow("j");
+        r.has_id = false;
+        wire_send(&w, &r);
+        fixture_wait_requests(f, 1);
+        assert_int_equal(fake.requests[0].r.input, ENGINE_INPUT_RESULTS);
+        assert_string_equal(fake.requests[0].results, "i|f|one;j|-|;");
+        assert_string_equal(fake.requests[0].tools, "[1]");
+        assert_true(fake.requests[0].r.want_parts);
+        m.input_case = CONFAB__V1__CONTINUE__INPUT_GIVEN;
+        m.given = &given;
+        m.tools = proto_borrow("");
+        m.has_want_parts = false;
+        m.want_parts = false;
+        given.text = proto_borrow("text");
+        given.reasoning = proto_borrow("why");
+        given.calls = calls;
+        given.n_calls = 2;
+        c.id = proto_borrow("i");
+        c.name = proto_borrow("f");
+        c.arguments = proto_borrow("{\"x\":1}");
+        r.has_id = false;
+        expect_error(&w, wire_send(&w, &r), "invalid", false); /* the second has no name */
+        d.name = proto_borrow("g");
+        r.has_id = false;
+        wire_send(&w, &r);
+        fixture_wait_requests(f, 2);
+        assert_int_equal(fake.requests[1].r.input, ENGINE_INPUT_GIVEN);
+        assert_string_equal(fake.requests[1].calls, "i|f|{\"x\":1};-|g|{};");
+        assert_string_equal(fake.requests[1].reasoning, "why");
+        assert_string_equal(fake.requests[1].text, "text");
+        assert_null(fake.requests[1].r.tools);
+        assert_false(fake.requests[1].r.want_parts);
         wire_close(&w);
 }
 
@@ -583,6 +659,7 @@ int main(void) {
                 daemon_test(test_bad_sampling),
                 daemon_test(test_continue),
                 daemon_test(test_continue_inputs),
+                daemon_test(test_tools),
                 daemon_test(test_continue_refuses),
                 daemon_test(test_greatest_number),
                 daemon_test(test_fork_and_rewind),

@@ -72,6 +72,8 @@ const char *edit_words(size_t n) {
 void edit_check_same(const struct answer *is, const struct answer *was) {
         assert_int_equal(is->conv.revision, was->conv.revision);
         assert_int_equal(is->conv.n_published, was->conv.n_published);
+        assert_int_equal(is->conv.dropped_from, was->conv.dropped_from);
+        assert_int_equal(is->conv.dropped_to, was->conv.dropped_to);
         answer_same_history(is, was);
 }
 

@@ -95,6 +95,19 @@ int32_t inside_find_token(struct engine *engine, const char *text) {
         return -1;
 }
 
+size_t inside_tokenize(struct engine *engine, const char *text, int32_t *out, size_t max) {
+        const struct tok_fragment f = {text, strlen(text), true};
+        struct tok_ids ids = TOK_IDS_NULL;
+        size_t n;
+
+        assert_int_equal(tok_encode(engine->tok, &f, 1, false, true, 0, &ids, NULL), 0);
+        assert_true(ids.n <= max);
+        n = ids.n;
+        memcpy(out, ids.ids, n * sizeof(*out));
+        tok_ids_deinit(&ids);
+        return n;
+}
+
 size_t inside_read_tail(struct engine *engine, uint64_t conv, uint8_t *out, size_t size) {
         struct store_gone records = {0};
         size_t n = 0;

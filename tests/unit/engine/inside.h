@@ -52,6 +52,9 @@ void inside_describe_model(struct engine *engine, struct engine_model_info *ret)
 /* The token with this very text; the test fails if there is none. */
 int32_t inside_find_token(struct engine *engine, const char *text);
 
+/* The tokens of @text in which control tokens are recognised, at most @max. Their number. */
+size_t inside_tokenize(struct engine *engine, const char *text, int32_t *out, size_t max);
+
 /* --- on disk --- */
 
 /* The record of the conversation's partial block, whole, into @out. Its size, 0 if there is none.

@@ -74,12 +74,57 @@ void erig_open(struct erig *r, const struct engine_options *o) {
 
 void answer_reset(struct answer *a) {
         free(a->history);
-        for (uint32_t i = 0; i < a->n_turns; i++)
+        for (uint32_t i = 0; i < a->n_turns; i++) {
                 free(a->turns[i].text);
+                free(a->turns[i].results);
+                free(a->turns[i].parts);
+                free(a->turns[i].tools);
+        }
         free(a->turns);
+        free(a->tools);
         if (a->fd > 0)
                 close(a->fd);
         memset(a, 0, sizeof(*a));
+}
+
+static void put(char *text, size_t size, const char *s) {
+        size_t n = strlen(text);
+
+        assert_true(n + strlen(s) < size);
+        strcpy(text + n, s);
+}
+
+/* The part that news are of is the last one of the text, unless they begin another. */
+void erig_put_parts(char *text, size_t size, const struct engine_part *parts, size_t n) {
+        static const char *const kinds[] = {"text", "reasoning", "call"};
+
+        for (size_t i = 0; i < n; i++) {
+                const struct engine_part *p = &parts[i];
+                size_t used = strlen(text);
+                bool open = used > 0 && text[used - 1] != '\x1f';
+
+                if (!open) {
+                        put(text, size, kinds[p->kind]);
+                        if (p->name) {
+                                put(text, size, " ");
+                                put(text, size, p->name);
+                                put(text, size, " ");
+                                put(text, size, p->call_id);
+                        }
+                        put(text, size, ":");
+                }
+                assert_int_equal(strlen(p->text), p->text_size);
+                used = strlen(text);
+                put(text, size, p->text);
+                for (char *s = text + used; *s; s++)
+                        *s = *s == '\x1f' ? '?' : *s;
+                if (p->broken) {
+                        put(text, size, "!");
+                        put(text, size, p->broken);
+                }
+                if (p->ends)
+                        put(text, size, ".\n\x1f");
+        }
 }
 
 static void take_delta(struct answer *a, const struct engine_event *ev) {
@@ -88,6 +133,8 @@ static void take_delta(struct answer *a, const struct engine_event *ev) {
         assert_true(n + ev->delta.text_size < sizeof(a->text));
         strcpy(a->text + n, ev->delta.text);
         a->n_deltas++;
+        assert_true(ev->delta.n_parts == 0 || ev->delta.text_size == 0);
+        erig_put_parts(a->parts, sizeof(a->parts), ev->delta.parts, ev->delta.n_parts);
         if (ev->delta.has_token) {
                 assert_true(a->n_tokens < sizeof(a->tokens) / sizeof(a->tokens[0]));
                 a->tokens[a->n_tokens] = ev->delta.token;
@@ -102,6 +149,7 @@ static void take_done(struct answer *a, const struct engine_event *ev) {
         a->revision = ev->done.revision;
         a->seed = ev->done.seed;
         a->n_generated = ev->done.n_generated;
+        a->n_calls = ev->done.n_calls;
         a->done_ram = ev->done.n_ram;
         a->done_disk = ev->done.n_disk;
         a->done_shared = ev->done.n_shared;
@@ -110,6 +158,7 @@ static void take_done(struct answer *a, const struct engine_event *ev) {
                 ev->done.n_prompt, a->done_ram + a->done_disk + a->done_shared + a->done_computed);
         if (!a->accepted)
                 return; /* there was no memory to say so */
+        assert_int_equal(ev->done.n_dropped, a->n_dropped);
         /* What was there at the beginning stays counted; others may have brought more. */
         assert_int_equal(a->n_ram, a->done_ram);
         assert_int_equal(a->n_disk, a->done_disk);
@@ -133,6 +182,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->n_computed = ev->accepted.n_computed;
                 a->differs_at = ev->accepted.differs_at;
                 a->differs_why = ev->accepted.differs_why;
+                a->n_dropped = ev->accepted.n_dropped;
                 assert_int_equal(a->n_prompt, a->n_ram + a->n_disk + a->n_shared + a->n_computed);
                 break;
         case ENGINE_DELTA:
@@ -147,7 +197,8 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 snprintf(a->name, sizeof(a->name), "%s", ev->conv.name);
                 a->turns = TAKE_PTR(ev->conv.turns);
                 a->n_turns = a->turns ? ev->conv.n_turn_list : 0;
-                a->conv.name = NULL;
+                a->tools = TAKE_PTR(ev->conv.tools);
+                a->conv.name = a->conv.tools = NULL;
                 a->conv.turns = NULL;
                 a->conv.tokens = NULL;
                 a->n_history = ev->conv.n_token_list;

@@ -27,6 +27,7 @@ struct answer {
         uint32_t done_ram, done_disk, done_shared, done_computed; /* as they turned out */
         uint32_t differs_at;
         enum engine_differs differs_why;
+        uint32_t n_dropped;
         bool accepted;
         enum engine_finish finish;
         uint64_t revision, seed;
@@ -36,6 +37,8 @@ struct answer {
         float logprobs[2048];
         size_t ends[2048]; /* of the text, after each token */
         char stop[64];     /* Done: the stop string, or empty */
+        char parts[16384]; /* deltas with parts: see erig_put_parts() */
+        uint32_t n_calls;  /* Done */
         size_t n_deltas;
         int32_t *history; /* GET with want_tokens: [n_history], owned, see answer_reset() */
         uint32_t n_history;
@@ -44,7 +47,8 @@ struct answer {
         bool told;                 /* ERROR: the journal knows */
         struct engine_turn *turns; /* GET with want_turns: [n_turns], owned too */
         uint32_t n_turns;
-        int fd; /* EXPORTED: owned, 0 if none */
+        char *tools; /* likewise, or NULL */
+        int fd;      /* EXPORTED: owned, 0 if none */
         uint64_t size;
         uint32_t n_memory;
 };
@@ -135,6 +139,10 @@ void erig_append_raw(struct erig *r, uint64_t conv, const char *text);
 uint32_t erig_others_get(struct erig *r, uint32_t uid, const int32_t *tokens, size_t n);
 /* @n words, others for another @salt. Good until 32 more were made. */
 const char *erig_words(unsigned n, unsigned salt);
+
+/* Append parts, or news of them, to a text of @size bytes: "text:Hi.", "call f 123456789:{}.", where the
+ * dot tells that a part has ended, and "!sentence" that it is broken. */
+void erig_put_parts(char *text, size_t size, const struct engine_part *parts, size_t n);
 
 /* Same tokens, log-probabilities and text. */
 void answer_same(const struct answer *a, const struct answer *b);

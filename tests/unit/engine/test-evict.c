@@ -138,6 +138,79 @@ static void test_older_tail(void **state) {
         erig_close(&r);
 }
 
+/* A conversation of HISTORY committed tokens, and a request that has computed more, was parked for
+ * another one and had its memory evicted. */
+enum { HISTORY = 40, REPLY = 80 };
+
+static uint64_t evict_under_way(struct erig *r, struct engine_request *q) {
+        struct engine_options o = erig_options(erig_pool(10));
+        uint64_t c, d;
+
+        o.spill_delay_ms = UINT32_MAX;
+        o.max_active = 1;
+        erig_open(r, &o);
+        c = erig_new(r, NULL, NULL);
+        d = erig_new(r, NULL, NULL);
+        erig_append_tokens(r, c, 300, HISTORY);
+        *q = erig_long_request(c, "Tell me a story.", REPLY);
+        erig_send(r, q, &A);
+        while (A.n_tokens < 60)
+                erig_step(r);
+        engine_pause(r->en, q->handle, true);
+        erig_append_tokens(r, d, 400, 8 * 32);
+        assert_int_equal(erig_stat(r, "requests_parked"), 1);
+        assert_int_equal(erig_stat(r, "evictions"), 1);
+        erig_look_at_register(r);
+        return c;
+}
+
+/* What the request had on disk is the conversation's once it is committed. */
+static void test_under_way_and_committed(void **state) {
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        c = evict_under_way(&r, &q);
+        engine_pause(r.en, q.handle, false);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_DONE);
+        erig_look_at_register(&r);
+        erig_check_register(&r);
+        erig_say(&r, c, "And then?", 4, &B);
+        assert_int_equal(B.n_disk, A.n_prompt + REPLY - 1);
+        erig_close(&r);
+}
+
+/* It is not if other tokens are committed, and never if the engine is killed. */
+static void test_under_way_and_gone(void **state) {
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        c = evict_under_way(&r, &q);
+        engine_cancel(r.en, q.handle);
+        erig_wait(&r, &A);
+        if (A.kind == ENGINE_DONE) {
+                struct engine_request rewind = erig_request(ENGINE_REWIND, c);
+
+                rewind.at_turn = 1;
+                assert_int_equal(erig_do(&r, &rewind, &A), ENGINE_CONV);
+        }
+        erig_append_tokens(&r, c, 500, 64);
+        erig_look_at_register(&r);
+        erig_restart(&r, false);
+        erig_look_at_register(&r);
+        erig_say(&r, c, "And then?", 4, &B);
+        erig_close(&r);
+
+        c = evict_under_way(&r, &q);
+        erig_restart(&r, false);
+        erig_look_at_register(&r);
+        erig_append_tokens(&r, c, 500, 64);
+        erig_look_at_register(&r);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kept),
@@ -145,6 +218,8 @@ int main(void) {
                 cmocka_unit_test(test_rewound_into_a_block),
                 cmocka_unit_test(test_linked_twice),
                 cmocka_unit_test(test_older_tail),
+                cmocka_unit_test(test_under_way_and_committed),
+                cmocka_unit_test(test_under_way_and_gone),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,7 +99,7 @@ static void test_version_1(void **state) {
 
         c = transfer_open(&r, &o, "origin", &f);
         h = transfer_header(&f);
-        assert_int_equal(f.data[4], XFER_VERSION);
+        assert_int_equal(f.data[4], XFER_VERSION_PLAIN);
         f.data[4] = 1;
         transfer_reseal(&f, &h);
         d = transfer_import_good(&r, &f, "old");

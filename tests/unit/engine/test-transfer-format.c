@@ -40,12 +40,13 @@ static struct xfer_header make(struct buf *out) {
         static const uint8_t key[XFER_KEY_SIZE] = {1, 2, 3, 4};
         static struct xfer_sum sum;
         uint8_t header[XFER_HEADER_SIZE], block[128 + 8], trailer[XFER_TRAILER_SIZE];
+        struct transcript all = {.memory = tokens};
 
         for (int i = 0; i < 64; i++)
                 tokens[i] = i + 1;
         xfer_header_format(&h, header);
         assert_int_equal(buf_append(out, header, sizeof(header)), 0);
-        assert_int_equal(xfer_transcript_format(out, &h, "name", turns, tokens, NULL), 0);
+        assert_int_equal(xfer_transcript_format(out, &h, "name", NULL, turns, &all, NULL), 0);
         for (int i = 0; i < 2; i++) {
                 memset(block, i + 1, sizeof(block));
                 assert_int_equal(buf_append(out, block, sizeof(block)), 0);
@@ -106,6 +107,115 @@ static int parse(struct buf *file, uint64_t file_size) {
         if (r < 0)
                 assert_true(e.msg[0] != '\0');
         return r;
+}
+
+/* A gap makes a file of version 3; without one, version 2 is written, as ever. */
+static void test_gap(void **state) {
+        static const struct gap impossible[] = {{9, 3}, {3, 65}, {0, 33}};
+        struct buf file = BUF_NULL;
+        struct xfer_header h = make(&file), got;
+        struct transcript all = {tokens, tokens + 3, {3, 9}};
+        int32_t memory[58];
+        struct err e;
+
+        assert_int_equal(file.data[4], 2);
+        /* The bytes of a transcript do not depend on how its tokens lie in RAM. */
+        memcpy(memory, tokens, 3 * sizeof(*tokens));
+        memcpy(memory + 3, tokens + 9, 55 * sizeof(*tokens));
+        all.memory = memory;
+        file.size = 0;
+        assert_int_equal(xfer_transcript_format(&file, &h, "name", NULL, turns, &all, NULL), 0);
+        {
+                struct buf plain = BUF_NULL;
+
+                make(&plain);
+                assert_memory_equal(file.data, plain.data + XFER_HEADER_SIZE, file.size);
+                buf_deinit(&plain);
+        }
+        h.n_blocks = 1;
+        h.gap = (struct gap){3, 9};
+        h.overflow = 1;
+        xfer_header_format(&h, file.data);
+        assert_int_equal(file.data[4], 3);
+        file.size = XFER_HEADER_SIZE;
+        assert_int_equal(xfer_header_parse(file.data, file.size, xfer_file_size(&h), &got, &e), 0);
+        assert_true(gap_equal(&got.gap, &h.gap));
+        assert_int_equal(got.overflow, 1);
+        for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); i++) {
+                put(file.data + 132, impossible[i].from, 4);
+                put(file.data + 136, impossible[i].to, 4);
+                assert_int_equal(parse(&file, xfer_file_size(&h)), -ERR_FORMAT);
+        }
+        put(file.data + 132, 3, 4);
+        put(file.data + 136, 9, 4);
+        put(file.data + 140, 2, 4);
+        assert_int_equal(parse(&file, xfer_file_size(&h)), -ERR_FORMAT);
+        put(file.data + 140, 0, 4);
+        assert_int_equal(parse(&file, xfer_file_size(&h)), 0);
+        /* In a file of version 2 these are zeros. */
+        file.data[4] = 2;
+        assert_int_equal(parse(&file, xfer_file_size(&h)), -ERR_FORMAT);
+        buf_deinit(&file);
+}
+
+/* Tools make a file of version 4: definitions, turns of tools, and what was given with a message. */
+static void test_tools(void **state) {
+        static const char defs[] = "[{\"name\":\"f\"}]", given[] = "{\"calls\":[]}";
+        struct store_turn with[4];
+        struct transcript all = {.memory = tokens};
+        struct buf file = BUF_NULL;
+        struct xfer_header h = make(&file), got;
+        struct xfer_transcript t;
+        uint8_t header[XFER_HEADER_SIZE];
+        size_t n, turn_0 = XFER_HEADER_SIZE + 4 + 8;
+
+        memcpy(with, turns, sizeof(with));
+        with[1].role = 4;
+        with[1].extra = "";
+        with[2].extra = given;
+        with[2].extra_size = sizeof(given) - 1;
+        h.with_tools = true;
+        h.tools_size = sizeof(defs) - 1;
+        h.texts_size += h.tools_size + with[2].extra_size;
+        h.n_blocks = 0;
+        file.size = 0;
+        xfer_header_format(&h, header);
+        assert_int_equal(header[4], 4);
+        assert_int_equal(buf_append(&file, header, sizeof(header)), 0);
+        assert_int_equal(xfer_transcript_format(&file, &h, "name", defs, with, &all, NULL), 0);
+        n = (size_t)xfer_transcript_size(&h) + 8;
+        assert_int_equal(file.size, XFER_HEADER_SIZE + n);
+        assert_int_equal(
+                xfer_header_parse(file.data, file.size, xfer_file_size(&h), &got, NULL), 0);
+        assert_true(got.with_tools);
+        assert_int_equal(
+                xfer_transcript_parse(&got, file.data + XFER_HEADER_SIZE, n, N_VOCAB, &t, NULL), 0);
+        assert_string_equal(t.tools, defs);
+        assert_null(t.turns[0].extra);
+        assert_int_equal(t.turns[1].role, 4);
+        assert_non_null(t.turns[1].extra);
+        assert_int_equal(t.turns[1].extra_size, 0);
+        assert_int_equal(t.turns[2].extra_size, sizeof(given) - 1);
+        assert_memory_equal(t.turns[2].extra, given, sizeof(given) - 1);
+        assert_memory_equal(t.turns[2].text, turns[2].text, turns[2].text_size);
+        xfer_transcript_deinit(&t);
+        /* An extra beyond the file; one that is no text; a turn of tools with a reason to end. */
+        for (size_t i = 0; i < 3; i++) {
+                size_t at = i == 0   ? turn_0 + 2 * 40 + 32
+                            : i == 1 ? file.size - 8 - 3
+                                     : turn_0 + 40 + 12;
+                uint8_t old = file.data[at];
+
+                file.data[at] = i == 0 ? 99 : i == 1 ? 0xff : 1;
+                put(file.data + file.size - 8, hash64(file.data + XFER_HEADER_SIZE, n - 8, 0), 8);
+                assert_int_equal(xfer_transcript_parse(
+                                         &got, file.data + XFER_HEADER_SIZE, n, N_VOCAB, &t, NULL),
+                        -ERR_FORMAT);
+                file.data[at] = old;
+        }
+        put(file.data + 144, h.texts_size + 1, 4);
+        assert_int_equal(parse(&file, xfer_file_size(&h)), -ERR_FORMAT);
+        buf_deinit(&file);
 }
 
 /* Lengths that no file has, under a checksum that fits. */
@@ -230,6 +340,8 @@ static void test_sum(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_round_trip),
+                cmocka_unit_test(test_gap),
+                cmocka_unit_test(test_tools),
                 cmocka_unit_test(test_hostile_header),
                 cmocka_unit_test(test_hostile_turns),
                 cmocka_unit_test(test_sum),

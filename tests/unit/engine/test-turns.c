@@ -5,6 +5,7 @@
 #include "inside.h"
 #include "model/model.h"
 #include "rig.h"
+#include "store/store.h"
 #include "util/gate.h"
 #include "util/test.h"
 
@@ -21,9 +22,24 @@ int __wrap_model_forward(struct model_work *work, const struct model_token *batc
         return __real_model_forward(work, batch, n, wait);
 }
 
+static struct gate read_gate = GATE_INIT; /* behind each reading of a conversation */
+
+int __real_store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name,
+        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
+int __wrap_store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name,
+        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
+int __wrap_store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name,
+        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
+        int r = __real_store_read_admitted(s, uid, id, name, what, admit, arg, ret, e);
+
+        gate_pass(&read_gate);
+        return r;
+}
+
 /* A failed test must not leave an engine behind that can't end. */
 static int teardown(void **state) {
         gate_open(&gate);
+        gate_open(&read_gate);
         return 0;
 }
 
@@ -227,6 +243,36 @@ static void test_close_and_stop(void **state) {
         erig_close(&r);
 }
 
+/* A reply that is committed after Get has read the turns, and before it answers: a conversation that
+ * is not busy has the reply. */
+static void test_get_beside_commit(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request get, q;
+        struct erig r;
+        uint64_t c;
+
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        q = hold(&r, c, &many[0]);
+        gate_step(&read_gate);
+        get = erig_request(ENGINE_GET, c);
+        get.want_turns = true;
+        erig_send(&r, &get, &A);
+        gate_wait(&read_gate);
+        engine_pause(r.en, q.handle, false);
+        erig_wait(&r, &many[0]);
+        assert_int_equal(many[0].kind, ENGINE_DONE);
+        gate_open(&read_gate);
+        erig_wait(&r, &A);
+        assert_int_equal(A.kind, ENGINE_CONV);
+        assert_int_equal(A.conv.n_turns, 0);
+        assert_true(A.conv.busy);
+        erig_get(&r, c, &A);
+        assert_int_equal(A.conv.n_turns, 2);
+        assert_false(A.conv.busy);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_teardown(test_order, teardown),
@@ -234,6 +280,7 @@ int main(void) {
                 cmocka_unit_test_teardown(test_cancel, teardown),
                 cmocka_unit_test_teardown(test_holds_nothing, teardown),
                 cmocka_unit_test_teardown(test_close_and_stop, teardown),
+                cmocka_unit_test_teardown(test_get_beside_commit, teardown),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -474,8 +474,72 @@ static void test_work(void **state) {
         assert_null(sample_work_free(NULL));
 }
 
+/* With a mask the same token comes as if all other logits were -inf, whatever the parameters. */
+static void test_mask(void **state) {
+        struct sample_bias biases[] = {{3, 2.5f}, {7, -INFINITY}, {11, -1}, {64, 4}};
+        const int32_t recent[] = {1, 5, 5, 64, 99, 3};
+        float logits[130], masked[130];
+        struct sample_work *w = work(130);
+        uint64_t x = 9;
+
+        for (int round = 0; round < 3000; round++) {
+                struct sample_params p = PLAIN;
+                uint64_t mask[3] = {0};
+                int32_t a, b;
+
+                for (uint32_t i = 0; i < 130; i++) {
+                        x = x * 6364136223846793005 + 1442695040888963407;
+                        logits[i] = (float)(x >> 40) / 1e6f - 8;
+                        if (x % 50 == 0)
+                                logits[i] = x % 100 ? NAN : -INFINITY;
+                        if ((x >> 20) % (uint64_t)(1 + round % 40) == 0)
+                                mask[i / 64] |= (uint64_t)1 << (i % 64);
+                }
+                mask[round % 3] |= (uint64_t)1 << (round % 2);
+                for (uint32_t i = 0; i < 130; i++)
+                        masked[i] = mask[i / 64] >> (i % 64) & 1 ? logits[i] : -INFINITY;
+                p.temperature = (float)(round % 4) / 2;
+                p.top_k = (uint32_t)round % 7;
+                p.top_p = round % 5 ? 1 : 0.7f;
+                p.min_p = round % 6 ? 0 : 0.1f;
+                p.repetition_penalty = round % 3 ? 1 : 1.3f;
+                p.presence_penalty = round % 8 ? 0 : 0.5f;
+                p.n_biases = (size_t)round % 5;
+                p.biases = biases;
+                p.seed = (uint64_t)round;
+                b = sample_token(w, &p, masked, recent, 6, (uint64_t)round);
+                p.mask = mask;
+                a = sample_token(w, &p, logits, recent, 6, (uint64_t)round);
+                assert_true(mask[a / 64] >> (a % 64) & 1);
+                if (mask[b / 64] >> (b % 64) & 1) /* else nothing but -inf was left */
+                        assert_int_equal(a, b);
+        }
+        sample_work_free(w);
+}
+
+/* Biases that forbid all that the mask allows do not open the mask. */
+static void test_mask_against_bias(void **state) {
+        struct sample_bias biases[] = {{2, -INFINITY}, {5, -INFINITY}};
+        float logits[8] = {9, 9, 1, 9, 9, 3, 9, 9};
+        struct sample_params p = PLAIN;
+        struct sample_work *w = work(8);
+        uint64_t mask = 1 << 2 | 1 << 5;
+
+        p.biases = biases;
+        p.n_biases = 2;
+        p.mask = &mask;
+        assert_int_equal(sample_token(w, &p, logits, NULL, 0, 0), 5);
+        logits[2] = logits[5] = -INFINITY;
+        assert_int_equal(sample_token(w, &p, logits, NULL, 0, 0), 2);
+        logits[5] = NAN;
+        assert_int_equal(sample_token(w, &p, logits, NULL, 0, 0), 2);
+        sample_work_free(w);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_mask),
+                cmocka_unit_test(test_mask_against_bias),
                 cmocka_unit_test(test_greedy),
                 cmocka_unit_test(test_nothing_left),
                 cmocka_unit_test(test_not_finite_logits),

@@ -271,6 +271,54 @@ static void test_release(void **state) {
         expect(t, &ref[0], ZERO, 0);
 }
 
+/* A store for another model, whose blocks are larger, smaller, or divided in another way, keeps the
+ * records: they are as they were when the first model is back. */
+static void test_other_model(void **state) {
+        static const uint64_t smaller[] = {BLOCK / 4}, larger[] = {8 * BLOCK},
+                              divided[] = {BLOCK / 2, BLOCK};
+        const struct spill_layout layouts[] = {{.section_ends = smaller, .n_sections = 1},
+                {.section_ends = larger, .n_sections = 1},
+                {.section_ends = divided, .n_sections = 2}};
+        static const uint64_t own[] = {BLOCK};
+        const struct spill_layout first = {.section_ends = own, .n_sections = 1};
+        struct store *t = *state;
+        struct spill_meta m = meta_of(1);
+        struct spill_ref kept, dropped;
+        static uint8_t got[BLOCK];
+        struct err e;
+        size_t n;
+
+        t->options.layout = first;
+        store_start(t);
+        kept = put(t, 1, FLOATS, 1);
+        for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
+                dropped = put(t, 2, RANDOM, 2);
+                t->s = spill_free(t->s);
+                t->options.layout = layouts[i];
+                t->options.max_raw_size = layouts[i].section_ends[layouts[i].n_sections - 1];
+                t->options.fingerprint.weights++;
+                store_open(t);
+                assert_int_equal(spill_adopt(t->s, &kept, NULL), 0);
+                assert_int_equal(spill_adopt(t->s, &dropped, NULL), 0);
+                assert_int_equal(spill_sweep(t->s, &n, NULL), 0);
+                assert_int_equal(n, 0);
+                assert_int_equal(store_stats(t).disk_size, kept.stored_size + dropped.stored_size);
+                /* Read it must not be, and it is no damage either. */
+                assert_true(spill_read(t->s, &kept, &m, got, sizeof(got), &e) < 0);
+                /* What the register lets go is gone. */
+                assert_int_equal(spill_release(t->s, &dropped, NULL), 0);
+                assert_int_equal(store_file_size(t, 2), -1);
+                t->s = spill_free(t->s);
+                t->options.layout = first;
+                t->options.max_raw_size = BLOCK;
+                t->options.fingerprint.weights--;
+                store_open(t);
+                assert_int_equal(spill_adopt(t->s, &kept, NULL), 0);
+                assert_int_equal(spill_sweep(t->s, &n, NULL), 0);
+                expect(t, &kept, FLOATS, 1);
+        }
+}
+
 static void test_restart(void **state) {
         struct store *t = *state;
         struct spill_ref ref[6], orphan, gone, more;
@@ -310,7 +358,7 @@ static void test_restart(void **state) {
         assert_int_equal(spill_adopt(t->s, &ref[4], NULL), 0);
         assert_int_equal(spill_adopt(t->s, &gone, &e), -ERR_NOT_FOUND);
         more = ref[0];
-        more.stored_size += 4096;
+        more.stored_size += 40960; /* more than its bytes ever take */
         assert_int_equal(spill_adopt(t->s, &more, &e), -ERR_INVALID);
         more = ref[0];
         more.offset += 4096;
@@ -488,6 +536,7 @@ int main(void) {
                 T(test_identity),
                 T(test_refs_that_are_none),
                 T(test_release),
+                T(test_other_model),
                 T(test_restart),
                 T(test_adopt_cut_record),
                 T(test_padding),

@@ -69,7 +69,7 @@ static void test_publish(void **state) {
         assert_int_equal(c.n_published, 40);
         assert_int_equal(c.revision, 2);
         /* A fork is its own. */
-        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, NULL, &child, &f->e), 0);
         assert_int_equal(child.n_published, 0);
         assert_int_equal(store_conv_publish(f->s, a, 0, &f->e), 0);
         assert_int_equal(store_conv_set_private(f->s, a, true, &f->e), 0);

@@ -11,7 +11,7 @@ static void fill(struct fixture *f) {
 
         fixture_tokens(a, 320, 1);
         id = fixture_history(f, 1, "a", a, 310, 10, false);
-        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, NULL, &child, &f->e), 0);
         fixture_tokens(a, 320, 2);
         fixture_history(f, 2, "b", a, 100, 4, true);
         fixture_conv(f, 3, "empty");
@@ -79,7 +79,7 @@ static void test_damage(void **state) {
         expect(STORE_FINDING_TURN, "UPDATE turn SET role = 'king' WHERE n = 1");
         expect(STORE_FINDING_TURN,
                 "INSERT INTO turn SELECT 77, n, role, first, past, finish, "
-                "created_usec, text, tokens, token_hash FROM turn WHERE conversation = 1");
+                "created_usec, token_hash, extra, text, tokens FROM turn WHERE conversation = 1");
         expect(STORE_FINDING_LINK, "DELETE FROM record WHERE id = 3");
         expect(STORE_FINDING_LINK, "UPDATE link SET block = 30 WHERE block = 9");
         expect(STORE_FINDING_LINK, "UPDATE link SET class = 1 WHERE block = 9");

@@ -149,7 +149,7 @@ static void test_sampling_round_trips(void **state) {
         fixture_reopen(f);
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         check_same(&got.sampling, &c.sampling);
-        assert_int_equal(store_conv_update(f->s, c.id, NULL, &half, &f->e), 0);
+        assert_int_equal(store_conv_update(f->s, c.id, NULL, &half, STORE_OVERFLOW_KEEP, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         check_same(&got.sampling, &half);
 }
@@ -161,7 +161,7 @@ static void test_negative_zero_is_zero(void **state) {
         struct sampling in = {.has = SAMPLING_MIN_P, .min_p = -0.0f};
         struct store_conv got;
 
-        assert_int_equal(store_conv_update(f->s, id, NULL, &in, &f->e), 0);
+        assert_int_equal(store_conv_update(f->s, id, NULL, &in, STORE_OVERFLOW_KEEP, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, id, NULL, &got, &f->e), 0);
         assert_int_equal(got.sampling.has, SAMPLING_MIN_P);
         assert_true(got.sampling.min_p == 0.0f);
@@ -172,11 +172,14 @@ static void test_sampling_is_checked(void **state) {
         uint64_t id = fixture_conv(f, 1, "a");
         struct sampling bad = {.has = SAMPLING_TEMPERATURE, .temperature = NAN};
 
-        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, &f->e), -ERR_INVALID);
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
         bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = SAMPLING_MAX_BIASES + 1};
-        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, &f->e), -ERR_INVALID);
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
         bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = 1, .biases = {{1, NAN}}};
-        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, &f->e), -ERR_INVALID);
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
 }
 
 static void test_update_name(void **state) {
@@ -186,15 +189,18 @@ static void test_update_name(void **state) {
 
         fixture_conv(f, 1, "b");
         fixture_conv(f, 2, "c");
-        assert_int_equal(store_conv_update(f->s, a, "b", NULL, &f->e), -ERR_EXISTS);
-        assert_int_equal(store_conv_update(f->s, a, "", NULL, &f->e), -ERR_INVALID);
-        assert_int_equal(store_conv_update(f->s, a, "a", NULL, &f->e), 0);
-        assert_int_equal(store_conv_update(f->s, a, "c", NULL, &f->e), 0);
+        assert_int_equal(
+                store_conv_update(f->s, a, "b", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_EXISTS);
+        assert_int_equal(
+                store_conv_update(f->s, a, "", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_update(f->s, a, "a", NULL, STORE_OVERFLOW_KEEP, &f->e), 0);
+        assert_int_equal(store_conv_update(f->s, a, "c", NULL, STORE_OVERFLOW_KEEP, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, 0, "c", &c, &f->e), 0);
         assert_int_equal(c.id, a);
         assert_int_equal(c.revision, 1);
         assert_int_equal(store_conv_get(f->s, 1, 0, "a", &c, &f->e), -ERR_NOT_FOUND);
-        assert_int_equal(store_conv_update(f->s, 99, "z", NULL, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(
+                store_conv_update(f->s, 99, "z", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_NOT_FOUND);
 }
 
 static void test_fork_copies(void **state) {
@@ -205,14 +211,14 @@ static void test_fork_copies(void **state) {
         fixture_say(f, a, 10, "one");
         fixture_say(f, a, 20, "two");
         fixture_say(f, a, 30, "three");
-        assert_int_equal(store_conv_fork(f->s, a, 2, NULL, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 2, NULL, 32, NULL, &child, &f->e), 0);
         assert_int_equal(child.uid, 1);
         assert_int_equal(child.parent, a);
         assert_int_equal(child.fork_pos, 30);
         assert_int_equal(child.revision, 1);
         fixture_verify(f->s, child.id, 2, 30);
         fixture_verify(f->s, a, 3, 60);
-        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, &unnamed, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, NULL, &unnamed, &f->e), 0);
         assert_string_equal(unnamed.name, "chat-3");
         fixture_verify(f->s, unnamed.id, 0, 0);
         fixture_say(f, child.id, 5, "other");
@@ -225,10 +231,11 @@ static void test_fork_refuses(void **state) {
         uint64_t a = fixture_conv(f, 1, "a");
         struct store_conv child = {.name = "a"};
 
-        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, &child, &f->e), -ERR_EXISTS);
+        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, NULL, &child, &f->e), -ERR_EXISTS);
         strcpy(child.name, "b");
-        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, &child, &f->e), -ERR_INVALID);
-        assert_int_equal(store_conv_fork(f->s, 9, 0, NULL, 32, &child, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, NULL, &child, &f->e), -ERR_INVALID);
+        assert_int_equal(
+                store_conv_fork(f->s, 9, 0, NULL, 32, NULL, &child, &f->e), -ERR_NOT_FOUND);
         assert_int_equal(child.id, 0);
 }
 
@@ -239,7 +246,7 @@ static void test_delete(void **state) {
         struct store_gone gone = {};
 
         fixture_say(f, a, 10, "a secret sentence");
-        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, NULL, &child, &f->e), 0);
         assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
         assert_int_equal(gone.n, 0);
         assert_int_equal(store_conv_get(f->s, 1, a, NULL, &c, &f->e), -ERR_NOT_FOUND);
@@ -268,7 +275,7 @@ static void expect_corrupt(struct fixture *f, uint64_t id, const char *sql) {
         assert_int_equal(n, 99);
         assert_int_equal(store_append(f->s, id, NULL, 0, NULL, 0, &revision, &f->e), -ERR_CORRUPT);
         assert_int_equal(
-                store_rewind(f->s, id, 0, NULL, 32, &revision, &gone, &f->e), -ERR_CORRUPT);
+                store_rewind(f->s, id, 0, NULL, 32, NULL, &revision, &gone, &f->e), -ERR_CORRUPT);
         fixture_sql(f, "BEGIN; DELETE FROM conversation; INSERT INTO conversation SELECT * FROM "
                        "saved; DROP TABLE saved; COMMIT");
         assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, id, NULL, &c, &f->e), 0);
@@ -285,6 +292,11 @@ static void test_damaged_rows(void **state) {
         expect_corrupt(f, id, "UPDATE conversation SET name = hex(zeroblob(65))");
         expect_corrupt(f, id, "UPDATE conversation SET n_tokens = 4294967296");
         expect_corrupt(f, id, "UPDATE conversation SET n_turns = -1");
+        expect_corrupt(f, id, "UPDATE conversation SET gap_past = 1");
+        expect_corrupt(f, id, "UPDATE conversation SET gap_first = 1");
+        expect_corrupt(f, id, "UPDATE conversation SET gap_first = -1, gap_past = 0");
+        expect_corrupt(f, id,
+                "PRAGMA ignore_check_constraints = ON; UPDATE conversation SET overflow = 'shif'");
         expect_corrupt(f, id, "UPDATE conversation SET revision = 0");
         expect_corrupt(f, id, "UPDATE conversation SET temperature = 1e300");
         expect_corrupt(f, id, "UPDATE conversation SET temperature = 0.1");

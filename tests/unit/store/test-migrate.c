@@ -82,6 +82,22 @@ static const char version_2[] =
         ") STRICT, WITHOUT ROWID;"
         "PRAGMA user_version = 2;";
 
+/* The step to version 3, as it was, but for the hashes of turns: these are the right ones of the
+ * content below. */
+static const char version_3[] =
+        "ALTER TABLE turn ADD COLUMN token_hash INTEGER NOT NULL DEFAULT 0;"
+        "UPDATE turn SET token_hash = CASE n WHEN 0 THEN -6680489046157900083 WHEN 1 THEN "
+        "6514724804207875695 ELSE 5753683974312908913 END;"
+        "ALTER TABLE conversation ADD COLUMN on_disk INTEGER NOT NULL DEFAULT 0"
+        " CHECK (on_disk IN (0, 1));"
+        "UPDATE conversation SET on_disk = 1 WHERE id IN (SELECT conversation FROM link);"
+        "CREATE INDEX conversation_uid ON conversation (uid);"
+        "CREATE INDEX conversation_on_disk ON conversation (updated_usec) WHERE on_disk = 1;"
+        "CREATE INDEX conversation_uid_on_disk ON conversation (uid, updated_usec)"
+        " WHERE on_disk = 1;"
+        "CREATE INDEX record_uid ON record (uid, block);"
+        "PRAGMA user_version = 3;";
+
 static const char content_2[] =
         "INSERT INTO conversation (id, uid, name, parent, fork_pos, revision, n_tokens, n_turns,"
         " created_usec, updated_usec, model_weights, model_rules, vocab) VALUES"
@@ -119,7 +135,7 @@ static void test_content_stays(void **state) {
         make_version_1(f);
         fixture_sql(f, content);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 3);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.id, 3);
         assert_int_equal(c.revision, 5);
@@ -162,7 +178,7 @@ static void test_version_2(void **state) {
         fixture_sql(f, version_2);
         fixture_sql(f, content_2);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 3);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
         assert_int_equal(fixture_count(f, "PRAGMA auto_vacuum"), 2);
         assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), 0);
         for (int i = 0; i < 5; i++)
@@ -184,6 +200,105 @@ static void test_version_2(void **state) {
         assert_int_equal(got.gone.n, 1);
         store_reclaimed_deinit(&got);
         assert_int_equal(fixture_count(f, "SELECT count(*) FROM conversation WHERE on_disk"), 0);
+}
+
+/* Of version 3, as that version made it: no memory leaves anything out, and at the end of the context
+ * there is an error, as before. */
+static void test_version_3(void **state) {
+        struct fixture *f = *state;
+        struct store_conv c;
+
+        make_version_1(f);
+        fixture_sql(f, version_2);
+        fixture_sql(f, content_2);
+        fixture_sql(f, version_3);
+        fixture_open(f);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
+        assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
+        assert_int_equal(c.n_tokens, 5);
+        assert_true(gap_is_none(&c.gap));
+        assert_int_equal(c.overflow, STORE_OVERFLOW_ERROR);
+        assert_int_equal(fixture_count(f, "SELECT sum(n_dropped) FROM transcript"), 0);
+        assert_int_equal(store_conv_update(f->s, c.id, NULL, NULL, STORE_OVERFLOW_SHIFT, &f->e), 0);
+        fixture_reopen(f);
+        assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
+        assert_int_equal(c.overflow, STORE_OVERFLOW_SHIFT);
+        fixture_expect_sound(f);
+}
+
+/* The step to version 4, as it was. */
+static const char version_4[] =
+        "ALTER TABLE conversation ADD COLUMN gap_first INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN gap_past INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN overflow TEXT NOT NULL DEFAULT 'error'"
+        " CHECK (overflow IN ('error', 'shift'));"
+        "DROP VIEW transcript;"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid AS uid, c.name AS conversation, t.n AS turn, t.role AS role,"
+        "  CAST(t.text AS TEXT) AS text, t.finish AS finish, t.past - t.first AS n_tokens,"
+        "  datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
+        "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;"
+        "PRAGMA user_version = 4;";
+
+/* Of version 4: the turns, which move to another table, are what they were, and there are no tools.
+ * From now on a turn may be of a tool's results. */
+static void test_version_4(void **state) {
+        struct fixture *f = *state;
+        struct store_turns turns = {};
+        struct store_conv c;
+        char *tools = NULL;
+        size_t size = 0;
+
+        make_version_1(f);
+        fixture_sql(f, version_2);
+        fixture_sql(f, content_2);
+        fixture_sql(f, version_3);
+        fixture_sql(f, version_4);
+        fixture_sql(f, "UPDATE conversation SET gap_first = 2, gap_past = 3, overflow = 'shift'"
+                       " WHERE id = 3; UPDATE turn SET finish = 'length' WHERE n = 1;"
+                       "UPDATE turn SET text = x'ff00' WHERE n = 2;");
+        fixture_open(f);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
+        assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
+        assert_int_equal(c.tools_size, 0);
+        assert_int_equal(c.gap.to, 3);
+        assert_int_equal(store_turns(f->s, c.id, true, &turns, &f->e), 0);
+        assert_int_equal(turns.n, 3);
+        assert_int_equal(turns.turns[0].role, 1);
+        assert_string_equal(turns.turns[0].text, "hello");
+        assert_int_equal(turns.turns[1].finish, 3);
+        assert_int_equal(turns.turns[2].created_usec, 12);
+        assert_int_equal(turns.turns[2].text_size, 2);
+        assert_null(turns.turns[2].extra);
+        store_turns_deinit(&turns);
+        assert_int_equal(store_tools(f->s, c.id, 3, NULL, NULL, &tools, &size, &f->e), 0);
+        assert_null(tools);
+        assert_int_equal(fixture_count(f, "SELECT sum(n_dropped) FROM transcript"), 1);
+        assert_int_equal(fixture_append(f->s, c.id, 4, 1, "[]", &f->e), 0);
+        assert_int_equal(
+                fixture_count(f, "SELECT count(*) FROM transcript WHERE role = 'tool'"), 1);
+}
+
+/* Nor does a stop in the step that moves the turns lose any of them. */
+static void test_stopped_move(void **state) {
+        struct fixture *f = *state;
+        struct store *s = NULL;
+
+        make_version_1(f);
+        fixture_sql(f, version_2);
+        fixture_sql(f, content_2);
+        fixture_sql(f, version_3);
+        fixture_sql(f, version_4);
+        fixture_sql(f, "CREATE TABLE turn_extra (x)"); /* its name is that of the new index */
+        assert_int_equal(store_open(&s, f->path, &f->e), -ERR_CORRUPT);
+        assert_non_null(strstr(f->e.msg, "schema version 5"));
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 4);
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM turn"), 3);
+        fixture_sql(f, "DROP TABLE turn_extra");
+        fixture_open(f);
+        fixture_expect_sound(f);
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM turn"), 3);
 }
 
 /* A migrated register has the same tables and indices as a new one. */
@@ -231,6 +346,9 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test_closed(test_content_stays),
                 store_test_closed(test_version_2),
+                store_test_closed(test_version_3),
+                store_test_closed(test_version_4),
+                store_test_closed(test_stopped_move),
                 store_test_closed(test_same_form),
                 store_test_closed(test_stopped_migration),
         };

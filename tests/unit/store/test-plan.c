@@ -40,6 +40,7 @@ static void test_plans(void **state) {
         expect_plan(f, STMT_LINK_REFERS, "link_record");
         expect_plan(f, STMT_LINK_LIST, NULL);
         expect_plan(f, STMT_TURN_LIST, NULL);
+        expect_plan(f, STMT_TURN_TOOLS, "turn_extra");
         expect_plan(f, STMT_PREFIX_HAS, "record_prefix");
 }
 
@@ -98,7 +99,8 @@ static void test_reclaim_goes_on(void **state) {
                 fixture_link(f, id, id, 0, 2, NULL, 0);
                 child = (struct store_conv){};
                 if (i % 3 == 0)
-                        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, 32, &child, &f->e), 0);
+                        assert_int_equal(
+                                store_conv_fork(f->s, id, 1, NULL, 32, NULL, &child, &f->e), 0);
         }
         assert_int_equal(store_reclaim(f->s, 1, UINT64_MAX, 0, &got, &f->e), 0);
         assert_int_equal(got.gone.n, 2 * N);

@@ -96,7 +96,7 @@ static void test_private_never(void **state) {
 
         fixture_tokens(a, N, 1);
         p = fixture_history(f, 1, "a", a, N, 10, true);
-        assert_int_equal(store_conv_fork(f->s, p, 7, NULL, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, p, 7, NULL, 32, NULL, &child, &f->e), 0);
         assert_true(child.private_memory);
         expect(f, 1, a, 10, 0, 0);
         /* Not even if one of the two marks is lost. */
@@ -200,7 +200,8 @@ static void test_work_is_bounded(void **state) {
                 " revision, n_tokens, n_turns, created_usec, updated_usec, model_weights,"
                 " model_rules, vocab, temperature, top_k, top_p, min_p, repetition_penalty,"
                 " presence_penalty, frequency_penalty, penalty_last_n, seed, logit_bias,"
-                " n_published, private_memory, 0 FROM n, conversation WHERE id = 1;"
+                " n_published, private_memory, 0, 0, 0, 'error', NULL FROM n, conversation WHERE "
+                "id = 1;"
                 "INSERT INTO link SELECT id, 0, 0, 1, 32 FROM conversation WHERE id >= 100;"
                 "COMMIT;");
         expect(f, 1, a, 10, 0, 0);
@@ -305,7 +306,7 @@ static void test_rewound_publication(void **state) {
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 5, "root", a, N, 10, false);
         assert_int_equal(store_conv_publish(f->s, id, N, &f->e), 0);
-        assert_int_equal(store_rewind(f->s, id, 2, NULL, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 2, NULL, 32, NULL, &revision, &gone, &f->e), 0);
         store_gone_deinit(&gone);
         assert_int_equal(store_conv_get(f->s, 5, id, NULL, &c, &f->e), 0);
         assert_int_equal(c.n_published, 100);
@@ -340,7 +341,7 @@ static void test_forks_offer_their_links(void **state) {
 
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 1, "a", a, N, 10, false);
-        assert_int_equal(store_conv_fork(f->s, id, 2, NULL, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 2, NULL, 32, NULL, &child, &f->e), 0);
         assert_int_equal(store_conv_delete(f->s, id, &gone, &f->e), 0);
         assert_int_equal(gone.n, 6);
         store_gone_deinit(&gone);
@@ -360,7 +361,7 @@ static void test_stale_link_is_no_donor(void **state) {
 
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 1, "a", a, 64, 2, false);
-        assert_int_equal(store_rewind(f->s, id, 1, &last, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 1, &last, 32, NULL, &revision, &gone, &f->e), 0);
         assert_int_equal(gone.n, 0);
         last = (struct store_turn){.role = 2, .start = 40, .end = 64};
         /* The very same tokens again stand for others of equal hash. */

@@ -178,7 +178,8 @@ static void step_rewind(struct world *w, struct conv *c) {
         uint32_t n;
         const struct store_turn *last = pick_end(w, c, &n, &buf);
 
-        assert_int_equal(store_rewind(w->f->s, c->id, n, last, BT, &revision, &gone, &w->f->e), 0);
+        assert_int_equal(
+                store_rewind(w->f->s, c->id, n, last, BT, NULL, &revision, &gone, &w->f->e), 0);
         cut_conv(c, n, last);
         expect_gone(w, &gone);
 }
@@ -193,8 +194,8 @@ static void step_replace(struct world *w, struct conv *c) {
         cut_conv(c, n_kept, last);
         from = c->n;
         n = make_turns(w, c, turns);
-        assert_int_equal(store_replace(w->f->s, c->id, n_kept, last, BT, turns, n, c->tokens + from,
-                                 c->n - from, &revision, &gone, &w->f->e),
+        assert_int_equal(store_replace(w->f->s, c->id, n_kept, last, BT, NULL, turns, n,
+                                 c->tokens + from, c->n - from, &revision, &gone, &w->f->e),
                 0);
         expect_gone(w, &gone);
 }
@@ -209,7 +210,8 @@ static void step_fork(struct world *w, struct conv *parent) {
         if (!c)
                 return;
         last = pick_end(w, parent, &n, &buf);
-        assert_int_equal(store_conv_fork(w->f->s, parent->id, n, last, BT, &child, &w->f->e), 0);
+        assert_int_equal(
+                store_conv_fork(w->f->s, parent->id, n, last, BT, NULL, &child, &w->f->e), 0);
         *c = *parent;
         c->id = child.id;
         c->published = 0;

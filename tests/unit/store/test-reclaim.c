@@ -54,7 +54,7 @@ static uint64_t make(struct fixture *f, uint32_t uid, uint32_t stream, uint32_t 
 static uint64_t fork_of(struct fixture *f, uint64_t id, uint32_t n_turns, int when) {
         struct store_conv child = {};
 
-        assert_int_equal(store_conv_fork(f->s, id, n_turns, NULL, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, n_turns, NULL, 32, NULL, &child, &f->e), 0);
         set_used(f, child.id, when);
         return child.id;
 }

@@ -139,7 +139,7 @@ static void test_forks_share(void **state) {
         fixture_say(f, a, 70, "x");
         fixture_say(f, a, 70, "y");
         fixture_link(f, a, 1, 0, 5, ids, 0);
-        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, NULL, &child, &f->e), 0);
         expect_links(f, child.id, ids, 3); /* blocks that begin before token 70 */
         expect_records(f, 5);
         assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
@@ -189,12 +189,12 @@ static void test_rewind_gives_back(void **state) {
         fixture_say(f, a, 70, "z");
         fixture_link(f, a, 1, 0, 5, ids, 0);
         /* 65 tokens are kept: block 2 begins before the end and stays. */
-        assert_int_equal(store_rewind(f->s, a, 2, NULL, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, a, 2, NULL, 32, NULL, &revision, &gone, &f->e), 0);
         assert_int_equal(gone.n, 2);
         store_gone_deinit(&gone);
         expect_links(f, a, ids, 3);
         /* 64 tokens: block 2 begins at the end and goes. */
-        assert_int_equal(store_rewind(f->s, a, 1, NULL, 32, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, a, 1, NULL, 32, NULL, &revision, &gone, &f->e), 0);
         assert_int_equal(gone.n, 1);
         store_gone_deinit(&gone);
         expect_links(f, a, ids, 2);

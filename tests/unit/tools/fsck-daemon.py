@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the real daemon leaves behind is sound, by confab-model fsck with every block computed
-again: after a clean end, and after kill -9 at any moment.
+again: after a clean end, and after kill -9 at any moment. In a small context, where most
+conversations drop old turns from their memory.
 
 usage: fsck-daemon.py CONFABD CONFAB CONFAB_MODEL SOURCE_ROOT [SEED [ROUNDS]]
 """
@@ -42,7 +43,7 @@ class Daemon:
         env = dict(os.environ, NOTIFY_SOCKET=self.folder + "/notify")
         self.process = subprocess.Popen(
             [DAEMON, "--model=" + MODEL, "--socket=" + self.folder + "/socket",
-             "--state=" + self.state, "--pool-size=6M", "--threads=1"],
+             "--state=" + self.state, "--pool-size=6M", "--threads=1", "--context=128"],
             env=env, stderr=subprocess.DEVNULL)
         while b"READY=1" not in self.notify.recv(4096):
             pass
@@ -69,7 +70,7 @@ def step(d, rng, names):
                       ["open", "fork", "publish", "export", "close", "regenerate"])
     name = rng.choice(names) if names else None
     if what == "open" or len(names) < 3:
-        new = d.run("open").strip()
+        new = d.run("open", "--overflow", rng.choice(["shift", "shift", "error"])).strip()
         if new:
             names.append(new)
     elif what == "say":
@@ -120,6 +121,7 @@ def check(d):
 def main():
     rng = random.Random(SEED)
     names = []
+    dropped = 0
     with tempfile.TemporaryDirectory() as folder:
         d = Daemon(folder)
         for i in range(ROUNDS):
@@ -130,6 +132,7 @@ def main():
             assert p.returncode == 3 and b"a daemon is running" in p.stderr, p.stderr
             for _ in range(STEPS):
                 step(d, rng, names)
+            dropped += d.run("ls", "--json").count('"dropped_to"')
             if i % 2:
                 talk = d.begin("say", rng.choice(names or ["x"]), "Tell me more.")
                 d.stop(signal.SIGKILL)
@@ -144,6 +147,8 @@ def main():
                 v["spill"]["blocks computed again"]))
         if v["register"]["conversations"] == 0 or v["spill"]["blocks computed again"] == 0:
             sys.exit("nothing was checked")
+        if dropped == 0:
+            sys.exit("no memory left anything out")
 
 
 main()

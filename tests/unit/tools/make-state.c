@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
         snprintf(path, sizeof(path), "%s/spill", argv[1]);
         open_spill(path, foreign);
         id = add_conv(1000, "a", 1, 150, forge ? 2 : UINT32_MAX);
-        must(store_conv_fork(store, id, 2, &last, 32, &child, &e));
+        must(store_conv_fork(store, id, 2, &last, 32, NULL, &child, &e));
         add_conv(1001, "b", 2, 70, UINT32_MAX);
         must(store_conv_create(store, &empty, NULL, 0, NULL, 0, &e));
         if (crash)

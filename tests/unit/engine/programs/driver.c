@@ -78,10 +78,37 @@ void reply_reset(struct reply *a) {
         memset(a, 0, sizeof(*a));
 }
 
+/* Numbers, kinds, names, ids; texts of one part become one. */
+bool life_put_parts(char *text, size_t size, const struct engine_part *parts, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                const struct engine_part *p = &parts[i];
+                size_t at = strlen(text);
+                char head[16];
+                const char *last;
+
+                snprintf(head, sizeof(head), "\x1e%u.%d:", p->index, (int)p->kind);
+                last = strrchr(text, '\x1e');
+                if (!last || strncmp(last, head, strlen(head)) != 0)
+                        at += (size_t)snprintf(text + at, size - at, "%s%s%s%s", head,
+                                p->name ? p->name : "", p->call_id ? " " : "",
+                                p->call_id ? p->call_id : "");
+                for (const char *s = p->text; *s && at + 2 < size; s++)
+                        text[at++] = *s == '\x1e' ? '?' : *s;
+                if (p->ends && at + 2 < size)
+                        text[at++] = p->broken ? '!' : '.';
+                if (at + 2 >= size)
+                        return false;
+                text[at] = '\0';
+        }
+        return true;
+}
+
 static void take_delta(struct life *l, struct reply *a, const struct engine_event *ev) {
         if (strlen(a->text) + ev->delta.text_size >= sizeof(a->text))
                 life_fail(l, "deltas", "too much text");
         strcat(a->text, ev->delta.text);
+        if (!life_put_parts(a->parts, sizeof(a->parts), ev->delta.parts, ev->delta.n_parts))
+                life_fail(l, "deltas", "too many parts");
         if (!ev->delta.has_token)
                 return;
         if (a->n_tokens == MAX_NEW)

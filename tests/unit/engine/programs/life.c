@@ -75,6 +75,15 @@ static struct sampling update_of(const struct op *op) {
         return s;
 }
 
+/* In a small context most conversations may drop old turns, and an update can change that. */
+static enum engine_overflow overflow_of(const struct life *l, const struct op *op) {
+        if (l->o.context == 0)
+                return ENGINE_OVERFLOW_UNSET;
+        if (op->kind == OP_UPDATE)
+                return (enum engine_overflow)(op->arg[ARG_SEED] % 3);
+        return op->arg[ARG_CONV] % 4 == 3 ? ENGINE_OVERFLOW_ERROR : ENGINE_OVERFLOW_SHIFT;
+}
+
 /* --- requests --- */
 
 /* Fork, rewind, a reply: where to cut. */
@@ -108,6 +117,34 @@ static void fill_keep(struct call *k, const struct op *op, const struct engine_c
         k->n_kept = n_turns > 0 ? c->turns[n_turns - 1].end : 0;
 }
 
+/* In place of some messages: one of the assistant that asks for a function, and what answers it. The id
+ * of the call is the message's text. */
+static void fill_tools(struct call *k, const struct op *op, const struct engine_conv *c) {
+        const struct engine_turn *last =
+                k->n_kept_turns > 0 ? &c->turns[k->n_kept_turns - 1] : NULL;
+        struct engine_request *q = &k->q;
+
+        if (!last || last->end != k->n_kept)
+                return;
+        if (last->role == ENGINE_ASSISTANT && last->finish == ENGINE_FINISH_NONE) {
+                snprintf(k->call_id, sizeof(k->call_id), "%s", (const char *)last->text);
+                k->answers = (struct engine_result){.call_id = k->call_id, .text = k->text};
+                q->input = ENGINE_INPUT_RESULTS;
+                q->results = &k->answers;
+                q->n_results = 1;
+                q->text_size = 0;
+        } else if (op->arg[ARG_SEED] % 7 == 3 && last->role != ENGINE_SYSTEM) {
+                snprintf(k->text, sizeof(k->text), "c%u", op->arg[ARG_SEED]);
+                k->asks = (struct engine_call){k->text, "f", "{\"x\":1}"};
+                q->input = ENGINE_INPUT_GIVEN;
+                q->text_size = strlen(k->text);
+                q->reasoning = op->arg[ARG_TEXT] % 2 ? "so" : NULL;
+                q->calls = &k->asks;
+                q->n_calls = 1;
+                q->max_tokens = 0;
+        }
+}
+
 static void fill_reply_request(struct call *k, const struct op *op, const struct engine_conv *c) {
         struct engine_request *q = &k->q;
 
@@ -133,8 +170,11 @@ static void fill_reply_request(struct call *k, const struct op *op, const struct
         }
         if (op->kind == OP_AGAIN)
                 q->max_tokens = MAX(q->max_tokens, 1u);
+        q->want_parts = op->arg[ARG_SEED] % 3 == 1 && op->kind != OP_RAW;
         fill_keep(k, op, c);
         q->cuts = op->arg[ARG_WHICH] != BY_ALL;
+        if (op->kind == OP_SAY)
+                fill_tools(k, op, c);
 }
 
 /* A copy that may be sent: sealed, and perhaps damaged. Without the right code at its end (a MAC)
@@ -188,6 +228,11 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
         }
         if (op->kind == OP_OPEN)
                 q->system = system_prompt(op->arg[ARG_TEXT]);
+        /* A small context has no room for definitions. */
+        if (op->kind == OP_OPEN && l->o.context == 0 && op->arg[ARG_TEXT] % 4 == 1)
+                q->tools = "[{\"name\":\"f\"}]";
+        if (op->kind == OP_OPEN || op->kind == OP_UPDATE)
+                q->overflow = overflow_of(l, op);
         if (op->kind == OP_UPDATE)
                 q->sampling = update_of(op);
         if (op->kind == OP_FORK || op->kind == OP_REWIND)
@@ -214,7 +259,7 @@ static bool is_possible(const struct life *l, const struct op *op) {
                 return m->id == 0 && l->files[op->arg[ARG_FILE]].fd > 0;
         if (m->id == 0)
                 return false;
-        if (op_generates(op->kind) && m->c.n_tokens > LONGEST)
+        if (op_generates(op->kind) && m->c.n_tokens > (l->o.context > 0 ? 3 * LONGEST : LONGEST))
                 return false;
         if (op->kind == OP_AGAIN)
                 return m->c.n_turns > 0;
@@ -411,6 +456,7 @@ static void add_figures(struct life *l) {
         l->tally->merged += life_stat(l, "blocks_merged", 0);
         l->tally->reclaimed += life_stat(l, "reclaimed_bytes", 0);
         l->tally->write_behind += life_stat(l, "writebehind_blocks", 0);
+        l->tally->shifts += life_stat(l, "memory_shifts", 0);
 }
 
 static void run_single(struct life *l, const struct op *op) {
@@ -555,6 +601,8 @@ static struct engine_options options_of(struct life *l) {
                 o.batch_tokens = 3 + opt[OPT_BATCH];
         if (opt[OPT_ACTIVE] > 0)
                 o.max_active = opt[OPT_ACTIVE];
+        if (opt[OPT_CONTEXT] > 0)
+                o.context = SMALL_CONTEXT + 3 * opt[OPT_CONTEXT];
         o.disk_limit = (uint64_t)opt[OPT_DISK] << shift;
         o.disk_limit_per_uid = (uint64_t)opt[OPT_DISK_UID] << shift;
         o.disk_writes_per_day = (uint64_t)opt[OPT_WRITES] << shift;

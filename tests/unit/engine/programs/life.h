@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* What the parts that carry out a program share. */
+#include "base/gap.h"
 #include "programs.h"
+
+enum { SMALL_CONTEXT = 120 }; /* tokens, at least */
 
 /* What one request led to. */
 struct reply {
@@ -21,6 +24,7 @@ struct reply {
         int32_t tokens[MAX_NEW];
         float logprobs[MAX_NEW];
         char text[2048];
+        char parts[4096];           /* see life_put_parts() */
         struct engine_conv conv;    /* owned */
         struct engine_event *event; /* the final one, owned */
         int fd;
@@ -37,7 +41,9 @@ struct call {
          * of which may be cut. */
         uint32_t n_kept, n_kept_turns;
         uint32_t n_before; /* a reply: tokens of the conversation before */
-        char text[256], name[24];
+        char text[256], name[24], call_id[24];
+        struct engine_call asks;      /* of a given message */
+        struct engine_result answers; /* of such a message's call */
         int32_t tokens[128];
 };
 
@@ -46,7 +52,7 @@ struct mirror {
         uint64_t id; /* 0: not open */
         uint32_t uid;
         struct engine_conv c; /* turns, tokens, texts: owned */
-        struct seq *memory;   /* the reference's */
+        struct seq *memory;   /* the reference's, of the tokens without the gap */
 };
 
 /* A history that a user's conversation has had. */
@@ -63,6 +69,7 @@ struct file {
         uint64_t size;
         uint32_t n_tokens, n_turns;
         int32_t *tokens;
+        struct gap gap;
 };
 
 struct life {
@@ -98,6 +105,8 @@ void life_start(struct life *l);
 /* As a clean shutdown does, or as kill -9. */
 void life_stop(struct life *l, bool clean);
 void reply_reset(struct reply *a);
+/* Append parts of a reply, or news of them, to a text of @size bytes. False: it is full. */
+bool life_put_parts(char *text, size_t size, const struct engine_part *parts, size_t n);
 /* Send; false if it is refused at once (final, with an error). */
 bool life_send(struct life *l, struct engine_request *q, struct reply *a);
 /* Take one event, waiting for it. */

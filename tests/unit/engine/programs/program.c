@@ -70,7 +70,8 @@ static const struct {
         [OPT_DISK_UID] = {"diskuid", 30},
         [OPT_WRITES] = {"writes", 80},
         [OPT_DELAY] = {"delay", N_DELAYS},
-        [OPT_END] = {"end", N_ENDINGS}};
+        [OPT_END] = {"end", N_ENDINGS},
+        [OPT_CONTEXT] = {"context", 48}};
 
 const char *op_name(enum op_kind k) {
         return types[k].name;
@@ -286,6 +287,11 @@ void program_random(struct program *p, uint64_t seed) {
                         p->opt[i] = 0;
         if (draw(&m, 2) == 0)
                 p->opt[OPT_DELAY] = 0;
+        if (draw(&m, 3) > 0)
+                p->opt[OPT_CONTEXT] = 0;
+        /* A few conversations become so long that several shifts come after one another. */
+        else
+                m.n_slots = MIN(m.n_slots, 4u);
         for (size_t i = 0, n = 2 + draw(&m, MIN(m.n_slots, 9u)); i < n; i++)
                 add(p, &m, OP_OPEN);
         while (p->n < n_ops && p->n + 12 < MAX_OPS) {

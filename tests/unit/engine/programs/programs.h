@@ -109,6 +109,7 @@ enum opt {
         OPT_WRITES,   /* bytes per day, in pages */
         OPT_DELAY,    /* of write-behind, in ms; N_DELAYS - 1: never */
         OPT_END,      /* enum ending */
+        OPT_CONTEXT,  /* 0: the default; else so small that conversations reach its end */
         N_OPTS
 };
 enum { N_DELAYS = 8 };
@@ -144,7 +145,7 @@ struct tally {
         uint64_t ram, disk, shared, computed;      /* prompt tokens */
         uint64_t restarts, kills, resolved, refused;
         uint64_t parked, evictions, merged, reclaimed, restores, restore_failures, write_behind,
-                damaged, imported, overlapped, pressed;
+                damaged, imported, overlapped, pressed, shifts, parts;
 };
 void tally_add(struct tally *to, const struct tally *t);
 

@@ -19,6 +19,7 @@ struct engine_conv *life_get(struct life *l, uint32_t uid, uint64_t id, const ch
                                               .conv_id = id,
                                               .conv_name = name,
                                               .want_turns = true,
+                                              .want_parts = true,
                                               .want_tokens = true});
 
         if (a->kind == ENGINE_CONV)
@@ -34,6 +35,21 @@ static bool same_turn(const struct engine_turn *a, const struct engine_turn *b) 
                (a->text_size == 0 || memcmp(a->text, b->text, a->text_size) == 0);
 }
 
+static bool same_string(const char *a, const char *b) {
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Parts of what has an end; those of an open reply may come to more when it goes on. */
+static bool same_parts(const struct engine_turn *a, const struct engine_turn *b) {
+        char x[4096] = "", y[4096] = "";
+
+        if (a->finish != ENGINE_FINISH_NONE && a->finish != ENGINE_FINISH_STOP)
+                return true;
+        (void)life_put_parts(x, sizeof(x), a->parts, a->n_parts);
+        (void)life_put_parts(y, sizeof(y), b->parts, b->n_parts);
+        return strcmp(x, y) == 0 && a->n_results == b->n_results && same_string(a->tools, b->tools);
+}
+
 static bool same_tokens(const int32_t *a, const int32_t *b, uint32_t n) {
         return n == 0 || memcmp(a, b, n * sizeof(*a)) == 0;
 }
@@ -45,7 +61,8 @@ static void check_prefix(
                 life_fail(l, "history", "conversation %llu: the first %u tokens have changed",
                         (unsigned long long)b->id, n);
         for (uint32_t i = 0; i < a->n_turns && a->turns[i].end <= n; i++)
-                if (i >= b->n_turns || !same_turn(&a->turns[i], &b->turns[i]))
+                if (i >= b->n_turns || !same_turn(&a->turns[i], &b->turns[i]) ||
+                        !same_parts(&a->turns[i], &b->turns[i]))
                         life_fail(l, "history", "conversation %llu: turn %u has changed",
                                 (unsigned long long)b->id, i);
 }
@@ -57,9 +74,58 @@ static void check_same(
                 life_fail(l, "history", "conversation %llu: %u tokens in %u turns became %u in %u",
                         (unsigned long long)now->id, was->n_tokens, was->n_turns, now->n_tokens,
                         now->n_turns);
+        if (now->dropped_from != was->dropped_from || now->dropped_to != was->dropped_to)
+                life_fail(l, "gap", "conversation %llu: the gap %u to %u became %u to %u",
+                        (unsigned long long)now->id, was->dropped_from, was->dropped_to,
+                        now->dropped_from, now->dropped_to);
         if (now->n_published != was->n_published)
                 life_fail(l, "history", "conversation %llu: %u published tokens became %u",
                         (unsigned long long)now->id, was->n_published, now->n_published);
+}
+
+static struct gap gap_of(const struct engine_conv *c) {
+        return (struct gap){c->dropped_from, c->dropped_to};
+}
+
+static uint32_t n_memory(const struct engine_conv *c) {
+        struct gap g = gap_of(c);
+
+        return c->n_tokens - gap_size(&g);
+}
+
+/* The tokens that the model sees. To be freed. */
+static int32_t *memory_of(const struct engine_conv *c) {
+        struct transcript t = {.memory = c->tokens};
+        struct gap g = gap_of(c);
+        int32_t *tokens = malloc((c->n_tokens + 1) * sizeof(*tokens));
+
+        if (!tokens)
+                exit(2);
+        (void)transcript_memory(&t, c->n_tokens, &g, tokens);
+        return tokens;
+}
+
+/* Of the memory of @was so much is that of @now, too, if they have the first @n_kept tokens in
+ * common. */
+static uint32_t same_memory(
+        const struct engine_conv *was, const struct engine_conv *now, uint32_t n_kept) {
+        struct gap a = gap_of(was), b = gap_of(now);
+
+        return gap_common(&a, n_memory(was), &b, gap_to_memory(&b, n_kept));
+}
+
+/* The gap is possible, and the memory fits the context. */
+static void check_gap(struct life *l, const struct engine_conv *now) {
+        struct gap g = gap_of(now);
+
+        if (!gap_is_possible(&g, now->n_tokens) || (l->o.context == 0 && g.to > 0))
+                life_fail(l, "gap", "the memory leaves out %u to %u of %u", g.from, g.to,
+                        now->n_tokens);
+        if (l->o.context > 0 && n_memory(now) > l->o.context)
+                life_fail(l, "gap", "a memory of %u tokens", n_memory(now));
+        if (!gap_is_none(&g) && now->n_published > g.from)
+                life_fail(l, "foreign", "%u tokens are published, with a gap from %u on",
+                        now->n_published, g.from);
 }
 
 static struct engine_conv *get_own(struct life *l, const struct mirror *m) {
@@ -112,9 +178,17 @@ static void *need(void *p) {
         return p;
 }
 
+static void turn_clear(struct engine_turn *t) {
+        free(t->text);
+        free(t->results);
+        free(t->parts);
+        free(t->tools);
+}
+
 static void conv_clear(struct engine_conv *c) {
         for (uint32_t i = 0; c->turns && i < c->n_turns; i++)
-                free(c->turns[i].text);
+                turn_clear(&c->turns[i]);
+        free(c->tools);
         free(c->turns);
         free(c->tokens);
         free(c->name);
@@ -143,9 +217,11 @@ static void adopt(struct life *l, struct mirror *m, struct engine_conv *now, con
         m->c = *now;
         now->turns = NULL;
         now->tokens = NULL;
+        now->tools = NULL;
         now->name = NULL;
+        check_gap(l, &m->c);
         if (!m->c.private_memory)
-                past_add(&l->past, m, m->c.n_tokens, false, k);
+                past_add(&l->past, m, n_memory(&m->c), false, k);
 }
 
 static void mirror_open(struct life *l, struct mirror *m, uint32_t uid, struct engine_conv *now,
@@ -205,7 +281,7 @@ static void check_sum(struct life *l, const struct mirror *m, const struct count
         if (c->n_ram > m->c.n_tokens)
                 life_fail(l, "counts", "%u tokens from its own RAM, but it had %u", c->n_ram,
                         m->c.n_tokens);
-        if (c->differs_why > ENGINE_DIFFERS_PRIVATE || c->differs_at > c->n_prompt ||
+        if (c->differs_why > ENGINE_DIFFERS_SHIFTED || c->differs_at > c->n_prompt ||
                 c->differs_at < c->n_ram + c->n_disk + c->n_shared)
                 life_fail(l, "counts",
                         "with %u, %u, %u of %u reused it differs at %u for reason %d", c->n_ram,
@@ -255,7 +331,8 @@ static bool is_no_beginning(const struct call *k, const struct engine_conv *c) {
 static void settle_refused(struct life *l, const struct call *k, const struct mirror *m) {
         enum err_code code = k->a.err.code;
         bool fine = (code == ERR_CANCELLED && k->op->arg[ARG_HOW] == CANCEL) ||
-                    (code == ERR_INVALID && is_no_beginning(k, &m->c));
+                    (code == ERR_INVALID && is_no_beginning(k, &m->c)) ||
+                    (code == ERR_CONTEXT && l->o.context > 0);
 
         /* Never for a pool that shrank: what fitted at the start fits. */
         if (!fine)
@@ -267,13 +344,33 @@ static void settle_refused(struct life *l, const struct call *k, const struct mi
 /* What the conversation began with is there still, and publication ends with it. */
 static void check_beginning(struct life *l, const struct call *k, const struct engine_conv *was,
         const struct engine_conv *now) {
+        uint32_t most;
+
         check_prefix(l, was, now, k->n_kept);
         if (k->n_kept_turns > 0 && (now->n_turns < k->n_kept_turns ||
                                            now->turns[k->n_kept_turns - 1].end != k->n_kept))
                 life_fail(l, "history", "the kept turns do not end at token %u", k->n_kept);
-        if (now->n_published != MIN(was->n_published, k->n_kept))
+        most = MIN(was->n_published, k->n_kept);
+        if (now->dropped_to > now->dropped_from)
+                most = MIN(most, now->dropped_from);
+        if (now->n_published != most)
                 life_fail(l, "foreign", "%u of %u published tokens are left with %u kept ones",
                         now->n_published, was->n_published, k->n_kept);
+}
+
+/* The parts that came are those of the register. (A reply that goes on with an open one tells what is
+ * new, and that is not always what its turn has: a part that was held back is told once.) */
+static void check_parts(struct life *l, const struct call *k, const struct engine_turn *last) {
+        char is[4096] = "";
+
+        if (!k->q.want_parts || k->a.n_tokens == 0 || k->op->kind == OP_AGAIN ||
+                last->role != ENGINE_ASSISTANT)
+                return;
+        (void)life_put_parts(is, sizeof(is), last->parts, last->n_parts);
+        if (strcmp(is, k->a.parts) != 0)
+                life_fail(l, "parts", "the parts of the register, '%s', are not those sent, '%s'",
+                        is, k->a.parts);
+        l->tally->parts++;
 }
 
 static void settle_reply(struct life *l, struct call *k) {
@@ -281,6 +378,7 @@ static void settle_reply(struct life *l, struct call *k) {
         struct reply *a = &k->a;
         struct engine_conv *now;
         const struct engine_turn *last;
+        int32_t *memory;
 
         if (a->kind == ENGINE_ERROR) {
                 settle_refused(l, k, m);
@@ -289,7 +387,7 @@ static void settle_reply(struct life *l, struct call *k) {
         check_counts(l, k, m);
         now = get_own(l, m);
         check_beginning(l, k, &m->c, now);
-        if (a->n_generated != a->n_tokens || now->n_tokens != a->counts.n_prompt + a->n_tokens ||
+        if (a->n_generated != a->n_tokens || n_memory(now) != a->counts.n_prompt + a->n_tokens ||
                 now->n_turns <= k->n_kept_turns || now->n_turns > k->n_kept_turns + 2 ||
                 now->revision != a->revision || now->revision != m->c.revision + 1)
                 life_fail(l, "history",
@@ -301,11 +399,17 @@ static void settle_reply(struct life *l, struct call *k) {
                 !same_tokens(now->tokens + k->n_kept, k->q.tokens, (uint32_t)k->q.n_tokens))
                 life_fail(l, "history", "not the tokens that were given");
         last = &now->turns[now->n_turns - 1];
-        if (a->n_tokens > 0 && (last->finish != a->finish || last->text_size != strlen(a->text) ||
-                                       memcmp(last->text, a->text, last->text_size) != 0))
+        if (a->n_tokens > 0 &&
+                (last->finish != a->finish ||
+                        (!k->q.want_parts &&
+                                (last->text_size != strlen(a->text) ||
+                                        memcmp(last->text, a->text, last->text_size) != 0))))
                 life_fail(l, "history", "the reply in the register is not the one that was sent");
-        ref_cut(m->memory, k->n_kept);
-        compare(l, k, m, now->tokens, now->n_tokens);
+        check_parts(l, k, last);
+        ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
+        memory = memory_of(now);
+        compare(l, k, m, memory, n_memory(now));
+        free(memory);
         l->tally->replies++;
         k->n_before = m->c.n_tokens;
         adopt(l, m, now, k);
@@ -346,7 +450,7 @@ static void settle_fork(struct life *l, struct call *k) {
         settle_kept(l, k, m, now);
         if (now->n_published != 0 || now->private_memory != m->c.private_memory)
                 life_fail(l, "foreign", "the fork is published, or private unlike its parent");
-        mirror_open(l, to, m->uid, now, ref_fork(m->memory, k->n_kept));
+        mirror_open(l, to, m->uid, now, ref_fork(m->memory, same_memory(&m->c, now, k->n_kept)));
 }
 
 static void settle_rewind(struct life *l, struct call *k) {
@@ -360,7 +464,7 @@ static void settle_rewind(struct life *l, struct call *k) {
         if (now->n_published > m->c.n_published || now->n_published > now->n_tokens)
                 life_fail(l, "foreign", "%u tokens are published after a rewind to %u",
                         now->n_published, now->n_tokens);
-        ref_cut(m->memory, k->n_kept);
+        ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
         adopt(l, m, now, NULL);
 }
 
@@ -372,7 +476,10 @@ static void settle_publish(struct life *l, struct call *k) {
         struct engine_conv *now;
 
         if (k->a.kind == ENGINE_ERROR) {
-                if (k->op->kind == OP_UNPUBLISH || (n > 0 && !m->c.private_memory))
+                bool gap =
+                        m->c.dropped_to > 0 && n > 0 && m->c.turns[n - 1].end > m->c.dropped_from;
+
+                if (k->op->kind == OP_UNPUBLISH || (n > 0 && !m->c.private_memory && !gap))
                         life_fail(l, "error", "%s", k->a.err.msg);
                 l->tally->refused++;
                 return;
@@ -411,6 +518,7 @@ static void settle_export(struct life *l, struct call *k) {
         free(data);
         f->n_tokens = m->c.n_tokens;
         f->n_turns = m->c.n_turns;
+        f->gap = gap_of(&m->c);
         f->tokens = need(calloc(f->n_tokens + 1, sizeof(*f->tokens)));
         if (f->n_tokens > 0)
                 memcpy(f->tokens, m->c.tokens, f->n_tokens * sizeof(*f->tokens));
@@ -423,6 +531,8 @@ static void imported(struct life *l, struct call *k, struct engine_conv *now) {
         if (now->n_tokens != f->n_tokens || now->n_turns != f->n_turns ||
                 !same_tokens(now->tokens, f->tokens, f->n_tokens))
                 life_fail(l, "history", "not what was exported");
+        if (now->dropped_from != f->gap.from || now->dropped_to != f->gap.to)
+                life_fail(l, "gap", "not the gap that was exported");
         if (now->n_published != 0)
                 life_fail(l, "foreign", "what was imported is published");
         mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type));
@@ -506,7 +616,8 @@ static void resolve_new(struct life *l, struct call *k) {
                 return;
         if (k->op->kind == OP_FORK) {
                 settle_kept(l, k, m, now);
-                mirror_open(l, to, m->uid, now, ref_fork(m->memory, k->n_kept));
+                mirror_open(l, to, m->uid, now,
+                        ref_fork(m->memory, same_memory(&m->c, now, k->n_kept)));
         } else if (k->op->kind == OP_IMPORT) {
                 imported(l, k, now);
         } else {
@@ -525,12 +636,15 @@ static void resolve_reply(struct life *l, struct call *k, struct mirror *m) {
         check_beginning(l, k, &m->c, now);
         if (now->n_turns > k->n_kept_turns + 2 || now->revision != m->c.revision + 1)
                 life_fail(l, "history", "%u turns became %u", m->c.n_turns, now->n_turns);
-        ref_cut(m->memory, k->n_kept);
+        ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
         /* It is there. What was heard of it must be its beginning. */
         if (k->a.accepted) {
-                if (now->n_tokens < k->a.counts.n_prompt + k->a.n_tokens)
+                int32_t *memory = memory_of(now);
+
+                if (n_memory(now) < k->a.counts.n_prompt + k->a.n_tokens)
                         life_fail(l, "history", "more was sent than there is now");
-                compare(l, k, m, now->tokens, k->a.counts.n_prompt + k->a.n_tokens);
+                compare(l, k, m, memory, k->a.counts.n_prompt + k->a.n_tokens);
+                free(memory);
         }
         adopt(l, m, now, k);
 }
@@ -556,7 +670,7 @@ void life_resolve(struct life *l, struct call *k) {
         now = get_own(l, m);
         if (k->op->kind == OP_REWIND && now->n_tokens != m->c.n_tokens) {
                 settle_kept(l, k, m, now);
-                ref_cut(m->memory, k->n_kept);
+                ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
                 adopt(l, m, now, NULL);
                 return;
         }
@@ -591,10 +705,12 @@ static uint32_t longest(
 static void check_one(struct life *l, const struct call *k) {
         const struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
         const struct counts *both[] = {&k->a.counts, &k->a.counts_done};
+        int32_t *memory = memory_of(&m->c);
         uint32_t most = k->n_before;
 
-        most = MAX(most, longest(l->past, m->uid, k, m->c.tokens));
-        most = MAX(most, longest(l->published, m->uid, k, m->c.tokens));
+        most = MAX(most, longest(l->past, m->uid, k, memory));
+        most = MAX(most, longest(l->published, m->uid, k, memory));
+        free(memory);
         for (size_t i = 0; i < ARRAY_SIZE(both); i++) {
                 const struct counts *c = both[i];
 
@@ -609,11 +725,13 @@ static void check_one(struct life *l, const struct call *k) {
 static void past_add(struct past **list, const struct mirror *m, uint32_t n, bool is_public,
         const struct call *k) {
         struct past *past = need(malloc(sizeof(*past) + n * sizeof(past->tokens[0])));
+        int32_t *memory = memory_of(&m->c);
 
         *past = (struct past){
                 .next = *list, .uid = m->uid, .n = n, .is_public = is_public, .call = k};
         if (n > 0)
-                memcpy(past->tokens, m->c.tokens, n * sizeof(past->tokens[0]));
+                memcpy(past->tokens, memory, n * sizeof(past->tokens[0]));
+        free(memory);
         *list = past;
 }
 

@@ -244,10 +244,10 @@ static void print_tally(const struct tally *t, uint64_t usec) {
         printf("%llu parked, %llu evictions, %llu restores (%llu failed, %llu while computing), "
                "%llu blocks "
                "merged, %llu written "
-               "behind, %llu bytes reclaimed, %llu imported\n",
+               "behind, %llu bytes reclaimed, %llu imported, %llu shifts\n",
                 N(t->parked), N(t->evictions), N(t->restores), N(t->restore_failures),
-                N(t->overlapped), N(t->merged), N(t->write_behind), N(t->reclaimed),
-                N(t->imported));
+                N(t->overlapped), N(t->merged), N(t->write_behind), N(t->reclaimed), N(t->imported),
+                N(t->shifts));
 #undef N
 }
 
@@ -262,7 +262,8 @@ static int check_reach(const struct tally *t) {
                 {"restores", t->restores}, {"restore failures", t->restore_failures},
                 {"restores while computing", t->overlapped}, {"merged", t->merged},
                 {"written behind", t->write_behind}, {"reclaimed", t->reclaimed},
-                {"imported", t->imported}, {"pressure", t->pressed}};
+                {"imported", t->imported}, {"pressure", t->pressed}, {"shifts", t->shifts},
+                {"parts", t->parts}};
         int r = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(reached); i++)

@@ -28,6 +28,29 @@ enum {
         BYTE = 6
 };
 
+/* ChatML with tools: definitions stand behind the system text, results of calls are grouped in a message
+ * of their own. Without tools it writes nothing but messages. */
+static const char chat_template[] =
+        "{%- if tools -%}<|im_start|>system\n"
+        "{%- if messages[0].role == 'system' %}{{ messages[0].content }}\n{% endif -%}"
+        "<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}</tools>{# calls: "
+        "<tool_call>{\"name\": , \"arguments\": }</tool_call> #}"
+        "<|im_end|>\n{% endif -%}"
+        "{%- for m in messages -%}"
+        "{%- if m.role == 'system' and tools and loop.first -%}"
+        "{%- elif m.role == 'tool' -%}"
+        "{%- if loop.first or messages[loop.index0 - 1].role != 'tool' -%}<|im_start|>user\n"
+        "{%- endif -%}<tool_response>{{ m.content }}</tool_response>"
+        "{%- if loop.last or messages[loop.index0 + 1].role != 'tool' -%}<|im_end|>\n{% endif -%}"
+        "{%- elif m.tool_calls or m.reasoning_content -%}<|im_start|>assistant\n"
+        "{%- if m.reasoning_content -%}<think>{{ m.reasoning_content }}</think>{%- endif -%}"
+        "{{ m.content }}{%- for c in m.tool_calls or [] -%}<tool_call>{\"name\": \""
+        "{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}</tool_call>"
+        "{%- endfor -%}<|im_end|>\n"
+        "{%- else -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif -%}"
+        "{%- endfor -%}"
+        "{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}";
+
 static void vocabulary(struct gguf_build *b, size_t n) {
         static char text[MOST_VOCAB][16];
         static const char *tokens[MOST_VOCAB];
@@ -59,9 +82,7 @@ static void vocabulary(struct gguf_build *b, size_t n) {
         gguf_build_u32(b, "tokenizer.ggml.bos_token_id", 1);
         gguf_build_u32(b, "tokenizer.ggml.eos_token_id", IM_END);
         gguf_build_u32(b, "tokenizer.ggml.unknown_token_id", 0);
-        gguf_build_str(b, "tokenizer.chat_template",
-                "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
-                "{% endfor %}<|im_start|>assistant\n");
+        gguf_build_str(b, "tokenizer.chat_template", chat_template);
 }
 
 int tiny_model_write(const char *path, enum tiny_model which) {

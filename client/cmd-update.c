@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/cli-commands.h"
+
+static void print(struct cli *cli, const struct confab_conversation *c) {
+        cli_name(cli, c->name);
+        cli_printf(cli, "\n");
+}
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct generate_options o = {0};
+        const struct cli_value *name = cli_get(cli, "name");
+        int status = cli_ref(cli, cli->args[0], &r);
+
+        if (status)
+                return status;
+        r.verb = CONFAB_UPDATE;
+        r.name = name ? name->s : NULL;
+        if (name && !*name->s)
+                return cli_usage(cli, "the new name is empty");
+        status = cli_overflow(cli, &r);
+        if (status == 0)
+                status = generate_options_init(&o, cli, &r);
+        if (status == 0)
+                status = cli_call_conversation(cli, &r, print);
+        generate_options_deinit(&o);
+        return status;
+}
+
+static const struct cli_option options[] = {
+        {"name", "NEW", CLI_STRING, .help = "its new name"},
+        CLI_OVERFLOW_OPTION,
+        {.name = NULL},
+};
+
+const struct cli_command cmd_update = {
+        .name = "update",
+        .args = "NAME",
+        .min_args = 1,
+        .max_args = 1,
+        .summary = "Change a conversation's name and defaults",
+        .help = "What is not given stays as it is. The sampling options become the "
+                "conversation's\n"
+                "defaults.",
+        .options = {options, cli_sampling_options},
+        .run = run,
+};
