@@ -7,16 +7,20 @@
  *   render.c       one rendering of the template; variables.c: what the template can see
  *   definitions.c  definitions of tools: checked, and given to the template
  *   sample.c       a rendering for learning, and where the text of a message is in it
+ *   roles.c        roles, and kinds of messages
  *   learn.c        how the template writes messages, learned once from a few renderings
- *   learn-tools.c  how it writes calls, results and definitions, learned likewise
+ *   learn-tools.c  how it writes calls, results and definitions, learned likewise; pieces.c: what both
+ *                  take from a sample
  *   notes.c        what the template does otherwise, learned likewise
- *   template.c     messages to tokens by the template; calls.c: those with calls, and results
+ *   template.c     messages to tokens by the template; calls.c: those with calls, and results;
+ *                  append.c: one rendering of any of them
  *   family.c       messages to tokens by a family; families.c: the families
  *   encode.c       memory, bos, and the token that the history has already
  *   differences.c  sentences for persons; literals.c: the strings that a template can write
  */
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "chat/chat.h"
 #include "jinja/jinja.h"
@@ -71,7 +75,9 @@ struct chat_family {
 extern const struct chat_family chat_families[];
 extern const size_t chat_n_families;
 
-bool chat_has(const char *text, size_t size, const char *mark);
+static inline bool chat_has(const char *text, size_t size, const char *mark) {
+        return memmem(text, size, mark, strlen(mark)) != NULL;
+}
 
 /* A family with a vocabulary. */
 struct chat_forms;
@@ -289,6 +295,11 @@ int chat_append_at(const struct chat_template *t, const struct chat_place *at,
 /* chat_render(), and remember in @out whether it was the charge that refused. */
 int chat_render_for(const struct chat_template *t, const struct chat_rendering *in,
         struct jinja_out *ret, struct tok_ids *out, struct err *e);
+/* An error: definitions are told with other messages than this one, or with none. */
+int chat_tools_elsewhere(const struct chat_template *t, struct err *e);
+/* Behind the rendering @with of @in: an error if the definitions are not in it. */
+int chat_check_told(const struct chat_template *t, const struct chat_rendering *in,
+        const struct jinja_out *with, struct tok_ids *out, struct err *e);
 int chat_differs(struct err *e); /* -ERR_INVALID: the front is not as it was learned */
 /* Close what the history left open, for a message that is then written in its regular place. */
 int chat_close_tail(const struct chat_template *t, const struct chat_tail *tail, size_t max,
@@ -320,6 +331,12 @@ int chat_learn_notes(struct chat_template *t, struct err *e);
 
 enum chat_kind chat_kind_before(enum chat_after after); /* behind a message of which kind */
 struct chat_sample;
+/* What follows the message and its closing in @s. -ERR_NOMEM. */
+int chat_take_drop(struct chat_piece *p, const struct chat_sample *s,
+        const struct chat_closing *own, struct err *e);
+/* The message of @kind in @s, behind @after; -ERR_NOMEM. */
+int chat_take_piece(struct chat_template *t, enum chat_after after, enum chat_kind kind,
+        const struct chat_sample *s, struct err *e);
 /* The system text is written into the user's message, by the template or by confab: the user's text is
  * the probe in @s. @tools: definitions are told. */
 int chat_learn_open(

@@ -15,14 +15,6 @@
 #include "chat/chat-internal.h"
 #include "chat/reply-internal.h"
 
-static const char *const role_names[CHAT_N_ROLES] = {
-        [CHAT_SYSTEM] = "system",
-        [CHAT_USER] = "user",
-        [CHAT_ASSISTANT] = "assistant",
-        [CHAT_RAW] = "raw",
-        [CHAT_TOOL] = "tool",
-};
-
 struct chat {
         const struct tok *tok;
         struct chat_template *template; /* owned; NULL: not used */
@@ -32,14 +24,6 @@ struct chat {
         char unusable[400]; /* why the template can't be used; the first difference then */
         struct reply_rules reply;
 };
-
-const char *chat_role_name(enum chat_role r) {
-        return (unsigned)r < CHAT_N_ROLES ? role_names[r] : "unknown";
-}
-
-bool chat_has(const char *text, size_t size, const char *mark) {
-        return memmem(text, size, mark, strlen(mark)) != NULL;
-}
 
 /* --- the choice --- */
 

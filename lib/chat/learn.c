@@ -148,53 +148,6 @@ static void learn_end(
 
 /* --- pieces --- */
 
-enum chat_kind chat_kind_before(enum chat_after after) {
-        return after == CHAT_AFTER_SYSTEM    ? CHAT_KIND_SYSTEM
-               : after == CHAT_AFTER_USER    ? CHAT_KIND_USER
-               : after == CHAT_AFTER_RESULTS ? CHAT_KIND_RESULTS
-                                             : CHAT_KIND_ASSISTANT;
-}
-
-/* What follows the message and its closing. */
-static int take_drop(struct chat_piece *p, const struct chat_sample *s,
-        const struct chat_closing *own, struct err *e) {
-        size_t from = s->end + own->size;
-
-        p->drop_size = s->out.size - from;
-        p->drop = text_dup(s->out.text + from, p->drop_size);
-        return p->drop ? 0 : err_set(e, ERR_NOMEM, "out of memory for a chat template");
-}
-
-/* The message of @kind in @s, behind @after; -ERR_NOMEM. */
-static int take_piece(struct chat_template *t, enum chat_after after, enum chat_kind kind,
-        const struct chat_sample *s, struct err *e) {
-        struct chat_piece *p = &t->piece[after][kind];
-        const struct chat_closing *own = &t->closing[kind];
-        const char *text = s->out.text + s->end;
-        size_t n = s->out.size - s->end;
-        int r;
-
-        p->behind = s->before;
-        p->text = s->at;
-        if (after == CHAT_AFTER_OPEN_SYSTEM || after == CHAT_AFTER_OPEN_TOOLS)
-                p->fixed = p->text;
-        else if (after != CHAT_AFTER_NOTHING) {
-                const struct chat_closing *c = &t->closing[chat_kind_before(after)];
-
-                if (!chat_begins(s->out.text + s->before, s->at - s->before, c->text, c->size))
-                        return 0;
-                p->fixed = s->before + c->size;
-        }
-        if (!chat_begins(text, n, own->text, own->size))
-                return 0;
-        r = take_drop(p, s, own, e);
-        if (r < 0)
-                return r;
-        p->hash = hash64(s->out.text, p->fixed, 0);
-        p->works = true;
-        return 0;
-}
-
 /* A message of the assistant that is given (a reply is sampled) is mostly followed by one of the user,
  * and some templates write it otherwise where it is the last. */
 static int learn_followed(struct chat_template *t, enum chat_after after, struct err *e) {
@@ -209,7 +162,7 @@ static int learn_followed(struct chat_template *t, enum chat_after after, struct
         messages[n + 1] = chat_stand_in_next;
         r = chat_sample_take(t, &in, n, &s, e);
         if (r == 0)
-                r = take_piece(t, after, CHAT_KIND_ASSISTANT, &s, e);
+                r = chat_take_piece(t, after, CHAT_KIND_ASSISTANT, &s, e);
         p->followed = p->works;
         return MIN(r, 0);
 }
@@ -222,7 +175,7 @@ static int learn_piece(
         if (r < 0 || t->piece[after][kind].works)
                 return r;
         r = chat_sample_after(t, after, &chat_probes[kind], false, &s, e);
-        return r != 0 ? MIN(r, 0) : take_piece(t, after, kind, &s, e);
+        return r != 0 ? MIN(r, 0) : chat_take_piece(t, after, kind, &s, e);
 }
 
 /* Whether a message of @kind can be cut out of a rendering behind @after. Results of a reply's calls
@@ -248,36 +201,6 @@ static int learn_pieces(struct chat_template *t, struct err *e) {
 }
 
 /* --- system messages --- */
-
-int chat_learn_open(
-        struct chat_template *t, bool tools, const struct chat_sample *s, struct err *e) {
-        struct chat_open *o = &t->open[tools];
-        _cleanup_(tok_ids_deinit) struct tok_ids ids = TOK_IDS_NULL;
-        const struct chat_join join = {.skip = -1};
-        int r;
-
-        o->opens = true;
-        o->drop_size = s->out.size - s->end;
-        o->drop = text_dup(s->out.text + s->end, o->drop_size);
-        if (!o->drop)
-                return err_set(e, ERR_NOMEM, "out of memory for a chat template");
-        r = take_piece(
-                t, tools ? CHAT_AFTER_OPEN_TOOLS : CHAT_AFTER_OPEN_SYSTEM, CHAT_KIND_USER, s, e);
-        if (r == 0)
-                r = chat_encode_rendering(t->tok, &s->out, 0, s->at, &join, 0, &ids, e);
-        if (r < 0)
-                return r;
-        o->opened = -1;
-        for (size_t i = s->n_special; i-- > 0;)
-                if (s->special[i].start < s->at) {
-                        if (ids.n > 0 && s->special[i].token == ids.ids[ids.n - 1]) {
-                                o->opened = s->special[i].token;
-                                o->opened_at = s->special[i].start;
-                        }
-                        break;
-                }
-        return 0;
-}
 
 /* Where the template refuses system messages: the system text in front of the user's. */
 static int learn_joined_system(struct chat_template *t, struct err *e) {
@@ -436,7 +359,7 @@ static int learn_results(struct chat_template *t, struct err *e) {
         next[1] = r_user == 0 ? &user : NULL;
         r = learn_closing(t, CHAT_KIND_RESULTS, &last, next, 2, e);
         return r < 0 ? r
-                     : take_drop(&t->piece[CHAT_AFTER_REPLY][CHAT_KIND_RESULTS], &last,
+                     : chat_take_drop(&t->piece[CHAT_AFTER_REPLY][CHAT_KIND_RESULTS], &last,
                                &t->closing[CHAT_KIND_RESULTS], e);
 }
 

@@ -69,12 +69,6 @@ size_t chat_stand_ins_of(enum chat_after after, struct chat_message ret[CHAT_MAX
         return n[after];
 }
 
-enum chat_kind chat_kind_of(const struct chat_message *m) {
-        return m->role == CHAT_TOOL                          ? CHAT_KIND_RESULTS
-               : m->role == CHAT_ASSISTANT && m->n_calls > 0 ? CHAT_KIND_CALLS
-                                                             : (enum chat_kind)m->role;
-}
-
 int chat_join_system(struct buf *ret, const struct chat_message *system,
         const struct chat_message *user, struct chat_message *message) {
         int r = buf_append(ret, system->text, system->size);

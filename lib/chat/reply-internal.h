@@ -3,8 +3,9 @@
 /*
  * What the files that read replies share.
  *
- *   reply.c          tokens to characters, characters to marks; text and reasoning
- *   reply-calls.c    where a call begins and ends
+ *   reply.c          tokens to characters, characters to marks
+ *   reply-state.c    states, text and reasoning: below all that follow
+ *   reply-calls.c    which bytes are of a call; reply-call.c: what its machine says of it
  *   reply-formats.c  how models write, as data; the choice
  *   reply-out.c      parts to events
  *   reply-json.c     a reader of JSON that takes a byte at a time
@@ -247,6 +248,18 @@ struct reply_machine {
 extern const struct reply_machine reply_object, reply_named, reply_tags, reply_loose,
         reply_channel_call;
 
+static inline bool reply_is_space(uint8_t c) {
+        return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/* Of the name of a function. */
+static inline bool reply_is_name(uint8_t c) {
+        return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' ||
+               c == '.' || c == '-';
+}
+
+#define REPLY_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
 struct reply_string {
         char text[CHAT_REPLY_NAME + 1];
         size_t size;
@@ -290,8 +303,9 @@ struct reply_call {
 
 struct chat_reply {
         const struct reply_rules *rules;
-        const struct reply_calls *calls; /* never NULL: a row without marks */
-        struct reply_tools *tools;       /* owned; or NULL */
+        const struct reply_calls *calls;     /* never NULL: a row without marks */
+        const struct reply_machine *machine; /* that reads these calls */
+        struct reply_tools *tools;           /* owned; or NULL */
         struct charge *charge;
         int failed; /* the first negative code; then nothing more is done */
         bool muted; /* the invitation is read */
@@ -338,30 +352,38 @@ struct chat_reply {
 /* As chat_reply_new(). @rules outlive the reader. */
 int reply_new(struct chat_reply **ret, const struct reply_rules *rules, const char *tools,
         size_t tools_size, struct charge *charge, struct err *e);
+
+/* reply-state.c */
 void reply_enter(struct chat_reply *r, enum reply_state state);
 void reply_look_for(struct chat_reply *r, enum reply_set set);
 void reply_fail(struct chat_reply *r, int code, const char *what);
 /* One byte of a text or of reasoning. */
-void reply_plain(struct chat_reply *r, const struct reply_byte *b);
+void reply_plain_byte(struct chat_reply *r, const struct reply_byte *b);
+/* White space that waited belongs to the text. */
+void reply_give_spaces(struct chat_reply *r);
+/* It is no call: what waited in trial is text. */
+void reply_give_trial(struct chat_reply *r);
 /* A mark ends the part; what follows it loses the white space in front. */
 void reply_end_plain(struct chat_reply *r);
-/* What waited in trial is text. */
-void reply_give_trial(struct chat_reply *r);
-/* Bytes behind their marks. */
-void reply_bytes(struct chat_reply *r, const struct reply_byte *b, size_t n);
-bool reply_is_space(uint8_t c);
-bool reply_is_name(uint8_t c); /* of a function */
 
 /* reply-calls.c */
-void reply_calls_marks(struct chat_reply *r);
+/* The machine and the marks of the row. */
+void reply_calls_init(struct chat_reply *r);
 /* Whether an opening mark is one only if an object follows. */
 bool reply_call_waits(const struct chat_reply *r, enum reply_mark_id id);
 enum reply_took reply_opening_byte(struct chat_reply *r, const struct reply_byte *b);
-void reply_call_mark(struct chat_reply *r, enum reply_mark_id id);
 enum reply_took reply_call_byte(struct chat_reply *r, const struct reply_byte *b);
-void reply_call_start(struct chat_reply *r);
-/* It is written as an object, whatever the row says. */
+void reply_call_finish(struct chat_reply *r);
+
+/* reply-object.c: the call is written as an object, whatever the row says. */
 void reply_call_object(struct chat_reply *r);
+
+/* reply-call.c */
+void reply_call_start(struct chat_reply *r);
+/* Behind a call, or a section. */
+void reply_call_leave(struct chat_reply *r);
+/* A mark outside of calls, or one that the machine does not know. */
+void reply_call_mark(struct chat_reply *r, enum reply_mark_id id);
 /* call.name has been read. False: it is none, and the call is broken. */
 bool reply_call_named(struct chat_reply *r);
 /* The part begins, with call.name and call.id; arguments given before follow. */
@@ -377,7 +399,6 @@ enum reply_took reply_call_body_byte(struct chat_reply *r, const struct reply_by
 void reply_call_done(struct chat_reply *r);
 /* The call ends badly: a sentence. */
 void reply_call_broken(struct chat_reply *r, const char *why);
-void reply_call_finish(struct chat_reply *r);
 
 /* reply-bare.c: 1: a call begins so; 0: more is needed; -1: no. */
 int reply_bare(const struct chat_reply *r);

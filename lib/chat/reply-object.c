@@ -311,3 +311,8 @@ static void mark(struct chat_reply *r, enum reply_mark_id id) {
 }
 
 const struct reply_machine reply_object = {start, byte, mark};
+
+void reply_call_object(struct chat_reply *r) {
+        r->call.machine = &reply_object;
+        start(r);
+}

@@ -27,95 +27,12 @@
 #include "chat/reply-internal.h"
 
 enum { MAX_AGAIN = 8 };
-#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-
-bool reply_is_space(uint8_t c) {
-        return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-bool reply_is_name(uint8_t c) {
-        return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' ||
-               c == '.' || c == '-';
-}
-
-void reply_fail(struct chat_reply *r, int code, const char *what) {
-        if (r->failed < 0)
-                return;
-        r->failed = code;
-        err_set(r->e, (enum err_code) - code, "no memory for %s", what);
-}
 
 uint64_t reply_steps(const struct chat_reply *r) {
         return r->n_steps;
 }
 
-/* --- strings of bounded length --- */
-
-void reply_string_add(struct reply_string *s, char c) {
-        if (c == 0) { /* which strings can't have */
-                for (const char *at = REPLACEMENT; *at; at++)
-                        reply_string_add(s, *at);
-                return;
-        }
-        if (s->size == sizeof(s->text) - 1) {
-                s->too_long = true;
-                return;
-        }
-        s->text[s->size++] = c;
-        s->text[s->size] = 0;
-}
-
-void reply_string_trim(struct reply_string *s) {
-        size_t n = 0;
-
-        while (n < s->size && reply_is_space((uint8_t)s->text[n]))
-                n++;
-        s->size -= n;
-        memmove(s->text, s->text + n, s->size);
-        while (s->size > 0 && reply_is_space((uint8_t)s->text[s->size - 1]))
-                s->size--;
-        s->text[s->size] = 0;
-}
-
-/* --- text and reasoning --- */
-
-static void give_byte(struct chat_reply *r, const struct reply_byte *b) {
-        if (!r->open)
-                reply_part_begin(r,
-                        r->state == REPLY_REASONING ? CHAT_PART_REASONING : CHAT_PART_TEXT,
-                        b->token);
-        reply_part_byte(r, (char)b->c);
-}
-
-static void give_spaces(struct chat_reply *r) {
-        for (size_t i = 0; i < r->n_spaces; i++)
-                give_byte(r, &r->space[i]);
-        r->n_spaces = 0;
-}
-
-static void plain(struct chat_reply *r, const struct reply_byte *b) {
-        if (reply_is_space(b->c)) {
-                if (r->skip_spaces)
-                        return;
-                if (r->n_spaces == REPLY_SPACES)
-                        give_spaces(r);
-                r->space[r->n_spaces++] = *b;
-                return;
-        }
-        give_spaces(r);
-        r->skip_spaces = r->at_start = false;
-        give_byte(r, b);
-}
-
-/* It is no call: what waited is text. */
-void reply_give_trial(struct chat_reply *r) {
-        if (r->state == REPLY_OPENING)
-                reply_enter(r, REPLY_TEXT);
-        for (size_t i = 0; i < r->n_trial; i++)
-                if (r->trial[i].origin == REPLY_VISIBLE)
-                        plain(r, &r->trial[i]);
-        r->n_trial = 0;
-}
+static void give_bytes(struct chat_reply *r, const struct reply_byte *b, size_t n);
 
 /* The text may begin as a call without a mark. */
 static void try_call(struct chat_reply *r, const struct reply_byte *b) {
@@ -136,10 +53,10 @@ static void try_call(struct chat_reply *r, const struct reply_byte *b) {
         reply_call_start(r);
         r->call.empty = false;
         r->call.token = r->trial[0].token;
-        reply_bytes(r, r->trial, n); /* the call goes on behind them: none of them ends it */
+        give_bytes(r, r->trial, n); /* the call goes on behind them: none of them ends it */
 }
 
-void reply_plain(struct chat_reply *r, const struct reply_byte *b) {
+static void text_byte(struct chat_reply *r, const struct reply_byte *b) {
         bool bare = r->state == REPLY_TEXT && r->calls->bare && r->tools;
 
         if (b->origin != REPLY_VISIBLE)
@@ -147,33 +64,10 @@ void reply_plain(struct chat_reply *r, const struct reply_byte *b) {
         if (bare && (r->n_trial > 0 || (r->at_start && (b->c == '{' || b->c == '['))))
                 try_call(r, b);
         else
-                plain(r, b);
-}
-
-void reply_end_plain(struct chat_reply *r) {
-        reply_give_trial(r);
-        r->n_spaces = 0;
-        reply_part_end(r, NULL);
-        r->skip_spaces = true;
+                reply_plain_byte(r, b);
 }
 
 /* --- marks --- */
-
-void reply_marks_add(struct reply_marks *m, const char *text, enum reply_mark_id id) {
-        if (!text)
-                return;
-        assert(m->n < REPLY_MAX_MARKS && strlen(text) < REPLY_HOLD);
-        m->mark[m->n++] = (struct reply_mark){text, strlen(text), id};
-}
-
-void reply_enter(struct chat_reply *r, enum reply_state state) {
-        r->state = state;
-        r->looked_for = &r->marks[state];
-}
-
-void reply_look_for(struct chat_reply *r, enum reply_set set) {
-        r->looked_for = &r->sets[set];
-}
 
 static void plain_mark(struct chat_reply *r, enum reply_mark_id id) {
         if (r->state == REPLY_OPENING)
@@ -213,7 +107,7 @@ static enum reply_took on_byte(struct chat_reply *r, const struct reply_byte *b)
         switch (r->state) {
         case REPLY_TEXT:
         case REPLY_REASONING:
-                reply_plain(r, b);
+                text_byte(r, b);
                 return REPLY_TOOK;
         case REPLY_HEADER:
                 reply_channel_byte(r, b);
@@ -294,7 +188,8 @@ static void settle(struct chat_reply *r, bool end) {
         }
 }
 
-void reply_bytes(struct chat_reply *r, const struct reply_byte *b, size_t n) {
+/* Bytes behind their marks. */
+static void give_bytes(struct chat_reply *r, const struct reply_byte *b, size_t n) {
         for (size_t i = 0; i < n && r->failed == 0; i++)
                 for (unsigned k = 0; on_byte(r, &b[i]) == REPLY_AGAIN; k++)
                         assert(k < MAX_AGAIN);
@@ -320,7 +215,7 @@ static void feed(struct chat_reply *r, const char *text, size_t n, enum reply_or
                         feed_byte(r, text[i], origin);
                         continue;
                 }
-                for (const char *at = REPLACEMENT; *at; at++)
+                for (const char *at = REPLY_REPLACEMENT; *at; at++)
                         feed_byte(r, *at, origin);
         }
 }
@@ -426,7 +321,7 @@ int chat_reply_finish(struct chat_reply *r, chat_part_fn fn, void *arg, struct e
         else if (r->state == REPLY_OPENING) /* of a call that is cut off */
                 r->n_trial = r->n_spaces = 0;
         reply_give_trial(r);
-        give_spaces(r);
+        reply_give_spaces(r);
         reply_part_end(r, NULL);
         return r->failed;
 }
@@ -446,7 +341,7 @@ static void make_marks(struct chat_reply *r) {
                 reply_marks_add(&r->marks[REPLY_TEXT], wrap->open, REPLY_MARK_IGNORED);
                 reply_marks_add(&r->marks[REPLY_TEXT], wrap->close, REPLY_MARK_IGNORED);
         }
-        reply_calls_marks(r);
+        reply_calls_init(r);
 }
 
 int reply_new(struct chat_reply **ret, const struct reply_rules *rules, const char *tools,
