@@ -42,6 +42,8 @@ size_t kern_kv_k_scales(const struct kern_kv_layout *l) {
 }
 
 size_t kern_kv_v_scales(const struct kern_kv_layout *l) {
+        if (l->latent)
+                return 0;
         return (size_t)l->n_kv_head * l->head_dim_v * l->block_tokens * element_size(l);
 }
 
@@ -66,6 +68,20 @@ static struct kern_attn_kv k_at(const struct kern_kv_layout *l, void *k, size_t 
         };
 }
 
+/* Latent rows, starting at a token; @head_dim: how many of their channels. */
+static struct kern_attn_kv latent_at(
+        const struct kern_kv_layout *l, void *k, size_t head_dim, size_t at) {
+        uint8_t *p = k;
+
+        return (struct kern_attn_kv){
+                .x = p + at * l->head_dim_k * element_size(l),
+                .scales = (uint16_t *)(p + kern_kv_k_scales(l)) +
+                          at * (l->head_dim_k / KERN_KV_GROUP),
+                .stride = l->head_dim_k,
+                .head_dim = head_dim,
+        };
+}
+
 static struct kern_attn_kv v_at(const struct kern_kv_layout *l, void *v, size_t head, size_t at) {
         size_t bt = l->block_tokens, groups = l->head_dim_v / KERN_KV_GROUP;
         uint8_t *p = v;
@@ -73,6 +89,7 @@ static struct kern_attn_kv v_at(const struct kern_kv_layout *l, void *v, size_t 
         return (struct kern_attn_kv){
                 .x = p + (head * bt + at) * l->head_dim_v * element_size(l),
                 .scales = (uint16_t *)(p + kern_kv_v_scales(l)) + (head * bt + at) * groups,
+                .stride = l->head_dim_v,
                 .head_dim = l->head_dim_v,
         };
 }
@@ -146,6 +163,15 @@ static void write_v(const struct write_job *j, const float *x, const struct kern
         }
 }
 
+static void write_latent(const struct write_job *j, size_t t) {
+        const struct kern_attn_row *row = &j->rows[t];
+        uint8_t *block = row->blocks[row->pos / j->l->block_tokens];
+        struct kern_attn_kv to = latent_at(
+                j->l, block + j->k_offset, j->l->head_dim_k, row->pos % j->l->block_tokens);
+
+        write_v(j, j->k + t * j->ldk, &to);
+}
+
 static void write_task(void *arg, size_t task, unsigned thread) {
         const struct write_job *j = arg;
         const struct kern_kv_layout *l = j->l;
@@ -171,6 +197,12 @@ void kern_kv_write(struct kern *k_, const struct kern_kv_layout *l, size_t k_off
         struct write_job j = {
                 &k_->ops, l, rows, k, v, k_offset, v_offset, n_tokens, ldk, ldv, n_tokens};
         size_t n_elements = (size_t)l->n_kv_head * (l->head_dim_k + l->head_dim_v) * n_tokens;
+
+        if (l->latent) {
+                for (size_t t = 0; t < n_tokens; t++)
+                        write_latent(&j, t);
+                return;
+        }
 
         /* Heads never share a cache line of K (blocks are at least one line per channel), tokens
          * do: so tasks are heads. */
@@ -209,7 +241,8 @@ static void walk_group(const struct attn_job *j, struct tile *t, unsigned i0, un
         unsigned j0[KERN_ATTN_TILE], j1[KERN_ATTN_TILE];
         float c[KERN_ATTN_TILE];
 
-        j->ops->attn_scores[type](k, t->q + i0, n, j->a->scale, s);
+        (j->a->layout.latent ? j->ops->latent_scores : j->ops->attn_scores)[type](
+                k, t->q + i0, n, j->a->scale, s);
         for (unsigned i = 0; i < n; i++) {
                 uint32_t first = t->first[i0 + i], last = t->last[i0 + i];
 
@@ -236,14 +269,20 @@ static void prefetch_group(const struct kern_kv_layout *l, const struct kern_att
         const struct kern_attn_kv *v) {
         size_t es = element_size(l), row = KERN_ATTN_GROUP * es;
 
-        if (k->stride == KERN_ATTN_GROUP)
+        if (l->latent || k->stride == KERN_ATTN_GROUP)
                 prefetch(k->x, k->head_dim * row);
         else
                 for (size_t c = 0; c < k->head_dim; c++)
                         prefetch((const uint8_t *)k->x + c * k->stride * es, row);
-        prefetch(v->x, v->head_dim * row);
+        if (!l->latent)
+                prefetch(v->x, v->head_dim * row);
         if (l->type != KERN_KV_Q8_0)
                 return;
+        if (l->latent) {
+                prefetch(k->scales,
+                        k->head_dim / KERN_KV_GROUP * KERN_ATTN_GROUP * sizeof(*k->scales));
+                return;
+        }
         for (size_t g = 0; g < k->head_dim / KERN_KV_GROUP; g++)
                 prefetch(k->scales + g * k->stride, KERN_ATTN_GROUP * sizeof(*k->scales));
         prefetch(v->scales, v->head_dim / KERN_KV_GROUP * KERN_ATTN_GROUP * sizeof(*v->scales));
@@ -259,6 +298,12 @@ static void find_group(const struct attn_job *j, void *const *blocks, size_t kv_
         const struct kern_kv_layout *l = &j->a->layout;
         uint8_t *block = blocks[start / l->block_tokens];
 
+        if (l->latent) {
+                *k = latent_at(l, block + j->a->k_offset, l->head_dim_k, start % l->block_tokens);
+                *v = *k;
+                v->head_dim = l->head_dim_v;
+                return;
+        }
         *k = k_at(l, block + j->a->k_offset, kv_head, start % l->block_tokens);
         *v = v_at(l, block + j->a->v_offset, kv_head, start % l->block_tokens);
 }

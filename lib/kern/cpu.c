@@ -42,6 +42,10 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
         kern_generic_vector(ops);
         kern_generic_activation(ops);
         kern_generic_attention(ops);
+        kern_generic_scan(ops);
+        kern_generic_latent(ops);
+        kern_generic_state(ops);
+        kern_generic_mix(ops);
 #if KERN_HAVE_AVX2
         if (have >= KERN_AVX2 && max_isa >= KERN_AVX2) {
                 kern_avx2_matmul_float(ops);
@@ -50,6 +54,10 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
                 kern_avx2_vector(ops);
                 kern_avx2_activation(ops);
                 kern_avx2_attention(ops);
+                kern_avx2_scan(ops);
+                kern_avx2_latent(ops);
+                kern_avx2_state(ops);
+                kern_avx2_mix(ops);
                 isa = KERN_AVX2;
         }
 #endif
@@ -61,6 +69,10 @@ enum kern_isa kern_ops_init(struct kern_ops *ops, enum kern_isa max_isa) {
                 kern_avx512_vector(ops);
                 kern_avx512_activation(ops);
                 kern_avx512_attention(ops);
+                kern_avx512_scan(ops);
+                kern_avx512_latent(ops);
+                kern_avx512_state(ops);
+                kern_avx512_mix(ops);
                 isa = KERN_AVX512;
         }
 #endif

@@ -76,12 +76,12 @@ typedef void kern_matmul_fn(const struct kern_mat *w, const struct kern_act *a, 
         size_t row1, float *y, size_t ldy);
 
 /* The keys or values of one group of KERN_ATTN_GROUP tokens and one KV head. Keys: element (c, j)
- * at [c * stride + j], its scale at [c / KERN_KV_GROUP * stride + j]; values: element (j, c) at
- * [j * head_dim + c], its scale at [j * (head_dim / KERN_KV_GROUP) + c / KERN_KV_GROUP]. */
+ * at [c * stride + j], its scale at [c / KERN_KV_GROUP * stride + j]; values and latent rows: element
+ * (j, c) at [j * stride + c], its scale at [(j * stride + c) / KERN_KV_GROUP]. */
 struct kern_attn_kv {
         void *x;
         uint16_t *scales; /* f16; only of KERN_KV_Q8_0 */
-        size_t stride;    /* of keys, in elements */
+        size_t stride;    /* in elements */
         size_t head_dim;
 };
 /* n_q queries against the keys of one group: s[i][j] = scale * (q[i] . k_j). */
@@ -100,6 +100,36 @@ typedef void kern_activate_fn(const float *gate, const float *up, float *y, size
 struct kern_xielu {
         float alpha_p, factor_n /* beta + alpha_n */, beta, eps;
 };
+
+/* Some channels of a run's rows; pointers are to the first row. In place of state and next state, and of
+ * x and y, it may be the same. */
+struct kern_conv_piece {
+        const struct kern_conv *conv;
+        size_t from, to; /* channels */
+        size_t n;        /* rows, at least 1 */
+        const float *x;
+        float *y;
+        size_t ldx, ldy;
+        const float *state; /* NULL: zeros */
+        float *next;
+};
+
+/* A tile of channels or a head, with rows of a run; pointers are to the tile's or head's first value in
+ * the first row. State and next state may be the same. */
+struct kern_scan_tile {
+        size_t n;              /* rows, at least 1 */
+        size_t width, n_state; /* channels; entries of each */
+        size_t stride;         /* of a row of the state, at least @width, a multiple of the lanes */
+        const float *x, *dt, *b, *c;
+        float *y;
+        size_t ldx, lddt, ldbc, ldy;
+        const float *a;     /* [n_state][stride], or of the head */
+        const float *d;     /* [width], or of the head */
+        const float *state; /* [n_state][stride] */
+        float *next;
+};
+struct kern_delta_part;
+struct kern_wkv_part;
 
 struct kern_ops {
         /* Products, index enum quant_type: not NULL for every type of matmul.c's table; */
@@ -129,18 +159,43 @@ struct kern_ops {
         /* Attention, index enum kern_kv_type. */
         kern_attn_scores_fn *attn_scores[KERN_N_KV];
         kern_attn_values_fn *attn_values[KERN_N_KV];
+        kern_attn_scores_fn *latent_scores[KERN_N_KV]; /* keys are latent rows */
         /* One group of one query: s becomes p, visible are [j0, j1); returns c. */
         float (*attn_probs)(
                 float *s, unsigned j0, unsigned j1, float softcap, struct kern_softmax_state *st);
         void (*f32_to_f16)(const float *x, uint16_t *y, size_t n);
         /* n / KERN_KV_GROUP groups to int8 and scales, as kern.h defines Q8_0. */
         void (*kv_round)(const float *x, int8_t *q, uint16_t *scales, size_t n);
+
+        /* Recurrence. */
+        void (*conv)(const struct kern_conv_piece *p);
+        void (*softplus)(const float *x, const float *bias, float *y, size_t n);
+        void (*scan_channels)(const struct kern_scan_tile *t);
+        void (*scan_head)(const struct kern_scan_tile *t);
+        /* Recurrence with a matrix for each head (state.h): some columns of a head, all tokens of a
+         * run. */
+        void (*delta)(const struct kern_delta_part *part);
+        void (*wkv6)(const struct kern_wkv_part *part);
+        void (*wkv7)(const struct kern_wkv_part *part);
+        /* Its rows: dx = before - x; lerp and blend as in kern.h; one head each. */
+        void (*difference)(const float *x, const float *before, float *dx, size_t n);
+        void (*lerp)(const float *x, const float *dx, const float *mu, const float *m, float *y,
+                size_t n);
+        void (*blend)(float *y, const float *x, const float *s, size_t n);
+        /* s[i], or s[0] for all */
+        void (*exp_scaled)(float *x, const float *s, bool each, size_t n);
+        void (*l2norm)(float *x, size_t n, float eps);
+        void (*wkv7_keys)(const struct kern_wkv7_keys *x, size_t n);
 };
 
 void kern_generic_matmul(struct kern_ops *ops);
 void kern_generic_vector(struct kern_ops *ops);
 void kern_generic_activation(struct kern_ops *ops);
 void kern_generic_attention(struct kern_ops *ops);
+void kern_generic_scan(struct kern_ops *ops);
+void kern_generic_latent(struct kern_ops *ops);
+void kern_generic_state(struct kern_ops *ops);
+void kern_generic_mix(struct kern_ops *ops);
 
 void kern_avx2_matmul_float(struct kern_ops *ops);
 void kern_avx2_matmul_block(struct kern_ops *ops);
@@ -148,6 +203,10 @@ void kern_avx2_matmul_k(struct kern_ops *ops);
 void kern_avx2_vector(struct kern_ops *ops);
 void kern_avx2_activation(struct kern_ops *ops);
 void kern_avx2_attention(struct kern_ops *ops);
+void kern_avx2_scan(struct kern_ops *ops);
+void kern_avx2_latent(struct kern_ops *ops);
+void kern_avx2_state(struct kern_ops *ops);
+void kern_avx2_mix(struct kern_ops *ops);
 
 void kern_avx512_matmul_float(struct kern_ops *ops);
 void kern_avx512_matmul_block(struct kern_ops *ops);
@@ -155,6 +214,10 @@ void kern_avx512_matmul_k(struct kern_ops *ops);
 void kern_avx512_vector(struct kern_ops *ops);
 void kern_avx512_activation(struct kern_ops *ops);
 void kern_avx512_attention(struct kern_ops *ops);
+void kern_avx512_scan(struct kern_ops *ops);
+void kern_avx512_latent(struct kern_ops *ops);
+void kern_avx512_state(struct kern_ops *ops);
+void kern_avx512_mix(struct kern_ops *ops);
 
 /* The threads (pool.c). */
 struct kern_pool;

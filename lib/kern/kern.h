@@ -117,6 +117,24 @@ void kern_act_prepare(struct kern *k, struct kern_act *a, enum kern_act_class ac
 void kern_matmul(struct kern *k, const struct kern_mat *w, const struct kern_act *a,
         const float *bias, float *y, size_t ldy);
 
+/*
+ * One matrix for each head: matrix h begins h * stride bytes behind first.data. The activations of head
+ * h are x[t] + h * step_x, its results y[t] + h * step_y. Rows of y must not overlap x.
+ */
+struct kern_heads {
+        struct kern_mat first;
+        size_t n, stride;
+};
+/* Bytes of scratch for kern_heads_matmul(); 64-byte aligned. */
+size_t kern_heads_size(enum kern_act_class act_class, size_t n_heads, size_t n_in, size_t n_tokens);
+/* For every head y[t][o] = dot(row o, x[t]), as kern_matmul() computes it. */
+void kern_heads_matmul(struct kern *k, const struct kern_heads *w, const float *x, size_t ldx,
+        size_t step_x, size_t n_tokens, float *y, size_t ldy, size_t step_y, void *scratch);
+/* By the transposed matrix: y[t][i] = the sum over rows o of x[t][o] * (row o)[i], fmaf by rising o from
+ * 0, with the weights as quant_dequantize() has them. */
+void kern_heads_matmul_turned(struct kern *k, const struct kern_heads *w, const float *x,
+        size_t ldx, size_t step_x, size_t n_tokens, float *y, size_t ldy, size_t step_y);
+
 /* y[t] = x[t] / sqrt(mean(x[t]^2) + eps) * w, rows of n; sum of squares in 16 lanes + tree16, then
  * inv = 1/sqrtf(sum/n + eps) and y = (x*inv)*w. y may be x. w may be NULL (all ones, no
  * multiplication). */
@@ -196,6 +214,12 @@ float kern_exp_f32(float x);
  *   K: [n_kv_head][head_dim_k / KERN_KV_GROUP][block_tokens]
  *   V: [n_kv_head][block_tokens][head_dim_v / KERN_KV_GROUP]
  *
+ * Latent rows (multi-head latent attention, MLA): all heads share one row per token, which is their
+ * key, and whose first head_dim_v channels are their value. So it is kept once, and a row is
+ * contiguous; n_kv_head is 1, head_dim_v is at most head_dim_k, V takes no room:
+ *   K: [block_tokens][head_dim_k], with Q8_0 followed by [block_tokens][head_dim_k / KERN_KV_GROUP]
+ * (head_dim_v is then a multiple of the group, too).
+ *
  * Writing a group: amax = greatest |x| (NaN counts as greatest); d = amax / 127 (float division)
  * rounded to f16, nearest even; D = d widened, id = 1/D; q = clamp(round-to-nearest-even(x*id),
  * -127, 127). If d is 0 (all are 0, or amax / 127 is not above 2^-25), all q are 0: the group reads
@@ -208,6 +232,7 @@ struct kern_kv_layout {
         enum kern_kv_type type;
         uint32_t block_tokens; /* multiple of KERN_ATTN_GROUP */
         uint32_t n_kv_head, head_dim_k, head_dim_v;
+        bool latent;
 };
 size_t kern_kv_k_size(const struct kern_kv_layout *l); /* bytes of K of one layer in one block */
 size_t kern_kv_v_size(const struct kern_kv_layout *l);
@@ -221,7 +246,19 @@ struct kern_attn_row {
         uint32_t pos;
 };
 
-/* Write k [n_tokens][ldk], v [n_tokens][ldv] of one layer to the rows' positions. */
+/*
+ * The rows of one sequence in a batch, which stand together, and its recurrent state: a kernel reads the
+ * state before row `first` and writes the state after row first + n - 1. Layers have their state at
+ * different offsets of the same two buffers.
+ */
+struct kern_run {
+        size_t first, n;   /* n >= 1 */
+        const void *state; /* NULL: the beginning of the sequence, all zeros */
+        void *next;        /* another buffer than `state`; its content before does not matter */
+};
+
+/* Write k [n_tokens][ldk], v [n_tokens][ldv] of one layer to the rows' positions. Of latent rows @k is
+ * all: v_offset, v and ldv are not used. */
 void kern_kv_write(struct kern *k_, const struct kern_kv_layout *l, size_t k_offset,
         size_t v_offset, const struct kern_attn_row *rows, size_t n_tokens, const float *k,
         size_t ldk, const float *v, size_t ldv);
@@ -241,7 +278,8 @@ struct kern_attn {
 };
 /*
  * out[t][h] = softmax(scale * q.K) V over keys 0..pos of the row's own sequence. q [n_tokens][ldq],
- * out [n_tokens][ldo]. score_j: sequential fmaf over channels 0..head_dim_k-1 from 0, then * scale.
+ * out [n_tokens][ldo]. score_j: sequential fmaf over channels 0..head_dim_k-1 from 0, then * scale;
+ * of latent rows the dot of float weights (above), then * scale.
  * Groups of KERN_ATTN_GROUP keys that hold a visible key, in rising order, with online softmax
  * from m = -inf, sum = 0, o = 0, or from m = sink, sum = 1, o = 0 (as if the sink were a first key
  * without value): mg = maxtree32 of the group's scores, -inf where masked; mn = max2(m, mg);
@@ -252,3 +290,183 @@ struct kern_attn {
  */
 void kern_attention(struct kern *k, const struct kern_attn *a, const struct kern_attn_row *rows,
         size_t n_tokens, const float *q, size_t ldq, float *out, size_t ldo);
+
+/*
+ * Recurrent layers. They work on runs (struct kern_run): the rows of each run in order, from the run's
+ * state to its next state. However a sequence is cut into runs, states and results have the same bits
+ * (I2): a state is the exact intermediate result, and one token is always one step.
+ *
+ * `state_offset` says where the layer's part is, in bytes, in both buffers of a run; it is a multiple of
+ * 64, as are the buffers' addresses. All states are F32. Kernels write every byte of their part.
+ */
+
+/*
+ * Causal convolution of each channel with its last inputs. With x[t-i] the input i rows before (in the
+ * run, else in the state): y = 0, fmaf(w[i], x[t - n_taps + 1 + i], y) for i = 0, 1, ..., + bias if there
+ * is one, and SILU of it as in kern_activate() if asked for.
+ *
+ * State: [n_taps - 1][n_channels], the last inputs, oldest first.
+ */
+#define KERN_CONV_TAPS_MIN 2
+#define KERN_CONV_TAPS_MAX 8
+struct kern_conv {
+        size_t n_channels, n_taps;
+        const float *w;    /* [n_taps][n_channels], oldest first */
+        const float *bias; /* [n_channels] or NULL */
+        bool silu;
+        size_t state_offset;
+};
+/* x and y are [rows of the runs][ld]; y may be x. */
+void kern_conv(struct kern *k, const struct kern_conv *c, const struct kern_run *runs,
+        size_t n_runs, const float *x, size_t ldx, float *y, size_t ldy);
+
+/* y[t] = softplus(x[t] + bias) (bias may be NULL), rows of n; y may be x. softplus(x) = max2(x, 0) +
+ * log1p(exp(-|x|)), with log1p(e) = 2 artanh(h), h = e / (2 + e): fmaf(h * z, P(z), h + h), z = h * h. P
+ * is a polynomial of degree 4; the relative error of all is below 1e-6 above -87. */
+void kern_softplus(struct kern *k, const float *x, size_t ldx, const float *bias, size_t n,
+        size_t n_tokens, float *y, size_t ldy);
+
+/*
+ * Selective scans (mamba). A channel p has n_state entries s[i]. A row with the channel's input x and
+ * step dt, and with b and c for each entry, does, with dx = x * dt:
+ *   s[i] = fmaf(b[i], dx, s[i] * decay)  for each i,
+ *   y = 0, fmaf(s[i], c[i], y) for i = 0, 1, ...; y = fmaf(d, x, y).
+ *
+ * kern_scan_channels() (mamba 1): decay = exp(dt * a) with an `a` for each channel and entry; dt and d
+ * for each channel. Channels lie in tiles of KERN_SCAN_LANES; `a` and the state are
+ * [tiles][n_state][KERN_SCAN_LANES]. Lanes behind the last channel are 0 in states and ignored in `a`.
+ *
+ * kern_scan_heads() (mamba 2): a head has head_dim channels, one a, dt and d. Heads are dealt in order to
+ * n_groups groups with one b and c each. State: [n_heads][n_state][row] with rows of head_dim rounded up
+ * to KERN_SCAN_LANES, 0 behind head_dim.
+ */
+#define KERN_SCAN_LANES 16
+struct kern_scan {
+        size_t n_heads, head_dim; /* kern_scan_channels(): channels, 1 */
+        size_t n_state;
+        size_t n_groups; /* divides n_heads; kern_scan_channels(): 1 */
+        const float *a;  /* in tiles as above, or [n_heads] */
+        const float *d;  /* [n_heads] */
+        size_t state_offset;
+};
+/* [rows of the runs][ld] each. y overlaps none of the others. */
+struct kern_scan_rows {
+        const float *x;     /* [n_heads][head_dim] */
+        const float *dt;    /* [n_heads] */
+        const float *b, *c; /* [n_groups][n_state] */
+        float *y;           /* as x */
+        size_t ldx, lddt, ldbc, ldy;
+};
+/* Floats of a scan's state. */
+size_t kern_scan_channels_size(size_t n_channels, size_t n_state);
+size_t kern_scan_heads_size(size_t n_heads, size_t head_dim, size_t n_state);
+void kern_scan_channels(struct kern *k, const struct kern_scan *s, const struct kern_run *runs,
+        size_t n_runs, const struct kern_scan_rows *r);
+void kern_scan_heads(struct kern *k, const struct kern_scan *s, const struct kern_run *runs,
+        size_t n_runs, const struct kern_scan_rows *r);
+
+/*
+ * Recurrence with a matrix for each head (linear attention). A layer keeps for each head s[key][value] in
+ * floats at `state_offset` (bytes, a multiple of 64) in the states of the runs: [n_head][n_value /
+ * panel][n_key][panel], where a panel is kern_state_panel(n_value) values, which stay in the cache while
+ * all tokens of a run go by.
+ * The tokens of a run go through it one after another, so cutting a run in two changes nothing (I2).
+ *
+ * Sums over keys are per value, fmaf in rising order of keys from 0. dot(a, b) is the sum over keys in
+ * 16 lanes: acc[l] = fmaf(a[i], b[i], acc[l]), no terms for the missing end of the last group, tree16.
+ * A token's result comes from the state before it: with s' = d s + k e^T the sum of s'[i] q[i] is that
+ * of s[i] (d[i] q[i]) plus dot(k, q) e. So one pass over the state makes all sums, and a second one
+ * updates it.
+ */
+#define KERN_STATE_KEYS 1024 /* the greatest n_key */
+/* The greatest divisor that is at most 64. n_value >= 1. */
+size_t kern_state_panel(size_t n_value);
+
+/* The gated delta rule. */
+struct kern_delta {
+        size_t n_head;     /* of values and states */
+        size_t n_key_head; /* of queries and keys; n_head is a multiple */
+        /* Head h takes key head h % n_key_head, else h / (n_head / n_key_head). */
+        bool interleaved;
+        size_t n_key, n_value; /* head sizes */
+        bool decay_per_key;
+        float scale;
+        size_t state_offset;
+};
+/* Rows of the runs; ld: floats from one row to the next. */
+struct kern_delta_rows {
+        const float *q, *k; /* heads of n_key */
+        const float *v;     /* heads of n_value */
+        size_t ldq, ldk, ldv;
+        /* Factors of the state: [n_tokens][n_head], or with decay_per_key [n_tokens][n_head][n_key]. */
+        const float *decay;
+        const float *beta; /* [n_tokens][n_head] */
+        float *out;        /* heads of n_value; overlaps none of the others */
+        size_t ldo;
+};
+/*
+ * Per token and head: d[i] = decay, p[i] = d[i]*k[i], r[i] = d[i]*q[i], c = dot(k, q). Per value:
+ * a = sum of s[i] p[i], b = sum of s[i] r[i], e = (v - a)*beta, out = fmaf(c, e, b) * scale,
+ * s[i] = fmaf(k[i], e, d[i]*s[i]).
+ */
+void kern_delta(struct kern *k, const struct kern_delta *d, const struct kern_run *runs,
+        size_t n_runs, const struct kern_delta_rows *rows);
+
+/* RWKV's matrices: keys and values have the same heads. */
+struct kern_wkv {
+        size_t n_head, n_key; /* n_key is also the number of values */
+        size_t state_offset;
+};
+/* Rows of n_head * n_key floats without gaps. */
+struct kern_wkv_rows {
+        const float *r, *w, *k, *v; /* receptance, decay factor, key, value */
+        float *out;                 /* overlaps none of the others */
+        const float *u;      /* version 6: [n_head][n_key], the weight of the present token */
+        const float *kk, *a; /* version 7: the key that is removed, and how much comes back */
+};
+/* Version 6. Per token and head: c = dot(r u, k), with r[i]*u[i] rounded. Per value: b = sum of s[i]
+ * r[i], out = fmaf(c, v, b), s[i] = fmaf(k[i], v, w[i]*s[i]). */
+void kern_wkv6(struct kern *k, const struct kern_wkv *x, const struct kern_run *runs, size_t n_runs,
+        const struct kern_wkv_rows *rows);
+/* Version 7. Per token and head: m[i] = kk[i]*a[i], p[i] = w[i]*r[i], c = dot(k, r), f = dot(m, r). Per
+ * value: y = -(sum of s[i] kk[i]), b = sum of s[i] p[i], out = fmaf(f, y, fmaf(c, v, b)),
+ * s[i] = fmaf(m[i], y, fmaf(k[i], v, w[i]*s[i])). */
+void kern_wkv7(struct kern *k, const struct kern_wkv *x, const struct kern_run *runs, size_t n_runs,
+        const struct kern_wkv_rows *rows);
+/*
+ * What version 7 makes of its keys. Per head: x = k*k_k, kk = x * (1 / max2(1e-12, sqrtf(dot(x, x)))),
+ * k = k * fmaf(a - 1, k_a, 1), bonus = dot(r k, r_k) with the new k and r[i]*k[i] rounded. Rows as
+ * above; k_k, k_a and r_k [n_head * n_key], bonus [n_tokens][n_head].
+ */
+struct kern_wkv7_keys {
+        const float *k_k, *k_a, *r_k; /* weights */
+        const float *r, *a;
+        float *k; /* in place */
+        float *kk, *bonus;
+};
+void kern_wkv7_keys(struct kern *k, const struct kern_wkv *x, size_t n_tokens,
+        const struct kern_wkv7_keys *keys);
+
+/* dx[t] = x[t-1] - x[t], rows of n without gaps. What stands before a run's first row is its state, [n]
+ * at @state_offset; the run's last row becomes the next state. dx is not x. */
+void kern_token_shift(struct kern *k, const struct kern_run *runs, size_t n_runs,
+        size_t state_offset, const float *x, size_t n, float *dx);
+/* y = fmaf(dx, mu, x), rows of n without gaps; with @m [n_tokens][n] fmaf(dx, mu + m, x). mu [n]. y may
+ * be x, dx or m. */
+void kern_lerp(struct kern *k, const float *x, const float *dx, const float *mu, const float *m,
+        size_t n, size_t n_tokens, float *y);
+/* y = fmaf(x - y, s, y), elementwise. */
+void kern_blend(struct kern *k, float *y, const float *x, const float *s, size_t n);
+/* In place: x[t][i] = exp(x[t][i] * s[i / group]), rows of n without gaps, n a multiple of the group. */
+void kern_exp_scaled(
+        struct kern *k, float *x, const float *s, size_t group, size_t n, size_t n_tokens);
+/* In place: each head x *= 1 / max2(eps, sqrtf(dot(x, x))). x [n_tokens][ldx], heads of head_dim
+ * starting at x. */
+void kern_l2norm(struct kern *k, float *x, size_t ldx, size_t n_heads, size_t head_dim, float eps,
+        size_t n_tokens);
+/* kern_layernorm() of each head, in place: rows of n_heads * head_dim without gaps, w and b as long. */
+void kern_group_norm(struct kern *k, float *x, size_t n_heads, size_t head_dim, const float *w,
+        const float *b, float eps, size_t n_tokens);
+/* y[t] = fmaf(s[t], x[t], y[t]), rows of n without gaps. */
+void kern_add_scaled_rows(
+        struct kern *k, float *y, const float *x, const float *s, size_t n, size_t n_rows);

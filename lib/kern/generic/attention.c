@@ -18,7 +18,7 @@ KERN_INLINE float k_value(
 
 KERN_INLINE float v_value(
         enum kern_kv_type type, const struct kern_attn_kv *v, size_t c, size_t j) {
-        size_t i = j * v->head_dim + c;
+        size_t i = j * v->stride + c;
 
         if (type == KERN_KV_F32)
                 return ((const float *)v->x)[i];

@@ -119,7 +119,7 @@ KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) acc[i][l] =
                         _mm256_mul_ps(_mm256_loadu_ps(o[i] + d + 8 * l), _mm256_set1_ps(c[i]));
         for (unsigned j = j0; j < j1; j++) {
-                size_t at = j * v->head_dim + d;
+                size_t at = j * v->stride + d;
                 __m256 scale = _mm256_setzero_ps();
 
                 if (type == KERN_KV_Q8_0)
@@ -155,7 +155,7 @@ KERN_INLINE void values_queries(enum kern_kv_type type, unsigned n_q, const stru
                         float sum = o[i][d] * c[i];
 
                         for (unsigned j = j0; j < j1; j++)
-                                sum = fmaf(p[i][j], load1(type, v->x, j * n + d), sum);
+                                sum = fmaf(p[i][j], load1(type, v->x, j * v->stride + d), sum);
                         o[i][d] = sum;
                 }
 }

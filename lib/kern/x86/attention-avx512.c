@@ -149,7 +149,7 @@ KERN_INLINE void values_bundle(enum kern_kv_type type, unsigned n_q, unsigned n_
                 _mm512_mul_ps(_mm512_maskz_loadu_ps(l + 1 < n_v ? 0xffff : m, o[i] + d + 16 * l),
                         _mm512_set1_ps(c[i]));
         for (unsigned j = j0; j < j1; j++) {
-                size_t at = j * v->head_dim + d;
+                size_t at = j * v->stride + d;
                 __m512 vv[4];
 
                 KERN_UNROLL for (unsigned l = 0; l < n_v; l++) {

@@ -2,8 +2,9 @@
 /*
  * Speed of the kernels: bench-kern [THREADS [SECONDS-PER-LINE [WHAT...]]]. Prints, for each
  * instruction set, matrix products of each type (GB/s of weights for one token, GMAC/s for many),
- * attention and the vector kernels. WHAT: names of types, "small" (products), "attention",
- * "vector"; all if none is given. This is not a test: nothing passes or fails.
+ * attention, the recurrent kernels (GB/s of states, read and written, for one token; millions of state
+ * entries a second for many) and the vector kernels. WHAT: names of types, "small" (products),
+ * "attention", "scan", "state", "vector"; all if none is given. This is not a test: nothing passes or fails.
  */
 #include "base/clock.h"
 #include "base/err.h"
@@ -142,8 +143,13 @@ static void bench_attention(
         void *blocks[2048 / 32];
         size_t n_blocks = n_keys / 32;
 
-        p.a = (struct kern_attn){
-                .layout = {type, 32, n_kv, hd, hd}, .n_head = n_head, .scale = 0.1f};
+        p.a = (struct kern_attn){.layout = {.type = type,
+                                         .block_tokens = 32,
+                                         .n_kv_head = n_kv,
+                                         .head_dim_k = hd,
+                                         .head_dim_v = hd},
+                .n_head = n_head,
+                .scale = 0.1f};
         p.a.v_offset = kern_kv_k_size(&p.a.layout);
         for (size_t i = 0; i < n_blocks; i++) {
                 blocks[i] = alloc(p.a.v_offset + kern_kv_v_size(&p.a.layout));
@@ -169,6 +175,79 @@ static void bench_attention(
                 free(blocks[i]);
         free(p.q);
         free(p.out);
+}
+
+/* As many layers as no cache holds, one after another, as a forward call has them. */
+#define SCAN_LAYERS 24
+struct scan {
+        struct kern *k;
+        enum { SCAN_CONV, SCAN_CHANNELS, SCAN_HEADS } kind;
+        struct kern_conv conv;
+        struct kern_scan scan;
+        struct kern_scan_rows rows;
+        size_t n_state, layer; /* floats; the next layer to run */
+        struct kern_run run;
+};
+
+static void run_scan(void *arg) {
+        struct scan *s = arg;
+        size_t offset = s->layer++ % SCAN_LAYERS * s->n_state * sizeof(float);
+
+        s->conv.state_offset = s->scan.state_offset = offset;
+        if (s->kind == SCAN_CONV)
+                kern_conv(
+                        s->k, &s->conv, &s->run, 1, s->rows.x, s->rows.ldx, s->rows.y, s->rows.ldy);
+        else if (s->kind == SCAN_CHANNELS)
+                kern_scan_channels(s->k, &s->scan, &s->run, 1, &s->rows);
+        else
+                kern_scan_heads(s->k, &s->scan, &s->run, 1, &s->rows);
+}
+
+/* @n_heads channels if the head size is 1; @n_state of 0: a convolution of 4 taps. */
+static void bench_scan(struct kern *k, size_t n_heads, size_t dim, size_t n_state) {
+        static const char *const names[] = {"conv", "scan of channels", "scan of heads"};
+        size_t width = n_heads * dim, max = kern_isa(k) == KERN_GENERIC ? 1 : N_TOKENS_MAX;
+        struct scan s = {.k = k,
+                .kind = !n_state  ? SCAN_CONV
+                        : dim > 1 ? SCAN_HEADS
+                                  : SCAN_CHANNELS};
+        float *x = floats(width * max), *dt = floats(n_heads * max), *y = floats(width * max);
+        float *bc = floats(2 * n_state * max), *a = floats(width * (n_state + 8));
+
+        s.n_state = s.kind == SCAN_CONV    ? 3 * width
+                    : s.kind == SCAN_HEADS ? kern_scan_heads_size(n_heads, dim, n_state)
+                                           : kern_scan_channels_size(n_heads, n_state);
+        s.conv = (struct kern_conv){
+                .n_channels = width, .n_taps = 4, .w = a, .bias = a, .silu = true};
+        for (size_t i = 0; i < n_heads * max; i++)
+                dt[i] = dt[i] * dt[i];
+        for (size_t i = 0; s.kind != SCAN_CONV && i < width * n_state; i++)
+                a[i] = -1 - a[i];
+        s.scan = (struct kern_scan){n_heads, dim, n_state, 1, a, y, 0};
+        s.rows = (struct kern_scan_rows){
+                x, dt, bc, bc + n_state, y, width, n_heads, 2 * n_state, width};
+        s.run.state = floats(s.n_state * SCAN_LAYERS);
+        s.run.next = floats(s.n_state * SCAN_LAYERS);
+        printf("%-8s %s, %zu x %zu, %zu entries", kern_isa_name(kern_isa(k)), names[s.kind],
+                n_heads, dim, n_state);
+        for (s.run.n = 1; s.run.n <= max; s.run.n *= 8) {
+                double usec = best_usec(run_scan, &s);
+
+                printf("  %zu: %.1f us,", s.run.n, usec);
+                if (s.run.n == 1)
+                        printf(" %.2f GB/s", 8. * (double)s.n_state / usec / 1e3);
+                else
+                        printf(" %.0f M/s", (double)(s.n_state * s.run.n) / usec);
+                fflush(stdout);
+        }
+        printf("\n");
+        free((void *)(uintptr_t)s.run.state);
+        free(s.run.next);
+        free(a);
+        free(bc);
+        free(y);
+        free(dt);
+        free(x);
 }
 
 struct vector {
@@ -207,6 +286,12 @@ static void run_oai(void *arg) {
         kern_activate(v->k, KERN_SWIGLU_OAI, v->x, v->x, v->y, v->n);
 }
 
+static void run_softplus(void *arg) {
+        struct vector *v = arg;
+
+        kern_softplus(v->k, v->x, v->n, v->x, v->n, 1, v->y, v->n);
+}
+
 static void run_xielu(void *arg) {
         struct vector *v = arg;
 
@@ -217,6 +302,27 @@ static void run_rope(void *arg) {
         struct vector *v = arg;
 
         kern_rope(v->k, v->y, v->n, v->n / 64, 64, 64, false, v->x, v->x, 1);
+}
+
+static void run_l2norm(void *arg) {
+        struct vector *v = arg;
+
+        kern_l2norm(v->k, v->y, v->n, v->n / 128, 128, 1e-6f, 1);
+}
+
+static void run_lerp(void *arg) {
+        struct vector *v = arg;
+
+        kern_lerp(v->k, v->x, v->x, v->x, v->x, v->n, 1, v->y);
+}
+
+static void run_keys(void *arg) {
+        struct vector *v = arg;
+        struct kern_wkv wkv = {v->n / 64, 64, 0};
+        float bonus[128];
+        const struct kern_wkv7_keys keys = {v->x, v->x, v->x, v->x, v->x, v->y, v->y + v->n, bonus};
+
+        kern_wkv7_keys(v->k, &wkv, 1, &keys);
 }
 
 static void empty_task(void *arg, size_t task, unsigned thread) {
@@ -234,18 +340,91 @@ static void bench_vector(struct kern *k) {
                 void (*fn)(void *arg);
         } kernels[] = {{"rmsnorm", run_rmsnorm}, {"layernorm", run_layernorm}, {"silu", run_silu},
                 {"gelu", run_gelu}, {"swiglu_oai", run_oai}, {"xielu", run_xielu},
-                {"rope", run_rope}};
+                {"softplus", run_softplus}, {"rope", run_rope}, {"l2norm", run_l2norm},
+                {"lerp", run_lerp}, {"wkv7 keys", run_keys}};
         struct vector v = {.k = k, .n = 8192};
 
         v.x = floats(v.n);
-        v.y = floats(v.n);
+        v.y = floats(2 * v.n);
         printf("%-8s", kern_isa_name(kern_isa(k)));
-        for (size_t i = 0; i < 7; i++)
+        for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++)
                 printf("  %s: %.2f G/s", kernels[i].name,
                         (double)v.n / best_usec(kernels[i].fn, &v) / 1e3);
         printf("  empty region: %.2f us\n", best_usec(run_region, &v));
         free(v.x);
         free(v.y);
+}
+
+struct state {
+        struct kern *k;
+        struct kern_delta delta;
+        struct kern_delta_rows delta_rows;
+        struct kern_wkv wkv;
+        struct kern_wkv_rows wkv_rows;
+        struct kern_run run;
+};
+
+static void run_delta(void *arg) {
+        struct state *s = arg;
+
+        kern_delta(s->k, &s->delta, &s->run, 1, &s->delta_rows);
+}
+
+static void run_wkv6(void *arg) {
+        struct state *s = arg;
+
+        kern_wkv6(s->k, &s->wkv, &s->run, 1, &s->wkv_rows);
+}
+
+static void run_wkv7(void *arg) {
+        struct state *s = arg;
+
+        kern_wkv7(s->k, &s->wkv, &s->run, 1, &s->wkv_rows);
+}
+
+/* Recurrence: microseconds per token, one at a time (bytes of state read and written), and many. */
+static void bench_state(struct kern *k) {
+        static const struct {
+                const char *name;
+                void (*fn)(void *arg);
+                size_t n_head, n_key;
+        } lines[] = {{"delta", run_delta, 32, 128}, {"wkv6", run_wkv6, 64, 64},
+                {"wkv7", run_wkv7, 64, 64}};
+
+        for (size_t i = 0; i < 3; i++) {
+                size_t hd = lines[i].n_key, n = lines[i].n_head * hd, size = n * hd * sizeof(float);
+                float *x = floats(n * 64), *out = floats(n * 64), *beta = floats(n * 64);
+                struct state s = {.k = k};
+
+                for (size_t j = 0; j < n * 64; j++) {
+                        x[j] *= 0.1f;
+                        beta[j] = 0.5f;
+                }
+                s.delta = (struct kern_delta){
+                        .n_head = lines[i].n_head, .n_key_head = lines[i].n_head / 2};
+                s.delta.n_key = s.delta.n_value = hd;
+                s.delta.scale = 0.1f;
+                s.delta_rows = (struct kern_delta_rows){x, x, x, n, n, n, beta, beta, out, n};
+                s.wkv = (struct kern_wkv){lines[i].n_head, hd, 0};
+                s.wkv_rows = (struct kern_wkv_rows){x, beta, x, x, out, beta, x, beta};
+                s.run = (struct kern_run){.state = alloc(size), .next = alloc(size)};
+                printf("%-8s %s %zu heads of %zu", kern_isa_name(kern_isa(k)), lines[i].name,
+                        lines[i].n_head, hd);
+                for (s.run.n = 1; s.run.n <= 64; s.run.n *= 64) {
+                        double usec = best_usec(lines[i].fn, &s) / (double)s.run.n;
+
+                        printf("  %zu: %.1f us/token, %.1f G values/s", s.run.n, usec,
+                                (double)n * (double)hd / usec / 1e3);
+                        if (s.run.n == 1)
+                                printf(", %.1f GB/s", 2 * (double)size / usec / 1e3);
+                }
+                printf("\n");
+                free((void *)(uintptr_t)s.run.state);
+                free(s.run.next);
+                free(beta);
+                free(out);
+                free(x);
+        }
 }
 
 /* All, or what the arguments from the third on name. */
@@ -261,6 +440,10 @@ int main(int argc, char **argv) {
                 uint32_t n_head, n_kv, dim;
         } heads[] = {
                 {32, 32, 64}, {32, 8, 128}, {32, 8, 64}, {14, 2, 64}, {16, 2, 512}, {8, 4, 512}};
+        /* falcon-mamba 7B, granite 4 tiny, nemotron nano 9B, and heads of an uncommon size */
+        static const struct {
+                size_t n_heads, dim, n_state;
+        } scans[] = {{8192, 1, 0}, {8192, 1, 16}, {48, 64, 128}, {128, 80, 128}, {48, 40, 128}};
         unsigned n_threads = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
 
         if (n_threads == 1)
@@ -293,8 +476,12 @@ int main(int argc, char **argv) {
                                 for (int t = 0; t < KERN_N_KV; t++)
                                         bench_attention(k, (enum kern_kv_type)t, heads[s].n_head,
                                                 heads[s].n_kv, heads[s].dim);
+                        for (size_t s = 0; s < 5 && wanted(argc, argv, "scan"); s++)
+                                bench_scan(k, scans[s].n_heads, scans[s].dim, scans[s].n_state);
                         if (wanted(argc, argv, "vector"))
                                 bench_vector(k);
+                        if (wanted(argc, argv, "state"))
+                                bench_state(k);
                 }
                 kern_free(k);
         }

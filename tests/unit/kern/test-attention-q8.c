@@ -7,7 +7,7 @@
 #define HEAD 128
 #define TOKENS 32
 
-static const struct kern_kv_layout layout = {KERN_KV_Q8_0, TOKENS, 1, HEAD, HEAD};
+static const struct kern_kv_layout layout = {KERN_KV_Q8_0, TOKENS, 1, HEAD, HEAD, false};
 
 /* One block with the keys and values x [TOKENS][HEAD]. */
 static uint8_t *write_block(struct kern *k, const float *x) {

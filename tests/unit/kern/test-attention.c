@@ -106,7 +106,7 @@ static void memory_init(struct memory *m, const struct shape *s, size_t n_keys, 
 
         *m = (struct memory){.s = s, .n_keys = n_keys};
         m->a = (struct kern_attn){
-                .layout = {s->type, s->block_tokens, s->n_kv_head, s->hd_k, s->hd_v},
+                .layout = {s->type, s->block_tokens, s->n_kv_head, s->hd_k, s->hd_v, false},
                 .n_head = s->n_head,
                 .scale = 0.3f,
                 .softcap = s->softcap,

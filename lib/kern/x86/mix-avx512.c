@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* What linear attention makes of its rows. */
+#include "kern/mix.h"
+#include "kern/x86/avx512.h"
+
+static void difference(const float *x, const float *before, float *dx, size_t n) {
+        kern_difference1(x, before, dx, n);
+}
+
+static void lerp(
+        const float *x, const float *dx, const float *mu, const float *m, float *y, size_t n) {
+        kern_lerp1(x, dx, mu, m, y, n);
+}
+
+static void blend(float *y, const float *x, const float *s, size_t n) {
+        kern_blend1(y, x, s, n);
+}
+
+static void l2norm(float *x, size_t n, float eps) {
+        kern_l2norm1(x, n, eps);
+}
+
+static void wkv7_keys(const struct kern_wkv7_keys *x, size_t n) {
+        kern_wkv7_keys1(x, n);
+}
+
+static void exp_scaled(float *x, const float *s, bool each, size_t n) {
+        __m512 sv = _mm512_set1_ps(s[0]);
+
+        for (size_t i = 0; i < n; i += 16) {
+                __mmask16 m = lanes_at(i, n);
+                __m512 v = _mm512_maskz_loadu_ps(m, x + i);
+
+                if (each)
+                        sv = _mm512_maskz_loadu_ps(m, s + i);
+                _mm512_mask_storeu_ps(x + i, m, exp16(_mm512_mul_ps(v, sv)));
+        }
+}
+
+void kern_avx512_mix(struct kern_ops *ops) {
+        ops->difference = difference;
+        ops->lerp = lerp;
+        ops->blend = blend;
+        ops->l2norm = l2norm;
+        ops->wkv7_keys = wkv7_keys;
+        ops->exp_scaled = exp_scaled;
+}
