@@ -9,9 +9,11 @@
 
 enum { BLOCK = 4096, TOKENS = 4, N = 40 };
 
+static const struct seq_shape shape = {.size[SEQ_ALL] = BLOCK, .block_tokens = TOKENS};
+
 static void test_every_allocation_may_fail(void **state) {
         struct ledger l = LEDGER_INIT((size_t)1 << 26), li = LEDGER_INIT((size_t)1 << 20);
-        struct seq_block *out[N / TOKENS];
+        struct seq_step out[N / TOKENS];
         struct seq_pool *p = NULL;
         struct seq_index *x = NULL;
         struct seq *s = NULL, *t = NULL;
@@ -19,7 +21,7 @@ static void test_every_allocation_may_fail(void **state) {
         int32_t tokens[N] = {0};
         int r = -1;
 
-        assert_int_equal(seq_pool_new(&p, &l, BLOCK, TOKENS, NULL), 0);
+        assert_int_equal(seq_pool_new(&p, &l, &shape, NULL), 0);
         for (long n = 0; r != 0; n++) {
                 fault_alloc_at(n);
                 r = seq_index_new(&x, p, &li, NULL);
@@ -58,7 +60,7 @@ static void test_every_allocation_may_fail(void **state) {
         assert_int_equal(seq_adopt(t, out, N / TOKENS, NULL), -ERR_NOMEM);
         fault_alloc_at(-1);
         assert_int_equal(seq_n_tokens(t), 0);
-        assert_int_equal(seq_block_n_refs(out[3]), 1);
+        assert_int_equal(seq_block_n_refs(out[3].block[SEQ_ALL]), 1);
         assert_int_equal(seq_adopt(t, out, N / TOKENS, NULL), 0);
         seq_free(s);
         seq_free(t);

@@ -7,11 +7,17 @@
 
 #include "base/err.h"
 #include "base/ledger.h"
+#include "base/util.h"
 #include "fault/fault.h"
 #include "seq/seq.h"
 #include "util/test.h"
 
 enum { BLOCK = 4096, TOKENS = 4 };
+
+static const struct seq_shape plain = {.size[SEQ_ALL] = BLOCK, .block_tokens = TOKENS},
+                              hybrid = {.size = {BLOCK, BLOCK, 2 * BLOCK},
+                                      .block_tokens = TOKENS,
+                                      .window = 6};
 
 static bool mmap_fails, mmap_failed, madvise_fails;
 
@@ -42,8 +48,8 @@ int __wrap_madvise(void *p, size_t n, int advice) {
 }
 
 struct image {
-        uint32_t n_tokens, n_reserved;
-        size_t n_blocks, n_resident, n_live, used;
+        uint32_t n_tokens, n_reserved, last_mark;
+        size_t n_cells, n_resident, live_size, used, cells[SEQ_N_CLASSES];
         uint64_t n_copied, n_forks;
 };
 
@@ -55,9 +61,19 @@ static struct image look(const struct seq *s, const struct seq_pool *p, struct l
         seq_pool_stats(p, &st);
         i.n_tokens = seq_n_tokens(s);
         i.n_reserved = seq_n_reserved(s);
-        i.n_blocks = seq_n_blocks(s);
+        i.n_cells = seq_n_cells(s);
         i.n_resident = seq_n_resident(s);
-        i.n_live = st.n_blocks;
+        i.live_size = st.live_size;
+        for (enum seq_class c = SEQ_ALL; c < SEQ_N_CLASSES; c++) {
+                struct seq_cell cell;
+                size_t it = 0;
+
+                while (seq_next_cell(s, c, &it, &cell))
+                        i.cells[c] = i.cells[c] * 31 + cell.index + !cell.block * 7u +
+                                     (uintptr_t)cell.block;
+        }
+        for (size_t it = 0; seq_next_mark(s, &it, &i.last_mark);) {
+        }
         i.used = ledger_used(l);
         i.n_copied = st.n_copied_on_write;
         i.n_forks = st.n_forks;
@@ -69,13 +85,15 @@ static void same(struct image a, struct image b) {
 }
 
 struct world {
+        const struct seq_shape *shape;
         struct ledger ledger;
         struct seq_pool *pool;
         struct seq *a, *b, *c;
+        struct seq_step steps[3];
 };
 
 static int op_pool(struct world *w) {
-        return seq_pool_new(&w->pool, &w->ledger, BLOCK, TOKENS, NULL);
+        return seq_pool_new(&w->pool, &w->ledger, w->shape, NULL);
 }
 static int op_new(struct world *w) {
         return seq_new(&w->a, w->pool, NULL);
@@ -93,7 +111,20 @@ static int op_new_c(struct world *w) {
         return seq_new(&w->c, w->pool, NULL);
 }
 static int op_holes(struct world *w) {
-        return seq_set_holes(w->c, 100, NULL);
+        static const struct seq_place places[] = {
+                {SEQ_WINDOW, 23}, {SEQ_WINDOW, 24}, {SEQ_STATE, 50}, {SEQ_STATE, 99}};
+        size_t n = w->shape->size[SEQ_STATE] ? ARRAY_SIZE(places) : 0;
+
+        return seq_set_holes(w->c, 100, places, n, NULL);
+}
+static int op_reserve_one(struct world *w) {
+        return seq_reserve(w->a, 1, NULL);
+}
+static int op_mark(struct world *w) {
+        return seq_mark(w->a, seq_n_tokens(w->a), NULL);
+}
+static int op_adopt(struct world *w) {
+        return seq_adopt(w->b, w->steps, 3, NULL);
 }
 
 /* Run @op with each of its allocations failing in turn, then for good. */
@@ -119,7 +150,7 @@ static long run(struct world *w, int (*op)(struct world *), struct seq *const *w
 }
 
 static void test_every_allocation_may_fail(void **state) {
-        struct world w = {.ledger = LEDGER_INIT((size_t)1 << 26)};
+        struct world w = {.shape = &plain, .ledger = LEDGER_INIT((size_t)1 << 26)};
 
         assert_int_equal(run(&w, op_pool, &w.a), 1);
         assert_int_equal(run(&w, op_new, &w.a), 1);
@@ -136,8 +167,74 @@ static void test_every_allocation_may_fail(void **state) {
         seq_pool_free(w.pool);
 }
 
+/* From nothing to a reservation, so that none of the allocations has succeeded before. */
+static void test_every_first_allocation(void **state) {
+        int r = -1;
+
+        for (long n = 0; r != 0; n++) {
+                struct world w = {.shape = &hybrid, .ledger = LEDGER_INIT((size_t)1 << 26)};
+
+                fault_alloc_at(n);
+                r = op_pool(&w);
+                if (r == 0)
+                        r = op_new(&w);
+                if (r == 0)
+                        r = op_reserve(&w);
+                assert_int_equal(r, fault_alloc_hit() ? -ERR_NOMEM : 0);
+                fault_alloc_at(-1);
+                assert_int_equal(n, r == 0 ? 2 + 4 + 1 + 3 : n); /* tables, states, slabs */
+                assert_int_equal(ledger_used(&w.ledger), r == 0 ? 8 * BLOCK : 0);
+                seq_free(w.a);
+                seq_pool_free(w.pool);
+                assert_int_equal(ledger_used(&w.ledger), 0);
+        }
+}
+
+static void test_every_allocation_of_all_classes(void **state) {
+        struct world w = {.shape = &hybrid, .ledger = LEDGER_INIT((size_t)1 << 26)};
+
+        assert_int_equal(run(&w, op_pool, &w.a), 1);
+        assert_int_equal(run(&w, op_new, &w.a), 1);
+        assert_int_equal(
+                run(&w, op_reserve, &w.a), 5); /* tables and states; they stay for the next */
+        seq_commit(w.a, 4);
+        assert_int_equal(run(&w, op_mark, &w.a), 1);
+        assert_int_equal(run(&w, op_reserve_one, &w.a), 0);
+        seq_commit(w.a, 1);
+        assert_int_equal(run(&w, op_mark, &w.a), 0);
+        for (uint32_t i = 6; i <= 10; i++) {
+                assert_int_equal(op_reserve_one(&w), 0);
+                seq_commit(w.a, 1);
+                run(&w, op_mark, &w.a);
+        }
+        assert_int_equal(run(&w, op_fork, &w.a), 1 + 4 + 2); /* and marks */
+        assert_int_equal(seq_n_tokens(w.b), 6);
+        /* Steps from the first, taken over by the second. */
+        while (seq_n_tokens(w.a) < 12) {
+                assert_int_equal(op_reserve_one(&w), 0);
+                seq_commit(w.a, 1);
+        }
+        for (uint32_t i = 0; i < 3; i++)
+                for (enum seq_class c = SEQ_ALL; c < SEQ_N_CLASSES; c++) {
+                        struct seq_cell cell = {0};
+
+                        (void)seq_cell_at(w.a, c, c == SEQ_STATE ? 4 * i + 3 : i, &cell);
+                        w.steps[i].block[c] = cell.block;
+                }
+        assert_true(run(&w, op_adopt, &w.b) > 0);
+        assert_int_equal(seq_n_tokens(w.b), 12);
+        assert_int_equal(run(&w, op_new_c, &w.a), 1);
+        assert_int_equal(run(&w, op_holes, &w.c), 4 + 1);
+        assert_int_equal(seq_n_tokens(w.c), 100);
+        seq_free(w.a);
+        seq_free(w.b);
+        seq_free(w.c);
+        assert_int_equal(ledger_used(&w.ledger), 0);
+        seq_pool_free(w.pool);
+}
+
 static void test_no_mapping(void **state) {
-        struct world w = {.ledger = LEDGER_INIT((size_t)1 << 26)};
+        struct world w = {.shape = &plain, .ledger = LEDGER_INIT((size_t)1 << 26)};
         struct image before;
 
         assert_int_equal(op_pool(&w), 0);
@@ -156,7 +253,7 @@ static void test_no_mapping(void **state) {
 
 /* Pages that the system does not take back stay in the ledger until they are used again. */
 static void test_pages_that_stay(void **state) {
-        struct world w = {.ledger = LEDGER_INIT((size_t)1 << 26)};
+        struct world w = {.shape = &plain, .ledger = LEDGER_INIT((size_t)1 << 26)};
         struct seq_pool_stats st;
 
         assert_int_equal(op_pool(&w), 0);
@@ -168,7 +265,7 @@ static void test_pages_that_stay(void **state) {
         seq_cut(w.a, 0);
         madvise_fails = false;
         seq_pool_stats(w.pool, &st);
-        assert_int_equal(st.n_blocks, 0);
+        assert_int_equal(st.live_size, 0);
         assert_int_equal(st.charged_size, 3 * BLOCK);
         assert_int_equal(st.unreturned_size, 3 * BLOCK);
         assert_int_equal(ledger_used(&w.ledger), 3 * BLOCK);
@@ -193,6 +290,8 @@ static void test_pages_that_stay(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_allocation_may_fail),
+                cmocka_unit_test(test_every_first_allocation),
+                cmocka_unit_test(test_every_allocation_of_all_classes),
                 cmocka_unit_test(test_no_mapping),
                 cmocka_unit_test(test_pages_that_stay),
         };

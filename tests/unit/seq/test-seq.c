@@ -9,6 +9,8 @@
 
 enum { BLOCK = 4096, TOKENS = 4 };
 
+static const struct seq_shape shape = {.size[SEQ_ALL] = BLOCK, .block_tokens = TOKENS};
+
 struct fixture {
         struct ledger ledger;
         struct seq_pool *pool;
@@ -20,8 +22,8 @@ static int setup(void **state) {
 
         assert_non_null(f);
         f->ledger.budget = (size_t)1 << 20;
-        assert_int_equal(seq_pool_new(&f->pool, &f->ledger, BLOCK, TOKENS, NULL), 0);
-        f->slot = seq_pool_slot_size(f->pool);
+        assert_int_equal(seq_pool_new(&f->pool, &f->ledger, &shape, NULL), 0);
+        f->slot = seq_pool_slot_size(f->pool, SEQ_ALL);
         *state = f;
         return 0;
 }
@@ -41,13 +43,20 @@ static void say(struct seq *s, uint32_t n, uint8_t v) {
 
         assert_int_equal(seq_reserve(s, n, NULL), 0);
         for (uint32_t i = at; i < at + n; i++)
-                memset((char *)seq_table(s)[i / TOKENS] + i % TOKENS * (BLOCK / TOKENS), v,
+                memset((char *)seq_table(s, SEQ_ALL)[i / TOKENS] + i % TOKENS * (BLOCK / TOKENS), v,
                         BLOCK / TOKENS);
         seq_commit(s, n);
 }
 
 static uint8_t at(const struct seq *s, uint32_t i) {
-        return *((uint8_t *)seq_table(s)[i / TOKENS] + i % TOKENS * (BLOCK / TOKENS));
+        return *((uint8_t *)seq_table(s, SEQ_ALL)[i / TOKENS] + i % TOKENS * (BLOCK / TOKENS));
+}
+
+static struct seq_block *block_at(const struct seq *s, uint32_t i) {
+        struct seq_cell cell = {0};
+
+        assert_true(seq_cell_at(s, SEQ_ALL, i, &cell));
+        return cell.block;
 }
 
 static void test_grow_and_cut(void **state) {
@@ -55,16 +64,16 @@ static void test_grow_and_cut(void **state) {
         _cleanup_(seq_freep) struct seq *s = NULL;
 
         assert_int_equal(seq_new(&s, f->pool, NULL), 0);
-        assert_int_equal(seq_n_blocks(s), 0);
+        assert_int_equal(seq_n_cells(s), 0);
         assert_int_equal(seq_reserve(s, 0, NULL), 0);
         seq_commit(s, 0);
-        assert_int_equal(seq_reserve_cost(s, 1), 1);
-        assert_int_equal(seq_reserve_cost(s, 9), 3);
+        assert_int_equal(seq_reserve_cost(s, 1), 1 * f->slot);
+        assert_int_equal(seq_reserve_cost(s, 9), 3 * f->slot);
         say(s, 9, 1);
         assert_int_equal(seq_n_tokens(s), 9);
-        assert_int_equal(seq_n_blocks(s), 3);
+        assert_int_equal(seq_n_cells(s), 3);
         assert_int_equal(seq_n_resident(s), 3);
-        assert_int_equal(seq_reserve_cost(s, 3), 0);
+        assert_int_equal(seq_reserve_cost(s, 3), 0 * f->slot);
         assert_int_equal(ledger_used(&f->ledger), 3 * f->slot);
         assert_int_equal(seq_cut(s, 100), 9);
         assert_int_equal(seq_cut(s, 5), 5);
@@ -86,7 +95,7 @@ static void test_reservation(void **state) {
         say(s, 2, 1);
         assert_int_equal(seq_reserve(s, 7, NULL), 0);
         assert_int_equal(seq_n_reserved(s), 7);
-        assert_int_equal(seq_n_blocks(s), 1);
+        assert_int_equal(seq_n_cells(s), 1);
         assert_int_equal(ledger_used(&f->ledger), 3 * f->slot);
         /* A smaller one keeps the first, a larger one extends it. */
         assert_int_equal(seq_reserve(s, 1, NULL), 0);
@@ -123,23 +132,23 @@ static void test_fork_shares_and_copies_on_write(void **state) {
         assert_int_equal(seq_fork(&b, a, 10, NULL), 0);
         assert_int_equal(seq_fork(&c, a, 8, NULL), 0);
         assert_int_equal(ledger_used(&f->ledger), 3 * f->slot);
-        assert_int_equal(seq_block_n_refs(seq_block_at(a, 0)), 3);
-        assert_int_equal(seq_block_n_refs(seq_block_at(a, 2)), 2);
+        assert_int_equal(seq_block_n_refs(block_at(a, 0)), 3);
+        assert_int_equal(seq_block_n_refs(block_at(a, 2)), 2);
 
         /* Full blocks are never copied, the shared tail is, once. */
-        assert_int_equal(seq_reserve_cost(c, 1), 1);
+        assert_int_equal(seq_reserve_cost(c, 1), 1 * f->slot);
         say(c, 1, 3);
         seq_pool_stats(f->pool, &st);
         assert_int_equal(st.n_copied_on_write, 0);
         assert_int_equal(st.n_forks, 2);
-        seq_block_set_tag(seq_block_at(b, 2), 5);
-        assert_int_equal(seq_reserve_cost(b, 1), 1);
+        seq_block_set_tag(block_at(b, 2), 5);
+        assert_int_equal(seq_reserve_cost(b, 1), 1 * f->slot);
         say(b, 1, 2);
-        assert_int_equal(seq_block_tag(seq_block_at(b, 2)), 0);
-        assert_int_equal(seq_block_tag(seq_block_at(a, 2)), 5);
-        assert_int_equal(seq_reserve_cost(a, 1), 0);
+        assert_int_equal(seq_block_tag(block_at(b, 2)), 0);
+        assert_int_equal(seq_block_tag(block_at(a, 2)), 5);
+        assert_int_equal(seq_reserve_cost(a, 1), 0 * f->slot);
         say(a, 1, 4);
-        assert_int_equal(seq_block_tag(seq_block_at(a, 2)), 0);
+        assert_int_equal(seq_block_tag(block_at(a, 2)), 0);
         seq_pool_stats(f->pool, &st);
         assert_int_equal(st.n_copied_on_write, 1);
         assert_int_equal(ledger_used(&f->ledger), 5 * f->slot);
@@ -176,13 +185,13 @@ static void test_held_tail_is_left_alone(void **state) {
 
         assert_int_equal(seq_new(&s, f->pool, NULL), 0);
         say(s, 2, 1);
-        held = seq_block_ref(seq_block_at(s, 0));
+        held = seq_block_ref(block_at(s, 0));
         ledger_set_budget(&f->ledger, f->slot);
         assert_int_equal(seq_reserve(s, 1, NULL), SEQ_FULL);
-        assert_ptr_equal(seq_block_at(s, 0), held);
+        assert_ptr_equal(block_at(s, 0), held);
         ledger_set_budget(&f->ledger, 2 * f->slot);
         say(s, 1, 2);
-        assert_ptr_not_equal(seq_block_at(s, 0), held);
+        assert_ptr_not_equal(block_at(s, 0), held);
         assert_int_equal(((uint8_t *)seq_block_data(held))[2 * (BLOCK / TOKENS)], 0);
         seq_block_unref(held);
         assert_int_equal(ledger_used(&f->ledger), f->slot);
@@ -196,22 +205,22 @@ static void test_holes(void **state) {
 
         assert_int_equal(seq_new(&s, f->pool, NULL), 0);
         say(s, 9, 1);
-        assert_int_equal(seq_set_holes(s, 3, &e), -ERR_STATE);
+        assert_int_equal(seq_set_holes(s, 3, NULL, 0, &e), -ERR_STATE);
         assert_int_equal(seq_reserve(s, 9, NULL), 0);
-        seq_drop(s, 1);
+        seq_drop(s, SEQ_ALL, 1);
         assert_int_equal(seq_n_reserved(s), 0);
-        seq_drop(s, 1);
-        assert_null(seq_block_at(s, 1));
+        seq_drop(s, SEQ_ALL, 1);
+        assert_null(block_at(s, 1));
         assert_int_equal(seq_n_resident(s), 2);
         assert_int_equal(ledger_used(&f->ledger), 2 * f->slot);
         assert_int_equal(seq_reserve(s, 1, &e), -ERR_STATE);
         assert_int_equal(seq_fork(&t, s, 7, NULL), 0);
         assert_int_equal(seq_n_resident(t), 1);
 
-        assert_int_equal(seq_block_new(&b, f->pool, NULL), 0);
+        assert_int_equal(seq_block_new(&b, f->pool, SEQ_ALL, NULL), 0);
         memset(seq_block_data(b), 1, BLOCK);
-        seq_attach(s, 1, b);
-        seq_attach(t, 1, b);
+        seq_attach(s, SEQ_ALL, 1, b);
+        seq_attach(t, SEQ_ALL, 1, b);
         assert_int_equal(seq_block_n_refs(b), 3);
         seq_block_unref(b);
         assert_int_equal(seq_n_resident(s), 3);
@@ -221,12 +230,12 @@ static void test_holes(void **state) {
         assert_int_equal(at(t, 7), 3);
 
         assert_int_equal(seq_new(&u, f->pool, NULL), 0);
-        assert_int_equal(seq_set_holes(u, 9, NULL), 0);
+        assert_int_equal(seq_set_holes(u, 9, NULL, 0, NULL), 0);
         assert_int_equal(seq_n_tokens(u), 9);
-        assert_int_equal(seq_n_blocks(u), 3);
+        assert_int_equal(seq_n_cells(u), 3);
         assert_int_equal(seq_n_resident(u), 0);
         assert_int_equal(seq_cut(u, 4), 4);
-        seq_attach(u, 0, seq_block_at(s, 0));
+        seq_attach(u, SEQ_ALL, 0, block_at(s, 0));
         say(u, 1, 9);
         assert_int_equal(at(u, 0), 1);
         assert_int_equal(at(u, 4), 9);
