@@ -49,7 +49,7 @@ static int attn_load_separate(
                 const float **vec;
                 size_t n;
         } part[] = {
-                {"attn_q.weight", "attn_q.bias", &a->q, &a->q_bias, n->q},
+                {"attn_q.weight", "attn_q.bias", &a->q, &a->q_bias, a->has_gate ? 2 * n->q : n->q},
                 {"attn_k.weight", "attn_k.bias", &a->k, &a->k_bias, n->k},
                 {"attn_v.weight", "attn_v.bias", &a->v, &a->v_bias, n->v},
         };
@@ -129,23 +129,6 @@ static int attn_load_norms(struct model *m, struct attn *a, struct err *e) {
         return attn_load_qk_norm(m, a, true, e);
 }
 
-/* Describe the next array of a block; its offset is at or after the end of those before. */
-static int attn_add_array(struct model *m, const struct model_kv_array *a, struct err *e) {
-        struct model_kv_array *grown;
-
-        /* Room doubles; at a power of two it is used up. */
-        if (!(m->n_kv_arrays & (m->n_kv_arrays - 1))) {
-                size_t room = m->n_kv_arrays ? 2 * m->n_kv_arrays : 1;
-
-                grown = reallocarray(m->kv_arrays, room, sizeof(*grown));
-                if (!grown)
-                        return err_set(e, ERR_NOMEM, "no memory for the layout of blocks");
-                m->kv_arrays = grown;
-        }
-        m->kv_arrays[m->n_kv_arrays++] = *a;
-        return 0;
-}
-
 /* One of the layer's two arrays, followed by its scales if the type has them. */
 static int attn_describe(struct model *m, const struct attn *a, bool is_k, struct err *e) {
         static const enum model_kv_element elements[KERN_N_KV] = {[KERN_KV_F16] = MODEL_KV_F16,
@@ -163,19 +146,18 @@ static int attn_describe(struct model *m, const struct attn *a, bool is_k, struc
         };
         int r;
 
-        r = attn_add_array(m, &array, e);
+        r = memory_describe(m, a->memory, &array, e);
         if (r < 0 || l->type != KERN_KV_Q8_0)
                 return r;
         array.element = MODEL_KV_F16;
         array.offset += is_k ? kern_kv_k_scales(l) : kern_kv_v_scales(l);
         array.n_channels /= KERN_KV_GROUP;
-        return attn_add_array(m, &array, e);
+        return memory_describe(m, a->memory, &array, e);
 }
 
 /* The layer's keys, then its values, each starting on a cache line. */
 static int attn_book_memory(struct model *m, struct attn *a, struct err *e) {
         const struct kern_kv_layout *l = &a->kern.layout;
-        size_t k_size = align_up(kern_kv_k_size(l), 64);
         int r;
 
         if (l->type == KERN_KV_Q8_0 &&
@@ -184,9 +166,8 @@ static int attn_book_memory(struct model *m, struct attn *a, struct err *e) {
                         "memory of type q8_0 needs head sizes that are multiples of %d, and this "
                         "model has keys of %u and values of %u; use f16 or f32",
                         KERN_KV_GROUP, l->head_dim_k, l->head_dim_v);
-        a->kern.k_offset = m->block_size;
-        a->kern.v_offset = m->block_size + k_size;
-        m->block_size += k_size + align_up(kern_kv_v_size(l), 64);
+        a->kern.k_offset = memory_book(m, a->memory, kern_kv_k_size(l));
+        a->kern.v_offset = memory_book(m, a->memory, kern_kv_v_size(l));
         r = attn_describe(m, a, true, e);
         return r < 0 ? r : attn_describe(m, a, false, e);
 }
@@ -198,6 +179,8 @@ static void attn_book_work(struct model *m, const struct attn *a, const struct a
         d->n_k = MAX(d->n_k, n->k);
         d->n_v = MAX(d->n_v, n->v);
         d->n_attn = MAX(d->n_attn, n->out);
+        if (a->has_gate)
+                d->n_mix = MAX(d->n_mix, 2 * n->q);
         work_dims_mat(d, &a->q);
         work_dims_mat(d, &a->out);
         if (a->shares_kv)
@@ -218,8 +201,10 @@ static struct attn_widths attn_describe_layer(
 
         *a = (struct attn){
                 .layer = layer,
+                .memory = memory_class(m, layer),
                 .shares_kv = source,
                 .rope = turns ? local : -1,
+                .has_gate = m->arch->output_gate,
                 .tempered = m->arch->temperature == ARCH_TEMPERATURE_GLOBAL
                                     ? h->chunk && !turns
                                     : m->arch->temperature != ARCH_TEMPERATURE_NONE &&
@@ -257,8 +242,12 @@ static int attn_load_projections(
         struct weights *w = &m->weights;
         int layer = (int)a->layer, r = 1;
 
+        if (a->has_gate && n->q != n->out)
+                return err_set(e, ERR_FORMAT,
+                        "layer %d has gates for %zu values and %zu values of attention", layer,
+                        n->q, n->out);
         a->value_is_key = n->k == n->v && attn_has_no_values(m, layer);
-        if (!a->shares_kv)
+        if (!a->shares_kv && !a->has_gate)
                 r = attn_load_fused(m, a, n, e);
         if (r == 1)
                 r = attn_load_separate(m, a, n, e);
@@ -351,18 +340,40 @@ int attn_store(const struct attn *a, struct model_work *w, struct work_input *in
         r = work_wait(w, a->layer);
         if (r)
                 return r;
-        kern_kv_write(w->kern, l, a->kern.k_offset, a->kern.v_offset, w->rows, w->n, w->k, n_k,
-                w->v, n_v);
+        kern_kv_write(w->kern, l, a->kern.k_offset, a->kern.v_offset, w->rows[a->memory], w->n,
+                w->k, n_k, w->v, n_v);
         return 0;
+}
+
+/* Queries to w->q, and the gates that stand between them in the rows of a->q to the front of w->mix. */
+static void attn_queries(const struct attn *a, struct model_work *w, struct work_input *in) {
+        size_t dim = a->kern.layout.head_dim_k, n = w->n * a->kern.n_head;
+        float *both = w->mix;
+
+        if (!a->has_gate) {
+                work_matmul(w, in, &a->q, a->q_bias, w->q);
+                return;
+        }
+        work_matmul(w, in, &a->q, a->q_bias, both);
+        for (size_t h = 0; h < n; h++) {
+                memcpy(w->q + h * dim, both + 2 * h * dim, dim * sizeof(*both));
+                memmove(both + h * dim, both + (2 * h + 1) * dim, dim * sizeof(*both));
+        }
 }
 
 void attn_attend(const struct attn *a, struct model_work *w, struct work_input *in, float *out) {
         struct work_input o = work_input(w->attn, a->out.n_in, w->n, w->act[1]);
+        size_t n_q = (size_t)a->kern.n_head * a->kern.layout.head_dim_k;
 
-        work_matmul(w, in, &a->q, a->q_bias, w->q);
+        attn_queries(a, w, in);
         attn_place(a, w, &a->q_norm, w->q, a->kern.n_head);
         if (a->tempered)
-                kern_scale_rows(w->kern, w->q, a->q.n_out, a->q.n_out, w->n, w->temperature);
-        kern_attention(w->kern, &a->kern, w->rows, w->n, w->q, a->q.n_out, w->attn, a->out.n_in);
+                kern_scale_rows(w->kern, w->q, n_q, n_q, w->n, w->temperature);
+        kern_attention(
+                w->kern, &a->kern, w->rows[a->memory], w->n, w->q, n_q, w->attn, a->out.n_in);
+        if (a->has_gate) {
+                kern_sigmoid(w->kern, w->mix, w->n * n_q);
+                kern_mul(w->kern, w->attn, w->mix, w->n * n_q);
+        }
         work_matmul(w, &o, &a->out, a->out_bias, out);
 }

@@ -6,13 +6,14 @@
  *
  * Per token and in this order: projections; norms of queries, keys and values (or, where the row says
  * so, norms of queries and keys after the positions); rotary positions; the factor that grows with the
- * position (queries); attention; output projection.
+ * position (queries); attention; sigmoid(gate) times it, if the row has gates; output projection.
  */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "kern/kern.h"
 #include "model/block-norm.h"
+#include "seq/seq.h"
 
 struct work_input;
 
@@ -24,9 +25,11 @@ struct attn {
         bool norm_after_rope;
         bool value_is_key;     /* no matrix for values: they are the keys before norm and rope */
         bool shares_kv;        /* no keys and values of its own: those of an earlier layer */
+        bool has_gate;         /* the matrix of queries has gates as well */
         bool tempered;         /* queries take the factor of their position */
         int rope;              /* index into model.ropes, or -1: none */
         struct kern_attn kern; /* heads, scale, window, place in the blocks */
+        enum seq_class memory; /* of its keys and values */
         uint32_t layer;
 };
 

@@ -73,7 +73,9 @@ int ffn_load(struct model *m, struct ffn *ret, uint32_t layer, struct err *e) {
 }
 
 int ffn_load_shared(struct model *m, struct ffn *ret, uint32_t layer, struct err *e) {
-        struct ffn f = {.kind = ARCH_FFN_GATED, .activation = m->arch->activation};
+        bool plain = m->arch->ffn == ARCH_FFN_PLAIN;
+        struct ffn f = {
+                .kind = plain ? ARCH_FFN_PLAIN : ARCH_FFN_GATED, .activation = m->arch->activation};
         size_t n_ff;
         int r;
 

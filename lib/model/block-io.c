@@ -13,7 +13,7 @@ int embedding_load(struct model *m, struct embedding *ret, struct err *e) {
 
         m->dims.n_embd = MAX(m->dims.n_embd, (size_t)h->n_embd);
         r = weights_table(&m->weights, &em.table, "token_embd.weight", h->n_embd, h->n_vocab, e);
-        if (r == 0 && m->arch->rope == ARCH_ROPE_NONE)
+        if (r == 0 && m->arch->rope == ARCH_ROPE_TABLE)
                 r = weights_table(&m->weights, &em.positions, "position_embd.weight", h->n_embd,
                         h->context_train, e);
         if (r < 0)
@@ -46,7 +46,8 @@ int output_load(struct model *m, struct output *ret, const struct embedding *tie
         struct output o = {.scale = h->logit_scale, .softcap = h->final_softcap};
         int r;
 
-        r = norm_load(m, &o.norm, -1, "output_norm", h->n_embd, e);
+        r = norm_load(m, &o.norm, -1, m->arch->output_norm ? m->arch->output_norm : "output_norm",
+                h->n_embd, e);
         if (r < 0)
                 return r;
         r = weights_mat_opt(&m->weights, &o.table, -1, "output.weight", h->n_embd, h->n_vocab, e);

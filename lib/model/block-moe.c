@@ -11,10 +11,10 @@
 
 /* One matrix per expert with the rows of gate, then up. 0, 1 absent, or an error. */
 static int moe_load_fused(
-        struct model *m, struct moe *moe, int layer, size_t n_ff, size_t n, struct err *e) {
+        struct model *m, struct moe *moe, int layer, size_t width, size_t n_ff, struct err *e) {
         struct weights_stack fused;
-        int r = weights_stack_opt(&m->weights, &fused, layer, "ffn_gate_up_exps.weight",
-                m->hparams.n_embd, 2 * n_ff, n, e);
+        int r = weights_stack_opt(&m->weights, &fused, layer, "ffn_gate_up_exps.weight", width,
+                2 * n_ff, moe->rule->n, e);
 
         if (r)
                 return r;
@@ -68,6 +68,46 @@ static int moe_load_router(struct model *m, struct moe *moe, int layer, struct e
                 m->arch->experts.choice_bias, e);
 }
 
+/* Matrices to and from the width of the experts; returns it in *width. */
+static int moe_load_latent(
+        struct model *m, struct moe *moe, int layer, size_t *width, struct err *e) {
+        size_t n_embd = m->hparams.n_embd, n = moe->rule->n_latent;
+        struct weights *w = &m->weights;
+        int r;
+
+        *width = n ? n : n_embd;
+        if (!n)
+                return 0;
+        r = weights_mat(w, &moe->latent_down, layer, "ffn_latent_down.weight", n_embd, n, e);
+        if (r == 0)
+                r = weights_mat(w, &moe->latent_up, layer, "ffn_latent_up.weight", n, n_embd, e);
+        if (r < 0)
+                return r;
+        work_dims_mat(&m->dims, &moe->latent_down);
+        work_dims_mat(&m->dims, &moe->latent_up);
+        m->dims.n_mix = MAX(m->dims.n_mix, 2 * n);
+        return 0;
+}
+
+static int moe_load_experts(
+        struct model *m, struct moe *moe, int layer, size_t width, struct err *e) {
+        size_t n_ff = moe->rule->n_ff;
+        int r = 0;
+
+        if (!moe->plain)
+                r = moe_load_fused(m, moe, layer, width, n_ff, e);
+        if (r < 0)
+                return r;
+        if (!moe->plain)
+                r = moe_load_part(m, &moe->gate, layer, "ffn_gate_exps", width, n_ff, e);
+        if (r < 0)
+                return r;
+        r = moe_load_part(m, &moe->up, layer, "ffn_up_exps", width, n_ff, e);
+        if (r < 0)
+                return r;
+        return moe_load_part(m, &moe->down, layer, "ffn_down_exps", n_ff, width, e);
+}
+
 static int moe_load_shared(struct model *m, struct moe *moe, uint32_t layer, struct err *e) {
         int r;
 
@@ -83,27 +123,23 @@ static int moe_load_shared(struct model *m, struct moe *moe, uint32_t layer, str
 
 int moe_load(struct model *m, struct moe *ret, uint32_t layer, struct err *e) {
         const struct hparams *h = &m->hparams;
-        struct moe moe = {.rule = &h->experts, .activation = m->arch->activation};
-        size_t n_embd = h->n_embd, n_ff = h->experts.n_ff;
+        struct moe moe = {.rule = &h->experts,
+                .activation = m->arch->activation,
+                .plain = m->arch->ffn == ARCH_FFN_PLAIN};
         struct work_dims *d = &m->dims;
         int l = (int)layer, r;
+        size_t width;
 
         r = moe_load_router(m, &moe, l, e);
         if (r < 0)
                 return r;
-        r = moe_load_fused(m, &moe, l, n_ff, h->experts.n, e);
+        r = moe_load_latent(m, &moe, l, &width, e);
         if (r < 0)
                 return r;
-        r = moe_load_part(m, &moe.gate, l, "ffn_gate_exps", n_embd, n_ff, e);
+        r = moe_load_experts(m, &moe, l, width, e);
         if (r < 0)
                 return r;
-        r = moe_load_part(m, &moe.up, l, "ffn_up_exps", n_embd, n_ff, e);
-        if (r < 0)
-                return r;
-        r = moe_load_part(m, &moe.down, l, "ffn_down_exps", n_ff, n_embd, e);
-        if (r < 0)
-                return r;
-        d->n_ff = MAX(d->n_ff, n_ff);
+        d->n_ff = MAX(d->n_ff, (size_t)h->experts.n_ff);
         d->n_expert = MAX(d->n_expert, (size_t)h->experts.n);
         d->n_expert_used = MAX(d->n_expert_used, (size_t)h->experts.n_used);
         r = moe_load_shared(m, &moe, layer, e);
@@ -177,9 +213,11 @@ static void moe_expert(
                 some = moe_gather(moe, w, all, expert);
                 in = &some;
         }
-        moe_matmul(&moe->gate, w, in, expert, w->gate);
-        moe_matmul(&moe->up, w, in, expert, w->up);
-        kern_activate(w->kern, moe->activation, w->gate, w->up, w->gate, n * n_ff);
+        moe_matmul(moe->plain ? &moe->up : &moe->gate, w, in, expert, w->gate);
+        if (!moe->plain)
+                moe_matmul(&moe->up, w, in, expert, w->up);
+        kern_activate(
+                w->kern, moe->activation, w->gate, moe->plain ? NULL : w->up, w->gate, n * n_ff);
         moe_matmul(&moe->down, w, &hidden, expert, s->out + from * all->n_in);
 }
 
@@ -205,24 +243,50 @@ static void moe_add_shared(
         kern_add(w->kern, out, s->x, in->n * n_embd);
 }
 
+/* The experts of all rows, and the sums of what they give. */
+static void moe_mix(
+        const struct moe *moe, struct model_work *w, struct work_input *in, float *out) {
+        struct work_moe *s = &w->moe;
+        uint32_t n_expert = moe->rule->n, n_used = moe->rule->n_used;
+        bool weigh = moe->rule->router != ARCH_ROUTER_SIGMOID_INPUT;
+        size_t width = in->n_in;
+
+        for (uint32_t i = 0; i < n_expert; i++)
+                moe_expert(moe, w, in, i);
+        memset(out, 0, in->n * width * sizeof(*out));
+        for (size_t c = 0; c < in->n * n_used; c++)
+                kern_add_scaled(w->kern, out + c / n_used * width, s->out + s->slot[c] * width,
+                        weigh ? s->weight[c] : 1.0f, width);
+}
+
+/* The same behind and before the latent width. */
+static void moe_mix_latent(
+        const struct moe *moe, struct model_work *w, struct work_input *in, float *out) {
+        size_t width = moe->latent_down.n_out;
+        float *x = w->mix, *y = x + in->n * width;
+        struct work_input latent = work_input(x, width, in->n, in->scratch);
+        struct work_input sum = work_input(y, width, in->n, in->scratch);
+
+        work_matmul(w, in, &moe->latent_down, NULL, x);
+        moe_mix(moe, w, &latent, y);
+        work_matmul(w, &sum, &moe->latent_up, NULL, out);
+        *in = work_input(in->x, in->n_in, in->n, in->scratch); /* prepared for others meanwhile */
+}
+
 void moe_forward(const struct moe *moe, struct model_work *w, struct work_input *in,
         struct work_input *router_in, float *out) {
         struct work_moe *s = &w->moe;
         uint32_t n_expert = moe->rule->n, n_used = moe->rule->n_used;
-        bool weigh = moe->rule->router != ARCH_ROUTER_SIGMOID_INPUT;
-        size_t n_embd = in->n_in;
 
         work_matmul(w, router_in, &moe->router, moe->router_bias, s->probs);
         for (size_t t = 0; t < in->n; t++)
                 moe_choose(w->kern, moe->rule, s->probs + t * n_expert, moe->choice_bias,
                         s->expert + t * n_used, s->weight + t * n_used);
         moe_group(s, in->n, n_expert, n_used);
-        for (uint32_t i = 0; i < n_expert; i++)
-                moe_expert(moe, w, in, i);
-        memset(out, 0, in->n * n_embd * sizeof(*out));
-        for (size_t c = 0; c < in->n * n_used; c++)
-                kern_add_scaled(w->kern, out + c / n_used * n_embd, s->out + s->slot[c] * n_embd,
-                        weigh ? s->weight[c] : 1.0f, n_embd);
+        if (moe->latent_down.n_in)
+                moe_mix_latent(moe, w, in, out);
+        else
+                moe_mix(moe, w, in, out);
         if (moe->has_shared)
                 moe_add_shared(moe, w, in, out);
 }

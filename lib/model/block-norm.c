@@ -37,6 +37,16 @@ int norm_load(
         return weights_missing(layer, full, e);
 }
 
+int norm_load_bare(
+        struct model *m, struct norm *ret, int layer, const char *name, size_t n, struct err *e) {
+        struct norm norm = {.n = n, .eps = m->hparams.norm_eps, .kind = ARCH_RMS};
+        int r = weights_vec(&m->weights, &norm.weight, layer, name, n, e);
+
+        if (r == 0)
+                *ret = norm;
+        return r;
+}
+
 struct norm norm_plain(const struct model *m, size_t n) {
         return (struct norm){.n = n, .eps = m->hparams.norm_eps, .kind = ARCH_RMS};
 }

@@ -18,6 +18,9 @@ int norm_load(
 /* 1: there is no such weight. */
 int norm_load_opt(
         struct model *m, struct norm *ret, int layer, const char *name, size_t n, struct err *e);
+/* RMS norm whose tensor's name is @name and nothing more. */
+int norm_load_bare(
+        struct model *m, struct norm *ret, int layer, const char *name, size_t n, struct err *e);
 /* RMS norm without a weight. */
 struct norm norm_plain(const struct model *m, size_t n);
 /* Rows of x at a distance of @stride, to rows of y at the same distance; y may be x. */

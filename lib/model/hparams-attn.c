@@ -9,21 +9,30 @@
 #include "base/util.h"
 #include "gguf/gguf.h"
 
+uint32_t hparams_heads(const uint32_t *per_layer, uint32_t n_layer) {
+        for (uint32_t i = 0; i < n_layer; i++)
+                if (per_layer[i])
+                        return per_layer[i];
+        return 0;
+}
+
 static int hparams_read_heads(struct hparams *h, struct err *e) {
+        uint32_t min = h->arch->recurrent_layers != ARCH_RECURRENT_NO_KV;
         int r;
 
-        r = hparams_u32_layers(h, "attention.head_count", 1, HPARAMS_MAX_HEADS, h->n_head, e);
+        r = hparams_u32_layers(h, "attention.head_count", min, HPARAMS_MAX_HEADS, h->n_head, e);
         if (r == 1)
                 return hparams_missing(h, "attention.head_count", e);
         if (r < 0)
                 return r;
-        r = hparams_u32_layers(h, "attention.head_count_kv", 1, HPARAMS_MAX_HEADS, h->n_kv_head, e);
+        r = hparams_u32_layers(
+                h, "attention.head_count_kv", min, HPARAMS_MAX_HEADS, h->n_kv_head, e);
         if (r == 1)
                 memcpy(h->n_kv_head, h->n_head, h->n_block * sizeof(*h->n_head));
         if (r < 0)
                 return r;
         for (uint32_t i = 0; i < h->n_block; i++)
-                if (h->n_head[i] % h->n_kv_head[i])
+                if (h->n_kv_head[i] && (!h->n_head[i] || h->n_head[i] % h->n_kv_head[i]))
                         return err_set(e, ERR_FORMAT,
                                 "%s.attention.head_count %u is no multiple of head_count_kv %u "
                                 "(layer %u)",
@@ -38,7 +47,7 @@ static int hparams_read_attn_scale(struct hparams *h, struct err *e) {
         if (r < 0)
                 return r;
         if (h->arch->wide_query_layers && h->n_layer == h->arch->wide_query_layers)
-                width = (float)h->n_embd / (float)h->n_head[0];
+                width = (float)h->n_embd / (float)hparams_heads(h->n_head, h->n_layer);
         if (scale == 0.0f)
                 scale = h->arch->unscaled ? 1.0f : 1.0f / sqrtf(width);
         h->attn_scale = scale;
@@ -50,13 +59,19 @@ int hparams_read_attention(struct hparams *h, struct err *e) {
                 {"attn_logit_softcapping", 0.0f, 1e6f, h->arch->attn_softcap, &h->attn_softcap},
                 {"attention.temperature_scale", 0.0f, 1e3f, 0.0f, &h->temperature_scale},
         };
-        uint32_t per_head;
+        uint32_t n_head, per_head;
         int r;
 
+        if (h->arch->recurrent_layers == ARCH_RECURRENT_ALL) {
+                memset(h->n_head, 0, sizeof(h->n_head));
+                memset(h->n_kv_head, 0, sizeof(h->n_kv_head));
+                return 0;
+        }
         r = hparams_read_heads(h, e);
         if (r < 0)
                 return r;
-        per_head = h->n_embd % h->n_head[0] ? 0 : h->n_embd / h->n_head[0];
+        n_head = hparams_heads(h->n_head, h->n_layer);
+        per_head = !n_head || h->n_embd % n_head ? 0 : h->n_embd / n_head;
         r = hparams_u32_or(
                 h, "attention.key_length", 1, HPARAMS_MAX_HEAD_DIM, per_head, &h->head_dim_k, e);
         if (r < 0)
@@ -70,7 +85,7 @@ int hparams_read_attention(struct hparams *h, struct err *e) {
                 return err_set(e, ERR_FORMAT,
                         "%s.embedding_length %u and attention.head_count %u give no head size, and "
                         "attention.key_length or value_length is missing",
-                        h->arch->name, h->n_embd, h->n_head[0]);
+                        h->arch->name, h->n_embd, n_head);
         r = hparams_numbers(h, numbers, ARRAY_SIZE(numbers), e);
         return r < 0 ? r : hparams_read_attn_scale(h, e);
 }
@@ -87,7 +102,7 @@ static int hparams_read_pattern(struct hparams *h, struct err *e) {
                         return err_set(e, ERR_FORMAT, "%s.%s must be %u bools, one per layer",
                                 h->arch->name, key, h->n_block);
                 for (uint32_t i = 0; i < h->n_layer; i++)
-                        h->local[i] = gguf_array_int(&a, i) != 0;
+                        h->local[i] = !h->recurrent[i] && gguf_array_int(&a, i) != 0;
                 return 0;
         }
         if (h->arch->local.pattern_required)
@@ -97,7 +112,7 @@ static int hparams_read_pattern(struct hparams *h, struct err *e) {
         if (r < 0)
                 return r;
         for (uint32_t i = 0; i < h->n_layer; i++)
-                h->local[i] = period == 0 || i % period < period - 1;
+                h->local[i] = !h->recurrent[i] && (period == 0 || i % period < period - 1);
         return 0;
 }
 
@@ -243,17 +258,35 @@ static int hparams_read_local_rope(struct hparams *h, struct err *e) {
         return hparams_check_n_rot(h, h->local_rope.n_rot, h->local_head_dim_k, e);
 }
 
+/* What part of a head turns by which component of a position. */
+static int hparams_check_sections(const struct hparams *h, struct err *e) {
+        static const char key[] = "rope.dimension_sections";
+        struct gguf_array a;
+        int r = hparams_array(h, key, &a, e);
+
+        if (r)
+                return r == 1 ? hparams_missing(h, key, e) : r;
+        if ((a.type != GGUF_I32 && a.type != GGUF_U32) || a.count != 4)
+                return err_set(e, ERR_FORMAT, "%s.%s must be 4 numbers", h->arch->name, key);
+        return 0;
+}
+
 int hparams_read_rope(struct hparams *h, struct err *e) {
         bool finetuned;
         float base;
         int r;
 
-        if (h->arch->rope == ARCH_ROPE_NONE)
+        h->no_rope = false;
+        if (!hparams_has_positions(h))
                 return 0;
         r = hparams_bool_or(h, "rope.scaling.finetuned", true, &finetuned, e);
         if (r < 0)
                 return r;
         h->no_rope = h->arch->rope_unless_unfinished && !finetuned;
+        if (h->arch->rope_sections)
+                r = hparams_check_sections(h, e);
+        if (r < 0)
+                return r;
         r = hparams_u32_or(h, "rope.dimension_count", 2, HPARAMS_MAX_HEAD_DIM, h->head_dim_k,
                 &h->rope.n_rot, e);
         if (r < 0)
@@ -270,10 +303,14 @@ int hparams_read_rope(struct hparams *h, struct err *e) {
         return r < 0 ? r : hparams_read_local_rope(h, e);
 }
 
+bool hparams_has_positions(const struct hparams *h) {
+        return (h->arch->rope == ARCH_ROPE_NORM || h->arch->rope == ARCH_ROPE_NEOX) && !h->no_rope;
+}
+
 bool hparams_layer_has_rope(const struct hparams *h, uint32_t layer) {
         const struct arch *a = h->arch;
 
-        if (a->rope == ARCH_ROPE_NONE || h->no_rope)
+        if (!hparams_has_positions(h) || h->recurrent[layer])
                 return false;
         if (a->no_rope_period && (layer + 1) % a->no_rope_period == 0)
                 return false;

@@ -3,10 +3,12 @@
 #include "model/hparams.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/util.h"
+#include "gguf/gguf.h"
 
 static int hparams_read_router(struct hparams *h, struct hparams_experts *x, struct err *e) {
         static const enum arch_router by_number[] = {[1] = ARCH_ROUTER_SOFTMAX,
@@ -95,6 +97,9 @@ static int hparams_read_experts(struct hparams *h, struct hparams_experts *x, st
         r = hparams_u32_or(h, "interleave_moe_layer_step", 1, HPARAMS_MAX_LAYERS, 1, &x->step, e);
         if (r < 0)
                 return r;
+        r = hparams_u32_or(h, "moe_latent_size", 0, h->n_embd, 0, &x->n_latent, e);
+        if (r < 0)
+                return r;
         r = hparams_f32_or(h, "expert_weights_scale", 0.0f, 1e6f, 0.0f, &x->scale, e);
         if (r < 0)
                 return r;
@@ -107,10 +112,39 @@ static int hparams_read_experts(struct hparams *h, struct hparams_experts *x, st
         return r < 0 ? r : hparams_read_shared(h, x, e);
 }
 
-bool hparams_layer_has_experts(const struct hparams *h, uint32_t layer) {
+static bool has_experts_tensors(const struct hparams *h, uint32_t layer) {
+        static const char *const names[] = {"ffn_gate_inp", "ffn_down_exps"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+                char name[64];
+
+                snprintf(name, sizeof(name), "blk.%u.%s.weight", layer, names[i]);
+                if (gguf_tensor(h->gguf, name))
+                        return true;
+        }
+        return false;
+}
+
+static bool layer_has_experts(const struct hparams *h, uint32_t layer) {
         const struct hparams_experts *x = &h->experts;
 
+        if (h->arch->experts.where_tensors)
+                return x->n && hparams_layer_feeds(h, layer) && has_experts_tensors(h, layer);
         return x->n && layer >= x->n_leading_dense && (layer + 1) % x->step == 0;
+}
+
+bool hparams_layer_has_experts(const struct hparams *h, uint32_t layer) {
+        return h->sparse[layer];
+}
+
+bool hparams_layer_mixes(const struct hparams *h, uint32_t layer) {
+        return h->arch->order != ARCH_EITHER || !h->n_ff[layer];
+}
+
+bool hparams_layer_feeds(const struct hparams *h, uint32_t layer) {
+        if (h->arch->order == ARCH_FIRST_ALONE)
+                return false;
+        return h->arch->order != ARCH_EITHER || h->n_ff[layer];
 }
 
 int hparams_read_ffn(struct hparams *h, struct err *e) {
@@ -130,7 +164,9 @@ int hparams_read_ffn(struct hparams *h, struct err *e) {
         if (r < 0)
                 return r;
         for (uint32_t i = 0; i < h->n_layer; i++)
-                if (!h->n_ff[i] && !hparams_layer_has_experts(h, i))
+                h->sparse[i] = layer_has_experts(h, i);
+        for (uint32_t i = 0; i < h->n_layer; i++)
+                if (hparams_layer_feeds(h, i) && !h->n_ff[i] && !hparams_layer_has_experts(h, i))
                         return hparams_missing(h, "feed_forward_length", e);
         return 0;
 }

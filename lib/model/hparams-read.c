@@ -5,7 +5,8 @@
 
 int hparams_read(struct hparams *h, struct err *e) {
         static int (*const groups[])(struct hparams * h, struct err * e) = {hparams_read_base,
-                hparams_read_attention, hparams_read_windows, hparams_read_ffn, hparams_read_rope,
+                hparams_read_attention, hparams_read_latent, hparams_read_recurrence,
+                hparams_read_windows, hparams_read_ffn, hparams_read_rope, hparams_scale_latent,
                 hparams_read_ends};
         const struct arch_code *code = h->arch->code;
 

@@ -193,8 +193,11 @@ int hparams_read_base(struct hparams *h, struct err *e) {
         r = hparams_u32(h, "context_length", 1, HPARAMS_MAX_CONTEXT, &h->context_train, e);
         if (r < 0)
                 return r;
-        r = hparams_f32(h, eps, 0.0f, 1.0f, &h->norm_eps, e);
-        if (r < 0)
-                return r;
+        r = hparams_find_f32(h, eps, 0.0f, 1.0f, &h->norm_eps, e);
+        if (r == 1 && h->arch->eps_of_either)
+                r = hparams_find_f32(
+                        h, "attention.layer_norm_epsilon", 0.0f, 1.0f, &h->norm_eps, e);
+        if (r)
+                return r == 1 ? hparams_missing(h, eps, e) : r;
         return hparams_read_vocab(h, e);
 }

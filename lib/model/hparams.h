@@ -42,11 +42,21 @@ struct hparams_rope {
         double attn_factor; /* multiplies cos and sin */
         uint32_t orig_context;
         double beta_fast, beta_slow, log_multiplier; /* YaRN */
+        bool plain_magnitude; /* attn_factor alone multiplies cos and sin, whatever YaRN has */
+};
+
+/* Latent attention. A head's queries and keys are @nope channels without positions, then @rope. */
+struct hparams_latent {
+        uint32_t rank;   /* of the row that keys and values are made from */
+        uint32_t q_rank; /* of queries; 0: they are made from the residual */
+        uint32_t nope, rope;
+        bool split; /* of the matrices that take rows down and up there is one per head */
 };
 
 struct hparams_experts {
         uint32_t n, n_used; /* 0: dense */
         uint32_t n_ff;      /* of one expert */
+        uint32_t n_latent;  /* width that the experts work on; 0: the residual's */
         uint32_t n_leading_dense,
                 step; /* layer i >= n_leading_dense has experts if (i + 1) % step == 0 */
         uint32_t n_group, n_group_used; /* 1, 1: no groups */
@@ -63,12 +73,21 @@ struct hparams {
         uint32_t n_layer, n_block, n_embd, n_vocab, context_train;
         float norm_eps;
 
-        /* hparams_read_attention(); heads per layer, never 0 there */
+        /* hparams_read_attention(); heads per layer; 0 in
+         * recurrent layers only */
         uint32_t n_head[HPARAMS_MAX_LAYERS], n_kv_head[HPARAMS_MAX_LAYERS];
         uint32_t head_dim_k, head_dim_v;
         float attn_scale; /* attention.scale, or what the row says */
         float attn_softcap;
-        float temperature_scale; /* 0: none */
+        float temperature_scale;     /* 0: none */
+        uint32_t temperature_length; /* ARCH_TEMPERATURE_LENGTH */
+
+        /* hparams_read_latent(), of arch.latent; head_dim_k and head_dim_v are then those of a head, not
+         * of what memory holds. hparams_scale_latent() comes after the positions. */
+        struct hparams_latent latent;
+
+        /* hparams_read_recurrence(): layers of arch.recurrent; no others are local */
+        bool recurrent[HPARAMS_MAX_LAYERS];
 
         /* hparams_read_windows() */
         bool local[HPARAMS_MAX_LAYERS];
@@ -77,6 +96,7 @@ struct hparams {
 
         /* hparams_read_ffn() */
         uint32_t n_ff[HPARAMS_MAX_LAYERS]; /* 0: no dense feed-forward length given */
+        bool sparse[HPARAMS_MAX_LAYERS];   /* has experts */
         struct hparams_experts experts;
 
         /* hparams_read_rope() */
@@ -126,17 +146,26 @@ int hparams_read(struct hparams *h, struct err *e);
 /* block_count, embedding_length, context_length, vocabulary size, the norm's epsilon. */
 int hparams_read_base(struct hparams *h, struct err *e);
 int hparams_read_attention(struct hparams *h, struct err *e);
+int hparams_read_latent(struct hparams *h, struct err *e);
+int hparams_read_recurrence(struct hparams *h, struct err *e);
 int hparams_read_windows(struct hparams *h, struct err *e);
 int hparams_read_ffn(struct hparams *h, struct err *e);
 int hparams_read_rope(struct hparams *h, struct err *e);
+int hparams_scale_latent(struct hparams *h, struct err *e);
 int hparams_read_ends(struct hparams *h, struct err *e);
 
+/* Of numbers per layer, the first that is not 0; 0: there is none. */
+uint32_t hparams_heads(const uint32_t *per_layer, uint32_t n_layer);
 static inline uint32_t hparams_head_dim_k(const struct hparams *h, uint32_t layer) {
         return h->local[layer] ? h->local_head_dim_k : h->head_dim_k;
 }
 static inline uint32_t hparams_head_dim_v(const struct hparams *h, uint32_t layer) {
         return h->local[layer] ? h->local_head_dim_v : h->head_dim_v;
 }
-/* Whether the layer's queries and keys are rotated. */
+/* Whether any layer's, or the layer's, queries and keys are rotated. */
+bool hparams_has_positions(const struct hparams *h);
 bool hparams_layer_has_rope(const struct hparams *h, uint32_t layer);
 bool hparams_layer_has_experts(const struct hparams *h, uint32_t layer);
+/* Whether the layer has a first branch (attention or recurrence), and whether it has a feed-forward. */
+bool hparams_layer_mixes(const struct hparams *h, uint32_t layer);
+bool hparams_layer_feeds(const struct hparams *h, uint32_t layer);

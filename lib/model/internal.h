@@ -5,7 +5,7 @@
  *
  * A model is a stack of layers (stack.h) made of building blocks (block-*.h), as the architecture's row
  * (arch.h) and the keys (hparams.h) say. Loading a building block checks its tensors, reserves its part
- * of every sequence block (model.block_size, model.kv_arrays) and widens model.dims, from which the
+ * of the blocks of sequence memory (memory.h) and widens model.dims, from which the
  * activations are allocated. So a new architecture needs no sizing code of its own.
  */
 #include <stdbool.h>
@@ -15,6 +15,7 @@
 #include "kern/kern.h"
 #include "model/arch.h"
 #include "model/hparams.h"
+#include "model/memory.h"
 #include "model/model.h"
 #include "model/rope.h"
 #include "model/weights.h"
@@ -24,6 +25,9 @@
 #define MODEL_ARITHMETIC_VERSION 1
 /* Part of the fingerprint; rises whenever the layout of a sequence block changes. */
 #define MODEL_BLOCK_LAYOUT_VERSION 1
+/* Part of the fingerprint of models that have another class than SEQ_ALL; rises whenever these classes'
+ * blocks change. */
+#define MODEL_CLASS_LAYOUT_VERSION 1
 #define MODEL_BLOCK_TOKENS 32
 
 /* Greatest widths (in floats) that any layer needs; 0 where unused. */
@@ -32,8 +36,11 @@ struct work_dims {
         size_t n_q, n_k, n_v, n_attn; /* queries, keys, values, attention output per token */
         size_t n_ff;
         size_t n_own; /* floats per token of the architecture's own code */
+        size_t n_mix; /* floats per token of one branch's own */
         size_t n_expert, n_expert_used;
         size_t act_n_in[KERN_N_ACT]; /* longest row multiplied by a matrix of this class */
+        /* Most heads, and longest row of one, multiplied by kern_heads of this class at once. */
+        size_t heads[KERN_N_ACT], heads_n_in[KERN_N_ACT];
 };
 
 struct model {
@@ -44,9 +51,8 @@ struct model {
         struct work_dims dims;
         enum kern_kv_type kv_type;
         uint32_t context;
-        size_t block_size;
-        struct model_kv_array *kv_arrays; /* owned; by rising offset */
-        size_t n_kv_arrays;
+        struct memory_class memory[SEQ_N_CLASSES];
+        struct seq_shape shape; /* of all that was booked */
         uint64_t n_params, weights_size;
         struct fingerprint fingerprint;
         struct rope ropes[2]; /* of global and of local layers; n_rot of 0: none */
@@ -85,7 +91,10 @@ struct model_work {
         size_t n, n_out;
         int32_t *token;
         uint32_t *pos;
-        struct kern_attn_row *rows;
+        struct kern_attn_row *rows[2]; /* SEQ_ALL, SEQ_WINDOW */
+        /* The rows by sequence, with its state; valid as long as no row was dropped. */
+        struct kern_run *runs;
+        size_t n_runs;
         uint32_t *output; /* [n_out] rows that want logits, rising */
 
         float *x;      /* [n][n_embd] residual stream */
@@ -96,6 +105,7 @@ struct model_work {
         struct work_rope rope[2]; /* as model.ropes */
         float *temperature;       /* [n] factors of the queries, if the model has them */
         float *own;               /* [n][n_own] of arch_code, in any arrangement */
+        float *mix;               /* [n][n_mix] of a branch, while it computes */
         float *logits;            /* [max_outputs][n_vocab] */
         void *act[2];             /* scratch of prepared activations */
         struct work_moe moe;
@@ -103,6 +113,8 @@ struct model_work {
 
 /* Note that rows of @n_in will be multiplied by @mat (sizes the scratch). */
 void work_dims_mat(struct work_dims *d, const struct kern_mat *mat);
+/* The same for @n heads of @heads at once. */
+void work_dims_heads(struct work_dims *d, const struct kern_heads *heads, size_t n);
 
 /* Rows to multiply by one or several matrices; prepared once per class of weights. */
 struct work_input {
@@ -125,8 +137,9 @@ static inline int work_wait(const struct model_work *w, uint32_t layer) {
 }
 
 /*
- * From the last layer's attention on, only rows that want logits matter: move these to the front
- * of x, norm, rows, rope and temperature, and set n = n_out. (A row's bits depend on that row only, so this
+ * Behind the last layer's first branch, and with attention within it, only rows that want logits
+ * matter: move these to the front of x, norm, branch, rows, rope and temperature, set n = n_out, and
+ * n_runs = 0. (A row's bits depend on that row only, so this
  * saves time and changes nothing else.)
  */
 void work_keep_outputs(struct model_work *w);

@@ -57,9 +57,11 @@ static int model_identify(
         uint64_t meta = gguf_hash_meta(g);
         uint32_t rules[] = {(uint32_t)meta, (uint32_t)(meta >> 32), (uint32_t)m->kv_type,
                 MODEL_BLOCK_TOKENS, MODEL_BLOCK_LAYOUT_VERSION, KERN_ARITHMETIC_VERSION,
-                MODEL_ARITHMETIC_VERSION, m->variant};
-        /* The variant came later: without one the fingerprint is as it was. */
-        size_t n = ARRAY_SIZE(rules) - !m->variant;
+                MODEL_ARITHMETIC_VERSION, m->variant, MODEL_CLASS_LAYOUT_VERSION, m->shape.window,
+                m->shape.chunk};
+        bool classes = m->shape.size[SEQ_WINDOW] || m->shape.size[SEQ_STATE];
+        /* Classes and the variant came later: without them the fingerprint is as it was. */
+        size_t n = classes ? ARRAY_SIZE(rules) : m->variant ? 8 : 7;
         uint8_t bytes[sizeof(rules)];
         int r = 0;
 
@@ -76,9 +78,9 @@ static int model_identify(
         return 0;
 }
 
-size_t model_kv_arrays(const struct model *m, const struct model_kv_array **ret) {
-        *ret = m->kv_arrays;
-        return m->n_kv_arrays;
+size_t model_kv_arrays(const struct model *m, enum seq_class c, const struct model_kv_array **ret) {
+        *ret = m->memory[c].arrays;
+        return m->memory[c].n_arrays;
 }
 
 static int model_settle_context(struct model *m, struct err *e) {
@@ -124,6 +126,7 @@ int model_open(
                 r = stack_load(m, e);
         if (r < 0)
                 return r;
+        m->shape = memory_shape(m);
         model_count(m, g);
         r = model_identify(m, g, o, e);
         if (r < 0)
@@ -141,7 +144,7 @@ struct model *model_free(struct model *m) {
                 rope_deinit(&m->ropes[i]);
         stack_free(m->stack);
         weights_deinit(&m->weights);
-        free(m->kv_arrays);
+        memory_deinit(m);
         free(m->name);
         free(m);
         return NULL;
@@ -156,8 +159,8 @@ void model_info(const struct model *m, struct model_info *ret) {
                 .n_vocab = h->n_vocab,
                 .n_layer = h->n_layer,
                 .n_embd = h->n_embd,
-                .n_head = h->n_head[0],
-                .n_kv_head = h->n_kv_head[0],
+                .n_head = hparams_heads(h->n_head, h->n_layer),
+                .n_kv_head = hparams_heads(h->n_kv_head, h->n_layer),
                 .head_dim = h->head_dim_k,
                 .n_ff = h->experts.n ? h->experts.n_ff : h->n_ff[0],
                 .n_expert = h->experts.n,
@@ -167,10 +170,26 @@ void model_info(const struct model *m, struct model_info *ret) {
                 .n_params = m->n_params,
                 .weights_size = m->weights_size,
                 .block_tokens = MODEL_BLOCK_TOKENS,
-                .block_size = m->block_size,
+                .shape = m->shape,
                 .kv_type = m->kv_type,
                 .fingerprint = m->fingerprint,
         };
+}
+
+/* Row @i of the batch: where its sequence's memory is. */
+static void work_place(struct model_work *w, const struct model_token *batch, size_t i) {
+        struct seq *s = batch[i].seq;
+
+        for (size_t c = 0; c < ARRAY_SIZE(w->rows); c++)
+                w->rows[c][i] = (struct kern_attn_row){
+                        .blocks = seq_table(s, (enum seq_class)c), .pos = batch[i].pos};
+        if (i && s == batch[i - 1].seq) {
+                assert(batch[i].pos == batch[i - 1].pos + 1);
+                w->runs[w->n_runs - 1].n++;
+                return;
+        }
+        w->runs[w->n_runs++] = (struct kern_run){
+                .first = i, .n = 1, .state = seq_state(s), .next = seq_next_state(s)};
 }
 
 int model_forward(struct model_work *w, const struct model_token *batch, size_t n,
@@ -181,11 +200,11 @@ int model_forward(struct model_work *w, const struct model_token *batch, size_t 
         w->wait = wait;
         w->n = n;
         w->n_out = 0;
+        w->n_runs = 0;
         for (size_t i = 0; i < n; i++) {
                 w->token[i] = batch[i].token;
                 w->pos[i] = batch[i].pos;
-                w->rows[i] = (struct kern_attn_row){
-                        .blocks = seq_table(batch[i].seq), .pos = batch[i].pos};
+                work_place(w, batch, i);
                 if (batch[i].want_logits)
                         w->output[w->n_out++] = (uint32_t)i;
         }

@@ -14,11 +14,11 @@
 #include "base/cleanup.h"
 #include "base/ids.h"
 #include "kern/kern.h"
+#include "seq/seq.h"
 
 struct err;
 struct gguf;
 struct gguf_progress;
-struct seq;
 struct model;
 struct model_work;
 
@@ -50,20 +50,25 @@ struct model_info {
         uint32_t context;                /* positions that may be used */
         uint32_t context_train;          /* the file's context_length */
         uint64_t n_params, weights_size; /* bytes of tensor data */
-        uint32_t block_tokens;           /* tokens per block of sequence memory (32) */
-        size_t block_size;               /* bytes per block, multiple of 64 */
+        uint32_t block_tokens;           /* tokens per block of attention's memory (32) */
+        struct seq_shape shape;          /* of sequence memory: which classes the layers need */
         enum kern_kv_type kv_type;       /* part of the fingerprint */
         struct fingerprint fingerprint;
 };
 void model_info(const struct model *m, struct model_info *ret);
 
 /*
- * The layout of a block: the arrays of all layers in order of offset. Element (tile, channel,
- * token) is at [tile][channel][token] if channel_major, else at [tile][token][channel]; a tile is a
- * KV head. A layer's arrays are contiguous and layers are in order, so that a block can be cut into
- * groups of layers. Bytes that no array covers are padding (zero in fresh pages, never read).
+ * The layout of a class's blocks: the arrays of all layers in order of offset. Element (tile, channel,
+ * token) is at [tile][channel][token] if channel_major, else at [tile][token][channel]. A layer's
+ * arrays are contiguous and layers are in order, so that a block can be cut into groups of layers.
+ * Bytes that no array covers are padding (zero in fresh pages, never read).
  *
- * Per layer: K, V; with Q8_0: K (int8), K's scales (f16, n_channels = groups), V, V's scales.
+ * Blocks of attention (SEQ_ALL, SEQ_WINDOW): a tile is a KV head. Per layer: K, V; with Q8_0: K (int8),
+ * K's scales (f16, n_channels = groups), V, V's scales. With latent attention (MLA): one tile, the
+ * latent row with the rotated key behind it, token by token; with Q8_0 their scales.
+ *
+ * States (SEQ_STATE) are always F32: they are sums over all tokens so far, and rounding them would add
+ * up. n_tokens is 1 where an array has no second dimension.
  */
 enum model_kv_element { MODEL_KV_F16, MODEL_KV_F32, MODEL_KV_I8 };
 struct model_kv_array {
@@ -73,8 +78,8 @@ struct model_kv_array {
         uint32_t n_tiles, n_channels, n_tokens;
         bool channel_major;
 };
-/* Returns the number of arrays; *ret is owned by the model. */
-size_t model_kv_arrays(const struct model *m, const struct model_kv_array **ret);
+/* Returns the number of arrays (0 without such a class); *ret is owned by the model. */
+size_t model_kv_arrays(const struct model *m, enum seq_class c, const struct model_kv_array **ret);
 
 /* Make activations for up to @max_tokens per forward call, up to @max_outputs of them with logits.
  */
@@ -101,9 +106,9 @@ struct model_wait {
         void *arg;
 };
 /*
- * Compute a batch: tokens of any number of sequences. The tokens of one sequence come in rising
+ * Compute a batch: tokens of any number of sequences. The tokens of one sequence stand together, in rising
  * positions that follow its committed end without gaps. The caller has reserved the positions with
- * seq_reserve() and commits them afterwards. A token's logits depend only on its sequence's tokens
+ * seq_reserve() and commits them afterwards, all of them if the model has states. A token's logits depend only on its sequence's tokens
  * up to that token (I2). 1 <= n <= max_tokens. Engine thread only.
  *
  * Returns 0, or the nonzero result of @wait (NULL: nothing to wait for). In the latter case there

@@ -52,7 +52,7 @@ static double yarn_keep(const struct yarn *y, uint32_t i) {
 static double rope_magnitude(const struct hparams_rope *p) {
         double ln, net;
 
-        if (p->scaling != HPARAMS_ROPE_YARN || p->factor <= 1.0)
+        if (p->scaling != HPARAMS_ROPE_YARN || p->factor <= 1.0 || p->plain_magnitude)
                 return p->attn_factor;
         ln = dmath_log(p->factor);
         net = 1.0 + 0.1 * ln;

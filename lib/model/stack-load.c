@@ -14,10 +14,14 @@ struct norm_names {
 static const struct norm_names norm_names[] = {
         [ARCH_PRE] = {"attn_norm", NULL, "ffn_norm", NULL},
         [ARCH_PRE_RENAMED] = {"attn_norm", NULL, "post_attention_norm", NULL},
+        [ARCH_PRE_BARE] = {"attn_norm", NULL, "ffn_norm", NULL},
+        [ARCH_PRE_NUMBERED] = {"attn_norm", NULL, "attn_norm_2", NULL},
         [ARCH_POST] = {NULL, "post_attention_norm", NULL, "post_ffw_norm"},
         [ARCH_PRE_AND_POST] = {"attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"},
         [ARCH_PARALLEL] = {"attn_norm", NULL, NULL, NULL},
         [ARCH_PARALLEL_OR_PRE] = {"attn_norm", NULL, "ffn_norm", NULL},
+        [ARCH_FIRST_ALONE] = {"attn_norm", NULL, NULL, NULL},
+        [ARCH_EITHER] = {"attn_norm", NULL, "attn_norm", NULL},
 };
 
 /* A model, not a layer, has the second norm or has none: one that is missing must not pass. */
@@ -45,11 +49,17 @@ static int load_norms(struct model *m, struct layer *y, uint32_t i, struct err *
 
         y->parallel = is_parallel(m);
         for (size_t k = 0; k < ARRAY_SIZE(part); k++) {
+                bool is_second = k >= 2;
                 int r;
 
-                if (!part[k].name || (y->parallel && part[k].norm == &y->pre_ffn))
+                if (!part[k].name || (y->parallel && part[k].norm == &y->pre_ffn) ||
+                        !(is_second ? y->feeds : y->mixes))
                         continue;
-                r = norm_load(m, part[k].norm, (int)i, part[k].name, m->hparams.n_embd, e);
+                if (is_second && m->arch->order == ARCH_PRE_BARE)
+                        r = norm_load_bare(
+                                m, part[k].norm, (int)i, part[k].name, m->hparams.n_embd, e);
+                else
+                        r = norm_load(m, part[k].norm, (int)i, part[k].name, m->hparams.n_embd, e);
                 if (r < 0)
                         return r;
         }
@@ -68,15 +78,27 @@ static const struct attn *kv_source(const struct model *m, uint32_t i) {
         return NULL;
 }
 
+/* The layer's first branch. */
+static int load_mixer(struct model *m, struct layer *y, uint32_t i, struct err *e) {
+        y->mixer = m->hparams.recurrent[i] ? m->arch->recurrent : m->arch->attention;
+        if (!y->mixer)
+                return attn_load(m, &y->attn, i, kv_source(m, i), e);
+        return y->mixer->load(m, &y->own, i, e);
+}
+
 static int load_layer(struct model *m, uint32_t i, struct err *e) {
         struct layer *y = &m->stack->layers[i];
         int r;
 
+        y->mixes = hparams_layer_mixes(&m->hparams, i);
+        y->feeds = hparams_layer_feeds(&m->hparams, i);
         r = load_norms(m, y, i, e);
-        if (r == 0)
-                r = attn_load(m, &y->attn, i, kv_source(m, i), e);
-        if (r < 0)
+        if (r == 0 && y->mixes)
+                r = load_mixer(m, y, i, e);
+        if (r < 0 || !y->feeds)
                 return r;
+        if (m->arch->second)
+                return m->arch->second->load(m, &y->second, i, e);
         y->experts = hparams_layer_has_experts(&m->hparams, i);
         return y->experts ? moe_load(m, &y->moe, i, e) : ffn_load(m, &y->ffn, i, e);
 }
@@ -118,7 +140,7 @@ static int load_ropes(struct model *m, struct err *e) {
         const float *factors = NULL;
         int r;
 
-        if (m->arch->rope == ARCH_ROPE_NONE || h->no_rope)
+        if (!hparams_has_positions(h))
                 return 0;
         r = load_rope_factors(m, &factors, e);
         if (r == 0)
@@ -154,6 +176,10 @@ int stack_load(struct model *m, struct err *e) {
 }
 
 struct stack *stack_free(struct stack *s) {
+        for (uint32_t i = 0; s && i < s->n_layer; i++) {
+                free(s->layers[i].own);
+                free(s->layers[i].second);
+        }
         free(s);
         return NULL;
 }

@@ -54,37 +54,47 @@ static struct weights_name weights_name(int layer, const char *name) {
         return n;
 }
 
-static int weights_shape_error(const struct gguf_tensor *t, const char *name, size_t ne0,
-        size_t ne1, size_t ne2, struct err *e) {
+static int weights_shape_error(
+        const struct gguf_tensor *t, const char *name, const size_t ne[4], struct err *e) {
         return err_set(e, ERR_FORMAT,
-                "tensor '%s' has the shape {%llu, %llu, %llu, %llu}, expected {%zu, %zu, %zu, 1}",
+                "tensor '%s' has the shape {%llu, %llu, %llu, %llu}, expected {%zu, %zu, %zu, %zu}",
                 name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
-                (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], ne0, ne1, ne2);
+                (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], ne[0], ne[1], ne[2],
+                ne[3]);
 }
 
-/* 0, 1 absent, or an error. Shape {ne0, ne1, ne2}. */
-static int weights_find(const struct weights *w, const struct gguf_tensor **ret, const char *name,
-        size_t ne0, size_t ne1, size_t ne2, struct err *e) {
+/* 0, 1 absent, or an error. */
+static int weights_find_shaped(const struct weights *w, const struct gguf_tensor **ret,
+        const char *name, const size_t ne[4], struct err *e) {
         const struct gguf_tensor *t = gguf_tensor(w->gguf, name);
         const struct quant_info *q;
         size_t row;
 
         if (!t)
                 return 1;
-        if (t->ne[0] != ne0 || t->ne[1] != ne1 || t->ne[2] != ne2 || t->ne[3] != 1)
-                return weights_shape_error(t, name, ne0, ne1, ne2, e);
+        for (int i = 0; i < 4; i++)
+                if (t->ne[i] != ne[i])
+                        return weights_shape_error(t, name, ne, e);
         q = quant_info(t->type);
         if (!q || !q->supported)
                 return err_set(e, ERR_UNSUPPORTED,
                         "tensor '%s' has the type %s, which is not "
                         "supported",
                         name, q ? q->name : "?");
-        row = quant_row_size(t->type, ne0);
-        if (!row || t->size / row < ne1 * ne2)
+        row = quant_row_size(t->type, ne[0]);
+        if (!row || t->size / row < ne[1] * ne[2] * ne[3])
                 return err_set(e, ERR_FORMAT, "tensor '%s' has %llu bytes, too few for its shape",
                         name, (unsigned long long)t->size);
         *ret = t;
         return 0;
+}
+
+/* The same of the shape {ne0, ne1, ne2}. */
+static int weights_find(const struct weights *w, const struct gguf_tensor **ret, const char *name,
+        size_t ne0, size_t ne1, size_t ne2, struct err *e) {
+        const size_t ne[4] = {ne0, ne1, ne2, 1};
+
+        return weights_find_shaped(w, ret, name, ne, e);
 }
 
 int weights_missing(int layer, const char *name, struct err *e) {
@@ -176,15 +186,15 @@ int weights_table(struct weights *w, struct kern_mat *ret, const char *name, siz
         return r == 1 ? weights_missing(-1, name, e) : r;
 }
 
-int weights_rows_vec_opt(struct weights *w, const float **ret, int layer, const char *name,
-        size_t n, size_t n_rows, struct err *e) {
+int weights_vec_shaped_opt(struct weights *w, const float **ret, int layer, const char *name,
+        const size_t ne[4], struct err *e) {
         struct weights_name full = weights_name(layer, name);
         const struct gguf_tensor *t = NULL;
-        size_t all = n * n_rows;
+        size_t n = ne[0], n_rows = ne[1] * ne[2] * ne[3], all = n * n_rows;
         struct weights_vector *v;
         int r;
 
-        r = weights_find(w, &t, full.s, n, n_rows, 1, e);
+        r = weights_find_shaped(w, &t, full.s, ne, e);
         if (r)
                 return r;
         v = malloc(sizeof(*v) + all * sizeof(float));
@@ -201,6 +211,40 @@ int weights_rows_vec_opt(struct weights *w, const float **ret, int layer, const 
                 }
         v->next = w->vectors;
         w->vectors = v;
+        *ret = v->data;
+        return 0;
+}
+
+int weights_rows_vec_opt(struct weights *w, const float **ret, int layer, const char *name,
+        size_t n, size_t n_rows, struct err *e) {
+        const size_t ne[4] = {n, n_rows, 1, 1};
+
+        return weights_vec_shaped_opt(w, ret, layer, name, ne, e);
+}
+
+int weights_tiles(struct weights *w, const float **ret, int layer, const char *name, size_t n,
+        size_t n_rows, size_t lanes, struct err *e) {
+        size_t n_tiles = (n_rows + lanes - 1) / lanes;
+        const struct gguf_tensor *t = gguf_tensor(w->gguf, weights_name(layer, name).s);
+        bool apart = t && t->ne[2] > 1;
+        const size_t ne[4] = {n, apart ? 1 : n_rows, apart ? n_rows : 1, 1};
+        struct weights_vector *rows, *v;
+        const float *plain;
+        int r = weights_vec_shaped_opt(w, &plain, layer, name, ne, e);
+
+        if (r)
+                return r == 1 ? weights_missing(layer, name, e) : r;
+        v = calloc(1, sizeof(*v) + n_tiles * lanes * n * sizeof(float));
+        if (!v)
+                return err_set(e, ERR_NOMEM, "no memory for tensor '%s'", name);
+        for (size_t row = 0; row < n_rows; row++)
+                for (size_t i = 0; i < n; i++)
+                        v->data[(row / lanes * n + i) * lanes + row % lanes] = plain[row * n + i];
+        /* The newest vector, which nothing else refers to. */
+        rows = w->vectors;
+        v->next = rows->next;
+        w->vectors = v;
+        free(rows);
         *ret = v->data;
         return 0;
 }

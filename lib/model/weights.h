@@ -53,6 +53,13 @@ int weights_vec_opt(
 /* @n_rows rows of @n. */
 int weights_rows_vec_opt(struct weights *w, const float **ret, int layer, const char *name,
         size_t n, size_t n_rows, struct err *e);
+/* @n_rows rows of @n, {n, n_rows} or {n, 1, n_rows}, that must be there, turned: element i of row r is at
+ * [r / lanes][i][r % lanes]. Lanes behind the last row are 0. */
+int weights_tiles(struct weights *w, const float **ret, int layer, const char *name, size_t n,
+        size_t n_rows, size_t lanes, struct err *e);
+/* Of four dimensions. */
+int weights_vec_shaped_opt(struct weights *w, const float **ret, int layer, const char *name,
+        const size_t ne[4], struct err *e);
 /* A bias: absent is fine unless @required; then *ret is untouched. */
 int weights_bias(struct weights *w, const float **ret, int layer, const char *name, size_t n,
         bool required, struct err *e);

@@ -55,6 +55,9 @@ static size_t plan_act_size(const struct work_dims *d, size_t n) {
 
         for (int c = 0; c < KERN_N_ACT; c++)
                 size = MAX(size, kern_act_size((enum kern_act_class)c, d->act_n_in[c], n));
+        for (int c = 0; c < KERN_N_ACT; c++)
+                size = MAX(size,
+                        kern_heads_size((enum kern_act_class)c, d->heads[c], d->heads_n_in[c], n));
         return size;
 }
 
@@ -67,7 +70,9 @@ static size_t work_plan(
 
         w->token = plan_take(&p, n, 1, sizeof(*w->token));
         w->pos = plan_take(&p, n, 1, sizeof(*w->pos));
-        w->rows = plan_take(&p, n, 1, sizeof(*w->rows));
+        for (size_t i = 0; i < ARRAY_SIZE(w->rows); i++)
+                w->rows[i] = plan_take(&p, n, 1, sizeof(*w->rows[i]));
+        w->runs = plan_take(&p, n, 1, sizeof(*w->runs));
         w->output = plan_take(&p, n, 1, sizeof(*w->output));
         plan_floats(&p, &w->x, n, d->n_embd);
         plan_floats(&p, &w->norm, n, d->n_embd);
@@ -84,6 +89,7 @@ static size_t work_plan(
         }
         plan_floats(&p, &w->temperature, n, m->arch->temperature != ARCH_TEMPERATURE_NONE);
         plan_floats(&p, &w->own, n, d->n_own);
+        plan_floats(&p, &w->mix, n, d->n_mix);
         plan_floats(&p, &w->logits, max_outputs, d->n_vocab);
         for (size_t i = 0; i < ARRAY_SIZE(w->act); i++)
                 w->act[i] = plan_take(&p, act, 1, 1);
@@ -139,6 +145,13 @@ void work_dims_mat(struct work_dims *d, const struct kern_mat *mat) {
         d->act_n_in[c] = MAX(d->act_n_in[c], mat->n_in);
 }
 
+void work_dims_heads(struct work_dims *d, const struct kern_heads *heads, size_t n) {
+        enum kern_act_class c = kern_act_class(heads->first.type);
+
+        d->heads[c] = MAX(d->heads[c], n);
+        d->heads_n_in[c] = MAX(d->heads_n_in[c], heads->first.n_in);
+}
+
 void work_matmul(struct model_work *w, struct work_input *in, const struct kern_mat *mat,
         const float *bias, float *y) {
         enum kern_act_class c = kern_act_class(mat->type);
@@ -165,14 +178,17 @@ void work_keep_outputs(struct model_work *w) {
                         continue;
                 work_move_row(w->x, i, from, d->n_embd);
                 work_move_row(w->norm, i, from, d->n_embd);
+                work_move_row(w->branch, i, from, d->n_embd);
                 for (size_t k = 0; k < ARRAY_SIZE(w->rope); k++) {
                         work_move_row(w->rope[k].cos, i, from, w->model->ropes[k].n_rot / 2);
                         work_move_row(w->rope[k].sin, i, from, w->model->ropes[k].n_rot / 2);
                 }
                 if (w->model->arch->temperature != ARCH_TEMPERATURE_NONE)
                         w->temperature[i] = w->temperature[from];
-                w->rows[i] = w->rows[from];
+                for (size_t k = 0; k < ARRAY_SIZE(w->rows); k++)
+                        w->rows[k][i] = w->rows[k][from];
                 w->output[i] = (uint32_t)i;
         }
         w->n = w->n_out;
+        w->n_runs = 0;
 }

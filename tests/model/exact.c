@@ -129,14 +129,26 @@ static void check_company(struct bench *b) {
         same_rows(b, 0, N_TOKENS, "with others in the batch");
 }
 
+/* What position @end needs is kept, whatever the sequence becomes. */
+static void feed_to_mark(struct bench *b, struct seq *s, uint32_t end, uint32_t chunk) {
+        uint32_t from = seq_n_tokens(s);
+
+        rig_feed(b->rig, s, b->tokens + from, end - from, chunk, NULL);
+        assert_int_equal(seq_mark(s, end, NULL), 0);
+}
+
 static void check_fork_and_cut(struct bench *b) {
         struct seq *s = rig_seq(b->rig), *f = NULL;
         size_t n_vocab = b->rig->info.n_vocab;
         int32_t other[N_TOKENS];
 
         rig_tokens(b->rig, 5, other, N_TOKENS);
-        rig_feed(b->rig, s, b->tokens, 45, 45, NULL);
+        feed_to_mark(b, s, 12, 5);
+        feed_to_mark(b, s, 20, 8);
+        feed_to_mark(b, s, 40, 20);
+        rig_feed(b->rig, s, b->tokens + 40, 5, 5, NULL);
         assert_int_equal(seq_fork(&f, s, 45, NULL), 0);
+        assert_int_equal(seq_n_tokens(f), 45);
         rig_feed(b->rig, f, other, 30, 8, NULL); /* must not disturb s */
         rig_feed(b->rig, s, b->tokens + 45, N_TOKENS - 45, 4, b->got + 45 * n_vocab);
         same_rows(b, 45, N_TOKENS, "continue after a fork");
@@ -146,10 +158,34 @@ static void check_fork_and_cut(struct bench *b) {
         seq_free(f);
         assert_int_equal(seq_cut(s, 20), 20);
         assert_int_equal(seq_fork(&f, s, 12, NULL), 0);
+        assert_int_equal(seq_n_tokens(f), 12);
         seq_free(s);
         rig_feed(b->rig, f, b->tokens + 12, N_TOKENS - 12, 50, b->got + 12 * n_vocab);
         same_rows(b, 12, N_TOKENS, "fork of a cut sequence");
         seq_free(f);
+}
+
+/* Nothing behind a window is read: released cells are NULL in the table, and the logits are those of a
+ * sequence that keeps all of them. */
+static void check_released(struct bench *b) {
+        const struct seq_shape *shape = &b->rig->info.shape;
+        struct seq *kept = rig_seq(b->rig), *s = rig_seq(b->rig);
+        bool is_released =
+                shape->size[SEQ_WINDOW] && seq_window_start(shape, N_TOKENS) >= shape->block_tokens;
+
+        for (uint32_t t = 0; t < N_TOKENS; t++) {
+                rig_feed(b->rig, kept, b->tokens + t, 1, 1, b->got + t * b->rig->info.n_vocab);
+                assert_int_equal(seq_mark(kept, t + 1, NULL), 0);
+        }
+        same_rows(b, 0, N_TOKENS, "with all memory kept");
+        rig_feed(b->rig, s, b->tokens, N_TOKENS, 3, b->got);
+        same_rows(b, 0, N_TOKENS, "with memory released");
+        if (shape->size[SEQ_WINDOW]) {
+                assert_non_null(seq_table(kept, SEQ_WINDOW)[0]);
+                assert_int_equal(!seq_table(s, SEQ_WINDOW)[0], is_released);
+        }
+        seq_free(kept);
+        seq_free(s);
 }
 
 /* Rows that don't want logits skip the end of the last layer. */
@@ -170,32 +206,68 @@ static void check_few_outputs(struct bench *b) {
         seq_free(s);
 }
 
+/* The memory of one class that a call touches, and its arrays. */
+struct part {
+        uint8_t *data; /* NULL: no such class */
+        size_t size;
+        uint8_t *copy; /* of data, owned */
+        const struct model_kv_array *arrays;
+        size_t n_arrays;
+};
+
+/* The first blocks of attention, and @state. */
+static void parts_init(
+        struct part parts[SEQ_N_CLASSES], struct bench *b, struct seq *s, const void *state) {
+        for (int i = 0; i < SEQ_N_CLASSES; i++) {
+                enum seq_class c = (enum seq_class)i;
+                struct part *p = &parts[i];
+
+                *p = (struct part){.size = b->rig->info.shape.size[i]};
+                if (!p->size)
+                        continue;
+                p->n_arrays = model_kv_arrays(b->rig->model, c, &p->arrays);
+                p->data = c == SEQ_STATE ? (uint8_t *)(uintptr_t)state : seq_table(s, c)[0];
+                p->copy = malloc(p->size);
+                assert_non_null(p->data);
+                assert_non_null(p->copy);
+                memcpy(p->copy, p->data, p->size);
+        }
+}
+
+static void parts_deinit(struct part parts[SEQ_N_CLASSES]) {
+        for (int i = 0; i < SEQ_N_CLASSES; i++)
+                free(parts[i].copy);
+}
+
+/* Bytes from the first array of a layer >= @layer on. */
+static size_t part_from(const struct part *p, uint32_t layer) {
+        for (size_t i = 0; i < p->n_arrays; i++)
+                if (p->arrays[i].layer >= layer)
+                        return p->arrays[i].offset;
+        return p->size;
+}
+
 /* What a hook of check_wait() saw and does. */
 struct waiter {
         struct bench *b;
         struct seq *s;
         uint32_t n_layer, seen, stop_at; /* stop_at n_layer: never */
         int answer;
-        const struct model_kv_array *arrays;
-        size_t n_arrays;
-        uint8_t *pattern; /* [block_size] of the block under test, before the call */
+        struct part parts[SEQ_N_CLASSES]; /* as they were before the call */
 };
-
-static uint64_t layer_start(const struct waiter *w, uint32_t layer) {
-        for (size_t i = 0; i < w->n_arrays; i++)
-                if (w->arrays[i].layer == layer)
-                        return w->arrays[i].offset;
-        return w->b->rig->info.block_size;
-}
 
 /* Memory of this layer and of those after it is as it was. */
 static int on_layer(void *arg, uint32_t layer) {
         struct waiter *w = arg;
-        const uint8_t *block = seq_table(w->s)[0];
-        uint64_t at = layer_start(w, layer);
 
         assert_int_equal(layer, w->seen++);
-        assert_memory_equal(block + at, w->pattern + at, w->b->rig->info.block_size - at);
+        for (int i = 0; i < SEQ_N_CLASSES; i++) {
+                const struct part *p = &w->parts[i];
+                size_t at = p->data ? part_from(p, layer) : p->size;
+
+                if (p->data)
+                        assert_memory_equal(p->data + at, p->copy + at, p->size - at);
+        }
         return layer == w->stop_at ? w->answer : 0;
 }
 
@@ -203,15 +275,21 @@ static int on_layer(void *arg, uint32_t layer) {
 static int wait_forward(struct waiter *w, bool some_outputs) {
         struct model_token batch[20];
         struct model_wait wait = {on_layer, w};
+        int r;
 
         for (uint32_t i = 0; i < 20; i++)
                 batch[i] = (struct model_token){.token = w->b->tokens[5 + i],
                         .pos = 5 + i,
                         .seq = w->s,
                         .want_logits = some_outputs && i >= 10};
-        memcpy(w->pattern, seq_table(w->s)[0], w->b->rig->info.block_size);
+        /* The state that is written to may hold anything; without a pattern it would hold the same. */
+        if (seq_next_state(w->s))
+                memset(seq_next_state(w->s), 0xff, w->b->rig->info.shape.size[SEQ_STATE]);
+        parts_init(w->parts, w->b, w->s, seq_next_state(w->s));
         w->seen = 0;
-        return model_forward(w->b->rig->work, batch, 20, &wait);
+        r = model_forward(w->b->rig->work, batch, 20, &wait);
+        parts_deinit(w->parts);
+        return r;
 }
 
 /* The hook: once per layer, in order, before the layer touches memory; ended calls leave nothing
@@ -220,9 +298,6 @@ static void check_wait(struct bench *b) {
         struct waiter w = {.b = b, .n_layer = b->rig->info.n_layer, .s = rig_seq(b->rig)};
         size_t n_vocab = b->rig->info.n_vocab;
 
-        w.n_arrays = model_kv_arrays(b->rig->model, &w.arrays);
-        w.pattern = malloc(b->rig->info.block_size);
-        assert_non_null(w.pattern);
         rig_feed(b->rig, w.s, b->tokens, 5, 5, NULL);
         assert_int_equal(seq_reserve(w.s, 20, NULL), 0);
         for (uint32_t stop = 0; stop < w.n_layer; stop++) {
@@ -243,56 +318,47 @@ static void check_wait(struct bench *b) {
         rig_feed(b->rig, w.s, b->tokens + 25, N_TOKENS - 25, 7, b->got + 25 * n_vocab);
         same_rows(b, 25, N_TOKENS, "behind calls that were ended");
         seq_free(w.s);
-        free(w.pattern);
 }
 
 /* Memory that arrives only in the hook, layer by layer, is memory that was always there. */
-struct arrival {
-        struct bench *b;
-        struct seq *s;
-        uint8_t *whole; /* [block_size] */
-        const struct model_kv_array *arrays;
-        size_t n_arrays;
-};
-
 static int on_arrival(void *arg, uint32_t layer) {
-        struct arrival *a = arg;
-        uint64_t end = a->b->rig->info.block_size, from = end;
+        struct part *parts = arg;
 
-        /* A layer that uses the memory of another has no arrays. */
-        for (size_t i = a->n_arrays; i-- > 0;)
-                if (a->arrays[i].layer == layer)
-                        from = a->arrays[i].offset;
-                else if (a->arrays[i].layer > layer)
-                        end = a->arrays[i].offset;
-        if (from >= end)
-                return 0;
-        memcpy((uint8_t *)seq_table(a->s)[0] + from, a->whole + from, end - from);
+        for (int i = 0; i < SEQ_N_CLASSES; i++) {
+                const struct part *p = &parts[i];
+                size_t from, end;
+
+                if (!p->data)
+                        continue;
+                from = part_from(p, layer);
+                end = part_from(p, layer + 1);
+                memcpy(p->data + from, p->copy + from, end - from);
+        }
         return 0;
 }
 
 static void check_arrival(struct bench *b) {
-        struct arrival a = {.b = b, .s = rig_seq(b->rig)};
-        struct model_wait wait = {on_arrival, &a};
+        struct part parts[SEQ_N_CLASSES];
+        struct model_wait wait = {on_arrival, parts};
+        struct seq *s = rig_seq(b->rig);
         struct model_token batch[10];
-        size_t size = b->rig->info.block_size, n_vocab = b->rig->info.n_vocab;
+        size_t n_vocab = b->rig->info.n_vocab;
 
-        a.n_arrays = model_kv_arrays(b->rig->model, &a.arrays);
-        a.whole = malloc(size);
-        assert_non_null(a.whole);
-        rig_feed(b->rig, a.s, b->tokens, 32, 32, NULL);
-        memcpy(a.whole, seq_table(a.s)[0], size);
-        memset(seq_table(a.s)[0], 0x7f, size); /* NaN in every type */
-        assert_int_equal(seq_reserve(a.s, 10, NULL), 0);
+        rig_feed(b->rig, s, b->tokens, 32, 32, NULL);
+        assert_int_equal(seq_reserve(s, 10, NULL), 0);
+        parts_init(parts, b, s, seq_state(s));
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                if (parts[c].data)
+                        memset(parts[c].data, 0xff, parts[c].size); /* NaN in every type */
         for (uint32_t i = 0; i < 10; i++)
                 batch[i] = (struct model_token){
-                        .token = b->tokens[32 + i], .pos = 32 + i, .seq = a.s, .want_logits = true};
+                        .token = b->tokens[32 + i], .pos = 32 + i, .seq = s, .want_logits = true};
         assert_int_equal(model_forward(b->rig->work, batch, 10, &wait), 0);
         for (uint32_t i = 0; i < 10; i++)
                 memcpy(b->got + (32 + i) * n_vocab, model_logits(b->rig->work, i), b->row);
         same_rows(b, 32, 42, "memory that arrived layer by layer");
-        seq_free(a.s);
-        free(a.whole);
+        parts_deinit(parts);
+        seq_free(s);
 }
 
 void exact_check(struct rig *r, enum exact_depth depth) {
@@ -301,6 +367,8 @@ void exact_check(struct rig *r, enum exact_depth depth) {
         open_bench(&b, r);
         check_sense(&b);
         check_company(&b);
+        if (depth == EXACT_FULL || r->info.shape.size[SEQ_WINDOW])
+                check_released(&b);
         if (depth == EXACT_FULL) {
                 check_chunks(&b);
                 check_fork_and_cut(&b);

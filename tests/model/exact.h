@@ -4,7 +4,7 @@
  * I2: the logits of a position are a function of the model and the tokens before it. The logits of 75
  * tokens, computed one by one by one thread in generic C, are compared with memcmp with those of the
  * same tokens in chunks, with other sequences in the batch, by other threads and instruction sets,
- * after forks and cuts, with memory that arrives late.
+ * after forks and cuts, with memory that was released or arrives late.
  */
 
 struct rig;

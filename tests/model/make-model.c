@@ -11,6 +11,9 @@
 #include "util/llama-build.h"
 #include "util/quantize.h"
 
+/* Rows of a matrix that are drawn, of large models. */
+#define DRAWN 127
+
 static const struct {
         const char *name;
         uint32_t n_layer, n_embd, n_head, n_kv_head, head_dim, n_ff, n_vocab, context;
@@ -91,6 +94,9 @@ static int make_arch(int argc, char **argv) {
         if (parse_type(argv[3], &o.type) || argc > 5 || (argc == 5 && strcmp(argv[4], "wide")))
                 return usage();
         o.scale = argc == 5 ? 4 : 1;
+        for (size_t i = 0; i < arch_build_n_shapes(); i++)
+                if (!strcmp(argv[2] + strlen("arch:"), arch_build_shape_name(i)))
+                        o.n_drawn = DRAWN;
         b = arch_build(argv[2] + strlen("arch:"), &o);
         if (!b) {
                 fprintf(stderr, "make-model: there is no model \"%s\" (--list tells)\n", argv[2]);

@@ -14,8 +14,6 @@
 #include "util/noise.h"
 #include "util/quantize.h"
 
-#define N_VOCAB 320
-#define CONTEXT 512
 #define MAX_LIST 64 /* elements of an array in a key */
 
 struct maker {
@@ -44,6 +42,14 @@ static uint32_t scale(const struct maker *m) {
 
 static uint32_t n_layer(const struct maker *m) {
         return or_else(m->row->n_layer, 3);
+}
+
+static uint32_t n_vocab(const struct maker *m) {
+        return or_else(m->row->n_vocab, 320);
+}
+
+static uint32_t context(const struct maker *m) {
+        return or_else(m->row->context, or_else(m->o.context, 512));
 }
 
 static bool marked(const char *pattern, int layer, char mark) {
@@ -111,13 +117,25 @@ static uint64_t symbol(const struct maker *m, char c, const char *where) {
         case 'E':
                 return r->n_expert;
         case 'V':
-                return N_VOCAB;
+                return n_vocab(m);
         case 'C':
-                return CONTEXT;
+                return context(m);
         case 'L':
                 return n_layer(m);
         case 'P':
                 return r->n_per_layer;
+        case 'D':
+                return r->n_inner * scale(m);
+        case 'g':
+                return r->n_inner * scale(m) / or_else(r->n_group, 1);
+        case 'N':
+                return r->n_state;
+        case 'R':
+                return r->rank;
+        case 'G':
+                return or_else(r->n_group, 1);
+        case 'M':
+                return r->n_latent * scale(m);
         default:
                 wrong(m, where);
         }
@@ -260,10 +278,10 @@ static void keys(struct maker *m) {
         gguf_build_str(m->out, "general.name", "random weights");
         if (!omitted(m, "general.quantization_version"))
                 gguf_build_u32(m->out, "general.quantization_version", 2);
-        put_common_u32(m, "context_length", CONTEXT);
+        put_common_u32(m, "context_length", context(m));
         put_common_u32(m, "embedding_length", symbol(m, 'd', ""));
         put_common_u32(m, "block_count", n_layer(m));
-        put_common_u32(m, "vocab_size", N_VOCAB);
+        put_common_u32(m, "vocab_size", n_vocab(m));
         put_common_u32(m, "feed_forward_length", n_ff(m));
         put_common_u32(m, "attention.head_count", symbol(m, 'H', ""));
         put_common_u32(m, "attention.head_count_kv", n_kv_head(m));
@@ -280,6 +298,14 @@ static void keys(struct maker *m) {
                 if (!r->ff_expert_is_ff)
                         put_common_u32(m, "expert_feed_forward_length", symbol(m, 'f', ""));
         }
+        if (r->n_inner) {
+                put_common_u32(m, "ssm.conv_kernel", 4);
+                put_common_u32(m, "ssm.inner_size", symbol(m, 'D', ""));
+                put_common_u32(m, "ssm.state_size", r->n_state);
+                put_common_u32(m, "ssm.time_step_rank", r->rank);
+        }
+        if (r->n_group)
+                put_common_u32(m, "ssm.group_count", r->n_group);
         put_row_keys(m);
 }
 
@@ -298,20 +324,32 @@ static float turn(uint64_t i, uint64_t n) {
         return i < n / 4 ? 1.0f : 1e30f;
 }
 
+/* @to is @from, of @size bytes, with what lies behind the first @by (modulo the size) in front. */
+static void turn_row(const uint8_t *from, size_t size, size_t by, uint8_t *to) {
+        by %= size;
+        memcpy(to, from + by, size - by);
+        memcpy(to + size - by, from, by);
+}
+
 static void fill_rows(
         struct maker *m, const struct tensor_spec *t, uint32_t type, uint8_t *data, size_t n_rows) {
         size_t row = quant_row_size(type, t->ne[0]);
+        size_t n_drawn = m->o.n_drawn && m->o.n_drawn < n_rows ? m->o.n_drawn : n_rows;
         float *x = malloc(t->ne[0] * sizeof(*x));
 
         if (!x)
                 wrong(m, t->name);
-        for (size_t r = 0; r < n_rows; r++) {
+        for (size_t r = 0; r < n_drawn; r++) {
                 for (uint64_t i = 0; i < t->ne[0]; i++)
                         x[i] = t->turns ? turn(i, t->ne[0])
                                         : t->mean + t->deviation * noise(&m->state);
                 test_quantize(type, x, data + r * row, t->ne[0]);
         }
         free(x);
+        for (size_t r = n_drawn; r < n_rows; r++)
+                turn_row(data + r % n_drawn * row, row,
+                        quant_row_size(type, quant_info(type)->block_values) * (r / n_drawn),
+                        data + r * row);
 }
 
 static void put_tensor(struct maker *m, const struct tensor_spec *t) {
@@ -392,6 +430,9 @@ static bool applies(const struct maker *m, const char *when, size_t n) {
                 {"sparse", is_sparse(m)},
                 {"local", is_local(m)},
                 {"draft", is_draft(m)},
+                {"recurrent", marked(m->row->branches, m->layer, 'r')},
+                {"attending", marked(m->row->branches, m->layer, 'a')},
+                {"feeding", marked(m->row->branches, m->layer, 'f')},
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
@@ -445,6 +486,9 @@ static const struct arch_row *find_row(const char *name) {
         for (unsigned i = 0; i < arch_n_rows; i++)
                 if (!strcmp(arch_rows[i].name, name))
                         return &arch_rows[i];
+        for (unsigned i = 0; i < arch_n_shapes; i++)
+                if (!strcmp(arch_shapes[i].name, name))
+                        return &arch_shapes[i];
         return NULL;
 }
 
@@ -454,6 +498,14 @@ size_t arch_build_n(void) {
 
 const char *arch_build_name(size_t i) {
         return arch_rows[i].name;
+}
+
+size_t arch_build_n_shapes(void) {
+        return arch_n_shapes;
+}
+
+const char *arch_build_shape_name(size_t i) {
+        return arch_shapes[i].name;
 }
 
 bool arch_build_gelu(const char *name) {
@@ -497,7 +549,7 @@ struct gguf_build *arch_build(const char *name, const struct arch_options *o) {
         m.out = gguf_build_new();
         keys(&m);
         if (!omitted(&m, "tokenizer.ggml.tokens"))
-                llama_build_vocabulary(m.out, N_VOCAB);
+                llama_build_vocabulary(m.out, n_vocab(&m));
         all_tensors(&m, put_tensor);
         if (m.o.reshape)
                 gguf_build_damage(m.out, GGUF_DAMAGE_RESHAPE, m.o.reshape);

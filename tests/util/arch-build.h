@@ -22,7 +22,11 @@ struct arch_options {
         /* Embedding, feed-forward and heads are this many times as wide; 0: once. With 4 all rows
          * suit the types of 256 values a block. */
         uint32_t scale;
+        uint32_t context; /* tokens; 0: 512. Rows that name a context_length keep theirs */
         uint64_t seed;
+        /* Of each matrix only so many rows are drawn; those after them are the same ones, turned by
+         * whole blocks. 0: all are drawn. Large models are made quickly so. */
+        uint32_t n_drawn;
 
         /* Damage, by name (NULL: none). */
         const char *omit;    /* key or tensor left out */
@@ -33,7 +37,11 @@ struct arch_options {
 size_t arch_build_n(void);
 /* "llama", "gemma4-moe", ...; i < arch_build_n() */
 const char *arch_build_name(size_t i);
-/* NULL if there is no such model. To be freed with gguf_build_free(); more keys may be added before
+/* Besides the listed ones: models in the shape of published ones, "granite-4.0-h-1b", ...
+ * (arch-shapes.c), of a gigabyte and more. */
+size_t arch_build_n_shapes(void);
+const char *arch_build_shape_name(size_t i);
+/* NULL if there is no such model or shape. To be freed with gguf_build_free(); more keys may be added before
  * it is written. @o may be NULL. */
 struct gguf_build *arch_build(const char *name, const struct arch_options *o);
 /* What becomes of a model without one of its tensors. */

@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/util.h"
 #include "gguf/gguf.h"
 #include "seq/seq.h"
 #include "util/test.h"
 
-#define RIG_BLOCKS 256
+#define RIG_BLOCKS 1024
 
 static void check(int r, const struct err *e) {
         if (r < 0)
@@ -20,7 +21,7 @@ static void check(int r, const struct err *e) {
 void rig_open_build(struct rig *r, struct gguf_build *b, enum kern_kv_type kv) {
         struct model_options o = {.kv_type = kv};
         struct err e;
-        size_t size;
+        size_t size, room = 0;
 
         memset(r, 0, sizeof(*r));
         r->bytes = gguf_build_bytes(b, &size);
@@ -28,8 +29,10 @@ void rig_open_build(struct rig *r, struct gguf_build *b, enum kern_kv_type kv) {
         check(gguf_parse(&r->gguf, r->bytes, size, &e), &e);
         check(model_open(&r->model, r->gguf, &o, &e), &e);
         model_info(r->model, &r->info);
-        r->ledger = LEDGER_INIT(RIG_BLOCKS * r->info.block_size);
-        check(seq_pool_new(&r->pool, &r->ledger, r->info.block_size, r->info.block_tokens, &e), &e);
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                room += RIG_BLOCKS * align_up(r->info.shape.size[c], 4096);
+        r->ledger = LEDGER_INIT(room);
+        check(seq_pool_new(&r->pool, &r->ledger, &r->info.shape, &e), &e);
 }
 
 void rig_open(struct rig *r, const struct llama_spec *spec, enum kern_kv_type kv) {

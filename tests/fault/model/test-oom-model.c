@@ -3,21 +3,20 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/util.h"
 #include "fault/fault.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
+#include "util/arch-build.h"
 #include "util/llama-build.h"
 #include "util/test.h"
 
-static void test_open(void **state) {
-        struct llama_spec s = LLAMA_SPEC_SMALL;
-        struct gguf_build *b;
+/* @b is freed. */
+static void check_open(struct gguf_build *b) {
         struct gguf *g = NULL;
         uint8_t *bytes;
         size_t size;
 
-        s.biases = s.rope_factors = true;
-        b = llama_build(&s);
         bytes = gguf_build_bytes(b, &size);
         gguf_build_free(b);
         assert_int_equal(gguf_parse(&g, bytes, size, NULL), 0);
@@ -41,6 +40,23 @@ static void test_open(void **state) {
         fault_alloc_at(-1);
         gguf_free(g);
         free(bytes);
+}
+
+static void test_open(void **state) {
+        struct llama_spec s = LLAMA_SPEC_SMALL;
+
+        s.biases = s.rope_factors = true;
+        check_open(llama_build(&s));
+}
+
+/* Each kind of first branch. */
+static void test_open_mixers(void **state) {
+        static const char *const models[] = {"falcon-mamba", "jamba", "falcon-h1",
+                "nemotron_h_moe-latent", "lfm2", "qwen3next-grouped", "qwen35moe", "kimi-linear",
+                "rwkv6-apart", "rwkv7"};
+
+        for (size_t i = 0; i < ARRAY_SIZE(models); i++)
+                check_open(arch_build(models[i], NULL));
 }
 
 static void test_work(void **state) {
@@ -81,6 +97,7 @@ static void test_work(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_open),
+                cmocka_unit_test(test_open_mixers),
                 cmocka_unit_test(test_work),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

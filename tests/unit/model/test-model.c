@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/util.h"
 #include "gguf/gguf.h"
 #include "quant/quant.h"
@@ -84,7 +85,12 @@ static void test_info(void **state) {
         assert_int_equal(i.block_tokens, 32);
         assert_int_equal(i.kv_type, KERN_KV_F16);
         /* 2 layers x (K + V) x 2 heads x 16 x 32 tokens x 2 bytes */
-        assert_int_equal(i.block_size, 2 * 2 * 2 * 16 * 32 * 2);
+        assert_int_equal(i.shape.size[SEQ_ALL], 2 * 2 * 2 * 16 * 32 * 2);
+        assert_int_equal(i.shape.size[SEQ_WINDOW], 0);
+        assert_int_equal(i.shape.size[SEQ_STATE], 0);
+        assert_int_equal(i.shape.block_tokens, 32);
+        assert_int_equal(i.shape.window, 0);
+        assert_int_equal(i.shape.chunk, 0);
         assert_true(i.n_params * 4 == i.weights_size);
         close_opened(&o);
 }
@@ -114,7 +120,7 @@ static void test_kv_arrays(void **state) {
                 assert_int_equal(open_spec(&o, &s, &mo, NULL), 0);
                 model_info(o.model, &info);
                 assert_int_equal(info.kv_type, kv);
-                n = model_kv_arrays(o.model, &a);
+                n = model_kv_arrays(o.model, SEQ_ALL, &a);
                 assert_int_equal(n, 5 * per_layer);
                 for (size_t i = 0; i < n; i++) {
                         size_t part = i % per_layer;
@@ -129,7 +135,9 @@ static void test_kv_arrays(void **state) {
                         assert_int_equal(a[i].channel_major, part < per_layer / 2);
                         offset += kv_array_size(&a[i]);
                 }
-                assert_int_equal(offset, info.block_size);
+                assert_int_equal(offset, info.shape.size[SEQ_ALL]);
+                assert_int_equal(model_kv_arrays(o.model, SEQ_WINDOW, &a), 0);
+                assert_int_equal(model_kv_arrays(o.model, SEQ_STATE, &a), 0);
                 close_opened(&o);
         }
 }
@@ -202,6 +210,26 @@ static void test_fingerprint(void **state) {
         s.context++;
         b = fingerprint_of(&s, KERN_KV_F16);
         assert_true(a.weights == b.weights && a.rules != b.rules);
+}
+
+/* Memory of all tokens alone has the fingerprint that it had before there were other classes. */
+static void test_fingerprint_of_old(void **state) {
+        struct llama_spec s = dense();
+        struct model_info info;
+        struct opened o;
+        uint64_t meta;
+        uint8_t bytes[28];
+
+        assert_int_equal(
+                open_spec(&o, &s, &(struct model_options){.kv_type = KERN_KV_F32}, NULL), 0);
+        model_info(o.model, &info);
+        meta = gguf_hash_meta(o.gguf);
+        for (size_t i = 0; i < 8; i++)
+                bytes[i] = (uint8_t)(meta >> (8 * i));
+        /* Memory of F32, blocks of 32 tokens, versions of layout, kernels and model. */
+        memcpy(bytes + 8, "\1\0\0\0\40\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0", 20);
+        assert_true(info.fingerprint.rules == hash64(bytes, sizeof(bytes), 0));
+        close_opened(&o);
 }
 
 static const char *const dense_required[] = {"token_embd.weight", "output_norm.weight",
@@ -360,6 +388,7 @@ int main(void) {
                 cmocka_unit_test(test_kv_type_needs_groups),
                 cmocka_unit_test(test_context_option),
                 cmocka_unit_test(test_fingerprint),
+                cmocka_unit_test(test_fingerprint_of_old),
                 cmocka_unit_test(test_damaged_tensors),
                 cmocka_unit_test(test_poisoned_vectors),
                 cmocka_unit_test(test_damaged_keys),
