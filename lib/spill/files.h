@@ -20,15 +20,22 @@ struct spill_scratch;
 
 enum { SPILL_MAX_CONTEXTS = 16 };
 
-struct spill {
-        /* Constant after spill_open(). */
-        struct spill_options options;
-        size_t n_sections;          /* of every record, >= 1 */
+/* How the blocks of one class are divided. */
+struct spill_class {
+        size_t n_sections;          /* of every record; 0: there are no such blocks */
         size_t raw_size;            /* of every record; 0: any up to max_raw_size */
         uint64_t *section_ends;     /* [n_sections]; NULL: one section of any size */
         struct spill_array *arrays; /* offsets from their section's start */
         size_t *first_array;        /* [n_sections + 1]: section k has [k] .. [k + 1] - 1 */
-        size_t buffer_size;         /* parts of a scratch buffer, shared.h */
+};
+
+struct spill {
+        /* Constant after spill_open(). */
+        struct spill_options options;
+        struct spill_class classes[SPILL_MAX_CLASSES];
+        bool any_class;      /* no layouts: classes[0] is for blocks of any class */
+        size_t max_sections; /* of a record */
+        size_t buffer_size;  /* parts of a scratch buffer, shared.h */
         size_t codec_size;
         size_t ring_size;   /* of the buffer, for reading */
         size_t window_size; /* approximate bytes of one read */

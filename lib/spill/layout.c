@@ -49,17 +49,13 @@ int spill_layout_check(const struct spill_layout *l, size_t max_raw_size, struct
         return 0;
 }
 
-int spill_layout_open(struct spill *s, const struct spill_layout *l, struct err *e) {
+static int open_class(struct spill_class *c, const struct spill_layout *l, struct err *e) {
         size_t at = 0, n;
 
-        s->n_sections = MAX(l->n_sections, (size_t)1);
-        s->options.layout = (struct spill_layout){0};
-        if (l->n_sections == 0)
-                return 0;
-        s->section_ends = calloc(l->n_sections, sizeof(*s->section_ends));
-        s->first_array = calloc(l->n_sections + 1, sizeof(*s->first_array));
-        s->arrays = calloc(l->n_arrays + 1, sizeof(*s->arrays));
-        if (!s->section_ends || !s->first_array || !s->arrays)
+        c->section_ends = calloc(l->n_sections, sizeof(*c->section_ends));
+        c->first_array = calloc(l->n_sections + 1, sizeof(*c->first_array));
+        c->arrays = calloc(l->n_arrays + 1, sizeof(*c->arrays));
+        if (!c->section_ends || !c->first_array || !c->arrays)
                 return err_set(e, ERR_NOMEM,
                         "no memory for the layout of %zu sections and %zu "
                         "arrays",
@@ -67,23 +63,49 @@ int spill_layout_open(struct spill *s, const struct spill_layout *l, struct err 
         for (size_t i = 0; i < l->n_sections; i++) {
                 uint64_t start = i > 0 ? l->section_ends[i - 1] : 0;
 
-                s->section_ends[i] = l->section_ends[i];
-                s->first_array[i] = at;
+                c->section_ends[i] = l->section_ends[i];
+                c->first_array[i] = at;
                 for (; at < l->n_arrays && l->arrays[at].section == i; at++) {
-                        s->arrays[at] = l->arrays[at];
-                        s->arrays[at].offset -= start;
+                        c->arrays[at] = l->arrays[at];
+                        c->arrays[at].offset -= start;
                 }
-                n = at - s->first_array[i];
-                if (!spill_codec_check(n > 0 ? &s->arrays[s->first_array[i]] : NULL, n,
+                n = at - c->first_array[i];
+                if (!spill_codec_check(n > 0 ? &c->arrays[c->first_array[i]] : NULL, n,
                             l->section_ends[i] - start))
                         return err_set(e, ERR_INVALID,
                                 "the arrays of section %zu overlap, or do "
                                 "not fit into it",
                                 i);
         }
-        s->first_array[l->n_sections] = at;
-        s->raw_size = l->section_ends[l->n_sections - 1];
+        c->first_array[l->n_sections] = at;
+        c->raw_size = l->section_ends[l->n_sections - 1];
+        c->n_sections = l->n_sections;
         return 0;
+}
+
+int spill_layouts_open(struct spill *s, const struct spill_options *o, struct err *e) {
+        for (size_t i = 0; i < SPILL_MAX_CLASSES; i++) {
+                int r = o->layouts[i].n_sections > 0 ? open_class(&s->classes[i], &o->layouts[i], e)
+                                                     : 0;
+
+                if (r < 0)
+                        return r;
+                s->options.layouts[i] = (struct spill_layout){0};
+                s->max_sections = MAX(s->max_sections, s->classes[i].n_sections);
+        }
+        if (s->max_sections == 0) {
+                s->any_class = true;
+                s->max_sections = s->classes[0].n_sections = 1;
+        }
+        return 0;
+}
+
+void spill_layouts_close(struct spill *s) {
+        for (size_t i = 0; i < SPILL_MAX_CLASSES; i++) {
+                free(s->classes[i].section_ends);
+                free(s->classes[i].first_array);
+                free(s->classes[i].arrays);
+        }
 }
 
 static size_t ring_size(const struct spill *s, size_t max_section) {
@@ -101,16 +123,20 @@ static size_t ring_size(const struct spill *s, size_t max_section) {
 }
 
 void spill_layout_size_scratch(struct spill *s) {
-        size_t max = 0;
+        size_t max = 0, block = 0;
 
-        for (size_t i = 0; i < s->n_sections; i++)
-                max = MAX(max, (size_t)(spill_section_start(s, i + 1, s->options.max_raw_size) -
-                                        spill_section_start(s, i, s->options.max_raw_size)));
+        for (const struct spill_class *c = s->classes; c < s->classes + SPILL_MAX_CLASSES; c++) {
+                size_t size = c->raw_size > 0 ? c->raw_size : s->options.max_raw_size;
+
+                for (size_t i = 0; i < c->n_sections; i++)
+                        max = MAX(max, (size_t)(spill_section_start(c, i + 1, size) -
+                                                spill_section_start(c, i, size)));
+                block = MAX(block, c->n_sections > 0 ? size : 0);
+        }
         s->ring_size = ring_size(s, max);
         s->window_size = MIN(s->ring_size / 4, (size_t)SPILL_WINDOW_SIZE);
         /* For writing: all encoded sections of a record at once. */
-        s->buffer_size =
-                align_up(MAX(s->raw_size > 0 ? s->raw_size : s->options.max_raw_size, s->ring_size),
-                        s->ring_size % LARGE_PAGE == 0 ? LARGE_PAGE : SPILL_ALIGN);
+        s->buffer_size = align_up(MAX(block, s->ring_size),
+                s->ring_size % LARGE_PAGE == 0 ? LARGE_PAGE : SPILL_ALIGN);
         s->codec_size = spill_codec_scratch_size(max);
 }

@@ -72,7 +72,7 @@ void spill_load_fail_item(
 
 /* Bytes per item, of the parts of a load's allocation. */
 static size_t size_per_item(const struct spill *s) {
-        return sizeof(struct spill_load_item) + s->n_sections * sizeof(struct spill_section) +
+        return sizeof(struct spill_load_item) + s->max_sections * sizeof(struct spill_section) +
                sizeof(uint32_t);
 }
 
@@ -104,13 +104,18 @@ static int load_alloc(struct spill_load **ret, struct spill *s, struct spill_ite
         l->n = n;
         l->state = (struct spill_load_item *)(l + 1);
         sections = (struct spill_section *)(l->state + n);
-        l->order = (uint32_t *)(sections + n * s->n_sections);
+        l->order = (uint32_t *)(sections + n * s->max_sections);
         for (size_t i = 0; i < n; i++) {
+                size_t class = spill_class_find(s, items[i].meta.class_id);
+
                 items[i].r = 0;
-                l->state[i] = (struct spill_load_item){.fd = -1,
+                l->state[i] = (struct spill_load_item){.class = class,
+                        .layout = class < SPILL_MAX_CLASSES ? &s->classes[class] : NULL,
+                        .fd = -1,
                         .direct_fd = -1,
-                        .n_left = (uint32_t)s->n_sections,
-                        .sections = sections + i * s->n_sections};
+                        .sections = sections + i * s->max_sections};
+                if (l->state[i].layout)
+                        l->state[i].n_left = (uint32_t)l->state[i].layout->n_sections;
                 l->order[i] = (uint32_t)i;
         }
         qsort_r(l->order, n, sizeof(*l->order), compare_places, items);
@@ -130,8 +135,9 @@ static void load_pin(struct spill_load *l, struct spill_load_failure *first) {
                 int r;
 
                 pthread_mutex_lock(&s->lock);
-                f = spill_ref_fits(s, &l->items[i].ref) ? spill_find_record(s, &l->items[i].ref)
-                                                        : NULL;
+                f = st->layout && spill_ref_fits(s, st->layout, &l->items[i].ref)
+                            ? spill_find_record(s, &l->items[i].ref)
+                            : NULL;
                 r = f ? spill_file_pin(s, f, false, &e) : 0;
                 if (f && r == 0) {
                         /* The descriptors stay, but f itself belongs to the lock. */
@@ -195,14 +201,14 @@ int spill_load_parse(struct spill_load *l, size_t i, const uint8_t *data, struct
         struct spill_record rec;
         int r;
 
-        r = spill_record_parse(
-                data, spill_header_size(s->n_sections), st->sections, s->n_sections, &rec, e);
-        if (r == 0 && rec.n_sections != s->n_sections)
+        r = spill_record_parse(data, spill_header_size(st->layout->n_sections), st->sections,
+                st->layout->n_sections, &rec, e);
+        if (r == 0 && rec.n_sections != st->layout->n_sections)
                 r = err_set(e, ERR_CORRUPT, "a record of %zu sections, not %zu", rec.n_sections,
-                        s->n_sections);
+                        st->layout->n_sections);
         if (r == 0)
-                r = spill_record_match(
-                        &rec, &s->options.fingerprint, &it->meta, &it->ref, s->section_ends, e);
+                r = spill_record_match(&rec, &s->options.fingerprint, &it->meta, &it->ref,
+                        st->layout->section_ends, e);
         st->is_known = r == 0;
         return r;
 }
@@ -279,7 +285,7 @@ int spill_read_batch(struct spill *s, struct spill_item *items, size_t n, struct
         r = spill_load_new(&l, s, items, n, e);
         if (!l)
                 return r;
-        k = spill_load_read(l, 0, s->n_sections, &why);
+        k = spill_load_read_all(l, &why);
         spill_load_free(l);
         if (r == 0 && k < 0) {
                 if (e)

@@ -6,14 +6,16 @@
 #include "spill/shared.h"
 
 struct spill_load_item {
-        struct spill_file *file;        /* pinned; NULL: the item failed before */
-        int fd, direct_fd;              /* the file's */
-        bool is_cached;                 /* its bytes are in the page cache */
-        bool is_through;                /* something of it was read through the page cache */
-        bool is_known;                  /* the header was found right; sections are filled */
-        bool is_coming;                 /* with its header, in a window: see HEAD in window.c */
-        uint32_t n_left;                /* sections that were not read */
-        struct spill_section *sections; /* [s->n_sections] */
+        const struct spill_class *layout; /* of its class; NULL: it has failed before */
+        size_t class;                     /* in spill.classes */
+        struct spill_file *file;          /* pinned; NULL: the item failed before */
+        int fd, direct_fd;                /* the file's */
+        bool is_cached;                   /* its bytes are in the page cache */
+        bool is_through;                  /* something of it was read through the page cache */
+        bool is_known;                    /* the header was found right; sections are filled */
+        bool is_coming;                   /* with its header, in a window: see HEAD in window.c */
+        uint32_t n_left;                  /* sections that were not read */
+        struct spill_section *sections;   /* [s->max_sections] */
 };
 
 struct spill_load {

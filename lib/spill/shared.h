@@ -32,23 +32,32 @@ static inline size_t spill_n_pages(const struct spill_ref *ref) {
         return ref->stored_size / SPILL_ALIGN;
 }
 
+/* The class's place in s->classes; SPILL_MAX_CLASSES if the store has no such blocks. */
+static inline size_t spill_class_find(const struct spill *s, uint32_t class_id) {
+        if (s->any_class)
+                return 0;
+        return class_id < SPILL_MAX_CLASSES && s->classes[class_id].n_sections > 0
+                       ? class_id
+                       : SPILL_MAX_CLASSES;
+}
 /* Where section @i of a raw block of @raw_size bytes begins. i <= n_sections */
-static inline uint64_t spill_section_start(const struct spill *s, size_t i, uint64_t raw_size) {
+static inline uint64_t spill_section_start(
+        const struct spill_class *c, size_t i, uint64_t raw_size) {
         if (i == 0)
                 return 0;
-        return s->section_ends ? s->section_ends[i - 1] : raw_size;
+        return c->section_ends ? c->section_ends[i - 1] : raw_size;
 }
 /* The arrays in section @i. */
 static inline const struct spill_array *spill_section_arrays(
-        const struct spill *s, size_t i, size_t *ret_n) {
-        *ret_n = s->first_array ? s->first_array[i + 1] - s->first_array[i] : 0;
-        return *ret_n > 0 ? &s->arrays[s->first_array[i]] : NULL;
+        const struct spill_class *c, size_t i, size_t *ret_n) {
+        *ret_n = c->first_array ? c->first_array[i + 1] - c->first_array[i] : 0;
+        return *ret_n > 0 ? &c->arrays[c->first_array[i]] : NULL;
 }
 
 /* Whether all sections of the record lie raw behind the header: anything encoded makes it smaller
  * (spill_record_parse() sees to it). */
-static inline bool spill_ref_is_raw(const struct spill *s, const struct spill_ref *ref) {
-        return ref->stored_size == spill_record_stored_size(s->n_sections, ref->raw_size);
+static inline bool spill_ref_is_raw(const struct spill_class *c, const struct spill_ref *ref) {
+        return ref->stored_size == spill_record_stored_size(c->n_sections, ref->raw_size);
 }
 
 /* The working memory of one thread. */
@@ -69,9 +78,10 @@ void spill_scratch_deinit(struct spill *s);
 /* Whether a store can have given this ref, with this layout or another one: its numbers are in
  * range. */
 bool spill_ref_is_sane(const struct spill_ref *ref);
-/* Whether a store with this layout can have written the record of a sane ref, so that it may be
- * read. The records of another model do not fit; they only keep their place. */
-bool spill_ref_fits(const struct spill *s, const struct spill_ref *ref);
+/* Whether a store with this layout of the class can have written the record of a sane ref, so that it
+ * may be read. The records of another model do not fit; they only keep their place. */
+bool spill_ref_fits(
+        const struct spill *s, const struct spill_class *c, const struct spill_ref *ref);
 /* The file if @ref is a live record in it, else NULL. Any ref. Lock held. */
 struct spill_file *spill_find_record(struct spill *s, const struct spill_ref *ref);
 /* -ERR_NOT_FOUND for @ref. */
@@ -83,9 +93,10 @@ int spill_wrap(int r, const struct spill_ref *ref, struct err *e);
 
 /* 0 or -ERR_INVALID. */
 int spill_layout_check(const struct spill_layout *l, size_t max_raw_size, struct err *e);
-/* Copy a checked layout, and assign the arrays to their sections. 0, -ERR_INVALID (arrays that no
- * codec accepts), -ERR_NOMEM; freed by spill_free() in either case. */
-int spill_layout_open(struct spill *s, const struct spill_layout *l, struct err *e);
+/* Copy the checked layouts, and assign the arrays to their sections. 0, -ERR_INVALID (arrays that no
+ * codec accepts), -ERR_NOMEM; freed by spill_layouts_close() in either case. */
+int spill_layouts_open(struct spill *s, const struct spill_options *o, struct err *e);
+void spill_layouts_close(struct spill *s);
 /* Set the sizes of the parts of a scratch buffer. */
 void spill_layout_size_scratch(struct spill *s);
 

@@ -98,7 +98,13 @@ static int check_options(const struct spill_options *o, struct err *e) {
                         e, ERR_INVALID, "a spill record cannot hold %zu bytes", o->max_raw_size);
         if (!spill_codec_find(o->codec))
                 return err_set(e, ERR_INVALID, "spill codec %u is not known", o->codec);
-        return spill_layout_check(&o->layout, o->max_raw_size, e);
+        for (size_t i = 0; i < SPILL_MAX_CLASSES; i++) {
+                int r = spill_layout_check(&o->layouts[i], o->max_raw_size, e);
+
+                if (r < 0)
+                        return err_wrap(e, r, "blocks of class %zu", i);
+        }
+        return 0;
 }
 
 static int open_dir(int *ret, const char *dir, bool read_only, struct err *e) {
@@ -151,7 +157,7 @@ static int spill_prepare(struct spill **ret, const struct spill_options *o, stru
         s->day = o->day;
         /* So that no sum with it overflows. */
         s->day_written_size = MIN(o->written_today, UINT64_MAX / 2);
-        r = spill_layout_open(s, &o->layout, e);
+        r = spill_layouts_open(s, o, e);
         if (r < 0)
                 return r;
         spill_layout_size_scratch(s);
@@ -199,9 +205,7 @@ struct spill *spill_free(struct spill *s) {
         closep(&s->dir_fd);
         pthread_cond_destroy(&s->cut);
         pthread_mutex_destroy(&s->lock);
-        free(s->section_ends);
-        free(s->first_array);
-        free(s->arrays);
+        spill_layouts_close(s);
         free(s);
         return NULL;
 }
@@ -238,13 +242,14 @@ bool spill_ref_is_sane(const struct spill_ref *ref) {
                ref->stored_size <= spill_record_stored_size(SPILL_MAX_SECTIONS, ref->raw_size);
 }
 
-bool spill_ref_fits(const struct spill *s, const struct spill_ref *ref) {
+bool spill_ref_fits(
+        const struct spill *s, const struct spill_class *c, const struct spill_ref *ref) {
         /* Who only looks may not know how blocks are divided. */
         size_t n_sections =
-                s->options.read_only && s->raw_size == 0 ? SPILL_MAX_SECTIONS : s->n_sections;
+                s->options.read_only && s->any_class ? SPILL_MAX_SECTIONS : c->n_sections;
 
         return ref->raw_size <= s->options.max_raw_size &&
-               (s->raw_size == 0 || ref->raw_size == s->raw_size) &&
+               (c->raw_size == 0 || ref->raw_size == c->raw_size) &&
                ref->stored_size <= spill_record_stored_size(n_sections, ref->raw_size);
 }
 

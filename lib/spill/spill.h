@@ -20,9 +20,9 @@
  * Nothing here is fsynced. A record that a power loss removed or tore fails its checks when it is
  * read, and a cache may lose anything (I1).
  *
- * A block is divided into sections (struct spill_layout). Each section is encoded and checked
- * separately, so that the first layers of many blocks can be read before the last ones
- * (spill_load_…).
+ * Blocks are of a few classes, each with a size and a layout of its own. A block is divided into
+ * sections (struct spill_layout). Each section is encoded and checked separately, so that the first
+ * layers of many blocks can be read before the last ones (spill_load_…).
  *
  * Threads: spill_open, spill_adopt, spill_sweep, spill_scan and spill_free belong to one thread at
  * a time. All other calls may run in any number of threads at once, even on one file; a struct
@@ -64,7 +64,7 @@ struct spill_layout {
         const uint64_t *section_ends; /* bytes; the last one is the raw size */
         size_t n_sections;            /* 1 .. SPILL_MAX_SECTIONS */
 };
-enum { SPILL_MAX_SECTIONS = 128, SPILL_MAX_ARRAYS = 65536 };
+enum { SPILL_MAX_SECTIONS = 128, SPILL_MAX_ARRAYS = 65536, SPILL_MAX_CLASSES = 4 };
 
 /* Why a write was refused (-ERR_LIMIT). */
 enum spill_refusal {
@@ -80,10 +80,11 @@ enum spill_refusal {
 struct spill_options {
         /* The model's: stored in each record and checked on reading. */
         struct fingerprint fingerprint;
-        size_t max_raw_size; /* largest raw record (the block size), bytes, 1 .. 1 GiB */
-        /* How blocks are divided; copied. Every raw block must have exactly the layout's size, at
-         * most max_raw_size. n_sections 0: one section of plain bytes, of any size. */
-        struct spill_layout layout;
+        size_t max_raw_size; /* largest raw record (block size of any class), bytes, 1 .. 1 GiB */
+        /* How the blocks of each class are divided; copied. Every raw block must have exactly the size
+         * of its class's layout, at most max_raw_size. n_sections 0: there are no such blocks; 0 for all
+         * classes: blocks of any class and size, one section of plain bytes. */
+        struct spill_layout layouts[SPILL_MAX_CLASSES];
         uint64_t max_disk_size;           /* bytes on disk in total; 0: no limit */
         uint64_t max_disk_size_per_owner; /* 0: no limit */
         uint64_t max_written_per_day;     /* bytes handed to the disk; 0: no limit */
@@ -108,9 +109,9 @@ struct spill_options {
 
 /* What the bytes are. All of this is stored in the record and must match exactly on reading. */
 struct spill_meta {
-        uint32_t class_id;   /* which kind of block, e.g. 0: full-attention KV */
-        uint32_t position;   /* block index in its sequence */
-        uint32_t n_tokens;   /* valid in the block */
+        uint32_t class_id; /* which kind of block, e.g. 0: full-attention KV; chooses the layout */
+        uint32_t position; /* of the block in its sequence, as the class counts */
+        uint32_t n_tokens; /* valid in the block */
         uint64_t token_hash; /* chained hash of these tokens and all before them */
 };
 
@@ -178,12 +179,12 @@ struct spill_block {
         uint32_t owner; /* who pays; must be the same for all records of a file */
         struct spill_meta meta;
         const void *raw; /* [raw_size]; must not change during the call */
-        size_t raw_size; /* the layout's */
+        size_t raw_size; /* that of the layout of meta.class_id */
 };
 /* Encode a block and append a record to its file. The write is admitted by its largest possible
  * size before anything is done. 0 and *ret filled, or -ERR_LIMIT with *ret_why (may be NULL) saying
- * which limit (bytes already written are freed); -ERR_INVALID (a size other than the layout's, or a
- * file of another owner), -ERR_STATE (before the sweep, read-only), -ERR_SYS, -ERR_NOMEM. On
+ * which limit (bytes already written are freed); -ERR_INVALID (a size other than the layout's, a class
+ * without blocks, or a file of another owner), -ERR_STATE (before the sweep, read-only), -ERR_SYS, -ERR_NOMEM. On
  * failure files and accounts are as before, except that bytes which reached the disk stay in
  * written_today. */
 int spill_write(struct spill *s, const struct spill_block *b, struct spill_ref *ret,
@@ -193,7 +194,8 @@ int spill_write(struct spill *s, const struct spill_block *b, struct spill_ref *
  * to SPILL_UNSETTLED_MAX bytes per file wait for the file's next call. Errors are ignored. */
 void spill_settle(struct spill *s, uint64_t file_key);
 enum { SPILL_UNSETTLED_MAX = 8 << 20 };
-/* The most bytes that one block of @raw_size bytes may take on disk: what to make room for. */
+/* The most bytes that one block of @raw_size bytes may take on disk, of whatever class: what to make
+ * room for. */
 uint64_t spill_stored_max(struct spill *s, size_t raw_size);
 
 /* --- reading --- */
@@ -210,9 +212,10 @@ int spill_read(struct spill *s, const struct spill_ref *ref, const struct spill_
 /* Many records, as a pipeline. A load is a run of records, from one file or several, that one
  * thread reads together. Several threads may each work on a load of their own.
  *
- *      spill_load_new(&l, s, items, n)      records are found
- *      spill_load_read(l, 0, 2)             sections 0 and 1 of all items are in their dst
- *      spill_load_read(l, 2, n_sections-2)  and the rest
+ *      spill_load_new(&l, s, items, n)      records are found, of any classes
+ *      spill_load_read(l, {{0, 2}, {0, 1}}) sections 0 and 1 of class 0, section 0 of class 1 are in
+ *                                           their dst in all items
+ *      spill_load_read_all(l)               and the rest
  *      spill_load_free(l)
  *
  * Bytes near each other in a file are read with one call (best: records in the order in which they
@@ -231,12 +234,20 @@ struct spill_load;
  * item's fault); -ERR_NOMEM with *ret untouched. So free *ret if it is set. */
 int spill_load_new(struct spill_load **ret, struct spill *s, struct spill_item *items, size_t n,
         struct err *e);
-/* Read sections [first, first + n) of all items that have not failed. On return each section is in
+/* Sections [first, first + n) of the blocks of a class; n may be 0. (Where blocks of any class are one
+ * section: that of the first class stands for all.) */
+struct spill_range {
+        size_t first, n;
+};
+/* Read these sections, by class, of all items that have not failed. On return each section is in
  * dst and verified, or the item's r says why not (-ERR_NOMEM is set in all items). Sections may be
  * read in any order; none is read twice. 0, or the error of the first item that failed in this
  * call; -ERR_INVALID (no such sections; nothing done). An item is complete when all its sections
  * were read and its r is 0. */
-int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e);
+int spill_load_read(
+        struct spill_load *l, const struct spill_range sections[SPILL_MAX_CLASSES], struct err *e);
+/* The same with all sections of all classes. */
+int spill_load_read_all(struct spill_load *l, struct err *e);
 /* May be called after any step. */
 struct spill_load *spill_load_free(struct spill_load *l);
 DEFINE_CLEANUP(struct spill_load *, spill_load_free);

@@ -27,7 +27,7 @@ enum {
 /* What one call does. */
 struct pass {
         struct spill_load *l;
-        size_t first, n; /* sections */
+        const struct spill_range *sections; /* [SPILL_MAX_CLASSES] */
         struct spill_scratch *scratch;
         bool is_small; /* there is nothing to read meanwhile */
         /* Windows in flight: scratch->windows[(oldest + i) % SPILL_QUEUE_MAX], i < n_windows; the
@@ -40,6 +40,13 @@ struct pass {
         struct spill_codec_job jobs[MAX_JOBS];
         struct spill_piece job_of[MAX_JOBS];
 };
+
+/* The sections of item @i that are wanted. */
+static struct spill_range wanted(const struct pass *p, uint32_t i) {
+        const struct spill_load_item *st = &p->l->state[i];
+
+        return st->layout ? p->sections[st->class] : (struct spill_range){0};
+}
 
 static void item_done(struct spill_load *l, size_t i) {
         struct spill *s = l->s;
@@ -90,13 +97,13 @@ static void decode_flush(struct pass *p) {
 static uint8_t *section_dst(const struct spill_load *l, uint32_t i, uint32_t k) {
         const struct spill_item *it = &l->items[i];
 
-        return (uint8_t *)it->dst + spill_section_start(l->s, k, it->ref.raw_size);
+        return (uint8_t *)it->dst + spill_section_start(l->state[i].layout, k, it->ref.raw_size);
 }
 
 /* Whether a piece's payload goes straight to dst when it is read through the page cache. */
 static bool goes_to_dst(const struct spill_load *l, const struct spill_piece *pc) {
         if (pc->section == HEAD)
-                return spill_ref_is_raw(l->s, &l->items[pc->item].ref);
+                return spill_ref_is_raw(l->state[pc->item].layout, &l->items[pc->item].ref);
         return l->state[pc->item].sections[pc->section].codec == SPILL_CODEC_RAW;
 }
 
@@ -139,7 +146,7 @@ static void section_finish(
                 .dst_size = sec->raw_size,
                 .src = data,
                 .n = sec->stored_size};
-        job->arrays = spill_section_arrays(l->s, k, &job->n_arrays);
+        job->arrays = spill_section_arrays(l->state[pc->item].layout, k, &job->n_arrays);
 }
 
 /* Whether section @k lies in a piece that is a record's beginning. */
@@ -152,6 +159,7 @@ static bool head_has(const struct spill_load *l, const struct spill_piece *pc, s
 /* Check and decode what was read. */
 static void piece_finish(
         struct pass *p, const struct spill_window *w, const struct spill_piece *pc) {
+        struct spill_range want = wanted(p, pc->item);
         struct spill_load *l = p->l;
         struct err e;
         int r;
@@ -167,7 +175,7 @@ static void piece_finish(
                 spill_load_fail_item(l, pc->item, r, &e, &p->first_failure);
                 return;
         }
-        for (size_t k = p->first; k < p->first + p->n && l->items[pc->item].r == 0; k++)
+        for (size_t k = want.first; k < want.first + want.n && l->items[pc->item].r == 0; k++)
                 if (head_has(l, pc, k))
                         section_finish(p, w, pc, (uint32_t)k);
 }
@@ -205,7 +213,7 @@ static int read_pieces(
                 if (!goes_to_dst(l, pc))
                         continue;
                 if (pc->section == HEAD)
-                        payload += spill_header_size(l->s->n_sections);
+                        payload += spill_header_size(l->state[pc->item].layout->n_sections);
                 if (payload > at)
                         iov[n++] = (struct iovec){image_at(w, at), payload - at};
                 if (pc->end > payload)
@@ -239,7 +247,8 @@ static void read_apart(struct pass *p, struct spill_window *w) {
                 r = read_pieces(p, w, i, i + 1, &e);
                 if (r < 0 && pc->section == HEAD) {
                         /* Its header may be good, and some sections. */
-                        pc->end = pc->start + spill_header_size(l->s->n_sections);
+                        pc->end = pc->start +
+                                  spill_header_size(l->state[pc->item].layout->n_sections);
                         r = read_pieces(p, w, i, i + 1, &e);
                 }
                 if (r < 0)
@@ -382,16 +391,17 @@ static void window_add(struct pass *p, const struct spill_piece *pc) {
 /* Bytes of a record whose header is not known yet that are read from its beginning. */
 static uint64_t head_size(const struct pass *p, uint32_t i) {
         const struct spill_ref *ref = &p->l->items[i].ref;
-        const struct spill *s = p->l->s;
-        uint64_t header = spill_header_size(s->n_sections), size;
+        const struct spill_class *layout = p->l->state[i].layout;
+        uint64_t header = spill_header_size(layout->n_sections), size;
+        struct spill_range want = wanted(p, i);
 
-        if (p->first > 0)
+        if (want.first > 0)
                 return header;
         /* A section takes no more than its raw size. */
-        size = header + spill_section_start(s, p->n, ref->raw_size);
-        if (!spill_ref_is_raw(s, ref))
+        size = header + spill_section_start(layout, want.n, ref->raw_size);
+        if (!spill_ref_is_raw(layout, ref))
                 size = MIN(size, ref->stored_size);
-        return size <= s->window_size ? size : header;
+        return size <= p->l->s->window_size ? size : header;
 }
 
 /* What is read of an item before its sections can be found. */
@@ -399,11 +409,11 @@ static void add_head(struct pass *p, uint32_t i) {
         struct spill_load_item *st = &p->l->state[i];
         struct spill_piece pc = {.item = i, .section = HEAD};
 
-        if (p->l->items[i].r < 0 || st->is_known)
+        if (p->l->items[i].r < 0 || st->is_known || wanted(p, i).n == 0)
                 return;
         pc.start = p->l->items[i].ref.offset;
         pc.end = pc.start + head_size(p, i);
-        st->is_coming = pc.end - pc.start > spill_header_size(p->l->s->n_sections);
+        st->is_coming = pc.end - pc.start > spill_header_size(st->layout->n_sections);
         window_add(p, &pc);
 }
 
@@ -411,8 +421,9 @@ static void add_head(struct pass *p, uint32_t i) {
 static void add_sections(struct pass *p, uint32_t i) {
         struct spill_load_item *st = &p->l->state[i];
         const struct spill_item *it = &p->l->items[i];
+        struct spill_range want = wanted(p, i);
 
-        if (st->is_coming)
+        if (st->is_coming || want.n == 0)
                 return;
         while (it->r == 0 && !st->is_known) {
                 window_close(p);
@@ -420,7 +431,7 @@ static void add_sections(struct pass *p, uint32_t i) {
                         finish_oldest(p);
         }
         /* An item may fail in the middle: its sections are in two windows. */
-        for (size_t k = p->first; k < p->first + p->n && it->r == 0; k++) {
+        for (size_t k = want.first; k < want.first + want.n && it->r == 0; k++) {
                 const struct spill_section *sec = &st->sections[k];
                 struct spill_piece pc = {.item = i, .section = (uint32_t)k};
 
@@ -466,15 +477,28 @@ static bool is_small(const struct spill_load *l) {
         return size <= SPILL_WINDOW_SIZE;
 }
 
-int spill_load_read(struct spill_load *l, size_t first, size_t n, struct err *e) {
+int spill_load_read_all(struct spill_load *l, struct err *e) {
+        struct spill_range all[SPILL_MAX_CLASSES];
+
+        for (size_t c = 0; c < SPILL_MAX_CLASSES; c++)
+                all[c] = (struct spill_range){0, l->s->classes[c].n_sections};
+        return spill_load_read(l, all, e);
+}
+
+int spill_load_read(
+        struct spill_load *l, const struct spill_range sections[SPILL_MAX_CLASSES], struct err *e) {
         struct pass p;
         int r;
 
-        if (first >= l->s->n_sections || n < 1 || n > l->s->n_sections - first)
-                return err_set(e, ERR_INVALID, "no sections %zu to %zu", first, first + n);
+        for (size_t c = 0; c < SPILL_MAX_CLASSES; c++) {
+                size_t has = l->s->classes[c].n_sections;
+
+                if (sections[c].first > has || sections[c].n > has - sections[c].first)
+                        return err_set(e, ERR_INVALID, "no sections %zu to %zu of class %zu",
+                                sections[c].first, sections[c].first + sections[c].n, c);
+        }
         p.l = l;
-        p.first = first;
-        p.n = n;
+        p.sections = sections;
         p.oldest = p.n_windows = p.n_jobs = 0;
         p.open = NULL;
         p.is_small = is_small(l);

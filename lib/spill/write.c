@@ -25,6 +25,7 @@ static const uint8_t padding[SPILL_ALIGN];
 
 struct writing {
         const struct spill_block *block;
+        const struct spill_class *layout;
         struct spill_ref ref;
         struct spill_file *file;
         bool pinned;
@@ -39,7 +40,7 @@ struct writing {
 /* --- reserve --- */
 
 static int reserve(struct spill *s, struct writing *w, struct err *e) {
-        uint64_t size = spill_stored_max(s, w->block->raw_size);
+        uint64_t size = spill_record_stored_size(w->layout->n_sections, w->block->raw_size);
         struct spill_file *f;
         int r;
 
@@ -71,9 +72,9 @@ static int reserve(struct spill *s, struct writing *w, struct err *e) {
 
 /* --- encode --- */
 
-static void use_raw(struct spill *s, struct writing *w, size_t k) {
-        uint64_t start = spill_section_start(s, k, w->block->raw_size);
-        uint64_t end = spill_section_start(s, k + 1, w->block->raw_size);
+static void use_raw(struct writing *w, size_t k) {
+        uint64_t start = spill_section_start(w->layout, k, w->block->raw_size);
+        uint64_t end = spill_section_start(w->layout, k + 1, w->block->raw_size);
 
         w->payloads[k] = (const uint8_t *)w->block->raw + start;
         w->sections[k] = (struct spill_section){.codec = SPILL_CODEC_RAW,
@@ -99,9 +100,9 @@ static void encode(struct spill *s, struct writing *w, struct spill_scratch *scr
                 const struct spill_array *arrays;
                 size_t n_arrays, max, size = 0;
 
-                use_raw(s, w, k);
+                use_raw(w, k);
                 max = spill_section_encoded_max(sec->raw_size);
-                arrays = spill_section_arrays(s, k, &n_arrays);
+                arrays = spill_section_arrays(w->layout, k, &n_arrays);
                 if (scratch && max > 0)
                         size = codec->encode(scratch->buffer + used, max, w->payloads[k],
                                 sec->raw_size, arrays, n_arrays, scratch->codec);
@@ -116,7 +117,7 @@ static void encode(struct spill *s, struct writing *w, struct spill_scratch *scr
         if (spill_record_stored_size(n, payload_size(w)) >=
                 spill_record_stored_size(n, w->block->raw_size))
                 for (size_t k = 0; k < n; k++)
-                        use_raw(s, w, k);
+                        use_raw(w, k);
         for (size_t k = 0; k < n; k++)
                 w->sections[k].hash = spill_checksum(w->payloads[k], w->sections[k].stored_size);
         w->rec.payload_size = payload_size(w);
@@ -269,7 +270,7 @@ void spill_settle(struct spill *s, uint64_t file_key) {
 /* --- all of it --- */
 
 uint64_t spill_stored_max(struct spill *s, size_t raw_size) {
-        return spill_record_stored_size(s->n_sections, raw_size);
+        return spill_record_stored_size(s->max_sections, raw_size);
 }
 
 static void refuse(struct spill *s, const struct writing *w) {
@@ -312,16 +313,21 @@ static int write_block(
 
 int spill_write(struct spill *s, const struct spill_block *b, struct spill_ref *ret,
         enum spill_refusal *ret_why, struct err *e) {
+        size_t class = spill_class_find(s, b->meta.class_id);
         struct spill_scratch *scratch = NULL;
         struct writing w;
         int r;
 
         if (ret_why)
                 *ret_why = SPILL_REFUSED_NOT;
-        if (b->raw_size < 1 || b->raw_size > s->options.max_raw_size ||
-                (s->raw_size > 0 && b->raw_size != s->raw_size))
-                return err_set(e, ERR_INVALID, "cannot spill a block of %zu bytes", b->raw_size);
+        if (class == SPILL_MAX_CLASSES || b->raw_size < 1 ||
+                b->raw_size > s->options.max_raw_size ||
+                (s->classes[class].raw_size > 0 && b->raw_size != s->classes[class].raw_size))
+                return err_set(e, ERR_INVALID,
+                        "cannot spill a block of class %" PRIu32 ", %zu bytes", b->meta.class_id,
+                        b->raw_size);
         w.block = b;
+        w.layout = &s->classes[class];
         w.file = NULL;
         w.pinned = false;
         w.why = SPILL_REFUSED_NOT;
@@ -330,7 +336,7 @@ int spill_write(struct spill *s, const struct spill_block *b, struct spill_ref *
         w.rec = (struct spill_record){.fingerprint = s->options.fingerprint,
                 .meta = b->meta,
                 .raw_size = b->raw_size,
-                .n_sections = s->n_sections,
+                .n_sections = w.layout->n_sections,
                 .sections = w.sections};
         if (s->options.codec != SPILL_CODEC_RAW) {
                 r = spill_scratch_get(s, &scratch, e);

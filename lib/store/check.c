@@ -3,13 +3,14 @@
  * Checks the invariants of the register. A finding never ends the check: a row that cannot be read
  * is reported, and checks that depend on it are skipped.
  *
+ * Cells: a link is of a cell that memory of the conversation's shape has.
+ *
  * Hashes: a record of whose tokens a conversation has all (n_valid == n_tokens) must have the
- * chained hash of that conversation's tokens. The number of tokens in a full block is not stored
- * anywhere; the check takes the greatest number that any record of the same model has.
+ * chained hash of that conversation's tokens.
  */
 #include "base/hash.h"
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/places.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,12 +21,11 @@ struct check {
         void *arg;
         struct store_census census;
         struct err err; /* of the step that is going on */
-        struct fingerprint model;
-        uint32_t block_tokens; /* of model; 0: not known */
 };
 
 /* One conversation's tokens, and the hashes of its full blocks. */
 struct history {
+        struct store_shape shape; /* of its memory */
         int32_t *tokens;
         size_t n_tokens, capacity;
         uint64_t *hashes;
@@ -160,65 +160,46 @@ static void leave_out(const struct gap *gap, struct history *h) {
         h->n_tokens -= gap_size(gap);
 }
 
-/* Tokens of a full block of @c's model. */
-static int find_block_tokens(struct check *x, const struct store_conv *c) {
-        _query_ q = {};
-        int r;
-
-        if (x->block_tokens && fingerprint_equal(&x->model, &c->model))
-                return 0;
-        x->block_tokens = 0;
-        x->model = c->model;
-        r = query_begin(&q, x->s, STMT_CHECK_BLOCK_TOKENS, &x->err);
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, c->model.weights);
-        query_bind_u64(&q, c->model.rules);
-        r = query_step(&q, &x->err);
-        if (r <= 0)
-                return r;
-        if (!query_is_null(&q, 0))
-                x->block_tokens = query_u32(&q, 0);
-        return 0;
-}
-
 static int hash_blocks(struct check *x, struct history *h) {
         uint64_t prev = 0;
 
-        if (x->block_tokens == 0)
+        if (h->shape.block_tokens == 0)
                 return 0;
-        h->hashes = calloc(h->n_tokens / x->block_tokens + 1, sizeof(*h->hashes));
+        h->hashes = calloc(h->n_tokens / h->shape.block_tokens + 1, sizeof(*h->hashes));
         if (!h->hashes)
                 return err_set(&x->err, ERR_NOMEM, "no memory for hashes");
-        for (; h->n_hashes < h->n_tokens / x->block_tokens; h->n_hashes++)
-                prev = h->hashes[h->n_hashes] = hash64_chain_tokens(
-                        h->tokens + h->n_hashes * x->block_tokens, x->block_tokens, prev);
+        for (; h->n_hashes < h->n_tokens / h->shape.block_tokens; h->n_hashes++)
+                prev = h->hashes[h->n_hashes] =
+                        hash64_chain_tokens(h->tokens + h->n_hashes * h->shape.block_tokens,
+                                h->shape.block_tokens, prev);
         return 0;
 }
 
 static void check_hash(
         struct check *x, uint64_t conv, const struct store_record *rec, const struct history *h) {
-        uint64_t start = (uint64_t)rec->index * x->block_tokens, hash;
+        uint32_t n = store_cell_tokens(&h->shape, rec->block_class);
+        uint64_t end = (uint64_t)rec->index * n + rec->n_valid, start, hash;
 
         /* Nothing is promised of an empty one: a request was to commit its tokens. */
         if (rec->n_valid == 0)
                 return;
-        if (start + rec->n_valid > h->n_tokens) {
+        if (end > h->n_tokens) {
                 report(x, STORE_FINDING_LINK, conv, rec->id,
-                        "block %u has memory of more tokens than the conversation has", rec->index);
+                        "cell %u of class %u has memory of more tokens than the conversation has",
+                        rec->index, rec->block_class);
                 return;
         }
         /* Of a cut one only the whole could be hashed. */
         if (rec->n_valid != rec->n_tokens)
                 return;
-        if (rec->index > h->n_hashes)
-                return;
-        hash = hash64_chain_tokens(
-                h->tokens + start, rec->n_tokens, rec->index ? h->hashes[rec->index - 1] : 0);
+        start = (end - 1) / h->shape.block_tokens;
+        hash = hash64_chain_tokens(h->tokens + start * h->shape.block_tokens,
+                end - start * h->shape.block_tokens, start > 0 ? h->hashes[start - 1] : 0);
         if (hash != rec->token_hash)
                 report(x, STORE_FINDING_HASH, conv, rec->id,
-                        "record of block %u is of other tokens than the conversation has",
-                        rec->index);
+                        "record of cell %u of class %u is of other tokens than the conversation "
+                        "has",
+                        rec->index, rec->block_class);
 }
 
 static int check_link(
@@ -231,8 +212,8 @@ static int check_link(
         x->census.n_links++;
         if (query_is_null(q, 0)) {
                 report(x, STORE_FINDING_LINK, c->id, record,
-                        "block %u refers to record %llu, which does not exist", block,
-                        (unsigned long long)record);
+                        "cell %u of class %u refers to record %llu, which does not exist", block,
+                        block_class, (unsigned long long)record);
                 return 0;
         }
         r = record_read(q, &rec, &x->err);
@@ -240,17 +221,23 @@ static int check_link(
                 return absorb(x, r, STORE_FINDING_LINK, c->id, record);
         if (rec.index != block || rec.block_class != block_class)
                 report(x, STORE_FINDING_LINK, c->id, rec.id,
-                        "block %u, class %u refers to a record of block %u, class %u", block,
+                        "cell %u of class %u refers to a record of cell %u of class %u", block,
                         block_class, rec.index, rec.block_class);
+        else if (!store_has_class(&c->shape, rec.block_class) || rec.n_tokens < 1 ||
+                 rec.n_tokens > store_cell_tokens(&c->shape, rec.block_class))
+                report(x, STORE_FINDING_LINK, c->id, rec.id,
+                        "the conversation's memory has no cell %u of class %u with %u tokens",
+                        rec.index, rec.block_class, rec.n_tokens);
         else if (rec.n_valid > rec.n_tokens)
                 report(x, STORE_FINDING_LINK, c->id, rec.id,
-                        "block %u: %u tokens valid in a record of %u", block, rec.n_valid,
-                        rec.n_tokens);
-        else if (h->sound && x->block_tokens)
+                        "cell %u of class %u: %u tokens valid in a record of %u", block,
+                        block_class, rec.n_valid, rec.n_tokens);
+        else if (h->sound)
                 check_hash(x, c->id, &rec, h);
         if (rec.is_private && !c->private_memory)
                 report(x, STORE_FINDING_ACCESS, c->id, rec.id,
-                        "private memory of block %u in a conversation that may share it", block);
+                        "private memory of cell %u of class %u in a conversation that may share it",
+                        block, block_class);
         return 0;
 }
 
@@ -286,9 +273,9 @@ static int check_conv(struct check *x, uint64_t id) {
         r = check_turns(x, &c, &h);
         if (r < 0)
                 return r;
-        r = find_block_tokens(x, &c);
-        if (r < 0)
-                return absorb(x, r, STORE_FINDING_LINK, id, 0);
+        if (c.shape.block_tokens > 0 && !store_shape_is_possible(&c.shape))
+                report(x, STORE_FINDING_CONV, id, 0, "no model's memory is as its shape says");
+        h.shape = c.shape;
         if (h.sound) {
                 leave_out(&c.gap, &h);
                 r = hash_blocks(x, &h);

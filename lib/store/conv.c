@@ -36,6 +36,42 @@ static void bind_overflow(struct query *q, uint32_t overflow) {
         query_bind_text(q, overflow_words[overflow], strlen(overflow_words[overflow]));
 }
 
+/* Four columns. Only classes that there are: all else is looked at where it is used. */
+static void shape_read(struct query *q, int col, struct store_shape *ret) {
+        *ret = (struct store_shape){.block_tokens = query_u32(q, col),
+                .classes = (uint32_t)query_number(q, col + 1, (1u << STORE_N_CLASSES) - 1),
+                .window = query_u32(q, col + 2),
+                .chunk = query_u32(q, col + 3)};
+}
+
+void shape_bind(struct query *q, const struct store_shape *shape) {
+        query_bind_i64(q, shape->block_tokens);
+        query_bind_i64(q, shape->classes);
+        query_bind_i64(q, shape->window);
+        query_bind_i64(q, shape->chunk);
+}
+
+int conv_shape(struct store *s, uint64_t id, struct store_shape *ret, struct err *e) {
+        struct store_shape shape = {};
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CONV_SHAPE, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        if (r > 0) {
+                shape_read(&q, 0, &shape);
+                r = query_check(&q, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = shape;
+        return 0;
+}
+
 /* The present row of a query over CONV_COLUMNS. */
 static int read_row(struct query *q, struct store_conv *c, struct err *e) {
         const char *name;
@@ -58,7 +94,7 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 .private_memory = query_number(q, 24, 1),
                 .gap = {query_u32(q, 25), query_u32(q, 26)},
                 .overflow = read_overflow(q, 27),
-                .tools_size = query_u32(q, 28),
+                .tools_size = query_u32(q, 32),
         };
         name = query_bytes(q, 2, &n);
         if (n == 0 || n > STORE_NAME_MAX || memchr(name, 0, n) || !utf8_valid(name, n))
@@ -78,6 +114,7 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
         else if (!gap_is_none(&c->gap) && c->n_published > c->gap.from)
                 query_bad(q, 23);
         sampling_read(q, 13, &c->sampling);
+        shape_read(q, 28, &c->shape);
         return query_check(q, e);
 }
 
@@ -189,6 +226,7 @@ int conv_insert(struct store *s, const struct store_conv *c, struct err *e) {
         query_bind_i64(&q, c->gap.from);
         query_bind_i64(&q, c->gap.to);
         bind_overflow(&q, c->overflow);
+        shape_bind(&q, &c->shape);
         if (c->tools)
                 query_bind_text(&q, c->tools, strlen(c->tools));
         else
@@ -426,7 +464,7 @@ static int list_convs(struct store *s, uint32_t uid, uint64_t after, struct stor
                         break;
                 r = read_row(&q, &out[n], e);
                 if (r == 0 && disk_sizes) {
-                        disk_sizes[n] = query_number(&q, 29, INT64_MAX);
+                        disk_sizes[n] = query_number(&q, 33, INT64_MAX);
                         r = query_check(&q, e);
                 }
                 if (r < 0)
@@ -571,7 +609,7 @@ int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, str
                 r = 0;
         if (r < 0)
                 return r;
-        r = links_cut(s, id, 0, &lost, e);
+        r = links_cut(s, id, 0, 0, &lost, e);
         if (r < 0)
                 return r;
         r = query_begin(&q, s, STMT_CONV_DELETE, e);

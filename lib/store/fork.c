@@ -41,16 +41,14 @@ static int shape_child(struct store *s, const struct store_conv *parent, uint32_
 }
 
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, const struct gap *gap,
-        struct store_conv *child, struct err *e) {
+        const struct store_turn *last, const struct gap *gap, struct store_conv *child,
+        struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv from, made = *child;
         uint32_t common;
         int r;
 
-        if (block_tokens == 0)
-                return err_set(e, ERR_INVALID, "blocks have tokens");
         r = conv_check_name(child->name, e);
         if (r < 0)
                 return r;
@@ -74,7 +72,7 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         r = last ? turn_shorten(s, made.id, n_turns - 1, last, e) : 0;
         if (r < 0)
                 return r;
-        r = links_copy(s, parent, made.id, common, block_tokens, e);
+        r = links_copy(s, parent, &made, common, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);

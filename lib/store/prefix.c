@@ -2,26 +2,30 @@
 /*
  * Finds a conversation (the donor) that has the memory of a prefix on disk.
  *
- * A conversation with memory up to block k has a record for each of the blocks 0..k. So the search
- * walks up the chained hashes as long as a shareable record of the uid has them; the first miss,
- * usually the first look-up, ends the walk. Then it walks down again, looking for conversations
- * that link the deepest record found. Published conversations are few: all that begin with the
- * same block are tried. From the end of the best of these the first walk is repeated, for the
- * uid's own conversations that continue it. Only records that the uid itself pays for are looked
- * up, so the duration of a search reveals nothing about other users.
+ * If the model has memory of class ALL, a conversation with memory up to block k has a record for each
+ * of the blocks 0..k. So the search walks up the chained hashes as long as a shareable record of the
+ * uid has them; the first miss, usually the first look-up, ends the walk. Then it walks down again,
+ * looking for conversations that link the deepest record found. Without class ALL a conversation need
+ * not have anything of the beginning: then the search walks down from the last block, looking for
+ * states behind blocks (or, without states, for blocks of windows). Published conversations are few: all
+ * that begin with the same block are tried, or without class ALL simply all. From the end of the best
+ * of these the first walk is repeated, for the uid's own conversations that continue it. Only records
+ * that the uid itself pays for are looked up, so the duration of a search reveals nothing about other
+ * users.
  *
- * 1. A hash only proposes a donor. The donor's tokens are read and compared with the wanted ones; a
- *    run ends where they differ (I6).
- * 2. The donor's links must have no gap from block 0, and each must be full, have the wanted hash,
- *    be not private, and be valid for all tokens of its record. (Otherwise a conversation that was
- *    rewound into a block and went on with tokens of the same hash would offer the memory of its
- *    former tokens.)
- * 3. In conversations that @uid does not own, only blocks entirely below n_published count.
- * 4. The work is bounded by MAX_DONORS comparisons and MAX_STEPS steps of SQLite's machine,
+ * 1. A hash only proposes a donor. The donor's tokens are read and compared with the wanted ones; no
+ *    cell counts that ends behind the place where they differ (I6).
+ * 2. A link counts if its record is a full cell, has the wanted hash, is not private, and is valid for
+ *    all tokens of its record. (Otherwise a conversation that was rewound into a block and went on
+ *    with tokens of the same hash would offer the memory of its former tokens.)
+ * 3. A prefix counts up to a position that is whole with such links: those of class ALL have no gap from
+ *    block 0, none of the window that the next token sees is missing, nor the state.
+ * 4. In conversations that @uid does not own, only cells entirely below n_published count.
+ * 5. The work is bounded by MAX_DONORS comparisons and MAX_STEPS steps of SQLite's machine,
  *    whatever is in the register.
  */
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/places.h"
 #include <string.h>
 
 #define MAX_DONORS 16
@@ -36,7 +40,9 @@ struct search {
         const int32_t *tokens;  /* [n_blocks * block_tokens] */
         const uint64_t *hashes; /* [n_blocks] */
         size_t n_blocks;
-        uint32_t block_tokens;
+        struct store_shape shape;
+        uint32_t block_tokens; /* the shape's */
+        uint32_t by_class;     /* the search follows links of this class */
         struct store_prefix best;
         uint64_t tried[MAX_DONORS];
         size_t n_tried;
@@ -45,12 +51,34 @@ struct search {
 void store_prefix_deinit(struct store_prefix *p) {
         if (!p)
                 return;
-        free(p->records);
+        for (size_t c = 0; c < STORE_N_CLASSES; c++)
+                free(p->records[c]);
         *p = (struct store_prefix){};
 }
 
 static void search_deinit(struct search *x) {
         store_prefix_deinit(&x->best);
+}
+
+/* The greatest number of blocks, up to @max, behind which the position is whole. Of class ALL there are
+ * @max blocks without a gap. */
+static size_t whole_blocks(const struct search *x, const struct store_prefix *p, size_t max) {
+        const struct store_record *window = p->records[STORE_CLASS_WINDOW];
+        const struct store_record *state = p->records[STORE_CLASS_STATE];
+        size_t best = 0, run = 0; /* of windows there is no gap from block `run` on */
+
+        for (size_t n = 1; n <= max; n++) {
+                uint32_t start = store_window_start(&x->shape, (uint32_t)(n * x->block_tokens));
+
+                if (window && window[n - 1].id == 0)
+                        run = n;
+                if (window && start / x->block_tokens < run)
+                        continue;
+                if (state && state[n - 1].id == 0)
+                        continue;
+                best = n;
+        }
+        return best;
 }
 
 /* How many of @n tokens of a turn equal the wanted ones from @pos on. */
@@ -112,24 +140,35 @@ static int common_tokens(struct search *x, const struct store_conv *c, size_t *r
         return 0;
 }
 
-static bool record_offers(const struct search *x, const struct store_record *rec, size_t i) {
-        return rec->index == i && rec->n_tokens == x->block_tokens &&
-               rec->n_valid == x->block_tokens && rec->token_hash == x->hashes[i] &&
-               !rec->is_private;
+/* The index of the cell that ends with block @i. */
+static uint64_t cell_index(const struct search *x, uint32_t block_class, size_t i) {
+        return block_class == STORE_CLASS_STATE ? ((uint64_t)i + 1) * x->block_tokens - 1 : i;
 }
 
-/* The records of @id from block 0 on, at most @max, up to the first that does not match. */
-static int read_run(
-        struct search *x, uint64_t id, size_t max, struct store_gone *run, struct err *e) {
+static bool record_offers(const struct search *x, const struct store_record *rec, size_t i) {
+        uint32_t n = store_cell_tokens(&x->shape, rec->block_class);
+
+        return rec->index == cell_index(x, rec->block_class, i) && rec->n_tokens == n &&
+               rec->n_valid == n && rec->token_hash == x->hashes[i] && !rec->is_private;
+}
+
+/* The records of @id of one class that end with the blocks below @max. Of class ALL, up to the first gap:
+ * *ret_n. */
+static int read_class(struct search *x, uint64_t id, uint32_t block_class, size_t max,
+        struct store_record *out, size_t *ret_n, struct err *e) {
+        bool is_all = block_class == STORE_CLASS_ALL, by_token = block_class == STORE_CLASS_STATE;
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_LINK_RUN, e);
 
         if (r < 0)
                 return r;
         query_bind_u64(&q, id);
-        query_bind_u64(&q, max);
-        while (run->n < max) {
+        query_bind_i64(&q, block_class);
+        query_bind_u64(&q, by_token ? (uint64_t)max * x->block_tokens : max);
+        query_bind_i64(&q, by_token ? x->block_tokens : 1);
+        for (*ret_n = 0; *ret_n < max;) {
                 struct store_record rec;
+                size_t i;
 
                 r = query_step(&q, e);
                 if (r <= 0)
@@ -137,18 +176,44 @@ static int read_run(
                 r = record_read(&q, &rec, e);
                 if (r < 0)
                         return r;
-                if (!record_offers(x, &rec, run->n))
+                i = by_token ? rec.index / x->block_tokens : rec.index;
+                if (i >= max || rec.block_class != block_class || !record_offers(x, &rec, i)) {
+                        if (is_all)
+                                return 0;
+                        continue;
+                }
+                if (is_all && i != *ret_n)
                         return 0;
-                r = gone_push(run, &rec, e);
+                out[i] = rec;
+                *ret_n = i + 1;
+        }
+        return 0;
+}
+
+/* What @id has of the first @max blocks, in *ret; ret->n is where that is whole. */
+static int read_run(
+        struct search *x, uint64_t id, size_t max, struct store_prefix *ret, struct err *e) {
+        for (uint32_t c = 0; c < STORE_N_CLASSES; c++) {
+                size_t n;
+                int r;
+
+                if (!store_has_class(&x->shape, c) || max == 0)
+                        continue;
+                ret->records[c] = calloc(max, sizeof(*ret->records[c]));
+                if (!ret->records[c])
+                        return err_set(e, ERR_NOMEM, "no memory for spill records");
+                r = read_class(x, id, c, max, ret->records[c], &n, e);
                 if (r < 0)
                         return r;
+                max = c == STORE_CLASS_ALL ? n : max;
         }
+        ret->n = whole_blocks(x, ret, max);
         return 0;
 }
 
 /* Try one conversation; keep its run if it is the longest so far. */
 static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *e) {
-        _cleanup_(store_gone_deinit) struct store_gone run = {};
+        _cleanup_(store_prefix_deinit) struct store_prefix run = {};
         struct store_conv c;
         size_t common, seen;
         int r;
@@ -175,14 +240,23 @@ static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *
                 return r;
         if (run.n <= x->best.n)
                 return 0;
-        free(x->best.records);
-        x->best = (struct store_prefix){.records = TAKE_PTR(run.records),
-                .n = run.n,
-                .donor = id,
-                .is_public = is_public,
-                .n_common = (uint32_t)common,
-                .donor_tokens = (uint32_t)seen};
+        run.donor = id;
+        run.is_public = is_public;
+        run.n_common = (uint32_t)common;
+        run.donor_tokens = (uint32_t)seen;
+        store_prefix_deinit(&x->best);
+        x->best = run;
+        run = (struct store_prefix){};
         return 0;
+}
+
+/* Uid, hash, index, tokens and class of the cell that ends with block @i. */
+static void bind_cell(struct search *x, struct query *q, size_t i) {
+        query_bind_i64(q, x->uid);
+        query_bind_u64(q, x->hashes[i]);
+        query_bind_u64(q, cell_index(x, x->by_class, i));
+        query_bind_i64(q, store_cell_tokens(&x->shape, x->by_class));
+        query_bind_i64(q, x->by_class);
 }
 
 /* 1 if the uid has a shareable record that may be of block @i, else 0. */
@@ -192,10 +266,7 @@ static int has_block(struct search *x, size_t i, struct err *e) {
 
         if (r < 0)
                 return r;
-        query_bind_i64(&q, x->uid);
-        query_bind_u64(&q, x->hashes[i]);
-        query_bind_u64(&q, i);
-        query_bind_i64(&q, x->block_tokens);
+        bind_cell(x, &q, i);
         return query_step(&q, e);
 }
 
@@ -221,28 +292,27 @@ static void bind_model(struct search *x, struct query *q) {
         query_bind_i64(q, MAX_DONORS);
 }
 
-/* Conversations of the uid that link a record of block @i. */
+/* Conversations of the uid that link a record of the cell that ends with block @i. */
 static int own_donors(struct search *x, size_t i, uint64_t *ids, size_t *n, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_PREFIX_DONORS, e);
 
         if (r < 0)
                 return r;
-        query_bind_i64(&q, x->uid);
-        query_bind_u64(&q, x->hashes[i]);
-        query_bind_u64(&q, i);
-        query_bind_i64(&q, x->block_tokens);
+        bind_cell(x, &q, i);
         bind_model(x, &q);
         return collect_ids(&q, ids, n, e);
 }
 
 static int public_donors(struct search *x, uint64_t *ids, size_t *n, struct err *e) {
+        bool by_first = x->by_class == STORE_CLASS_ALL;
         _query_ q = {};
-        int r = query_begin(&q, x->s, STMT_PREFIX_PUBLIC, e);
+        int r = query_begin(&q, x->s, by_first ? STMT_PREFIX_PUBLIC : STMT_PREFIX_PUBLIC_ANY, e);
 
         if (r < 0)
                 return r;
-        query_bind_u64(&q, x->hashes[0]);
+        if (by_first)
+                query_bind_u64(&q, x->hashes[0]);
         query_bind_i64(&q, x->block_tokens);
         bind_model(x, &q);
         return collect_ids(&q, ids, n, e);
@@ -254,13 +324,15 @@ static int search_own(struct search *x, size_t from, struct err *e) {
         size_t depth, n;
         int r = 0;
 
-        for (depth = from; depth < x->n_blocks; depth++) {
+        for (depth = from; depth < x->n_blocks && x->by_class == STORE_CLASS_ALL; depth++) {
                 r = has_block(x, depth, e);
                 if (r < 0)
                         return r;
                 if (r == 0)
                         break;
         }
+        if (x->by_class != STORE_CLASS_ALL)
+                depth = x->n_blocks;
         for (; depth > MAX(from, x->best.n) && x->n_tried < MAX_DONORS; depth--) {
                 r = own_donors(x, depth - 1, ids, &n, e);
                 if (r < 0)
@@ -291,6 +363,13 @@ static int search_public(struct search *x, struct err *e) {
         return 0;
 }
 
+/* The class whose records show best how far a conversation's memory goes. */
+static uint32_t search_class(const struct store_shape *shape) {
+        if (store_has_class(shape, STORE_CLASS_ALL))
+                return STORE_CLASS_ALL;
+        return store_has_class(shape, STORE_CLASS_STATE) ? STORE_CLASS_STATE : STORE_CLASS_WINDOW;
+}
+
 static int count_steps(void *arg) {
         unsigned *left = arg;
 
@@ -298,8 +377,8 @@ static int count_steps(void *arg) {
 }
 
 int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *model,
-        uint64_t vocab, const int32_t *tokens, const uint64_t *hashes, size_t n_blocks,
-        uint32_t block_tokens, struct store_prefix *ret, struct err *e) {
+        uint64_t vocab, const struct store_shape *shape, const int32_t *tokens,
+        const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         _cleanup_(search_deinit) struct search x = {.uid = uid,
                 .model = model,
@@ -307,11 +386,14 @@ int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *m
                 .tokens = tokens,
                 .hashes = hashes,
                 .n_blocks = n_blocks,
-                .block_tokens = block_tokens};
+                .shape = *shape,
+                .block_tokens = shape->block_tokens,
+                .by_class = search_class(shape)};
         unsigned left = MAX_STEPS / STEPS_PER_CALL;
         int r = 0;
 
-        if (block_tokens == 0 || n_blocks > UINT32_MAX / block_tokens || uid == STORE_UID_ANY)
+        if (!store_shape_is_possible(shape) || n_blocks > UINT32_MAX / shape->block_tokens ||
+                uid == STORE_UID_ANY)
                 return err_set(e, ERR_INVALID, "impossible prefix");
         if (n_blocks) {
                 r = read_begin(&s, &reading, e);
@@ -323,7 +405,8 @@ int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *m
                 if (r == 0 && x.best.n < n_blocks)
                         r = search_public(&x, e);
                 /* The user's own conversations may continue the published one. */
-                if (r == 0 && x.best.n < n_blocks && x.best.is_public)
+                if (r == 0 && x.best.n < n_blocks && x.best.is_public &&
+                        x.by_class == STORE_CLASS_ALL)
                         r = search_own(&x, x.best.n, e);
                 sqlite3_progress_handler(s->db, 0, NULL, NULL);
         }

@@ -3,18 +3,28 @@
  * Making room on disk: the order in which records go.
  *
  * Reclaiming makes rounds over the conversations, least recently updated first. A round removes
- * records from each conversation's tail as long as no more conversations refer to them than the
+ * records from each conversation as long as no more conversations refer to them than the
  * round allows: 1 in the first round, twice as many in each further round, so that widely shared
- * records go last. Published blocks count as shared by all and have a round of their own. A shared
- * record is removed from all its conversations at once, since otherwise no space is gained. Cutting
- * a conversation at a block also removes its later blocks: memory after a hole is useless until the
- * hole has been computed again.
+ * records go last. Published cells count as shared by all and have a round of their own. A shared
+ * record is removed from all its conversations at once, since otherwise no space is gained.
+ *
+ * Of one conversation go, in this order (places.c tells which cells are of what use):
+ *
+ *   1. cells that no whole position needs
+ *   2. cells that only earlier positions need (checkpoints), from the beginning on: a rewind or a fork
+ *      most often goes back to a late one, and the conversation's end loses nothing
+ *   3. cells that its end needs, from the tail on. The end is then an earlier position: 1 again
+ *
+ * So no link is left that is of no use, and as much as possible of what is left is of use. If a model's
+ * memory is of class ALL alone every position is whole, there are no checkpoints, and this is a cut
+ * at the tail. Of other models the end may need cells that stand for all tokens before (a state), and may
+ * be lost as a whole: then what was computed up to there is worth nothing without it.
  *
  * With a uid, rounds see only that uid's conversations. Records that the uid pays for but none of
  * its conversations has (of a published conversation that was closed) go last.
  */
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/places.h"
 #include <string.h>
 
 struct reclaim {
@@ -37,37 +47,71 @@ static void reclaim_deinit(struct reclaim *x) {
         store_reclaimed_deinit(&x->got);
 }
 
+static bool is_all_alone(const struct store_shape *shape) {
+        return (shape->classes & ~(1u << STORE_CLASS_ALL)) == 0;
+}
+
+static int drop_useless(struct reclaim *x, uint64_t conv, struct err *e);
+
 static bool enough(const struct reclaim *x) {
         return x->got.bytes >= x->wanted;
 }
 
-static int note_cut(struct reclaim *x, uint64_t conv, uint64_t from, struct err *e) {
+static int note_cut(struct reclaim *x, uint64_t conv, uint32_t block_class, uint64_t from,
+        uint64_t to, struct err *e) {
         void *p = x->got.cuts;
 
         if (array_grow(&p, x->got.n_cuts, sizeof(*x->got.cuts)) < 0)
                 return err_set(e, ERR_NOMEM, "no memory for what is reclaimed");
         x->got.cuts = p;
-        x->got.cuts[x->got.n_cuts++] =
-                (struct store_cut){.conv = conv, .from_index = (uint32_t)from};
+        x->got.cuts[x->got.n_cuts++] = (struct store_cut){.conv = conv,
+                .block_class = block_class,
+                .from = (uint32_t)MIN(from, (uint64_t)UINT32_MAX),
+                .to = (uint32_t)MIN(to, (uint64_t)UINT32_MAX)};
         return 0;
 }
 
-static int cut(struct reclaim *x, uint64_t conv, uint64_t from, struct err *e) {
-        int r = links_cut(x->s, conv, from, &x->got.gone, e);
-
-        if (r < 0)
-                return r;
+/* Count the records that have gone. */
+static void count_gone(struct reclaim *x) {
         for (; x->n_counted < x->got.gone.n; x->n_counted++) {
                 const struct store_record *rec = &x->got.gone.records[x->n_counted];
 
                 if (x->uid == STORE_UID_ANY || rec->uid == x->uid)
                         x->got.bytes += rec->stored_size;
         }
-        return note_cut(x, conv, from, e);
+}
+
+/* Remove all cells of @conv that cover tokens from the beginning of block @from on. */
+static int cut(struct reclaim *x, uint64_t conv, const struct store_shape *shape, uint64_t from,
+        struct err *e) {
+        uint64_t state = from * shape->block_tokens;
+        int r = links_cut(x->s, conv, from, state, &x->got.gone, e);
+
+        count_gone(x);
+        if (r == 0)
+                r = note_cut(x, conv, STORE_CLASS_ALL, from, UINT32_MAX, e);
+        if (r == 0 && store_has_class(shape, STORE_CLASS_WINDOW))
+                r = note_cut(x, conv, STORE_CLASS_WINDOW, from, UINT32_MAX, e);
+        if (r == 0 && store_has_class(shape, STORE_CLASS_STATE))
+                r = note_cut(x, conv, STORE_CLASS_STATE, state, UINT32_MAX, e);
+        return r;
+}
+
+/* Remove these cells of @conv. */
+static int drop(
+        struct reclaim *x, uint64_t conv, const struct store_cell *cells, size_t n, struct err *e) {
+        int r = links_drop(x->s, conv, cells, n, &x->got.gone, e);
+
+        count_gone(x);
+        for (size_t i = 0; i < n && r == 0; i++)
+                r = note_cut(x, conv, cells[i].block_class, cells[i].index,
+                        (uint64_t)cells[i].index + 1, e);
+        return r;
 }
 
 struct user {
-        uint64_t conv, block;
+        uint64_t conv;
+        struct store_cell cell;
 };
 struct users {
         struct user *v;
@@ -93,16 +137,27 @@ static int list_users(struct reclaim *x, uint64_t record, struct users *us, stru
                 if (array_grow(&p, us->n, sizeof(*us->v)) < 0)
                         return err_set(e, ERR_NOMEM, "no memory for what is reclaimed");
                 us->v = p;
-                us->v[us->n++] = (struct user){
-                        query_number(&q, 0, INT64_MAX), query_number(&q, 1, UINT32_MAX)};
+                us->v[us->n++] = (struct user){query_number(&q, 0, INT64_MAX),
+                        {.index = query_u32(&q, 1), .block_class = query_u32(&q, 2)}};
                 r = query_check(&q, e);
                 if (r < 0)
                         return r;
         }
 }
 
+/* Remove a cell that is lost, and with class ALL all behind it. */
+static int lose(struct reclaim *x, const struct user *u, struct err *e) {
+        struct store_shape shape;
+        int r;
+
+        if (u->cell.block_class != STORE_CLASS_ALL)
+                return drop(x, u->conv, &u->cell, 1, e);
+        r = conv_shape(x->s, u->conv, &shape, e);
+        return r < 0 ? r : cut(x, u->conv, &shape, u->cell.index, e);
+}
+
 /* Remove @record from all conversations that refer to it. 0: one of them is to be kept. */
-static int take_shared(struct reclaim *x, uint64_t record, struct err *e) {
+static int take_shared(struct reclaim *x, uint64_t record, bool tidy, struct err *e) {
         _cleanup_(users_deinit) struct users us = {};
         int r = list_users(x, record, &us, e);
 
@@ -112,12 +167,16 @@ static int take_shared(struct reclaim *x, uint64_t record, struct err *e) {
                 if (us.v[i].conv == x->keep)
                         return 0;
         for (size_t i = 0; i < us.n; i++) {
-                r = cut(x, us.v[i].conv, us.v[i].block, e);
+                r = lose(x, &us.v[i], e);
+                if (r == 0 && tidy)
+                        r = drop_useless(x, us.v[i].conv, e);
                 if (r < 0)
                         return r;
         }
         return us.n > 0;
 }
+
+/* --- conversations of class ALL alone --- */
 
 /* What can be removed at a conversation's tail. */
 struct tail {
@@ -138,6 +197,7 @@ static int read_tail(struct reclaim *x, uint64_t conv, uint64_t max, bool publis
                 return r;
         query_bind_u64(&q, conv);
         query_bind_u64(&q, max + 1);
+        query_bind_u64(&q, MIN(x->keep, (uint64_t)INT64_MAX));
         for (;;) {
                 uint64_t block, record, size, n_users;
                 uint32_t uid;
@@ -160,10 +220,7 @@ static int read_tail(struct reclaim *x, uint64_t conv, uint64_t max, bool publis
                 if (t.found && block != t.from && bytes >= x->wanted)
                         break;
                 if (n_users > 1 || (is_public && !published)) {
-                        /* Of a block in several classes all go, or none. */
-                        if (t.found && block == t.from)
-                                t.from++;
-                        else if (!t.found && n_users <= max && (published || !is_public))
+                        if (!t.found && n_users <= max && (published || !is_public))
                                 t.shared = record;
                         break;
                 }
@@ -176,8 +233,8 @@ static int read_tail(struct reclaim *x, uint64_t conv, uint64_t max, bool publis
         return 0;
 }
 
-static int take_tail(
-        struct reclaim *x, uint64_t conv, uint64_t max, bool published, struct err *e) {
+static int take_tail(struct reclaim *x, uint64_t conv, const struct store_shape *shape,
+        uint64_t max, bool published, struct err *e) {
         while (!enough(x)) {
                 struct tail t;
                 int r = read_tail(x, conv, max, published, &t, e);
@@ -185,9 +242,9 @@ static int take_tail(
                 if (r < 0)
                         return r;
                 if (t.shared)
-                        r = take_shared(x, t.shared, e);
+                        r = take_shared(x, t.shared, true, e);
                 else if (t.found)
-                        r = cut(x, conv, t.from, e);
+                        r = cut(x, conv, shape, t.from, e);
                 else
                         return 0;
                 if (r < 0)
@@ -197,6 +254,183 @@ static int take_tail(
         }
         return 0;
 }
+
+/* --- conversations of several classes --- */
+
+struct places {
+        struct store_place *v;
+        size_t n;
+};
+static void places_deinit(struct places *ps) {
+        free(ps->v);
+}
+
+static int read_place(struct query *q, struct store_place *ret, struct err *e) {
+        *ret = (struct store_place){.cell = {query_u32(q, 6), query_u32(q, 0)},
+                .n_valid = query_u32(q, 7),
+                .record = query_number(q, 1, INT64_MAX),
+                .stored_size = query_number(q, 2, INT64_MAX),
+                .uid = query_u32(q, 3),
+                .is_public = query_number(q, 4, 1),
+                .n_users = query_number(q, 5, INT64_MAX),
+                .is_kept = query_number(q, 8, 1)};
+        if (ret->cell.block_class >= STORE_N_CLASSES)
+                query_bad(q, 6);
+        return query_check(q, e);
+}
+
+/* All cells of @conv, and of what use they are; by class and index. */
+static int list_places(struct reclaim *x, uint64_t conv, const struct store_shape *shape,
+        uint64_t max, struct places *ps, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_LINK_TAIL, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, conv);
+        query_bind_u64(&q, max + 1);
+        query_bind_u64(&q, MIN(x->keep, (uint64_t)INT64_MAX));
+        while ((r = query_step(&q, e)) > 0) {
+                void *p = ps->v;
+
+                if (array_grow(&p, ps->n, sizeof(*ps->v)) < 0)
+                        return err_set(e, ERR_NOMEM, "no memory for what is reclaimed");
+                ps->v = p;
+                r = read_place(&q, &ps->v[ps->n], e);
+                if (r < 0)
+                        return r;
+                ps->n++;
+        }
+        if (r == 0)
+                store_places_mark(shape, ps->v, ps->n);
+        return r;
+}
+
+/* Remove the cells of @ps that are of no use. How many there were. */
+static int drop_none(struct reclaim *x, uint64_t conv, const struct places *ps, struct err *e) {
+        _cleanup_(freep) struct store_cell *cells = NULL;
+        size_t n = 0;
+        int r;
+
+        cells = calloc(ps->n + 1, sizeof(*cells));
+        if (!cells)
+                return err_set(e, ERR_NOMEM, "no memory for what is reclaimed");
+        for (size_t i = 0; i < ps->n; i++)
+                if (ps->v[i].use == STORE_USE_NONE)
+                        cells[n++] = ps->v[i].cell;
+        r = n > 0 ? drop(x, conv, cells, n, e) : 0;
+        return r < 0 ? r : n > 0;
+}
+
+static int drop_useless(struct reclaim *x, uint64_t conv, struct err *e) {
+        _cleanup_(places_deinit) struct places ps = {};
+        struct store_shape shape;
+        int r = conv_shape(x->s, conv, &shape, e);
+
+        if (r < 0 || is_all_alone(&shape))
+                return r;
+        r = list_places(x, conv, &shape, 1, &ps, e);
+        if (r == 0)
+                r = drop_none(x, conv, &ps, e);
+        return MIN(r, 0);
+}
+
+/* Sort by the order in which cells go: checkpoints from the first on, then the end from the last on. */
+static int by_worth(const void *a, const void *b, void *arg) {
+        const struct store_place *x = a, *y = b;
+        uint64_t p = store_place_end(arg, x), q = store_place_end(arg, y);
+        bool last_first = x->use == STORE_USE_END;
+
+        if (x->use != y->use)
+                return x->use < y->use ? -1 : 1;
+        if (p != q)
+                return (p < q) == last_first ? 1 : -1;
+        /* A state is worth nothing without its blocks, and is the larger one. */
+        return (int)y->cell.block_class - (int)x->cell.block_class;
+}
+
+/* What is to go of a conversation next. */
+struct choice {
+        struct store_cell *cells; /* [n], owned: its own */
+        size_t n;
+        uint64_t shared; /* if n is 0: a record to be removed from several, or 0 */
+};
+static void choice_deinit(struct choice *c) {
+        free(c->cells);
+}
+
+/* Choose as many of its own cells of one use as are needed, or one that is shared. */
+static int choose(struct reclaim *x, const struct store_shape *shape, struct places *ps,
+        uint64_t max, bool published, struct choice *ret, struct err *e) {
+        uint64_t bytes = x->got.bytes;
+        enum store_use use = STORE_USE_NONE;
+
+        ret->cells = calloc(ps->n + 1, sizeof(*ret->cells));
+        if (!ret->cells)
+                return err_set(e, ERR_NOMEM, "no memory for what is reclaimed");
+        if (ps->n > 1)
+                qsort_r(ps->v, ps->n, sizeof(*ps->v), by_worth, (void *)(uintptr_t)shape);
+        for (size_t i = 0; i < ps->n && bytes < x->wanted; i++) {
+                const struct store_place *p = &ps->v[i];
+                bool may_go = !p->is_kept && p->n_users <= max && (published || !p->is_public);
+
+                if (ret->n > 0 && (p->use != use || !may_go || p->n_users > 1))
+                        break;
+                use = p->use;
+                if (may_go && p->n_users == 1) {
+                        ret->cells[ret->n++] = p->cell;
+                        if (x->uid == STORE_UID_ANY || p->uid == x->uid)
+                                bytes += p->stored_size;
+                } else if (may_go) {
+                        ret->shared = p->record;
+                        break;
+                } else if (use == STORE_USE_END && !published) {
+                        break; /* a later round takes what its end shares, or else this part of it */
+                }
+        }
+        return 0;
+}
+
+static int take_places(struct reclaim *x, uint64_t conv, const struct store_shape *shape,
+        uint64_t max, bool published, struct err *e) {
+        for (;;) {
+                _cleanup_(places_deinit) struct places ps = {};
+                _cleanup_(choice_deinit) struct choice c = {};
+                int r = list_places(x, conv, shape, max, &ps, e);
+
+                if (r == 0)
+                        r = drop_none(x, conv, &ps, e);
+                if (r < 0)
+                        return r;
+                if (r > 0)
+                        continue;
+                if (enough(x))
+                        return 0;
+                r = choose(x, shape, &ps, max, published, &c, e);
+                if (r < 0)
+                        return r;
+                if (c.n > 0)
+                        r = drop(x, conv, c.cells, c.n, e);
+                else if (c.shared)
+                        r = take_shared(x, c.shared, true, e);
+                if (r < 0)
+                        return r;
+                if (c.n == 0 && r == 0)
+                        return 0;
+        }
+}
+
+static int take(struct reclaim *x, uint64_t conv, uint64_t max, bool published, struct err *e) {
+        struct store_shape shape;
+        int r = conv_shape(x->s, conv, &shape, e);
+
+        if (r < 0)
+                return r;
+        return is_all_alone(&shape) ? take_tail(x, conv, &shape, max, published, e)
+                                    : take_places(x, conv, &shape, max, published, e);
+}
+
+/* --- rounds --- */
 
 /* The progress of a round. */
 struct place {
@@ -242,7 +476,7 @@ static int run_round(
                         return r;
                 *ret_n += convs.n;
                 for (size_t i = 0; i < convs.n && !enough(x); i++) {
-                        r = take_tail(x, convs.v[i], max, published, e);
+                        r = take(x, convs.v[i], max, published, e);
                         if (r < 0)
                                 return r;
                 }
@@ -279,31 +513,40 @@ static int take_orphaned(struct reclaim *x, struct err *e) {
         if (r < 0)
                 return r;
         for (size_t i = 0; i < records.n && !enough(x); i++) {
-                r = take_shared(x, records.v[i], e);
+                r = take_shared(x, records.v[i], true, e);
                 if (r < 0)
                         return r;
         }
         return 0;
 }
 
-static int by_conv(const void *a, const void *b) {
+static int by_place(const void *a, const void *b) {
         const struct store_cut *x = a, *y = b;
 
         if (x->conv != y->conv)
                 return x->conv < y->conv ? -1 : 1;
-        return x->from_index < y->from_index ? -1 : x->from_index > y->from_index;
+        if (x->block_class != y->block_class)
+                return x->block_class < y->block_class ? -1 : 1;
+        return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* One cut per conversation, the lowest. */
+/* One cut for neighbours. */
 static void merge_cuts(struct store_reclaimed *got) {
         size_t n = 0;
 
         if (got->n_cuts == 0)
                 return;
-        qsort(got->cuts, got->n_cuts, sizeof(*got->cuts), by_conv);
-        for (size_t i = 0; i < got->n_cuts; i++)
-                if (i == 0 || got->cuts[i].conv != got->cuts[i - 1].conv)
-                        got->cuts[n++] = got->cuts[i];
+        qsort(got->cuts, got->n_cuts, sizeof(*got->cuts), by_place);
+        for (size_t i = 0; i < got->n_cuts; i++) {
+                const struct store_cut *c = &got->cuts[i];
+                struct store_cut *last = n > 0 ? &got->cuts[n - 1] : NULL;
+
+                if (last && last->conv == c->conv && last->block_class == c->block_class &&
+                        c->from <= last->to)
+                        last->to = MAX(last->to, c->to);
+                else
+                        got->cuts[n++] = *c;
+        }
         got->n_cuts = n;
 }
 
@@ -351,7 +594,7 @@ int store_forget_record(
 
         r = txn_begin(s, &txn, e);
         if (r == 0)
-                r = store_id_possible(record) ? take_shared(&x, record, e) : 0;
+                r = store_id_possible(record) ? take_shared(&x, record, false, e) : 0;
         if (r < 0)
                 return r;
         return hand_out(&x, &txn, ret, e);

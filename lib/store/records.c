@@ -4,7 +4,7 @@
  * removes links collects their records, then drops those without a link, in the same transaction.
  */
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/places.h"
 #include <string.h>
 
 void store_gone_deinit(struct store_gone *g) {
@@ -72,28 +72,21 @@ int record_read(struct query *q, struct store_record *ret, struct err *e) {
         return 0;
 }
 
-static int read_records(struct query *q, struct store_gone *ret, struct err *e) {
-        _cleanup_(store_gone_deinit) struct store_gone got = {};
-        int r;
-
+/* Add all rows to @g. Those before a failure stay. */
+static int read_records(struct query *q, struct store_gone *g, struct err *e) {
         for (;;) {
                 struct store_record rec;
+                int r = query_step(q, e);
 
-                r = query_step(q, e);
-                if (r < 0)
+                if (r <= 0)
                         return r;
-                if (r == 0)
-                        break;
                 r = record_read(q, &rec, e);
                 if (r < 0)
                         return r;
-                r = gone_push(&got, &rec, e);
+                r = gone_push(g, &rec, e);
                 if (r < 0)
                         return r;
         }
-        *ret = got;
-        got = (struct store_gone){};
-        return 0;
 }
 
 int ids_read(struct query *q, struct ids *ids, struct err *e) {
@@ -168,15 +161,16 @@ static int drop_unreferred(
         return 0;
 }
 
-static int linked_ids(
-        struct store *s, uint64_t id, uint64_t from_index, struct ids *ids, struct err *e) {
+static int linked_ids(struct store *s, uint64_t id, uint64_t from_block, uint64_t from_state,
+        struct ids *ids, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_LINK_IDS_FROM, e);
 
         if (r < 0)
                 return r;
         query_bind_u64(&q, id);
-        query_bind_u64(&q, from_index);
+        query_bind_u64(&q, from_block);
+        query_bind_u64(&q, from_state);
         for (;;) {
                 uint64_t record;
 
@@ -193,14 +187,16 @@ static int linked_ids(
         }
 }
 
-static int delete_links(struct store *s, uint64_t id, uint64_t from_index, struct err *e) {
+static int delete_links(
+        struct store *s, uint64_t id, uint64_t from_block, uint64_t from_state, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_LINK_CUT, e);
 
         if (r < 0)
                 return r;
         query_bind_u64(&q, id);
-        query_bind_u64(&q, from_index);
+        query_bind_u64(&q, from_block);
+        query_bind_u64(&q, from_state);
         return query_run(&q, e);
 }
 
@@ -209,15 +205,15 @@ static int note_on_disk(struct store *s, uint64_t id, struct err *e) {
         return run_with_id(s, STMT_CONV_SET_ON_DISK, id, e);
 }
 
-int links_cut(
-        struct store *s, uint64_t id, uint64_t from_index, struct store_gone *gone, struct err *e) {
+int links_cut(struct store *s, uint64_t id, uint64_t from_block, uint64_t from_state,
+        struct store_gone *gone, struct err *e) {
         _cleanup_(ids_deinit) struct ids ids = {};
         int r;
 
-        r = linked_ids(s, id, from_index, &ids, e);
+        r = linked_ids(s, id, from_block, from_state, &ids, e);
         if (r < 0)
                 return r;
-        r = delete_links(s, id, from_index, e);
+        r = delete_links(s, id, from_block, from_state, e);
         if (r == 0)
                 r = note_on_disk(s, id, e);
         if (r < 0)
@@ -225,38 +221,103 @@ int links_cut(
         return drop_unreferred(s, &ids, gone, e);
 }
 
+/* The record that a cell of @id has now, or 0. */
+static int present_link(
+        struct store *s, uint64_t id, const struct store_cell *cell, uint64_t *ret, struct err *e) {
+        _query_ q = {};
+        uint64_t record = 0;
+        int r = query_begin(&q, s, STMT_LINK_GET, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, cell->index);
+        query_bind_i64(&q, cell->block_class);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        if (r > 0) {
+                record = query_number(&q, 0, INT64_MAX);
+                r = query_check(&q, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = record;
+        return 0;
+}
+
+static int delete_link(struct store *s, uint64_t id, const struct store_cell *cell, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_LINK_DROP, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, cell->index);
+        query_bind_i64(&q, cell->block_class);
+        return query_run(&q, e);
+}
+
+/* Remove one link and note its record, if there is one. */
+static int drop_one(struct store *s, uint64_t id, const struct store_cell *cell, struct ids *ids,
+        struct err *e) {
+        uint64_t record;
+        int r = present_link(s, id, cell, &record, e);
+
+        if (r < 0 || record == 0)
+                return r;
+        r = ids_push(ids, record, e);
+        return r < 0 ? r : delete_link(s, id, cell, e);
+}
+
+int links_drop(struct store *s, uint64_t id, const struct store_cell *cells, size_t n,
+        struct store_gone *gone, struct err *e) {
+        _cleanup_(ids_deinit) struct ids ids = {};
+        int r = 0;
+
+        for (size_t i = 0; i < n && r == 0; i++)
+                r = drop_one(s, id, &cells[i], &ids, e);
+        if (r == 0)
+                r = note_on_disk(s, id, e);
+        return r < 0 ? r : drop_unreferred(s, &ids, gone, e);
+}
+
 /*
- * A fork gets its parent's links for blocks that begin before the fork position. In the last of
- * these only the tokens before that position are the child's.
+ * A fork gets its parent's links for blocks that begin before the fork position, and for states that
+ * end there or before. In the last of these blocks only the tokens before that position are the child's.
  */
-int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens,
-        uint32_t block_tokens, struct err *e) {
+int links_copy(struct store *s, uint64_t from, const struct store_conv *to, uint32_t n_tokens,
+        struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_LINK_COPY, e);
 
         if (r < 0)
                 return r;
-        query_bind_u64(&q, to);
+        query_bind_u64(&q, to->id);
         query_bind_u64(&q, from);
         query_bind_i64(&q, n_tokens);
-        query_bind_i64(&q, block_tokens);
+        query_bind_i64(&q, to->shape.block_tokens);
         r = query_run(&q, e);
         query_end(&q);
-        return r < 0 ? r : note_on_disk(s, to, e);
+        return r < 0 ? r : note_on_disk(s, to->id, e);
 }
 
-int links_shorten(struct store *s, uint64_t id, uint32_t n_tokens, uint32_t block_tokens,
+int links_shorten(struct store *s, const struct store_conv *c, uint32_t n_tokens,
         struct store_gone *gone, struct err *e) {
+        uint32_t block_tokens = c->shape.block_tokens;
+        uint64_t blocks = 0; /* nothing was linked, or so the row says */
         _query_ q = {};
         int r;
 
-        r = links_cut(s, id, ((uint64_t)n_tokens + block_tokens - 1) / block_tokens, gone, e);
-        if (r < 0 || n_tokens % block_tokens == 0)
+        if (block_tokens > 0)
+                blocks = ((uint64_t)n_tokens + block_tokens - 1) / block_tokens;
+        r = links_cut(s, c->id, blocks, n_tokens, gone, e);
+        if (r < 0 || block_tokens == 0 || n_tokens % block_tokens == 0)
                 return r;
         r = query_begin(&q, s, STMT_LINK_SHORTEN, e);
         if (r < 0)
                 return r;
-        query_bind_u64(&q, id);
+        query_bind_u64(&q, c->id);
         query_bind_i64(&q, n_tokens);
         query_bind_i64(&q, block_tokens);
         return query_run(&q, e);
@@ -293,31 +354,6 @@ static int insert_record(
         return 0;
 }
 
-/* The record that block (index, class) of @id has now, or 0. */
-static int present_link(struct store *s, uint64_t id, const struct store_record *rec, uint64_t *ret,
-        struct err *e) {
-        _query_ q = {};
-        uint64_t record = 0;
-        int r = query_begin(&q, s, STMT_LINK_GET, e);
-
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, id);
-        query_bind_i64(&q, rec->index);
-        query_bind_i64(&q, rec->block_class);
-        r = query_step(&q, e);
-        if (r < 0)
-                return r;
-        if (r > 0) {
-                record = query_number(&q, 0, INT64_MAX);
-                r = query_check(&q, e);
-                if (r < 0)
-                        return r;
-        }
-        *ret = record;
-        return 0;
-}
-
 static int put_link(struct store *s, uint64_t id, const struct store_record *rec, uint64_t record,
         struct err *e) {
         _query_ q = {};
@@ -345,8 +381,10 @@ static int get_shared(struct store *s, const struct store_conv *c, const struct 
                 return err_set(
                         e, ERR_NOT_FOUND, "no spill record %llu", (unsigned long long)rec->id);
         if (there.index != rec->index || there.block_class != rec->block_class)
-                return err_set(e, ERR_INVALID, "spill record %llu is of block %u, not %u",
-                        (unsigned long long)rec->id, there.index, rec->index);
+                return err_set(e, ERR_INVALID,
+                        "spill record %llu is of cell %u of class %u, not %u of %u",
+                        (unsigned long long)rec->id, there.index, there.block_class, rec->index,
+                        rec->block_class);
         if (there.is_private && !c->private_memory)
                 return err_set(e, ERR_INVALID, "spill record %llu is private",
                         (unsigned long long)rec->id);
@@ -354,9 +392,22 @@ static int get_shared(struct store *s, const struct store_conv *c, const struct 
         return 0;
 }
 
-/* Link one block of @c to @rec, which is completed; the record linked before goes to @replaced. */
-static int link_one(struct store *s, const struct store_conv *c, struct store_record *rec,
-        struct ids *replaced, struct err *e) {
+/* Whether memory of this shape has such a cell. */
+static int check_cell(
+        const struct store_shape *shape, const struct store_record *rec, struct err *e) {
+        uint64_t n = store_cell_tokens(shape, rec->block_class);
+
+        if (store_has_class(shape, rec->block_class) && rec->n_tokens >= 1 && rec->n_tokens <= n &&
+                rec->index * n + rec->n_tokens <= UINT32_MAX)
+                return 0;
+        return err_set(e, ERR_INVALID,
+                "the model's memory has no cell %u of class %u with %u tokens", rec->index,
+                rec->block_class, rec->n_tokens);
+}
+
+/* Link one cell of @c to @rec, which is completed; the record linked before goes to @replaced. */
+static int link_one(struct store *s, const struct store_conv *c, const struct store_shape *shape,
+        struct store_record *rec, struct ids *replaced, struct err *e) {
         uint32_t n_ahead = rec->n_ahead;
         uint64_t old;
         int r;
@@ -366,13 +417,18 @@ static int link_one(struct store *s, const struct store_conv *c, struct store_re
                 rec->is_private = rec->is_private || c->private_memory;
                 if (rec->is_private && !c->private_memory)
                         return err_set(e, ERR_INVALID, "private memory of a public conversation");
-                r = insert_record(s, rec, &rec->id, e);
-        } else
+                r = check_cell(shape, rec, e);
+                if (r == 0)
+                        r = insert_record(s, rec, &rec->id, e);
+        } else {
                 r = get_shared(s, c, rec, rec, e);
+                if (r == 0)
+                        r = check_cell(shape, rec, e);
+        }
         if (r < 0)
                 return r;
         rec->n_valid = rec->n_tokens - MIN(n_ahead, rec->n_tokens);
-        r = present_link(s, c->id, rec, &old, e);
+        r = present_link(s, c->id, &(struct store_cell){rec->block_class, rec->index}, &old, e);
         if (r < 0)
                 return r;
         if (old && old != rec->id) {
@@ -383,7 +439,8 @@ static int link_one(struct store *s, const struct store_conv *c, struct store_re
         return put_link(s, c->id, rec, rec->id, e);
 }
 
-static int set_model(struct store *s, uint64_t id, const struct fingerprint *model, struct err *e) {
+static int set_model(struct store *s, uint64_t id, const struct fingerprint *model,
+        const struct store_shape *shape, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_CONV_SET_MODEL, e);
 
@@ -391,13 +448,14 @@ static int set_model(struct store *s, uint64_t id, const struct fingerprint *mod
                 return r;
         query_bind_u64(&q, model->weights);
         query_bind_u64(&q, model->rules);
+        shape_bind(&q, shape);
         query_bind_u64(&q, id);
         return query_run(&q, e);
 }
 
 int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e) {
+        const struct store_shape *shape, struct store_record *links, size_t n,
+        const struct store_meter *meters, size_t n_meters, struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
@@ -406,6 +464,8 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
         struct store_conv c;
         int r;
 
+        if (!store_shape_is_possible(shape))
+                return err_set(e, ERR_INVALID, "no model's memory is like that");
         made = calloc(MAX(n, (size_t)1), sizeof(*made));
         if (!made)
                 return err_set(e, ERR_NOMEM, "no memory for links");
@@ -414,7 +474,7 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
                 return r;
         for (size_t i = 0; i < n; i++) {
                 made[i] = links[i];
-                r = link_one(s, &c, &made[i], &replaced, e);
+                r = link_one(s, &c, shape, &made[i], &replaced, e);
                 if (r < 0)
                         return r;
         }
@@ -423,7 +483,7 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
                 r = note_on_disk(s, id, e);
         if (r < 0)
                 return r;
-        r = set_model(s, id, model, e);
+        r = set_model(s, id, model, shape, e);
         if (r < 0)
                 return r;
         r = meters_set(s, meters, n_meters, e);
@@ -440,7 +500,7 @@ int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
 }
 
 int store_unlink_from(
-        struct store *s, uint64_t id, uint32_t from_index, struct store_gone *gone, struct err *e) {
+        struct store *s, uint64_t id, uint32_t pos, struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
@@ -448,9 +508,29 @@ int store_unlink_from(
         int r;
 
         r = conv_begin(s, &txn, id, &c, e);
+        if (r == 0)
+                r = links_cut(s, id, c.shape.block_tokens ? pos / c.shape.block_tokens : 0, pos,
+                        &lost, e);
+        if (r == 0)
+                r = txn_commit(&txn, e);
         if (r < 0)
                 return r;
-        r = links_cut(s, id, from_index, &lost, e);
+        *gone = lost;
+        lost = (struct store_gone){};
+        return 0;
+}
+
+int store_unlink_cells(struct store *s, uint64_t id, const struct store_cell *cells, size_t n,
+        struct store_gone *gone, struct err *e) {
+        STORE_LOCK(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        _cleanup_(store_gone_deinit) struct store_gone lost = {};
+        struct store_conv c;
+        int r;
+
+        r = conv_begin(s, &txn, id, &c, e);
+        if (r == 0)
+                r = links_drop(s, id, cells, n, &lost, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);
@@ -461,15 +541,25 @@ int store_unlink_from(
         return 0;
 }
 
+/* Class by class, since the table's order is by block first, and nothing is to be sorted. */
 int links_read(struct store *s, uint64_t id, struct store_gone *ret, struct err *e) {
-        _query_ q = {};
-        int r;
+        _cleanup_(store_gone_deinit) struct store_gone got = {};
 
-        r = query_begin(&q, s, STMT_LINK_LIST, e);
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, id);
-        return read_records(&q, ret, e);
+        for (uint32_t c = 0; c < STORE_N_CLASSES; c++) {
+                _query_ q = {};
+                int r = query_begin(&q, s, STMT_LINK_LIST, e);
+
+                if (r < 0)
+                        return r;
+                query_bind_u64(&q, id);
+                query_bind_i64(&q, c);
+                r = read_records(&q, &got, e);
+                if (r < 0)
+                        return r;
+        }
+        *ret = got;
+        got = (struct store_gone){};
+        return 0;
 }
 
 int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e) {
@@ -484,10 +574,16 @@ int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err
 
 int store_records(struct store *s, struct store_gone *ret, struct err *e) {
         STORE_LOCK(s);
+        _cleanup_(store_gone_deinit) struct store_gone got = {};
         _query_ q = {};
         int r = query_begin(&q, s, STMT_RECORD_LIST, e);
 
         if (r < 0)
                 return r;
-        return read_records(&q, ret, e);
+        r = read_records(&q, &got, e);
+        if (r < 0)
+                return r;
+        *ret = got;
+        got = (struct store_gone){};
+        return 0;
 }

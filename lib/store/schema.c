@@ -10,7 +10,9 @@
  * Numbers that use all 64 bits (hashes, seeds, keys) are stored as SQLite's signed integers, bit
  * for bit. Floats are REAL, exact except that -0 becomes 0. `parent` stays when the parent is
  * closed: ids are never used again, so it cannot come to mean another conversation. Tokens are
- * little-endian int32, 4 bytes each; logit_bias is pairs of int32 and float.
+ * little-endian int32, 4 bytes each; logit_bias is pairs of int32 and float. `block` is the index of a
+ * cell in its class: of 32 tokens, or of one token in class 2. memory_classes is a sum of 1 (class 0), 2
+ * (class 1) and 4 (class 2).
  */
 #include "base/util.h"
 #include "store/store-private.h"
@@ -147,6 +149,12 @@ static const char *const migrations[] = {
         "  datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
         "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped"
         " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;",
+        /* 6: classes of memory. All memory from before is blocks of 32 tokens, of one class. */
+        "ALTER TABLE conversation ADD COLUMN block_tokens INTEGER NOT NULL DEFAULT 32;"
+        "ALTER TABLE conversation ADD COLUMN memory_classes INTEGER NOT NULL DEFAULT 1"
+        " CHECK (memory_classes BETWEEN 0 AND 7);"
+        "ALTER TABLE conversation ADD COLUMN memory_window INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN memory_chunk INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* turn_hash() for the migration. */

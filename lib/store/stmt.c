@@ -5,11 +5,12 @@
 #include <math.h>
 #include <string.h>
 
+#define SHAPE_COLUMNS "block_tokens, memory_classes, memory_window, memory_chunk"
 #define CONV_COLUMNS                                                                               \
         "id, uid, name, parent, fork_pos, revision, n_tokens, n_turns, created_usec, "             \
         "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
         "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
-        "logit_bias, n_published, private_memory, gap_first, gap_past, overflow"
+        "logit_bias, n_published, private_memory, gap_first, gap_past, overflow, " SHAPE_COLUMNS
 /* Behind these in every SELECT: bytes of the definitions of tools. */
 #define CONV_TOOLS_SIZE "coalesce(length(CAST(tools AS BLOB)), 0)"
 /* Of conversation c: what its records take on disk. */
@@ -34,8 +35,10 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_CONV_NEXT_ID] =
                 "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'conversation'",
         [STMT_CONV_NAME_TAKEN] = "SELECT 1 FROM conversation WHERE uid = ? AND name = ?",
-        [STMT_CONV_INSERT] = "INSERT INTO conversation (" CONV_COLUMNS ", tools) "
-                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        [STMT_CONV_INSERT] =
+                "INSERT INTO conversation (" CONV_COLUMNS ", tools) "
+                "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
+                "?)",
         [STMT_CONV_BY_ID] =
                 "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE " FROM conversation WHERE id = ?",
         [STMT_CONV_BY_NAME] = "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE
@@ -54,8 +57,10 @@ static const char *const stmt_sql[STMT_N] = {
                 "UPDATE conversation SET temperature = ?, top_k = ?, top_p = ?, min_p = ?, "
                 "repetition_penalty = ?, presence_penalty = ?, frequency_penalty = ?, "
                 "penalty_last_n = ?, seed = ?, logit_bias = ?, updated_usec = ? WHERE id = ?",
+        [STMT_CONV_SHAPE] = "SELECT " SHAPE_COLUMNS " FROM conversation WHERE id = ?",
         [STMT_CONV_SET_MODEL] =
-                "UPDATE conversation SET model_weights = ?, model_rules = ? WHERE id = ?",
+                "UPDATE conversation SET model_weights = ?, model_rules = ?, block_tokens = ?, "
+                "memory_classes = ?, memory_window = ?, memory_chunk = ? WHERE id = ?",
         [STMT_CONV_SET_ORIGIN] =
                 "UPDATE conversation SET model_weights = ?, model_rules = ?, vocab = ?, "
                 "fork_pos = ?, n_published = ?, private_memory = 0, logit_bias = NULL "
@@ -124,45 +129,54 @@ static const char *const stmt_sql[STMT_N] = {
                 "VALUES (?,?,?,?,?)",
         [STMT_LINK_GET] =
                 "SELECT record FROM link WHERE conversation = ? AND block = ? AND class = ?",
-        /* ?3 tokens in blocks of ?4. */
-        [STMT_LINK_COPY] = "INSERT INTO link (conversation, block, class, record, n_valid) "
-                           "SELECT ?1, block, class, record, min(n_valid, ?3 - block * ?4) "
-                           "FROM link WHERE conversation = ?2 AND block < (?3 + ?4 - 1) / ?4",
+        /* ?3 tokens in blocks of ?4: states (class 2) that end there, others that begin before. */
+        [STMT_LINK_COPY] =
+                "INSERT INTO link (conversation, block, class, record, n_valid) "
+                "SELECT ?1, block, class, record, CASE class WHEN 2 THEN n_valid "
+                "ELSE min(n_valid, ?3 - block * ?4) END FROM link WHERE conversation = ?2 "
+                "AND block < ?3 AND (class = 2 OR block < (?3 + ?4 - 1) / ?4)",
         [STMT_LINK_SHORTEN] = "UPDATE link SET n_valid = min(n_valid, ?2 - block * ?3) "
-                              "WHERE conversation = ?1 AND block = ?2 / ?3",
-        [STMT_LINK_IDS_FROM] =
-                "SELECT DISTINCT record FROM link WHERE conversation = ? AND block >= ?",
-        [STMT_LINK_CUT] = "DELETE FROM link WHERE conversation = ? AND block >= ?",
+                              "WHERE conversation = ?1 AND block = ?2 / ?3 AND class <> 2",
+        /* States from ?3 on, others from ?2 on. */
+        [STMT_LINK_IDS_FROM] = "SELECT DISTINCT record FROM link WHERE conversation = ?1 "
+                               "AND block >= ?2 AND (class <> 2 OR block >= ?3)",
+        [STMT_LINK_CUT] = "DELETE FROM link WHERE conversation = ?1 "
+                          "AND block >= ?2 AND (class <> 2 OR block >= ?3)",
+        [STMT_LINK_DROP] = "DELETE FROM link WHERE conversation = ? AND block = ? AND class = ?",
         [STMT_LINK_LIST] = "SELECT " RECORD_COLUMNS ", l.n_valid FROM link l JOIN record r "
-                           "ON r.id = l.record WHERE l.conversation = ? ORDER BY l.block, l.class",
+                           "ON r.id = l.record WHERE l.conversation = ? AND l.class = ? "
+                           "ORDER BY l.block",
         [STMT_LINK_SIZE] = "SELECT " DISK_SIZE " FROM conversation c WHERE c.id = ?",
         [STMT_LINK_RUN] = "SELECT " RECORD_COLUMNS ", l.n_valid FROM link l JOIN record r "
-                          "ON r.id = l.record WHERE l.conversation = ? AND l.class = 0 "
-                          "ORDER BY l.block LIMIT ?",
+                          "ON r.id = l.record WHERE l.conversation = ?1 AND l.class = ?2 "
+                          "AND l.block < ?3 AND (l.block + 1) % ?4 = 0 ORDER BY l.block",
         [STMT_LINK_REFERS] = "SELECT 1 FROM link WHERE record = ? LIMIT 1",
         [STMT_LINK_PRIVATE] = "SELECT 1 FROM link l JOIN record r ON r.id = l.record "
                               "WHERE l.conversation = ? AND r.private LIMIT 1",
         [STMT_LINK_BETWEEN] = "SELECT 1 FROM link WHERE record = ? AND conversation = ? LIMIT 1",
-        [STMT_LINK_USERS] = "SELECT conversation, block FROM link WHERE record = ?",
-        /* From the tail; whether the record is published, how many refer to it (up to ?2). */
+        [STMT_LINK_USERS] = "SELECT conversation, block, class FROM link WHERE record = ?",
+        /* From the tail; whether the record is published, how many refer to it (up to ?2), whether ?3
+         * does. A state counts as one token. */
         [STMT_LINK_TAIL] =
                 "SELECT l.block, r.id, r.stored_size, r.uid, "
                 "EXISTS (SELECT 1 FROM conversation p CROSS JOIN link x ON x.conversation = p.id "
                 "AND x.block = r.block AND x.class = r.class WHERE p.n_published > 0 "
                 "AND p.n_published > r.block * r.n_tokens AND x.record = r.id), "
-                "(SELECT count(*) FROM (SELECT 1 FROM link x WHERE x.record = r.id LIMIT ?2)) "
-                "FROM link l JOIN record r ON r.id = l.record WHERE l.conversation = ?1 "
+                "(SELECT count(*) FROM (SELECT 1 FROM link x WHERE x.record = r.id LIMIT ?2)), "
+                "l.class, l.n_valid, EXISTS (SELECT 1 FROM link x WHERE x.record = r.id "
+                "AND x.conversation = ?3) FROM link l JOIN record r ON r.id = l.record WHERE "
+                "l.conversation = ?1 "
                 "ORDER BY l.block DESC, l.class DESC",
         [STMT_PREFIX_HAS] = "SELECT 1 FROM record WHERE uid = ? AND token_hash = ? AND private = 0 "
-                            "AND block = ? AND n_tokens = ? AND class = 0 LIMIT 1",
+                            "AND block = ? AND n_tokens = ? AND class = ? LIMIT 1",
         /* CROSS JOIN keeps SQLite from another order than the one that finds nothing fast. */
         [STMT_PREFIX_DONORS] =
                 "SELECT c.id FROM record r CROSS JOIN link l ON l.record = r.id "
                 "CROSS JOIN conversation c ON c.id = l.conversation "
                 "WHERE r.uid = ?1 AND r.token_hash = ?2 AND r.private = 0 AND r.block = ?3 "
-                "AND r.n_tokens = ?4 AND r.class = 0 AND l.n_valid = ?4 AND c.uid = ?1 "
-                "AND c.private_memory = 0 AND c.model_weights = ?5 AND c.model_rules = ?6 "
-                "AND c.vocab = ?7 LIMIT ?8",
+                "AND r.n_tokens = ?4 AND r.class = ?5 AND l.n_valid = ?4 AND c.uid = ?1 "
+                "AND c.private_memory = 0 AND c.model_weights = ?6 AND c.model_rules = ?7 "
+                "AND c.vocab = ?8 LIMIT ?9",
         [STMT_PREFIX_PUBLIC] =
                 "SELECT c.id FROM conversation c CROSS JOIN link l ON l.conversation = c.id "
                 "AND l.block = 0 AND l.class = 0 CROSS JOIN record r ON r.id = l.record "
@@ -170,6 +184,12 @@ static const char *const stmt_sql[STMT_N] = {
                 "AND r.private = 0 AND r.n_tokens = ?2 AND l.n_valid = ?2 "
                 "AND c.private_memory = 0 AND c.model_weights = ?3 AND c.model_rules = ?4 "
                 "AND c.vocab = ?5 ORDER BY c.n_published DESC, c.id LIMIT ?6",
+        /* Of models without class 0 the first block may be gone. */
+        [STMT_PREFIX_PUBLIC_ANY] =
+                "SELECT c.id FROM conversation c WHERE c.n_published > 0 AND c.n_published >= ?1 "
+                "AND c.on_disk = 1 AND c.private_memory = 0 AND c.model_weights = ?2 "
+                "AND c.model_rules = ?3 AND c.vocab = ?4 ORDER BY c.n_published DESC, c.id "
+                "LIMIT ?5",
         /* Only conversations with records, in portions after the place reached so far: those that
          * were reclaimed already come before it and are not visited again. */
         [STMT_RECLAIM_CONVS] =
@@ -183,9 +203,6 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_CHECK_CONVS] = "SELECT id FROM conversation ORDER BY id",
         [STMT_CHECK_TURNS] = "SELECT " TURN_COLUMNS ", text, tokens, token_hash, extra "
                              "FROM turn WHERE conversation = ? ORDER BY n",
-        [STMT_CHECK_BLOCK_TOKENS] =
-                "SELECT max(r.n_tokens) FROM conversation c JOIN link l ON l.conversation = c.id "
-                "JOIN record r ON r.id = l.record WHERE c.model_weights = ? AND c.model_rules = ?",
         [STMT_CHECK_LINKS] = "SELECT " RECORD_COLUMNS ", l.n_valid, l.block, l.class, l.record "
                              "FROM link l LEFT JOIN record r ON r.id = l.record "
                              "WHERE l.conversation = ? ORDER BY l.block, l.class",

@@ -51,6 +51,7 @@ enum store_stmt {
         STMT_CONV_SET_NAME,
         STMT_CONV_SET_SAMPLING,
         STMT_CONV_SET_OVERFLOW,
+        STMT_CONV_SHAPE,
         STMT_CONV_SET_MODEL,
         STMT_CONV_SET_ORIGIN,
         STMT_CONV_SET_EXTENT,
@@ -83,6 +84,7 @@ enum store_stmt {
         STMT_LINK_SHORTEN,
         STMT_LINK_IDS_FROM,
         STMT_LINK_CUT,
+        STMT_LINK_DROP,
         STMT_LINK_LIST,
         STMT_LINK_SIZE,
         STMT_LINK_RUN,
@@ -94,13 +96,13 @@ enum store_stmt {
         STMT_PREFIX_HAS,
         STMT_PREFIX_DONORS,
         STMT_PREFIX_PUBLIC,
+        STMT_PREFIX_PUBLIC_ANY,
         STMT_RECLAIM_CONVS,
         STMT_RECLAIM_CONVS_ANY,
         STMT_RECLAIM_RECORDS,
         STMT_CHECK_FILE,
         STMT_CHECK_CONVS,
         STMT_CHECK_TURNS,
-        STMT_CHECK_BLOCK_TOKENS,
         STMT_CHECK_LINKS,
         STMT_CHECK_RECORDS,
         STMT_CHECK_STRAYS,
@@ -291,12 +293,20 @@ int record_read(struct query *q, struct store_record *ret, struct err *e);
 int links_any_private(struct store *s, uint64_t id, struct err *e);
 /* Give the row @to the definitions of tools of row @from. */
 int conv_copy_tools(struct store *s, uint64_t from, uint64_t to, struct err *e);
-int links_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_tokens,
-        uint32_t block_tokens, struct err *e);
-/* Only the first @n_tokens memory tokens of @id are left. */
-int links_shorten(struct store *s, uint64_t id, uint32_t n_tokens, uint32_t block_tokens,
+/* The shape of the memory of @id; all zeros if there is no such conversation. */
+int conv_shape(struct store *s, uint64_t id, struct store_shape *ret, struct err *e);
+/* Four values. */
+void shape_bind(struct query *q, const struct store_shape *shape);
+int links_copy(struct store *s, uint64_t from, const struct store_conv *to, uint32_t n_tokens,
+        struct err *e);
+/* Only the first @n_tokens memory tokens of @c are left. */
+int links_shorten(struct store *s, const struct store_conv *c, uint32_t n_tokens,
         struct store_gone *gone, struct err *e);
 int meters_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);
-/* Remove links of @id from @from_index on; records without further links go to @gone. */
-int links_cut(
-        struct store *s, uint64_t id, uint64_t from_index, struct store_gone *gone, struct err *e);
+/* Remove links of @id: of states from @from_state on, of others from block @from_block on. Records
+ * without further links go to @gone. */
+int links_cut(struct store *s, uint64_t id, uint64_t from_block, uint64_t from_state,
+        struct store_gone *gone, struct err *e);
+/* Remove the links of these cells, as far as there are any. */
+int links_drop(struct store *s, uint64_t id, const struct store_cell *cells, size_t n,
+        struct store_gone *gone, struct err *e);

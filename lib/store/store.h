@@ -10,7 +10,7 @@
  *    reappear.)
  * 2. A conversation's tokens are the concatenation of its turns' tokens; turns are [start, end)
  *    without gaps from 0. Its memory is of these tokens, or of these without one stretch of them
- *    (base/gap.h): blocks, links and token hashes count in memory tokens, all else in transcript
+ *    (base/gap.h): cells, links and token hashes count in memory tokens, all else in transcript
  *    tokens. The gap changes only in transactions that change the turns, and links to memory of
  *    other tokens are removed in the same transaction.
  * 3. A conversation is reached by (uid, id) or (uid, name) and by nothing similar (I6).
@@ -38,6 +38,26 @@
 
 struct store;
 
+/*
+ * Classes of memory, by the numbers of enum seq_class (lib/seq/seq.h): attention over everything,
+ * attention over a window or a chunk, states. A record is a cell of one class. Cell i covers memory
+ * tokens [i * n, (i + 1) * n), n = store_cell_tokens(); it has the first n_tokens of them. A state has one
+ * token: it is the state after token i.
+ */
+enum { STORE_CLASS_ALL, STORE_CLASS_WINDOW, STORE_CLASS_STATE, STORE_N_CLASSES };
+/* What a conversation's memory is made of: what lib/store knows of its model's struct seq_shape. */
+struct store_shape {
+        uint32_t block_tokens;  /* that a cell of attention covers; 0: nothing was ever linked */
+        uint32_t classes;       /* bits 1 << STORE_CLASS_...: those that the model has */
+        uint32_t window, chunk; /* of STORE_CLASS_WINDOW, as in struct seq_shape */
+};
+static inline bool store_has_class(const struct store_shape *shape, uint32_t block_class) {
+        return block_class < STORE_N_CLASSES && (shape->classes & 1u << block_class);
+}
+static inline uint32_t store_cell_tokens(const struct store_shape *shape, uint32_t block_class) {
+        return block_class == STORE_CLASS_STATE ? 1 : shape->block_tokens;
+}
+
 #define STORE_N_ROLES 5    /* roles of turns are below */
 #define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
 #define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
@@ -57,6 +77,7 @@ struct store_conv {
         uint32_t n_tokens, n_turns;
         uint64_t created_usec, updated_usec;
         struct fingerprint model; /* the model that made its memory */
+        struct store_shape shape; /* of that model's memory, as store_link() was told last */
         uint64_t vocab;           /* hash of the vocabulary its tokens belong to */
         /* Tokens from the start whose memory every uid may use; 0: none. They end before the gap. */
         uint32_t n_published;
@@ -89,21 +110,23 @@ struct store_turn {
         size_t extra_size;
 };
 
-/* Where the memory of one block is stored. */
+/* Where the memory of one cell is stored. */
 struct store_record {
         uint64_t id;       /* from 1, never used again */
         uint64_t file_key; /* spill file */
         uint64_t offset;
         uint64_t stored_size, raw_size;
-        uint32_t block_class;
-        uint32_t index;    /* block index within its sequence */
-        uint32_t n_tokens; /* valid tokens in it */
+        uint32_t block_class; /* STORE_CLASS_... */
+        uint32_t index;       /* of the cell in its class */
+        uint32_t n_tokens;    /* valid tokens in it; 1 in a state */
+        /* hash64_chain_tokens() of all tokens up to the end of these, block_tokens at a time (the last
+         * time perhaps fewer); so of a state, too. */
         uint64_t token_hash;
         uint32_t uid;    /* pays for it: the owner of the conversation that first wrote it */
         bool is_private; /* only for conversations with private memory */
         /* For one conversation's link (store_links, store_prefix_find; else 0): the number of
-         * tokens from the block's start that belong to this conversation. Less than n_tokens after
-         * a rewind or fork into the block: the tokens after these may be another history, even if
+         * tokens from the cell's start that belong to this conversation. Less than n_tokens after
+         * a rewind or fork into the cell: the tokens after these may be another history, even if
          * token_hash agrees. */
         uint32_t n_valid;
         /* For store_link(), else 0: so many tokens at the end are those of a request that has not
@@ -145,12 +168,13 @@ DEFINE_CLEANUP(struct store *, store_free);
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
 /* Copy the first @n_turns turns (and their tokens) of @parent to @child (name given or empty, the
- * rest is filled in), and link the parent's records for these tokens. @last: NULL, or the new form
- * of turn n_turns - 1 in the copy, see store_rewind(). @gap: of the child, see store_rewind().
+ * rest is filled in), and link the parent's records for these tokens: cells of attention that begin
+ * before the end, states that end there or before. @last: NULL, or the new form of turn n_turns - 1 in
+ * the copy, see store_rewind(). @gap: of the child, see store_rewind().
  * -ERR_NOT_FOUND, -ERR_EXISTS, -ERR_INVALID. */
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, const struct gap *gap,
-        struct store_conv *child, struct err *e);
+        const struct store_turn *last, const struct gap *gap, struct store_conv *child,
+        struct err *e);
 /* Get a conversation by id, or by name if id is 0. uid STORE_UID_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
@@ -184,22 +208,21 @@ int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, str
  * increment the revision and return it. */
 int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,
         const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct err *e);
-/* Keep the first @n_turns turns and remove later tokens and records (a record whose block begins
- * before the new end stays); revision + 1; n_published shrinks to the new end. @last: NULL, or the
- * new form of turn n_turns - 1 to end inside it: start and role as before, end not after the old
- * end, text and finish new, created_usec 0 keeps the old time. @gap: what the memory of the kept
+/* Keep the first @n_turns turns and remove later tokens and records (a cell of attention that begins
+ * before the new end stays, and a state that ends there or before); revision + 1; n_published shrinks
+ * to the new end. @last: NULL, or the new form of turn n_turns - 1 to end inside it: start and role as
+ * before, end not after the old end, text and finish new, created_usec 0 keeps the old time. @gap: what the memory of the kept
  * turns leaves out, from now on; NULL: what it left out before, as far as it is kept. Links to
  * memory of other tokens than before are removed. */
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
-        uint32_t block_tokens, const struct gap *gap, uint64_t *ret_revision,
-        struct store_gone *gone, struct err *e);
+        const struct gap *gap, uint64_t *ret_revision, struct store_gone *gone, struct err *e);
 
 /* store_rewind() followed by store_append() (turns[0].start == the number of tokens kept) as one
  * step: revision + 1, one transaction. */
 int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
-        uint32_t block_tokens, const struct gap *gap, const struct store_turn *turns,
-        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
-        struct store_gone *gone, struct err *e);
+        const struct gap *gap, const struct store_turn *turns, size_t n_turns,
+        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
+        struct err *e);
 
 /* Carry the conversation over to another vocabulary: its turns get other tokens; their roles, texts,
  * reasons and times stay. The links to memory are removed, since it is of other tokens. Logit biases
@@ -254,19 +277,29 @@ int store_meter_get(
         struct store *s, const char *name, int64_t *ret /* 0: never set */, struct err *e);
 int store_meter_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);
 
-/* The last step of writing blocks: link block links[i].index of conversation @id to record
- * links[i]. A record with id 0 is new and is inserted; its id, uid (the conversation's) and
- * is_private (also set if the conversation's memory is private) are filled in. A record with an id
- * must exist and is only linked: -ERR_NOT_FOUND if it does not, -ERR_INVALID if it is private and
- * the conversation's memory is not. Replaced records without further references are returned in
- * @gone. Also sets the conversation's model fingerprint and @meters. One transaction. */
+/* The last step of writing cells: link cell links[i].index of class links[i].block_class of
+ * conversation @id to record links[i]. A record with id 0 is new and is inserted; its id, uid (the
+ * conversation's) and is_private (also set if the conversation's memory is private) are filled in. A
+ * record with an id must exist and is only linked: -ERR_NOT_FOUND if it does not, -ERR_INVALID if it is
+ * private and the conversation's memory is not. -ERR_INVALID also for a cell that @shape does not
+ * have. Replaced records without further references are returned in @gone. Also sets the
+ * conversation's model fingerprint, shape and @meters. (Links of another model or shape must be gone
+ * before.) One transaction. */
 int store_link(struct store *s, uint64_t id, const struct fingerprint *model,
-        struct store_record *links, size_t n, const struct store_meter *meters, size_t n_meters,
-        struct store_gone *gone, struct err *e);
-/* Remove the links of blocks from @from_index on (a damaged record, another model). */
+        const struct store_shape *shape, struct store_record *links, size_t n,
+        const struct store_meter *meters, size_t n_meters, struct store_gone *gone, struct err *e);
+/* Remove the links of all cells that cover tokens from memory token @pos on (a damaged record, another
+ * model). */
 int store_unlink_from(
-        struct store *s, uint64_t id, uint32_t from_index, struct store_gone *gone, struct err *e);
-/* The records of one conversation by rising index; *ret is owned by the caller. */
+        struct store *s, uint64_t id, uint32_t pos, struct store_gone *gone, struct err *e);
+struct store_cell {
+        uint32_t block_class, index;
+};
+/* Remove the links of these cells, as far as there are any: of what the conversation has no use for any
+ * more. One transaction. */
+int store_unlink_cells(struct store *s, uint64_t id, const struct store_cell *cells, size_t n,
+        struct store_gone *gone, struct err *e);
+/* The records of one conversation by class, then by rising index; *ret is owned by the caller. */
 int store_links(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);
 /* Every record that exists, for the sweep at startup; *ret is owned by the caller. */
 int store_records(struct store *s, struct store_gone *ret, struct err *e);
@@ -285,7 +318,7 @@ struct store_reading {
         struct store_turns turns; /* all turns whose rows can be read */
         int32_t *tokens;          /* [n_tokens]; NULL if there are none */
         size_t n_tokens;          /* n_sound_tokens if tokens were asked for */
-        struct store_gone links;  /* by rising index */
+        struct store_gone links;  /* by class, then by rising index */
         uint64_t disk_size;       /* of its records */
         /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that the
          * conversation was opened with. */
@@ -309,8 +342,10 @@ int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *
 
 /* Memory of a prefix that some conversation has on disk. */
 struct store_prefix {
-        struct store_record *records; /* [n], owned: blocks 0..n-1 of class 0, all full */
-        size_t n;
+        /* By class, owned, [n] each; NULL without such a class. records[c][i] is cell i of attention, or
+         * the state after the last token of that cell; it is full, or has id 0 if the donor has none. */
+        struct store_record *records[STORE_N_CLASSES];
+        size_t n;       /* position n * block_tokens is whole with these records (lib/seq/seq.h) */
         uint64_t donor; /* 0 if n == 0 */
         bool is_public; /* @uid may use it only because it is published */
         /* The first n_common tokens are equal. donor_tokens is the donor's length as far as @uid
@@ -319,37 +354,43 @@ struct store_prefix {
         uint32_t n_common, donor_tokens;
 };
 void store_prefix_deinit(struct store_prefix *p);
-/* Find the longest run of full blocks from block 0 whose records are linked by one conversation of
- * @uid, or of any user up to its n_published; same model and vocab; never private memory. hashes[i]
- * is hash64_chain_tokens() of block i. The hashes lead to candidates, whose tokens are compared
- * with tokens[0 .. n_blocks * block_tokens) (I6). Records that @uid does not pay for are found
- * through their publication. n == 0: none found, which costs two index look-ups. The work is
- * bounded: in a register made to mislead the search, it finds a shorter run or none. */
+/* Find the longest prefix of full blocks that is whole with the records of one conversation of @uid, or
+ * of any user up to its n_published; same model and vocab; never private memory. @shape is the
+ * model's. hashes[i] is hash64_chain_tokens() of block i. The hashes lead to candidates, whose tokens are
+ * compared with tokens[0 .. n_blocks * block_tokens) (I6). Records that @uid does not pay for are found
+ * through their publication. n == 0: none found, which costs two index look-ups, or one for each block
+ * if the model has no STORE_CLASS_ALL. The work is bounded: in a register made to mislead the search, it
+ * finds a shorter prefix or none. */
 int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *model,
-        uint64_t vocab, const int32_t *tokens, const uint64_t *hashes, size_t n_blocks,
-        uint32_t block_tokens, struct store_prefix *ret, struct err *e);
+        uint64_t vocab, const struct store_shape *shape, const int32_t *tokens,
+        const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e);
 
-/* What store_reclaim() removed. */
+/* What a conversation lost: cells of one class whose links were removed. */
 struct store_cut {
         uint64_t conv;
-        uint32_t from_index; /* blocks from here on have no records any more */
+        uint32_t block_class;
+        uint32_t from, to; /* cells [from, to); to is UINT32_MAX if it lost all from there on */
 };
+/* What store_reclaim() removed. */
 struct store_reclaimed {
         struct store_gone gone; /* the caller frees their space */
-        struct store_cut *cuts; /* [n_cuts], one per conversation */
+        struct store_cut *cuts; /* [n_cuts], by conversation, class and index; none overlap */
         size_t n_cuts;
         uint64_t bytes; /* stored_size of the removed records that count towards @bytes */
 };
 void store_reclaimed_deinit(struct store_reclaimed *r);
 /* Remove records until at least @bytes of stored_size are free, or no more can be: counting records
- * that @uid pays for (STORE_UID_ANY: all). Least recently updated conversations first, each from
- * its tail; records of one conversation before shared or published ones. Records that @keep_conv
+ * that @uid pays for (STORE_UID_ANY: all). Least recently updated conversations first; of each
+ * what it can do without, then from its tail, until what is left is of use again (reclaim.c has the
+ * order). Records of one conversation go before shared or published ones. Records that @keep_conv
  * (0: none) links stay. One transaction. Freeing less than @bytes is no error. */
 int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_conv,
         struct store_reclaimed *ret, struct err *e);
 
-/* A record turned out to be damaged: unlink its block and all later ones in every conversation that
- * links it. A record that is gone already is no error. */
+/* A record turned out to be damaged: unlink it in every conversation that links it, and of
+ * STORE_CLASS_ALL all cells that cover tokens from its start on. (A conversation without a state or
+ * a cell of a window still has the positions that do not need it.) A record that is gone already is no
+ * error. */
 int store_forget_record(
         struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e);
 
@@ -368,7 +409,7 @@ enum store_finding_kind {
         STORE_FINDING_FILE,   /* SQLite's own integrity check */
         STORE_FINDING_CONV,   /* a conversation's row, or its sums */
         STORE_FINDING_TURN,   /* turns do not join, or a wrong number of tokens */
-        STORE_FINDING_LINK,   /* a link to nothing, or to a record of another block */
+        STORE_FINDING_LINK,   /* a link to nothing, to a record of another cell, or of no cell */
         STORE_FINDING_RECORD, /* an impossible row, or one that nothing links */
         STORE_FINDING_PLACE,  /* two records overlap in one file */
         STORE_FINDING_HASH,   /* a record's tokens are not those of its conversation */

@@ -376,8 +376,8 @@ int gap_apply(struct store *s, struct store_conv *c, uint32_t n_turns,
  * extent is set here, not together with the tokens appended next, because this also ends the
  * publication of the removed tokens. */
 static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, const struct gap *gap,
-        struct store_gone *lost, struct err *e) {
+        const struct store_turn *last, const struct gap *gap, struct store_gone *lost,
+        struct err *e) {
         uint32_t common;
         int r = gap_apply(s, c, n_turns, last, gap, &common, e);
 
@@ -386,7 +386,7 @@ static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
         if (r == 0 && last)
                 r = turn_shorten(s, c->id, n_turns - 1, last, e);
         if (r == 0)
-                r = links_shorten(s, c->id, common, block_tokens, lost, e);
+                r = links_shorten(s, c, common, lost, e);
         if (r < 0)
                 return r;
         c->n_turns = n_turns;
@@ -394,21 +394,19 @@ static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
 }
 
 int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct store_turn *last,
-        uint32_t block_tokens, const struct gap *gap, const struct store_turn *turns,
-        size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
-        struct store_gone *gone, struct err *e) {
+        const struct gap *gap, const struct store_turn *turns, size_t n_turns,
+        const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision, struct store_gone *gone,
+        struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
         struct store_conv c;
         int r;
 
-        if (block_tokens == 0)
-                return err_set(e, ERR_INVALID, "blocks have tokens");
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
-        r = cut_conv(s, &c, n_kept, last, block_tokens, gap, &lost, e);
+        r = cut_conv(s, &c, n_kept, last, gap, &lost, e);
         if (r < 0)
                 return r;
         r = turns_insert(s, &c, turns, n_turns, tokens, n_tokens, e);
@@ -428,10 +426,8 @@ int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct st
 }
 
 int store_rewind(struct store *s, uint64_t id, uint32_t n_turns, const struct store_turn *last,
-        uint32_t block_tokens, const struct gap *gap, uint64_t *ret_revision,
-        struct store_gone *gone, struct err *e) {
-        return store_replace(
-                s, id, n_turns, last, block_tokens, gap, NULL, 0, NULL, 0, ret_revision, gone, e);
+        const struct gap *gap, uint64_t *ret_revision, struct store_gone *gone, struct err *e) {
+        return store_replace(s, id, n_turns, last, gap, NULL, 0, NULL, 0, ret_revision, gone, e);
 }
 
 /* Rows must be turns 0, 1, 2, ... that join without gaps; @pos is where this one should begin. */

@@ -185,7 +185,8 @@ static void load(size_t from, size_t to, size_t first) {
                 if (spill_load_new(&l, store, items + i, n, &e) < 0)
                         die("cannot load", &e);
                 for (size_t k = 0; k < N_SECTIONS; k += first)
-                        if (spill_load_read(l, k, first, &e) < 0)
+                        if (spill_load_read(
+                                    l, (struct spill_range[SPILL_MAX_CLASSES]){{k, first}}, &e) < 0)
                                 die("cannot load", &e);
                 spill_load_free(l);
         }
@@ -288,7 +289,7 @@ static void row(const char *name, void (*f)(size_t, size_t), enum how how, const
 
 static void bench_codec(const char *dir, unsigned codec, const char *name) {
         struct spill_options o = {.max_raw_size = BLOCK,
-                .layout = {arrays, ARRAY_SIZE(arrays), section_ends, N_SECTIONS},
+                .layouts[0] = {arrays, ARRAY_SIZE(arrays), section_ends, N_SECTIONS},
                 .codec = codec};
         struct spill_stats st;
         char path[300], label[64];

@@ -2,10 +2,10 @@
 /*
  * Writes the sequence memory of a model over a text to a file:
  *
- *      dump-kv MODEL.gguf TEXT-FILE OUT f16|f32|q8_0 N-TOKENS
+ *      dump-kv MODEL.gguf TEXT-FILE OUT f16|f32|q8_0 N-TOKENS [all|window|state]
  *
  * If the text has fewer tokens, the model continues it (drawn at temperature 1 from a fixed seed).
- * Only full blocks are written.
+ * Only full blocks of the one class (all) are written; of states, those at the ends of blocks.
  */
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void open_model(struct dump *d, const char *file, const char *type) {
         check(kern_new(&d->kern, 1, KERN_N_ISA, &e), &e);
         check(model_work_new(&d->work, d->model, d->kern, 1, 1, &e), &e);
         d->ledger = LEDGER_INIT(UINT64_C(1) << 32);
-        check(seq_pool_new(&d->pool, &d->ledger, d->info.block_size, d->info.block_tokens, &e), &e);
+        check(seq_pool_new(&d->pool, &d->ledger, &d->info.shape, &e), &e);
         check(seq_new(&d->seq, d->pool, &e), &e);
 }
 
@@ -110,20 +110,31 @@ static void compute(struct dump *d, uint32_t n_tokens) {
                 check(seq_reserve(d->seq, 1, &e), &e);
                 (void)model_forward(d->work, &t, 1, NULL);
                 seq_commit(d->seq, 1);
+                /* Keep what is to be written. */
+                if ((i + 1) % d->info.block_tokens == 0)
+                        check(seq_mark(d->seq, i + 1, &e), &e);
                 next = draw(d);
         }
 }
 
-static void write_out(const struct dump *d, const char *file, uint32_t n_blocks) {
+static const void *block_data(const struct dump *d, enum seq_class c, uint32_t i) {
+        struct seq_cell cell;
+
+        if (c == SEQ_STATE)
+                i = (i + 1) * d->info.block_tokens - 1;
+        return seq_cell_at(d->seq, c, i, &cell) ? seq_block_data(cell.block) : NULL;
+}
+
+static void write_out(const struct dump *d, const char *file, enum seq_class c, uint32_t n_blocks) {
         static const uint32_t elements[] = {
                 [MODEL_KV_F16] = SPILL_F16, [MODEL_KV_F32] = SPILL_F32, [MODEL_KV_I8] = SPILL_I8};
         const struct model_kv_array *arrays;
         struct kv_dump_header h = {
-                .magic = KV_DUMP_MAGIC, .n_blocks = n_blocks, .block_size = d->info.block_size};
+                .magic = KV_DUMP_MAGIC, .n_blocks = n_blocks, .block_size = d->info.shape.size[c]};
         FILE *f = fopen(file, "wb");
         bool good = f;
 
-        h.n_arrays = (uint32_t)model_kv_arrays(d->model, &arrays);
+        h.n_arrays = (uint32_t)model_kv_arrays(d->model, c, &arrays);
         good = good && fwrite(&h, sizeof(h), 1, f) == 1;
         for (uint32_t i = 0; good && i < h.n_arrays; i++) {
                 const struct model_kv_array *a = &arrays[i];
@@ -133,7 +144,7 @@ static void write_out(const struct dump *d, const char *file, uint32_t n_blocks)
                 good = fwrite(&out, sizeof(out), 1, f) == 1;
         }
         for (uint32_t i = 0; good && i < n_blocks; i++)
-                good = fwrite(seq_block_data(seq_block_at(d->seq, i)), h.block_size, 1, f) == 1;
+                good = fwrite(block_data(d, c, i), h.block_size, 1, f) == 1;
         if (!good || fclose(f) != 0) {
                 perror(file);
                 exit(1);
@@ -141,18 +152,27 @@ static void write_out(const struct dump *d, const char *file, uint32_t n_blocks)
 }
 
 int main(int argc, char **argv) {
+        static const char *const classes[] = {"all", "window", "state"};
         struct dump d = {.seed = 1};
+        enum seq_class c = SEQ_ALL;
         uint32_t n_tokens;
 
-        if (argc != 6) {
-                fprintf(stderr, "Usage: dump-kv MODEL.gguf TEXT OUT f16|f32|q8_0 N-TOKENS\n");
+        while (argc == 7 && c < SEQ_N_CLASSES && strcmp(argv[6], classes[c]) != 0)
+                c++;
+        if (argc < 6 || argc > 7 || c == SEQ_N_CLASSES) {
+                fprintf(stderr, "Usage: dump-kv MODEL.gguf TEXT OUT f16|f32|q8_0 N-TOKENS "
+                                "[all|window|state]\n");
                 return 2;
         }
         open_model(&d, argv[1], argv[4]);
         read_text(&d, argv[2]);
         n_tokens = (uint32_t)MIN(strtoul(argv[5], NULL, 10), (unsigned long)d.info.context);
+        if (d.info.shape.size[c] == 0) {
+                fprintf(stderr, "dump-kv: the model has no such memory: %s\n", classes[c]);
+                return 1;
+        }
         compute(&d, n_tokens);
-        write_out(&d, argv[3], n_tokens / d.info.block_tokens);
+        write_out(&d, argv[3], c, n_tokens / d.info.block_tokens);
         tok_ids_deinit(&d.ids);
         tok_free(d.tok);
         seq_free(d.seq);

@@ -369,8 +369,8 @@ static void test_every_call_may_fail(void **state) {
                         p.t.options.max_open_files = 1;
                         p.t.options.min_free_size = 1;
                         p.t.options.keep_cached = n % 2;
-                        p.t.options.layout =
-                                (struct spill_layout){.section_ends = ends, .n_sections = 2};
+                        store_divide(&p.t.options,
+                                (struct spill_layout){.section_ends = ends, .n_sections = 2});
                         fault_errno = errors[k];
                         fault_hit = NULL;
                         fault_at = n;

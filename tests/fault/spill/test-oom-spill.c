@@ -48,7 +48,7 @@ static int op_load(struct world *w) {
         if (!l)
                 return r;
         assert_int_equal(r, 0);
-        r = spill_load_read(l, 0, 1, NULL);
+        r = store_read(l, 0, 1, NULL);
         /* Nobody may take for good what was not read. */
         assert_int_equal(items[0].r, r);
         assert_int_equal(items[1].r, r);
@@ -96,7 +96,7 @@ static void test_every_allocation_may_fail(void **state) {
         struct world w = {0};
 
         store_make(&w.t);
-        w.t.options.layout = (struct spill_layout){.section_ends = &end, .n_sections = 1};
+        store_divide(&w.t.options, (struct spill_layout){.section_ends = &end, .n_sections = 1});
         assert_true(run(&w, op_open) >= 6);
         run(&w, op_sweep);
         /* Buffer, file, owner, maps, two page maps; a buffer that was made stays, so the second

@@ -22,11 +22,11 @@ static int find_prefix(struct store *s, struct err *e) {
                 tokens[i] = fixture_token(i);
         for (int i = 0; i < 8; i++)
                 prev = hashes[i] = hash64_chain_tokens(tokens + 32 * i, 32, prev);
-        r = store_prefix_find(s, 1, &model, 0, tokens, hashes, 8, 32, &p, e);
+        r = store_prefix_find(s, 1, &model, 0, &fixture_shape, tokens, hashes, 8, &p, e);
         if (r == 0)
                 assert_int_equal(p.n, 8);
         else
-                assert_null(p.records);
+                assert_null(p.records[0]);
         store_prefix_deinit(&p);
         return r;
 }
@@ -49,7 +49,7 @@ static int link_blocks(struct store *s, struct err *e) {
                         .n_tokens = 32,
                         .token_hash = hash};
         }
-        return store_link(s, 1, &model, links, 40, meters, 2, &gone, e);
+        return store_link(s, 1, &model, &fixture_shape, links, 40, meters, 2, &gone, e);
 }
 
 static int import(struct store *s, struct err *e) {
@@ -113,10 +113,10 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 4:
                 return fixture_append(s, 1, 2, 5, "short", e);
         case 5:
-                return store_conv_fork(s, 1, 1, &last, 32, NULL, &child, e);
+                return store_conv_fork(s, 1, 1, &last, NULL, &child, e);
         case 6:
                 last.end = 100;
-                return store_rewind(s, 1, 1, &last, 32, NULL, &revision, &gone, e);
+                return store_rewind(s, 1, 1, &last, NULL, &revision, &gone, e);
         case 7:
                 return fixture_append(s, 2, 1, 70, "branch", e);
         case 8:
@@ -130,7 +130,7 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 12:
                 return store_meter_set(s, &meter, 1, e);
         case 13:
-                return store_unlink_from(s, 2, 5, &gone, e);
+                return store_unlink_from(s, 2, 5 * 32, &gone, e);
         case 14:
                 return carry(s, e);
         case 15:

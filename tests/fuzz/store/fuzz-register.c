@@ -30,6 +30,11 @@ int fdatasync(int fd) {
 
 enum { N_TOKENS = 200, BLOCK = 32, EDIT = 12, MAX_EDITS = 32 };
 
+/* Of the conversations of user 1 and of user 2. */
+static const struct store_shape shapes[] = {
+        {.block_tokens = BLOCK, .classes = 1u << STORE_CLASS_ALL},
+        {.block_tokens = BLOCK, .classes = 7, .window = 70}};
+
 static char dir[64], path[96];
 static char *template;
 static size_t template_size;
@@ -57,11 +62,13 @@ static void remove_all(void) {
 static void make_conv(struct store *s, uint32_t uid, const char *name) {
         struct store_conv c = {.uid = uid}, child = {0};
         struct store_turn turns[4] = {0};
-        struct store_record links[N_TOKENS / BLOCK] = {0};
+        static const struct store_cell more[] = {{1, 0}, {1, 3}, {1, 4}, {1, 5}, {2, 63}, {2, 191}};
+        struct store_record links[N_TOKENS / BLOCK + ARRAY_SIZE(more)] = {0};
         struct store_gone gone = {0};
         struct fingerprint model = {11, 12};
         int32_t tokens[N_TOKENS];
         uint64_t hash = 0;
+        size_t n = N_TOKENS / BLOCK;
 
         snprintf(c.name, sizeof(c.name), "%s", name);
         for (uint32_t i = 0; i < N_TOKENS; i++)
@@ -73,7 +80,7 @@ static void make_conv(struct store *s, uint32_t uid, const char *name) {
                         .text = "what was said",
                         .text_size = 13};
         check(store_conv_create(s, &c, turns, 4, tokens, N_TOKENS, NULL) == 0);
-        for (uint32_t i = 0; i < ARRAY_SIZE(links); i++) {
+        for (uint32_t i = 0; i < n; i++) {
                 hash = hash64_chain_tokens(tokens + BLOCK * i, BLOCK, hash);
                 links[i] = (struct store_record){.file_key = c.id,
                         .offset = 4096 * i,
@@ -83,8 +90,17 @@ static void make_conv(struct store *s, uint32_t uid, const char *name) {
                         .n_tokens = BLOCK,
                         .token_hash = hash};
         }
-        check(store_link(s, c.id, &model, links, ARRAY_SIZE(links), NULL, 0, &gone, NULL) == 0);
-        check(store_conv_fork(s, c.id, 3, NULL, BLOCK, NULL, &child, NULL) == 0);
+        for (size_t i = 0; i < ARRAY_SIZE(more) && uid == 2; i++, n++) {
+                uint32_t ct = store_cell_tokens(&shapes[1], more[i].block_class);
+
+                links[n] = links[(more[i].index + 1) * ct / BLOCK - 1];
+                links[n].offset = 4096 * n;
+                links[n].block_class = more[i].block_class;
+                links[n].index = more[i].index;
+                links[n].n_tokens = ct;
+        }
+        check(store_link(s, c.id, &model, &shapes[uid - 1], links, n, NULL, 0, &gone, NULL) == 0);
+        check(store_conv_fork(s, c.id, 3, NULL, NULL, &child, NULL) == 0);
 }
 
 static void make_template(void) {
@@ -196,18 +212,18 @@ static void read_conv(struct store *s, uint64_t id) {
         store_reading_deinit(&x);
 }
 
-static void find_prefix(struct store *s) {
+static void find_prefix(struct store *s, uint32_t uid) {
         struct fingerprint model = {11, 12};
         int32_t tokens[N_TOKENS];
         uint64_t hashes[N_TOKENS / BLOCK], hash = 0;
         struct store_prefix p = {0};
 
         for (uint32_t i = 0; i < N_TOKENS; i++)
-                tokens[i] = (int32_t)i;
+                tokens[i] = (int32_t)(i * uid);
         for (size_t i = 0; i < ARRAY_SIZE(hashes); i++)
                 hash = hashes[i] = hash64_chain_tokens(tokens + BLOCK * i, BLOCK, hash);
-        if (store_prefix_find(
-                    s, 1, &model, 0, tokens, hashes, ARRAY_SIZE(hashes), BLOCK, &p, NULL) == 0)
+        if (store_prefix_find(s, uid, &model, 0, &shapes[uid - 1], tokens, hashes,
+                    ARRAY_SIZE(hashes), &p, NULL) == 0)
                 check(p.n <= ARRAY_SIZE(hashes));
         store_prefix_deinit(&p);
 }
@@ -215,13 +231,22 @@ static void find_prefix(struct store *s) {
 static void change(struct store *s) {
         struct store_reclaimed got = {0};
         struct store_gone gone = {0};
+        static const struct store_cell cells[] = {{1, 3}, {2, 63}, {7, 7}};
         struct store_conv child = {0};
         uint64_t revision;
 
-        (void)store_conv_fork(s, 1, 2, NULL, BLOCK, NULL, &child, NULL);
-        if (store_rewind(s, 1, 1, NULL, BLOCK, NULL, &revision, &gone, NULL) == 0)
+        (void)store_conv_fork(s, 1, 2, NULL, NULL, &child, NULL);
+        if (store_rewind(s, 1, 1, NULL, NULL, &revision, &gone, NULL) == 0)
+                store_gone_deinit(&gone);
+        if (store_rewind(s, 3, 3, NULL, NULL, &revision, &gone, NULL) == 0)
                 store_gone_deinit(&gone);
         if (store_reclaim(s, 1, 3 * 4096, 0, &got, NULL) == 0)
+                store_reclaimed_deinit(&got);
+        if (store_reclaim(s, 2, 2 * 4096, 0, &got, NULL) == 0)
+                store_reclaimed_deinit(&got);
+        if (store_unlink_cells(s, 3, cells, ARRAY_SIZE(cells), &gone, NULL) == 0)
+                store_gone_deinit(&gone);
+        if (store_forget_record(s, 17, &got, NULL) == 0)
                 store_reclaimed_deinit(&got);
         if (store_reclaim(s, STORE_UID_ANY, UINT64_MAX, 2, &got, NULL) == 0)
                 store_reclaimed_deinit(&got);
@@ -254,7 +279,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 (void)store_conv_list(s, 1, 0, rows, NULL, 8, &n, NULL);
                 for (uint64_t id = 1; id <= 4; id++)
                         read_conv(s, id);
-                find_prefix(s);
+                find_prefix(s, 1);
+                find_prefix(s, 2);
                 change(s);
         }
         store_free(s);

@@ -32,6 +32,18 @@ static inline void store_make(struct store *t) {
         assert_non_null(mkdtemp(t->dir));
 }
 
+/* Blocks of all classes of meta_of() are divided so. */
+static inline void store_divide(struct spill_options *o, struct spill_layout l) {
+        for (int c = 0; c < 3; c++)
+                o->layouts[c] = l;
+}
+/* The same sections of all of them. */
+static inline int store_read(struct spill_load *l, size_t first, size_t n, struct err *e) {
+        const struct spill_range r = {first, n}, all[SPILL_MAX_CLASSES] = {r, r, r};
+
+        return spill_load_read(l, all, e);
+}
+
 static inline void store_open(struct store *t) {
         struct err e = {0};
 

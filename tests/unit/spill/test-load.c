@@ -54,7 +54,8 @@ static int setup(void **state) {
         store_make(&w->t);
         w->t.options.max_raw_size = RAW;
         w->t.options.no_direct = way == THROUGH;
-        w->t.options.layout = (struct spill_layout){.section_ends = ends, .n_sections = N_SECTIONS};
+        store_divide(&w->t.options,
+                (struct spill_layout){.section_ends = ends, .n_sections = N_SECTIONS});
         store_start(&w->t);
         for (size_t i = 0; i < N; i++) {
                 struct spill_meta m = meta_of((uint32_t)i);
@@ -113,16 +114,16 @@ static void test_layouts(void **state) {
         assert_true(spill_load_size(w->t.s, 2) > spill_load_size(w->t.s, 1));
         assert_int_equal(spill_stored_max(w->t.s, RAW), 61440);
         snprintf(dir, sizeof(dir), "%s/x", w->t.dir);
-        o.layout.section_ends = bad;
+        o.layouts[0].section_ends = bad;
         assert_int_equal(spill_open(&s, dir, &o, &e), -ERR_INVALID);
         bad[1] = 2, bad[2] = 3, bad[3] = RAW + 1;
         assert_int_equal(spill_open(&s, dir, &o, &e), -ERR_INVALID);
-        o.layout.section_ends = ends;
-        o.layout.n_sections = SPILL_MAX_SECTIONS + 1;
+        o.layouts[0].section_ends = ends;
+        o.layouts[0].n_sections = SPILL_MAX_SECTIONS + 1;
         assert_int_equal(spill_open(&s, dir, &o, &e), -ERR_INVALID);
-        o.layout.n_sections = N_SECTIONS;
-        o.layout.arrays = arrays;
-        o.layout.n_arrays = 2;
+        o.layouts[0].n_sections = N_SECTIONS;
+        o.layouts[0].arrays = arrays;
+        o.layouts[0].n_arrays = 2;
         assert_int_equal(spill_open(&s, dir, &o, &e), 0);
         s = spill_free(s);
         arrays[1].offset = 20000;
@@ -134,9 +135,9 @@ static void test_layouts(void **state) {
         assert_int_equal(spill_open(&s, dir, &o, &e), -ERR_INVALID);
         arrays[0].section = 2;
         assert_int_equal(spill_open(&s, dir, &o, &e), -ERR_INVALID);
-        o.layout = (struct spill_layout){.arrays = arrays, .n_arrays = 1};
+        o.layouts[0] = (struct spill_layout){.arrays = arrays, .n_arrays = 1};
         assert_int_equal(spill_open(&s, dir, &o, &e), -ERR_INVALID);
-        o.layout = (struct spill_layout){.section_ends = one, .n_sections = 1};
+        o.layouts[0] = (struct spill_layout){.section_ends = one, .n_sections = 1};
         assert_int_equal(spill_open(&s, dir, &o, &e), 0);
         s = spill_free(s);
         assert_int_equal(rmdir(dir), 0);
@@ -221,7 +222,7 @@ static void test_section_by_section(void **state) {
         assert_int_equal(spill_load_new(&l, w->t.s, w->items, N, NULL), 0);
         assert_int_equal(store_stats(&w->t).n_preads, 0);
         for (size_t k = 0; k < N_SECTIONS; k++) {
-                assert_int_equal(spill_load_read(l, k, 1, NULL), 0);
+                assert_int_equal(store_read(l, k, 1, NULL), 0);
                 for (size_t i = 0; i < N; i++) {
                         expect_section(w, i, k);
                         /* No byte of what comes later. */
@@ -230,12 +231,12 @@ static void test_section_by_section(void **state) {
                 assert_int_equal(store_stats(&w->t).n_reads, k + 1 < N_SECTIONS ? 0 : N);
         }
         /* Again: nothing is read. */
-        assert_int_equal(spill_load_read(l, 0, N_SECTIONS, NULL), 0);
+        assert_int_equal(store_read(l, 0, N_SECTIONS, NULL), 0);
         assert_int_equal(store_stats(&w->t).n_reads, N);
-        assert_int_equal(spill_load_read(l, 0, N_SECTIONS + 1, NULL), -ERR_INVALID);
-        assert_int_equal(spill_load_read(l, N_SECTIONS, 1, NULL), -ERR_INVALID);
-        assert_int_equal(spill_load_read(l, 1, 0, NULL), -ERR_INVALID);
-        assert_int_equal(spill_load_read(l, SIZE_MAX, 2, NULL), -ERR_INVALID);
+        assert_int_equal(store_read(l, 0, N_SECTIONS + 1, NULL), -ERR_INVALID);
+        assert_int_equal(store_read(l, N_SECTIONS, 1, NULL), -ERR_INVALID);
+        assert_int_equal(store_read(l, 1, 0, NULL), 0);
+        assert_int_equal(store_read(l, SIZE_MAX, 2, NULL), -ERR_INVALID);
         assert_null(spill_load_free(l));
         assert_null(spill_load_free(NULL));
         l = NULL;
@@ -249,18 +250,18 @@ static void test_sections_in_any_order(void **state) {
         struct spill_load *l = NULL;
 
         assert_int_equal(spill_load_new(&l, w->t.s, w->items, N, NULL), 0);
-        assert_int_equal(spill_load_read(l, 2, 2, NULL), 0);
-        assert_int_equal(spill_load_read(l, 1, 2, NULL), 0);
+        assert_int_equal(store_read(l, 2, 2, NULL), 0);
+        assert_int_equal(store_read(l, 1, 2, NULL), 0);
         for (size_t i = 0; i < N; i++)
                 assert_int_equal(back[i][0], 0x55);
-        assert_int_equal(spill_load_read(l, 0, 4, NULL), 0);
+        assert_int_equal(store_read(l, 0, 4, NULL), 0);
         for (size_t i = 0; i < N; i++)
                 expect_block(w, i);
         assert_int_equal(store_stats(&w->t).n_reads, N);
         spill_load_free(l);
         /* A load that is given up in the middle. */
         assert_int_equal(spill_load_new(&l, w->t.s, w->items, N, NULL), 0);
-        assert_int_equal(spill_load_read(l, 0, 1, NULL), 0);
+        assert_int_equal(store_read(l, 0, 1, NULL), 0);
         spill_load_free(l);
 }
 
@@ -312,15 +313,15 @@ static void test_bad_items(void **state) {
         assert_int_equal(w->items[11].r, -ERR_NOT_FOUND);
         assert_int_equal(w->items[13].r, -ERR_NOT_FOUND);
         assert_int_equal(w->items[15].r, -ERR_NOT_FOUND);
-        assert_int_equal(spill_load_read(l, 0, 1, &e), -ERR_CORRUPT);
+        assert_int_equal(store_read(l, 0, 1, &e), -ERR_CORRUPT);
         assert_non_null(strstr(e.msg, "0000000000000000.kv at "));
         assert_non_null(strstr(e.msg, "header"));
         assert_int_equal(w->items[2].r, -ERR_CORRUPT);
         assert_int_equal(w->items[5].r, -ERR_CORRUPT);
         assert_int_equal(w->items[9].r, -ERR_CORRUPT);
         assert_int_equal(w->items[7].r, 0);
-        assert_int_equal(spill_load_read(l, 1, 2, &e), 0);
-        assert_int_equal(spill_load_read(l, 3, 1, &e), -ERR_CORRUPT);
+        assert_int_equal(store_read(l, 1, 2, &e), 0);
+        assert_int_equal(store_read(l, 3, 1, &e), -ERR_CORRUPT);
         assert_non_null(strstr(e.msg, "section 3"));
         spill_load_free(l);
         expect_bad(w);
@@ -344,7 +345,7 @@ static void test_cut_meanwhile(void **state) {
 
         assert_int_equal(spill_load_new(&l, w->t.s, w->items, N, NULL), 0);
         assert_int_equal(truncate(store_path(&w->t, 0), (off_t)w->items[6].ref.offset + 500), 0);
-        assert_int_equal(spill_load_read(l, 0, N_SECTIONS, &e), -ERR_CORRUPT);
+        assert_int_equal(store_read(l, 0, N_SECTIONS, &e), -ERR_CORRUPT);
         assert_non_null(strstr(e.msg, "ends early"));
         spill_load_free(l);
         for (size_t i = 0; i < N; i++) {
@@ -364,13 +365,13 @@ static void test_released_meanwhile(void **state) {
         struct spill_load *l = NULL;
 
         assert_int_equal(spill_load_new(&l, w->t.s, w->items, N, NULL), 0);
-        assert_int_equal(spill_load_read(l, 0, 1, NULL), 0);
+        assert_int_equal(store_read(l, 0, 1, NULL), 0);
         for (size_t i = 3; i < 5; i++)
                 assert_int_equal(spill_release(w->t.s, &w->items[i].ref, NULL), 0);
         for (size_t i = 20; i < N; i++)
                 assert_int_equal(spill_release(w->t.s, &w->items[i].ref, NULL), 0);
         assert_int_equal(store_file_size(&w->t, 2), -1);
-        spill_load_read(l, 1, N_SECTIONS - 1, NULL);
+        store_read(l, 1, N_SECTIONS - 1, NULL);
         spill_load_free(l);
         for (size_t i = 0; i < N; i++) {
                 if (i == 3 || i == 4)
@@ -392,8 +393,8 @@ static void test_another_layout(void **state) {
 
         for (int pass = 0; pass < 2; pass++) {
                 w->t.s = spill_free(w->t.s);
-                w->t.options.layout.section_ends = other;
-                w->t.options.layout.n_sections = pass == 0 ? N_SECTIONS : 1;
+                store_divide(&w->t.options, (struct spill_layout){.section_ends = other,
+                                                    .n_sections = pass == 0 ? N_SECTIONS : 1});
                 if (pass == 1)
                         other[0] = RAW;
                 store_open(&w->t);
@@ -421,7 +422,7 @@ static void test_arrays(void **state) {
         uint16_t v;
 
         w->t.s = spill_free(w->t.s);
-        w->t.options.layout = (struct spill_layout){arrays, ARRAY_SIZE(arrays), kv_ends, 2};
+        store_divide(&w->t.options, (struct spill_layout){arrays, ARRAY_SIZE(arrays), kv_ends, 2});
         w->t.options.codec = SPILL_CODEC_KV;
         store_start(&w->t);
         for (size_t i = 0; i < 8; i++) {

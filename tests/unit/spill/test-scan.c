@@ -214,7 +214,7 @@ static void test_inspect(void **state) {
         store_make(&t);
         fp = t.options.fingerprint;
         t.options.max_raw_size = 40832;
-        t.options.layout = (struct spill_layout){.section_ends = ends, .n_sections = 3};
+        store_divide(&t.options, (struct spill_layout){.section_ends = ends, .n_sections = 3});
         store_start(&t);
         for (enum kind k = 0; k < N_KINDS; k++) {
                 fill(big, sizeof(big), k, 1);
@@ -223,7 +223,7 @@ static void test_inspect(void **state) {
         /* A page more than it would be in one section. */
         assert_int_equal(ref[RANDOM].stored_size, 45056);
         t.s = spill_free(t.s);
-        t.options.layout = (struct spill_layout){0};
+        store_divide(&t.options, (struct spill_layout){0});
         t.options.fingerprint = other;
         store_open(&t);
         /* It keeps its place, but can't be read. */

@@ -288,13 +288,13 @@ static void test_other_model(void **state) {
         struct err e;
         size_t n;
 
-        t->options.layout = first;
+        store_divide(&t->options, first);
         store_start(t);
         kept = put(t, 1, FLOATS, 1);
         for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
                 dropped = put(t, 2, RANDOM, 2);
                 t->s = spill_free(t->s);
-                t->options.layout = layouts[i];
+                store_divide(&t->options, layouts[i]);
                 t->options.max_raw_size = layouts[i].section_ends[layouts[i].n_sections - 1];
                 t->options.fingerprint.weights++;
                 store_open(t);
@@ -309,7 +309,7 @@ static void test_other_model(void **state) {
                 assert_int_equal(spill_release(t->s, &dropped, NULL), 0);
                 assert_int_equal(store_file_size(t, 2), -1);
                 t->s = spill_free(t->s);
-                t->options.layout = first;
+                store_divide(&t->options, first);
                 t->options.max_raw_size = BLOCK;
                 t->options.fingerprint.weights--;
                 store_open(t);

@@ -123,7 +123,7 @@ static const char *load_some(
                 items[i].dst = back[i];
         r = spill_load_new(&l, sh->t->s, items, n, NULL);
         for (size_t k = 0; k < 3 && r == 0; k++)
-                r = spill_load_read(l, k, 1, NULL);
+                r = store_read(l, k, 1, NULL);
         spill_load_free(l);
         if (r < 0)
                 return "a load failed";
@@ -182,7 +182,7 @@ static void test_loads(void **state) {
         store_make(&t);
         t.options.max_raw_size = SIZE;
         t.options.max_open_files = 2;
-        t.options.layout = (struct spill_layout){.section_ends = ends, .n_sections = 3};
+        store_divide(&t.options, (struct spill_layout){.section_ends = ends, .n_sections = 3});
         store_start(&t);
         sh[0].t = &t;
         for (uint32_t i = 0; i < N_SHARED; i++) {

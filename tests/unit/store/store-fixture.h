@@ -11,6 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of a model with attention over everything alone. */
+static const struct store_shape fixture_shape = {
+        .block_tokens = 32, .classes = 1u << STORE_CLASS_ALL};
+
 struct fixture {
         char dir[64], path[96];
         struct store *s;
@@ -174,7 +178,9 @@ static inline void fixture_link(struct fixture *f, uint64_t id, uint64_t key, ui
                         .index = i,
                         .n_tokens = 32,
                         .token_hash = UINT64_MAX - i};
-        assert_int_equal(store_link(f->s, id, &model, links, to - from, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(store_link(f->s, id, &model, &fixture_shape, links, to - from, NULL, 0,
+                                 &gone, &f->e),
+                0);
         assert_int_equal(gone.n, want_gone);
         for (uint32_t i = from; i < to; i++) {
                 assert_int_not_equal(links[i - from].id, 0);
@@ -214,9 +220,45 @@ static inline uint64_t fixture_history(struct fixture *f, uint32_t uid, const ch
                         .n_tokens = in_block,
                         .token_hash = hash};
         }
-        assert_int_equal(store_link(f->s, c.id, &model, links, n_linked, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(store_link(f->s, c.id, &model, &fixture_shape, links, n_linked, NULL, 0,
+                                 &gone, &f->e),
+                0);
         assert_int_equal(gone.n, 0);
         return c.id;
+}
+
+/* Link these cells of @id, with the true hashes of its memory @tokens; a cell of attention is as full as
+ * @n tokens make it. */
+static inline void fixture_link_cells(struct fixture *f, uint64_t id,
+        const struct store_shape *shape, const int32_t *tokens, uint32_t n,
+        const struct store_cell *cells, size_t n_cells) {
+        struct fingerprint model = {11, 12};
+        struct store_record links[64] = {};
+        struct store_gone gone = {};
+        static uint64_t place = 1 << 20;
+
+        assert_true(n_cells <= 64);
+        for (size_t i = 0; i < n_cells; i++) {
+                uint32_t ct = store_cell_tokens(shape, cells[i].block_class);
+                uint32_t start = cells[i].index * ct, end = start + ct < n ? start + ct : n;
+                uint64_t hash = 0;
+
+                for (uint32_t at = 0; at < end; at += shape->block_tokens)
+                        hash = hash64_chain_tokens(tokens + at,
+                                end - at < shape->block_tokens ? end - at : shape->block_tokens,
+                                hash);
+                links[i] = (struct store_record){.file_key = id,
+                        .offset = 4096 * place++,
+                        .stored_size = 4096,
+                        .raw_size = 8192,
+                        .block_class = cells[i].block_class,
+                        .index = cells[i].index,
+                        .n_tokens = end - start,
+                        .token_hash = hash};
+        }
+        assert_int_equal(
+                store_link(f->s, id, &model, shape, links, n_cells, NULL, 0, &gone, &f->e), 0);
+        store_gone_deinit(&gone);
 }
 
 /* @n tokens that only @stream has. */

@@ -10,12 +10,14 @@ static void test_records_belong_to_who_wrote_them(void **state) {
         struct store_record rec = {.uid = 99, .n_tokens = 32}, again;
         struct store_gone gone = {}, all = {};
 
-        assert_int_equal(store_link(f->s, a, &model, &rec, 1, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(
+                store_link(f->s, a, &model, &fixture_shape, &rec, 1, NULL, 0, &gone, &f->e), 0);
         assert_int_equal(rec.uid, 7);
         assert_int_equal(rec.n_valid, 32);
         /* Another uid's conversation that refers to it does not pay. */
         again = (struct store_record){.id = rec.id};
-        assert_int_equal(store_link(f->s, b, &model, &again, 1, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(
+                store_link(f->s, b, &model, &fixture_shape, &again, 1, NULL, 0, &gone, &f->e), 0);
         assert_int_equal(again.uid, 7);
         assert_int_equal(again.n_tokens, 32);
         assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
@@ -29,20 +31,23 @@ static void test_records_belong_to_who_wrote_them(void **state) {
 static void test_private_records(void **state) {
         struct fixture *f = *state;
         struct store_conv c = {.uid = 1, .name = "in", .private_memory = true}, got;
-        struct store_record rec = {.n_tokens = 0}, open = {.is_private = true};
+        struct store_record rec = {.n_tokens = 1}, open = {.n_tokens = 1, .is_private = true};
         uint64_t other = fixture_conv(f, 1, "other");
         struct store_gone gone = {};
 
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
-        assert_int_equal(store_link(f->s, c.id, &model, &rec, 1, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(
+                store_link(f->s, c.id, &model, &fixture_shape, &rec, 1, NULL, 0, &gone, &f->e), 0);
         assert_true(rec.is_private);
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         assert_true(got.private_memory);
         /* It goes to no conversation that may share its memory. */
         assert_int_equal(
-                store_link(f->s, other, &model, &rec, 1, NULL, 0, &gone, &f->e), -ERR_INVALID);
+                store_link(f->s, other, &model, &fixture_shape, &rec, 1, NULL, 0, &gone, &f->e),
+                -ERR_INVALID);
         assert_int_equal(
-                store_link(f->s, other, &model, &open, 1, NULL, 0, &gone, &f->e), -ERR_INVALID);
+                store_link(f->s, other, &model, &fixture_shape, &open, 1, NULL, 0, &gone, &f->e),
+                -ERR_INVALID);
         assert_int_equal(store_conv_publish(f->s, c.id, 0, &f->e), 0);
         assert_int_equal(store_conv_set_private(f->s, c.id, false, &f->e), -ERR_STATE);
         assert_int_equal(store_unlink_from(f->s, c.id, 0, &gone, &f->e), 0);
@@ -69,7 +74,7 @@ static void test_publish(void **state) {
         assert_int_equal(c.n_published, 40);
         assert_int_equal(c.revision, 2);
         /* A fork is its own. */
-        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, NULL, &child, &f->e), 0);
         assert_int_equal(child.n_published, 0);
         assert_int_equal(store_conv_publish(f->s, a, 0, &f->e), 0);
         assert_int_equal(store_conv_set_private(f->s, a, true, &f->e), 0);
@@ -130,7 +135,7 @@ static void test_import(void **state) {
 static void test_meters(void **state) {
         struct fixture *f = *state;
         uint64_t a = fixture_conv(f, 1, "a");
-        struct store_record rec = {}, bad = {.id = 99};
+        struct store_record rec = {.n_tokens = 1}, bad = {.id = 99};
         struct store_meter m[] = {{"written", INT64_MAX}, {"day", -3}}, empty = {"", 1};
         struct store_gone gone = {};
         char name[80];
@@ -146,15 +151,18 @@ static void test_meters(void **state) {
         assert_int_equal(v, -3);
         /* With the links that it counts, or not at all. */
         m[0].value = 10;
-        assert_int_equal(store_link(f->s, a, &model, &bad, 1, m, 1, &gone, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_link(f->s, a, &model, &fixture_shape, &bad, 1, m, 1, &gone, &f->e),
+                -ERR_NOT_FOUND);
         assert_int_equal(store_meter_get(f->s, "written", &v, &f->e), 0);
         assert_true(v == INT64_MAX);
-        assert_int_equal(store_link(f->s, a, &model, &rec, 1, m, 1, &gone, &f->e), 0);
+        assert_int_equal(
+                store_link(f->s, a, &model, &fixture_shape, &rec, 1, m, 1, &gone, &f->e), 0);
         assert_int_equal(store_meter_get(f->s, "written", &v, &f->e), 0);
         assert_int_equal(v, 10);
         rec = (struct store_record){.index = 1};
         assert_int_equal(
-                store_link(f->s, a, &model, &rec, 1, &empty, 1, &gone, &f->e), -ERR_INVALID);
+                store_link(f->s, a, &model, &fixture_shape, &rec, 1, &empty, 1, &gone, &f->e),
+                -ERR_INVALID);
         assert_int_equal(rec.id, 0);
         memset(name, 'x', sizeof(name));
         name[65] = 0;

@@ -35,7 +35,7 @@ static uint64_t make(struct fixture *f, uint64_t *ret_fork) {
         assert_int_equal(
                 store_conv_update(f->s, id, NULL, &sampling, STORE_OVERFLOW_SHIFT, &f->e), 0);
         assert_int_equal(store_conv_publish(f->s, id, 50, &f->e), 0);
-        assert_int_equal(store_conv_fork(f->s, id, 3, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 3, NULL, NULL, &child, &f->e), 0);
         *ret_fork = child.id;
         return id;
 }

@@ -11,7 +11,7 @@ static void fill(struct fixture *f) {
 
         fixture_tokens(a, 320, 1);
         id = fixture_history(f, 1, "a", a, 310, 10, false);
-        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 2, &last, NULL, &child, &f->e), 0);
         fixture_tokens(a, 320, 2);
         fixture_history(f, 2, "b", a, 100, 4, true);
         fixture_conv(f, 3, "empty");
@@ -102,6 +102,65 @@ static void test_damage(void **state) {
         expect(STORE_FINDING_FILE, "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET "
                                    "sql = replace(sql, 'token_hash', 'start') "
                                    "WHERE name = 'record_prefix'");
+}
+
+static const struct store_shape classes = {.block_tokens = 32, .classes = 7, .window = 40};
+
+/* A conversation with memory of all classes: 100 tokens, a checkpoint at 64. */
+static void fill_classes(struct fixture *f) {
+        static const struct store_cell cells[] = {
+                {0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 63}, {2, 99}};
+        int32_t a[100];
+
+        fixture_tokens(a, 100, 1);
+        fixture_link_cells(f, fixture_history(f, 1, "a", a, 100, 0, false), &classes, a, 100, cells,
+                sizeof(cells) / sizeof(cells[0]));
+}
+
+static void expect_in_classes(enum store_finding_kind kind, const char *sql) {
+        struct fixture_findings x = {};
+        struct store_census census = {};
+        void *state = NULL;
+        struct fixture *f;
+
+        fixture_setup(&state);
+        f = state;
+        fill_classes(f);
+        fixture_expect_sound(f);
+        fixture_sql(f, sql);
+        assert_int_equal(store_check(f->s, fixture_note, &x, &census, &f->e), 0);
+        if (x.of[kind] == 0)
+                fail_msg("%s: %u findings, the first: %s", sql, x.n, x.first);
+        fixture_teardown(&state);
+}
+
+static void test_damaged_classes(void **state) {
+        /* Of states the hash of all tokens before, of windows as of others. */
+        expect_in_classes(STORE_FINDING_HASH,
+                "UPDATE record SET token_hash = token_hash + 1 WHERE class = 2 AND block = 63");
+        expect_in_classes(STORE_FINDING_HASH,
+                "UPDATE record SET token_hash = token_hash + 1 WHERE class = 1 AND block = 3");
+        expect_in_classes(STORE_FINDING_HASH,
+                "UPDATE record SET block = 62 WHERE class = 2 AND block = 63;"
+                "UPDATE link SET block = 62 WHERE class = 2 AND block = 63");
+        expect_in_classes(STORE_FINDING_LINK,
+                "UPDATE record SET n_tokens = 2 WHERE class = 2 AND block = 63");
+        expect_in_classes(STORE_FINDING_LINK,
+                "UPDATE record SET n_tokens = 0 WHERE class = 2 AND block = 63");
+        expect_in_classes(STORE_FINDING_LINK,
+                "UPDATE record SET n_tokens = 33 WHERE class = 1 AND block = 1");
+        expect_in_classes(STORE_FINDING_LINK,
+                "UPDATE record SET block = 100 WHERE class = 2 AND block = 99;"
+                "UPDATE link SET block = 100 WHERE class = 2 AND block = 99");
+        expect_in_classes(STORE_FINDING_LINK,
+                "UPDATE record SET class = 3 WHERE class = 2; UPDATE link SET class = 3 "
+                "WHERE class = 2");
+        expect_in_classes(STORE_FINDING_LINK, "UPDATE conversation SET memory_classes = 3");
+        expect_in_classes(STORE_FINDING_HASH, "UPDATE conversation SET block_tokens = 64");
+        expect_in_classes(STORE_FINDING_CONV, "UPDATE conversation SET memory_chunk = 64");
+        expect_in_classes(STORE_FINDING_CONV, "UPDATE conversation SET memory_window = 0");
+        expect_in_classes(STORE_FINDING_CONV, "PRAGMA ignore_check_constraints = ON;"
+                                              "UPDATE conversation SET memory_classes = 8");
 }
 
 static void test_list_held(void **state) {
@@ -224,6 +283,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test(test_sound),
                 cmocka_unit_test(test_damage),
+                cmocka_unit_test(test_damaged_classes),
                 store_test(test_list_held),
                 cmocka_unit_test(test_missing_table),
                 store_test(test_readonly_changes_nothing),

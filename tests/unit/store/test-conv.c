@@ -211,14 +211,14 @@ static void test_fork_copies(void **state) {
         fixture_say(f, a, 10, "one");
         fixture_say(f, a, 20, "two");
         fixture_say(f, a, 30, "three");
-        assert_int_equal(store_conv_fork(f->s, a, 2, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 2, NULL, NULL, &child, &f->e), 0);
         assert_int_equal(child.uid, 1);
         assert_int_equal(child.parent, a);
         assert_int_equal(child.fork_pos, 30);
         assert_int_equal(child.revision, 1);
         fixture_verify(f->s, child.id, 2, 30);
         fixture_verify(f->s, a, 3, 60);
-        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, NULL, &unnamed, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, NULL, &unnamed, &f->e), 0);
         assert_string_equal(unnamed.name, "chat-3");
         fixture_verify(f->s, unnamed.id, 0, 0);
         fixture_say(f, child.id, 5, "other");
@@ -231,11 +231,10 @@ static void test_fork_refuses(void **state) {
         uint64_t a = fixture_conv(f, 1, "a");
         struct store_conv child = {.name = "a"};
 
-        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, NULL, &child, &f->e), -ERR_EXISTS);
+        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, NULL, &child, &f->e), -ERR_EXISTS);
         strcpy(child.name, "b");
-        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, 32, NULL, &child, &f->e), -ERR_INVALID);
-        assert_int_equal(
-                store_conv_fork(f->s, 9, 0, NULL, 32, NULL, &child, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_fork(f->s, a, 1, NULL, NULL, &child, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_fork(f->s, 9, 0, NULL, NULL, &child, &f->e), -ERR_NOT_FOUND);
         assert_int_equal(child.id, 0);
 }
 
@@ -246,7 +245,7 @@ static void test_delete(void **state) {
         struct store_gone gone = {};
 
         fixture_say(f, a, 10, "a secret sentence");
-        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, a, 0, NULL, NULL, &child, &f->e), 0);
         assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
         assert_int_equal(gone.n, 0);
         assert_int_equal(store_conv_get(f->s, 1, a, NULL, &c, &f->e), -ERR_NOT_FOUND);
@@ -275,7 +274,7 @@ static void expect_corrupt(struct fixture *f, uint64_t id, const char *sql) {
         assert_int_equal(n, 99);
         assert_int_equal(store_append(f->s, id, NULL, 0, NULL, 0, &revision, &f->e), -ERR_CORRUPT);
         assert_int_equal(
-                store_rewind(f->s, id, 0, NULL, 32, NULL, &revision, &gone, &f->e), -ERR_CORRUPT);
+                store_rewind(f->s, id, 0, NULL, NULL, &revision, &gone, &f->e), -ERR_CORRUPT);
         fixture_sql(f, "BEGIN; DELETE FROM conversation; INSERT INTO conversation SELECT * FROM "
                        "saved; DROP TABLE saved; COMMIT");
         assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, id, NULL, &c, &f->e), 0);

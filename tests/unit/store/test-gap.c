@@ -16,8 +16,8 @@ static void replace(struct fixture *f, uint64_t id, const struct gap *gap, size_
         t = (struct store_turn){
                 .role = 1, .start = c.n_tokens, .end = c.n_tokens + 10, .text = "x"};
         fixture_tokens(tokens, 10, 77);
-        assert_int_equal(store_replace(f->s, id, c.n_turns, NULL, 32, gap, &t, 1, tokens, 10,
-                                 &revision, &gone, &f->e),
+        assert_int_equal(store_replace(f->s, id, c.n_turns, NULL, gap, &t, 1, tokens, 10, &revision,
+                                 &gone, &f->e),
                 0);
         assert_int_equal(revision, c.revision + 1);
         assert_int_equal(gone.n, want_gone);
@@ -95,7 +95,8 @@ static void test_check(void **state) {
         for (int i = 0; i < 2; i++)
                 hash = hash64_chain_tokens(a + 32 * i, 32, hash);
         rec.token_hash = hash64_chain_tokens(a + 160, 32, hash);
-        assert_int_equal(store_link(f->s, id, &model, &rec, 1, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(
+                store_link(f->s, id, &model, &fixture_shape, &rec, 1, NULL, 0, &gone, &f->e), 0);
         store_gone_deinit(&gone);
         fixture_expect_sound(f);
         /* As if the gap were not there. */
@@ -136,25 +137,25 @@ static void test_cuts(void **state) {
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 1, "a", a, N, 10, false);
         replace(f, id, &gap, 6);
-        assert_int_equal(store_conv_fork(f->s, id, 5, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 5, NULL, NULL, &child, &f->e), 0);
         expect_gap(f, child.id, 100, 200);
         assert_int_equal(n_links(f, child.id, NULL), 4);
         child = (struct store_conv){.name = "c"};
-        assert_int_equal(store_conv_fork(f->s, id, 3, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 3, NULL, NULL, &child, &f->e), 0);
         expect_gap(f, child.id, 100, 150);
         child = (struct store_conv){.name = "d"};
         gap = (struct gap){0, 0};
-        assert_int_equal(store_conv_fork(f->s, id, 3, NULL, 32, &gap, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 3, NULL, &gap, &child, &f->e), 0);
         expect_gap(f, child.id, 0, 0);
         assert_int_equal(child.n_tokens, 150);
         assert_int_equal(n_links(f, child.id, NULL), 4);
         fixture_expect_sound(f);
         /* No gap can lie behind the end. */
         assert_int_equal(
-                store_rewind(f->s, id, 2, NULL, 32, &other, &revision, &gone, &f->e), -ERR_INVALID);
-        assert_int_equal(store_rewind(f->s, id, 4, NULL, 32, NULL, &revision, &gone, &f->e), 0);
+                store_rewind(f->s, id, 2, NULL, &other, &revision, &gone, &f->e), -ERR_INVALID);
+        assert_int_equal(store_rewind(f->s, id, 4, NULL, NULL, &revision, &gone, &f->e), 0);
         expect_gap(f, id, 100, 200);
-        assert_int_equal(store_rewind(f->s, id, 1, NULL, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 1, NULL, NULL, &revision, &gone, &f->e), 0);
         expect_gap(f, id, 0, 0);
         assert_int_equal(gone.n, 0); /* the forks have them */
         fixture_expect_sound(f);
@@ -187,9 +188,11 @@ static void test_prefix(void **state) {
                         .index = 2 + i,
                         .n_tokens = 32,
                         .token_hash = hashes[2 + i]};
-        assert_int_equal(store_link(f->s, id, &model, rec, 2, NULL, 0, &gone, &f->e), 0);
         assert_int_equal(
-                store_prefix_find(f->s, 1, &model, 0, kept, hashes, 4, 32, &found, &f->e), 0);
+                store_link(f->s, id, &model, &fixture_shape, rec, 2, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(store_prefix_find(f->s, 1, &model, 0, &fixture_shape, kept, hashes, 4,
+                                 &found, &f->e),
+                0);
         assert_int_equal(found.n, 4);
         assert_int_equal(found.donor, id);
         assert_int_equal(found.donor_tokens, N + 10 - 96);
@@ -197,7 +200,9 @@ static void test_prefix(void **state) {
         /* The transcript itself: common up to the gap. */
         for (uint32_t i = 0; i < 4; i++)
                 hashes[i] = hash64_chain_tokens(a + 32 * i, 32, i ? hashes[i - 1] : 0);
-        assert_int_equal(store_prefix_find(f->s, 1, &model, 0, a, hashes, 4, 32, &found, &f->e), 0);
+        assert_int_equal(
+                store_prefix_find(f->s, 1, &model, 0, &fixture_shape, a, hashes, 4, &found, &f->e),
+                0);
         assert_int_equal(found.n, 2);
         assert_int_equal(found.n_common, 64);
         store_prefix_deinit(&found);

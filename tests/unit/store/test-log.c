@@ -69,12 +69,11 @@ static void test_commits_are_synced(void **state) {
                 }
                 assert_int_equal(store_conv_get(s, 1, id, NULL, &c, &f->e), 0);
                 assert_false(was_synced());
-                assert_int_equal(
-                        store_rewind(s, id, 2, NULL, 32, NULL, &revision, &gone, &f->e), 0);
+                assert_int_equal(store_rewind(s, id, 2, NULL, NULL, &revision, &gone, &f->e), 0);
                 assert_true(was_synced());
                 store_gone_deinit(&gone);
                 child = (struct store_conv){.uid = 1};
-                assert_int_equal(store_conv_fork(s, id, 1, NULL, 32, NULL, &child, &f->e), 0);
+                assert_int_equal(store_conv_fork(s, id, 1, NULL, NULL, &child, &f->e), 0);
                 assert_true(was_synced());
                 assert_int_equal(store_meter_set(s, &meter, 1, &f->e), 0);
                 assert_true(was_synced());

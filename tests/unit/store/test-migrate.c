@@ -135,7 +135,7 @@ static void test_content_stays(void **state) {
         make_version_1(f);
         fixture_sql(f, content);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.id, 3);
         assert_int_equal(c.revision, 5);
@@ -178,7 +178,7 @@ static void test_version_2(void **state) {
         fixture_sql(f, version_2);
         fixture_sql(f, content_2);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
         assert_int_equal(fixture_count(f, "PRAGMA auto_vacuum"), 2);
         assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), 0);
         for (int i = 0; i < 5; i++)
@@ -213,7 +213,7 @@ static void test_version_3(void **state) {
         fixture_sql(f, content_2);
         fixture_sql(f, version_3);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.n_tokens, 5);
         assert_true(gap_is_none(&c.gap));
@@ -259,7 +259,7 @@ static void test_version_4(void **state) {
                        " WHERE id = 3; UPDATE turn SET finish = 'length' WHERE n = 1;"
                        "UPDATE turn SET text = x'ff00' WHERE n = 2;");
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.tools_size, 0);
         assert_int_equal(c.gap.to, 3);
@@ -278,6 +278,99 @@ static void test_version_4(void **state) {
         assert_int_equal(fixture_append(f->s, c.id, 4, 1, "[]", &f->e), 0);
         assert_int_equal(
                 fixture_count(f, "SELECT count(*) FROM transcript WHERE role = 'tool'"), 1);
+}
+
+/* The step to version 5, as it was. */
+static const char version_5[] =
+        "ALTER TABLE conversation ADD COLUMN tools TEXT;"
+        "DROP VIEW transcript;"
+        "CREATE TABLE turn_5 ("
+        " conversation INTEGER NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,"
+        " n INTEGER NOT NULL,"
+        " role TEXT NOT NULL CHECK (role IN ('system', 'user', 'assistant', 'raw', 'tool')),"
+        " first INTEGER NOT NULL,"
+        " past INTEGER NOT NULL,"
+        " finish TEXT CHECK (finish IN ('stop', 'stop_string', 'length', 'context', 'cancelled')),"
+        " created_usec INTEGER NOT NULL,"
+        " token_hash INTEGER NOT NULL,"
+        " extra TEXT,"
+        " text ANY NOT NULL CHECK (typeof(text) IN ('text', 'blob')),"
+        " tokens BLOB NOT NULL,"
+        " PRIMARY KEY (conversation, n)"
+        ") STRICT;"
+        "INSERT INTO turn_5 (conversation, n, role, first, past, finish, created_usec, token_hash,"
+        " text, tokens) SELECT conversation, n, role, first, past, finish, created_usec, "
+        "token_hash,"
+        " text, tokens FROM turn;"
+        "DROP TABLE turn;"
+        "ALTER TABLE turn_5 RENAME TO turn;"
+        "CREATE INDEX turn_extra ON turn (conversation, n) WHERE extra IS NOT NULL;"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid AS uid, c.name AS conversation, t.n AS turn, t.role AS role,"
+        "  CAST(t.text AS TEXT) AS text, t.finish AS finish, t.past - t.first AS n_tokens,"
+        "  datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
+        "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;"
+        "PRAGMA user_version = 5;";
+
+/* Of version 5: memory is of one class, in blocks of 32 tokens, and stays usable: it is found as a
+ * prefix, cut by a rewind, and joined by memory of the same model. */
+static void test_version_5(void **state) {
+        struct fixture *f = *state;
+        const struct fingerprint model = {1, 2};
+        struct store_record more = {.index = 1, .n_tokens = 8};
+        struct store_gone gone = {}, links = {};
+        struct store_prefix found = {};
+        int32_t tokens[40];
+        uint64_t hash, revision;
+        struct store_conv c;
+        char sql[1024], hex[40 * 8 + 1];
+
+        for (int i = 0; i < 40; i++) {
+                tokens[i] = i;
+                snprintf(hex + 8 * i, 9, "%02x000000", i);
+        }
+        hash = hash64_chain_tokens(tokens, 32, 0);
+        make_version_1(f);
+        fixture_sql(f, version_2);
+        fixture_sql(f, version_3);
+        fixture_sql(f, version_4);
+        fixture_sql(f, version_5);
+        snprintf(sql, sizeof(sql),
+                "INSERT INTO conversation (id, uid, name, parent, fork_pos, revision, n_tokens,"
+                " n_turns, created_usec, updated_usec, model_weights, model_rules, vocab, on_disk)"
+                " VALUES (3, 1000, 'work', 0, 0, 5, 40, 1, 10, 20, 1, 2, 3, 1);"
+                "INSERT INTO turn VALUES (3, 0, 'user', 0, 40, NULL, 10, %lld, NULL, 'x', x'%s');"
+                "INSERT INTO record (id, file_key, start, stored_size, raw_size, class, block,"
+                " n_tokens, token_hash, uid) VALUES (8, 3, 4096, 4096, 9000, 0, 0, 32, %lld, 1000);"
+                "INSERT INTO link VALUES (3, 0, 0, 8, 32)",
+                (long long)hash64(tokens, sizeof(tokens), 0), hex, (long long)hash);
+        fixture_sql(f, sql);
+        fixture_open(f);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
+        fixture_expect_sound(f);
+        assert_int_equal(store_conv_get(f->s, 1000, 3, NULL, &c, &f->e), 0);
+        assert_memory_equal(&c.shape, &fixture_shape, sizeof(c.shape));
+        assert_int_equal(store_prefix_find(f->s, 1000, &model, 3, &fixture_shape, tokens, &hash, 1,
+                                 &found, &f->e),
+                0);
+        assert_int_equal(found.n, 1);
+        assert_int_equal(found.records[STORE_CLASS_ALL][0].id, 8);
+        store_prefix_deinit(&found);
+        more.token_hash = hash64_chain_tokens(tokens + 32, 8, hash);
+        assert_int_equal(
+                store_link(f->s, 3, &model, &fixture_shape, &more, 1, NULL, 0, &gone, &f->e), 0);
+        fixture_expect_sound(f);
+        assert_int_equal(store_rewind(f->s, 3, 1,
+                                 &(struct store_turn){.role = 1, .start = 0, .end = 30, .text = ""},
+                                 NULL, &revision, &gone, &f->e),
+                0);
+        assert_int_equal(gone.n, 1);
+        store_gone_deinit(&gone);
+        assert_int_equal(store_links(f->s, 3, &links, &f->e), 0);
+        assert_int_equal(links.n, 1);
+        assert_int_equal(links.records[0].n_valid, 30);
+        store_gone_deinit(&links);
 }
 
 /* Nor does a stop in the step that moves the turns lose any of them. */
@@ -348,6 +441,7 @@ int main(void) {
                 store_test_closed(test_version_2),
                 store_test_closed(test_version_3),
                 store_test_closed(test_version_4),
+                store_test_closed(test_version_5),
                 store_test_closed(test_stopped_move),
                 store_test_closed(test_same_form),
                 store_test_closed(test_stopped_migration),

@@ -100,7 +100,7 @@ static void test_reclaim_goes_on(void **state) {
                 child = (struct store_conv){};
                 if (i % 3 == 0)
                         assert_int_equal(
-                                store_conv_fork(f->s, id, 1, NULL, 32, NULL, &child, &f->e), 0);
+                                store_conv_fork(f->s, id, 1, NULL, NULL, &child, &f->e), 0);
         }
         assert_int_equal(store_reclaim(f->s, 1, UINT64_MAX, 0, &got, &f->e), 0);
         assert_int_equal(got.gone.n, 2 * N);

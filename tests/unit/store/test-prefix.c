@@ -13,15 +13,15 @@ static struct store_prefix find(
 
         for (size_t i = 0; i < n_blocks; i++)
                 prev = hashes[i] = hash64_chain_tokens(tokens + 32 * i, 32, prev);
-        assert_int_equal(
-                store_prefix_find(f->s, uid, &model, 0, tokens, hashes, n_blocks, 32, &p, &f->e),
+        assert_int_equal(store_prefix_find(f->s, uid, &model, 0, &fixture_shape, tokens, hashes,
+                                 n_blocks, &p, &f->e),
                 0);
         assert_true(p.n <= n_blocks && (p.n > 0) == (p.donor != 0) && p.n_common >= 32 * p.n);
         for (size_t i = 0; i < p.n; i++) {
-                assert_int_equal(p.records[i].index, i);
-                assert_int_equal(p.records[i].n_tokens, 32);
-                assert_int_equal(p.records[i].n_valid, 32);
-                assert_true(p.records[i].token_hash == hashes[i]);
+                assert_int_equal(p.records[STORE_CLASS_ALL][i].index, i);
+                assert_int_equal(p.records[STORE_CLASS_ALL][i].n_tokens, 32);
+                assert_int_equal(p.records[STORE_CLASS_ALL][i].n_valid, 32);
+                assert_true(p.records[STORE_CLASS_ALL][i].token_hash == hashes[i]);
         }
         return p;
 }
@@ -96,7 +96,7 @@ static void test_private_never(void **state) {
 
         fixture_tokens(a, N, 1);
         p = fixture_history(f, 1, "a", a, N, 10, true);
-        assert_int_equal(store_conv_fork(f->s, p, 7, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, p, 7, NULL, NULL, &child, &f->e), 0);
         assert_true(child.private_memory);
         expect(f, 1, a, 10, 0, 0);
         /* Not even if one of the two marks is lost. */
@@ -200,7 +200,8 @@ static void test_work_is_bounded(void **state) {
                 " revision, n_tokens, n_turns, created_usec, updated_usec, model_weights,"
                 " model_rules, vocab, temperature, top_k, top_p, min_p, repetition_penalty,"
                 " presence_penalty, frequency_penalty, penalty_last_n, seed, logit_bias,"
-                " n_published, private_memory, 0, 0, 0, 'error', NULL FROM n, conversation WHERE "
+                " n_published, private_memory, 0, 0, 0, 'error', NULL, 32, 1, 0, 0 FROM n, "
+                "conversation WHERE "
                 "id = 1;"
                 "INSERT INTO link SELECT id, 0, 0, 1, 32 FROM conversation WHERE id >= 100;"
                 "COMMIT;");
@@ -220,21 +221,27 @@ static void test_other_model_or_vocab(void **state) {
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 1, "a", a, N, 10, false);
         hash = hash64_chain_tokens(a, 32, 0);
-        assert_int_equal(store_prefix_find(f->s, 1, &other, 0, a, &hash, 1, 32, &p, &f->e), 0);
+        assert_int_equal(
+                store_prefix_find(f->s, 1, &other, 0, &fixture_shape, a, &hash, 1, &p, &f->e), 0);
         assert_int_equal(p.n, 0);
-        assert_int_equal(store_prefix_find(f->s, 1, &model, 7, a, &hash, 1, 32, &p, &f->e), 0);
+        assert_int_equal(
+                store_prefix_find(f->s, 1, &model, 7, &fixture_shape, a, &hash, 1, &p, &f->e), 0);
         assert_int_equal(p.n, 0);
         assert_int_equal(store_conv_publish(f->s, id, N, &f->e), 0);
-        assert_int_equal(store_prefix_find(f->s, 2, &other, 0, a, &hash, 1, 32, &p, &f->e), 0);
+        assert_int_equal(
+                store_prefix_find(f->s, 2, &other, 0, &fixture_shape, a, &hash, 1, &p, &f->e), 0);
         assert_int_equal(p.n, 0);
         /* Blocks of another size. */
         hash = hash64_chain_tokens(a, 16, 0);
-        assert_int_equal(store_prefix_find(f->s, 1, &model, 0, a, &hash, 1, 16, &p, &f->e), 0);
+        assert_int_equal(store_prefix_find(f->s, 1, &model, 0, &(struct store_shape){16, 1, 0, 0},
+                                 a, &hash, 1, &p, &f->e),
+                0);
         assert_int_equal(p.n, 0);
-        assert_int_equal(
-                store_prefix_find(f->s, 1, &model, 0, a, &hash, 1, 0, &p, &f->e), -ERR_INVALID);
-        assert_int_equal(
-                store_prefix_find(f->s, 1, &model, 0, a, &hash, SIZE_MAX / 64, 32, &p, &f->e),
+        assert_int_equal(store_prefix_find(f->s, 1, &model, 0, &(struct store_shape){0, 1, 0, 0}, a,
+                                 &hash, 1, &p, &f->e),
+                -ERR_INVALID);
+        assert_int_equal(store_prefix_find(f->s, 1, &model, 0, &fixture_shape, a, &hash,
+                                 SIZE_MAX / 64, &p, &f->e),
                 -ERR_INVALID);
 }
 
@@ -286,9 +293,10 @@ static void test_continued_publication(void **state) {
         store_prefix_deinit(&p);
         p = find(f, 2, a, 10);
         assert_int_equal(p.n, 3);
-        memcpy(links, p.records, 3 * sizeof(links[0]));
+        memcpy(links, p.records[STORE_CLASS_ALL], 3 * sizeof(links[0]));
         store_prefix_deinit(&p);
-        assert_int_equal(store_link(f->s, own, &model, links, 3, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(
+                store_link(f->s, own, &model, &fixture_shape, links, 3, NULL, 0, &gone, &f->e), 0);
         assert_int_equal(gone.n, 3); /* its own are not needed any more */
         store_gone_deinit(&gone);
         expect(f, 1, a, 10, 10, own);
@@ -306,7 +314,7 @@ static void test_rewound_publication(void **state) {
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 5, "root", a, N, 10, false);
         assert_int_equal(store_conv_publish(f->s, id, N, &f->e), 0);
-        assert_int_equal(store_rewind(f->s, id, 2, NULL, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 2, NULL, NULL, &revision, &gone, &f->e), 0);
         store_gone_deinit(&gone);
         assert_int_equal(store_conv_get(f->s, 5, id, NULL, &c, &f->e), 0);
         assert_int_equal(c.n_published, 100);
@@ -341,7 +349,7 @@ static void test_forks_offer_their_links(void **state) {
 
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 1, "a", a, N, 10, false);
-        assert_int_equal(store_conv_fork(f->s, id, 2, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 2, NULL, NULL, &child, &f->e), 0);
         assert_int_equal(store_conv_delete(f->s, id, &gone, &f->e), 0);
         assert_int_equal(gone.n, 6);
         store_gone_deinit(&gone);
@@ -361,7 +369,7 @@ static void test_stale_link_is_no_donor(void **state) {
 
         fixture_tokens(a, N, 1);
         id = fixture_history(f, 1, "a", a, 64, 2, false);
-        assert_int_equal(store_rewind(f->s, id, 1, &last, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 1, &last, NULL, &revision, &gone, &f->e), 0);
         assert_int_equal(gone.n, 0);
         last = (struct store_turn){.role = 2, .start = 40, .end = 64};
         /* The very same tokens again stand for others of equal hash. */
@@ -393,6 +401,36 @@ static void test_partial_records_are_not_offered(void **state) {
         expect(f, 1, a, 10, 2, id);
 }
 
+/* Without one of the cells that the next token sees, however little of it, a prefix is not whole. */
+static void test_windows(void **state) {
+        static const struct store_cell cells[] = {{0, 0}, {0, 1}, {0, 2}, {1, 2}, {1, 1}};
+        struct fixture *f = *state;
+
+        for (uint32_t window = 33; window <= 34; window++)
+                for (size_t n = 4; n <= 5; n++) {
+                        const struct store_shape shape = {
+                                .block_tokens = 32, .classes = 3, .window = window};
+                        struct store_prefix p = {};
+                        struct store_gone gone = {};
+                        uint64_t hashes[3], hash = 0, id;
+                        int32_t a[96];
+
+                        fixture_tokens(a, 96, 1);
+                        for (int i = 0; i < 3; i++)
+                                hash = hashes[i] = hash64_chain_tokens(a + 32 * i, 32, hash);
+                        id = fixture_history(f, 1, "a", a, 96, 0, false);
+                        fixture_link_cells(f, id, &shape, a, 96, cells, n);
+                        assert_int_equal(store_prefix_find(f->s, 1, &model, 0, &shape, a, hashes, 3,
+                                                 &p, &f->e),
+                                0);
+                        /* Token 96 sees the tokens from 64 on, or from 63 on. */
+                        assert_int_equal(p.n, window == 33 || n == 5 ? 3 : 0);
+                        store_prefix_deinit(&p);
+                        assert_int_equal(store_conv_delete(f->s, id, &gone, &f->e), 0);
+                        store_gone_deinit(&gone);
+                }
+}
+
 static void test_damaged_donor(void **state) {
         struct fixture *f = *state;
         struct store_prefix p = {};
@@ -404,8 +442,9 @@ static void test_damaged_donor(void **state) {
         fixture_sql(f, "UPDATE turn SET tokens = x'00' WHERE n = 0");
         hash = hash64_chain_tokens(a, 32, 0);
         assert_int_equal(
-                store_prefix_find(f->s, 1, &model, 0, a, &hash, 1, 32, &p, &f->e), -ERR_CORRUPT);
-        assert_null(p.records);
+                store_prefix_find(f->s, 1, &model, 0, &fixture_shape, a, &hash, 1, &p, &f->e),
+                -ERR_CORRUPT);
+        assert_null(p.records[STORE_CLASS_ALL]);
 }
 
 int main(void) {
@@ -426,6 +465,7 @@ int main(void) {
                 store_test(test_stale_link_is_no_donor),
                 store_test(test_hole_ends_the_run),
                 store_test(test_partial_records_are_not_offered),
+                store_test(test_windows),
                 store_test(test_damaged_donor),
         };
 

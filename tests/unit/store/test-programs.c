@@ -2,7 +2,8 @@
 /*
  * Random programs compared with a model of the register in RAM: after each step store_check() finds
  * nothing, and tokens, links, owners and removed records equal the model's. Tokens are 0 or 1 and
- * blocks are small, so that conversations often have common prefixes.
+ * blocks are small, so that conversations often have common prefixes. Each program has memory of
+ * another shape; is_whole() says of a position what lib/seq/seq.h says, cell by cell.
  */
 #include "store-fixture.h"
 
@@ -10,10 +11,27 @@ enum { BT = 4, MAX_CONVS = 10, MAX_TOKENS = 96, MAX_TURNS = 24, MAX_BLOCKS = MAX
 enum { N_PROGRAMS = 60, N_STEPS = 60, MAX_RECORDS = 8192, PAGE = 4096 };
 
 static const struct fingerprint model = {11, 12};
+enum {
+        ALL = 1 << STORE_CLASS_ALL,
+        WINDOW = 1 << STORE_CLASS_WINDOW,
+        STATE = 1 << STORE_CLASS_STATE
+};
+static const struct store_shape shapes[] = {
+        {BT, ALL, 0, 0},
+        {BT, ALL | WINDOW, 6, 0},
+        {BT, ALL | STATE, 0, 0},
+        {BT, ALL | WINDOW, 0, 8},
+        {BT, STATE, 0, 0},
+        {BT, ALL | WINDOW | STATE, 7, 0},
+        {BT, WINDOW, 5, 0},
+        {BT, ALL | WINDOW, 0, 10},
+        {BT, WINDOW | STATE, 0, 12},
+        {BT, ALL | WINDOW, 1, 0},
+};
 
 struct record {
         bool live, is_private;
-        uint32_t uid, index, n_tokens;
+        uint32_t uid, block_class, index, n_tokens;
         uint64_t hash;
 };
 struct link {
@@ -26,10 +44,11 @@ struct conv {
         bool is_private;
         int32_t tokens[MAX_TOKENS];
         uint32_t ends[MAX_TURNS], roles[MAX_TURNS];
-        struct link links[MAX_BLOCKS];
+        struct link links[STORE_N_CLASSES][MAX_TOKENS]; /* by class and index */
 };
 struct world {
         struct fixture *f;
+        struct store_shape shape;
         uint32_t seed;
         uint64_t place;
         struct conv convs[MAX_CONVS];
@@ -58,28 +77,32 @@ static struct conv *any_conv(struct world *w) {
         return NULL;
 }
 
-static bool is_linked(const struct world *w, uint64_t record) {
-        for (int i = 0; i < MAX_CONVS; i++)
-                for (int b = 0; w->convs[i].id && b < MAX_BLOCKS; b++)
-                        if (w->convs[i].links[b].record == record)
-                                return true;
-        return false;
+static uint32_t cell_tokens(uint32_t block_class) {
+        return block_class == STORE_CLASS_STATE ? 1 : BT;
+}
+
+static uint32_t n_cells(uint32_t block_class) {
+        return MAX_TOKENS / cell_tokens(block_class);
 }
 
 /* Records without links go, and are just those in @gone. */
 static void expect_gone(struct world *w, struct store_gone *gone) {
-        size_t n = 0;
+        static bool linked[MAX_RECORDS];
 
+        memset(linked, 0, sizeof(linked));
+        for (int i = 0; i < MAX_CONVS; i++)
+                for (uint32_t x = 0; w->convs[i].id && x < STORE_N_CLASSES; x++)
+                        for (uint32_t b = 0; b < n_cells(x); b++)
+                                linked[w->convs[i].links[x][b].record] = true;
         for (size_t i = 0; i < gone->n; i++) {
                 struct record *r = &w->records[gone->records[i].id];
 
-                assert_true(r->live && !is_linked(w, gone->records[i].id));
+                assert_true(r->live && !linked[gone->records[i].id]);
                 assert_int_equal(gone->records[i].uid, r->uid);
                 r->live = false;
         }
         for (uint64_t id = 1; id < MAX_RECORDS; id++)
-                n += w->records[id].live && !is_linked(w, id);
-        assert_int_equal(n, 0);
+                assert_false(w->records[id].live && !linked[id]);
         store_gone_deinit(gone);
 }
 
@@ -91,14 +114,73 @@ static uint64_t block_hash(const struct conv *c, uint32_t index, uint32_t n) {
         return hash64_chain_tokens(c->tokens + BT * index, n, hash);
 }
 
+/* Of the tokens up to the end of @n in the cell. */
+static uint64_t cell_hash(const struct conv *c, uint32_t block_class, uint32_t index, uint32_t n) {
+        return block_class == STORE_CLASS_STATE ? block_hash(c, index / BT, index % BT + 1)
+                                                : block_hash(c, index, n);
+}
+
 /* Keep the first @n tokens' links. */
 static void cut_links(struct conv *c, uint32_t n) {
-        for (uint32_t b = 0; b < MAX_BLOCKS; b++) {
-                if (b * BT >= n)
-                        c->links[b] = (struct link){0};
-                else if (c->links[b].n_valid > n - b * BT)
-                        c->links[b].n_valid = n - b * BT;
-        }
+        for (uint32_t x = 0; x < STORE_N_CLASSES; x++)
+                for (uint32_t b = 0; b < n_cells(x); b++) {
+                        struct link *l = &c->links[x][b];
+
+                        if (b * cell_tokens(x) >= n)
+                                *l = (struct link){0};
+                        else if (l->n_valid > n - b * cell_tokens(x))
+                                l->n_valid = n - b * cell_tokens(x);
+                }
+}
+
+/* Whether @c has these tokens of a class on disk. */
+static bool has_tokens(const struct conv *c, uint32_t block_class, uint32_t from, uint32_t to) {
+        uint32_t n = cell_tokens(block_class);
+
+        for (uint32_t t = from; t < to; t++)
+                if (c->links[block_class][t / n].record == 0 ||
+                        c->links[block_class][t / n].n_valid <= t % n)
+                        return false;
+        return true;
+}
+
+/* The first token of the cells of windows that position @p needs. */
+static uint32_t window_first(const struct world *w, uint32_t p) {
+        uint32_t start = w->shape.chunk            ? p / w->shape.chunk * w->shape.chunk
+                         : p + 1 > w->shape.window ? p + 1 - w->shape.window
+                                                   : 0;
+
+        return start / BT * BT;
+}
+
+static bool is_whole(const struct world *w, const struct conv *c, uint32_t p) {
+        const struct store_shape *x = &w->shape;
+
+        return p == 0 ||
+               ((!(x->classes & ALL) || has_tokens(c, STORE_CLASS_ALL, 0, p)) &&
+                       (!(x->classes & WINDOW) ||
+                               has_tokens(c, STORE_CLASS_WINDOW, window_first(w, p), p)) &&
+                       (!(x->classes & STATE) || has_tokens(c, STORE_CLASS_STATE, p - 1, p)));
+}
+
+static bool needs(const struct world *w, uint32_t p, uint32_t block_class, uint32_t index) {
+        uint32_t start = index * cell_tokens(block_class), end = start + cell_tokens(block_class);
+
+        if (block_class == STORE_CLASS_STATE)
+                return end == p;
+        return start < p && (block_class == STORE_CLASS_ALL || end > window_first(w, p));
+}
+
+/* Some whole position needs each cell that it has. */
+static void expect_useful(const struct world *w, const struct conv *c) {
+        for (uint32_t x = 0; x < STORE_N_CLASSES; x++)
+                for (uint32_t b = 0; b < n_cells(x); b++) {
+                        bool any = c->links[x][b].record == 0;
+
+                        for (uint32_t p = 1; !any && p <= c->n; p++)
+                                any = needs(w, p, x, b) && is_whole(w, c, p);
+                        assert_true(any);
+                }
 }
 
 /* Some turns behind the end of @c, in @turns; their number. */
@@ -123,7 +205,7 @@ static uint32_t make_turns(struct world *w, struct conv *c, struct store_turn *t
 static void step_create(struct world *w) {
         struct conv *c = free_slot(w);
         struct store_turn turns[3];
-        struct store_conv sc = {.model = model};
+        struct store_conv sc = {.model = model, .shape = w->shape};
         uint32_t n;
 
         if (!c)
@@ -179,7 +261,7 @@ static void step_rewind(struct world *w, struct conv *c) {
         const struct store_turn *last = pick_end(w, c, &n, &buf);
 
         assert_int_equal(
-                store_rewind(w->f->s, c->id, n, last, BT, NULL, &revision, &gone, &w->f->e), 0);
+                store_rewind(w->f->s, c->id, n, last, NULL, &revision, &gone, &w->f->e), 0);
         cut_conv(c, n, last);
         expect_gone(w, &gone);
 }
@@ -194,7 +276,7 @@ static void step_replace(struct world *w, struct conv *c) {
         cut_conv(c, n_kept, last);
         from = c->n;
         n = make_turns(w, c, turns);
-        assert_int_equal(store_replace(w->f->s, c->id, n_kept, last, BT, NULL, turns, n,
+        assert_int_equal(store_replace(w->f->s, c->id, n_kept, last, NULL, turns, n,
                                  c->tokens + from, c->n - from, &revision, &gone, &w->f->e),
                 0);
         expect_gone(w, &gone);
@@ -210,39 +292,63 @@ static void step_fork(struct world *w, struct conv *parent) {
         if (!c)
                 return;
         last = pick_end(w, parent, &n, &buf);
-        assert_int_equal(
-                store_conv_fork(w->f->s, parent->id, n, last, BT, NULL, &child, &w->f->e), 0);
+        assert_int_equal(store_conv_fork(w->f->s, parent->id, n, last, NULL, &child, &w->f->e), 0);
         *c = *parent;
         c->id = child.id;
         c->published = 0;
         cut_conv(c, n, last);
 }
 
+/* What @c has of a cell, as a search for @want sees it: nothing of what it must not give. */
+static struct link offer(const struct world *w, const struct conv *c, uint32_t block_class,
+        uint32_t index, const struct conv *want) {
+        struct link l = c->links[block_class][index];
+        const struct record *r = &w->records[l.record];
+        uint32_t n = cell_tokens(block_class);
+
+        if (l.record && l.n_valid == n && r->n_tokens == n && !r->is_private &&
+                (index + 1) * n <= want->n && r->hash == cell_hash(want, block_class, index, n))
+                return l;
+        return (struct link){0};
+}
+
 /* What the search should find; see prefix.c. */
 static size_t run_of(
         const struct world *w, const struct conv *c, bool is_public, const struct conv *want) {
-        size_t n = 0;
+        static struct conv seen;
+        size_t best = 0;
 
-        while (n < want->n / BT) {
-                const struct link *l = &c->links[n];
-                const struct record *r = &w->records[l->record];
-
-                if ((n + 1) * BT > c->n || (is_public && (n + 1) * BT > c->published) ||
-                        memcmp(c->tokens, want->tokens, (n + 1) * BT * sizeof(int32_t)) != 0)
-                        break;
-                if (l->record == 0 || l->n_valid != BT || r->n_tokens != BT || r->is_private)
-                        break;
-                n++;
-        }
-        return n;
+        seen = *want;
+        for (uint32_t x = 0; x < STORE_N_CLASSES; x++)
+                for (uint32_t b = 0; b < n_cells(x); b++)
+                        seen.links[x][b] = offer(w, c, x, b, want);
+        for (uint32_t n = 1; n * BT <= want->n; n++)
+                if (n * BT <= c->n && !(is_public && n * BT > c->published) &&
+                        memcmp(c->tokens, want->tokens, n * BT * sizeof(int32_t)) == 0 &&
+                        is_whole(w, &seen, n * BT))
+                        best = n;
+        return best;
 }
 
-static bool pays_for(const struct world *w, uint32_t uid, size_t index, uint64_t hash) {
+/* The class that the search follows, and the cell of it that ends with a block. */
+static uint32_t by_class(const struct world *w) {
+        return w->shape.classes & ALL     ? STORE_CLASS_ALL
+               : w->shape.classes & STATE ? STORE_CLASS_STATE
+                                          : STORE_CLASS_WINDOW;
+}
+static uint32_t by_index(const struct world *w, size_t depth) {
+        return by_class(w) == STORE_CLASS_STATE ? (uint32_t)depth * BT - 1 : (uint32_t)depth - 1;
+}
+
+static bool pays_for(const struct world *w, uint32_t uid, size_t depth, const struct conv *want) {
+        uint32_t x = by_class(w), index = by_index(w, depth);
+
         for (uint64_t id = 1; id < MAX_RECORDS; id++) {
                 const struct record *r = &w->records[id];
 
-                if (r->live && !r->is_private && r->uid == uid && r->index == index &&
-                        r->n_tokens == BT && r->hash == hash)
+                if (r->live && !r->is_private && r->uid == uid && r->block_class == x &&
+                        r->index == index && r->n_tokens == cell_tokens(x) &&
+                        r->hash == cell_hash(want, x, index, cell_tokens(x)))
                         return true;
         }
         return false;
@@ -253,17 +359,15 @@ static size_t best_own(
         size_t depth = from;
 
         while (depth < want->n / BT &&
-                pays_for(w, uid, depth, block_hash(want, (uint32_t)depth, BT)))
+                (!(w->shape.classes & ALL) || pays_for(w, uid, depth + 1, want)))
                 depth++;
         for (; depth > from && depth > best; depth--)
                 for (int i = 0; i < MAX_CONVS; i++) {
                         const struct conv *c = &w->convs[i];
-                        const struct link *l = &c->links[depth - 1];
-                        const struct record *r = &w->records[l->record];
+                        struct link l = offer(w, c, by_class(w), by_index(w, depth), want);
 
-                        if (c->id && c->uid == uid && !c->is_private && l->record &&
-                                l->n_valid == BT && r->uid == uid && r->n_tokens == BT &&
-                                r->hash == block_hash(want, (uint32_t)depth - 1, BT)) {
+                        if (c->id && c->uid == uid && !c->is_private && l.record &&
+                                w->records[l.record].uid == uid) {
                                 size_t n = run_of(w, c, false, want);
 
                                 best = n > best ? n : best;
@@ -288,6 +392,24 @@ static size_t expected_run(const struct world *w, uint32_t uid, const struct con
         return is_public ? best_own(w, uid, best, best, want) : best;
 }
 
+/* All that the donor has is told, and it makes the end whole. */
+static void expect_found(const struct world *w, const struct store_prefix *p, const struct conv *c,
+        const struct conv *want) {
+        static struct conv seen;
+
+        seen = (struct conv){0};
+        for (uint32_t x = 0; x < STORE_N_CLASSES; x++) {
+                assert_int_equal(p->records[x] != NULL, w->shape.classes >> x & 1);
+                for (uint32_t i = 0; p->records[x] && i < p->n; i++) {
+                        uint32_t index = x == STORE_CLASS_STATE ? (i + 1) * BT - 1 : i;
+
+                        seen.links[x][index] = offer(w, c, x, index, want);
+                        assert_int_equal(seen.links[x][index].record, p->records[x][i].id);
+                }
+        }
+        assert_true(is_whole(w, &seen, (uint32_t)p->n * BT));
+}
+
 static struct store_prefix find(struct world *w, uint32_t uid, const struct conv *want) {
         uint64_t hashes[MAX_BLOCKS];
         struct store_prefix p = {};
@@ -295,17 +417,22 @@ static struct store_prefix find(struct world *w, uint32_t uid, const struct conv
 
         for (uint32_t i = 0; i < n; i++)
                 hashes[i] = block_hash(want, i, BT);
-        assert_int_equal(store_prefix_find(w->f->s, uid, &model, 0, want->tokens, hashes, n, BT, &p,
-                                 &w->f->e),
+        assert_int_equal(store_prefix_find(w->f->s, uid, &model, 0, &w->shape, want->tokens, hashes,
+                                 n, &p, &w->f->e),
                 0);
         assert_true(p.n >= expected);
         /* It may be lucky: an own conversation is looked at whole. But never too lucky. */
-        for (size_t i = 0; i < p.n; i++) {
-                const struct record *r = &w->records[p.records[i].id];
+        for (uint32_t x = 0; x < STORE_N_CLASSES; x++)
+                for (size_t i = 0; p.records[x] && i < p.n; i++) {
+                        const struct record *r = &w->records[p.records[x][i].id];
 
-                assert_true(r->live && !r->is_private && r->index == i && r->n_tokens == BT);
-                assert_true(r->hash == hashes[i]);
-        }
+                        if (p.records[x][i].id == 0)
+                                continue;
+                        assert_true(r->live && !r->is_private && r->block_class == x);
+                        assert_int_equal(r->n_tokens, cell_tokens(x));
+                        assert_int_equal((r->index + 1) * cell_tokens(x), (i + 1) * BT);
+                        assert_true(r->hash == hashes[i]);
+                }
         for (int i = 0; p.n && i < MAX_CONVS; i++) {
                 const struct conv *c = &w->convs[i];
 
@@ -315,6 +442,7 @@ static struct store_prefix find(struct world *w, uint32_t uid, const struct conv
                 assert_true(c->uid == uid || c->published >= p.n * BT);
                 assert_int_equal(run_of(w, c, c->uid != uid, want), p.n);
                 assert_int_equal(p.is_public, c->uid != uid);
+                expect_found(w, &p, c, want);
         }
         return p;
 }
@@ -329,42 +457,61 @@ static void step_find(struct world *w, struct conv *c) {
         store_prefix_deinit(&p);
 }
 
+/* Whether @c would write this cell now: nobody keeps all of a window, or every state. */
+static bool writes(struct world *w, const struct conv *c, uint32_t block_class, uint32_t index) {
+        if (!(w->shape.classes >> block_class & 1))
+                return false;
+        if (block_class == STORE_CLASS_STATE)
+                return index + 1 == c->n || pick(w, index % BT == BT - 1 ? 3 : 12) == 0;
+        return block_class == STORE_CLASS_ALL || pick(w, 6);
+}
+
 /* Write the memory of @c: shared where somebody has it, new where not. */
 static void step_link(struct world *w, struct conv *c) {
-        struct store_record links[MAX_BLOCKS] = {};
+        struct store_record links[MAX_BLOCKS * 2 + MAX_TOKENS] = {};
         struct store_gone gone = {};
         struct store_prefix p = {};
         size_t n = 0;
 
         if (!c->is_private && pick(w, 2))
                 p = find(w, c->uid, c);
-        for (uint32_t b = 0; b * BT < c->n; b++) {
-                uint32_t in_block = c->n - b * BT < BT ? c->n - b * BT : BT;
+        for (uint32_t x = 0; x < STORE_N_CLASSES; x++)
+                for (uint32_t b = 0; b * cell_tokens(x) < c->n; b++) {
+                        uint32_t ct = cell_tokens(x), left = c->n - b * ct;
+                        uint32_t in_cell = left < ct ? left : ct, i = (b + 1) * ct / BT - 1;
+                        const struct link *l = &c->links[x][b];
 
-                if (c->links[b].record && c->links[b].n_valid == in_block &&
-                        w->records[c->links[b].record].n_tokens == in_block)
-                        continue;
-                if (b < p.n)
-                        links[n++] = p.records[b];
-                else
-                        links[n++] = (struct store_record){.file_key = c->id,
-                                .offset = PAGE * w->place++,
-                                .stored_size = PAGE,
-                                .index = b,
-                                .n_tokens = in_block,
-                                .token_hash = block_hash(c, b, in_block)};
-        }
-        assert_int_equal(store_link(w->f->s, c->id, &model, links, n, NULL, 0, &gone, &w->f->e), 0);
+                        if (!writes(w, c, x, b) ||
+                                (l->record && l->n_valid == in_cell &&
+                                        w->records[l->record].n_tokens == in_cell))
+                                continue;
+                        if ((b + 1) * ct % BT == 0 && i < p.n && p.records[x][i].id)
+                                links[n++] = p.records[x][i];
+                        else
+                                links[n++] = (struct store_record){.file_key = c->id,
+                                        .offset = PAGE * w->place++,
+                                        .stored_size = PAGE,
+                                        .block_class = x,
+                                        .index = b,
+                                        .n_tokens = in_cell,
+                                        .token_hash = cell_hash(c, x, b, in_cell)};
+                }
+        assert_int_equal(
+                store_link(w->f->s, c->id, &model, &w->shape, links, n, NULL, 0, &gone, &w->f->e),
+                0);
         for (size_t i = 0; i < n; i++) {
-                assert_true(links[i].id > 0 && links[i].id < MAX_RECORDS);
-                c->links[links[i].index] = (struct link){links[i].id, links[i].n_tokens};
-                w->records[links[i].id] = (struct record){.live = true,
-                        .is_private = links[i].is_private,
-                        .uid = links[i].uid,
-                        .index = links[i].index,
-                        .n_tokens = links[i].n_tokens,
-                        .hash = links[i].token_hash};
-                assert_int_equal(links[i].is_private, c->is_private);
+                const struct store_record *r = &links[i];
+
+                assert_true(r->id > 0 && r->id < MAX_RECORDS);
+                c->links[r->block_class][r->index] = (struct link){r->id, r->n_tokens};
+                w->records[r->id] = (struct record){.live = true,
+                        .is_private = r->is_private,
+                        .uid = r->uid,
+                        .block_class = r->block_class,
+                        .index = r->index,
+                        .n_tokens = r->n_tokens,
+                        .hash = r->token_hash};
+                assert_int_equal(r->is_private, c->is_private);
         }
         store_prefix_deinit(&p);
         expect_gone(w, &gone);
@@ -372,12 +519,65 @@ static void step_link(struct world *w, struct conv *c) {
 
 static void step_unlink(struct world *w, struct conv *c) {
         struct store_gone gone = {};
-        uint32_t from = pick(w, MAX_BLOCKS);
+        uint32_t from = pick(w, MAX_TOKENS);
 
         assert_int_equal(store_unlink_from(w->f->s, c->id, from, &gone, &w->f->e), 0);
-        for (uint32_t b = from; b < MAX_BLOCKS; b++)
-                c->links[b] = (struct link){0};
+        for (uint32_t x = 0; x < STORE_N_CLASSES; x++)
+                for (uint32_t b = from / cell_tokens(x); b < n_cells(x); b++)
+                        c->links[x][b] = (struct link){0};
         expect_gone(w, &gone);
+}
+
+/* Checkpoints are given up, and what windows have passed. */
+static void step_unlink_cells(struct world *w, struct conv *c) {
+        struct store_cell cells[8];
+        struct store_gone gone = {};
+        size_t n = pick(w, 8);
+
+        for (size_t i = 0; i < n; i++) {
+                uint32_t x = STORE_CLASS_WINDOW + pick(w, 2);
+
+                cells[i] = (struct store_cell){x, pick(w, n_cells(x))};
+                c->links[x][cells[i].index] = (struct link){0};
+        }
+        assert_int_equal(store_unlink_cells(w->f->s, c->id, cells, n, &gone, &w->f->e), 0);
+        expect_gone(w, &gone);
+}
+
+/* Remove from the model what a call says that conversations lost. */
+static void take_cuts(struct world *w, const struct store_reclaimed *got, const struct conv *keep) {
+        for (size_t i = 0; i < got->n_cuts; i++)
+                for (int k = 0; k < MAX_CONVS; k++) {
+                        const struct store_cut *cut = &got->cuts[i];
+                        struct conv *c = &w->convs[k];
+
+                        if (c->id != cut->conv)
+                                continue;
+                        assert_true(c != keep && cut->from < cut->to);
+                        assert_true(w->shape.classes >> cut->block_class & 1);
+                        for (uint32_t b = cut->from; b < n_cells(cut->block_class) && b < cut->to;
+                                b++)
+                                c->links[cut->block_class][b] = (struct link){0};
+                }
+}
+
+/* A record is damaged. */
+static void step_forget(struct world *w, const struct conv *c) {
+        uint32_t x = pick(w, STORE_N_CLASSES), b = pick(w, n_cells(x));
+        uint64_t record = c->links[x][b].record;
+        struct store_reclaimed got = {};
+
+        assert_int_equal(store_forget_record(w->f->s, record, &got, &w->f->e), 0);
+        take_cuts(w, &got, NULL);
+        for (int i = 0; record && i < MAX_CONVS; i++) {
+                const struct conv *other = &w->convs[i];
+
+                assert_true(other->id == 0 || other->links[x][b].record != record);
+        }
+        for (size_t i = 0; record && x != STORE_CLASS_ALL && i < got.gone.n; i++)
+                assert_int_equal(got.gone.records[i].id, record);
+        expect_gone(w, &got.gone);
+        store_reclaimed_deinit(&got);
 }
 
 static void step_publish(struct world *w, struct conv *c) {
@@ -398,9 +598,10 @@ static void step_delete(struct world *w, struct conv *c) {
 }
 
 static bool keeps(const struct conv *keep, uint64_t record) {
-        for (int b = 0; keep && b < MAX_BLOCKS; b++)
-                if (keep->links[b].record == record)
-                        return true;
+        for (uint32_t x = 0; keep && x < STORE_N_CLASSES; x++)
+                for (uint32_t b = 0; b < n_cells(x); b++)
+                        if (keep->links[x][b].record == record)
+                                return true;
         return false;
 }
 
@@ -412,16 +613,11 @@ static void step_reclaim(struct world *w, struct conv *keep) {
         keep = pick(w, 2) ? keep : NULL;
         assert_int_equal(
                 store_reclaim(w->f->s, uid, wanted, keep ? keep->id : 0, &got, &w->f->e), 0);
-        for (size_t i = 0; i < got.n_cuts; i++)
-                for (int k = 0; k < MAX_CONVS; k++) {
-                        struct conv *c = &w->convs[k];
-
-                        if (c->id != got.cuts[i].conv)
-                                continue;
-                        assert_true(c != keep);
-                        for (uint32_t b = got.cuts[i].from_index; b < MAX_BLOCKS; b++)
-                                c->links[b] = (struct link){0};
-                }
+        take_cuts(w, &got, keep);
+        for (size_t i = 0; i < got.n_cuts && w->shape.classes != ALL; i++)
+                for (int k = 0; k < MAX_CONVS; k++)
+                        if (w->convs[k].id == got.cuts[i].conv)
+                                expect_useful(w, &w->convs[k]);
         for (size_t i = 0; i < got.gone.n; i++)
                 if (uid == STORE_UID_ANY || got.gone.records[i].uid == uid)
                         bytes += got.gone.records[i].stored_size;
@@ -448,20 +644,22 @@ static void expect_conv(struct world *w, const struct conv *c) {
         assert_int_equal(store_tokens(w->f->s, c->id, tokens, c->n, &w->f->e), 0);
         assert_memory_equal(tokens, c->tokens, c->n * sizeof(tokens[0]));
         assert_int_equal(store_links(w->f->s, c->id, &links, &w->f->e), 0);
-        for (uint32_t b = 0; b < MAX_BLOCKS; b++) {
-                if (c->links[b].record == 0)
-                        continue;
-                assert_true(k < links.n);
-                assert_int_equal(links.records[k].id, c->links[b].record);
-                assert_int_equal(links.records[k].index, b);
-                assert_int_equal(links.records[k++].n_valid, c->links[b].n_valid);
-        }
+        for (uint32_t x = 0; x < STORE_N_CLASSES; x++)
+                for (uint32_t b = 0; b < n_cells(x); b++) {
+                        if (c->links[x][b].record == 0)
+                                continue;
+                        assert_true(k < links.n);
+                        assert_int_equal(links.records[k].id, c->links[x][b].record);
+                        assert_int_equal(links.records[k].block_class, x);
+                        assert_int_equal(links.records[k].index, b);
+                        assert_int_equal(links.records[k++].n_valid, c->links[x][b].n_valid);
+                }
         assert_int_equal(k, links.n);
         store_gone_deinit(&links);
 }
 
 static void step(struct world *w) {
-        uint32_t what = pick(w, 20);
+        uint32_t what = pick(w, 22);
         struct conv *c = any_conv(w);
 
         if (!c || what < 2)
@@ -482,6 +680,10 @@ static void step(struct world *w) {
                 step_reclaim(w, c);
         else if (what == 18)
                 pick(w, 3) ? step_unlink(w, c) : fixture_reopen(w->f);
+        else if (what == 19)
+                step_unlink_cells(w, c);
+        else if (what == 20)
+                step_forget(w, c);
         else if (pick(w, 2))
                 step_delete(w, c);
 }
@@ -491,7 +693,9 @@ static void run_program(uint32_t seed) {
         void *state = NULL;
 
         fixture_setup(&state);
-        w = (struct world){.f = state, .seed = seed};
+        w = (struct world){.f = state,
+                .seed = seed,
+                .shape = shapes[seed % (sizeof(shapes) / sizeof(shapes[0]))]};
         for (int i = 0; i < N_STEPS; i++) {
                 step(&w);
                 fixture_expect_sound(w.f);

@@ -25,7 +25,8 @@ static void reclaim(struct fixture *f, uint32_t uid, uint64_t pages, uint64_t ke
         assert_int_equal(
                 fixture_count(f, "SELECT count(*) FROM record"), before - (int64_t)got.gone.n);
         for (size_t i = 0; i < got.n_cuts; i++) {
-                expect_links(f, got.cuts[i].conv, got.cuts[i].from_index);
+                expect_links(f, got.cuts[i].conv, got.cuts[i].from);
+                assert_int_equal(got.cuts[i].to, UINT32_MAX);
                 assert_true(got.cuts[i].conv != keep);
                 assert_true(i == 0 || got.cuts[i].conv > got.cuts[i - 1].conv);
         }
@@ -54,7 +55,7 @@ static uint64_t make(struct fixture *f, uint32_t uid, uint32_t stream, uint32_t 
 static uint64_t fork_of(struct fixture *f, uint64_t id, uint32_t n_turns, int when) {
         struct store_conv child = {};
 
-        assert_int_equal(store_conv_fork(f->s, id, n_turns, NULL, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, n_turns, NULL, NULL, &child, &f->e), 0);
         set_used(f, child.id, when);
         return child.id;
 }
@@ -169,7 +170,9 @@ static void test_paid_for_but_not_used(void **state) {
         fixture_tokens(tokens, 160, 1);
         b = fixture_history(f, 2, "b", tokens, 160, 0, false);
         assert_int_equal(store_links(f->s, a, &links, &f->e), 0);
-        assert_int_equal(store_link(f->s, b, &model, links.records, 4, NULL, 0, &gone, &f->e), 0);
+        assert_int_equal(store_link(f->s, b, &model, &fixture_shape, links.records, 4, NULL, 0,
+                                 &gone, &f->e),
+                0);
         store_gone_deinit(&links);
         assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
         assert_int_equal(gone.n, 1);
@@ -182,6 +185,155 @@ static void test_paid_for_but_not_used(void **state) {
         reclaim(f, 1, 100, 0, 3, 1);
 }
 
+/* The cells of @id are just these, by class and index. */
+static void expect_cells(struct fixture *f, uint64_t id, const struct store_cell *cells, size_t n) {
+        struct store_gone links = {};
+
+        assert_int_equal(store_links(f->s, id, &links, &f->e), 0);
+        assert_int_equal(links.n, n);
+        for (size_t i = 0; i < n; i++) {
+                assert_int_equal(links.records[i].block_class, cells[i].block_class);
+                assert_int_equal(links.records[i].index, cells[i].index);
+        }
+        store_gone_deinit(&links);
+}
+
+/* Reclaim @pages; the conversation then has just the cells after that. */
+static void reclaim_to(struct fixture *f, uint64_t pages, uint64_t want_pages, uint64_t id,
+        const struct store_cell *cells, size_t n) {
+        struct store_reclaimed got = {};
+
+        assert_int_equal(store_reclaim(f->s, STORE_UID_ANY, pages * PAGE, 0, &got, &f->e), 0);
+        assert_int_equal(got.bytes, want_pages * PAGE);
+        store_reclaimed_deinit(&got);
+        expect_cells(f, id, cells, n);
+        fixture_expect_sound(f);
+}
+
+/* What only earlier positions need goes before what the end needs, the earliest first. With the last
+ * state all goes, or all behind a checkpoint, if there is one. */
+static void test_checkpoints_go_first(void **state) {
+        static const struct store_shape shape = {.block_tokens = 32, .classes = 5};
+        static const struct store_cell cells[] = {
+                {0, 0}, {0, 1}, {0, 2}, {0, 3}, {2, 31}, {2, 69}, {2, 99}};
+        static const struct store_cell without_first[] = {
+                {0, 0}, {0, 1}, {0, 2}, {0, 3}, {2, 69}, {2, 99}};
+        static const struct store_cell at_end[] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {2, 99}};
+        struct fixture *f = *state;
+        int32_t a[100];
+        uint64_t id;
+
+        fixture_tokens(a, 100, 1);
+        id = fixture_history(f, 1, "a", a, 100, 0, false);
+        fixture_link_cells(f, id, &shape, a, 100, cells, 7);
+        reclaim_to(f, 1, 1, id, without_first, 6);
+        reclaim_to(f, 1, 1, id, at_end, 5);
+        reclaim_to(f, 1, 5, id, NULL, 0);
+        /* A damaged end leaves the checkpoint, and what is behind it to be used again. */
+        fixture_link_cells(f, id, &shape, a, 100, cells, 7);
+        {
+                struct store_reclaimed got = {};
+                struct store_gone links = {};
+
+                assert_int_equal(store_links(f->s, id, &links, &f->e), 0);
+                assert_int_equal(store_forget_record(f->s, links.records[6].id, &got, &f->e), 0);
+                assert_int_equal(got.gone.n, 1);
+                assert_int_equal(got.n_cuts, 1);
+                assert_int_equal(got.cuts[0].block_class, STORE_CLASS_STATE);
+                assert_int_equal(got.cuts[0].from, 99);
+                assert_int_equal(got.cuts[0].to, 100);
+                store_reclaimed_deinit(&got);
+                expect_cells(f, id, cells, 6);
+                /* Of attention over everything, all behind it. */
+                assert_int_equal(store_forget_record(f->s, links.records[2].id, &got, &f->e), 0);
+                assert_int_equal(got.gone.n, 3);
+                assert_int_equal(got.n_cuts, 2);
+                assert_int_equal(got.cuts[1].from, 64);
+                store_reclaimed_deinit(&got);
+                store_gone_deinit(&links);
+        }
+        reclaim_to(f, 1, 1, id, (struct store_cell[]){{0, 0}, {2, 31}}, 2);
+}
+
+/* Of windows a checkpoint needs several cells, and goes with the first of them. */
+static void test_window_checkpoints(void **state) {
+        static const struct store_shape shape = {.block_tokens = 32, .classes = 3, .window = 40};
+        static const struct store_cell cells[] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5},
+                {0, 6}, {0, 7}, {1, 0}, {1, 1}, {1, 2}, {1, 6}, {1, 7}};
+        static const struct store_cell end[] = {
+                {0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}, {0, 6}, {0, 7}, {1, 6}, {1, 7}};
+        struct fixture *f = *state;
+        int32_t a[256];
+        uint64_t id;
+
+        fixture_tokens(a, 256, 1);
+        id = fixture_history(f, 1, "a", a, 256, 0, false);
+        fixture_link_cells(f, id, &shape, a, 256, cells, 13);
+        /* The first cell is needed by the first 72 tokens only, the next ones stay of use. */
+        reclaim_to(f, 1, 1, id,
+                (struct store_cell[]){{0, 0}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}, {0, 6},
+                        {0, 7}, {1, 1}, {1, 2}, {1, 6}, {1, 7}},
+                12);
+        reclaim_to(f, 1, 2, id, end, 10);
+        /* The last positions go, until no position has what it sees. */
+        reclaim_to(f, 2, 10, id, NULL, 0);
+        /* What is behind the last place of use goes first. */
+        fixture_link_cells(f, id, &shape, a, 256, cells, 11);
+        reclaim_to(f, 5, 5, id,
+                (struct store_cell[]){{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}, 6);
+        /* Once the beginning is gone, nothing is left that a shorter end could see. */
+        reclaim_to(f, 2, 6, id, NULL, 0);
+}
+
+/* Link the records that @from has for these states to @id as well. */
+static void share_states(
+        struct fixture *f, uint64_t from, uint64_t id, const uint32_t *index, size_t n) {
+        static const struct store_shape shape = {.block_tokens = 32, .classes = 4};
+        struct store_gone links = {}, gone = {};
+        struct fingerprint model = {11, 12};
+
+        assert_int_equal(store_links(f->s, from, &links, &f->e), 0);
+        for (size_t i = 0; i < n; i++)
+                for (size_t k = 0; k < links.n; k++)
+                        if (links.records[k].index == index[i])
+                                assert_int_equal(
+                                        store_link(f->s, id, &model, &shape, &links.records[k], 1,
+                                                NULL, 0, &gone, &f->e),
+                                        0);
+        store_gone_deinit(&gone);
+        store_gone_deinit(&links);
+}
+
+/* What two conversations share with the one that is kept stands not in the way of what they share with each
+ * other. */
+static void test_kept_cells_are_passed_over(void **state) {
+        static const struct store_shape shape = {.block_tokens = 32, .classes = 4};
+        static const struct store_cell of_a[] = {{2, 10}, {2, 20}, {2, 30}},
+                                       of_b[] = {{2, 11}, {2, 31}};
+        struct fixture *f = *state;
+        struct store_reclaimed got = {};
+        int32_t tokens[100];
+        uint64_t a, b, kept;
+
+        fixture_tokens(tokens, 100, 1);
+        a = fixture_history(f, 1, "a", tokens, 100, 0, false);
+        b = fixture_history(f, 1, "b", tokens, 100, 0, false);
+        kept = fixture_history(f, 1, "kept", tokens, 100, 0, false);
+        fixture_link_cells(f, a, &shape, tokens, 100, of_a, 3);
+        fixture_link_cells(f, b, &shape, tokens, 100, of_b, 2);
+        share_states(f, a, b, (uint32_t[]){20}, 1);
+        share_states(f, a, kept, (uint32_t[]){10, 30}, 2);
+        share_states(f, b, kept, (uint32_t[]){11, 31}, 2);
+        assert_int_equal(store_reclaim(f->s, STORE_UID_ANY, 2 * PAGE, kept, &got, &f->e), 0);
+        assert_int_equal(got.bytes, PAGE);
+        assert_int_equal(got.n_cuts, 2);
+        assert_int_equal(got.cuts[0].from, 20);
+        store_reclaimed_deinit(&got);
+        expect_cells(f, a, (struct store_cell[]){{2, 10}, {2, 30}}, 2);
+        expect_cells(f, b, of_b, 2);
+        fixture_expect_sound(f);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test(test_oldest_first_from_the_tail),
@@ -191,6 +343,9 @@ int main(void) {
                 store_test(test_published_after_shared),
                 store_test(test_per_uid),
                 store_test(test_paid_for_but_not_used),
+                store_test(test_checkpoints_go_first),
+                store_test(test_window_checkpoints),
+                store_test(test_kept_cells_are_passed_over),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,7 @@ static void test_reopen_keeps(void **state) {
         fixture_say(f, id, 2, "again");
         fixture_reopen(f);
         fixture_verify(f->s, id, 2, 42);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
 }
 
 static void test_wal_and_durable(void **state) {
@@ -57,7 +57,7 @@ static void test_empty_file_is_migrated(void **state) {
         write_file(f->path, "", 0);
         fixture_open(f);
         fixture_conv(f, 1, "a");
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 5);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
 }
 
 /* A database of version 0: SQLite's header, but nothing of ours yet, as a crash before the first
@@ -188,8 +188,8 @@ static void test_newer_version_is_refused(void **state) {
         f->s = store_free(f->s);
         fixture_sql(f, "PRAGMA user_version = 99;");
         expect_open(f, -ERR_UNSUPPORTED, "schema version 99");
-        fixture_sql(f, "PRAGMA user_version = 6;"); /* the very next one */
-        expect_open(f, -ERR_UNSUPPORTED, "schema version 6");
+        fixture_sql(f, "PRAGMA user_version = 7;"); /* the very next one */
+        expect_open(f, -ERR_UNSUPPORTED, "schema version 7");
         fixture_sql(f, "PRAGMA user_version = -3;");
         expect_open(f, -ERR_CORRUPT, "not a register");
 }
@@ -310,7 +310,7 @@ static void look_everywhere(struct store *s) {
         (void)store_check(s, NULL, NULL, &census, &e);
         (void)store_list_held(s, &held, &n, &e);
         free(held);
-        (void)store_prefix_find(s, 1, &model, 0, tokens, hashes, 2, 32, &p, &e);
+        (void)store_prefix_find(s, 1, &model, 0, &fixture_shape, tokens, hashes, 2, &p, &e);
         store_prefix_deinit(&p);
         (void)store_reclaim(s, 1, 20000, 0, &got, &e);
         store_reclaimed_deinit(&got);

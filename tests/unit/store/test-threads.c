@@ -35,7 +35,8 @@ static void *work(void *arg) {
                 struct store_gone gone = {};
 
                 w->failed = fixture_append(w->s, w->id, 1, 32, "text", &e) < 0 ||
-                            store_link(w->s, w->id, &model, &rec, 1, NULL, 0, &gone, &e) < 0 ||
+                            store_link(w->s, w->id, &model, &fixture_shape, &rec, 1, NULL, 0, &gone,
+                                    &e) < 0 ||
                             gone.n != 0 || look_around(w->s, &e) != N_THREADS;
         }
         return NULL;

@@ -96,17 +96,17 @@ static void test_rewind_and_fork(void **state) {
 
         assert_int_equal(say(f, id, USER, NULL), 0);
         assert_int_equal(say(f, id, USER, DEFS_B), 0);
-        assert_int_equal(store_conv_fork(f->s, id, 2, NULL, 32, NULL, &whole, &f->e), 0);
-        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, 32, NULL, &begin, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 2, NULL, NULL, &whole, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, NULL, &begin, &f->e), 0);
         assert_int_equal(whole.tools_size, strlen(DEFS_A));
         expect_tools(f, whole.id, UINT32_MAX, DEFS_B);
         expect_tools(f, whole.id, 0, DEFS_A);
         expect_tools(f, begin.id, UINT32_MAX, DEFS_A);
-        assert_int_equal(store_rewind(f->s, id, 1, NULL, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 1, NULL, NULL, &revision, &gone, &f->e), 0);
         expect_tools(f, id, UINT32_MAX, DEFS_A);
         /* The replacing turns and what is told with them come in one transaction. */
-        assert_int_equal(store_replace(f->s, whole.id, 1, NULL, 32, NULL, &t, 1, tokens, 2,
-                                 &revision, &gone, &f->e),
+        assert_int_equal(store_replace(f->s, whole.id, 1, NULL, NULL, &t, 1, tokens, 2, &revision,
+                                 &gone, &f->e),
                 0);
         expect_tools(f, whole.id, 1, DEFS_A);
         expect_tools(f, whole.id, UINT32_MAX, DEFS_A);

@@ -76,15 +76,13 @@ static void test_rewind(void **state) {
         fixture_say(f, id, 20, "two");
         fixture_say(f, id, 30, "three");
         assert_int_equal(
-                store_rewind(f->s, id, 4, NULL, 32, NULL, &revision, &gone, &f->e), -ERR_INVALID);
-        assert_int_equal(
-                store_rewind(f->s, id, 2, NULL, 0, NULL, &revision, &gone, &f->e), -ERR_INVALID);
-        assert_int_equal(store_rewind(f->s, id, 2, NULL, 32, NULL, &revision, &gone, &f->e), 0);
+                store_rewind(f->s, id, 4, NULL, NULL, &revision, &gone, &f->e), -ERR_INVALID);
+        assert_int_equal(store_rewind(f->s, id, 2, NULL, NULL, &revision, &gone, &f->e), 0);
         assert_int_equal(revision, 5);
         fixture_verify(f->s, id, 2, 30);
         fixture_say(f, id, 7, "other");
         fixture_verify(f->s, id, 3, 37);
-        assert_int_equal(store_rewind(f->s, id, 0, NULL, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 0, NULL, NULL, &revision, &gone, &f->e), 0);
         fixture_verify(f->s, id, 0, 0);
         assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
         assert_int_equal(c.revision, revision);
@@ -131,7 +129,7 @@ static void test_shortened_turn(void **state) {
         fixture_say(f, id, 20, "three");
         fixture_link(f, id, 1, 0, 4, ids, 0);
         /* In the copy only. */
-        assert_int_equal(store_conv_fork(f->s, id, 2, &last, 32, NULL, &child, &f->e), 0);
+        assert_int_equal(store_conv_fork(f->s, id, 2, &last, NULL, &child, &f->e), 0);
         assert_int_equal(child.fork_pos, 70);
         assert_int_equal(child.n_tokens, 70);
         fixture_verify(f->s, child.id, 2, 70);
@@ -147,7 +145,7 @@ static void test_shortened_turn(void **state) {
         /* In place. */
         last.created_usec = 77;
         last.finish = 5;
-        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 2, &last, NULL, &revision, &gone, &f->e), 0);
         assert_int_equal(gone.n, 1); /* block 3; of block 2 six tokens are left */
         store_gone_deinit(&gone);
         fixture_verify(f->s, id, 2, 70);
@@ -164,15 +162,15 @@ static void test_shortened_turn(void **state) {
         store_gone_deinit(&gone);
         /* To nothing, at a block's end, and the whole of it. */
         last.end = 64;
-        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 2, &last, NULL, &revision, &gone, &f->e), 0);
         assert_int_equal(gone.n, 0); /* the child has it, too */
         last.text_size = 0;
-        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 2, &last, NULL, &revision, &gone, &f->e), 0);
         expect_turn(f, id, 1, &last);
         last.end = 10;
-        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 2, &last, NULL, &revision, &gone, &f->e), 0);
         fixture_verify(f->s, id, 2, 10);
-        assert_int_equal(store_rewind(f->s, id, 2, &last, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 2, &last, NULL, &revision, &gone, &f->e), 0);
         fixture_verify(f->s, id, 2, 10);
         assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
         assert_int_equal(c.revision, revision);
@@ -202,17 +200,14 @@ static void test_replace(void **state) {
                 tokens[i] = fixture_token(70 + i);
         /* The cut is right, what is to come behind it is not. */
         turns[1].end = 161;
-        assert_int_equal(store_replace(f->s, id, 1, &last, 32, NULL, turns, 2, tokens, 90,
-                                 &revision, &gone, &f->e),
+        assert_int_equal(store_replace(f->s, id, 1, &last, NULL, turns, 2, tokens, 90, &revision,
+                                 &gone, &f->e),
                 -ERR_INVALID);
         turns[1].end = 160;
-        assert_int_equal(store_replace(f->s, id, 1, NULL, 32, NULL, turns, 2, tokens, 90, &revision,
+        assert_int_equal(store_replace(f->s, id, 1, NULL, NULL, turns, 2, tokens, 90, &revision,
                                  &gone, &f->e),
                 -ERR_INVALID);
-        assert_int_equal(store_replace(f->s, id, 3, NULL, 32, NULL, turns, 2, tokens, 90, &revision,
-                                 &gone, &f->e),
-                -ERR_INVALID);
-        assert_int_equal(store_replace(f->s, id, 1, &last, 0, NULL, turns, 2, tokens, 90, &revision,
+        assert_int_equal(store_replace(f->s, id, 3, NULL, NULL, turns, 2, tokens, 90, &revision,
                                  &gone, &f->e),
                 -ERR_INVALID);
         assert_int_equal(revision, 9);
@@ -221,8 +216,8 @@ static void test_replace(void **state) {
         assert_int_equal(store_conv_get(f->s, 1, id, NULL, &c, &f->e), 0);
         assert_int_equal(c.revision, before);
         assert_int_equal(c.n_published, 160);
-        assert_int_equal(store_replace(f->s, id, 1, &last, 32, NULL, turns, 2, tokens, 90,
-                                 &revision, &gone, &f->e),
+        assert_int_equal(store_replace(f->s, id, 1, &last, NULL, turns, 2, tokens, 90, &revision,
+                                 &gone, &f->e),
                 0);
         assert_int_equal(revision, before + 1);
         assert_int_equal(gone.n, 2); /* of blocks 3 and 4 nothing is left */
@@ -255,15 +250,13 @@ static void test_shortened_turn_is_checked(void **state) {
         fixture_say(f, id, 10, "one");
         fixture_say(f, id, 20, "two");
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                assert_int_equal(store_rewind(f->s, id, 2, &bad[i], NULL, &revision, &gone, &f->e),
+                        -ERR_INVALID);
                 assert_int_equal(
-                        store_rewind(f->s, id, 2, &bad[i], 32, NULL, &revision, &gone, &f->e),
-                        -ERR_INVALID);
-                assert_int_equal(store_conv_fork(f->s, id, 2, &bad[i], 32, NULL, &child, &f->e),
-                        -ERR_INVALID);
+                        store_conv_fork(f->s, id, 2, &bad[i], NULL, &child, &f->e), -ERR_INVALID);
         }
-        assert_int_equal(store_rewind(f->s, id, 0, &bad[0], 32, NULL, &revision, &gone, &f->e),
-                -ERR_INVALID);
-        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, 0, NULL, &child, &f->e), -ERR_INVALID);
+        assert_int_equal(
+                store_rewind(f->s, id, 0, &bad[0], NULL, &revision, &gone, &f->e), -ERR_INVALID);
         assert_int_equal(revision, 9);
         assert_int_equal(child.id, 0);
         fixture_verify(f->s, id, 2, 30);
@@ -357,13 +350,12 @@ static void test_damaged_history(void **state) {
         /* What is cut inside of a turn keeps a hash, and nothing is made of damaged tokens. */
         fixture_sql(f, "UPDATE turn SET tokens = CAST(x'01' || substr(tokens, 2) AS BLOB) "
                        "WHERE n = 1");
+        assert_int_equal(store_conv_fork(f->s, id, 2, &last, NULL, &child, &f->e), -ERR_CORRUPT);
         assert_int_equal(
-                store_conv_fork(f->s, id, 2, &last, 32, NULL, &child, &f->e), -ERR_CORRUPT);
-        assert_int_equal(
-                store_rewind(f->s, id, 2, &last, 32, NULL, &revision, &gone, &f->e), -ERR_CORRUPT);
-        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, 32, NULL, &child, &f->e), 0);
+                store_rewind(f->s, id, 2, &last, NULL, &revision, &gone, &f->e), -ERR_CORRUPT);
+        assert_int_equal(store_conv_fork(f->s, id, 1, NULL, NULL, &child, &f->e), 0);
         fixture_verify(f->s, child.id, 1, 10);
-        assert_int_equal(store_rewind(f->s, id, 1, NULL, 32, NULL, &revision, &gone, &f->e), 0);
+        assert_int_equal(store_rewind(f->s, id, 1, NULL, NULL, &revision, &gone, &f->e), 0);
         fixture_verify(f->s, id, 1, 10);
         store_gone_deinit(&gone);
 }
