@@ -231,11 +231,11 @@ enum engine_overflow {
 
 /* The reason why the longest memory found for a prompt ends where it does. */
 enum engine_differs {
-        ENGINE_DIFFERS_END,     /* everything reusable was reused */
-        ENGINE_DIFFERS_NEW,     /* nothing further had been computed */
-        ENGINE_DIFFERS_TOKEN,   /* another conversation has different tokens from here on */
-        ENGINE_DIFFERS_LOST,    /* computed once, but no longer in RAM nor on disk */
-        ENGINE_DIFFERS_PARTIAL, /* only a part of the last block was kept */
+        ENGINE_DIFFERS_END,   /* everything reusable was reused */
+        ENGINE_DIFFERS_NEW,   /* nothing further had been computed */
+        ENGINE_DIFFERS_TOKEN, /* another conversation has different tokens from here on */
+        ENGINE_DIFFERS_LOST,  /* computed once, but no longer in RAM nor on disk */
+        ENGINE_DIFFERS_PARTIAL, /* not at a place where memory can begin: computed from the last one */
         ENGINE_DIFFERS_PRIVATE, /* this memory is not shared (imported) */
         ENGINE_DIFFERS_SHIFTED  /* this request dropped old turns from the memory */
 };
@@ -412,7 +412,10 @@ struct engine_model_info {
         const char *name, *arch, *path, *chat_family, *tokenizer, *isa,
                 *kv_type; /* owned by the engine */
         uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
-        uint64_t n_params, weights_size, block_size;
+        uint64_t n_params, weights_size;
+        /* Bytes of memory: of block_tokens tokens, in all layers with attention; of a state (0: none). */
+        uint64_t block_size, state_size;
+        uint32_t window; /* tokens that the local layers keep; 0: the model has none */
         uint64_t fingerprint[2];
         const char *reply_format; /* how replies write calls; "none" */
         bool takes_tools;         /* definitions of tools can be told */

@@ -25,13 +25,13 @@
 
 #include "engine/engine.h"
 #include "model/model.h"
+#include "store/store.h"
 
 struct chat;
 struct gguf;
 struct kern;
 struct seq_pool;
 struct spill;
-struct store;
 struct tok;
 
 /* Counters for `stats`, which only rise. Written by the engine thread. */
@@ -54,6 +54,7 @@ struct engine {
         struct kern *kern;
         struct model *model;
         struct model_info info;
+        struct store_shape store_shape; /* what the register knows of info.shape */
         struct tok *tok;
         struct chat *chat;
         struct store *store; /* NULL while nothing is open */

@@ -24,7 +24,7 @@
  * 2. The budget of a share never shrinks. Other threads reserve in the shares, and nothing here
  *    relies on what a ledger does when its budget is lowered during a reservation.
  * 3. The budget in force is never less than the floor: the shares, the scratch memory, and the
- *    blocks that all active requests together may come to need. So an admitted request does not
+ *    memory that all active requests together may come to need. So an admitted request does not
  *    fail because the budget shrinks afterwards. The floor sinks as requests end, and the budget
  *    with it.
  * 4. The target yields to requests: sched.c admits a request that needs more than the target has,
@@ -59,7 +59,7 @@
 #define MAX_SHARE ((size_t)256 << 20)
 #define MIN_INDEX ((size_t)16 << 10)
 #define INDEX_PER_BLOCK 512 /* bytes: an entry in the user's scope, and perhaps a public one */
-#define MIN_BLOCKS 4
+#define INDEX_OF_STATES 128 /* the part of the budget, if the model has no blocks of attention */
 #define GIVE_USEC 250000ull /* between two looks at the system's memory */
 
 /* --- auto --- */
@@ -92,11 +92,13 @@ struct shares {
 
 static struct shares shares_of(struct budget *b, uint64_t budget) {
         size_t n = (size_t)MIN(MAX(budget / 16, (uint64_t)MIN_SHARE), (uint64_t)MAX_SHARE);
-        uint64_t index = MIN(budget / b->slot_size * INDEX_PER_BLOCK, budget / 16);
+        uint64_t index = MIN(budget / b->block_size * INDEX_PER_BLOCK, budget / 16);
 
+        if (b->only_states)
+                index = budget / INDEX_OF_STATES;
         /* An export or import has one block in memory in addition to the pool's. */
         return (struct shares){
-                MAX(n, MIN_SHARE + b->slot_size), n, (size_t)MAX(index, (uint64_t)MIN_INDEX)};
+                MAX(n, MIN_SHARE + b->piece_size), n, (size_t)MAX(index, (uint64_t)MIN_INDEX)};
 }
 
 size_t budget_reserved(struct budget *b) {
@@ -107,22 +109,22 @@ size_t budget_reserved(struct budget *b) {
 static size_t capacity(struct budget *b, size_t budget) {
         size_t reserved = budget_reserved(b);
 
-        return budget > reserved ? (budget - reserved) / b->slot_size : 0;
+        return budget > reserved ? budget - reserved : 0;
 }
 
 /* --- what requests may have --- */
 
 /* A single request always fits into the least capacity. */
-static size_t request_blocks(struct budget *b, size_t budget) {
-        return MAX(capacity(b, budget), (size_t)MIN_BLOCKS);
+static size_t request_room(struct budget *b, size_t budget) {
+        return MAX(capacity(b, budget), b->least_size);
 }
 
 size_t budget_capacity(struct budget *b) {
-        return request_blocks(b, b->want);
+        return request_room(b, b->want);
 }
 
 size_t budget_capacity_most(struct budget *b) {
-        return request_blocks(b, b->most);
+        return request_room(b, b->most);
 }
 
 /* Bytes of the ledger that are really in memory: of the shares only the spent part. The ledgers are
@@ -149,23 +151,22 @@ static size_t system_gives(struct budget *b) {
         return b->give;
 }
 
-bool budget_fits(struct budget *b, size_t n_blocks) {
-        return n_blocks <= budget_capacity(b) ||
-               (n_blocks <= budget_capacity_most(b) &&
-                       n_blocks <= request_blocks(b, system_gives(b)));
+bool budget_fits(struct budget *b, size_t size) {
+        return size <= budget_capacity(b) ||
+               (size <= budget_capacity_most(b) && size <= request_room(b, system_gives(b)));
 }
 
-static uint64_t needed(struct budget *b, struct shares s, size_t n_blocks) {
-        return (uint64_t)s.req + s.meta + s.index + b->scratch_size + n_blocks * b->slot_size;
+static uint64_t needed(struct budget *b, struct shares s, size_t size) {
+        return (uint64_t)s.req + s.meta + s.index + b->scratch_size + size;
 }
 
-uint64_t budget_of_blocks(struct budget *b, size_t n_blocks) {
-        uint64_t budget = 0, more = needed(b, shares_of(b, 0), n_blocks);
+uint64_t budget_of_pool(struct budget *b, size_t size) {
+        uint64_t budget = 0, more = needed(b, shares_of(b, 0), size);
 
         /* This ends: the shares grow with the budget, by less than half of it. */
         while (more > budget) {
                 budget = more;
-                more = needed(b, shares_of(b, budget), n_blocks);
+                more = needed(b, shares_of(b, budget), size);
         }
         return budget;
 }
@@ -195,7 +196,7 @@ enum err_code budget_code(struct budget *b, struct ledger *share, size_t n) {
 static int too_small(struct budget *b, struct err *e) {
         return err_set(e, ERR_LIMIT,
                 "a pool of %zu bytes is too small: this model needs at least %llu",
-                ledger_budget(&b->ledger), (unsigned long long)budget_of_blocks(b, MIN_BLOCKS));
+                ledger_budget(&b->ledger), (unsigned long long)budget_of_pool(b, b->least_size));
 }
 
 int budget_open(struct budget *b, uint64_t size, uint64_t weights_size, struct err *e) {
@@ -209,14 +210,14 @@ int budget_open(struct budget *b, uint64_t size, uint64_t weights_size, struct e
         atomic_store(&b->asked, budget);
         b->want = b->most = (size_t)budget;
         budget_grow_shares(b, (size_t)budget);
-        return capacity(b, ledger_budget(&b->ledger)) < MIN_BLOCKS ? too_small(b, e) : 0;
+        return capacity(b, ledger_budget(&b->ledger)) < b->least_size ? too_small(b, e) : 0;
 }
 
 int budget_set_scratch(struct budget *b, size_t n, struct err *e) {
         int r = ledger_reserve(&b->ledger, n);
 
         b->scratch_size = n;
-        if (r != 0 || capacity(b, ledger_budget(&b->ledger)) < MIN_BLOCKS)
+        if (r != 0 || capacity(b, ledger_budget(&b->ledger)) < b->least_size)
                 return too_small(b, e);
         return 0;
 }
@@ -227,13 +228,13 @@ struct budget *budget_new(void) {
 
 /* Invariant 3. */
 size_t budget_floor(struct budget *b) {
-        return budget_reserved(b) + MAX(b->n_needed, (size_t)MIN_BLOCKS) * b->slot_size;
+        return budget_reserved(b) + MAX(b->needed, b->least_size);
 }
 
-void budget_need(struct budget *b, size_t n_blocks) {
+void budget_need(struct budget *b, size_t size) {
         size_t least;
 
-        b->n_needed = n_blocks;
+        b->needed = size;
         least = budget_floor(b);
         if (least > ledger_budget(&b->ledger))
                 ledger_set_budget(&b->ledger, least);

@@ -12,8 +12,10 @@
  *    `busy`. If the history is damaged in the register (`damage`), only the tokens before the damage
  *    are here. Such a conversation can be rewound or forked to a place before the damage. It cannot
  *    be continued from its end, since the lost text is unknown.
- * 2. seq_n_tokens(seq) <= n_all, and block i of seq remembers tokens[i*bt ..] of this conversation.
- * 3. recs[i] is a record of the same tokens as block i, at least as far as seq covers the block.
+ * 2. seq_n_tokens(seq) <= n_all, and every cell of seq remembers tokens of this conversation, and no
+ *    other ones before them.
+ * 3. recs has records of the same tokens as the cells of seq (recs.c). It may have more than seq: cells
+ *    behind its end, if they were not worth reading, and cells that are absent by now.
  * 4. Turns, and places that clients name, count in tokens of the transcript. Everything else counts
  *    in tokens of the memory, which leaves out the gap (base/gap.h has the mapping). `dropped` has
  *    the tokens of the gap, so that a Rewind or Fork to a place inside the gap has what it needs.
@@ -25,65 +27,70 @@
 #include "base/clock.h"
 #include "engine/conv/tables.h"
 
-int conv_set_rec(
-        struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e) {
-        if (index >= c->n_recs) {
-                size_t n = MAX(index + 1, c->n_recs * 2);
-                struct rec **p;
+/* --- records --- */
 
-                p = realloc(c->recs, n * sizeof(*p));
-                if (!p)
-                        return err_set(e, ERR_NOMEM, "no memory for a conversation's records");
-                memset(p + c->n_recs, 0, (n - c->n_recs) * sizeof(*p));
-                c->recs = p;
-                c->n_recs = n;
-        }
-        if (c->recs[index] != rec) {
-                rec_put(engine, c->recs[index]);
-                c->recs[index] = rec;
-        } else {
-                rec_put(engine, rec); /* already there: one reference is enough */
-        }
-        return 0;
-}
+bool conv_cell_on_disk(const struct conv *c, enum seq_class class, const struct seq_cell *cell) {
+        const struct conv_rec *entry = recs_at(&c->recs, class, cell->index);
 
-void conv_drop_recs(struct engine *engine, struct conv *c, size_t from) {
-        for (size_t i = from; i < c->n_recs; i++) {
-                rec_put(engine, c->recs[i]);
-                c->recs[i] = NULL;
-        }
+        return entry && !entry->rec->damaged && entry->n_valid >= cell->n_tokens;
 }
 
 void conv_link_again(const struct engine *engine, struct conv *c, uint32_t from) {
-        uint32_t bt = engine->info.block_tokens;
-        size_t i = from / bt;
+        for (int class = 0; class < SEQ_N_CLASSES; class ++) {
+                struct recs *recs = &c->recs.of[class];
 
-        while (i < c->n_recs && (!c->recs[i] || i * bt + c->recs[i]->r.n_tokens <= from))
-                i++;
-        if (i < c->n_recs)
-                c->link_from = MIN(c->link_from, i);
-}
-
-void conv_forget_recs(struct engine *engine, struct conv *c, size_t from) {
-        conv_drop_recs(engine, c, from);
-        for (size_t i = from; i < c->n_old_recs; i++) {
-                rec_put(engine, c->old_recs[i]);
-                c->old_recs[i] = NULL;
+                for (size_t i = recs->n;
+                        i-- > 0 && record_end(engine, &recs->list[i].rec->r) > from;)
+                        recs->list[i].linked = false;
         }
 }
 
+void conv_forget_recs(
+        struct engine *engine, struct conv *c, enum seq_class class, uint32_t from, uint32_t to) {
+        recs_drop(engine, &c->recs, class, from, to);
+        recs_drop(engine, &c->old_recs, class, from, to);
+}
+
+/* The position up to which holes of SEQ_ALL can be read: an older record of a tail covers fewer tokens
+ * of it. */
+static uint32_t readable_end(const struct engine *engine, const struct conv *c) {
+        struct seq_cell cell;
+        size_t it = 0;
+
+        while (seq_next_cell(c->seq, SEQ_ALL, &it, &cell)) {
+                const struct conv_rec *entry = recs_at(&c->recs, SEQ_ALL, cell.index);
+
+                if (!cell.block && !conv_cell_on_disk(c, SEQ_ALL, &cell))
+                        return cell.index * engine->info.block_tokens +
+                               (entry && !entry->rec->damaged ? entry->n_valid : 0);
+        }
+        return seq_n_tokens(c->seq);
+}
+
+void conv_note_cut(struct conv *c, const struct seq *from, uint32_t pos) {
+        if (seq_n_tokens(c->seq) < MIN(pos, seq_n_tokens(from)))
+                c->cut_at = seq_n_tokens(c->seq);
+}
+
+void conv_cut(struct conv *c, uint32_t pos) {
+        uint32_t had = seq_n_tokens(c->seq);
+
+        if (had > pos && seq_cut(c->seq, pos) < pos)
+                c->cut_at = seq_n_tokens(c->seq);
+}
+
 void conv_trim(struct engine *engine, struct conv *c) {
-        uint32_t bt = engine->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
+        uint32_t end = readable_end(engine, c);
 
-        for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
-                const struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
-                uint32_t n = MIN(bt, n_tokens - (uint32_t)i * bt);
+        if (end < seq_n_tokens(c->seq))
+                seq_cut(c->seq, end);
+        for (int class = SEQ_WINDOW; class < SEQ_N_CLASSES; class ++) {
+                struct seq_cell cell;
+                size_t it = 0;
 
-                /* An older record of a tail covers fewer tokens of it. */
-                if (seq_block_at(c->seq, i) || (rec && rec->r.n_tokens == n))
-                        continue;
-                seq_cut(c->seq, (uint32_t)i * bt + (rec ? MIN(rec->r.n_tokens, n) : 0));
-                return;
+                while (seq_next_cell(c->seq, (enum seq_class) class, &it, &cell))
+                        if (!cell.block && !conv_cell_on_disk(c, (enum seq_class) class, &cell))
+                                seq_forget(c->seq, (enum seq_class) class, cell.index);
         }
 }
 
@@ -146,8 +153,7 @@ int conv_add_turn(struct engine *engine, struct conv *c, const struct conv_turn 
 static void conv_free(struct engine *engine, struct conv *c) {
         if (!c)
                 return;
-        conv_drop_recs(engine, c, 0);
-        free(c->recs);
+        recs_free(engine, &c->recs);
         seq_free(c->seq);
         free(c->tokens);
         free(c->dropped);
@@ -157,16 +163,27 @@ static void conv_free(struct engine *engine, struct conv *c) {
         free(c);
 }
 
-/* The most that a block may cost in addition to its memory: an entry in the table of records, the
- * record, and two entries in the sequence's tables (which may be twice as large as needed). */
-static size_t blocks_cost(const struct engine *engine, uint32_t n_tokens) {
-        size_t n = ((size_t)n_tokens + engine->info.block_tokens - 1) / engine->info.block_tokens;
+/* The most that memory may cost in addition to its blocks: for each cell an entry in the list of records
+ * (which may be twice as large as needed), the record, and the entries of the sequence's tables (the
+ * same). At most one state is kept for each block's tokens, on average, and a few more
+ * (memory/checkpoint.c). */
+#define FEW_STATES 16
 
-        return n * (2 * sizeof(struct rec *) + sizeof(struct rec) + 4 * sizeof(void *));
+static size_t cells_cost(const struct engine *engine, uint32_t n_tokens) {
+        const struct seq_shape *shape = &engine->info.shape;
+        size_t n = ((size_t)n_tokens + engine->info.block_tokens - 1) / engine->info.block_tokens;
+        size_t n_classes = 0;
+
+        for (int class = 0; class < SEQ_N_CLASSES; class ++)
+                n_classes += shape->size[class] > 0;
+        if (n > 0 && shape->size[SEQ_STATE])
+                n += FEW_STATES;
+        return n * n_classes *
+               (2 * sizeof(struct conv_rec) + sizeof(struct rec) + 4 * sizeof(void *));
 }
 
 static size_t tokens_cost(const struct engine *engine, uint32_t capacity, const struct gap *gap) {
-        return (size_t)capacity * sizeof(int32_t) + blocks_cost(engine, capacity) +
+        return (size_t)capacity * sizeof(int32_t) + cells_cost(engine, capacity) +
                (size_t)gap_size(gap) * sizeof(int32_t);
 }
 
@@ -221,8 +238,8 @@ int conv_reserve_tokens(struct engine *engine, struct conv *c, uint32_t n, struc
         if (n <= c->capacity)
                 return 0;
         capacity = MAX(n, (uint32_t)MIN((uint64_t)c->capacity * 2, (uint64_t)engine->info.context));
-        more = (size_t)(capacity - c->capacity) * sizeof(int32_t) + blocks_cost(engine, capacity) -
-               blocks_cost(engine, c->capacity);
+        more = (size_t)(capacity - c->capacity) * sizeof(int32_t) + cells_cost(engine, capacity) -
+               cells_cost(engine, c->capacity);
         if (conv_charge(engine, more) != 0)
                 return err_set(e, budget_code(engine->budget, &engine->budget->conversations, more),
                         "the memory budget has no room for %u tokens", n);
@@ -271,7 +288,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
         c->opened_with_tools = sc->tools_size > 0;
         c->sampling = sc->sampling;
         c->charged = sizeof(*c);
-        c->link_from = SIZE_MAX;
+        c->cut_at = UINT32_MAX;
         list_init(&c->lru);
         list_init(&c->waiters);
         list_init(&c->dirty);
@@ -404,22 +421,18 @@ struct chat_tail conv_chat_tail(const struct engine *engine, const struct conv *
 
 void conv_fill_residency(
         const struct engine *engine, const struct conv *c, struct engine_conv *out) {
-        size_t n = seq_n_blocks(c->seq), n_ram = seq_n_resident(c->seq);
-
+        (void)engine;
         out->busy = c->busy != NULL;
         out->generating = c->busy && c->generates;
-        out->ram_size = (uint64_t)n_ram * engine->budget->slot_size;
-        out->disk_size = 0;
-        for (size_t i = 0; i < c->n_recs; i++)
-                if (c->recs[i])
-                        out->disk_size += c->recs[i]->r.stored_size;
+        out->ram_size = seq_resident_size(c->seq);
+        out->disk_size = recs_stored_size(&c->recs);
         /* The memory of a reply's last token is computed only with the next turn. */
-        if (n == 0)
+        if (seq_n_tokens(c->seq) == 0)
                 out->residency = ENGINE_COLD;
-        else if (n_ram == n && seq_n_tokens(c->seq) + 1 >= c->n_tokens)
+        else if (seq_n_missing(c->seq) == 0 && seq_n_tokens(c->seq) + 1 >= c->n_tokens)
                 out->residency = ENGINE_RESIDENT;
         else
-                out->residency = n_ram == 0 ? ENGINE_SPILLED : ENGINE_PARTIAL;
+                out->residency = seq_n_resident(c->seq) == 0 ? ENGINE_SPILLED : ENGINE_PARTIAL;
 }
 
 /* --- waiting --- */

@@ -25,6 +25,21 @@ struct rec {
         bool damaged;    /* it could not be read: never use it again */
 };
 
+/* Where one cell lies on disk. recs.c has the invariants. */
+struct conv_rec {
+        struct rec *rec;  /* a reference */
+        uint32_t index;   /* of the cell */
+        uint32_t n_valid; /* tokens of the cell, from its start, that are the conversation's */
+        bool linked;      /* in the register, too */
+};
+struct recs {
+        struct conv_rec *list; /* [n], by rising index */
+        size_t n, capacity;
+};
+struct recs_all {
+        struct recs of[SEQ_N_CLASSES];
+};
+
 struct conv_turn {
         enum chat_role role;
         uint32_t start, end; /* in the transcript */
@@ -56,10 +71,10 @@ struct conv {
         struct conv_turn *turns; /* of the transcript */
         uint32_t n_turns, turns_capacity;
         struct seq *seq;
-        struct rec **recs; /* [n_recs], by block index; NULL: not on disk */
-        size_t n_recs;
-        uint32_t n_known; /* positions whose memory was ever computed (for statistics) */
-        size_t charged;   /* bytes in the ledger */
+        struct recs_all recs; /* where its cells lie on disk */
+        uint32_t n_known;     /* positions whose memory was ever computed (for statistics) */
+        uint32_t cut_at; /* a cut farther on had to go back to this checkpoint; UINT32_MAX: none */
+        size_t charged;  /* bytes in the ledger */
 
         /* Users of the conversation. */
         struct request *busy;    /* the request that holds it, or NULL */
@@ -75,8 +90,6 @@ struct conv {
         /* Writing the memory to disk (memory/writebehind.c). */
         struct conv **writer; /* the write job's pointer to us, or NULL if no job writes */
         unsigned n_links;     /* 1 while the link transaction of this job is under way, else 0 */
-        size_t link_from;     /* recs from this index on may not be linked in the register */
-        uint32_t n_taken;     /* rises with each record taken over from another conversation */
         struct list dirty;    /* among idle ones that may have blocks not on disk */
         uint64_t t_idle;      /* clock_monotonic_usec() when it became idle */
 
@@ -85,9 +98,8 @@ struct conv {
         size_t n_entered;   /* this many first blocks are in the prefix index */
 
         /* A Continue that cuts (memory/edit.c). */
-        struct edit *edit;     /* pending, or NULL */
-        struct rec **old_recs; /* [n_old_recs]: recs before the cut; owned by the edit */
-        size_t n_old_recs;
+        struct edit *edit;        /* pending, or NULL */
+        struct recs_all old_recs; /* recs before the cut; they go with the edit */
 };
 
 /* --- tables.c --- */
@@ -142,10 +154,10 @@ void rec_put(struct engine *engine, struct rec *rec);
 /* The entry with this id, or NULL if there is none. Takes no reference. */
 struct rec *rec_find(struct engine *engine, uint64_t id);
 
-/* Does the record hold the memory of exactly these tokens? */
-static inline bool record_fits(
-        const struct store_record *r, uint32_t index, uint64_t hash, uint32_t n) {
-        return r->index == index && r->n_tokens == n && r->token_hash == hash;
+/* The position behind a record's last token. */
+static inline uint32_t record_end(const struct engine *engine, const struct store_record *r) {
+        return r->index * seq_cell_tokens(&engine->info.shape, (enum seq_class)r->block_class) +
+               r->n_tokens;
 }
 static inline struct spill_ref record_ref(const struct store_record *r) {
         return (struct spill_ref){r->file_key, r->offset, r->stored_size, r->raw_size, r->uid};
@@ -153,10 +165,36 @@ static inline struct spill_ref record_ref(const struct store_record *r) {
 static inline struct spill_meta record_meta(const struct store_record *r) {
         return (struct spill_meta){r->block_class, r->index, r->n_tokens, r->token_hash};
 }
-/* Chained hash of the tokens from the beginning to the end of block @index (or of its first
- * @n_in_block tokens); @prev: the hash up to the block before. Any thread. */
+/* Chained hashes of tokens, for the identity of records: of all tokens up to the end of a block. Any
+ * thread. */
 uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t index,
         uint32_t n_in_block, uint64_t prev);
+/* The hash of all tokens before position @end > 0. @hashes: of whole blocks, [end / block_tokens]. */
+uint64_t conv_hash_at(
+        const struct engine *engine, const int32_t *tokens, const uint64_t *hashes, uint32_t end);
+
+/* --- recs.c --- */
+
+/* The entry of a cell, borrowed until the list changes; NULL: not on disk. */
+struct conv_rec *recs_at(const struct recs_all *all, enum seq_class c, uint32_t index);
+/* Enter @entry in place of what its cell had. Takes over the reference, except on failure:
+ * -ERR_NOMEM (never if the cell has an entry). */
+int recs_set(struct engine *engine, struct recs_all *all, enum seq_class c,
+        const struct conv_rec *entry, struct err *e);
+/* Entries of cells [@from, @to) go. */
+void recs_drop(
+        struct engine *engine, struct recs_all *all, enum seq_class c, uint32_t from, uint32_t to);
+void recs_drop_unlinked(struct engine *engine, struct recs_all *all);
+/* The tokens from @from on are gone, or other ones. */
+void recs_cut(struct engine *engine, struct recs_all *all, uint32_t from);
+/* Copy what is of the first @n tokens. -ERR_NOMEM. */
+int recs_copy(struct engine *engine, struct recs_all *ret, const struct recs_all *from, uint32_t n,
+        struct err *e);
+/* Empty the lists. */
+void recs_free(struct engine *engine, struct recs_all *all);
+size_t recs_count(const struct recs_all *all);
+/* Bytes on disk of all entries. */
+uint64_t recs_stored_size(const struct recs_all *all);
 
 /* --- conv.c --- */
 
@@ -196,17 +234,20 @@ static inline struct transcript conv_transcript(const struct conv *c) {
 static inline uint32_t conv_n_transcript(const struct conv *c) {
         return c->n_tokens + gap_size(&c->gap);
 }
-/* Make @rec the record of block @index; takes over the reference, except on failure: -ERR_NOMEM. */
-int conv_set_rec(
-        struct engine *engine, struct conv *c, size_t index, struct rec *rec, struct err *e);
-void conv_drop_recs(struct engine *engine, struct conv *c, size_t from);
+/* Whether a cell that is not in RAM can be read from disk. */
+bool conv_cell_on_disk(const struct conv *c, enum seq_class class, const struct seq_cell *cell);
 /* Tokens from @from on are committed: records with such tokens that an eviction of the request under
  * way has linked are linked anew, by whatever writes next (store_record.n_ahead). */
 void conv_link_again(const struct engine *engine, struct conv *c, uint32_t from);
-/* The register has lost the records of blocks from @from on, both of the present conversation and
- * of an old end that was put aside. */
-void conv_forget_recs(struct engine *engine, struct conv *c, size_t from);
-/* Shorten the memory before the first hole that no record can fill. */
+/* The register has lost the records of cells [@from, @to) of the class, both of the present conversation
+ * and of an old end that was put aside. */
+void conv_forget_recs(
+        struct engine *engine, struct conv *c, enum seq_class class, uint32_t from, uint32_t to);
+/* Cut the memory at @pos, or before it: at the last checkpoint. */
+void conv_cut(struct conv *c, uint32_t pos);
+/* The same for a sequence @from that was forked into the conversation's. */
+void conv_note_cut(struct conv *c, const struct seq *from, uint32_t pos);
+/* Cells that are neither in RAM nor on disk become absent: shorten the memory accordingly. */
 void conv_trim(struct engine *engine, struct conv *c);
 /* Make the requests that wait for the conversation's I/O ready, if no I/O is left. */
 void conv_resume(struct engine *engine, struct conv *c);

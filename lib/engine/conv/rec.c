@@ -36,3 +36,12 @@ uint64_t conv_token_hash(const int32_t *tokens, uint32_t block_tokens, uint32_t 
         uint32_t n_in_block, uint64_t prev) {
         return hash64_chain_tokens(tokens + (size_t)index * block_tokens, n_in_block, prev);
 }
+
+uint64_t conv_hash_at(
+        const struct engine *engine, const int32_t *tokens, const uint64_t *hashes, uint32_t end) {
+        uint32_t bt = engine->info.block_tokens, index = end / bt, n = end % bt;
+
+        if (n == 0)
+                return hashes[index - 1];
+        return conv_token_hash(tokens, bt, index, n, index > 0 ? hashes[index - 1] : 0);
+}

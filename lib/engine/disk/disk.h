@@ -32,6 +32,11 @@ void register_removed(struct engine *engine);
  * (clock_monotonic_usec()). */
 uint64_t register_step(struct engine *engine);
 
+/* The longest prefix of tokens[0 .. n_blocks * block_tokens) whose memory is on disk, for @uid: as
+ * store_prefix_find(), for this model. Any thread. */
+int register_find_prefix(struct engine *engine, uint32_t uid, const int32_t *tokens,
+        const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e);
+
 /* --- forget.c --- */
 
 /* Give back the space of records that were removed from the register. Any thread. */
@@ -42,13 +47,17 @@ void records_cut(struct engine *engine, const struct store_cut *cuts, size_t n);
 
 /* --- layout.c --- */
 
+/* For each class of memory that the model has. */
 int layout_make(struct engine *engine, struct err *e);
-/* Borrowed; valid as long as the engine. Any thread. */
-struct spill_layout layout_of(const struct engine *engine);
-size_t layout_n_sections(const struct engine *engine);
-/* The offset in a block where a section ends, and the section of a layer. Any thread. */
-size_t layout_section_end(const struct engine *engine, size_t section);
-size_t layout_section_of(const struct engine *engine, uint32_t layer);
+/* Borrowed; valid as long as the engine; no sections without such a class. Any thread, as the others. */
+struct spill_layout layout_of(const struct engine *engine, enum seq_class c);
+size_t layout_n_sections(const struct engine *engine, enum seq_class c); /* 0: no such class */
+/* The offset in a block of the class where a section ends. */
+size_t layout_section_end(const struct engine *engine, enum seq_class c, size_t section);
+/* The section of the class that must have arrived before the layer runs: the one that has its memory.
+ * LAYOUT_NONE: the layer has no memory in the class (or that of an earlier layer). */
+#define LAYOUT_NONE SIZE_MAX
+size_t layout_section_of(const struct engine *engine, enum seq_class c, uint32_t layer);
 
 /* --- write.c: shared by eviction and write-behind --- */
 
@@ -59,7 +68,9 @@ enum { WRITE_N_METERS = 2 };
 void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS]);
 
 struct write_item {
-        uint32_t index;
+        enum seq_class class;
+        uint32_t index, end;     /* of the cell, and the position behind it */
+        uint32_t n_valid;        /* tokens of the record that are the conversation's */
         bool write;              /* false: only link it */
         bool written;            /* the bytes of `record` are on disk, but not linked */
         bool ok;                 /* to be linked; after write_link(): linked */
@@ -76,14 +87,17 @@ struct write_job {
         void *owner;   /* for the maker of the job */
         bool complete; /* when made, it covered all that had to be written or linked */
         bool waits;    /* write-behind: a Rewind or Close must end before linking */
-        /* Copies, so that the conversation may change meanwhile: tokens of the first n_blocks
-         * blocks, and their chained hashes. */
+        /* Copies, so that the conversation may change meanwhile: all tokens of the memory, and the
+         * chained hashes of its n_blocks whole blocks. */
         int32_t *tokens;
         uint64_t *hashes;
         size_t n_blocks;
-        uint32_t n_taken;     /* conv.n_taken when the job was made */
         uint32_t n_committed; /* conv.n_tokens then: what is behind them a request may still drop */
         bool find;            /* first look for records of the same tokens in other conversations */
+        /* Cells that the sequence has given up, for the register to forget. */
+        struct store_cell *drops; /* [n_drops] */
+        size_t n_drops;
+        bool dropped; /* it has */
         /* The first failure to write. */
         bool failed;
         enum spill_refusal why;
@@ -96,10 +110,11 @@ struct write_job {
         struct write_item items[];
 };
 
-/* A job for the blocks that have no linked record yet: at most @max of them, only full ones if
- * @full_only. 0 and *ret (NULL: there are none); 1 if another job is writing one of the blocks (try
- * again when a job has ended); -ERR_NOMEM. Engine thread. */
-int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool full_only,
+/* A job for the blocks that have no linked record yet, at most @max of them, and for the records of
+ * cells that the sequence has given up. @lasting_only: leave out what is still to change (partial blocks,
+ * the state of a request under way). 0 and *ret (NULL: there is nothing to do); 1 if another job is
+ * writing one of the blocks (try again when a job has ended); -ERR_NOMEM. Engine thread. */
+int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool lasting_only,
         size_t max, struct err *e);
 /* Unpins all blocks and records. Engine thread. */
 struct write_job *write_job_free(struct engine *engine, struct write_job *writing);

@@ -19,9 +19,11 @@ struct disk *disk_new(void) {
 struct disk *disk_free(struct disk *d) {
         if (!d)
                 return NULL;
-        free(d->arrays);
-        free(d->section_ends);
-        free(d->layer_section);
+        for (size_t c = 0; c < SEQ_N_CLASSES; c++) {
+                free(d->sections[c].arrays);
+                free(d->sections[c].ends);
+                free(d->sections[c].of_layer);
+        }
         free(d->cuts);
         closep(&d->reserve_fd);
         pthread_mutex_destroy(&d->lock);
@@ -42,9 +44,10 @@ void records_cut(struct engine *engine, const struct store_cut *cuts, size_t n) 
         for (size_t i = 0; i < n; i++) {
                 struct conv *c = convs_find(engine, cuts[i].conv);
 
-                if (!c)
+                if (!c || cuts[i].block_class >= SEQ_N_CLASSES)
                         continue;
-                conv_forget_recs(engine, c, cuts[i].from_index);
+                conv_forget_recs(
+                        engine, c, (enum seq_class)cuts[i].block_class, cuts[i].from, cuts[i].to);
                 if (c->n_users == 0)
                         conv_trim(engine, c);
         }

@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sections of blocks for the spill store. A section is a group of whole layers, so that the
- * memory of the first layers can be read, checked and used for computing while the other layers
+ * The sections of blocks for the spill store, class by class. A section is a group of whole layers, so
+ * that the memory of the first layers can be read, checked and used for computing while the other layers
  * still arrive. A section has at least 128 KiB of a block, so that reading and decoding it is worth
  * a call; a block of a small model is one section. The layout is a part of spill records and of
  * nothing else: the model decides how the bytes lie in RAM.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/disk/state.h"
 
 #define MIN_SECTION ((uint64_t)128 << 10)
+
+/* The numbers of classes stand in records, links and the register. */
+_Static_assert((int)SEQ_ALL == (int)STORE_CLASS_ALL, "class");
+_Static_assert((int)SEQ_WINDOW == (int)STORE_CLASS_WINDOW, "class");
+_Static_assert((int)SEQ_STATE == (int)STORE_CLASS_STATE, "class");
+_Static_assert((int)SEQ_N_CLASSES == (int)STORE_N_CLASSES, "classes");
+_Static_assert((int)SEQ_N_CLASSES <= (int)SPILL_MAX_CLASSES, "classes");
 
 static enum spill_element element(enum model_kv_element e) {
         switch (e) {
@@ -25,64 +33,73 @@ static enum spill_element element(enum model_kv_element e) {
 }
 
 /* Does a section end before array @i? Only if @i begins a layer and the section is large enough. */
-static bool ends_section(
-        const struct engine *engine, const struct model_kv_array *a, size_t i, uint64_t start) {
-        const struct disk *d = engine->disk;
-
+static bool ends_section(const struct sections *x, const struct model_kv_array *a, size_t i,
+        uint64_t start, uint64_t size) {
         return i > 0 && a[i].layer != a[i - 1].layer && a[i].offset - start >= MIN_SECTION &&
-               engine->info.block_size - a[i].offset >= MIN_SECTION &&
-               d->n_sections + 1 < SPILL_MAX_SECTIONS;
+               size - a[i].offset >= MIN_SECTION && x->n + 1 < SPILL_MAX_SECTIONS;
 }
 
-int layout_make(struct engine *engine, struct err *e) {
-        struct disk *d = engine->disk;
+static int make_class(struct engine *engine, enum seq_class c, struct err *e) {
+        struct sections *x = &engine->disk->sections[c];
+        uint64_t start = 0, size = engine->info.shape.size[c];
         const struct model_kv_array *a;
-        size_t n = model_kv_arrays(engine->model, &a);
-        uint64_t start = 0;
+        size_t n = model_kv_arrays(engine->model, c, &a);
 
-        d->arrays = calloc(n + 1, sizeof(*d->arrays));
-        d->section_ends = calloc(SPILL_MAX_SECTIONS, sizeof(*d->section_ends));
-        d->layer_section = calloc((size_t)engine->info.n_layer + 1, sizeof(*d->layer_section));
-        if (!d->arrays || !d->section_ends || !d->layer_section)
+        if (size == 0)
+                return 0;
+        x->arrays = calloc(n + 1, sizeof(*x->arrays));
+        x->ends = calloc(SPILL_MAX_SECTIONS, sizeof(*x->ends));
+        x->of_layer = malloc(((size_t)engine->info.n_layer + 1) * sizeof(*x->of_layer));
+        if (!x->arrays || !x->ends || !x->of_layer)
                 return err_set(e, ERR_NOMEM, "no memory for the layout of blocks");
-        d->n_sections = 0;
+        memset(x->of_layer, 0xff, ((size_t)engine->info.n_layer + 1) * sizeof(*x->of_layer));
         for (size_t i = 0; i < n; i++) {
-                if (ends_section(engine, a, i, start)) {
-                        d->section_ends[d->n_sections++] = a[i].offset;
+                if (ends_section(x, a, i, start, size)) {
+                        x->ends[x->n++] = a[i].offset;
                         start = a[i].offset;
                 }
-                d->arrays[i] = (struct spill_array){.element = element(a[i].element),
-                        .section = (uint32_t)d->n_sections,
+                x->arrays[i] = (struct spill_array){.element = element(a[i].element),
+                        .section = (uint32_t)x->n,
                         .offset = a[i].offset,
                         .n_tiles = a[i].n_tiles,
                         .n_channels = a[i].n_channels,
                         .n_tokens = a[i].n_tokens,
                         .channel_major = a[i].channel_major};
                 if (a[i].layer < engine->info.n_layer)
-                        d->layer_section[a[i].layer] = (uint32_t)d->n_sections;
+                        x->of_layer[a[i].layer] = (uint32_t)x->n;
         }
-        d->section_ends[d->n_sections++] = engine->info.block_size;
-        d->n_arrays = n;
+        x->ends[x->n++] = size;
+        x->n_arrays = n;
         return 0;
 }
 
-struct spill_layout layout_of(const struct engine *engine) {
-        const struct disk *d = engine->disk;
+int layout_make(struct engine *engine, struct err *e) {
+        int r = 0;
 
-        return (struct spill_layout){.arrays = d->arrays,
-                .n_arrays = d->n_arrays,
-                .section_ends = d->section_ends,
-                .n_sections = d->n_sections};
+        for (int c = 0; r == 0 && c < SEQ_N_CLASSES; c++)
+                r = make_class(engine, (enum seq_class)c, e);
+        return r;
 }
 
-size_t layout_n_sections(const struct engine *engine) {
-        return engine->disk->n_sections;
+struct spill_layout layout_of(const struct engine *engine, enum seq_class c) {
+        const struct sections *x = &engine->disk->sections[c];
+
+        return (struct spill_layout){.arrays = x->arrays,
+                .n_arrays = x->n_arrays,
+                .section_ends = x->ends,
+                .n_sections = x->n};
 }
 
-size_t layout_section_end(const struct engine *engine, size_t section) {
-        return (size_t)engine->disk->section_ends[section];
+size_t layout_n_sections(const struct engine *engine, enum seq_class c) {
+        return engine->disk->sections[c].n;
 }
 
-size_t layout_section_of(const struct engine *engine, uint32_t layer) {
-        return engine->disk->layer_section[layer];
+size_t layout_section_end(const struct engine *engine, enum seq_class c, size_t section) {
+        return (size_t)engine->disk->sections[c].ends[section];
+}
+
+size_t layout_section_of(const struct engine *engine, enum seq_class c, uint32_t layer) {
+        const struct sections *x = &engine->disk->sections[c];
+
+        return x->n == 0 || x->of_layer[layer] == UINT32_MAX ? LAYOUT_NONE : x->of_layer[layer];
 }

@@ -19,11 +19,13 @@ struct disk {
         uint64_t reclaimed; /* bytes of these records */
         bool gave_up;
 
-        /* layout.c, immutable: the sections of a block */
-        struct spill_array *arrays;
-        uint64_t *section_ends;
-        uint32_t *layer_section; /* [n_layer] */
-        size_t n_arrays, n_sections;
+        /* layout.c, immutable: the sections of the blocks of each class */
+        struct sections {
+                struct spill_array *arrays;
+                uint64_t *ends;
+                uint32_t *of_layer; /* [n_layer]; UINT32_MAX: none */
+                size_t n_arrays, n;
+        } sections[SEQ_N_CLASSES];
 
         /* write.c, engine thread */
         size_t n_writers;   /* jobs under way that write blocks */

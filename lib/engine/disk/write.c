@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/share.h"
+#include "base/util.h"
 #include "engine/disk/state.h"
 
 /* The tag of a block that a job is writing now: it must not be written a second time. The tag is
@@ -33,41 +34,52 @@ int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, s
 
 /* --- collecting (engine thread) --- */
 
-/* The record that holds exactly these tokens of the block, or NULL (rule 2). */
-static struct rec *block_rec(struct engine *engine, struct write_job *writing, struct seq_block *b,
-        uint32_t index, uint32_t n, uint64_t hash) {
-        const struct conv *c = writing->c;
-        uint64_t tag = seq_block_tag(b);
+/* The record that holds exactly the tokens of the cell, or NULL (rule 2). */
+static struct rec *cell_rec(struct engine *engine, struct write_job *writing, enum seq_class class,
+        const struct seq_cell *cell, uint64_t hash) {
+        const struct conv_rec *own = recs_at(&writing->c->recs, class, cell->index);
+        uint64_t tag = seq_block_tag(cell->block);
         struct rec *rec = tag && tag != TAG_WRITING ? rec_find(engine, tag) : NULL;
 
-        if (rec && rec->r.n_tokens == n && !rec->damaged)
+        if (rec && rec->r.n_tokens == cell->n_tokens && !rec->damaged)
                 return rec;
         /* A block that was computed again may have a record already: the bits are the same. */
-        rec = index < c->n_recs ? c->recs[index] : NULL;
-        if (rec && rec->damaged)
+        if (own && own->rec->damaged)
                 writing->find = false; /* others may link the same damaged record */
-        if (!rec || rec->damaged || !record_fits(&rec->r, index, hash, n))
+        if (!own || !conv_cell_on_disk(writing->c, class, cell))
+                return NULL;
+        rec = own->rec;
+        if (rec->r.n_tokens == cell->n_tokens && rec->r.token_hash != hash)
                 return NULL;
         if (tag != TAG_WRITING)
-                seq_block_set_tag(b, rec->r.id);
+                seq_block_set_tag(cell->block, rec->r.id);
         return rec;
 }
 
-static void add_item(struct write_job *writing, struct seq_block *b, struct rec *rec,
-        uint32_t index, uint32_t n, uint64_t hash) {
+static void add_item(struct write_job *writing, enum seq_class class, const struct seq_cell *cell,
+        struct rec *rec, uint64_t hash) {
+        const struct conv_rec *own = recs_at(&writing->c->recs, class, cell->index);
         struct write_item *it = &writing->items[writing->n++];
 
-        *it = (struct write_item){.index = index, .write = !rec, .block = seq_block_ref(b)};
+        *it = (struct write_item){.class = class,
+                .index = cell->index,
+                .end = cell->end,
+                .n_valid = cell->n_tokens,
+                .write = !rec,
+                .block = seq_block_ref(cell->block)};
         if (rec) {
                 rec->n_refs++;
                 it->pinned = rec;
                 it->record = rec->r;
+                if (own && own->rec == rec)
+                        it->n_valid = MAX(it->n_valid, own->n_valid);
                 return;
         }
-        it->record.index = index;
-        it->record.n_tokens = n;
+        it->record.block_class = class;
+        it->record.index = cell->index;
+        it->record.n_tokens = cell->n_tokens;
         it->record.token_hash = hash;
-        seq_block_set_tag(b, TAG_WRITING);
+        seq_block_set_tag(cell->block, TAG_WRITING);
 }
 
 /* Takes back the marks, in case the job could not be made. */
@@ -84,70 +96,118 @@ struct write_job *write_job_free(struct engine *engine, struct write_job *writin
         }
         free(writing->tokens);
         free(writing->hashes);
+        free(writing->drops);
         free(writing->cuts);
         free(writing);
         return NULL;
 }
 
-/* Fills the items of @writing. 0; 1: another job is writing one of the blocks. */
-static int collect(struct engine *engine, struct conv *c, bool full_only, size_t max,
-        struct write_job *writing) {
-        uint32_t bt = engine->info.block_tokens, n_tokens = seq_n_tokens(c->seq);
-        uint64_t hash = 0;
+/* What is still to change: the end while a request computes, and tails. Write-behind leaves it alone. But
+ * a state is of no use without the blocks before it, and a state costs more than a tail: with states
+ * tails are written, too. */
+static bool is_passing(const struct engine *engine, const struct conv *c, enum seq_class class,
+        const struct seq_cell *cell) {
+        return class == SEQ_STATE
+                       ? cell->end > c->n_tokens || (c->busy && c->generates)
+                       : cell->n_tokens < engine->info.block_tokens &&
+                                 (!engine->info.shape.size[SEQ_STATE] || cell->end > c->n_tokens);
+}
 
-        for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
-                struct seq_block *b = seq_block_at(c->seq, i);
-                uint32_t n = MIN(bt, n_tokens - (uint32_t)i * bt);
+/* The items of one class. 0; 1: another job is writing one of the blocks; 2: no more room. */
+static int collect_class(struct engine *engine, struct conv *c, enum seq_class class,
+        bool lasting_only, size_t max, struct write_job *writing) {
+        struct seq_cell cell;
+        size_t it = 0;
+
+        while (seq_next_cell(c->seq, class, &it, &cell)) {
+                const struct conv_rec *own = recs_at(&c->recs, class, cell.index);
                 struct rec *rec;
+                uint64_t hash;
 
-                hash = conv_token_hash(c->tokens, bt, (uint32_t)i, n, hash);
-                writing->hashes[i] = hash;
-                if (n == bt)
-                        writing->n_blocks = i + 1;
-                if (!b || (full_only && n < bt))
+                if (!cell.block || (lasting_only && is_passing(engine, c, class, &cell)))
                         continue;
-                rec = block_rec(engine, writing, b, (uint32_t)i, n, hash);
-                if (rec && i < c->n_recs && c->recs[i] == rec && i < c->link_from)
+                hash = conv_hash_at(engine, c->tokens, writing->hashes, cell.end);
+                rec = cell_rec(engine, writing, class, &cell, hash);
+                if (rec && own && own->rec == rec && own->linked)
                         continue;
-                if (!rec && seq_block_tag(b) == TAG_WRITING && engine->disk->n_writers > 0)
+                if (!rec && seq_block_tag(cell.block) == TAG_WRITING && engine->disk->n_writers > 0)
                         return 1;
                 if (writing->n == max)
-                        return 0;
-                add_item(writing, b, rec, (uint32_t)i, n, hash);
+                        return 2;
+                add_item(writing, class, &cell, rec, hash);
         }
-        writing->complete = true;
         return 0;
 }
 
-int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool full_only,
+/* Cells that are in the register and that the sequence has given up: checkpoints that were thinned out,
+ * and what lies behind windows. Not while an edit may be undone. */
+static int collect_drops(struct engine *engine, struct conv *c, struct write_job *writing) {
+        uint32_t n_tokens = MIN(seq_n_tokens(c->seq), c->n_tokens);
+        size_t max = c->recs.of[SEQ_WINDOW].n + c->recs.of[SEQ_STATE].n;
+
+        if (max == 0 || c->edit || c->damage)
+                return 0;
+        writing->drops = calloc(max, sizeof(*writing->drops));
+        if (!writing->drops)
+                return -ERR_NOMEM;
+        for (int class = SEQ_WINDOW; class < SEQ_N_CLASSES; class ++)
+                for (size_t i = 0; i < c->recs.of[class].n; i++) {
+                        const struct conv_rec *own = &c->recs.of[class].list[i];
+                        struct seq_cell cell;
+
+                        if (own->linked && record_end(engine, &own->rec->r) <= n_tokens &&
+                                !seq_cell_at(c->seq, (enum seq_class) class, own->index, &cell))
+                                writing->drops[writing->n_drops++] = (struct store_cell){
+                                        .block_class = (uint32_t) class, .index = own->index};
+                }
+        return 0;
+}
+
+/* Fills the items of @writing. 0; 1: another job is writing one of the blocks; -ERR_NOMEM. */
+static int collect(struct engine *engine, struct conv *c, bool lasting_only, size_t max,
+        struct write_job *writing) {
+        uint32_t bt = engine->info.block_tokens;
+        uint64_t hash = 0;
+        int r = 0;
+
+        writing->n_blocks = seq_n_tokens(c->seq) / bt;
+        for (size_t i = 0; i < writing->n_blocks; i++) {
+                hash = conv_token_hash(c->tokens, bt, (uint32_t)i, bt, hash);
+                writing->hashes[i] = hash;
+        }
+        for (int class = 0; r == 0 && class < SEQ_N_CLASSES; class ++)
+                r = collect_class(engine, c, (enum seq_class) class, lasting_only, max, writing);
+        if (r == 1)
+                return 1;
+        return collect_drops(engine, c, writing);
+}
+
+int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c, bool lasting_only,
         size_t max, struct err *e) {
-        size_t n = seq_n_blocks(c->seq), size;
+        size_t n = seq_n_tokens(c->seq) / engine->info.block_tokens, size;
         struct write_job *writing;
         int r;
 
-        max = MIN(max, n);
+        max = MIN(max, seq_n_resident(c->seq));
         writing = calloc(1, sizeof(*writing) + max * sizeof(writing->items[0]));
         if (!writing)
                 return err_set(e, ERR_NOMEM, "no memory to write a conversation's blocks");
         writing->c = c;
         writing->conv_id = c->id;
         writing->uid = c->uid;
-        writing->n_taken = c->n_taken;
         writing->n_committed = c->n_tokens;
         writing->find = !c->private_memory && !c->no_disk_share;
         writing->hashes = calloc(n + 1, sizeof(*writing->hashes));
-        r = writing->hashes ? collect(engine, c, full_only, max, writing) : -ERR_NOMEM;
+        r = writing->hashes ? collect(engine, c, lasting_only, max, writing) : -ERR_NOMEM;
         if (r == 0 && writing->n > 0) {
-                size = writing->n_blocks * engine->info.block_tokens * sizeof(*writing->tokens);
+                size = (size_t)seq_n_tokens(c->seq) * sizeof(*writing->tokens);
                 writing->tokens = malloc(size + 1);
                 if (!writing->tokens)
                         r = -ERR_NOMEM;
-                else if (size > 0)
+                else
                         memcpy(writing->tokens, c->tokens, size);
         }
-        if (r == 0 && writing->n == 0)
-                c->link_from = SIZE_MAX;
-        if (r != 0 || writing->n == 0)
+        if (r != 0 || (writing->n == 0 && writing->n_drops == 0))
                 writing = write_job_free(engine, writing);
         if (r < 0)
                 return err_set(e, ERR_NOMEM, "no memory to write a conversation's blocks");
@@ -164,16 +224,22 @@ static void find_records(struct engine *engine, struct write_job *writing) {
         struct store_prefix found = {0};
 
         if (!writing->find || writing->n_blocks == 0 ||
-                store_prefix_find(engine->store, writing->uid, &engine->info.fingerprint,
-                        engine->vocab_hash, writing->tokens, writing->hashes, writing->n_blocks,
-                        engine->info.block_tokens, &found, NULL) < 0)
+                register_find_prefix(engine, writing->uid, writing->tokens, writing->hashes,
+                        writing->n_blocks, &found, NULL) < 0)
                 return;
         for (size_t i = 0; i < writing->n; i++) {
                 struct write_item *it = &writing->items[i];
+                const struct store_record *r;
 
-                if (!it->write || it->index >= found.n)
+                /* What ends where a block ends. */
+                if (!it->write || it->end % engine->info.block_tokens != 0 ||
+                        it->end / engine->info.block_tokens > found.n)
                         continue;
-                it->record = found.records[it->index];
+                r = found.records[it->class];
+                r = r ? &r[it->end / engine->info.block_tokens - 1] : NULL;
+                if (!r || r->id == 0)
+                        continue;
+                it->record = *r;
                 it->write = false;
         }
         store_prefix_deinit(&found);
@@ -199,9 +265,9 @@ static uint32_t who_makes_room(
 }
 
 /* Make room for some of the remaining blocks at the expense of others. False if there is none. */
-static bool reclaim(
-        struct engine *engine, struct write_job *writing, enum spill_refusal why, size_t n_left) {
-        uint64_t one = spill_stored_max(engine->spill, engine->info.block_size);
+static bool reclaim(struct engine *engine, struct write_job *writing, enum seq_class class,
+        enum spill_refusal why, size_t n_left) {
+        uint64_t one = spill_stored_max(engine->spill, engine->info.shape.size[class]);
         uint32_t uid = who_makes_room(engine, writing, why);
         struct store_reclaimed got = {0};
         struct store_cut *cuts;
@@ -234,7 +300,7 @@ static void write_one(
                 .owner = writing->uid,
                 .meta = record_meta(&it->record),
                 .raw = seq_block_data(it->block),
-                .raw_size = engine->info.block_size};
+                .raw_size = engine->info.shape.size[it->class]};
         enum spill_refusal why = SPILL_REFUSED_NOT;
         struct spill_ref ref;
         struct err e;
@@ -243,7 +309,7 @@ static void write_one(
         /* Link what is ready, so that making room does not take it. Write-behind may not yet. */
         if (r == -ERR_LIMIT && writing->job.kind == JOB_EVICT)
                 (void)link_ok(engine, writing, NULL);
-        if (r == -ERR_LIMIT && reclaim(engine, writing, why, n_left))
+        if (r == -ERR_LIMIT && reclaim(engine, writing, it->class, why, n_left))
                 r = spill_write(engine->spill, &b, &ref, &why, &e);
         if (r < 0) {
                 if (!writing->failed) {
@@ -321,11 +387,26 @@ void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS])
 /* Of a record's tokens, those behind the committed ones. */
 static uint32_t n_ahead(const struct engine *engine, const struct write_job *writing,
         const struct store_record *r) {
-        uint64_t end = (uint64_t)r->index * engine->info.block_tokens + r->n_tokens;
+        uint32_t end = record_end(engine, r);
 
-        return end > writing->n_committed
-                       ? (uint32_t)MIN(end - writing->n_committed, (uint64_t)r->n_tokens)
-                       : 0;
+        return end > writing->n_committed ? MIN(end - writing->n_committed, r->n_tokens) : 0;
+}
+
+/* Give up the cells that the sequence has given up. */
+static int drop_cells(struct engine *engine, struct write_job *writing, struct err *e) {
+        struct store_gone gone = {0};
+        int r;
+
+        if (writing->n_drops == 0 || writing->dropped)
+                return 0;
+        r = store_unlink_cells(
+                engine->store, writing->conv_id, writing->drops, writing->n_drops, &gone, e);
+        if (r < 0)
+                return r;
+        writing->dropped = true;
+        records_release(engine, &gone);
+        store_gone_deinit(&gone);
+        return 0;
 }
 
 static int link_ok(struct engine *engine, struct write_job *writing, struct err *e) {
@@ -335,20 +416,26 @@ static int link_ok(struct engine *engine, struct write_job *writing, struct err 
         size_t n = 0;
         int r;
 
-        links = calloc(writing->n, sizeof(*links));
+        r = drop_cells(engine, writing, e);
+        if (r < 0)
+                return r;
+        links = calloc(writing->n + 1, sizeof(*links));
         if (!links)
                 return err_set(e, ERR_NOMEM, "no memory for %zu links", writing->n);
         for (size_t i = 0; i < writing->n; i++)
                 if (writing->items[i].ok) {
                         links[n] = writing->items[i].record;
-                        links[n].n_ahead = n_ahead(engine, writing, &links[n]);
+                        /* After a cut inside the cell the record has tokens of another history, however
+                         * many the conversation has by now. */
+                        links[n].n_ahead = MAX(n_ahead(engine, writing, &links[n]),
+                                links[n].n_tokens - writing->items[i].n_valid);
                         n++;
                 }
         if (n == 0)
                 return 0;
         write_meters(engine, meters);
-        r = store_link(engine->store, writing->conv_id, &engine->info.fingerprint, links, n, meters,
-                ARRAY_SIZE(meters), &gone, e);
+        r = store_link(engine->store, writing->conv_id, &engine->info.fingerprint,
+                &engine->store_shape, links, n, meters, ARRAY_SIZE(meters), &gone, e);
         if (r < 0)
                 return r;
         n = 0;
@@ -409,9 +496,13 @@ static void take_item(struct engine *engine, struct write_job *writing, struct w
         struct conv *c = writing->c;
         struct rec *rec = it->ok && c ? rec_get(engine, &it->record, NULL) : NULL;
         bool marked = seq_block_tag(it->block) == TAG_WRITING;
-        struct seq_block *now;
+        struct conv_rec entry = {rec, it->index, it->n_valid, true};
+        const struct conv_rec *own = c ? recs_at(&c->recs, it->class, it->index) : NULL;
+        struct seq_cell now;
 
-        if (rec && conv_set_rec(engine, c, it->index, rec, NULL) < 0) {
+        if (own && own->rec == rec)
+                entry.n_valid = own->n_valid;
+        if (rec && recs_set(engine, &c->recs, it->class, &entry, NULL) < 0) {
                 rec_put(engine, rec);
                 rec = NULL;
         }
@@ -423,9 +514,19 @@ static void take_item(struct engine *engine, struct write_job *writing, struct w
                 seq_block_set_tag(it->block, 0);
         }
         /* The index may have put an equal block in its place and copied our mark to it. */
-        now = c && it->index < seq_n_blocks(c->seq) ? seq_block_at(c->seq, it->index) : NULL;
-        if (now && now != it->block && seq_block_tag(now) == TAG_WRITING)
-                seq_block_set_tag(now, rec ? rec->r.id : 0);
+        if (c && seq_cell_at(c->seq, it->class, it->index, &now) && now.block &&
+                now.block != it->block && seq_block_tag(now.block) == TAG_WRITING)
+                seq_block_set_tag(now.block, rec ? rec->r.id : 0);
+}
+
+/* The register has given up these cells; unless the sequence came to have them again meanwhile. */
+static void take_drops(struct engine *engine, const struct write_job *writing) {
+        for (size_t i = 0; writing->c && writing->dropped && i < writing->n_drops; i++) {
+                const struct store_cell *p = &writing->drops[i];
+
+                recs_drop(engine, &writing->c->recs, (enum seq_class)p->block_class, p->index,
+                        p->index + 1);
+        }
 }
 
 void write_start(struct engine *engine, struct write_job *writing) {
@@ -434,21 +535,12 @@ void write_start(struct engine *engine, struct write_job *writing) {
 }
 
 void write_finish(struct engine *engine, struct write_job *writing) {
-        bool all = true;
-
         log_failure(engine, writing);
         engine->count.reclaimed += writing->reclaimed;
         records_cut(engine, writing->cuts, writing->n_cuts);
-        for (size_t i = 0; i < writing->n; i++) {
+        take_drops(engine, writing);
+        for (size_t i = 0; i < writing->n; i++)
                 take_item(engine, writing, &writing->items[i]);
-                all = all && writing->items[i].ok;
-        }
-        /* Blocks were collected from the beginning, so all below the last one are linked. What was
-         * taken over from others meanwhile is not. */
-        if (writing->c && all && writing->complete && writing->c->n_taken == writing->n_taken)
-                writing->c->link_from = SIZE_MAX;
-        else if (writing->c && all && writing->c->link_from <= writing->items[writing->n - 1].index)
-                writing->c->link_from = (size_t)writing->items[writing->n - 1].index + 1;
         engine->disk->n_writers--;
         settle(engine, writing);
 }

@@ -145,34 +145,85 @@ static void load_run(struct engine *engine, struct job *j) {
                 j->r = forget_memory(engine, request, &j->err);
 }
 
-/* Attach the spilled memory that the register knows: records from block 0 on, without a gap. */
+/* The memory of a conversation that was just read, as the register knows it. */
+struct links {
+        uint32_t end;            /* blocks of SEQ_ALL reach so far, without a gap */
+        struct seq_place *cells; /* [n]: of the other classes */
+        size_t n;
+};
+
+/* A link to what the model's memory has no place for, or to tokens behind the end, is passed over. */
+static bool is_sound(
+        const struct engine *engine, const struct conv *c, const struct store_record *r) {
+        uint32_t ct;
+
+        if (r->block_class >= SEQ_N_CLASSES || !engine->info.shape.size[r->block_class])
+                return false;
+        ct = seq_cell_tokens(&engine->info.shape, (enum seq_class)r->block_class);
+        return r->n_tokens > 0 && r->n_tokens <= ct && r->n_valid > 0 &&
+               r->index < c->n_tokens / ct + (c->n_tokens % ct > 0);
+}
+
+static int attach_link(struct engine *engine, struct conv *c, const struct store_record *r,
+        struct links *links, struct err *e) {
+        enum seq_class class = (enum seq_class)r->block_class;
+        uint32_t ct = seq_cell_tokens(&engine->info.shape, class);
+        struct conv_rec entry = {
+                .index = r->index, .n_valid = MIN(r->n_valid, r->n_tokens), .linked = true};
+        int k;
+
+        /* Rewound inside a block, and continued differently: only its beginning is ours. */
+        if (class == SEQ_ALL && links->end != r->index * ct)
+                return 0;
+        entry.rec = rec_get(engine, r, e);
+        if (!entry.rec)
+                return -ERR_NOMEM;
+        k = recs_set(engine, &c->recs, class, &entry, e);
+        if (k < 0) {
+                rec_put(engine, entry.rec);
+                return k;
+        }
+        if (class == SEQ_ALL)
+                links->end += entry.n_valid;
+        else
+                links->cells[links->n++] = (struct seq_place){class, r->index};
+        return 0;
+}
+
+/* Leave out what lies behind token @n: it is of no use without the blocks of SEQ_ALL. */
+static void cut_links(const struct engine *engine, struct links *links, uint32_t n) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < links->n; i++) {
+                uint32_t ct = seq_cell_tokens(&engine->info.shape, links->cells[i].class);
+
+                if ((uint64_t)links->cells[i].index * ct < n)
+                        links->cells[kept++] = links->cells[i];
+        }
+        links->n = kept;
+}
+
+/* Attach the spilled memory that the register knows. */
 static int attach_links(
         struct engine *engine, struct conv *c, const struct store_gone *links, struct err *e) {
-        uint32_t bt = engine->info.block_tokens, covered = 0;
+        struct links all = {.cells = calloc(links->n + 1, sizeof(*all.cells))};
+        int r = all.cells ? 0 : err_set(e, ERR_NOMEM, "no memory for a conversation's memory");
+        uint32_t n;
 
-        for (size_t i = 0; i < links->n && covered < c->n_tokens; i++) {
-                const struct store_record *r = &links->records[i];
-                struct rec *rec;
-                int k;
-
-                if (r->index != i || covered != i * bt || r->n_tokens == 0 || r->n_tokens > bt)
-                        break;
-                /* Rewound inside the block, and continued differently: the rest is not its own. */
-                if (r->n_valid < MIN(r->n_tokens, c->n_tokens - covered))
-                        break;
-                rec = rec_get(engine, r, e);
-                if (!rec)
-                        return -ERR_NOMEM;
-                k = conv_set_rec(engine, c, i, rec, e);
-                if (k < 0) {
-                        rec_put(engine, rec);
-                        return k;
-                }
-                covered += r->n_tokens;
-        }
-        covered = MIN(covered, c->n_tokens);
-        c->n_known = covered;
-        return covered ? seq_set_holes(c->seq, covered, e) : 0;
+        for (size_t i = 0; r == 0 && i < links->n; i++)
+                if (is_sound(engine, c, &links->records[i]))
+                        r = attach_link(engine, c, &links->records[i], &all, e);
+        n = engine->info.shape.size[SEQ_ALL] ? MIN(all.end, c->n_tokens) : c->n_tokens;
+        cut_links(engine, &all, n);
+        if (r == 0)
+                r = seq_set_holes(c->seq, n, all.cells, all.n, e);
+        free(all.cells);
+        if (r < 0)
+                return r;
+        checkpoint_loaded(engine, c); /* first of all: what is not marked goes */
+        conv_trim(engine, c);
+        c->n_known = seq_n_tokens(c->seq);
+        return 0;
 }
 
 static int load_conv(

@@ -69,16 +69,43 @@ static int scan_vocabulary(struct engine *engine, struct err *e) {
         return 0;
 }
 
-static int open_memory(struct engine *engine, struct err *e) {
+#define LEAST_BLOCKS 3 /* blocks of tokens whose memory any budget has room for */
+
+/* The sizes that the budget is divided by. */
+static void measure_blocks(struct engine *engine) {
         struct budget *b = engine->budget;
+        size_t attention = seq_pool_slot_size(engine->pool, SEQ_ALL) +
+                           seq_pool_slot_size(engine->pool, SEQ_WINDOW);
+
+        b->only_states = attention == 0;
+        b->block_size = attention ? attention : seq_pool_slot_size(engine->pool, SEQ_STATE);
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                b->piece_size =
+                        MAX(b->piece_size, seq_pool_slot_size(engine->pool, (enum seq_class)c));
+        b->least_size = memory_need(engine, LEAST_BLOCKS * engine->info.block_tokens);
+}
+
+static void tell_register(struct engine *engine) {
+        const struct seq_shape *shape = &engine->info.shape;
+        struct store_shape *to = &engine->store_shape;
+
+        *to = (struct store_shape){.block_tokens = shape->block_tokens,
+                .window = shape->window,
+                .chunk = shape->chunk};
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                if (shape->size[c])
+                        to->classes |= 1u << c;
+}
+
+static int open_memory(struct engine *engine, struct err *e) {
         int r;
 
-        r = seq_pool_new(
-                &engine->pool, &b->ledger, engine->info.block_size, engine->info.block_tokens, e);
+        tell_register(engine);
+        r = seq_pool_new(&engine->pool, &engine->budget->ledger, &engine->info.shape, e);
         if (r < 0)
                 return r;
-        b->slot_size = seq_pool_slot_size(engine->pool);
-        r = budget_open(b, engine->o.pool_size, engine->info.weights_size, e);
+        measure_blocks(engine);
+        r = budget_open(engine->budget, engine->o.pool_size, engine->info.weights_size, e);
         if (r == 0)
                 r = memory_new(engine, e);
         return r < 0 ? r : run_new(engine, e);

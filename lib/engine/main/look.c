@@ -86,22 +86,17 @@ int engine_look(struct engine **ret, const struct engine_options *o, struct err 
         return 0;
 }
 
-/* A request needs one more block than its tokens fill: for the copy of a shared tail. */
-static uint32_t most_tokens(struct engine *engine) {
-        uint64_t n_blocks = budget_capacity_most(engine->budget);
-        uint64_t n = n_blocks > 1 ? (n_blocks - 1) * engine->info.block_tokens : 0;
-
-        return (uint32_t)MIN(n, (uint64_t)engine->info.context);
-}
-
 void engine_view(struct engine *engine, struct engine_view *ret) {
         assert(engine->front->looking); /* else the engine thread changes the budget meanwhile */
         *ret = (struct engine_view){.file_size = gguf_file_size(engine->gguf),
                 .ram_size = machine_ram(NULL),
                 .remembered = engine->front->remembered,
-                .token_size = engine->budget->slot_size / engine->info.block_tokens,
+                .token_size = engine->budget->only_states
+                                      ? 0
+                                      : engine->budget->block_size / engine->info.block_tokens,
                 .budget = ledger_budget(&engine->budget->ledger),
-                .most_tokens = most_tokens(engine),
+                .most_tokens = memory_room(
+                        engine, budget_capacity_most(engine->budget), engine->info.context),
                 .n_threads = kern_n_threads(engine->kern),
                 .register_state = engine->front->register_state,
                 .n_conversations = engine->front->n_looked};

@@ -108,9 +108,7 @@ static void adopt_records(struct engine *engine, const struct store_gone *record
 }
 
 struct spill_options engine_spill_options(struct engine *engine) {
-        return (struct spill_options){.fingerprint = engine->info.fingerprint,
-                .max_raw_size = engine->info.block_size,
-                .layout = layout_of(engine),
+        struct spill_options so = {.fingerprint = engine->info.fingerprint,
                 .max_disk_size = engine->o.disk_limit,
                 .max_disk_size_per_owner = engine->o.disk_limit_per_uid,
                 .max_written_per_day = engine->o.disk_writes_per_day,
@@ -119,6 +117,12 @@ struct spill_options engine_spill_options(struct engine *engine) {
                                                              : engine->o.spill_codec,
                 .ring_size =
                         ledger_budget(&engine->budget->ledger) / RINGS_PART / io_n_workers() + 1};
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++) {
+                so.layouts[c] = layout_of(engine, (enum seq_class)c);
+                so.max_raw_size = MAX(so.max_raw_size, engine->info.shape.size[c]);
+        }
+        return so;
 }
 
 int state_open_register(struct engine *engine, struct err *e) {

@@ -97,7 +97,7 @@ void *thread_main(void *arg) {
                 if (sched_step(engine))
                         engine->again = true;
                 due = writebehind_step(engine);
-                due = MIN(due, grow_spare(engine, sched_n_busy(engine)));
+                due = MIN(due, grow_spare(engine, sched_busy_size(engine)));
                 due = MIN(due, register_step(engine));
                 atomic_fetch_add(&engine->heartbeat, 1);
                 if (engine->stopping && stop_memory(engine))

@@ -54,7 +54,6 @@ struct edit {
         struct conv_turn last; /* turn keep.n_turns - 1 before it was cut */
         struct conv_tokens old;
         struct seq *seq;
-        size_t link_from;
         size_t charged; /* bytes in the ledger */
 };
 
@@ -64,10 +63,7 @@ struct edit {
 static void edit_free(struct engine *engine, struct edit *edit) {
         struct conv *c = edit->c;
 
-        for (size_t i = 0; i < c->n_old_recs; i++)
-                rec_put(engine, c->old_recs[i]);
-        free(TAKE_PTR(c->old_recs));
-        c->n_old_recs = 0;
+        recs_free(engine, &c->old_recs);
         c->edit = NULL;
         list_unlink(&edit->link);
         seq_free(edit->seq);
@@ -79,17 +75,16 @@ static void edit_free(struct engine *engine, struct edit *edit) {
 /* The shortened conversation's own sequence and records, made before the old ones are replaced. */
 struct shortened {
         struct seq *seq;
-        struct rec **recs;
-        size_t n_recs;
+        struct recs_all recs;
 };
 
 static int allocate(struct engine *engine, const struct conv *c, const struct keep *keep,
         struct edit *edit, struct shortened *ret, struct err *e) {
         struct transcript all = conv_transcript(c);
-        uint32_t bt = engine->info.block_tokens;
-        size_t n_blocks = ((size_t)edit->common + bt - 1) / bt;
-        /* Two tables of the new sequence (perhaps twice as large as needed), and one of records. */
-        size_t size = sizeof(*edit) + (n_blocks + 1) * (4 * sizeof(void *) + sizeof(struct rec *));
+        /* Two entries of the new sequence's tables (perhaps twice as large as needed), and one in the
+         * list of records, for each cell. */
+        size_t size = sizeof(*edit) + (seq_n_cells(c->seq) + SEQ_N_CLASSES) * 4 * sizeof(void *) +
+                      recs_count(&c->recs) * sizeof(struct conv_rec);
         int r;
 
         /* Until they are exchanged, edit->old has the new tokens. */
@@ -100,26 +95,14 @@ static int allocate(struct engine *engine, const struct conv *c, const struct ke
                 return err_set(e, ERR_LIMIT,
                         "the memory budget has no room to keep what is to be replaced");
         edit->charged = size;
-        ret->n_recs = MIN(n_blocks, c->n_recs);
-        ret->recs = calloc(ret->n_recs + 1, sizeof(struct rec *));
-        r = ret->recs ? seq_fork(&ret->seq, c->seq, MIN(edit->common, seq_n_tokens(c->seq)), e)
-                      : -ERR_NOMEM;
+        r = recs_copy(engine, &ret->recs, &c->recs, edit->common, e);
+        if (r == 0)
+                r = seq_fork(&ret->seq, c->seq, MIN(edit->common, seq_n_tokens(c->seq)), e);
         if (r < 0) {
-                free(ret->recs);
+                recs_free(engine, &ret->recs);
                 return err_set(e, ERR_NOMEM, "no memory to keep what is to be replaced");
         }
         return 0;
-}
-
-/* If the cut block lies only on disk, there is no record of so few tokens. Restoring would take it
- * for damaged, and unlink everything that the old conversation has from there on. */
-static void drop_cut_hole(const struct engine *engine, struct conv *c) {
-        uint32_t bt = engine->info.block_tokens, n = seq_n_tokens(c->seq) % bt;
-        size_t last = seq_n_tokens(c->seq) / bt;
-        const struct rec *rec = last < c->n_recs ? c->recs[last] : NULL;
-
-        if (n > 0 && !seq_block_at(c->seq, last) && !(rec && rec->r.n_tokens == n))
-                seq_cut(c->seq, (uint32_t)last * bt);
 }
 
 /* Tokens of the new memory that were computed before, if perhaps behind other ones. */
@@ -129,8 +112,9 @@ static uint32_t still_known(const struct conv *c, const struct keep *keep) {
         return c->n_known == 0 ? 0 : gap_to_memory(&keep->gap, n);
 }
 
-/* Turn the conversation into the new one. Cannot fail. */
-static void shorten(struct engine *engine, struct edit *edit, const struct shortened *to) {
+/* Turn the conversation into the new one. Cannot fail. A block that the cut divides is read again from the
+ * record that has all of it: n_valid of the entry tells how much of it is ours. */
+static void shorten(struct engine *engine, struct edit *edit, struct shortened *to) {
         const struct keep *keep = edit->keep;
         uint32_t bt = engine->info.block_tokens;
         struct conv *c = edit->c;
@@ -142,27 +126,20 @@ static void shorten(struct engine *engine, struct edit *edit, const struct short
         c->n_known = still_known(c, keep);
         edit->seq = c->seq;
         c->old_recs = c->recs;
-        c->n_old_recs = c->n_recs;
-        edit->link_from = c->link_from;
-        for (size_t i = 0; i < to->n_recs; i++) {
-                to->recs[i] = c->recs[i];
-                if (to->recs[i])
-                        to->recs[i]->n_refs++;
-        }
         if (keep->n_turns > 0)
                 edit->last = c->turns[keep->n_turns - 1];
         if (keep->inside)
                 c->turns[keep->n_turns - 1] = keep->last;
         c->seq = to->seq;
         c->recs = to->recs;
-        c->n_recs = to->n_recs;
         c->n_turns = keep->n_turns;
         conv_swap_tokens(engine, c, &edit->old);
         c->n_all = gap_to_memory(&keep->gap, keep->n_tokens);
         c->n_tokens = edit->common;
         c->n_published = MIN(c->n_published, edit->common);
         c->n_entered = MIN(c->n_entered, (size_t)(edit->common / bt));
-        drop_cut_hole(engine, c);
+        conv_note_cut(c, edit->seq, edit->common);
+        conv_trim(engine, c);
 }
 
 int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, struct err *e) {
@@ -198,16 +175,30 @@ int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, s
  * records that were linked there meanwhile. */
 static void take_beginning(struct engine *engine, struct edit *edit) {
         struct conv *c = edit->c;
-        size_t n_tokens = MIN(edit->common, seq_n_tokens(c->seq));
-        size_t n_full = n_tokens / engine->info.block_tokens,
-               n_recs = MIN(c->n_recs, c->n_old_recs);
+        uint32_t end = MIN(edit->common, seq_n_tokens(c->seq));
 
-        for (size_t i = 0; i < n_full && i < seq_n_blocks(edit->seq); i++)
-                if (seq_block_at(c->seq, i) && !seq_block_at(edit->seq, i))
-                        seq_attach(edit->seq, i, seq_block_at(c->seq, i));
-        for (size_t i = 0; i < n_full && i < n_recs; i++)
-                if (i < c->link_from && !c->old_recs[i])
-                        c->old_recs[i] = TAKE_PTR(c->recs[i]);
+        for (int i = 0; i < SEQ_N_CLASSES; i++) {
+                enum seq_class class = (enum seq_class)i;
+                uint32_t ct = seq_cell_tokens(&engine->info.shape, class);
+                struct recs *recs = &c->recs.of[class];
+                struct seq_cell cell, old;
+                size_t it = 0;
+
+                while (seq_next_cell(c->seq, class, &it, &cell))
+                        if (cell.block && (cell.index + 1) * ct <= end &&
+                                seq_cell_at(edit->seq, class, cell.index, &old) && !old.block)
+                                seq_attach(edit->seq, class, cell.index, cell.block);
+                for (size_t k = 0; k < recs->n; k++) {
+                        struct conv_rec *entry = &recs->list[k];
+
+                        if ((entry->index + 1) * ct > end || !entry->linked ||
+                                recs_at(&c->old_recs, class, entry->index))
+                                continue;
+                        entry->rec->n_refs++;
+                        if (recs_set(engine, &c->old_recs, class, entry, NULL) < 0)
+                                rec_put(engine, entry->rec);
+                }
+        }
 }
 
 void edit_undo(struct engine *engine, struct conv *c) {
@@ -219,12 +210,9 @@ void edit_undo(struct engine *engine, struct conv *c) {
         keep = edit->keep;
         seq_unreserve(c->seq);
         take_beginning(engine, edit);
-        conv_drop_recs(engine, c, 0);
-        free(c->recs);
-        c->recs = TAKE_PTR(c->old_recs);
-        c->n_recs = c->n_old_recs;
-        c->n_old_recs = 0;
-        c->link_from = edit->link_from;
+        recs_free(engine, &c->recs);
+        c->recs = c->old_recs;
+        c->old_recs = (struct recs_all){0};
         /* If the old conversation had hardly any memory, the request may have computed more. */
         if (seq_n_tokens(edit->seq) > MIN(seq_n_tokens(c->seq), edit->common)) {
                 seq_free(c->seq);
@@ -256,8 +244,8 @@ int edit_store(struct engine *engine, const struct conv *c, const struct store_t
         struct store_gone gone = {0};
         struct store_turn last;
         int r = store_replace(engine->store, c->id, keep->n_turns, keep_last(keep, &last),
-                engine->info.block_tokens, &keep->gap, turns, n_turns,
-                c->tokens + (c->n_all - n_new), n_new, ret_revision, &gone, e);
+                &keep->gap, turns, n_turns, c->tokens + (c->n_all - n_new), n_new, ret_revision,
+                &gone, e);
 
         if (r < 0)
                 return r;
@@ -285,8 +273,7 @@ void edit_done(struct engine *engine, struct conv *c) {
 static bool drop_old_memory(struct edit *edit) {
         if (!edit->seq || seq_n_resident(edit->seq) == 0)
                 return false;
-        for (size_t i = 0; i < seq_n_blocks(edit->seq); i++)
-                seq_drop(edit->seq, i);
+        memory_drop_cells(edit->seq, NULL, NULL);
         return true;
 }
 

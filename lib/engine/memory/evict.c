@@ -16,25 +16,20 @@ static void evict_run(struct engine *engine, struct job *j) {
         j->r = write_link(engine, writing, &j->err);
 }
 
-/* Drop all blocks. Blocks without a record are lost. */
+/* Every cell in RAM becomes a hole; cells without a record are lost. */
 static void drop_memory(struct engine *engine, struct conv *c) {
-        size_t n = seq_n_blocks(c->seq);
+        size_t n = seq_n_cells(c->seq);
 
         /* A record without a link of our own lives only as long as its other owners. */
-        if (c->link_from < c->n_recs)
-                conv_drop_recs(engine, c, c->link_from);
-        c->link_from = SIZE_MAX;
+        recs_drop_unlinked(engine, &c->recs);
         c->n_entered = 0;
-        for (size_t i = 0; i < n; i++)
-                if (seq_block_at(c->seq, i))
-                        seq_drop(c->seq, i);
+        memory_drop_cells(c->seq, NULL, NULL);
         conv_trim(engine, c);
-        if (seq_n_blocks(c->seq) < n)
-                engine->count.blocks_lost += n - seq_n_blocks(c->seq);
+        engine->count.blocks_lost += n - seq_n_cells(c->seq);
         engine->count.evictions++;
 }
 
-/* Drop all blocks, and report to @ev (NULL: nobody waits) how much memory is lost by that. */
+/* Drop all memory, and report to @ev (NULL: nobody waits) how much is lost by that. */
 static void drop(
         struct engine *engine, struct conv *c, struct eviction *ev, const struct err *why) {
         uint32_t n = seq_n_tokens(c->seq);
@@ -73,16 +68,19 @@ static void evict_done(struct engine *engine, struct job *j) {
         evict_retry(engine);
 }
 
-/* Blocks that are on disk already need not wait for the others. */
-static void drop_clean(struct conv *c, const struct write_job *writing) {
-        size_t k = 0;
+/* Whether the job is to write or link the cell. */
+static bool is_written(void *arg, enum seq_class class, const struct seq_cell *cell) {
+        const struct write_job *writing = arg;
 
-        for (size_t i = 0; i < seq_n_blocks(c->seq); i++) {
-                if (k < writing->n && writing->items[k].index == i)
-                        k++;
-                else if (seq_block_at(c->seq, i))
-                        seq_drop(c->seq, i);
-        }
+        for (size_t i = 0; i < writing->n; i++)
+                if (writing->items[i].class == class && writing->items[i].index == cell->index)
+                        return true;
+        return false;
+}
+
+/* Blocks that are on disk already need not wait for the others. */
+static void drop_clean(struct conv *c, struct write_job *writing) {
+        memory_drop_cells(c->seq, is_written, writing);
         c->n_entered = 0;
 }
 
@@ -163,6 +161,18 @@ static struct conv *find_victim(struct engine *engine) {
         return waiting ? waiting : find_waiting(engine, false);
 }
 
+/* Memory that a sequence has only for its marks, of a conversation in use: drop some. So a request never waits
+ * for room that checkpoints have. */
+static bool drop_checkpoints(struct engine *engine) {
+        struct conv *c;
+        size_t it = 0;
+
+        while ((c = convs_next(engine, &it)))
+                if (checkpoint_drop(engine, c))
+                        return true;
+        return false;
+}
+
 enum room memory_make_room(struct engine *engine) {
         struct memory *m = engine->memory;
         size_t n_resident;
@@ -173,7 +183,7 @@ enum room memory_make_room(struct engine *engine) {
                 return ROOM_LATER;
         c = find_victim(engine);
         /* Old ends of edits (edit.c): after the memory of idle conversations, before requests'. */
-        if ((!c || c->n_users > 0) && edit_make_room(engine))
+        if ((!c || c->n_users > 0) && (edit_make_room(engine) || drop_checkpoints(engine)))
                 return ROOM_NOW;
         if (!c)
                 /* Memory that a running job holds (a commit, a fork) becomes idle afterwards. So does

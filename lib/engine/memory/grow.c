@@ -55,7 +55,7 @@ bool grow_step(struct engine *engine) {
 
 /* --- spare memory --- */
 
-uint64_t grow_spare(struct engine *engine, size_t n_busy) {
+uint64_t grow_spare(struct engine *engine, size_t busy_size) {
         struct memory *m = engine->memory;
         struct budget *b = engine->budget;
         bool keep = !m->shrinking && !atomic_load(&b->spare_refused);
@@ -65,11 +65,11 @@ uint64_t grow_spare(struct engine *engine, size_t n_busy) {
         seq_pool_set_spare(engine->pool, keep ? ledger_budget(&b->ledger) / SPARE_DIVISOR : 0);
         seq_pool_stats(engine->pool, &st);
         atomic_store(&b->idle_size,
-                (uint64_t)(st.n_blocks - MIN(st.n_blocks, n_busy)) * b->slot_size + st.spare_size);
+                (uint64_t)(st.live_size - MIN(st.live_size, busy_size)) + st.spare_size);
         if (st.spare_size == 0)
                 return UINT64_MAX;
         now = clock_monotonic_usec();
-        moves = 2 * st.n_allocated - st.n_blocks; /* taken and freed */
+        moves = st.n_allocated + st.n_freed;
         if (moves != m->pool_moves) {
                 m->pool_moves = moves;
                 m->t_pool = now;
@@ -77,7 +77,7 @@ uint64_t grow_spare(struct engine *engine, size_t n_busy) {
         if (now < m->t_pool + SPARE_USEC)
                 return m->t_pool + SPARE_USEC;
         seq_pool_trim(
-                engine->pool, st.spare_size - MIN(st.spare_size, MAX(SPARE_STEP, b->slot_size)));
+                engine->pool, st.spare_size - MIN(st.spare_size, MAX(SPARE_STEP, b->block_size)));
         return now;
 }
 

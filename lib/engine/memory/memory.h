@@ -21,40 +21,51 @@
  *      Adopted blocks (share.c) begin as DIRTY or CLEAN, as they are for their first owner. A CLEAN
  *      block that the conversation itself has not linked is linked, not written.
  *
+ * This is the life of every cell (lib/seq): a block of attention over everything or over a window, or a
+ * state. What differs between the classes is decided by lib/seq (which cells a position needs, and to
+ * which positions a sequence can be cut) and by checkpoint.c (which positions are kept); everything else
+ * treats cells alike. So the memory may at any time end before the place that was asked for, and what
+ * is missing is computed.
+ *
  * 1. Memory is a cache of tokens (I1): every failure here leads to a shorter memory, never to a
- *    lost conversation. A block that cannot be written is dropped when it must go. A block that
- *    cannot be read is cut off and computed again. A counter records each such case.
+ *    lost conversation. A cell that cannot be written is dropped when it must go. A cell that
+ *    cannot be read is forgotten, and what needs it is computed again. A counter records each such case.
  * 2. A block's tag is the id of the spill record that holds the same bytes, TAG_WRITING while a job
  *    writes it, or 0. If no loaded conversation refers to the tag's record, the tag is ignored: the
- *    block counts as not written. A record is accepted for a conversation's memory only if it
- *    covers the same number of tokens of the block and their chained hash is equal.
- * 3. recs[i] of a conversation is the record of its block i. Below link_from this record is also
- *    linked in the register, so that it lives as long as the conversation. The register by itself
- *    is always right. recs may lag behind it and is never trusted: reading verifies everything.
+ *    block counts as not written. A record is accepted for a cell if it covers the same number of tokens
+ *    and their chained hash is equal; or more tokens, of which so many are known to be this
+ *    conversation's (conv_rec.n_valid): a cut inside a block does not lose the block.
+ * 3. The recs of a conversation are the records of its cells. A linked one is also in the register, so
+ *    that it lives as long as the conversation. The register by itself is always right. recs may lag
+ *    behind it and is never trusted: reading verifies everything.
  * 4. Writing: the bytes → commit the links (one transaction, with the meters) → tags and recs →
  *    only then drop. A crash in between leaves bytes that no record claims (swept at the next
  *    start). Giving back space goes the other way: commit the removal of the links, then punch.
  * 5. A full block is written once in its life, by the first job that comes to write it and marks
- *    it. Forks and sharers find the tag and link the record. A conversation that computed memory
- *    which another one already has on disk links that. A block that was computed again takes the
+ *    it. So is a state. Forks and sharers find the tag and link the record. A conversation that computed
+ *    memory which another one already has on disk links that. A block that was computed again takes the
  *    record that it had. (The exceptions only cost a write: the record was damaged, reclaimed, or
  *    lost with its last conversation before it was linked.)
  * 6. A partial tail is written only at eviction, and replaced at a later eviction that finds it
- *    longer.
+ *    longer. So is the state of a request under way, which is no place to come back to.
  * 7. While n_io > 0 (an eviction, or the forgetting of damaged links), only the request that
  *    already holds the conversation acts on it. Write-behind does not count in n_io, see
  *    writebehind.c.
- * 8. Restoring: fresh blocks → read and verify → attach. The memory is cut at the first damaged
- *    block. Its links are forgotten in the register, then the space is given back (I5). pipeline.c
- *    tells how computing may begin before everything is read.
- * 9. Admission (run/sched.c) bounds the blocks that active conversations may come to need by the
- *    pool's capacity. Everything else can be evicted, or dropped if an edit has put it aside
- *    (edit.c). So waiting for room always ends. Blocks pinned by a job come back when the job ends.
+ * 8. Restoring: fresh blocks → read and verify → attach. Only cells that the end needs are read. The
+ *    memory is cut at the first damaged one, to the last position that does not need it. Its links are
+ *    forgotten in the register, then the space is given back (I5). pipeline.c tells how computing may
+ *    begin before everything is read.
+ * 9. Admission (run/sched.c) bounds the bytes that active conversations may come to need by the
+ *    pool's capacity. Everything else can be evicted, or dropped: what an edit has put aside (edit.c),
+ *    and checkpoints, which admission does not count. So waiting for room always ends. Blocks pinned by
+ *    a job come back when the job ends.
  * 10. Room on disk: a write that a limit refuses takes the space of the conversations that were
- *     updated longest ago (store_reclaim: from their tails, shared records last), and tries once
- *     more. For the daily limit it does not: writing rests until tomorrow. Reclaimed blocks are not
- *     written again in the background, only when they were used and are evicted again. So a full
- *     disk does not lead to an endless exchange.
+ *     updated longest ago (store_reclaim: checkpoints first, then from their tails, shared records
+ *     last), and tries once more. For the daily limit it does not: writing rests until tomorrow.
+ *     Reclaimed blocks are not written again in the background, only when they were used and are evicted
+ *     again. So a full disk does not lead to an endless exchange.
+ * 11. Records of cells that the sequence has given up (behind windows, checkpoints that were thinned out)
+ *     are unlinked by the next job that writes or links.
  */
 #include "engine/conv/conv.h"
 #include "engine/disk/disk.h"
@@ -96,9 +107,16 @@ enum room memory_make_room(struct engine *engine);
  * (clock_monotonic_usec()). */
 uint64_t writebehind_step(struct engine *engine);
 
+/* Places that a request's prompt leaves behind to come back to, in memory tokens; 0: none. */
+struct checkpoint_plan {
+        uint32_t n_prompt;  /* tokens of the prompt */
+        uint32_t input_end; /* of the message, before what invites the reply */
+        uint32_t branch;    /* the tokens agree with another conversation's up to here */
+};
+
 /* --- recall.c, pipeline.c: bringing a prompt's memory into RAM --- */
 
-/* Where the memory of a block came from. */
+/* Where memory came from; what came from farther is greater. */
 enum source { SOURCE_NONE, SOURCE_RAM, SOURCE_SHARED, SOURCE_DISK, N_SOURCES };
 
 /* Brings the memory of one conversation into RAM for the request that holds it. Zeros at first. */
@@ -109,16 +127,22 @@ struct recall {
         bool again;        /* recalled before: do not search others' memory on disk again */
         bool shifted;      /* the memory was shortened for this request: conv/shift.c */
         bool alone;        /* no other request computes: this one may while its memory arrives */
+        const struct checkpoint_plan *plan; /* borrowed from the request */
         /* Results. */
         uint64_t *hashes; /* [n_blocks], chained; NULL when the recall is over */
-        uint8_t *sources; /* [n_blocks], enum source; kept until recall_deinit() */
+        /* enum source, kept until recall_deinit(): of the attention's memory of each block's tokens (the
+         * farthest, if two classes differ), and of the state. */
+        uint8_t *sources; /* [n_blocks] */
+        uint8_t state_source;
         size_t n_blocks;
         struct store_prefix found; /* memory of others on disk */
         uint64_t t_read;           /* when reading ended; 0: nothing was read */
         /* Internal. */
         bool gathered, searched;
-        bool reading; /* a job is under way */
-        bool done;    /* everything is there: the next recall_step() returns 0 */
+        bool again_from_start; /* what was read was not all: gather once more */
+        bool no_search;        /* what was found on disk could not be used */
+        bool reading;          /* a job is under way */
+        bool done;             /* everything is there: the next recall_step() returns 0 */
         struct restore *restore;
         struct job job;
 };
@@ -131,6 +155,10 @@ void recall_abandon(struct engine *engine, struct recall *recall);
 /* Stop reading. `reading` turns false when the workers are done; then the recall may begin anew. */
 void recall_stop(struct recall *recall);
 void recall_deinit(struct recall *recall);
+/* Where the first @kept tokens of the prompt came from, of the whole memory: tokens by source. A token counts
+ * with its own blocks; where no class has any of it, with the state, or the window, that stands for it. */
+void recall_count(const struct engine *engine, const struct recall *recall, uint32_t kept,
+        uint32_t ret[N_SOURCES]);
 /* Prefill computed @n_tokens in @usec: for deciding whether reading pays. */
 void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec);
 
@@ -146,8 +174,8 @@ void trial_end(struct engine *engine, struct recall *recall, bool computed);
 
 /* May the conversation's memory be shared at all? */
 bool share_allowed(const struct conv *c);
-/* The longest run of at most @n blocks in RAM that are the memory of its first tokens. Borrowed. */
-size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_block **out);
+/* What is in RAM of the memory of its first tokens, up to @n blocks. Borrowed. */
+size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_step *out);
 /* Full blocks from @from on are new: enter them into the index. */
 void share_enter(struct engine *engine, struct conv *c, size_t from);
 /* The number of the prompt's blocks that may come from elsewhere. */
@@ -183,13 +211,33 @@ int edit_store(struct engine *engine, const struct conv *c, const struct store_t
 /* The commit succeeded: forget the old end. Does nothing if no edit is pending. */
 void edit_done(struct engine *engine, struct conv *c);
 
+/* --- checkpoint.c: places to come back to --- */
+
+/* Computing the conversation's memory further from its end, by at most @n tokens: how many may be
+ * computed before the next place that is to be kept? @more: further tokens come after these. */
+uint32_t checkpoint_limit(const struct engine *engine, const struct conv *c,
+        const struct checkpoint_plan *plan, uint32_t n, bool more);
+/* Tokens were computed, or taken over from others, up to the sequence's end: keep the place if it is one. */
+void checkpoint_reached(struct engine *engine, struct conv *c, const struct checkpoint_plan *plan);
+/* A turn ended, or the conversation was loaded: keep the ends of turns, and thin out what is more than
+ * the conversation may have. */
+void checkpoint_turn_ended(struct engine *engine, struct conv *c);
+void checkpoint_loaded(struct engine *engine, struct conv *c);
+
+/* --- what memory needs --- */
+
+/* Bytes that a request needs for a memory of @n_tokens: what admission counts. */
+size_t memory_need(const struct engine *engine, uint32_t n_tokens);
+/* The number of tokens whose memory fits into @size bytes, at most @most. */
+uint32_t memory_room(const struct engine *engine, size_t size, uint32_t most);
+
 /* --- grow.c --- */
 
 /* Move towards the budget that was asked for. True while memory must be freed first. */
 bool grow_step(struct engine *engine);
-/* Set how much freed memory the pool may keep, and give back idle spares. @n_busy: blocks that
+/* Set how much freed memory the pool may keep, and give back idle spares. @busy_size: bytes that
  * requests have in use. Returns the time to call again at the latest (clock_monotonic_usec()). */
-uint64_t grow_spare(struct engine *engine, size_t n_busy);
+uint64_t grow_spare(struct engine *engine, size_t busy_size);
 
 /* --- figures, for `stats` --- */
 

@@ -3,7 +3,7 @@
  * The reading of a restore: blocks are split into runs over the I/O workers. Each worker reads its
  * run in large joined reads straight into pool blocks, checks and decodes.
  *
- * If a request computes alone and has more to compute, its sections are read in order, the first
+ * If a request computes alone and has more to compute, sections are read in stages, the first
  * layers of all blocks first. The request computes its next tokens while the later layers arrive:
  *
  * 1. The blocks are attached to the sequence on trial, for the length of one model_forward(). No
@@ -56,7 +56,9 @@ struct restore *restore_new(size_t n) {
 static void restore_free(struct engine *engine, struct restore *restore) {
         conv_discharge(engine, restore->charged);
         for (size_t i = 0; i < restore->n_allocated; i++)
-                seq_block_unref(restore->items[i].block);
+                if (!restore->items[i].given)
+                        seq_block_unref(restore->items[i].block);
+        seq_free(restore->before);
         pthread_mutex_destroy(&restore->lock);
         pthread_cond_destroy(&restore->cond);
         free(restore->items);
@@ -78,12 +80,71 @@ void restore_let_go(struct engine *engine, struct restore *restore) {
                 restore_stop(restore);
 }
 
+/* --- stages --- */
+
+/*
+ * Blocks of different classes have different sections, each of some consecutive layers. A stage is a
+ * section of the class that has the most of them, and with it those of the other classes that its layers
+ * need. So a layer may compute when a stage has arrived.
+ */
+
+static enum seq_class leading_class(const struct engine *engine) {
+        enum seq_class lead = SEQ_ALL;
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                if (layout_n_sections(engine, (enum seq_class)c) > layout_n_sections(engine, lead))
+                        lead = (enum seq_class)c;
+        return lead;
+}
+
+static size_t n_stages(const struct engine *engine) {
+        return layout_n_sections(engine, leading_class(engine));
+}
+
+/* The first sections of the class that layers up to @layer need. */
+static size_t sections_to(const struct engine *engine, enum seq_class c, uint32_t layer) {
+        size_t n = 0;
+
+        for (uint32_t i = 0; i <= layer; i++) {
+                size_t section = layout_section_of(engine, c, i);
+
+                if (section != LAYOUT_NONE)
+                        n = MAX(n, section + 1);
+        }
+        return n;
+}
+
+/* The number of sections of the class in the first @n stages. */
+static size_t stage_sections(const struct engine *engine, enum seq_class c, size_t n) {
+        enum seq_class lead = leading_class(engine);
+        uint32_t layer = 0;
+
+        if (n == 0 || n >= n_stages(engine))
+                return n == 0 ? 0 : layout_n_sections(engine, c);
+        while (layer + 1 < engine->info.n_layer && sections_to(engine, lead, layer + 1) <= n)
+                layer++;
+        return c == lead ? n : sections_to(engine, c, layer);
+}
+
+/* The number of stages that must have arrived before the layer computes. */
+static size_t stages_of(const struct engine *engine, uint32_t layer) {
+        size_t n = 1;
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++) {
+                size_t need = sections_to(engine, (enum seq_class)c, layer);
+
+                while (n < n_stages(engine) && stage_sections(engine, (enum seq_class)c, n) < need)
+                        n++;
+        }
+        return n;
+}
+
 /* --- workers --- */
 
-/* Sections [first, first + n) of a run have arrived, or @r tells why not. False: stop reading. */
+/* Stages [first, first + n) of a run have arrived, or @r tells why not. False: stop reading. */
 static bool arrive(struct engine *engine, struct restore *restore, size_t first, size_t n, int r,
         const struct err *e) {
-        size_t n_sections = layout_n_sections(engine);
+        size_t n_all = n_stages(engine);
         bool go_on, wake = false;
 
         pthread_mutex_lock(&restore->lock);
@@ -93,11 +154,9 @@ static bool arrive(struct engine *engine, struct restore *restore, size_t first,
         }
         for (size_t i = first; r == 0 && i < first + n; i++)
                 restore->arrived[i]++;
-        if (r == 0 && first + n == n_sections &&
-                restore->arrived[n_sections - 1] == restore->n_runs)
+        if (r == 0 && first + n == n_all && restore->arrived[n_all - 1] == restore->n_runs)
                 restore->t_end = clock_monotonic_usec();
-        wake = restore->by_sections && first == 0 && n > 0 &&
-               restore->arrived[0] == restore->n_runs;
+        wake = restore->by_stages && first == 0 && n > 0 && restore->arrived[0] == restore->n_runs;
         go_on = !restore->stop;
         pthread_cond_broadcast(&restore->cond);
         pthread_mutex_unlock(&restore->lock);
@@ -106,19 +165,39 @@ static bool arrive(struct engine *engine, struct restore *restore, size_t first,
         return go_on;
 }
 
-/* Take the pages that sections [first, first + n) will fill from the system, in one call for each
- * fresh block: that saves two fifths of the cost of page faults. If the kernel refuses (before
- * 5.14), the page faults remain. */
-static void populate(
-        const struct engine *engine, const struct restore_run *run, size_t first, size_t n) {
-        size_t start = first > 0 ? layout_section_end(engine, first - 1) : 0;
-        size_t end = layout_section_end(engine, first + n - 1);
+/* Take the pages that the sections will fill from the system, in one call for each fresh block: that
+ * saves two fifths of the cost of page faults. If the kernel refuses (before 5.14), the page faults
+ * remain. */
+static void populate(const struct engine *engine, const struct restore_run *run,
+        const struct spill_range ranges[SPILL_MAX_CLASSES]) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-        start -= start % (size_t)sysconf(_SC_PAGESIZE);
-        for (size_t i = run->first; i < run->first + run->n; i++)
-                if (run->restore->items[i].fresh)
-                        (void)madvise((char *)run->restore->reads[i].dst + start, end - start,
-                                MADV_POPULATE_WRITE);
+        for (size_t i = run->first; i < run->first + run->n; i++) {
+                const struct restore_item *it = &run->restore->items[i];
+                struct spill_range range = ranges[it->class];
+                size_t start, end;
+
+                if (!it->fresh || range.n == 0)
+                        continue;
+                start = range.first > 0 ? layout_section_end(engine, it->class, range.first - 1)
+                                        : 0;
+                end = layout_section_end(engine, it->class, range.first + range.n - 1);
+                start -= start % page;
+                (void)madvise((char *)run->restore->reads[i].dst + start, end - start,
+                        MADV_POPULATE_WRITE);
+        }
+}
+
+static int read_stages(struct engine *engine, struct restore_run *run, struct spill_load *load,
+        size_t at, size_t n, struct err *e) {
+        struct spill_range ranges[SPILL_MAX_CLASSES] = {0};
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++) {
+                ranges[c].first = stage_sections(engine, (enum seq_class)c, at);
+                ranges[c].n = stage_sections(engine, (enum seq_class)c, at + n) - ranges[c].first;
+        }
+        populate(engine, run, ranges);
+        return spill_load_read(load, ranges, e);
 }
 
 /* After a failure the reading of other items goes on: blocks before the damage are kept. */
@@ -126,7 +205,7 @@ static void run_run(struct engine *engine, struct job *j) {
         struct restore_run *run = container_of(j, struct restore_run, job);
         struct restore *restore = run->restore;
         struct spill_item *items = restore->reads + run->first;
-        size_t n_sections = layout_n_sections(engine), step = restore->by_sections ? 1 : n_sections;
+        size_t n_all = n_stages(engine), step = restore->by_stages ? 1 : n_all;
         _cleanup_(spill_load_freep) struct spill_load *load = NULL;
         size_t at = 0;
 
@@ -136,21 +215,19 @@ static void run_run(struct engine *engine, struct job *j) {
                         items[i].r = j->r;
         if (!arrive(engine, restore, 0, 0, j->r, &j->err) || !load)
                 goto end;
-        while (at < n_sections) {
-                size_t n = MIN(step, n_sections - at);
-                int r;
+        while (at < n_all) {
+                size_t n = MIN(step, n_all - at);
+                int r = read_stages(engine, run, load, at, n, &j->err);
 
-                populate(engine, run, at, n);
-                r = spill_load_read(load, at, n, &j->err);
                 at += n;
                 j->r = j->r < 0 ? j->r : r;
                 if (!arrive(engine, restore, at - n, n, j->r, &j->err))
                         break;
-                /* The first sections are waited for; then calls get larger. */
+                /* The first stages are waited for; then calls get larger. */
                 step = at > 1 ? step * 2 : step;
         }
 end:
-        for (size_t i = 0; i < run->n && at < n_sections; i++)
+        for (size_t i = 0; i < run->n && at < n_all; i++)
                 if (items[i].r == 0)
                         items[i].r = -ERR_CANCELLED;
 }
@@ -170,17 +247,22 @@ static void run_done(struct engine *engine, struct job *j) {
 
 /* --- engine thread --- */
 
-uint32_t restore_end(const struct engine *engine, const struct restore *restore) {
-        uint32_t end = seq_n_tokens(restore->recall->conv->seq);
+uint32_t restore_end(const struct restore *restore) {
+        const struct seq *s = restore->recall->conv->seq;
+
+        return MAX(seq_n_tokens(s), restore->found_end);
+}
+
+static size_t raw_size(const struct engine *engine, const struct restore *restore) {
+        size_t n = 0;
 
         for (size_t i = 0; i < restore->n; i++)
-                end = MAX(end, restore->items[i].index * engine->info.block_tokens +
-                                       restore->items[i].n_tokens);
-        return end;
+                n += engine->info.shape.size[restore->items[i].class];
+        return n;
 }
 
 void restore_start(struct engine *engine, struct restore *restore) {
-        size_t n = restore->n, n_runs = MIN(n, n * engine->info.block_size / RUN_SIZE);
+        size_t n = restore->n, n_runs = MIN(n, raw_size(engine, restore) / RUN_SIZE);
 
         for (size_t i = 0; i < n; i++) {
                 struct restore_item *it = &restore->items[i];
@@ -190,8 +272,8 @@ void restore_start(struct engine *engine, struct restore *restore) {
                         .dst = seq_block_data(it->block)};
                 it->fresh = seq_block_is_fresh(it->block);
         }
-        restore->by_sections = layout_n_sections(engine) > 1 && restore->recall->alone &&
-                               restore_end(engine, restore) < restore->recall->conv->n_all;
+        restore->by_stages = n_stages(engine) > 1 && restore->recall->alone &&
+                             restore_end(restore) < restore->recall->conv->n_all;
         n_runs = MIN(n_runs, io_n_running(engine));
         restore->n_runs = restore->n_jobs = MAX(n_runs, (size_t)1);
         restore->t_start = clock_monotonic_usec();
@@ -212,7 +294,7 @@ void restore_start(struct engine *engine, struct restore *restore) {
 bool restore_has_begun(struct restore *restore) {
         bool begun;
 
-        if (!restore->by_sections || restore->tried || restore->n_jobs == 0)
+        if (!restore->by_stages || restore->tried || restore->n_jobs == 0)
                 return false;
         pthread_mutex_lock(&restore->lock);
         begun = restore->arrived[0] == restore->n_runs && !restore->failed && !restore->stop;
@@ -220,51 +302,85 @@ bool restore_has_begun(struct restore *restore) {
         return begun;
 }
 
-/* The sequence takes over the references, so that a partial tail is written in place: the workers
- * bring a layer's section before the model writes into this layer. */
-int restore_attach(struct restore *restore) {
+/* What was read of another conversation's prefix continues the sequence, as far as it is whole. */
+static int append(struct engine *engine, struct restore *restore, bool trial) {
         struct seq *s = restore->recall->conv->seq;
+        uint32_t bt = engine->info.block_tokens;
+        _cleanup_(freep) struct seq_step *steps = NULL;
+        size_t n;
 
+        if (restore->n_found == 0)
+                return 0;
+        steps = calloc(restore->n_found, sizeof(*steps));
+        if (!steps)
+                return -ERR_NOMEM;
         for (size_t i = 0; i < restore->n; i++) {
                 struct restore_item *it = &restore->items[i];
 
-                if (!it->appended)
-                        seq_attach(s, it->index, it->block);
-                else if (seq_adopt(s, &it->block, 1, NULL) < 0)
-                        return -ERR_NOMEM;
+                if (it->appended && (trial || restore->reads[i].r == 0))
+                        steps[it->end / bt - 1].block[it->class] = it->block;
         }
-        for (size_t i = 0; i < restore->n; i++)
-                seq_block_unref(restore->items[i].block);
-        restore->attached = true;
-        return 0;
+        n = seq_steps_whole(engine->pool, s, steps, restore->n_found);
+        return n * bt > seq_n_tokens(s) ? seq_adopt(s, steps, n, NULL) : 0;
 }
 
-void restore_detach(struct restore *restore, uint32_t n_tokens) {
+/* The sequence takes over the reference to a block of its own, so that a partial tail is written in
+ * place: the workers bring a layer's section before the model writes into this layer. Blocks that are
+ * appended are full, and full blocks and states are never written in place. */
+int restore_attach(struct engine *engine, struct restore *restore, bool trial) {
         struct seq *s = restore->recall->conv->seq;
+        int r = 0;
 
-        seq_unreserve(s);
+        if (trial && restore->n_found > 0)
+                r = seq_fork(&restore->before, s, seq_n_tokens(s), NULL);
+        for (size_t i = 0; r == 0 && i < restore->n; i++) {
+                struct restore_item *it = &restore->items[i];
+                struct seq_cell cell;
+
+                if (it->appended || (!trial && restore->reads[i].r < 0) ||
+                        !seq_cell_at(s, it->class, it->index, &cell) || cell.block)
+                        continue;
+                seq_attach(s, it->class, it->index, it->block);
+                seq_block_unref(it->block);
+                it->given = true;
+        }
+        restore->attached = true;
+        return r < 0 ? r : append(engine, restore, trial);
+}
+
+void restore_detach(struct engine *engine, struct restore *restore) {
+        struct conv *c = restore->recall->conv;
+
+        (void)engine;
+        seq_unreserve(c->seq);
+        for (size_t i = 0; i < restore->n; i++)
+                if (restore->items[i].given)
+                        seq_block_ref(restore->items[i].block);
+        if (restore->before) {
+                seq_free(c->seq);
+                c->seq = TAKE_PTR(restore->before);
+        }
         for (size_t i = 0; i < restore->n; i++) {
                 struct restore_item *it = &restore->items[i];
+                struct seq_cell cell;
 
-                if (restore->attached)
-                        seq_block_ref(it->block);
-                if (!it->appended && seq_block_at(s, it->index))
-                        seq_drop(s, it->index);
+                if (it->given && seq_cell_at(c->seq, it->class, it->index, &cell) &&
+                        cell.block == it->block)
+                        seq_drop(c->seq, it->class, it->index);
+                it->given = false;
         }
-        if (seq_n_tokens(s) > n_tokens)
-                seq_cut(s, n_tokens);
         restore->attached = false;
         restore->tried = true;
 }
 
 int restore_wait_layer(struct engine *engine, struct restore *restore, uint32_t layer) {
         uint64_t until = clock_monotonic_usec() + PATIENCE_USEC;
-        size_t section = layout_section_of(engine, layer);
+        size_t stage = stages_of(engine, layer) - 1;
         struct timespec ts;
         bool ok;
 
         pthread_mutex_lock(&restore->lock);
-        while (restore->arrived[section] < restore->n_runs && !restore->failed) {
+        while (restore->arrived[stage] < restore->n_runs && !restore->failed) {
                 uint64_t now = clock_monotonic_usec();
 
                 if (now > until) {
@@ -281,7 +397,7 @@ int restore_wait_layer(struct engine *engine, struct restore *restore, uint32_t 
                 ts = (struct timespec){(time_t)(now / 1000000), (long)(now % 1000000 * 1000)};
                 pthread_cond_timedwait(&restore->cond, &restore->lock, &ts);
         }
-        ok = restore->arrived[section] == restore->n_runs && !restore->failed;
+        ok = restore->arrived[stage] == restore->n_runs && !restore->failed;
         pthread_mutex_unlock(&restore->lock);
         return ok ? 0 : 1;
 }

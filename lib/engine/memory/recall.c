@@ -35,21 +35,19 @@
 /* --- gather --- */
 
 /* A block that the index does not know (a tail, private memory), but a fork has in RAM; or NULL. */
-static struct seq_block *find_fork(
-        struct engine *engine, const struct conv *self, uint32_t index, const struct rec *rec) {
+static struct seq_block *find_fork(struct engine *engine, const struct conv *self,
+        enum seq_class class, uint32_t index, const struct rec *rec) {
         struct conv *c;
         size_t it = 0;
 
         if (rec->n_refs < 2)
                 return NULL;
         while ((c = convs_next(engine, &it))) {
-                struct seq_block *b;
+                struct seq_cell cell;
 
-                if (c == self || index >= seq_n_blocks(c->seq))
-                        continue;
-                b = seq_block_at(c->seq, index);
-                if (b && seq_block_tag(b) == rec->r.id)
-                        return b;
+                if (c != self && seq_cell_at(c->seq, class, index, &cell) && cell.block &&
+                        seq_block_tag(cell.block) == rec->r.id)
+                        return cell.block;
         }
         return NULL;
 }
@@ -67,55 +65,129 @@ static void hash_prompt(struct engine *engine, struct recall *recall) {
         }
 }
 
-/* Fill block @i, a hole, from RAM if possible. @shared: the block from the index, or NULL. False if
- * nothing can fill it, not even the disk. */
-static bool gather_hole(
-        struct engine *engine, struct recall *recall, uint32_t i, struct seq_block *shared) {
-        struct conv *c = recall->conv;
-        uint32_t bt = engine->info.block_tokens, n = MIN(bt, seq_n_tokens(c->seq) - i * bt);
-        const struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
-        uint64_t prev = i > 0 ? recall->hashes[i - 1] : 0;
+/* The record from which the hole can be read, or NULL. */
+static const struct rec *hole_rec(struct engine *engine, const struct recall *recall,
+        enum seq_class class, const struct seq_cell *cell) {
+        const struct conv *c = recall->conv;
+        const struct conv_rec *entry = recs_at(&c->recs, class, cell->index);
 
-        if (rec && rec->damaged)
-                rec = NULL;
-        if (rec && !record_fits(&rec->r, i, conv_token_hash(c->tokens, bt, i, n, prev), n))
-                rec = NULL;
-        if (!shared && rec && (n < bt || !share_allowed(c)))
-                shared = find_fork(engine, c, i, rec);
+        if (!entry || !conv_cell_on_disk(c, class, cell))
+                return NULL;
+        /* The entries of a conversation are of its tokens (recs.c); look all the same, where possible. */
+        if (entry->rec->r.n_tokens == cell->n_tokens &&
+                entry->rec->r.token_hash !=
+                        conv_hash_at(engine, c->tokens, recall->hashes, cell->end))
+                return NULL;
+        return entry->rec;
+}
+
+/* The block of the prefix index for a cell that ends where a block ends, or NULL. */
+static struct seq_block *shared_block(const struct engine *engine, const struct seq_step *steps,
+        size_t n, enum seq_class class, const struct seq_cell *cell) {
+        uint32_t bt = engine->info.block_tokens;
+
+        return cell->end % bt == 0 && cell->end / bt <= n ? steps[cell->end / bt - 1].block[class]
+                                                          : NULL;
+}
+
+/* Fill the hole from RAM if possible. False if nothing can fill it, not even the disk. */
+static bool gather_hole(struct engine *engine, struct recall *recall, enum seq_class class,
+        const struct seq_cell *cell, struct seq_block *shared) {
+        const struct rec *rec = hole_rec(engine, recall, class, cell);
+        struct conv *c = recall->conv;
+
+        /* The index knows full blocks, and states where blocks end. */
+        if (!shared && rec && (cell->end % engine->info.block_tokens != 0 || !share_allowed(c)))
+                shared = find_fork(engine, c, class, cell->index, rec);
         if (shared) {
-                seq_attach(c->seq, i, shared);
-                recall->sources[i] = SOURCE_SHARED;
+                seq_attach(c->seq, class, cell->index, shared);
+                recall_note_source(engine, recall, class, cell->end, SOURCE_SHARED);
         }
         return shared || rec;
+}
+
+/* Look for everything that the end of the sequence needs, from RAM. False if a cell was lost, and the
+ * sequence is shorter now: its new end needs other cells. */
+static bool gather_class(struct engine *engine, struct recall *recall, enum seq_class class,
+        const struct seq_step *steps, size_t n_steps) {
+        struct conv *c = recall->conv;
+        struct seq_cell cell;
+        size_t it = 0;
+
+        while (seq_next_cell(c->seq, class, &it, &cell)) {
+                if (!cell.needed)
+                        continue;
+                if (cell.block) {
+                        recall_note_source(engine, recall, class, cell.end, SOURCE_RAM);
+                } else if (!gather_hole(engine, recall, class, &cell,
+                                   shared_block(engine, steps, n_steps, class, &cell))) {
+                        cut_damaged(engine, c, class, cell.index, 0);
+                        return false;
+                }
+        }
+        return true;
+}
+
+static void gather_own(struct engine *engine, struct recall *recall, const struct seq_step *steps,
+        size_t n_steps) {
+        bool whole;
+
+        do {
+                whole = true;
+                memset(recall->sources, SOURCE_NONE, recall->n_blocks);
+                recall->state_source = SOURCE_NONE;
+                for (int class = 0; whole && class < SEQ_N_CLASSES; class ++)
+                        whole = gather_class(
+                                engine, recall, (enum seq_class) class, steps, n_steps);
+        } while (!whole);
 }
 
 static int gather(struct engine *engine, struct recall *recall) {
         struct conv *c = recall->conv;
         uint32_t bt = engine->info.block_tokens;
-        size_t own = seq_n_blocks(c->seq), n_shared = 0;
-        _cleanup_(freep) struct seq_block **shared = NULL;
+        _cleanup_(freep) struct seq_step *steps = NULL;
+        size_t n_steps = 0;
 
+        /* The last token is computed again even if its memory is there: its logits are needed. */
+        if (recall->wants_logits && c->n_all > 0)
+                conv_cut(c, c->n_all - 1);
         free(TAKE_PTR(recall->sources));
         recall->n_blocks = ((size_t)c->n_all + bt - 1) / bt;
         recall->hashes = calloc(recall->n_blocks + 1, sizeof(*recall->hashes));
         recall->sources = calloc(recall->n_blocks + 1, sizeof(*recall->sources));
-        shared = calloc(recall->n_blocks + 1, sizeof(struct seq_block *));
-        if (!recall->hashes || !recall->sources || !shared)
+        steps = calloc(recall->n_blocks + 1, sizeof(*steps));
+        if (!recall->hashes || !recall->sources || !steps)
                 return -ERR_NOMEM;
         hash_prompt(engine, recall);
-        if (seq_n_resident(c->seq) < own)
-                n_shared = share_find(engine, c, seq_n_tokens(c->seq) / bt, shared);
-        for (size_t i = 0; i < own; i++) {
-                if (seq_block_at(c->seq, i)) {
-                        recall->sources[i] = SOURCE_RAM;
-                } else if (!gather_hole(
-                                   engine, recall, (uint32_t)i, i < n_shared ? shared[i] : NULL)) {
-                        cut_damaged(engine, c, (uint32_t)i, 0);
-                        break;
-                }
-        }
+        if (seq_n_missing(c->seq) > 0)
+                n_steps = share_find(engine, c, seq_n_tokens(c->seq) / bt, steps);
+        gather_own(engine, recall, steps, n_steps);
         share_adopt(engine, recall);
         return 0;
+}
+
+/* Cells that only marks needed go with the next commit; what came from farthest is told. */
+void recall_note_source(const struct engine *engine, struct recall *recall, enum seq_class class,
+        uint32_t end, enum source source) {
+        size_t i = (end - 1) / engine->info.block_tokens;
+
+        if (class == SEQ_STATE)
+                recall->state_source = MAX(recall->state_source, (uint8_t)source);
+        else if (i < recall->n_blocks)
+                recall->sources[i] = MAX(recall->sources[i], (uint8_t)source);
+}
+
+void recall_count(const struct engine *engine, const struct recall *recall, uint32_t kept,
+        uint32_t ret[N_SOURCES]) {
+        uint32_t bt = engine->info.block_tokens;
+        uint8_t rest = recall->state_source;
+
+        memset(ret, 0, N_SOURCES * sizeof(*ret));
+        /* Without states, tokens in front of the window came with it. */
+        for (size_t i = 0; rest == SOURCE_NONE && i < recall->n_blocks && i * bt < kept; i++)
+                rest = recall->sources[i];
+        for (uint32_t i = 0; i < recall->n_blocks && i * bt < kept; i++)
+                ret[recall->sources[i] ? recall->sources[i] : rest] += MIN(bt, kept - i * bt);
 }
 
 /* --- search --- */
@@ -124,9 +196,8 @@ static void search_run(struct engine *engine, struct job *j) {
         struct recall *recall = container_of(j, struct recall, job);
         struct conv *c = recall->conv; /* the request holds it, so its tokens stay */
 
-        j->r = store_prefix_find(engine->store, c->uid, &engine->info.fingerprint,
-                engine->vocab_hash, c->tokens, recall->hashes, share_limit(engine, recall),
-                engine->info.block_tokens, &recall->found, &j->err);
+        j->r = register_find_prefix(engine, c->uid, c->tokens, recall->hashes,
+                share_limit(engine, recall), &recall->found, &j->err);
 }
 
 static void search_done(struct engine *engine, struct job *j) {
@@ -152,17 +223,50 @@ static bool restore_charge(struct engine *engine, struct restore *restore) {
         return true;
 }
 
-static void add_item(struct restore *restore, uint32_t index, uint32_t n_tokens, bool appended,
-        const struct store_record *r) {
+static void add_item(struct restore *restore, enum seq_class class, uint32_t index, uint32_t end,
+        bool appended, const struct store_record *r) {
         restore->items[restore->n++] = (struct restore_item){
-                .index = index, .n_tokens = n_tokens, .appended = appended, .record = *r};
+                .class = class, .index = index, .end = end, .appended = appended, .record = *r};
 }
 
-/* Is reading @n_blocks blocks better than computing them? */
-static bool worth_reading(const struct engine *engine, size_t n_blocks) {
+static size_t items_size(const struct engine *engine, const struct restore *restore) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < restore->n; i++)
+                n += engine->info.shape.size[restore->items[i].class];
+        return n;
+}
+
+/* Where computing would begin without reading: about the last position that is whole in RAM. */
+static uint32_t computed_from(const struct engine *engine, const struct restore *restore) {
+        const struct seq *s = restore->recall->conv->seq;
+        uint32_t from = seq_n_tokens(s), state = 0;
+        struct seq_cell cell;
+        size_t it = 0;
+        bool lacks_state = false;
+
+        for (size_t i = 0; i < restore->n; i++) {
+                const struct restore_item *item = &restore->items[i];
+
+                if (item->class == SEQ_STATE)
+                        lacks_state = true;
+                else
+                        from = MIN(from, item->index * engine->info.block_tokens);
+        }
+        if (!lacks_state)
+                return from;
+        while (seq_next_cell(s, SEQ_STATE, &it, &cell))
+                if (cell.block && cell.end <= from)
+                        state = cell.end;
+        return state;
+}
+
+/* Is reading better than computing? */
+static bool worth_reading(const struct engine *engine, const struct restore *restore) {
         const struct rates *r = &engine->memory->rates;
-        double tokens = (double)n_blocks * engine->info.block_tokens;
-        double bytes = (double)n_blocks * (double)engine->info.block_size;
+        uint32_t end = restore_end(restore);
+        double tokens = end - MIN(end, computed_from(engine, restore));
+        double bytes = (double)items_size(engine, restore);
 
         if (r->n_restores < RATES_RESTORES || r->restored_bytes < RATES_BYTES ||
                 r->computed_tokens < RATES_TOKENS)
@@ -171,84 +275,140 @@ static bool worth_reading(const struct engine *engine, size_t n_blocks) {
                2 * tokens * r->compute_usec / r->computed_tokens;
 }
 
-/* Add a hole; false if its record was removed since gather() saw it. */
-static bool add_own(struct engine *engine, struct conv *c, struct restore *restore, uint32_t i) {
-        uint32_t bt = engine->info.block_tokens;
+/* The own holes that the sequence needs as far as position @most. False if a record was removed since
+ * gather() saw it. */
+static bool add_own(struct engine *engine, struct conv *c, struct restore *restore,
+        enum seq_class class, uint32_t most) {
+        struct seq_cell cell;
+        size_t it = 0;
 
-        if (i >= c->n_recs || !c->recs[i]) {
-                cut_damaged(engine, c, i, 0);
-                return false;
+        while (seq_next_cell(c->seq, class, &it, &cell)) {
+                const struct conv_rec *entry = recs_at(&c->recs, class, cell.index);
+
+                if (cell.block || !cell.needed || cell.end > most)
+                        continue;
+                if (!entry || !conv_cell_on_disk(c, class, &cell)) {
+                        cut_damaged(engine, c, class, cell.index, 0);
+                        return false;
+                }
+                add_item(restore, class, cell.index, cell.end, false, &entry->rec->r);
         }
-        add_item(restore, i, MIN(bt, seq_n_tokens(c->seq) - i * bt), false, &c->recs[i]->r);
         return true;
 }
 
-/* List the blocks to read: holes, and the blocks found behind the end. */
+static void add_all_own(struct engine *engine, struct conv *c, struct restore *restore) {
+        bool whole;
+
+        do {
+                restore->n = 0;
+                whole = true;
+                for (int class = 0; whole && class < SEQ_N_CLASSES; class ++)
+                        whole = add_own(engine, c, restore, (enum seq_class) class, UINT32_MAX);
+        } while (!whole);
+}
+
+/* Another conversation has a longer prefix on disk: what of it the position behind it needs, and the
+ * own blocks before. */
+static void add_found(struct engine *engine, struct recall *recall, struct restore *restore) {
+        const struct seq_shape *shape = &engine->info.shape;
+        const struct store_prefix *found = &recall->found;
+        uint32_t bt = shape->block_tokens, end = (uint32_t)found->n * bt;
+        struct conv *c = recall->conv;
+        uint32_t from = shape->size[SEQ_WINDOW] ? seq_window_start(shape, end) : 0;
+        uint32_t own = seq_n_tokens(c->seq) / bt * bt;
+
+        if (shape->size[SEQ_ALL] && !add_own(engine, c, restore, SEQ_ALL, own)) {
+                restore->n = 0; /* the own beginning is damaged: it was cut */
+                return;
+        }
+        for (uint32_t i = 0; i < found->n; i++) {
+                struct seq_cell cell;
+
+                if (shape->size[SEQ_ALL] && i * bt >= own)
+                        add_item(restore, SEQ_ALL, i, (i + 1) * bt, true,
+                                &found->records[SEQ_ALL][i]);
+                if (shape->size[SEQ_WINDOW] && (i + 1) * bt > from &&
+                        !(seq_cell_at(c->seq, SEQ_WINDOW, i, &cell) && cell.block &&
+                                cell.n_tokens == bt))
+                        add_item(restore, SEQ_WINDOW, i, (i + 1) * bt, true,
+                                &found->records[SEQ_WINDOW][i]);
+        }
+        if (shape->size[SEQ_STATE])
+                add_item(restore, SEQ_STATE, end - 1, end, true,
+                        &found->records[SEQ_STATE][found->n - 1]);
+}
+
+/* Shorten the sequence to what is in RAM. The records stay. */
+static void cut_to_resident(struct engine *engine, struct conv *c) {
+        while (seq_n_missing(c->seq) > 0) {
+                uint32_t at = seq_n_tokens(c->seq) - 1;
+                struct seq_cell cell;
+                size_t it = 0;
+
+                for (int i = SEQ_ALL; i <= SEQ_WINDOW; i++, it = 0)
+                        while (seq_next_cell(c->seq, (enum seq_class)i, &it, &cell))
+                                if (!cell.block && cell.needed) {
+                                        at = MIN(at, cell.index * engine->info.block_tokens);
+                                        break;
+                                }
+                seq_cut(c->seq, at);
+        }
+}
+
+/* List the cells to read: holes, or what was found behind the end. */
 static int plan(struct engine *engine, struct recall *recall) {
         struct conv *c = recall->conv;
         uint32_t bt = engine->info.block_tokens;
-        size_t own = seq_n_blocks(c->seq), full;
-        struct restore *restore = restore_new(MAX(own, recall->found.n));
-        bool room;
+        struct restore *restore =
+                restore_new(seq_n_cells(c->seq) + SEQ_N_CLASSES * (recall->found.n + 1));
 
         if (!restore)
                 return -ERR_NOMEM;
-        /* A longer prefix of another conversation replaces our partial tail. */
-        if (recall->found.n * bt > seq_n_tokens(c->seq)) {
-                seq_cut(c->seq, seq_n_tokens(c->seq) / bt * bt);
-                own = seq_n_blocks(c->seq);
+        restore->recall = recall;
+        if (recall->found.n * bt > seq_n_tokens(c->seq))
+                add_found(engine, recall, restore);
+        if (restore->n == 0) {
+                add_all_own(engine, c, restore);
+        } else {
+                restore->n_found = recall->found.n;
+                restore->found_end = (uint32_t)recall->found.n * bt;
         }
-        for (size_t i = 0; i < own; i++)
-                if (!seq_block_at(c->seq, i) && !add_own(engine, c, restore, (uint32_t)i))
-                        break;
-        full = seq_n_tokens(c->seq) / bt;
-        own = seq_n_blocks(c->seq);
-        for (size_t i = full; i < recall->found.n && full == own; i++)
-                add_item(restore, (uint32_t)i, bt, true, &recall->found.records[i]);
-        room = restore->n == 0 || restore_charge(engine, restore);
-        if (restore->n > 0 && (!room || !worth_reading(engine, restore->n))) {
-                if (!restore->items[0].appended)
-                        seq_cut(c->seq, restore->items[0].index * bt);
-                restore->n = 0;
+        if (restore->n > 0 &&
+                (!restore_charge(engine, restore) || !worth_reading(engine, restore))) {
+                cut_to_resident(engine, c);
+                restore->n = restore->n_found = 0;
+                restore->found_end = 0;
                 engine->count.restores_skipped++;
         }
-        restore->recall = recall;
         recall->restore = restore;
         return 0;
 }
 
 /* --- the end --- */
 
-/* Put a good block into the sequence, with its record. */
-static int take(
-        struct engine *engine, struct recall *recall, struct restore_item *it, bool attached) {
+/* A good block is in the sequence: its record, and where it came from. */
+static void take(struct engine *engine, struct recall *recall, const struct restore_item *it) {
         struct conv *c = recall->conv;
-        struct rec *rec;
+        struct conv_rec entry = {NULL, it->index, it->record.n_tokens, false};
+        struct seq_cell cell;
 
-        if (it->appended && !attached && seq_adopt(c->seq, &it->block, 1, NULL) < 0)
-                return -ERR_NOMEM;
-        if (!it->appended && !attached)
-                seq_attach(c->seq, it->index, it->block);
-        seq_block_set_tag(seq_block_at(c->seq, it->index), it->record.id);
-        if (it->index < recall->n_blocks)
-                recall->sources[it->index] = SOURCE_DISK;
+        if (!seq_cell_at(c->seq, it->class, it->index, &cell) || cell.block != it->block)
+                return;
+        seq_block_set_tag(it->block, it->record.id);
+        recall_note_source(engine, recall, it->class, it->end, SOURCE_DISK);
         engine->count.blocks_restored++;
         if (!it->appended)
-                return 0;
+                return;
         /* Known, but not linked yet: write-behind or the eviction will link it. */
-        c->link_from = MIN(c->link_from, (size_t)it->index);
-        c->n_taken++;
-        rec = rec_get(engine, &it->record, NULL);
-        if (rec && conv_set_rec(engine, c, it->index, rec, NULL) < 0)
-                rec_put(engine, rec);
-        return 0;
+        entry.rec = rec_get(engine, &it->record, NULL);
+        if (entry.rec && recs_set(engine, &c->recs, it->class, &entry, NULL) < 0)
+                rec_put(engine, entry.rec);
 }
 
 static void note_rate(struct engine *engine, const struct restore *restore) {
         struct rates *r = &engine->memory->rates;
 
-        r->restored_bytes = r->restored_bytes * RATES_FADE +
-                            (double)restore->n * (double)engine->info.block_size;
+        r->restored_bytes = r->restored_bytes * RATES_FADE + (double)items_size(engine, restore);
         r->restore_usec =
                 r->restore_usec * RATES_FADE + (double)(restore->t_end - restore->t_start);
         r->n_restores++;
@@ -261,34 +421,47 @@ void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec)
         r->compute_usec = r->compute_usec * RATES_FADE + (double)usec;
 }
 
+/* A block could not be read. */
+static void tell_damaged(
+        struct engine *engine, struct restore *restore, const struct restore_item *it) {
+        struct conv *c = restore->recall->conv;
+        struct rec *rec = rec_find(engine, it->record.id);
+
+        event_log(engine, LOG_WARNING, &restore->err);
+        engine->count.restore_failures++;
+        if (rec)
+                rec->damaged = true; /* others that link it need not read it */
+        if (it->appended)
+                c->no_disk_share = true;
+        cut_damaged(engine, c, it->class, it->index, it->record.id);
+}
+
 /* Reading is over: take the good blocks. */
 static void finish(struct engine *engine, struct restore *restore) {
         struct recall *recall = restore->recall;
         struct conv *c = recall->conv;
-        struct rec *rec;
         bool good = true;
 
-        for (size_t i = 0; i < restore->n && good; i++) {
+        if (!restore->attached)
+                (void)restore_attach(engine, restore, false);
+        for (size_t i = 0; i < restore->n; i++) {
                 struct restore_item *it = &restore->items[i];
 
+                if (restore->reads[i].r == 0)
+                        take(engine, recall, it);
+        }
+        for (size_t i = 0; i < restore->n && good; i++) {
                 good = restore->reads[i].r == 0;
-                if (good && take(engine, recall, it, restore->attached) < 0)
-                        break;
-                if (good)
-                        continue;
-                event_log(engine, LOG_WARNING, &restore->err);
-                engine->count.restore_failures++;
-                rec = rec_find(engine, it->record.id);
-                if (rec)
-                        rec->damaged = true; /* others that link it need not read it */
-                if (it->appended)
-                        c->no_disk_share = true;
-                cut_damaged(engine, c, it->index, it->record.id);
+                if (!good)
+                        tell_damaged(engine, restore, &restore->items[i]);
         }
         recall->t_read = restore->t_end;
         engine->count.restores++;
         if (good)
                 note_rate(engine, restore);
+        /* The end may have come to need cells that were not read: it is looked at once more. */
+        recall->again_from_start = seq_n_missing(c->seq) > 0;
+        recall->no_search = recall->no_search || seq_n_tokens(c->seq) < restore->found_end;
         c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
         recall_abandon(engine, recall); /* the sequence has references of its own */
         share_enter(engine, c, 0);
@@ -305,7 +478,7 @@ static void reading_ended(struct engine *engine, struct restore *restore) {
                 recall_abandon(engine, recall);
         } else {
                 finish(engine, restore);
-                recall->done = true;
+                recall->done = !recall->again_from_start;
         }
 }
 
@@ -353,7 +526,8 @@ static int prepare(struct engine *engine, struct recall *recall) {
 /* 0; 1: later; -ERR_X. */
 static int allocate(struct engine *engine, struct restore *restore, struct err *e) {
         while (restore->n_allocated < restore->n) {
-                int r = seq_block_new(&restore->items[restore->n_allocated].block, engine->pool, e);
+                struct restore_item *it = &restore->items[restore->n_allocated];
+                int r = seq_block_new(&it->block, engine->pool, it->class, e);
                 enum room room;
 
                 if (r == 0) {
@@ -416,19 +590,23 @@ uint32_t trial_begin(
         struct engine *engine, struct recall *recall, uint32_t most, struct model_wait *wait) {
         struct restore *restore = recall->restore;
         struct conv *c = recall->conv;
-        uint32_t before = seq_n_tokens(c->seq), end, n;
+        uint32_t end, n;
 
         if (!recall->reading || !restore || !restore_has_begun(restore))
                 return 0;
-        end = restore_end(engine, restore);
+        end = restore_end(restore);
         if (end >= c->n_all)
                 return 0;
-        n = MIN(c->n_all - end, most);
-        if (restore_attach(restore) < 0 || seq_reserve(c->seq, n, NULL) != 0) {
-                restore_detach(restore, before);
+        if (restore_attach(engine, restore, true) < 0 || seq_n_tokens(c->seq) != end) {
+                restore_detach(engine, restore);
                 return 0;
         }
-        restore->n_tokens_before = before;
+        n = MIN(c->n_all - end, most);
+        n = checkpoint_limit(engine, c, recall->plan, n, end + n < c->n_all);
+        if (seq_reserve(c->seq, n, NULL) != 0) {
+                restore_detach(engine, restore);
+                return 0;
+        }
         engine->memory->trial = restore;
         *wait = (struct model_wait){.layer = wait_layer, .arg = engine};
         return n;
@@ -438,11 +616,10 @@ void trial_end(struct engine *engine, struct recall *recall, bool computed) {
         struct restore *restore = TAKE_PTR(engine->memory->trial);
 
         if (!computed) {
-                restore_detach(restore, restore->n_tokens_before);
+                restore_detach(engine, restore);
                 return;
         }
         engine->count.restores_overlapped++;
-        restore->n_allocated = 0; /* the sequence owns the blocks now */
         recall->reading = false;
         finish(engine, restore);
 }

@@ -6,11 +6,12 @@
 #include "engine/memory/memory.h"
 
 struct restore_item {
-        uint32_t index;          /* of the block */
-        uint32_t n_tokens;       /* in it */
+        enum seq_class class;
+        uint32_t index, end;     /* of the cell, and the position behind its tokens */
         bool appended;           /* from another conversation, behind our end */
         bool fresh;              /* its pages are not yet taken from the system */
-        struct seq_block *block; /* new; a reference unless restore.attached */
+        bool given;              /* the sequence has our reference to the block */
+        struct seq_block *block; /* new */
         struct store_record record;
 };
 
@@ -28,19 +29,22 @@ struct restore {
         struct restore_item *items;
         struct spill_item *reads; /* [n], for the same blocks */
         size_t n, n_allocated;
+        /* Appended items bring the sequence to so many blocks, which end there; 0: none are. */
+        size_t n_found;
+        uint32_t found_end;
         struct restore_run runs[IO_MAX_WORKERS];
         size_t n_runs, n_jobs; /* n_jobs: done() not yet called */
-        bool by_sections;      /* the first layers first */
+        bool by_stages;        /* the first layers first */
         bool tried;            /* computing meanwhile was tried, in vain */
-        bool attached;         /* the blocks are in the sequence, on trial */
+        bool attached;         /* the blocks are in the sequence */
+        struct seq *before;    /* the sequence before blocks were appended on trial */
         uint64_t t_start, t_end;
-        uint32_t n_tokens_before; /* of the sequence, before the blocks were attached */
-        size_t charged;           /* bytes in the ledger */
+        size_t charged; /* bytes in the ledger */
 
         pthread_mutex_t lock;
         pthread_cond_t cond;
         /* under lock */
-        size_t arrived[SPILL_MAX_SECTIONS]; /* runs that have read all of the section */
+        size_t arrived[SPILL_MAX_SECTIONS]; /* runs that have read all of the stage */
         bool failed, stop;
         struct err err; /* the first failure */
 };
@@ -54,13 +58,14 @@ void restore_stop(struct restore *restore);
 /* All blocks are allocated: start reading. */
 void restore_start(struct engine *engine, struct restore *restore);
 /* The number of tokens in the sequence once everything is restored. */
-uint32_t restore_end(const struct engine *engine, const struct restore *restore);
+uint32_t restore_end(const struct restore *restore);
 /* True if the first layers of all blocks have arrived, and nothing went wrong so far. */
 bool restore_has_begun(struct restore *restore);
-/* Put the blocks into the sequence, on trial. 0, or -ERR_NOMEM: call restore_detach(). */
-int restore_attach(struct restore *restore);
-/* Take the blocks back, also after restore_attach() failed. @n_tokens: the length before. */
-void restore_detach(struct restore *restore, uint32_t n_tokens);
-/* Wait until the layer's section has arrived in all blocks. 0; 1: damage, or other work waits for
+/* Put the blocks into the sequence: those that were read without a fault, or (@trial) all, which may
+ * still arrive. 0, or -ERR_NOMEM (what is appended is missing). */
+int restore_attach(struct engine *engine, struct restore *restore, bool trial);
+/* After a trial: make the sequence what it was. */
+void restore_detach(struct engine *engine, struct restore *restore);
+/* Wait until the layer's memory has arrived in all blocks. 0; 1: damage, or other work waits for
  * the engine thread while the disk is slow. */
 int restore_wait_layer(struct engine *engine, struct restore *restore, uint32_t layer);

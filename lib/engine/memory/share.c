@@ -27,29 +27,27 @@ bool share_allowed(const struct conv *c) {
         return !c->private_memory && !c->foreign_vocab;
 }
 
-/* The matching run of a scope, into @out [n]. */
-static size_t match(struct engine *engine, uint64_t scope, const struct conv *c, size_t n,
-        struct seq_block **out) {
-        return seq_index_match(engine->memory->index, scope, c->tokens, n, out);
-}
-
-size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_block **out) {
-        size_t own, all;
+size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct seq_step *out) {
+        struct seq_index *index = engine->memory->index;
+        size_t own, all, own_whole, all_whole;
 
         if (!share_allowed(c) || n == 0)
                 return 0;
-        own = match(engine, c->uid, c, n, out);
-        if (own == n)
+        all = seq_index_match(index, SEQ_SCOPE_PUBLIC, c->tokens, n, out);
+        all_whole = seq_steps_whole(engine->pool, c->seq, out, all);
+        own = seq_index_match(index, c->uid, c->tokens, n, out);
+        own_whole = seq_steps_whole(engine->pool, c->seq, out, own);
+        /* What can be used counts, then what is known. */
+        if (own_whole > all_whole || (own_whole == all_whole && own >= all))
                 return own;
-        all = seq_index_match(engine->memory->index, SEQ_SCOPE_PUBLIC, c->tokens, n, NULL);
-        return all > own ? match(engine, SEQ_SCOPE_PUBLIC, c, n, out) : own;
+        return seq_index_match(index, SEQ_SCOPE_PUBLIC, c->tokens, n, out);
 }
 
 void share_enter(struct engine *engine, struct conv *c, size_t from) {
         size_t n = seq_n_tokens(c->seq) / engine->info.block_tokens;
 
         from = MIN(from, c->n_entered);
-        if (!share_allowed(c) || from >= n || seq_n_resident(c->seq) < seq_n_blocks(c->seq))
+        if (!share_allowed(c) || from >= n || seq_n_missing(c->seq) > 0)
                 return;
         /* Blocks that are refused now are tried again only after an eviction and a restore. */
         (void)seq_index_enter(engine->memory->index, c->uid, c->seq, c->tokens, from, NULL);
@@ -90,33 +88,28 @@ uint32_t share_adopt(struct engine *engine, struct recall *recall) {
         struct conv *c = recall->conv;
         uint32_t bt = engine->info.block_tokens, had = seq_n_tokens(c->seq);
         size_t limit = share_limit(engine, recall), first = had / bt, n;
-        struct seq_block **blocks;
-        int r;
+        struct seq_step *steps;
+        int r = -ERR_NOT_FOUND;
 
-        if (!share_allowed(c) || limit * bt <= had || seq_n_resident(c->seq) < seq_n_blocks(c->seq))
+        if (!share_allowed(c) || limit * bt <= had || seq_n_missing(c->seq) > 0)
                 return 0;
-        blocks = calloc(limit, sizeof(struct seq_block *));
-        if (!blocks)
+        steps = calloc(limit, sizeof(*steps));
+        if (!steps)
                 return 0;
-        n = share_find(engine, c, limit, blocks);
-        if (n * bt <= had) {
-                free(blocks);
-                return 0;
+        n = share_find(engine, c, limit, steps);
+        n = seq_steps_whole(engine->pool, c->seq, steps, n);
+        if (n * bt > had) {
+                seq_unreserve(c->seq);
+                r = seq_adopt(c->seq, steps, n, NULL);
         }
-        /* The cut may free blocks, but must not free these. */
-        for (size_t i = first; i < n; i++)
-                seq_block_ref(blocks[i]);
-        seq_unreserve(c->seq);
-        seq_cut(c->seq, (uint32_t)first * bt);
-        r = seq_adopt(c->seq, blocks + first, n - first, NULL);
-        for (size_t i = first; i < n; i++)
-                seq_block_unref(blocks[i]);
-        free(blocks);
-        c->n_entered = MIN(c->n_entered, first);
+        free(steps);
         if (r < 0)
                 return 0;
+        c->n_entered = MIN(c->n_entered, first);
         for (size_t i = first; i < n && i < recall->n_blocks; i++)
                 recall->sources[i] = SOURCE_SHARED;
+        if (engine->info.shape.size[SEQ_STATE])
+                recall->state_source = SOURCE_SHARED;
         c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
         share_enter(engine, c, first); /* public blocks are now the user's, too */
         return seq_n_tokens(c->seq) - (uint32_t)first * bt;
@@ -127,7 +120,7 @@ bool share_worth_search(const struct engine *engine, const struct recall *recall
         size_t limit = share_limit(engine, recall),
                have = seq_n_tokens(c->seq) / engine->info.block_tokens;
 
-        if (!share_allowed(c) || c->no_disk_share || recall->again)
+        if (!share_allowed(c) || c->no_disk_share || recall->again || recall->no_search)
                 return false;
         /* A turn usually continues with new text: search only for more than one block. */
         return limit > have + (have > 0);
@@ -159,8 +152,9 @@ enum engine_differs share_explain(struct engine *engine, const struct recall *re
         if (kept < once && recall->shifted)
                 return ENGINE_DIFFERS_SHIFTED;
         if (kept < once)
-                return kept % bt == 0 && once - kept < bt ? ENGINE_DIFFERS_PARTIAL
-                                                          : ENGINE_DIFFERS_LOST;
+                return kept == c->cut_at || (kept % bt == 0 && once - kept < bt)
+                               ? ENGINE_DIFFERS_PARTIAL
+                               : ENGINE_DIFFERS_LOST;
         if (!share_allowed(c))
                 return ENGINE_DIFFERS_PRIVATE;
         common = seq_index_common(index, c->uid, c->tokens, n_prompt);

@@ -44,6 +44,28 @@ void edit_before_evict(struct engine *engine, struct conv *c);
 
 /* --- damage.c --- */
 
-/* The memory is good only up to block @index. @record: the damaged record (0: missing, or of other
- * tokens). Forks and sharers that have the same record forget it without reading it. */
-void cut_damaged(struct engine *engine, struct conv *c, uint32_t index, uint64_t record);
+/* The cell cannot be had: the memory gets shorter accordingly. @record: the damaged record (0: missing, or
+ * of other tokens). Forks and sharers that have the same record forget it without reading it. */
+void cut_damaged(struct engine *engine, struct conv *c, enum seq_class class, uint32_t index,
+        uint64_t record);
+
+/* --- recall.c --- */
+
+/* A cell that ends at @end came from @source. */
+void recall_note_source(const struct engine *engine, struct recall *recall, enum seq_class class,
+        uint32_t end, enum source source);
+
+/* --- memory.c --- */
+
+/* Make holes of the cells in RAM but for those of which @stays tells so (NULL: of all). */
+void memory_drop_cells(struct seq *seq,
+        bool (*stays)(void *arg, enum seq_class class, const struct seq_cell *cell), void *arg);
+
+/* Bytes of a usual block, for portions of work: of attention, or a state if there is no attention. */
+size_t memory_block_size(const struct engine *engine);
+
+/* --- checkpoint.c --- */
+
+/* Memory that only marks need is dropped from RAM: all that is on disk, or, if nothing is, that of the mark
+ * that is worth least, which is lost. False if there was none. */
+bool checkpoint_drop(struct engine *engine, struct conv *c);

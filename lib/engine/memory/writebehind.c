@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Write-behind: the full blocks of a conversation that has been idle for a while are written in the
- * background, so that evicting the conversation only has to free them. One job runs at a time. It
+ * Write-behind: the full blocks and the states of a conversation that has been idle for a while are
+ * written in the background, so that evicting the conversation only has to free them. One job runs at a time. It
  * writes a few MiB, as the kind of work that the I/O workers take last (io/workers.c). A request
  * for the conversation does not wait for the job: full blocks are immutable and pinned, and the job
- * has its own copy of the tokens.
+ * has its own copy of the tokens. The same job forgets the records of cells that the sequence has given
+ * up (checkpoint.c, windows).
  *
  *      idle for spill_delay_ms
  *      (dirty list) ──────────→ WRITING ───────→ LINK WAITS ───────→ LINKING ───────→ done
@@ -80,12 +81,24 @@ static void link_done(struct engine *engine, struct job *j) {
 }
 
 /* The check of invariant 2. */
-static bool belongs(const struct engine *engine, const struct write_job *writing,
-        const struct conv *c, const struct write_item *it) {
-        size_t end = ((size_t)it->index + 1) * engine->info.block_tokens;
+static bool belongs(
+        const struct write_job *writing, const struct conv *c, const struct write_item *it) {
+        return it->end <= c->n_tokens &&
+               memcmp(c->tokens, writing->tokens, (size_t)it->end * sizeof(*c->tokens)) == 0;
+}
 
-        return end <= c->n_tokens &&
-               memcmp(c->tokens, writing->tokens, end * sizeof(*c->tokens)) == 0;
+/* Cells that the sequence has come to have again stay. */
+static void recheck_drops(struct write_job *writing, const struct conv *c) {
+        size_t n = 0;
+
+        for (size_t i = 0; c && !c->edit && i < writing->n_drops; i++) {
+                const struct store_cell *p = &writing->drops[i];
+                struct seq_cell cell;
+
+                if (!seq_cell_at(c->seq, (enum seq_class)p->block_class, p->index, &cell))
+                        writing->drops[n++] = *p;
+        }
+        writing->n_drops = n;
 }
 
 /* LINK WAITS → LINKING, unless a Rewind or Close is under way. */
@@ -100,8 +113,9 @@ static void try_link(struct engine *engine, struct write_job *writing) {
                 writing->c = c = NULL;
         }
         for (size_t i = 0; i < writing->n; i++)
-                writing->items[i].ok = writing->items[i].ok && c &&
-                                       belongs(engine, writing, c, &writing->items[i]);
+                writing->items[i].ok =
+                        writing->items[i].ok && c && belongs(writing, c, &writing->items[i]);
+        recheck_drops(writing, c);
         if (c)
                 c->n_links = 1;
         writing->job.kind = JOB_VERB; /* the job is short, and a Rewind may wait for it */
@@ -120,7 +134,7 @@ static void write_done(struct engine *engine, struct job *j) {
 
 /* 0: a job is under way; 1: not now; 2: there is nothing to do, or it cannot be done. */
 static int start(struct engine *engine, struct conv *c) {
-        size_t max = MAX(JOB_SIZE / engine->info.block_size, (size_t)1);
+        size_t max = MAX(JOB_SIZE / memory_block_size(engine), (size_t)1);
         struct write_job *writing = NULL;
         int r = write_job_new(&writing, engine, c, true, max, NULL);
 

@@ -36,8 +36,9 @@ void request_release(struct engine *engine, struct request *request) {
                 c->generates = c->removes = false;
                 c->n_all = c->n_tokens;
                 seq_unreserve(c->seq);
-                if (seq_n_tokens(c->seq) > c->n_tokens)
-                        seq_cut(c->seq, c->n_tokens);
+                conv_cut(c, c->n_tokens);
+                /* An eviction meanwhile may have put tokens on disk that are gone now. */
+                recs_cut(engine, &c->recs, c->n_tokens);
                 c->n_known = MIN(c->n_known, c->n_tokens);
                 c->n_entered = MIN(c->n_entered, (size_t)(c->n_tokens / engine->info.block_tokens));
         }

@@ -244,6 +244,8 @@ static uint32_t add_tokens(struct step *s, struct request *request, uint32_t wan
         struct err e;
         int r;
 
+        want = checkpoint_limit(engine, c, &generation_of(request)->plan, want,
+                seq_n_tokens(c->seq) + want < c->n_all);
         while ((r = seq_reserve(c->seq, want, &e)) == SEQ_FULL) {
                 enum room room = memory_make_room(engine);
 
@@ -382,6 +384,7 @@ static void commit_batch(struct engine *engine) {
                         continue;
                 start = seq_n_tokens(c->seq);
                 seq_commit(c->seq, generation_of(request)->in_batch);
+                checkpoint_reached(engine, c, &generation_of(request)->plan);
                 generation_of(request)->n_here += generation_of(request)->in_batch;
                 share_enter(engine, c, start / engine->info.block_tokens);
                 list_unlink(&request->link);

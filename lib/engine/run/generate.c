@@ -198,10 +198,9 @@ static size_t partial_stop(const struct request *request) {
 
 /* Count where the first @kept tokens came from. */
 static void count_sources(struct engine *engine, struct generation *g, uint32_t kept) {
-        uint32_t bt = engine->info.block_tokens, n[N_SOURCES] = {0};
+        uint32_t n[N_SOURCES];
 
-        for (uint32_t i = 0; i < g->recall.n_blocks && i * bt < kept; i++)
-                n[g->recall.sources[i]] += MIN(bt, kept - i * bt);
+        recall_count(engine, &g->recall, kept, n);
         g->n_ram = n[SOURCE_RAM];
         g->n_disk = n[SOURCE_DISK];
         g->n_shared = n[SOURCE_SHARED];
@@ -218,6 +217,7 @@ void generate_adopted(struct engine *engine, struct request *request) {
 
         if (end <= g->n_reached)
                 return;
+        checkpoint_reached(engine, request->conv, &g->plan);
         g->n_shared += end - g->n_reached;
         engine->count.reused_shared += end - g->n_reached;
         g->n_reached = end;
@@ -229,13 +229,12 @@ void generate_restored(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
         uint32_t kept = seq_n_tokens(c->seq);
 
-        /* The last token is computed again even if its memory is there: its logits are needed. */
-        if (g->max_new > 0 && kept >= c->n_all)
-                kept = seq_cut(c->seq, c->n_all - 1);
         if (g->t_restored == 0) {
                 count_sources(engine, g, kept);
                 g->differs_why =
                         share_explain(engine, &g->recall, g->n_prompt, kept, &g->differs_at);
+                g->plan.branch = g->differs_why == ENGINE_DIFFERS_TOKEN ? g->differs_at : 0;
+                checkpoint_reached(engine, c, &g->plan);
                 g->n_kept = g->n_reached = kept;
                 g->t_restored = g->recall.t_read ? g->recall.t_read : clock_monotonic_usec();
                 if (!request_is_warm(request))
@@ -513,6 +512,7 @@ static void commit_done(struct engine *engine, struct job *j) {
                 /* Committed, but RAM no longer agrees with the register: load it anew next time. */
                 c->stale = true;
         }
+        checkpoint_turn_ended(engine, c);
         fill_done(request);
         request_finish(engine, request);
 }

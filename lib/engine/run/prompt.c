@@ -249,19 +249,14 @@ static int make_params(struct engine *engine, struct request *request, struct er
         return sample_params_validate(&g->params, engine->info.n_vocab, e);
 }
 
-/* Tokens whose memory the whole pool can hold. One block is for the copy of a shared tail. */
-static size_t pool_room(const struct engine *engine) {
-        size_t capacity = budget_capacity_most(engine->budget);
-
-        return capacity > 1 ? (capacity - 1) * engine->info.block_tokens : 0;
-}
-
 /* Bound the tokens to generate, and check that the prompt fits at all. */
 static int make_bounds(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
-        uint32_t bt = engine->info.block_tokens, wanted = g->wanted;
+        uint32_t wanted = g->wanted;
         size_t n_prompt = (size_t)request->conv->n_all + g->input.n;
-        size_t room = pool_room(engine);
+        /* Tokens whose memory the whole pool can hold. */
+        size_t room =
+                memory_room(engine, budget_capacity_most(engine->budget), engine->info.context + 1);
 
         if (wanted > 0 && n_prompt == 0)
                 return err_set(e, ERR_INVALID, "there is nothing to continue");
@@ -281,7 +276,9 @@ static int make_bounds(struct engine *engine, struct request *request, struct er
         if (g->max_new > room - n_prompt)
                 g->max_new = (uint32_t)(room - n_prompt);
         g->context_bound = g->max_new < wanted;
-        g->need_blocks = (n_prompt + g->max_new + bt - 1) / bt + 1;
+        g->need_size = memory_need(engine, (uint32_t)n_prompt + g->max_new);
+        g->plan = (struct checkpoint_plan){
+                .n_prompt = g->n_prompt, .input_end = g->n_prompt - (uint32_t)g->n_invites};
         return 0;
 }
 
@@ -298,8 +295,10 @@ static int check_stops(const struct engine_request *r, struct err *e) {
 static int charge_work(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
         size_t per_block = sizeof(*g->recall.hashes) + sizeof(*g->recall.sources) +
-                           sizeof(struct seq_block *) + 2 * sizeof(struct store_record);
-        int r = charge_take(&request->charge, (g->need_blocks + 1) * per_block, "the prompt", e);
+                           sizeof(struct seq_step) +
+                           2 * SEQ_N_CLASSES * sizeof(struct store_record);
+        size_t n_blocks = (g->n_prompt + g->max_new) / engine->info.block_tokens + 2;
+        int r = charge_take(&request->charge, n_blocks * per_block, "the prompt", e);
 
         if (r == 0 && g->max_new > 0 &&
                 (r = buf_reserve(&g->text, MIN(g->max_new, REPLY_TOKENS) * REPLY_BYTES)) < 0)
@@ -319,7 +318,8 @@ static void keep_all(const struct conv *c, struct keep *keep) {
 /* Before the input is made, which may happen on another thread. */
 static void prepare_need(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
-        size_t limit = MIN((size_t)engine->info.context, pool_room(engine));
+        size_t limit =
+                memory_room(engine, budget_capacity_most(engine->budget), engine->info.context);
 
         g->wanted = request->r.max_tokens == ENGINE_UNSET ? engine->o.default_max_tokens
                                                           : request->r.max_tokens;
@@ -417,6 +417,7 @@ static void start(struct engine *engine, struct request *request) {
         g->reply_turn.start = g->input_turn.end;
         g->has_reply_turn = g->recall.wants_logits = g->max_new > 0;
         g->recall.conv = c;
+        g->recall.plan = &g->plan;
         /* A text starts anew after a special token: the space that SPM puts before the first word
          * does not belong to the reply. */
         tok_stream_init(&g->stream, engine->tok,

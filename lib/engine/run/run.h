@@ -40,7 +40,7 @@ bool sched_step(struct engine *engine);
 /* Cancel all requests that wait or compute. */
 void sched_stop(struct engine *engine);
 /* Blocks in RAM of the conversations whose requests wait or compute. */
-size_t sched_n_busy(struct engine *engine);
+size_t sched_busy_size(struct engine *engine);
 
 struct run_figures {
         size_t n_queued, n_active;

@@ -3,7 +3,7 @@
  * Places: which requests are active. batch.c decides how the active ones share a step.
  *
  * A request waits in the queue or holds one of max_active places. While it holds a place, the
- * blocks that it may come to need count against the pool's capacity. A user's requests of one class
+ * memory that it may come to need counts against the pool's capacity. A user's requests of one class
  * (interactive or background) are a flow. Places and steps are shared between flows; within a flow
  * requests go in order of arrival.
  *
@@ -13,7 +13,7 @@
  *        │ └───────── park() ───────┘                                    │        │
  *        └─────────────────────────── park() ────────────────────────────┴────────┘
  *
- * 1. A request is admitted only if the blocks that it and all active requests may come to need fit
+ * 1. A request is admitted only if the memory that it and all active requests may come to need fits
  *    the pool together. So an active request never waits for another active one, only for evictions
  *    of memory that no active request has. A request may not even fit alone, because the system has
  *    no memory to give. Then it waits until the system has (budget.c, rule 4), and lets others go
@@ -102,8 +102,8 @@ static void leave_place(struct engine *engine, struct request *request) {
 
         list_unlink(&request->link);
         run->n_active--;
-        run->active_blocks -= generation_of(request)->need_blocks;
-        budget_need(engine->budget, run->active_blocks);
+        run->active_size -= generation_of(request)->need_size;
+        budget_need(engine->budget, run->active_size);
         credit_set_active(engine, request->credit, false);
 }
 
@@ -188,9 +188,7 @@ static void tell_waiting(struct engine *engine, struct request *request) {
         err_set(&e, ERR_LIMIT,
                 "conversation %llu needs %llu MiB, more than the system has to give now: it waits",
                 (unsigned long long)request->conv->id,
-                (unsigned long long)(generation_of(request)->need_blocks *
-                                             engine->budget->slot_size >>
-                                     20));
+                (unsigned long long)(generation_of(request)->need_size >> 20));
         event_log(engine, LOG_WARNING, &e);
 }
 
@@ -219,7 +217,7 @@ static void look(struct engine *engine) {
 
                 if (f->next || request_is_paused(request))
                         continue;
-                if (budget_fits(engine->budget, generation_of(request)->need_blocks))
+                if (budget_fits(engine->budget, generation_of(request)->need_size))
                         f->next = request;
                 else
                         tell_waiting(engine, request);
@@ -260,10 +258,10 @@ static struct request *first_in_line(struct engine *engine) {
 
 /* --- room for it --- */
 
-static bool fits(struct engine *engine, const struct request *request, size_t n_active,
-        size_t active_blocks) {
+static bool fits(
+        struct engine *engine, const struct request *request, size_t n_active, size_t active_size) {
         return n_active < engine->o.max_active &&
-               budget_fits(engine->budget, active_blocks + generation_in(request)->need_blocks);
+               budget_fits(engine->budget, active_size + generation_in(request)->need_size);
 }
 
 /* Tokens of the conversation that are new since the request came. Tokens computed again, because
@@ -354,10 +352,10 @@ static void park(struct engine *engine, struct request *request) {
  * stop reading for one of them. */
 static bool make_place(struct engine *engine, const struct request *request) {
         struct request *victims[ENGINE_MAX_ACTIVE];
-        size_t n = 0, n_active = engine->run->n_active, blocks = engine->run->active_blocks;
+        size_t n = 0, n_active = engine->run->n_active, size = engine->run->active_size;
         bool reading = false;
 
-        while (!fits(engine, request, n_active, blocks)) {
+        while (!fits(engine, request, n_active, size)) {
                 struct request *victim = next_victim(engine, request);
 
                 if (!victim)
@@ -367,7 +365,7 @@ static bool make_place(struct engine *engine, const struct request *request) {
                         flow_of(victim)->n_places--;
                 victims[n++] = victim;
                 n_active--;
-                blocks -= generation_of(victim)->need_blocks;
+                size -= generation_of(victim)->need_size;
         }
         for (size_t i = 0; i < n; i++)
                 if (generation_of(victims[i])->recall.reading) {
@@ -383,8 +381,8 @@ static void take_place(struct engine *engine, struct request *request, uint64_t 
         list_unlink(&request->link);
         list_append(&engine->run->active, &request->link);
         engine->run->n_active++;
-        engine->run->active_blocks += generation_of(request)->need_blocks;
-        budget_need(engine->budget, engine->run->active_blocks);
+        engine->run->active_size += generation_of(request)->need_size;
+        budget_need(engine->budget, engine->run->active_size);
         credit_set_active(engine, request->credit, true);
         conv_set_waiting(engine, request->conv, false, request->r.background, 0);
         request->phase = PHASE_RESTORE;
@@ -408,7 +406,7 @@ static void admit(struct engine *engine) {
                 request = first_in_line(engine);
                 if (!request)
                         return;
-                if (!fits(engine, request, engine->run->n_active, engine->run->active_blocks) &&
+                if (!fits(engine, request, engine->run->n_active, engine->run->active_size) &&
                         !make_place(engine, request))
                         return;
                 take_place(engine, request, now);
@@ -511,13 +509,13 @@ void sched_stop(struct engine *engine) {
                         atomic_store(&list_entry(it, struct request, link)->cancel, true);
 }
 
-size_t sched_n_busy(struct engine *engine) {
+size_t sched_busy_size(struct engine *engine) {
         struct list *const both[] = {&engine->run->queue, &engine->run->active};
         struct list *it;
         size_t n = 0;
 
         for (size_t i = 0; i < ARRAY_SIZE(both); i++)
                 list_for_each (it, both[i])
-                        n += seq_n_resident(list_entry(it, struct request, link)->conv->seq);
+                        n += seq_resident_size(list_entry(it, struct request, link)->conv->seq);
         return n;
 }

@@ -52,7 +52,8 @@ struct generation {
         uint32_t n_reached; /* tokens of the prompt that were found or computed at some time */
         uint32_t differs_at;
         enum engine_differs differs_why;
-        size_t need_blocks;
+        size_t need_size; /* bytes of memory that it may come to need */
+        struct checkpoint_plan plan;
         struct tok_stream stream;
         struct buf held; /* text that may be the beginning of a stop string */
         struct buf text; /* all text that was sent */
@@ -136,7 +137,7 @@ struct run {
         struct request **batch_rows; /* [max_active], request per output row */
         struct list queue;           /* requests waiting for a place, in order of arrival */
         struct list active;
-        size_t n_active, active_blocks;
+        size_t n_active, active_size;
         struct list users; /* the users that sched.c remembers */
         int64_t floor[2];  /* least service of the working flows, by class */
         uint64_t next_order;

@@ -4,10 +4,12 @@
  *
  * 1. The request holds the conversation meanwhile, and pins the blocks and records that it wants,
  *    so everything it writes belongs together. Forks may run at the same time.
- * 2. Only full blocks are written: a partly used block could contain bytes of something else. The
- *    tokens behind the full blocks, less than a block, are computed again after the import.
- * 3. A record that cannot be read ends the memory before it: the file is begun anew without it. The
- *    transcript is never lost because of memory (I1).
+ * 2. Of a model with attention over everything alone only full blocks are written; the tokens behind
+ *    these, less than a block, are computed again after the import. Of other models the memory is what
+ *    the conversation's end needs, or else what the last checkpoint needs that has all of it. A block that
+ *    is partly used could contain bytes of something else, so zeros are written in their place.
+ * 3. A record that cannot be read ends the memory before it: the file is begun anew without it (of
+ *    other models: without memory). The transcript is never lost because of memory (I1).
  * 4. The file has no name and belongs to us, so that it disappears with its last descriptor; the
  *    caller's descriptor is read-only. While the file grows, it counts against the disk limit, and
  *    must leave the floor of free space.
@@ -114,7 +116,7 @@ static int charge_transcript(struct engine *engine, struct request *request, str
 static void set_sizes(struct xfer_header *h, const struct store_turns *turns, size_t tools_size) {
         h->n_turns = (uint32_t)turns->n;
         h->tools_size = (uint32_t)tools_size;
-        h->with_tools = tools_size > 0;
+        h->with_tools = tools_size > 0 || xfer_has_classes(h);
         h->texts_size = tools_size;
         for (size_t i = 0; i < turns->n; i++) {
                 const struct store_turn *t = &turns->turns[i];
@@ -182,7 +184,7 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         if (r < 0)
                 return r;
         x->h.vocab = request->sc.vocab;
-        x->h.model = x->h.n_blocks > 0 ? engine->info.fingerprint : request->sc.model;
+        x->h.model = x->h.n_memory_tokens > 0 ? engine->info.fingerprint : request->sc.model;
         x->h.n_tokens = request->sc.n_tokens;
         x->h.name_size = (uint32_t)strlen(request->sc.name);
         x->h.created_usec = request->sc.created_usec;
@@ -195,10 +197,28 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         return write_transcript(engine, request, e);
 }
 
-/* 0; 1: the block cannot be read; -ERR_X. */
-static int write_block(struct engine *engine, struct request *request, struct err *e) {
+/* Let the tokens of a block of attention from @n on be zeros. */
+static void blank(struct engine *engine, enum seq_class c, uint8_t *block, uint32_t n) {
+        const struct model_kv_array *arrays;
+        size_t n_arrays = model_kv_arrays(engine->model, c, &arrays);
+
+        for (const struct model_kv_array *a = arrays; a < arrays + n_arrays; a++) {
+                size_t width = a->element == MODEL_KV_F32 ? 4 : a->element == MODEL_KV_F16 ? 2 : 1;
+                size_t n_runs = (size_t)a->n_tiles * (a->channel_major ? a->n_channels : 1);
+                size_t token = width * (a->channel_major ? 1 : a->n_channels);
+
+                for (size_t i = 0; i < n_runs; i++)
+                        memset(block + a->offset + (i * a->n_tokens + n) * token, 0,
+                                (a->n_tokens - n) * token);
+        }
+}
+
+/* 0; 1: the cell cannot be read; -ERR_X. */
+static int write_cell(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
-        struct transfer_block *b = &x->blocks[x->next];
+        struct transfer_cell *b = &x->cells[x->next];
+        struct xfer_cell cell = xfer_cell(&x->h, x->next);
+        size_t size = x->h.shape.size[cell.class];
         const void *data = x->buffer;
         uint64_t hash;
         uint8_t le[8];
@@ -210,7 +230,7 @@ static int write_block(struct engine *engine, struct request *request, struct er
                 struct spill_ref ref = record_ref(&b->record);
                 struct spill_meta meta = record_meta(&b->record);
 
-                r = spill_read(engine->spill, &ref, &meta, x->buffer, engine->info.block_size, e);
+                r = spill_read(engine->spill, &ref, &meta, x->buffer, size, e);
                 if (r == -ERR_NOMEM)
                         return r;
                 if (r < 0) {
@@ -218,10 +238,16 @@ static int write_block(struct engine *engine, struct request *request, struct er
                         return 1;
                 }
         }
-        hash = hash64(data, engine->info.block_size, 0);
+        if (cell.n_tokens < seq_cell_tokens(&x->h.shape, cell.class)) {
+                if (b->block)
+                        memcpy(x->buffer, data, size);
+                data = x->buffer;
+                blank(engine, cell.class, x->buffer, cell.n_tokens);
+        }
+        hash = hash64(data, size, 0);
         for (size_t i = 0; i < 8; i++)
                 le[i] = (uint8_t)(hash >> (8 * i));
-        r = write_part(x, data, engine->info.block_size, e);
+        r = write_part(x, data, size, e);
         if (r == 0)
                 r = write_part(x, le, sizeof(le), e);
         if (r == 0)
@@ -267,23 +293,25 @@ static void export_run(struct engine *engine, struct job *j) {
                 j->r = begin(engine, request, &j->err);
         else if (j->r == 0)
                 j->r = check_room(engine, x, xfer_file_size(&x->h) - x->offset, &j->err);
-        while (j->r == 0 && x->next < x->h.n_blocks && n < TRANSFER_SLICE) {
-                j->r = write_block(engine, request, &j->err);
-                n += engine->info.block_size;
+        while (j->r == 0 && x->next < x->n_cells && n < TRANSFER_SLICE) {
+                n += x->h.shape.size[xfer_cell(&x->h, x->next).class];
+                j->r = write_cell(engine, request, &j->err);
         }
         if (j->r == 1) {
-                x->h.n_blocks = x->next;
+                x->h.n_memory_tokens =
+                        xfer_has_classes(&x->h) ? 0 : x->next * x->h.shape.block_tokens;
+                x->n_cells = xfer_n_cells(&x->h);
                 x->began = false;
                 j->r = 0;
-        } else if (j->r == 0 && x->next == x->h.n_blocks) {
+        } else if (j->r == 0 && x->next == x->n_cells) {
                 j->r = end(x, &j->err);
         }
 }
 
 static void unpin(struct engine *engine, struct transfer *x) {
         for (uint32_t i = 0; i < x->n_pinned; i++) {
-                seq_block_unref(x->blocks[i].block);
-                rec_put(engine, x->blocks[i].rec);
+                seq_block_unref(x->cells[i].block);
+                rec_put(engine, x->cells[i].rec);
         }
         x->n_pinned = 0;
         count(engine, x, 0);
@@ -307,50 +335,86 @@ static void export_done(struct engine *engine, struct job *j) {
         engine->count.exports++;
         ev->exported.fd = TAKE_FD(x->fd);
         ev->exported.size = x->offset;
-        ev->exported.n_memory_tokens = x->h.n_blocks * engine->info.block_tokens;
+        ev->exported.n_memory_tokens = x->h.n_memory_tokens;
         request_finish(engine, request);
 }
 
-/* Pin the first full blocks: in RAM, or on disk in a record of exactly these tokens. */
-static void pin(struct engine *engine, const struct conv *c, struct transfer *x) {
-        uint32_t bt = engine->info.block_tokens, n = seq_n_tokens(c->seq) / bt, i;
-        uint64_t hash = 0;
+/* Pin cell @i: in RAM, or on disk in a record that has these tokens. */
+static bool pin_cell(const struct conv *c, struct transfer *x, uint32_t i) {
+        struct xfer_cell wanted = xfer_cell(&x->h, i);
+        const struct conv_rec *entry = recs_at(&c->recs, wanted.class, wanted.index);
+        struct transfer_cell *ret = &x->cells[i];
+        struct seq_cell cell;
 
-        for (i = 0; i < n; i++) {
-                struct seq_block *block = seq_block_at(c->seq, i);
-                struct rec *rec = i < c->n_recs ? c->recs[i] : NULL;
-
-                hash = conv_token_hash(c->tokens, bt, i, bt, hash);
-                if (block) {
-                        x->blocks[i].block = seq_block_ref(block);
-                } else if (rec && rec->r.index == i && rec->r.n_tokens == bt &&
-                           rec->r.token_hash == hash) {
-                        rec->n_refs++;
-                        x->blocks[i].rec = rec;
-                        x->blocks[i].record = rec->r;
-                } else {
-                        break;
-                }
+        *ret = (struct transfer_cell){0};
+        if (!seq_cell_at(c->seq, wanted.class, wanted.index, &cell))
+                return false;
+        if (cell.block) {
+                ret->block = seq_block_ref(cell.block);
+        } else if (entry && !entry->rec->damaged && entry->n_valid >= wanted.n_tokens) {
+                entry->rec->n_refs++;
+                ret->rec = entry->rec;
+                ret->record = entry->rec->r;
+        } else {
+                return false;
         }
-        x->n_pinned = x->h.n_blocks = i;
+        x->n_pinned++;
+        return true;
+}
+
+/* Pin what position @n needs, as far as it is there. */
+static void pin_position(const struct conv *c, struct transfer *x, uint32_t n) {
+        x->h.n_memory_tokens = n;
+        x->n_cells = xfer_n_cells(&x->h);
+        while (x->n_pinned < x->n_cells && pin_cell(c, x, x->n_pinned))
+                ;
+}
+
+/* Choose the position to which the file has memory, and pin what it needs. */
+static void pin(struct engine *engine, const struct conv *c, struct transfer *x) {
+        uint32_t bt = engine->info.block_tokens, n = seq_n_tokens(c->seq), mark;
+
+        if (!xfer_has_classes(&x->h)) {
+                pin_position(c, x, n / bt * bt);
+                x->n_cells = x->n_pinned;
+                x->h.n_memory_tokens = x->n_pinned * bt;
+                return;
+        }
+        for (;;) {
+                uint32_t before = 0;
+                size_t it = 0;
+
+                pin_position(c, x, n);
+                if (x->n_pinned == x->n_cells)
+                        return;
+                unpin(engine, x);
+                while (seq_next_mark(c->seq, &it, &mark))
+                        if (mark < n)
+                                before = MAX(before, mark);
+                n = before;
+        }
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {
         struct conv *c = request->conv;
         struct transfer *x = transfer_new(engine, request, e);
-        size_t n = seq_n_tokens(c->seq) / engine->info.block_tokens;
+        size_t n = 0;
         int r;
 
         if (!x)
                 return -(int)e->code;
-        x->h.block_tokens = engine->info.block_tokens;
-        x->h.block_size = engine->info.block_size;
+        x->h.shape = engine->info.shape;
         x->h.is_private = c->private_memory;
-        r = transfer_charge(request, (n + 1) * sizeof(*x->blocks), e);
+        /* At most: of attention all blocks, and a state. */
+        for (int i = 0; i < SEQ_N_CLASSES; i++)
+                if (x->h.shape.size[i] > 0)
+                        n += i == SEQ_STATE ? 1
+                                            : seq_n_tokens(c->seq) / x->h.shape.block_tokens + 1;
+        r = transfer_charge(request, n * sizeof(*x->cells), e);
         if (r < 0)
                 return r;
-        x->blocks = calloc(n + 1, sizeof(*x->blocks));
-        if (!x->blocks)
+        x->cells = calloc(n, sizeof(*x->cells));
+        if (!x->cells)
                 return err_set(e, ERR_NOMEM, "no memory for an export");
         if (!request->r.without_memory && !c->foreign_vocab)
                 pin(engine, c, x);

@@ -7,8 +7,7 @@
 /* Taken from the parent: a snapshot from before the transaction. */
 struct child {
         struct seq *seq;
-        struct rec **recs; /* [n_recs] */
-        size_t n_recs, link_from;
+        struct recs_all recs;
 };
 
 static struct child *child_of(struct request *request) {
@@ -18,10 +17,8 @@ static struct child *child_of(struct request *request) {
 static void deinit(struct engine *engine, struct request *request) {
         struct child *child = child_of(request);
 
-        for (size_t i = 0; i < child->n_recs; i++)
-                rec_put(engine, child->recs[i]);
+        recs_free(engine, &child->recs);
         seq_free(child->seq);
-        free(child->recs);
 }
 
 static void fork_run(struct engine *engine, struct job *j) {
@@ -39,8 +36,8 @@ static void fork_run(struct engine *engine, struct job *j) {
                 j->r = create_check_quota(engine, request->r.uid, &j->err);
                 if (j->r == 0)
                         j->r = store_conv_fork(engine->store, parent, request->keep.n_turns,
-                                keep_last(&request->keep, &last), engine->info.block_tokens,
-                                &request->keep.gap, &request->sc, &j->err);
+                                keep_last(&request->keep, &last), &request->keep.gap, &request->sc,
+                                &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         pthread_mutex_unlock(&engine->verbs->create_lock);
 }
@@ -65,11 +62,10 @@ static void fork_adopt(struct engine *engine, struct request *request) {
         if (!c->stale) {
                 seq_free(c->seq);
                 c->seq = TAKE_PTR(child_of(request)->seq);
-                free(c->recs);
-                c->recs = TAKE_PTR(child_of(request)->recs);
-                c->n_recs = child_of(request)->n_recs;
-                child_of(request)->n_recs = 0;
-                c->link_from = child_of(request)->link_from;
+                conv_note_cut(c, p->seq, c->n_tokens);
+                recs_free(engine, &c->recs);
+                c->recs = child_of(request)->recs;
+                child_of(request)->recs = (struct recs_all){0};
                 c->n_known = MIN(p->n_known, c->n_tokens);
         }
         conv_unuse(engine, c);
@@ -92,34 +88,23 @@ static void fork_done(struct engine *engine, struct job *j) {
 /* Take the snapshot before the transaction, because the parent may grow meanwhile. */
 static int fork_snapshot(struct engine *engine, struct request *request, struct err *e) {
         struct conv *p = request->conv;
-        uint32_t bt = engine->info.block_tokens;
         const struct keep *keep = &request->keep;
         /* The child's memory up to where it begins to differ from the parent's. */
         uint32_t pos = gap_common(
                 &p->gap, p->n_tokens, &keep->gap, gap_to_memory(&keep->gap, keep->n_tokens));
-        size_t n = (pos + bt - 1) / bt;
         int r;
 
         /* Pays for the child's tables until the child is charged as a conversation. */
-        r = charge_take(&request->charge, (n + 1) * (sizeof(struct rec *) + 4 * sizeof(void *)),
+        r = charge_take(&request->charge,
+                seq_n_cells(p->seq) * 4 * sizeof(void *) +
+                        recs_count(&p->recs) * sizeof(struct conv_rec),
                 "a fork", e);
         if (r < 0)
                 return r;
-        pos = MIN(pos, seq_n_tokens(p->seq));
-        r = seq_fork(&child_of(request)->seq, p->seq, pos, e);
+        r = recs_copy(engine, &child_of(request)->recs, &p->recs, pos, e);
         if (r < 0)
                 return r;
-        child_of(request)->recs = calloc(n + 1, sizeof(*child_of(request)->recs));
-        if (!child_of(request)->recs)
-                return err_set(e, ERR_NOMEM, "no memory to fork");
-        child_of(request)->n_recs = MIN(n, p->n_recs);
-        child_of(request)->link_from = p->link_from;
-        for (size_t i = 0; i < child_of(request)->n_recs; i++) {
-                child_of(request)->recs[i] = p->recs[i];
-                if (child_of(request)->recs[i])
-                        child_of(request)->recs[i]->n_refs++;
-        }
-        return 0;
+        return seq_fork(&child_of(request)->seq, p->seq, MIN(pos, seq_n_tokens(p->seq)), e);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

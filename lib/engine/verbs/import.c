@@ -27,6 +27,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/util.h"
+#include "engine/memory/memory.h"
 #include "engine/verbs/transfer.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
@@ -67,9 +69,14 @@ static int check_header(struct engine *engine, const struct xfer_header *h, stru
 }
 
 static bool memory_is_usable(struct engine *engine, const struct xfer_header *h) {
-        return h->n_blocks > 0 && fingerprint_equal(&h->model, &engine->info.fingerprint) &&
-               h->block_tokens == engine->info.block_tokens &&
-               h->block_size == engine->info.block_size;
+        const struct seq_shape *own = &engine->info.shape;
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                if (h->shape.size[c] != own->size[c])
+                        return false;
+        return h->n_memory_tokens > 0 && fingerprint_equal(&h->model, &engine->info.fingerprint) &&
+               h->shape.block_tokens == own->block_tokens && h->shape.window == own->window &&
+               h->shape.chunk == own->chunk;
 }
 
 static void *take_block(void *arg, size_t n, struct err *e) {
@@ -192,7 +199,7 @@ static int check_blocks(struct engine *engine, struct request *request, struct e
         int r = 0;
 
         while (r == 0 && x->offset < end && done < TRANSFER_SLICE) {
-                size_t n = (size_t)MIN(end - x->offset, (uint64_t)engine->info.block_size);
+                size_t n = (size_t)MIN(end - x->offset, (uint64_t)transfer_buffer_size(engine));
 
                 r = read_part(request, x->buffer, n, x->offset, true, e);
                 x->offset += n;
@@ -290,20 +297,21 @@ static void import_done(struct engine *engine, struct job *j) {
 
 /* --- the conversation's memory --- */
 
-static int write_block(struct engine *engine, struct request *request, struct err *e) {
+static int write_cell(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
-        uint32_t bt = engine->info.block_tokens, i = x->next;
+        struct xfer_cell cell = xfer_cell(&x->h, x->next);
+        uint32_t end = cell.index * seq_cell_tokens(&x->h.shape, cell.class) + cell.n_tokens;
         struct spill_block b = {.file_key = request->sc.id,
                 .owner = request->sc.uid,
+                .meta = {.class_id = cell.class, .position = cell.index, .n_tokens = cell.n_tokens},
                 .raw = x->buffer,
-                .raw_size = engine->info.block_size};
+                .raw_size = x->h.shape.size[cell.class]};
         struct spill_ref ref;
-        int r = read_part(request, x->buffer, engine->info.block_size, x->offset, false, e);
+        int r = read_part(request, x->buffer, b.raw_size, x->offset, false, e);
 
         if (r < 0)
                 return r;
-        x->hash = conv_token_hash(x->t.tokens, bt, i, bt, x->hash);
-        b.meta = (struct spill_meta){.position = i, .n_tokens = bt, .token_hash = x->hash};
+        b.meta.token_hash = conv_hash_at(engine, x->t.tokens, x->hashes, end);
         r = spill_write(engine->spill, &b, &ref, NULL, e);
         if (r < 0)
                 return r;
@@ -311,14 +319,21 @@ static int write_block(struct engine *engine, struct request *request, struct er
                 .offset = ref.offset,
                 .stored_size = ref.stored_size,
                 .raw_size = ref.raw_size,
-                .index = i,
-                .n_tokens = bt,
-                .token_hash = x->hash,
+                .block_class = cell.class,
+                .index = cell.index,
+                .n_tokens = cell.n_tokens,
+                .token_hash = b.meta.token_hash,
                 .uid = request->sc.uid,
                 .is_private = request->sc.private_memory};
-        x->offset += engine->info.block_size + 8;
+        x->offset += b.raw_size + 8;
         x->next++;
         return 0;
+}
+
+/* Give back the space of the written records. */
+static void drop_records(struct engine *engine, struct transfer *x) {
+        records_release(engine, &(struct store_gone){x->records, x->n_records});
+        x->n_records = 0;
 }
 
 /* Link all written records in one transaction. If it fails, give back their space. */
@@ -330,13 +345,11 @@ static int link_records(struct engine *engine, struct request *request, struct e
 
         spill_settle(engine->spill, request->sc.id);
         write_meters(engine, meters);
-        r = store_link(engine->store, request->sc.id, &engine->info.fingerprint, x->records,
-                x->n_records, meters, ARRAY_SIZE(meters), &gone, e);
+        r = store_link(engine->store, request->sc.id, &engine->info.fingerprint,
+                &engine->store_shape, x->records, x->n_records, meters, ARRAY_SIZE(meters), &gone,
+                e);
         if (r < 0) {
-                gone.records = x->records;
-                gone.n = x->n_records;
-                records_release(engine, &gone);
-                x->n_records = 0;
+                drop_records(engine, x);
                 return r;
         }
         records_release(engine, &gone);
@@ -349,15 +362,20 @@ static void memory_run(struct engine *engine, struct job *j) {
         struct transfer *x = transfer_of(request);
         size_t n = 0;
 
-        while (j->r == 0 && x->next < x->h.n_blocks && n < TRANSFER_SLICE) {
+        while (j->r == 0 && x->next < x->n_cells && n < TRANSFER_SLICE) {
+                n += x->h.shape.size[xfer_cell(&x->h, x->next).class];
                 j->r = transfer_cancelled(request, &j->err);
                 if (j->r == 0)
-                        j->r = write_block(engine, request, &j->err);
-                n += engine->info.block_size;
+                        j->r = write_cell(engine, request, &j->err);
         }
-        if (j->r < 0 || x->next == x->h.n_blocks) {
+        if (j->r < 0 || x->next == x->n_cells) {
                 struct err e;
-                int r = x->n_records > 0 ? link_records(engine, request, &e) : 0;
+                int r;
+
+                /* A part of what a position needs is of no use; blocks of SEQ_ALL from the first on are. */
+                if (x->next < x->n_cells && xfer_has_classes(&x->h))
+                        drop_records(engine, x);
+                r = x->n_records > 0 ? link_records(engine, request, &e) : 0;
 
                 if (r < 0 && j->r == 0) {
                         j->r = r;
@@ -372,17 +390,32 @@ static int adopt(struct engine *engine, struct request *request, struct err *e) 
         struct transfer *x = transfer_of(request);
         struct conv *c = request->conv;
 
-        for (uint32_t i = 0; i < x->n_records; i++) {
-                struct rec *rec = rec_get(engine, &x->records[i], e);
-                int r = rec ? conv_set_rec(engine, c, i, rec, e) : -ERR_NOMEM;
+        _cleanup_(freep) struct seq_place *places =
+                calloc((size_t)x->n_records + 1, sizeof(*places));
+        uint32_t n_places = 0, n = 0;
 
-                if (r < 0) {
-                        rec_put(engine, rec);
-                        return r;
+        if (!places)
+                return err_set(e, ERR_NOMEM, "no memory for the cells of an import");
+        for (uint32_t i = 0; i < x->n_records; i++) {
+                const struct store_record *r = &x->records[i];
+                enum seq_class class = (enum seq_class)r->block_class;
+                struct conv_rec entry = {rec_get(engine, r, e), r->index, r->n_tokens, true};
+
+                if (!entry.rec || recs_set(engine, &c->recs, class, &entry, e) < 0) {
+                        rec_put(engine, entry.rec);
+                        return -ERR_NOMEM;
                 }
+                if (class != SEQ_ALL)
+                        places[n_places++] = (struct seq_place){class, r->index};
+                n = MAX(n, r->index * seq_cell_tokens(&x->h.shape, class) + r->n_tokens);
         }
-        c->n_known = x->n_records * engine->info.block_tokens;
-        return c->n_known > 0 ? seq_set_holes(c->seq, c->n_known, e) : 0;
+        c->n_known = n;
+        if (n == 0)
+                return 0;
+        if (seq_set_holes(c->seq, n, places, n_places, e) < 0)
+                return -ERR_NOMEM;
+        checkpoint_loaded(engine, c);
+        return 0;
 }
 
 static void memory_done(struct engine *engine, struct job *j) {
@@ -404,18 +437,25 @@ static void memory_done(struct engine *engine, struct job *j) {
 
 static int act(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
+        uint32_t bt = engine->info.block_tokens, n = x->h.n_memory_tokens / bt;
         struct conv *c = request->conv;
         int r;
 
         /* Another request may have come first: then the conversation has memory of its own. */
-        if (seq_n_blocks(c->seq) > 0 || c->n_tokens < x->h.n_blocks * engine->info.block_tokens)
+        if (seq_n_tokens(c->seq) > 0 || c->n_tokens < x->h.n_memory_tokens)
                 return err_set(e, ERR_STATE, "the conversation went on already");
-        r = transfer_charge(request, x->h.n_blocks * sizeof(*x->records), e);
+        x->n_cells = xfer_n_cells(&x->h);
+        r = transfer_charge(
+                request, x->n_cells * sizeof(*x->records) + (n + 1) * sizeof(*x->hashes), e);
         if (r < 0)
                 return r;
-        x->records = calloc(x->h.n_blocks, sizeof(*x->records));
-        if (!x->records)
-                return err_set(e, ERR_NOMEM, "no memory for %u records", x->h.n_blocks);
+        x->records = calloc(x->n_cells, sizeof(*x->records));
+        x->hashes = calloc((size_t)n + 1, sizeof(*x->hashes));
+        if (!x->records || !x->hashes)
+                return err_set(e, ERR_NOMEM, "no memory for %u records", x->n_cells);
+        for (uint32_t i = 0; i < n; i++)
+                x->hashes[i] =
+                        conv_token_hash(x->t.tokens, bt, i, bt, i > 0 ? x->hashes[i - 1] : 0);
         x->offset = XFER_HEADER_SIZE + xfer_transcript_size(&x->h) + 8;
         x->next = 0;
         x->ended = false;

@@ -48,7 +48,9 @@ void engine_describe_model(struct engine *engine, struct engine_model_info *ret)
                 .block_tokens = i->block_tokens,
                 .n_params = i->n_params,
                 .weights_size = i->weights_size,
-                .block_size = i->block_size,
+                .block_size = i->shape.size[SEQ_ALL] + i->shape.size[SEQ_WINDOW],
+                .state_size = i->shape.size[SEQ_STATE],
+                .window = MAX(i->shape.window, i->shape.chunk),
                 .reply_format = chat_reply_format(engine->chat),
                 .takes_tools = chat_takes_tools(engine->chat),
                 .reasons = chat_reasons(engine->chat),
@@ -86,6 +88,8 @@ static void gather(struct engine *engine, struct figures *f) {
                 f->n_turns++;
 }
 
+#define MOST_TOKENS (1u << 28)
+
 static size_t fill(struct engine *engine, const struct figures *f, struct engine_stat *out) {
         const struct counters *c = &engine->count;
         struct budget *b = engine->budget;
@@ -99,11 +103,17 @@ static size_t fill(struct engine *engine, const struct figures *f, struct engine
                 {"ledger_requests_used", ledger_used(&b->requests)},
                 {"ledger_meta_used", ledger_used(&b->conversations)},
                 {"ledger_index_used", ledger_used(&b->index)},
-                {"pool_capacity_blocks", budget_capacity(b)},
-                {"pool_blocks", f->memory.pool.n_blocks},
+                {"pool_capacity_blocks", budget_capacity(b) / b->block_size},
+                {"pool_capacity_tokens", memory_room(engine, budget_capacity(b), MOST_TOKENS)},
+                {"pool_blocks", f->memory.pool.n_blocks[SEQ_ALL]},
+                {"pool_window_blocks", f->memory.pool.n_blocks[SEQ_WINDOW]},
+                {"pool_states", f->memory.pool.n_blocks[SEQ_STATE]},
+                {"pool_live_bytes", f->memory.pool.live_size},
                 {"pool_idle_bytes", atomic_load(&b->idle_size)},
-                {"pool_spare_blocks", f->memory.pool.spare_size / b->slot_size},
-                {"block_bytes", engine->info.block_size},
+                {"pool_spare_blocks", f->memory.pool.spare_size / b->block_size},
+                {"block_bytes", engine->info.shape.size[SEQ_ALL]},
+                {"window_block_bytes", engine->info.shape.size[SEQ_WINDOW]},
+                {"state_bytes", engine->info.shape.size[SEQ_STATE]},
                 {"block_tokens", engine->info.block_tokens},
                 {"blocks_allocated", f->memory.pool.n_allocated},
                 {"blocks_copied_on_write", f->memory.pool.n_copied_on_write},

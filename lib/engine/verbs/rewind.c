@@ -10,8 +10,8 @@ static void rewind_run(struct engine *engine, struct job *j) {
 
         do {
                 j->r = store_rewind(engine->store, request->sc.id, request->keep.n_turns,
-                        keep_last(&request->keep, &last), engine->info.block_tokens,
-                        &request->keep.gap, &request->revision, &gone, &j->err);
+                        keep_last(&request->keep, &last), &request->keep.gap, &request->revision,
+                        &gone, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         if (j->r < 0)
                 return;
@@ -40,9 +40,8 @@ static int keep_memory(
         c->n_tokens = c->n_all = n;
         c->n_known = MIN(c->n_known, common);
         c->n_entered = MIN(c->n_entered, (size_t)(common / bt));
-        if (seq_n_tokens(c->seq) > common)
-                seq_cut(c->seq, common);
-        conv_drop_recs(engine, c, (common + bt - 1) / bt);
+        conv_cut(c, common);
+        recs_cut(engine, &c->recs, common);
         return 0;
 }
 

@@ -3,8 +3,8 @@
  * The header:
  *
  *      0  u32 magic "cEXP"             48  u32 tokens per block
- *      4  u16 version (2, 3, 4)        52  u32 blocks
- *      6  u16 flags (1: private)       56  u64 bytes per block
+ *      4  u16 version (2 to 5)         52  u32 blocks, of all classes together
+ *      6  u16 flags (1: private)       56  u64 bytes per block of SEQ_ALL; version 5: or 0
  *      8  u64 size of the file         64  u32 bytes of the name
  *     16  u64 fingerprint: weights     68  u32 logit biases
  *     24  u64 fingerprint: rules       72  u64 bytes of all texts
@@ -13,7 +13,11 @@
  *     44  u32 turns                   132  u32 gap: from, u32 gap: to (version 3)
  *                                     140  u32 overflow: 0 error, 1 shift (version 3)
  *                                     144  u32 bytes of the definitions of tools (version 4)
- *                                     148  zeros
+ *                                     148  u32 position that the memory is for (version 5)
+ *                                     152  u32 window, u32 chunk (version 5)
+ *                                     160  u64 bytes per block of SEQ_WINDOW, or 0 (version 5)
+ *                                     168  u64 bytes of a state, or 0 (version 5)
+ *                                     176  zeros
  *                                     248  u64 XXH64 of bytes 0 .. 247
  *
  * Sampling: u32 mask of what is set (enum sampling_field), f32 temperature, top_p, min_p,
@@ -40,7 +44,8 @@ enum {
         OFFSET_GAP = 132,
         OFFSET_OVERFLOW = 140,
         OFFSET_TOOLS = 144,
-        OFFSET_ZEROS = 148,
+        OFFSET_CLASSES = 148,
+        OFFSET_ZEROS = 176,
         OFFSET_HASH = 248,
         BIAS_SIZE = 8,
         TURN_SIZE = 32,
@@ -56,9 +61,52 @@ uint64_t xfer_transcript_size(const struct xfer_header *h) {
                (uint64_t)h->n_tokens * 4 + h->texts_size;
 }
 
+/* The cells of a class that the position needs: [*ret_first, *ret_first + n). */
+static uint32_t n_cells(const struct xfer_header *h, enum seq_class c, uint32_t *ret_first) {
+        uint32_t bt = h->shape.block_tokens, n = h->n_memory_tokens;
+        uint32_t past = n / bt + (n % bt > 0);
+
+        *ret_first = 0;
+        if (h->shape.size[c] == 0 || n == 0)
+                return 0;
+        if (c == SEQ_STATE) {
+                *ret_first = n - 1;
+                return 1;
+        }
+        if (c == SEQ_WINDOW)
+                *ret_first = MIN(seq_window_start(&h->shape, n) / bt, past);
+        return past - *ret_first;
+}
+
+uint32_t xfer_n_cells(const struct xfer_header *h) {
+        uint32_t n = 0, first;
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                n += n_cells(h, (enum seq_class)c, &first);
+        return n;
+}
+
+struct xfer_cell xfer_cell(const struct xfer_header *h, uint32_t i) {
+        struct xfer_cell cell = {.class = SEQ_ALL};
+        uint32_t first, n, ct;
+
+        while (i >= (n = n_cells(h, cell.class, &first))) {
+                i -= n;
+                cell.class ++;
+        }
+        ct = seq_cell_tokens(&h->shape, cell.class);
+        cell.index = first + i;
+        cell.n_tokens = MIN(ct, h->n_memory_tokens - cell.index * ct);
+        return cell;
+}
+
 uint64_t xfer_file_size(const struct xfer_header *h) {
-        return XFER_HEADER_SIZE + xfer_transcript_size(h) + 8 + h->n_blocks * (h->block_size + 8) +
-               XFER_TRAILER_SIZE;
+        uint64_t size = XFER_HEADER_SIZE + xfer_transcript_size(h) + 8 + XFER_TRAILER_SIZE;
+        uint32_t first;
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                size += n_cells(h, (enum seq_class)c, &first) * (h->shape.size[c] + 8);
+        return size;
 }
 
 static uint8_t *put(uint8_t *p, uint64_t v, size_t n) {
@@ -99,8 +147,10 @@ static uint8_t *format_sampling(uint8_t *p, const struct sampling *s) {
 }
 
 static unsigned version_of(const struct xfer_header *h) {
-        if (h->with_tools)
+        if (xfer_has_classes(h))
                 return XFER_VERSION;
+        if (h->with_tools)
+                return XFER_VERSION_TOOLS;
         return gap_is_none(&h->gap) && h->overflow == 0 ? XFER_VERSION_PLAIN : XFER_VERSION_GAP;
 }
 
@@ -117,9 +167,9 @@ void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZ
         p = put(p, h->vocab, 8);
         p = put(p, h->n_tokens, 4);
         p = put(p, h->n_turns, 4);
-        p = put(p, h->block_tokens, 4);
-        p = put(p, h->n_blocks, 4);
-        p = put(p, h->block_size, 8);
+        p = put(p, h->shape.block_tokens, 4);
+        p = put(p, xfer_n_cells(h), 4);
+        p = put(p, h->shape.size[SEQ_ALL], 8);
         p = put(p, h->name_size, 4);
         p = put(p, h->sampling.n_biases, 4);
         p = put(p, h->texts_size, 8);
@@ -131,6 +181,13 @@ void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZ
         }
         put(out + OFFSET_OVERFLOW, h->overflow, 4);
         put(out + OFFSET_TOOLS, h->with_tools ? h->tools_size : 0, 4);
+        if (xfer_has_classes(h)) {
+                p = put(out + OFFSET_CLASSES, h->n_memory_tokens, 4);
+                p = put(p, h->shape.window, 4);
+                p = put(p, h->shape.chunk, 4);
+                p = put(p, h->shape.size[SEQ_WINDOW], 8);
+                put(p, h->shape.size[SEQ_STATE], 8);
+        }
         put(out + OFFSET_HASH, hash64(out, OFFSET_HASH, 0), 8);
 }
 
@@ -140,6 +197,28 @@ static int read_sampling(struct cursor *c, struct sampling *s) {
                cursor_f32(c, &s->presence_penalty) | cursor_f32(c, &s->frequency_penalty) |
                cursor_u32(c, &s->top_k) | cursor_u32(c, &s->penalty_last_n) |
                cursor_u64(c, &s->seed);
+}
+
+/* The classes of memory, and where it ends. */
+static int check_memory(
+        const struct xfer_header *h, unsigned version, uint32_t n_blocks, struct err *e) {
+        const struct seq_shape *x = &h->shape;
+        uint32_t n = h->n_tokens - gap_size(&h->gap);
+        bool good = x->block_tokens >= 1 && x->block_tokens <= 65536 &&
+                    xfer_has_classes(h) == (version >= XFER_VERSION) && !(x->window && x->chunk) &&
+                    (x->size[SEQ_WINDOW] > 0) == (x->window || x->chunk);
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                good = good && x->size[c] <= XFER_MAX_BLOCK;
+        if (!good || x->size[SEQ_ALL] + x->size[SEQ_WINDOW] + x->size[SEQ_STATE] == 0)
+                return err_set(e, ERR_FORMAT,
+                        "the export file has memory of %zu, %zu and %zu bytes for %u tokens",
+                        x->size[SEQ_ALL], x->size[SEQ_WINDOW], x->size[SEQ_STATE], x->block_tokens);
+        if (h->n_memory_tokens > n || xfer_n_cells(h) != n_blocks)
+                return err_set(e, ERR_FORMAT,
+                        "the export file has %u blocks of memory for %u of %u tokens", n_blocks,
+                        h->n_memory_tokens, n);
+        return 0;
 }
 
 /* Each field is checked separately, so that sums of fields cannot overflow. */
@@ -152,11 +231,6 @@ static int check_ranges(const struct xfer_header *h, uint16_t flags, struct err 
         if (h->n_turns > h->n_tokens || (h->n_turns == 0) != (h->n_tokens == 0))
                 return err_set(e, ERR_FORMAT, "the export file has %u turns with %u tokens",
                         h->n_turns, h->n_tokens);
-        if (h->block_tokens < 1 || h->block_tokens > 65536 || h->block_size < 1 ||
-                h->block_size > XFER_MAX_BLOCK)
-                return err_set(e, ERR_FORMAT,
-                        "the export file has blocks of %" PRIu64 " bytes for %u tokens",
-                        h->block_size, h->block_tokens);
         if (!gap_is_possible(&h->gap, h->n_tokens) || h->overflow >= STORE_N_OVERFLOWS)
                 return err_set(e, ERR_FORMAT,
                         "the export file has a gap from %u to %u in %u tokens, overflow %u",
@@ -165,24 +239,43 @@ static int check_ranges(const struct xfer_header *h, uint16_t flags, struct err 
                 return err_set(e, ERR_FORMAT,
                         "the export file has definitions of %u bytes in texts of %" PRIu64,
                         h->tools_size, h->texts_size);
-        if (h->n_blocks > (h->n_tokens - gap_size(&h->gap)) / h->block_tokens)
-                return err_set(e, ERR_FORMAT,
-                        "the export file has %u blocks of memory for %u tokens", h->n_blocks,
-                        h->n_tokens - gap_size(&h->gap));
         if ((h->sampling.has & ~(unsigned)SAMPLING_ALL) ||
                 (h->sampling.n_biases > 0 && !(h->sampling.has & SAMPLING_BIASES)))
                 return err_set(e, ERR_FORMAT, "the export file has unknown sampling settings");
         return 0;
 }
 
+/* What versions 3 to 5 add. Returns where zeros begin, or 0. */
+static size_t read_later(struct cursor *c, unsigned version, struct xfer_header *h) {
+        uint64_t window = 0, state = 0;
+        int r = 0;
+
+        if (version <= XFER_VERSION_PLAIN)
+                return OFFSET_GAP;
+        r = cursor_u32(c, &h->gap.from) | cursor_u32(c, &h->gap.to) | cursor_u32(c, &h->overflow);
+        if (version >= XFER_VERSION_TOOLS)
+                r |= cursor_u32(c, &h->tools_size);
+        if (version >= XFER_VERSION)
+                r |= cursor_u32(c, &h->n_memory_tokens) | cursor_u32(c, &h->shape.window) |
+                     cursor_u32(c, &h->shape.chunk) | cursor_u64(c, &window) |
+                     cursor_u64(c, &state);
+        h->shape.size[SEQ_WINDOW] = (size_t)window;
+        h->shape.size[SEQ_STATE] = (size_t)state;
+        if (r)
+                return 0;
+        return version >= XFER_VERSION         ? OFFSET_ZEROS
+               : version >= XFER_VERSION_TOOLS ? OFFSET_CLASSES
+                                               : OFFSET_TOOLS;
+}
+
 int xfer_header_parse(
         const uint8_t *data, size_t n, uint64_t file_size, struct xfer_header *ret, struct err *e) {
         struct cursor c = {data, data + MIN(n, (size_t)OFFSET_ZEROS)};
-        size_t zeros = OFFSET_GAP;
+        size_t zeros;
         struct xfer_header h = {0};
-        uint32_t magic = 0;
+        uint32_t magic = 0, n_blocks = 0;
         uint16_t version = 0, flags = 0;
-        uint64_t size = 0;
+        uint64_t size = 0, block_size = 0;
         int r;
 
         if (n < XFER_HEADER_SIZE || cursor_u32(&c, &magic) || magic != MAGIC)
@@ -195,25 +288,26 @@ int xfer_header_parse(
         r = cursor_u16(&c, &flags) | cursor_u64(&c, &size) | cursor_u64(&c, &h.model.weights) |
             cursor_u64(&c, &h.model.rules) | cursor_u64(&c, &h.vocab) |
             cursor_u32(&c, &h.n_tokens) | cursor_u32(&c, &h.n_turns) |
-            cursor_u32(&c, &h.block_tokens) | cursor_u32(&c, &h.n_blocks) |
-            cursor_u64(&c, &h.block_size) | cursor_u32(&c, &h.name_size) |
+            cursor_u32(&c, &h.shape.block_tokens) | cursor_u32(&c, &n_blocks) |
+            cursor_u64(&c, &block_size) | cursor_u32(&c, &h.name_size) |
             cursor_u32(&c, &h.sampling.n_biases) | cursor_u64(&c, &h.texts_size) |
             cursor_u64(&c, &h.created_usec);
         r |= read_sampling(&c, &h.sampling);
-        if (version > XFER_VERSION_PLAIN)
-                r |= cursor_u32(&c, &h.gap.from) | cursor_u32(&c, &h.gap.to) |
-                     cursor_u32(&c, &h.overflow);
+        h.shape.size[SEQ_ALL] = (size_t)block_size;
         h.with_tools = version > XFER_VERSION_GAP;
-        if (h.with_tools)
-                r |= cursor_u32(&c, &h.tools_size);
-        if (version > XFER_VERSION_PLAIN)
-                zeros = h.with_tools ? OFFSET_ZEROS : OFFSET_TOOLS;
+        zeros = read_later(&c, version, &h);
+        r |= zeros == 0;
         for (size_t i = zeros; i < OFFSET_HASH; i++)
                 r |= data[i];
         if (r)
                 return err_set(e, ERR_FORMAT, "the export file's header is malformed");
         h.is_private = flags & FLAG_PRIVATE;
         r = check_ranges(&h, flags, e);
+        if (r == 0 && version < XFER_VERSION &&
+                __builtin_mul_overflow(n_blocks, h.shape.block_tokens, &h.n_memory_tokens))
+                h.n_memory_tokens = UINT32_MAX; /* more than it can have */
+        if (r == 0)
+                r = check_memory(&h, version, n_blocks, e);
         if (r < 0)
                 return r;
         if (size != xfer_file_size(&h))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Export files, version 4 (docs/spill.md describes them for users). All integers are little-endian.
+ * Export files, version 5 (docs/spill.md describes them for users). All integers are little-endian.
  *
  *      header       256 bytes, see transfer-format.c
  *      transcript   name, biases, turns, tokens, texts; then u64 XXH64 of these
- *      blocks       n_blocks times: the block's raw bytes, then u64 XXH64 of these
+ *      cells        xfer_n_cells() times: a cell's raw bytes, then u64 XXH64 of these
  *      trailer      u64 XXH64 of all before; 16 bytes MAC of all before, this XXH64 included
  *
  * 1. The header tells every length, and thereby the exact size of the file.
@@ -18,7 +18,8 @@
  * version 1 differ only in their MAC (a chain of SipHash-2-4), which is no longer computed: they
  * can be imported, and their memory is foreign. Version 3 adds the gap of the memory and the
  * overflow, version 4 definitions of tools, turns of tools, and what was given with a message besides
- * its text. A file is written as the oldest version, from 2 on, that has what it needs, so older
+ * its text. Version 5 is for memory of several classes (seq/seq.h). The cells are those that position
+ * n_memory_tokens needs, by class and index; before version 5, full blocks of SEQ_ALL. A file is written as the oldest version, from 2 on, that has what it needs, so older
  * daemons read it.
  *
  * This code knows nothing of the engine: bytes in, structs out.
@@ -32,12 +33,14 @@
 #include "base/hash.h"
 #include "base/ids.h"
 #include "base/sampling.h"
+#include "seq/seq.h"
 #include "store/store.h"
 
 struct err;
 
 enum {
-        XFER_VERSION = 4,
+        XFER_VERSION = 5,
+        XFER_VERSION_TOOLS = 4, /* without classes of memory */
         XFER_VERSION_GAP = 3,   /* without tools */
         XFER_VERSION_PLAIN = 2, /* without gap and overflow */
         XFER_VERSION_OLDEST = 1,
@@ -53,17 +56,32 @@ struct xfer_header {
         bool is_private; /* the memory was imported before it was exported */
         struct fingerprint model;
         uint64_t vocab;
-        uint32_t n_tokens, n_turns, n_blocks, block_tokens;
-        uint64_t block_size;
+        uint32_t n_tokens, n_turns;
+        struct seq_shape shape; /* of the memory */
+        /* The position that the memory is for, in memory tokens; 0: no memory. With SEQ_ALL alone it
+         * lies between blocks. */
+        uint32_t n_memory_tokens;
         uint32_t name_size;
         uint64_t texts_size; /* of all texts, tools and extras together */
         uint64_t created_usec;
-        bool with_tools;          /* version 4: */
+        bool with_tools;          /* version 4, and always in version 5: */
         uint32_t tools_size;      /* of the definitions that the conversation was opened with */
         struct sampling sampling; /* its biases are in the transcript */
         struct gap gap;           /* tokens that the memory leaves out: no block is of them */
         uint32_t overflow;        /* enum store_overflow */
 };
+/* Whether the memory takes version 5. */
+static inline bool xfer_has_classes(const struct xfer_header *h) {
+        return h->shape.size[SEQ_ALL] == 0 || h->shape.size[SEQ_WINDOW] > 0 ||
+               h->shape.size[SEQ_STATE] > 0;
+}
+/* The cells in the file, of a header whose fields are within their ranges. */
+struct xfer_cell {
+        enum seq_class class;
+        uint32_t index, n_tokens; /* n_tokens: those of the memory in it */
+};
+uint32_t xfer_n_cells(const struct xfer_header *h);
+struct xfer_cell xfer_cell(const struct xfer_header *h, uint32_t i);
 /* Sizes in bytes, computed from a header whose fields are within their ranges. */
 uint64_t xfer_transcript_size(const struct xfer_header *h);
 uint64_t xfer_file_size(const struct xfer_header *h);

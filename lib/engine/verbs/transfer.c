@@ -11,11 +11,20 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/util.h"
+
+size_t transfer_buffer_size(const struct engine *engine) {
+        size_t size = 0;
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                size = MAX(size, engine->info.shape.size[c]);
+        return size;
+}
 
 struct transfer *transfer_new(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x;
 
-        if (transfer_charge(request, sizeof(*x) + engine->info.block_size, e) < 0)
+        if (transfer_charge(request, sizeof(*x) + transfer_buffer_size(engine), e) < 0)
                 return NULL;
         x = aligned_alloc(_Alignof(struct transfer), sizeof(*x));
         if (!x) {
@@ -25,7 +34,7 @@ struct transfer *transfer_new(struct engine *engine, struct request *request, st
         memset(x, 0, sizeof(*x));
         x->fd = -1;
         *(struct transfer **)request_own(request) = x;
-        x->buffer = malloc(engine->info.block_size);
+        x->buffer = malloc(transfer_buffer_size(engine));
         if (!x->buffer) {
                 err_set(e, ERR_NOMEM, "no memory for a transfer");
                 return NULL; /* the request frees the rest */
@@ -42,7 +51,8 @@ void transfer_deinit(struct engine *engine, struct request *request) {
         if (x->fd >= 0)
                 close(x->fd);
         free(x->buffer);
-        free(x->blocks);
+        free(x->cells);
+        free(x->hashes);
         xfer_transcript_deinit(&x->t);
         free(x->data);
         free(x->records);

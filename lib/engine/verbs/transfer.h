@@ -7,7 +7,7 @@
 /* A job of a transfer ends after this many bytes and queues again: no other job waits long. */
 #define TRANSFER_SLICE ((size_t)4 << 20)
 
-struct transfer_block {
+struct transfer_cell {
         struct seq_block *block; /* pinned, if in RAM; else: */
         struct rec *rec;         /* pinned, if only on disk */
         struct store_record record;
@@ -19,23 +19,24 @@ struct transfer {
         struct xfer_sum sum;
         int fd;          /* export: the growing file; else -1 */
         uint64_t offset; /* in the file */
-        uint32_t next;   /* the next block */
+        uint32_t next;   /* the next cell */
+        uint32_t n_cells;
         bool began, ended;
-        uint8_t *buffer; /* [block_size] */
+        uint8_t *buffer; /* [transfer_buffer_size()] */
 
         /* export */
-        struct transfer_block *blocks; /* [h.n_blocks] */
+        struct transfer_cell *cells; /* [n_cells] */
         uint32_t n_pinned;
         uint64_t counted; /* in verb_state.export_bytes */
         size_t charged;   /* bytes charged for the transcript */
 
         /* import */
         struct xfer_transcript t;
-        uint8_t *data;    /* the transcript, with its checksum */
-        bool with_memory; /* the memory can be used here */
-        bool ours;        /* the MAC is ours */
-        uint64_t hash;    /* chained hash of the blocks so far */
-        struct store_record *records;
+        uint8_t *data;                /* the transcript, with its checksum */
+        bool with_memory;             /* the memory can be used here */
+        bool ours;                    /* the MAC is ours */
+        uint64_t *hashes;             /* of the tokens' blocks, [n_memory_tokens / block_tokens] */
+        struct store_record *records; /* [n_cells] */
         uint32_t n_records;
 };
 
@@ -46,6 +47,8 @@ static inline struct transfer *transfer_of(struct request *request) {
 void transfer_deinit(struct engine *engine, struct request *request);
 /* The request's new transfer, charged, with a buffer for one block. NULL on failure (@e tells). */
 struct transfer *transfer_new(struct engine *engine, struct request *request, struct err *e);
+/* The largest block of any class. */
+size_t transfer_buffer_size(const struct engine *engine);
 /* Charge @n bytes to the request until it ends. -ERR_LIMIT, -ERR_TOO_LARGE. Engine thread, or the
  * worker of the request's job. */
 int transfer_charge(struct request *request, size_t n, struct err *e);

@@ -3,7 +3,8 @@
  * The n-th allocation fails, in any thread, while an engine opens, and while a little program of
  * requests runs on it (open, say, evict, say again with a restore, fork, rewind, edit, warm,
  * get, publish, export, import, close; two prompts at the same time; old turns dropped; replies
- * with a constraint; tools; a conversation of another vocabulary carried over). Each request ends
+ * with a constraint; tools; a conversation of another vocabulary carried over; checkpoints that are made,
+ * thinned out, written, dropped and come back to). Each request ends
  * once, with a result or an error. Afterwards the engine works as before, and once the conversations
  * are closed nothing is left. Only some n are tried, so that the test takes seconds.
  */
@@ -16,7 +17,7 @@
 
 #include "fault/fault.h"
 #include "store/store.h"
-#include "unit/engine/programs/programs.h"
+#include "util/tiny-model.h"
 #include "unit/engine/rig.h"
 #include "util/sanitize.h"
 #include "util/test.h"
@@ -279,6 +280,44 @@ static void tools(struct erig *r) {
         erig_simple(r, ENGINE_CLOSE, c, &A);
 }
 
+/* A conversation of more turns than it may have checkpoints, which comes back to some of them: in RAM, from
+ * disk, and in a fork. */
+static void coming_back(struct erig *r) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .system = "Be kind."};
+        uint64_t c, d = 0;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        c = A.conv.id;
+        for (int i = 0; i < 7; i++) {
+                q = erig_long_request(c, "And you?", 2);
+                erig_do(r, &q, &A);
+                if (i == 3)
+                        erig_simple(r, ENGINE_EVICT, c, &A);
+        }
+        q = erig_request(ENGINE_FORK, c);
+        q.at_turn = 5;
+        if (erig_do(r, &q, &A) == ENGINE_CONV)
+                d = A.conv.id;
+        edit(r, c, 9);
+        q = erig_request(ENGINE_REWIND, c);
+        q.at_turn = 7;
+        erig_do(r, &q, &A);
+        erig_simple(r, ENGINE_EVICT, c, &A);
+        q = erig_request(ENGINE_REWIND, c);
+        q.at_turn = 3;
+        erig_do(r, &q, &A);
+        q = erig_say_request(c, "Again.", 2);
+        erig_do(r, &q, &A);
+        if (d) {
+                q = erig_say_request(d, "Again.", 2);
+                erig_do(r, &q, &A);
+                erig_simple(r, ENGINE_EVICT, d, &A);
+                erig_simple(r, ENGINE_WARM, d, &A);
+        }
+        erig_simple(r, ENGINE_CLOSE, c, &A);
+}
+
 /* Only one allocation fails, so one of two attempts succeeds. */
 static bool look(struct erig *r, uint64_t c) {
         return erig_simple(r, ENGINE_GET, c, &A) == ENGINE_CONV ||
@@ -515,22 +554,53 @@ static void expect(void) {
         erig_close(&r);
 }
 
-/* A small model whose template takes tools. */
-static void test_tools(void **state) {
-        char path[] = "/tmp/confab-oom-XXXXXX";
+/* Until the end of the test, a small model, of this architecture if one is named. */
+static void use_small_model(const char *arch) {
+        static char path[64];
 
+        strcpy(path, "/tmp/confab-oom-XXXXXX");
         close(mkstemp(path));
-        assert_int_equal(tiny_model_write(path, MODEL_TINY), 0);
+        assert_int_equal(
+                arch ? tiny_model_write_arch(path, arch) : tiny_model_write(path, MODEL_TINY), 0);
         model = path;
         answer_reset(&expected);
         expect();
-        run_requests(tools, fault_alloc_at, RUNS, UINT32_MAX);
-        run_requests(tools, fault_alloc_from, RUNS / 6, UINT32_MAX);
+}
+
+static void use_bundled_model(void) {
+        unlink(model);
         model = NULL;
-        unlink(path);
         answer_reset(&expected);
         if (erig_model())
                 expect();
+}
+
+/* The template of the small model takes tools. */
+static void test_tools(void **state) {
+        use_small_model(NULL);
+        run_requests(tools, fault_alloc_at, RUNS, UINT32_MAX);
+        run_requests(tools, fault_alloc_from, RUNS / 6, UINT32_MAX);
+        use_bundled_model();
+}
+
+/* States beside keys and values. */
+static void test_states(void **state) {
+        use_small_model("granitehybrid");
+        run_requests(requests, fault_alloc_at, RUNS / 2, UINT32_MAX);
+        run_requests(coming_back, fault_alloc_at, RUNS / 2, UINT32_MAX);
+        run_requests(coming_back, fault_alloc_at, RUNS / 3, 0);
+        run_requests(sharing, fault_alloc_at, RUNS / 3, 0);
+        run_requests(coming_back, fault_alloc_from, RUNS / 6, UINT32_MAX);
+        run_requests_in(256, SHIFT_CONTEXT, shifting, fault_alloc_at, RUNS / 6, 0);
+        use_bundled_model();
+}
+
+/* Windows beside them. */
+static void test_windows(void **state) {
+        use_small_model("gemma3");
+        run_requests(coming_back, fault_alloc_at, RUNS / 3, 0);
+        run_requests(coming_back, fault_alloc_from, RUNS / 6, UINT32_MAX);
+        use_bundled_model();
 }
 
 /* From the n-th on none succeeds. */
@@ -589,6 +659,8 @@ int main(void) {
                 cmocka_unit_test(test_constrained),
                 cmocka_unit_test(test_carrying),
                 cmocka_unit_test(test_tools),
+                cmocka_unit_test(test_states),
+                cmocka_unit_test(test_windows),
                 cmocka_unit_test(test_shifting),
                 cmocka_unit_test(test_requests_without_memory),
                 cmocka_unit_test(test_open),

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "inside.h"
-#include "programs/programs.h"
+#include "util/tiny-model.h"
 #include "util/test.h"
 
 static char small_path[96];

@@ -14,15 +14,15 @@ uint64_t inside_budget_auto(const char *root, uint64_t weights_size, uint64_t he
 }
 
 uint64_t inside_budget_of_blocks(struct engine *engine, size_t n) {
-        return budget_of_blocks(engine->budget, n);
+        return budget_of_pool(engine->budget, n * engine->budget->block_size);
 }
 
 uint64_t inside_budget_with(struct engine *engine, size_t n) {
-        return budget_reserved(engine->budget) + n * engine->budget->slot_size;
+        return budget_reserved(engine->budget) + n * engine->budget->block_size;
 }
 
 uint64_t inside_block_size(struct engine *engine) {
-        return engine->budget->slot_size;
+        return engine->budget->block_size;
 }
 
 uint64_t inside_scratch_size(struct engine *engine) {
@@ -118,7 +118,7 @@ size_t inside_read_tail(struct engine *engine, uint64_t conv, uint8_t *out, size
                 struct spill_ref ref = record_ref(s);
                 struct spill_meta meta = record_meta(s);
 
-                if (s->n_tokens == engine->info.block_tokens)
+                if (s->block_class != SEQ_ALL || s->n_tokens == engine->info.block_tokens)
                         continue;
                 assert_true(s->raw_size <= size);
                 assert_int_equal(spill_read(engine->spill, &ref, &meta, out, s->raw_size, NULL), 0);

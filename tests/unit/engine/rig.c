@@ -37,9 +37,15 @@ struct engine_options erig_options(uint64_t pool_size) {
 }
 
 uint64_t erig_pool(uint32_t n) {
+        return erig_pool_of(NULL, n);
+}
+
+uint64_t erig_pool_of(const char *model, uint32_t n) {
         struct engine_options o = erig_options(256 << 20);
         struct erig r;
         uint64_t budget;
+
+        o.model_path = model;
 
         /* Buffers are smaller in a smaller pool, which then is enough for more blocks. */
         for (;;) {
@@ -383,6 +389,8 @@ void erig_check_empty(struct erig *r) {
                 ;
         assert_int_equal(erig_stat(r, "conversations_loaded"), 0);
         assert_int_equal(erig_stat(r, "pool_blocks"), 0);
+        assert_int_equal(erig_stat(r, "pool_window_blocks"), 0);
+        assert_int_equal(erig_stat(r, "pool_states"), 0);
         assert_int_equal(erig_stat(r, "spill_records"), 0);
         assert_int_equal(erig_stat(r, "spill_disk_bytes"), 0);
         assert_int_equal(erig_stat(r, "spill_files"), 0);
@@ -496,6 +504,15 @@ struct engine_request erig_long_request(uint64_t conv, const char *text, uint32_
 
         q.ignore_eos = true;
         return q;
+}
+
+void erig_forget_memory(struct erig *r) {
+        char command[sizeof(r->dir) + 32];
+
+        erig_stop(r, true);
+        snprintf(command, sizeof(command), "rm -rf '%s/spill'", r->dir);
+        assert_int_equal(system(command), 0);
+        erig_start(r);
 }
 
 void erig_say(

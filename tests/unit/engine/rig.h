@@ -77,8 +77,10 @@ const char *erig_model(void);
 void erig_need_model(void);
 /* One thread, no floor. */
 struct engine_options erig_options(uint64_t pool_size);
-/* A pool size that has just @n blocks. */
+/* A pool size that has just @n blocks of the bundled model, or of another one (of attention, if it has
+ * attention). */
 uint64_t erig_pool(uint32_t n);
+uint64_t erig_pool_of(const char *model, uint32_t n);
 /* With a state folder of its own, and the bundled model unless @o names one: skips the test if that
  * is not there. */
 void erig_open(struct erig *r, const struct engine_options *o);
@@ -128,6 +130,8 @@ void erig_get(struct erig *r, uint64_t conv, struct answer *a);
 struct engine_request erig_say_request(uint64_t conv, const char *text, uint32_t max_tokens);
 /* The same, and the reply has just so many tokens. */
 struct engine_request erig_long_request(uint64_t conv, const char *text, uint32_t max_tokens);
+/* Stop, lose all spill files, start: the conversations stay. */
+void erig_forget_memory(struct erig *r);
 void erig_say(
         struct erig *r, uint64_t conv, const char *text, uint32_t max_tokens, struct answer *a);
 /* What is answered in a conversation of its own, in an engine of its own. */

@@ -35,11 +35,14 @@ int __wrap_spill_load_new(struct spill_load **ret, struct spill *spill, struct s
         return __real_spill_load_new(ret, spill, items, n, e);
 }
 
-int __real_spill_load_read(struct spill_load *load, size_t first, size_t n, struct err *e);
-int __wrap_spill_load_read(struct spill_load *load, size_t first, size_t n, struct err *e);
-int __wrap_spill_load_read(struct spill_load *load, size_t first, size_t n, struct err *e) {
+int __real_spill_load_read(
+        struct spill_load *load, const struct spill_range *ranges, struct err *e);
+int __wrap_spill_load_read(
+        struct spill_load *load, const struct spill_range *ranges, struct err *e);
+int __wrap_spill_load_read(
+        struct spill_load *load, const struct spill_range *ranges, struct err *e) {
         atomic_fetch_add(&n_reads, 1);
-        return __real_spill_load_read(load, first, n, e);
+        return __real_spill_load_read(load, ranges, e);
 }
 
 /* A failed test must not leave workers behind that can't end. */

@@ -24,8 +24,11 @@ static void blocks_open(struct blocks *f, uint64_t budget) {
         f->en.bell = bell_new();
         assert_non_null(f->en.budget);
         assert_non_null(f->en.bell);
-        f->en.info.block_size = f->en.budget->slot_size = MIB;
-        assert_int_equal(seq_pool_new(&f->en.pool, &f->en.budget->ledger, MIB, 32, NULL), 0);
+        f->en.info.shape = (struct seq_shape){.size = {[SEQ_ALL] = MIB}, .block_tokens = 32};
+        f->en.budget->block_size = f->en.budget->piece_size = MIB;
+        f->en.budget->least_size = 4 * MIB;
+        assert_int_equal(
+                seq_pool_new(&f->en.pool, &f->en.budget->ledger, &f->en.info.shape, NULL), 0);
         assert_int_equal(budget_open(f->en.budget, budget, 0, NULL), 0);
         assert_int_equal(memory_new(&f->en, NULL), 0);
         assert_int_equal(grow_spare(&f->en, 0), UINT64_MAX);
@@ -41,7 +44,7 @@ static void blocks_close(struct blocks *f) {
 
 static void take_and_free(struct blocks *f, size_t n) {
         for (size_t i = 0; i < n; i++) {
-                assert_int_equal(seq_block_new(&f->b[i], f->en.pool, NULL), 0);
+                assert_int_equal(seq_block_new(&f->b[i], f->en.pool, SEQ_ALL, NULL), 0);
                 memset(seq_block_data(f->b[i]), 1, MIB);
         }
         for (size_t i = 0; i < n; i++)

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "engine/verbs/transfer-format.h"
-#include "programs/programs.h"
+#include "util/tiny-model.h"
 #include "rig.h"
 #include "util/test.h"
 

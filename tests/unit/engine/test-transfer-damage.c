@@ -140,11 +140,12 @@ static void poison(enum engine_kv kv_type) {
         erig_say(&r, c, "Where do they live?", 24, &A);
         back.conv_id = c;
         for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
-                for (uint32_t i = 0; i < h.n_blocks; i++) {
-                        uint16_t *p = (uint16_t *)(void *)(f.data + first + i * (h.block_size + 8));
+                for (uint32_t i = 0; i < xfer_n_cells(&h); i++) {
+                        uint16_t *p = (uint16_t *)(void *)(f.data + first +
+                                                           i * (h.shape.size[SEQ_ALL] + 8));
 
                         /* All of it, or one number in a hundred. */
-                        for (size_t j = 0; j < h.block_size / 2; j += k % 2 ? 100 : 1)
+                        for (size_t j = 0; j < h.shape.size[SEQ_ALL] / 2; j += k % 2 ? 100 : 1)
                                 memcpy(&p[j], &values[k], 2);
                 }
                 transfer_reseal(&f, &h);

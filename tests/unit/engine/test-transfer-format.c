@@ -26,9 +26,8 @@ static struct xfer_header make(struct buf *out) {
                 .vocab = 77,
                 .n_tokens = 64,
                 .n_turns = 4,
-                .n_blocks = 2,
-                .block_tokens = 32,
-                .block_size = 128,
+                .shape = {.block_tokens = 32, .size = {128}},
+                .n_memory_tokens = 64,
                 .name_size = 4,
                 .texts_size = 10,
                 .created_usec = 123456789,
@@ -132,7 +131,7 @@ static void test_gap(void **state) {
                 assert_memory_equal(file.data, plain.data + XFER_HEADER_SIZE, file.size);
                 buf_deinit(&plain);
         }
-        h.n_blocks = 1;
+        h.n_memory_tokens = 32;
         h.gap = (struct gap){3, 9};
         h.overflow = 1;
         xfer_header_format(&h, file.data);
@@ -177,7 +176,7 @@ static void test_tools(void **state) {
         h.with_tools = true;
         h.tools_size = sizeof(defs) - 1;
         h.texts_size += h.tools_size + with[2].extra_size;
-        h.n_blocks = 0;
+        h.n_memory_tokens = 0;
         file.size = 0;
         xfer_header_format(&h, header);
         assert_int_equal(header[4], 4);
@@ -215,6 +214,126 @@ static void test_tools(void **state) {
         }
         put(file.data + 144, h.texts_size + 1, 4);
         assert_int_equal(parse(&file, xfer_file_size(&h)), -ERR_FORMAT);
+        buf_deinit(&file);
+}
+
+/* Memory of other classes than SEQ_ALL makes a file of version 5. Its cells are what the position needs:
+ * @n of a class from @first on. */
+static void expect_cells(const struct xfer_header *h, uint32_t *at, enum seq_class c,
+        uint32_t first, uint32_t n, uint32_t last_tokens) {
+        for (uint32_t i = 0; i < n; i++) {
+                struct xfer_cell cell = xfer_cell(h, (*at)++);
+
+                assert_int_equal(cell.class, c);
+                assert_int_equal(cell.index, first + i);
+                assert_int_equal(
+                        cell.n_tokens, i + 1 < n ? seq_cell_tokens(&h->shape, c) : last_tokens);
+        }
+}
+
+static void test_classes(void **state) {
+        static const struct {
+                struct seq_shape shape;
+                uint32_t n, all, window, window_first, state;
+                uint32_t last; /* tokens of the last cell of attention */
+        } cases[] = {
+                {{.block_tokens = 32, .size = {128, 64, 192}, .window = 5}, 40, 2, 1, 1, 1, 8},
+                {{.block_tokens = 32, .size = {128, 64, 192}, .window = 10}, 40, 2, 2, 0, 1, 8},
+                {{.block_tokens = 16, .size = {0, 64, 0}, .window = 20}, 64, 0, 2, 2, 0, 16},
+                {{.block_tokens = 16, .size = {64, 64, 0}, .chunk = 32}, 64, 4, 0, 0, 0, 16},
+                {{.block_tokens = 16, .size = {64, 64, 0}, .chunk = 24}, 50, 4, 1, 3, 0, 2},
+                {{.block_tokens = 32, .size = {0, 0, 192}}, 1, 0, 0, 0, 1, 0},
+                {{.block_tokens = 32, .size = {64, 0, 192}}, 0, 0, 0, 0, 0, 0},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct buf file = BUF_NULL;
+                struct xfer_header h = make(&file), got;
+                uint64_t plain;
+                uint32_t at = 0;
+                struct err e;
+
+                h.shape.size[SEQ_ALL] = 1;
+                h.n_memory_tokens = 0;
+                h.with_tools = true;
+                plain = xfer_file_size(&h);
+                h.shape = cases[i].shape;
+                h.n_memory_tokens = cases[i].n;
+                assert_int_equal(xfer_n_cells(&h), cases[i].all + cases[i].window + cases[i].state);
+                expect_cells(&h, &at, SEQ_ALL, 0, cases[i].all, cases[i].last);
+                expect_cells(
+                        &h, &at, SEQ_WINDOW, cases[i].window_first, cases[i].window, cases[i].last);
+                expect_cells(&h, &at, SEQ_STATE, cases[i].n - 1, cases[i].state, 1);
+                assert_int_equal(xfer_file_size(&h) - plain,
+                        cases[i].all * (h.shape.size[SEQ_ALL] + 8) +
+                                cases[i].window * (h.shape.size[SEQ_WINDOW] + 8) +
+                                cases[i].state * (h.shape.size[SEQ_STATE] + 8));
+                xfer_header_format(&h, file.data);
+                assert_int_equal(file.data[4], 5);
+                if (xfer_header_parse(file.data, file.size, xfer_file_size(&h), &got, &e) < 0)
+                        fail_msg("case %zu: %s", i, e.msg);
+                assert_memory_equal(&got.shape, &h.shape, sizeof(h.shape));
+                assert_int_equal(got.n_memory_tokens, cases[i].n);
+                assert_true(got.with_tools);
+                buf_deinit(&file);
+        }
+}
+
+static void test_hostile_classes(void **state) {
+        static const struct {
+                size_t at, n;
+        } fields[] = {{52, 4}, {56, 8}, {148, 4}, {152, 4}, {156, 4}, {160, 8}, {168, 8}};
+        static const uint64_t values[] = {0, 1, 65, 0x7fffffff, 0xffffffff, (uint64_t)1 << 31,
+                (uint64_t)1 << 40, (uint64_t)1 << 63, UINT64_MAX, UINT64_MAX - 7};
+        struct transcript all = {.memory = tokens};
+        const char *dump = getenv("XFER_DUMP_CLASSES");
+        struct buf file = BUF_NULL;
+        struct xfer_header h = make(&file);
+        struct xfer_transcript t;
+        uint64_t size;
+
+        h.with_tools = true;
+        h.shape = (struct seq_shape){.block_tokens = 32, .size = {128, 64, 192}, .window = 30};
+        h.n_memory_tokens = 40;
+        size = xfer_file_size(&h);
+        /* A whole file, for the fuzz corpus too. */
+        file.size = XFER_HEADER_SIZE;
+        xfer_header_format(&h, file.data);
+        assert_int_equal(xfer_transcript_format(&file, &h, "name", NULL, turns, &all, NULL), 0);
+        assert_int_equal(xfer_transcript_parse(&h, file.data + XFER_HEADER_SIZE,
+                                 file.size - XFER_HEADER_SIZE, N_VOCAB, &t, NULL),
+                0);
+        assert_memory_equal(t.tokens, tokens, sizeof(tokens));
+        xfer_transcript_deinit(&t);
+        while (file.size < size)
+                assert_int_equal(buf_append(&file, "", 1), 0);
+        if (dump)
+                assert_int_equal(file_replace(dump, file.data, file.size, 0644, NULL), 0);
+        assert_int_equal(parse(&file, file.size), 0);
+        for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+                for (size_t k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+                        uint8_t old[8];
+
+                        memcpy(old, file.data + fields[i].at, 8);
+                        put(file.data + fields[i].at, values[k], fields[i].n);
+                        /* A wider window needs just the same here. */
+                        if (memcmp(old, file.data + fields[i].at, 8) != 0 &&
+                                (fields[i].at != 152 || values[k] == 0 || (uint32_t)values[k] == 1))
+                                assert_true(parse(&file, size) < 0);
+                        memcpy(file.data + fields[i].at, old, 8);
+                }
+        /* Classes in an older version, and none in the new one. */
+        file.data[4] = 4;
+        assert_int_equal(parse(&file, size), -ERR_FORMAT);
+        file.data[4] = 5;
+        put(file.data + 152, 0, 8);
+        put(file.data + 160, 0, 8);
+        put(file.data + 168, 0, 8);
+        put(file.data + 52, 2, 4);
+        put(file.data + 8, size - 2 * (64 + 8) - (192 + 8), 8);
+        assert_int_equal(parse(&file, size - 2 * (64 + 8) - (192 + 8)), -ERR_FORMAT);
+        file.data[176] = 1;
+        assert_int_equal(parse(&file, size), -ERR_FORMAT);
         buf_deinit(&file);
 }
 
@@ -342,6 +461,8 @@ int main(void) {
                 cmocka_unit_test(test_round_trip),
                 cmocka_unit_test(test_gap),
                 cmocka_unit_test(test_tools),
+                cmocka_unit_test(test_classes),
+                cmocka_unit_test(test_hostile_classes),
                 cmocka_unit_test(test_hostile_header),
                 cmocka_unit_test(test_hostile_turns),
                 cmocka_unit_test(test_sum),

@@ -212,7 +212,7 @@ static void test_other_rules(void **state) {
         c = transfer_open(&r, &o, NULL, &f);
         erig_say(&r, c, "Where do they live?", 24, &A);
         h = transfer_header(&f);
-        assert_true(h.n_blocks > 0);
+        assert_true(h.n_memory_tokens > 0);
         transfer_put_u64(f.data + 24, h.model.rules + 1);
         transfer_reseal(&f, &h);
         erig_open(&s, &o);

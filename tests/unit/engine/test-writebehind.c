@@ -239,15 +239,16 @@ static void test_rewound_while_writing(void **state) {
         erig_close(&r);
 }
 
-/* After a restart no record is taken of which the conversation has only a part: it was rewound into
- * the block, and went on differently. */
+/* Of a record of which the conversation has only a part, since it was rewound into the block and went on
+ * differently, just that part is taken after a restart. */
 static void test_part_of_a_record(void **state) {
         struct engine_options o = options();
         struct engine_request rewind = {
                 .verb = ENGINE_REWIND, .at_turn = ENGINE_UNSET, .at_position = 10};
         struct engine_request q = {
                 .verb = ENGINE_UPDATE, .sampling = {.has = SAMPLING_TEMPERATURE, .temperature = 1}};
-        struct engine_request raw;
+        struct engine_request raw, say;
+        char path[128];
         struct erig r;
         uint64_t c;
 
@@ -270,11 +271,25 @@ static void test_part_of_a_record(void **state) {
         erig_restart(&r, false);
         q.conv_id = c;
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
-        assert_int_equal(A.conv.residency, ENGINE_COLD);
-        assert_int_equal(A.conv.disk_size, 0);
-        erig_say(&r, c, "What does Ada like?", 8, &A);
-        assert_int_equal(A.n_disk, 0);
-        assert_int_equal(A.differs_at, 0);
+        assert_int_equal(A.conv.residency, ENGINE_SPILLED);
+        assert_true(A.conv.disk_size > 0);
+        say = erig_say_request(c, "What does Ada like?", 8);
+        say.want_logprobs = true;
+        assert_int_equal(erig_do(&r, &say, &A), ENGINE_DONE);
+        assert_int_equal(A.n_disk, 10);
+        assert_true(A.differs_at >= 10);
+        /* The same without any memory. */
+        rewind.at_position = ENGINE_UNSET;
+        rewind.drop_turns = 2;
+        assert_int_equal(erig_do(&r, &rewind, &B), ENGINE_CONV);
+        erig_stop(&r, true);
+        snprintf(path, sizeof(path), "rm -rf '%s/spill'", r.dir);
+        assert_int_equal(system(path), 0);
+        erig_start(&r);
+        assert_int_equal(erig_do(&r, &say, &B), ENGINE_DONE);
+        assert_int_equal(B.n_disk, 0);
+        assert_int_equal(B.n_tokens, A.n_tokens);
+        assert_memory_equal(B.logprobs, A.logprobs, A.n_tokens * sizeof(A.logprobs[0]));
         erig_check_register(&r);
         erig_close(&r);
 }
@@ -491,16 +506,16 @@ static void test_taken_while_linking(void **state) {
 static struct gate rewind_gate = GATE_INIT;
 
 int __real_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, uint64_t *ret_revision,
+        const struct store_turn *last, const struct gap *gap, uint64_t *ret_revision,
         struct store_gone *gone, struct err *e);
 int __wrap_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, uint64_t *ret_revision,
+        const struct store_turn *last, const struct gap *gap, uint64_t *ret_revision,
         struct store_gone *gone, struct err *e);
 int __wrap_store_rewind(struct store *s, uint64_t id, uint32_t n_turns,
-        const struct store_turn *last, uint32_t block_tokens, uint64_t *ret_revision,
+        const struct store_turn *last, const struct gap *gap, uint64_t *ret_revision,
         struct store_gone *gone, struct err *e) {
         gate_pass(&rewind_gate);
-        return __real_store_rewind(s, id, n_turns, last, block_tokens, ret_revision, gone, e);
+        return __real_store_rewind(s, id, n_turns, last, gap, ret_revision, gone, e);
 }
 
 /* What was written waits for a Rewind before it is linked, and pins its blocks without any job of its

@@ -107,9 +107,12 @@ void transfer_reseal(struct transfer_file *f, const struct xfer_header *h) {
         transfer_put_u64(f->data + XFER_HEADER_SIZE - 8, hash64(f->data, XFER_HEADER_SIZE - 8, 0));
         transfer_put_u64(f->data + at + n, hash64(f->data + at, n, 0));
         at += n + 8;
-        for (uint32_t i = 0; i < h->n_blocks; i++, at += h->block_size + 8)
-                transfer_put_u64(f->data + at + h->block_size,
-                        hash64(f->data + at, (size_t)h->block_size, 0));
+        for (uint32_t i = 0; i < xfer_n_cells(h); i++) {
+                size_t size = h->shape.size[xfer_cell(h, i).class];
+
+                transfer_put_u64(f->data + at + size, hash64(f->data + at, size, 0));
+                at += size + 8;
+        }
         xfer_sum_init(&sum, key);
         xfer_sum_update(&sum, f->data, at);
         xfer_sum_final(&sum, f->data + at);

@@ -246,9 +246,11 @@ void life_check_budget(struct life *l) {
                         (unsigned long long)peak, (unsigned long long)l->most_pool);
 }
 
+enum { BLOCK_TOKENS = 32 };
+
 uint64_t (*life_pool_sizes)[3][MOST_BLOCKS];
 
-/* The least size that gives so many blocks, found by asking. */
+/* The least size that has room for the tokens of so many blocks, found by asking. */
 uint64_t life_pool_size(struct life *l, uint32_t n) {
         uint64_t *of_kv = life_pool_sizes[l->p->opt[OPT_MODEL]][l->o.kv_type], low = 0,
                  high = (uint64_t)64 << 20;
@@ -266,8 +268,11 @@ uint64_t life_pool_size(struct life *l, uint32_t n) {
                 snprintf(dir, sizeof(dir), "%s.size", l->dir);
                 o.state_dir = dir;
                 o.pool_size = middle;
+                /* Larger batches need more of a window's blocks. */
+                o.batch_tokens = (ENGINE_OPTIONS_DEFAULT).batch_tokens;
                 if (engine_open(&l->en, &o, &e) == 0) {
-                        enough = life_stat(l, "pool_capacity_blocks", 0) >= n;
+                        /* One more than the tokens need is for the copy of a shared one. */
+                        enough = life_stat(l, "pool_capacity_tokens", 0) >= (n - 1) * BLOCK_TOKENS;
                         engine_free(l->en);
                 }
                 life_remove_dir(dir);

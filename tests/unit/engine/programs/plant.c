@@ -9,20 +9,20 @@
 
 enum plant planted;
 
-void __real_seq_attach(struct seq *s, size_t i, struct seq_block *b);
-void __wrap_seq_attach(struct seq *s, size_t i, struct seq_block *b);
-void __wrap_seq_attach(struct seq *s, size_t i, struct seq_block *b) {
+void __real_seq_attach(struct seq *s, enum seq_class c, uint32_t i, struct seq_block *b);
+void __wrap_seq_attach(struct seq *s, enum seq_class c, uint32_t i, struct seq_block *b);
+void __wrap_seq_attach(struct seq *s, enum seq_class c, uint32_t i, struct seq_block *b) {
         if (planted == PLANT_FLIP && i == 1)
                 ((uint8_t *)seq_block_data(b))[100] ^= 0x40;
-        __real_seq_attach(s, i, b);
+        __real_seq_attach(s, c, i, b);
 }
 
 size_t __real_seq_index_match(struct seq_index *x, uint64_t scope, const int32_t *tokens,
-        size_t n_blocks, struct seq_block **out);
+        size_t n_blocks, struct seq_step *out);
 size_t __wrap_seq_index_match(struct seq_index *x, uint64_t scope, const int32_t *tokens,
-        size_t n_blocks, struct seq_block **out);
+        size_t n_blocks, struct seq_step *out);
 size_t __wrap_seq_index_match(struct seq_index *x, uint64_t scope, const int32_t *tokens,
-        size_t n_blocks, struct seq_block **out) {
+        size_t n_blocks, struct seq_step *out) {
         size_t n = __real_seq_index_match(x, scope, tokens, n_blocks, out);
 
         for (uint64_t other = 1000; planted == PLANT_FOREIGN && n == 0 && other < 1000 + N_UIDS;

@@ -9,11 +9,12 @@
  * settle.c      compares the result of an operation with the expected one
  * driver.c      requests and events
  * reference.c   the straight computation: one sequence per conversation, model_forward() on it
- * tiny-model.c  models that are small enough for thousands of programs
  * no-sync.c     commits that do not wait for a disk
  * plant.c       faults for the suite to find
  * shrink.c      shortens a failing program to the shortest that still fails
  * soak.c        command line; each program runs in a child process
+ *
+ * The models are those of util/tiny-model.h.
  *
  * A program's operations do not depend on the results of earlier operations: a number that is too
  * large for the current state is reduced modulo the limit, and an impossible operation (say in a
@@ -26,6 +27,7 @@
 
 #include "engine/engine.h"
 #include "util/sanitize.h"
+#include "util/tiny-model.h"
 
 #if TEST_TSAN
 #define N_PROGRAMS 60
@@ -155,18 +157,6 @@ struct outcome {
         char message[480];
         struct tally tally;
 };
-
-/* --- tiny-model.c --- */
-
-enum tiny_model {
-        MODEL_TINY, /* 16 KiB per block in f16 */
-        MODEL_DEEP, /* blocks large enough to be read in sections, while computing begins */
-        N_MODELS
-};
-/* 0, or -1 with errno. */
-int tiny_model_write(const char *path, enum tiny_model which);
-/* The same of the architecture of this name (util/arch-build.h). */
-int tiny_model_write_arch(const char *path, const char *name);
 
 /* --- reference.c --- */
 

@@ -57,7 +57,7 @@ static struct ref_kv *ref_kv(struct ref *r, enum engine_kv kv) {
         model_info(k->model, &info);
         k->n_vocab = info.n_vocab;
         need(model_work_new(&k->work, k->model, r->kern, CHUNK, CHUNK, &e), &e);
-        need(seq_pool_new(&k->pool, &r->ledger, info.block_size, info.block_tokens, &e), &e);
+        need(seq_pool_new(&k->pool, &r->ledger, &info.shape, &e), &e);
         need(sample_work_new(&k->sampler, info.n_vocab, &e), &e);
         return k;
 }
@@ -157,5 +157,7 @@ uint32_t ref_check(struct ref *r, enum engine_kv kv, struct seq *s, const int32_
                                 return at + i + 1 - first;
                 at += n;
         }
+        /* So that the next cut need not go back to the beginning. */
+        need(seq_mark(s, seq_n_tokens(s), &e), &e);
         return n_new;
 }
