@@ -59,6 +59,8 @@ static void event(void *userdata, const struct confab_event *ev) {
                 {"kv_type", "memory type", .text = m->kv_type},
                 {"block_tokens", "block, tokens", .number = m->block_tokens},
                 {"block_bytes", "block, bytes", .number = m->block_size},
+                {"state_bytes", "state, bytes", .number = m->state_size},
+                {"window", "window, tokens", .number = m->window},
                 {"isa", "instructions", .text = m->isa},
                 {"fingerprint", "fingerprint", .text = m->fingerprint},
         };

@@ -130,12 +130,12 @@ enum confab_part_kind {
 
 /* Why the longest memory found for a prompt ends where it does. */
 enum confab_differs {
-        CONFAB_DIFFERS_NONE,    /* not known */
-        CONFAB_DIFFERS_END,     /* everything reusable was reused */
-        CONFAB_DIFFERS_NEW,     /* no conversation had computed further */
-        CONFAB_DIFFERS_TOKEN,   /* another conversation continues differently here */
-        CONFAB_DIFFERS_LOST,    /* computed once, but no longer in RAM or on disk */
-        CONFAB_DIFFERS_PARTIAL, /* only a part of the last block was kept */
+        CONFAB_DIFFERS_NONE,  /* not known */
+        CONFAB_DIFFERS_END,   /* everything reusable was reused */
+        CONFAB_DIFFERS_NEW,   /* no conversation had computed further */
+        CONFAB_DIFFERS_TOKEN, /* another conversation continues differently here */
+        CONFAB_DIFFERS_LOST,  /* computed once, but no longer in RAM or on disk */
+        CONFAB_DIFFERS_PARTIAL, /* not at a place where memory can begin: computed from the last one */
         CONFAB_DIFFERS_PRIVATE, /* the conversation's memory is private: not mixed with others' */
         CONFAB_DIFFERS_SHIFTED  /* this request dropped old turns: what follows is computed again */
 };
@@ -422,6 +422,8 @@ struct confab_model_info { /* strings may be "" */
         bool takes_tools;         /* definitions of tools can be told */
         bool reasons;             /* replies may have reasoning that is marked */
         const char *reply_format; /* how it writes calls; "none" */
+        uint64_t state_size;      /* bytes, of its recurrent layers; 0: it has none */
+        uint32_t window;          /* tokens that its local layers keep; 0: it has none */
 };
 struct confab_stat {
         const char *name;

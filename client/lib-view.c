@@ -345,6 +345,8 @@ static void view_model_info(struct view *v, const Confab__V1__ModelInfoResult *m
                 .n_params = m->n_params,
                 .weights_size = m->weights_bytes,
                 .block_size = m->block_bytes,
+                .state_size = m->state_bytes,
+                .window = m->window,
                 .takes_tools = m->takes_tools,
                 .reasons = m->reasons,
                 .reply_format = or_empty(m->reply_format),

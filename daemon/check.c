@@ -274,7 +274,12 @@ static void say_memory(struct report *p, const struct settings *s, const struct 
 
         say(p, "  RAM that may be used: %s",
                 v->ram_size == UINT64_MAX ? "not known" : BYTES_TEXT(v->ram_size));
-        say(p, "  memory per token: %s (%s)", BYTES_TEXT(v->token_size), m->kv_type);
+        if (v->token_size)
+                say(p, "  memory per token: %s (%s)", BYTES_TEXT(v->token_size), m->kv_type);
+        if (m->window)
+                say(p, "  local layers keep %u tokens", m->window);
+        if (m->state_size)
+                say(p, "  state of the recurrent layers: %s", BYTES_TEXT(m->state_size));
         say(p, "  budget: %s (%s)", BYTES_TEXT(v->budget),
                 s->pool_size ? "pool-size" : "auto, by what is free now");
         say(p, "  longest conversation: %u tokens, by %s", v->most_tokens,

@@ -409,6 +409,8 @@ static void send_info(struct request *r, const struct engine_event *in) {
         SET(&m, weights_bytes, i->weights_size);
         SET(&m, block_tokens, i->block_tokens);
         SET(&m, block_bytes, i->block_size);
+        SET(&m, state_bytes, i->state_size);
+        SET(&m, window, i->window);
         ev.kind_case = CONFAB__V1__EVENT__KIND_MODEL_INFO;
         ev.model_info = &m;
         reply_send(r->peer, r->id, &ev, true);
@@ -431,7 +433,8 @@ static int put_stats(struct scratch *s, const struct engine_stat *from, size_t n
 
 /* Figures that reveal nothing about other users. */
 static bool tells_nothing(const char *name) {
-        static const char *const names[] = {"budget_max", "block_bytes", "block_tokens"};
+        static const char *const names[] = {
+                "budget_max", "block_bytes", "block_tokens", "window_block_bytes", "state_bytes"};
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 if (strcmp(name, names[i]) == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Carry over the wire: what is refused, what the answer has, and that it lasts. */
 #include "fixture.h"
-#include "unit/engine/programs/programs.h"
+#include "util/tiny-model.h"
 
 /* A daemon on a model with another vocabulary. */
 static void change_model(struct harness *h) {

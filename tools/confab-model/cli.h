@@ -66,8 +66,9 @@ struct cli_engine {
  * is made by cli_engine_pool(). */
 int cli_engine_open(struct cli_engine *ret, const char *file, const struct cli_engine_options *o,
         struct err *e);
-/* Room for @n_blocks blocks of sequence memory. */
-int cli_engine_pool(struct cli_engine *en, size_t n_blocks, struct err *e);
+/* Make the pool, with room for the memory of @n_seqs sequences of @n_tokens tokens. -ERR_LIMIT: so much
+ * cannot be. */
+int cli_engine_pool(struct cli_engine *en, size_t n_seqs, uint32_t n_tokens, struct err *e);
 void cli_engine_close(struct cli_engine *en);
 /* Append @n tokens to @s in chunks. With @want_last the logits of the last one are kept, as output
  * 0. */

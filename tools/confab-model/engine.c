@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/util.h"
 #include "cli.h"
@@ -28,15 +27,19 @@ int cli_engine_open(struct cli_engine *ret, const char *file, const struct cli_e
         return model_work_new(&ret->work, ret->model, ret->kern, o->max_tokens, o->max_outputs, e);
 }
 
-int cli_engine_pool(struct cli_engine *en, size_t n_blocks, struct err *e) {
-        /* The pool takes whole pages for each block. */
-        size_t slot = align_up(en->info.block_size, (size_t)sysconf(_SC_PAGESIZE)), budget;
+int cli_engine_pool(struct cli_engine *en, size_t n_seqs, uint32_t n_tokens, struct err *e) {
+        size_t budget;
+        int r;
 
-        if (mul_overflow(n_blocks, slot, &budget))
+        en->ledger = LEDGER_INIT(0);
+        r = seq_pool_new(&en->pool, &en->ledger, &en->info.shape, e);
+        if (r < 0)
+                return r;
+        if (mul_overflow(n_seqs, seq_need(en->pool, n_tokens, en->max_tokens), &budget))
                 return err_set(
-                        e, ERR_LIMIT, "%zu blocks of sequence memory are too many", n_blocks);
-        en->ledger = LEDGER_INIT(budget);
-        return seq_pool_new(&en->pool, &en->ledger, en->info.block_size, en->info.block_tokens, e);
+                        e, ERR_LIMIT, "%zu sequences of %u tokens are too many", n_seqs, n_tokens);
+        ledger_set_budget(&en->ledger, budget);
+        return 0;
 }
 
 void cli_engine_close(struct cli_engine *en) {

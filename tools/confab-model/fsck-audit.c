@@ -5,8 +5,10 @@
  *
  * Blocks are drawn without replacement from those whose tokens a conversation still has. The draw
  * is seeded, so that a run can be repeated. A conversation's blocks are computed together: its
- * tokens up to the last drawn block run through the model once. The audit compares the bytes that
- * arrays cover, for the valid tokens; the rest of a block means nothing.
+ * tokens up to the last drawn block run through the model once, with a stop at the end of each
+ * drawn block, because no other sequence position is sure to still have the blocks of windows and
+ * the states. The audit compares the bytes that arrays cover, for the valid tokens; the rest of a
+ * block means nothing.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@ struct audit {
         struct fsck *f;
         struct cli_engine en;
         uint8_t *raw;   /* a block as it is on disk, owned */
-        size_t *picked; /* [n], owned: indices of f->held, by conversation and block */
+        size_t *picked; /* [n], owned: indices of f->held, by conversation and end */
         size_t n;
         int32_t *tokens; /* of one conversation, owned */
 };
@@ -78,8 +80,11 @@ static int open_model(struct audit *a, struct err *e) {
 /* Decode every record of the model: an invalid encoding can still have a correct checksum. */
 static int decode_all(struct audit *a, struct err *e) {
         struct fsck *f = a->f;
+        size_t size = 0;
 
-        a->raw = aligned_alloc(64, align_up(a->en.info.block_size, 64));
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                size = MAX(size, a->en.info.shape.size[c]);
+        a->raw = aligned_alloc(64, align_up(size, 64));
         if (!a->raw)
                 return err_set(e, ERR_NOMEM, "no memory for a block");
         for (size_t i = 0; i < f->n_held; i++) {
@@ -97,21 +102,38 @@ static int decode_all(struct audit *a, struct err *e) {
                 f->n_decoded++;
                 f->good[i] = r == 0;
                 if (r < 0)
-                        fsck_finding(f, "spill", h->conv, h->record.id, "block %u: %s",
-                                h->record.index, why.msg);
+                        fsck_finding(f, "spill", h->conv, h->record.id, "block %u of class %u: %s",
+                                h->record.index, h->record.block_class, why.msg);
         }
         return 0;
 }
 
-static const struct fsck *sorted; /* qsort() passes nothing on */
+/* Whether the model has such blocks, and the record is of one of them. */
+static bool is_block(const struct seq_shape *shape, const struct store_record *rec) {
+        return rec->block_class < SEQ_N_CLASSES && shape->size[rec->block_class] > 0 &&
+               rec->n_tokens > 0 &&
+               rec->n_tokens <= seq_cell_tokens(shape, (enum seq_class)rec->block_class);
+}
+
+/* The position behind a block. */
+static uint64_t end_of(const struct seq_shape *shape, const struct store_record *rec) {
+        return (uint64_t)rec->index * seq_cell_tokens(shape, (enum seq_class)rec->block_class) +
+               rec->n_tokens;
+}
+
+static const struct audit *sorted; /* qsort() passes nothing on */
 
 static int by_place(const void *x, const void *y) {
-        const struct store_held *a = &sorted->held[*(const size_t *)x];
-        const struct store_held *b = &sorted->held[*(const size_t *)y];
+        const struct store_held *a = &sorted->f->held[*(const size_t *)x];
+        const struct store_held *b = &sorted->f->held[*(const size_t *)y];
+        uint64_t end_a = end_of(&sorted->en.info.shape, &a->record);
+        uint64_t end_b = end_of(&sorted->en.info.shape, &b->record);
 
         if (a->conv != b->conv)
                 return a->conv < b->conv ? -1 : 1;
-        return a->record.index < b->record.index ? -1 : a->record.index > b->record.index;
+        if (end_a != end_b)
+                return end_a < end_b ? -1 : 1;
+        return a->record.id < b->record.id ? -1 : a->record.id > b->record.id;
 }
 
 /* Draw the blocks. */
@@ -127,8 +149,7 @@ static int pick(struct audit *a, struct err *e) {
                 const struct store_held *h = &f->held[i];
 
                 if (f->good[i] && fingerprint_equal(&h->model, &a->en.info.fingerprint) &&
-                        h->record.block_class == 0 && h->record.n_tokens > 0 &&
-                        h->record.n_tokens <= a->en.info.block_tokens &&
+                        is_block(&a->en.info.shape, &h->record) &&
                         h->record.n_valid == h->record.n_tokens)
                         a->picked[n++] = i;
         }
@@ -139,29 +160,22 @@ static int pick(struct audit *a, struct err *e) {
                 a->picked[k] = a->picked[i];
                 a->picked[i] = other;
         }
-        sorted = f;
+        sorted = a;
         qsort(a->picked, a->n, sizeof(*a->picked), by_place);
         return 0;
-}
-
-/* Tokens up to the end of a block; 0 if the block is outside the model's context. */
-static uint32_t end_of(const struct audit *a, const struct store_record *rec) {
-        uint64_t end = (uint64_t)rec->index * a->en.info.block_tokens + rec->n_tokens;
-
-        return end <= a->en.info.context ? (uint32_t)end : 0;
 }
 
 static size_t element_size(enum model_kv_element e) {
         return e == MODEL_KV_F32 ? 4 : e == MODEL_KV_F16 ? 2 : 1;
 }
 
-/* Whether the first @n tokens of an array are equal in two blocks. */
-static bool array_equal(
-        const struct model_kv_array *x, const uint8_t *a, const uint8_t *b, uint32_t n) {
+/* Whether an array is equal in two blocks: of a state the whole one, else its first @n tokens. */
+static bool array_equal(const struct model_kv_array *x, enum seq_class c, const uint8_t *a,
+        const uint8_t *b, uint32_t n) {
         size_t es = element_size(x->element);
         size_t n_runs = (size_t)x->n_tiles * (x->channel_major ? x->n_channels : 1);
         size_t run = (size_t)x->n_tokens * es * (x->channel_major ? 1 : x->n_channels);
-        size_t used = run / x->n_tokens * n;
+        size_t used = c == SEQ_STATE ? run : run / x->n_tokens * n;
 
         for (size_t i = 0; i < n_runs; i++)
                 if (memcmp(a + x->offset + i * run, b + x->offset + i * run, used) != 0)
@@ -169,17 +183,22 @@ static bool array_equal(
         return true;
 }
 
+/* Compare a drawn block with that of the sequence, which ends where the block does. */
 static int compare(struct audit *a, const struct store_held *h, struct seq *s, struct err *e) {
-        const uint8_t *computed = seq_block_data(seq_block_at(s, h->record.index));
+        enum seq_class c = (enum seq_class)h->record.block_class;
         const struct model_kv_array *arrays;
-        size_t n = model_kv_arrays(a->en.model, &arrays);
+        size_t n = model_kv_arrays(a->en.model, c, &arrays);
+        struct seq_cell cell;
         int r = fsck_record_check(a->f, h, a->en.model, a->raw, e);
 
         if (r < 0)
                 return r;
         a->f->n_audited++;
+        if (!seq_cell_at(s, c, h->record.index, &cell))
+                return err_set(e, ERR_STATE, "block %u was released", h->record.index);
         for (size_t i = 0; i < n; i++)
-                if (!array_equal(&arrays[i], a->raw, computed, h->record.n_tokens)) {
+                if (!array_equal(&arrays[i], c, a->raw, seq_block_data(cell.block),
+                            h->record.n_tokens)) {
                         fsck_finding(a->f, "audit", h->conv, h->record.id,
                                 "block %u is not what the model computes from the tokens, first "
                                 "in layer %u",
@@ -214,24 +233,45 @@ static int get_tokens(struct audit *a, uint64_t conv, uint32_t n, struct err *e)
         return 0;
 }
 
+/* Compute up to @end, so that the cells of the tokens before it are there. A window's last full cell
+ * may be of no use to the position behind it (at the border of a chunk): a mark keeps it. */
+static int compute(struct audit *a, struct seq *s, uint32_t end, uint32_t *mark, struct err *e) {
+        uint32_t at = seq_n_tokens(s);
+        int r = 0;
+
+        if (end > at && end % a->en.info.block_tokens == 0) {
+                r = cli_engine_feed(&a->en, s, a->tokens + at, end - 1 - at, false, e);
+                if (r == 0) {
+                        seq_unmark(s, *mark);
+                        *mark = at = end - 1;
+                        r = seq_mark(s, *mark, e);
+                }
+        }
+        return r == 0 ? cli_engine_feed(&a->en, s, a->tokens + at, end - at, false, e) : r;
+}
+
 /* Check the drawn blocks [from, to), all of one conversation. */
 static int audit_conv(struct audit *a, size_t from, size_t to, struct err *e) {
         const struct store_held *last = &a->f->held[a->picked[to - 1]];
+        uint64_t n = end_of(&a->en.info.shape, &last->record);
         _cleanup_(seq_freep) struct seq *s = NULL;
-        uint32_t n = end_of(a, &last->record);
+        uint32_t mark = 0;
         int r;
 
-        if (n == 0)
+        if (n > a->en.info.context)
                 r = err_set(e, ERR_CORRUPT, "block %u lies behind the model's context",
                         last->record.index);
         else
-                r = get_tokens(a, last->conv, n, e);
+                r = get_tokens(a, last->conv, (uint32_t)n, e);
         if (r == 0)
                 r = seq_new(&s, a->en.pool, e);
-        if (r == 0)
-                r = cli_engine_feed(&a->en, s, a->tokens, n, false, e);
-        for (size_t i = from; r == 0 && i < to; i++)
-                r = compare(a, &a->f->held[a->picked[i]], s, e);
+        for (size_t i = from; r == 0 && i < to; i++) {
+                const struct store_held *h = &a->f->held[a->picked[i]];
+
+                r = compute(a, s, (uint32_t)end_of(&a->en.info.shape, &h->record), &mark, e);
+                if (r == 0)
+                        r = compare(a, h, s, e);
+        }
         if (r == -ERR_CORRUPT) {
                 fsck_finding(a->f, "audit", last->conv, last->record.id,
                         "cannot be computed again: %s", e->msg);
@@ -241,14 +281,13 @@ static int audit_conv(struct audit *a, size_t from, size_t to, struct err *e) {
 }
 
 static int audit_all(struct audit *a, struct err *e) {
-        size_t n_blocks = 1;
+        uint64_t most = 1;
         int r;
 
         for (size_t i = 0; i < a->n; i++)
-                n_blocks = MAX(n_blocks,
-                        end_of(a, &a->f->held[a->picked[i]].record) / a->en.info.block_tokens +
-                                (size_t)1);
-        r = cli_engine_pool(&a->en, n_blocks, e);
+                most = MAX(most, end_of(&a->en.info.shape, &a->f->held[a->picked[i]].record));
+        /* One sequence, and its mark. */
+        r = cli_engine_pool(&a->en, 2, (uint32_t)MIN(most, (uint64_t)a->en.info.context), e);
         for (size_t from = 0, to; r == 0 && from < a->n; from = to) {
                 uint64_t conv = a->f->held[a->picked[from]].conv;
 

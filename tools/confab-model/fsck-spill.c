@@ -28,15 +28,20 @@ int fsck_record_check(struct fsck *f, const struct store_held *h, const struct m
         _cleanup_(freep) struct spill_array *arrays = NULL;
         const struct model_kv_array *a;
         struct model_info info;
+        enum seq_class c;
         size_t n;
 
         if (!m)
                 return spill_inspect(f->spill, &h->model, &ref, &meta, NULL, 0, NULL, e);
         model_info(m, &info);
-        if (sr->raw_size != info.block_size)
+        if (sr->block_class >= SEQ_N_CLASSES || info.shape.size[sr->block_class] == 0)
+                return err_set(e, ERR_CORRUPT, "is of class %" PRIu32 ", which the model has not",
+                        sr->block_class);
+        c = (enum seq_class)sr->block_class;
+        if (sr->raw_size != info.shape.size[c])
                 return err_set(e, ERR_CORRUPT, "has %" PRIu64 " bytes, a block of the model %zu",
-                        sr->raw_size, info.block_size);
-        n = model_kv_arrays(m, &a);
+                        sr->raw_size, info.shape.size[c]);
+        n = model_kv_arrays(m, c, &a);
         arrays = calloc(n + 1, sizeof(*arrays));
         if (!arrays)
                 return err_set(e, ERR_NOMEM, "no memory for a layout");
@@ -77,8 +82,8 @@ static int check_records(struct fsck *f, struct err *e) {
                 if (r == 0)
                         r = fsck_record_check(f, h, NULL, NULL, &why);
                 if (r < 0 && r != -ERR_NOMEM)
-                        fsck_finding(f, "spill", h->conv, h->record.id, "block %u: %s",
-                                h->record.index, why.msg);
+                        fsck_finding(f, "spill", h->conv, h->record.id, "block %u of class %u: %s",
+                                h->record.index, h->record.block_class, why.msg);
                 f->good[i] = r == 0;
                 f->n_checked++;
         }

@@ -197,13 +197,6 @@ static int put_text(const struct bench *o, const struct cli_engine *en,
         return r;
 }
 
-/* Blocks for the depth, the prompt, and each stream's own tokens (its copied tail included). */
-static size_t blocks_needed(const struct bench *o, uint32_t block_tokens) {
-        size_t n = ((size_t)o->depth + o->n_prompt) / block_tokens + 3;
-
-        return n + (size_t)o->n_streams * (o->n_generate / block_tokens + 3);
-}
-
 static int run_parsed(const struct bench *o) {
         struct bench_result result = {0};
         struct buf out = BUF_NULL;
@@ -215,8 +208,10 @@ static int run_parsed(const struct bench *o) {
         if (r == 0 && (uint64_t)o->depth + MAX(o->n_prompt, o->n_generate) > en.info.context)
                 r = err_set(&e, ERR_CONTEXT, "depth %u and %u tokens exceed the context of %u",
                         o->depth, MAX(o->n_prompt, o->n_generate), en.info.context);
+        /* The base, and a fork for each stream or for the prompt. */
         if (r == 0)
-                r = cli_engine_pool(&en, blocks_needed(o, en.info.block_tokens), &e);
+                r = cli_engine_pool(&en, (size_t)MAX(o->n_streams, 1u) + 1,
+                        o->depth + MAX(o->n_prompt, o->n_generate), &e);
         if (r == 0)
                 r = run_engine(o, &en, &result, &e);
         if (r == 0) {

@@ -165,8 +165,13 @@ static void put_model(struct facts *f, const struct model *m) {
         fact_u64(f, "n_expert_used", i.n_expert_used);
         fact_u64(f, "context", i.context_train);
         fact_u64(f, "block_tokens", i.block_tokens);
-        fact_u64(f, "block_size", i.block_size);
-        fact_u64(f, "memory_per_token", i.block_size / i.block_tokens);
+        fact_u64(f, "block_size", i.shape.size[SEQ_ALL]);
+        fact_u64(f, "window_block_size", i.shape.size[SEQ_WINDOW]);
+        fact_u64(f, "window", i.shape.window);
+        fact_u64(f, "chunk", i.shape.chunk);
+        fact_u64(f, "state_size", i.shape.size[SEQ_STATE]);
+        fact_u64(f, "memory_per_token",
+                (i.shape.size[SEQ_ALL] + i.shape.size[SEQ_WINDOW]) / i.block_tokens);
         fact_hex(f, "fingerprint_weights", i.fingerprint.weights);
         fact_hex(f, "fingerprint_rules", i.fingerprint.rules);
 }

@@ -147,14 +147,13 @@ static int put_result(const struct logprobs *l, struct cli_engine *en, struct er
 static int run_parsed(const struct logprobs *l) {
         struct cli_engine en;
         struct err e;
-        size_t n_tokens = (size_t)l->n_prompt + l->n_generate;
         int r;
 
         r = cli_engine_open(&en, l->file, &l->engine, &e);
         if (r == 0)
                 r = check_against_model(l, &en.info, &e);
         if (r == 0)
-                r = cli_engine_pool(&en, n_tokens / en.info.block_tokens + 1, &e);
+                r = cli_engine_pool(&en, 1, l->n_prompt + l->n_generate, &e);
         if (r == 0)
                 r = put_result(l, &en, &e);
         cli_engine_close(&en);

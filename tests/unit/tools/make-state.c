@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/util.h"
 #include "seq/seq.h"
 #include "spill/spill.h"
 #include "store/store.h"
@@ -40,78 +41,124 @@ static enum spill_element element(enum model_kv_element x) {
         return x == MODEL_KV_F16 ? SPILL_F16 : x == MODEL_KV_F32 ? SPILL_F32 : SPILL_I8;
 }
 
-/* A section per layer. @foreign: encoded by somebody who knows of one array less. */
-static void open_spill(const char *dir, bool foreign) {
-        const struct model_kv_array *a;
-        size_t n = model_kv_arrays(rig.model, &a);
+/* One class's blocks, a section per layer. */
+struct layout {
         struct spill_array arrays[64];
         uint64_t ends[64];
-        struct spill_options o = {.fingerprint = rig.info.fingerprint,
-                .max_raw_size = rig.info.block_size,
-                .layout = {.arrays = arrays, .n_arrays = n, .section_ends = ends},
-                .codec = SPILL_CODEC_KV};
+        struct spill_layout l;
+};
 
+static void make_layout(struct layout *ret, enum seq_class c) {
+        const struct model_kv_array *a;
+        size_t n = model_kv_arrays(rig.model, c, &a);
+
+        *ret = (struct layout){.l = {.n_arrays = n}};
         assert_true(n <= 64);
         for (size_t i = 0; i < n; i++) {
                 if (i > 0 && a[i].layer != a[i - 1].layer)
-                        ends[o.layout.n_sections++] = a[i].offset;
-                arrays[i] = (struct spill_array){.element = element(a[i].element),
-                        .section = (uint32_t)o.layout.n_sections,
+                        ret->ends[ret->l.n_sections++] = a[i].offset;
+                ret->arrays[i] = (struct spill_array){.element = element(a[i].element),
+                        .section = (uint32_t)ret->l.n_sections,
                         .offset = a[i].offset,
                         .n_tiles = a[i].n_tiles,
                         .n_channels = a[i].n_channels,
                         .n_tokens = a[i].n_tokens,
                         .channel_major = a[i].channel_major};
         }
-        ends[o.layout.n_sections++] = rig.info.block_size;
-        o.layout.n_arrays -= foreign;
+        if (rig.info.shape.size[c] > 0)
+                ret->ends[ret->l.n_sections++] = rig.info.shape.size[c];
+        ret->l.arrays = ret->arrays;
+        ret->l.section_ends = ret->ends;
+}
+
+/* @foreign: encoded by somebody who knows of one array less. */
+static void open_spill(const char *dir, bool foreign) {
+        struct spill_options o = {.fingerprint = rig.info.fingerprint, .codec = SPILL_CODEC_KV};
+        static struct layout layouts[SEQ_N_CLASSES];
+
+        for (enum seq_class c = SEQ_ALL; c < SEQ_N_CLASSES; c++) {
+                make_layout(&layouts[c], c);
+                o.layouts[c] = layouts[c].l;
+                o.max_raw_size = MAX(o.max_raw_size, rig.info.shape.size[c]);
+        }
+        o.layouts[SEQ_ALL].n_arrays -= foreign;
         must(spill_open(&spill, dir, &o, &e));
         must(spill_sweep(spill, NULL, &e));
 }
 
-/* A conversation of @n tokens whose memory is on disk; block @forge has a wrong bit. */
+/* Write one cell to disk. */
+static struct store_record write_cell(uint64_t key, uint32_t uid, enum seq_class c,
+        const struct seq_cell *cell, uint64_t token_hash) {
+        struct spill_block b = {.file_key = key,
+                .owner = uid,
+                .meta = {.class_id = c,
+                        .position = cell->index,
+                        .n_tokens = cell->n_tokens,
+                        .token_hash = token_hash},
+                .raw = seq_block_data(cell->block),
+                .raw_size = rig.info.shape.size[c]};
+        struct spill_ref ref;
+
+        must(spill_write(spill, &b, &ref, NULL, &e));
+        return (struct store_record){.file_key = ref.file_key,
+                .offset = ref.offset,
+                .stored_size = ref.stored_size,
+                .raw_size = ref.raw_size,
+                .block_class = c,
+                .index = cell->index,
+                .n_tokens = cell->n_tokens,
+                .token_hash = token_hash};
+}
+
+static uint64_t hash_up_to(const int32_t *tokens, uint32_t end) {
+        uint64_t hash = 0;
+
+        for (uint32_t at = 0; at < end; at += rig.info.block_tokens)
+                hash = hash64_chain_tokens(tokens + at, MIN(end - at, rig.info.block_tokens), hash);
+        return hash;
+}
+
+/* A conversation of @n tokens whose memory is on disk, with a mark inside. In the block of attention
+ * @forge, and in the mark's state if there is one and @forge is a block, a bit is wrong. */
 static uint64_t add_conv(
         uint32_t uid, const char *name, uint64_t seed, uint32_t n, uint32_t forge) {
         struct store_conv c = {.uid = uid, .model = rig.info.fingerprint, .vocab = 7};
         struct store_turn turns[] = {{.role = 1, .end = n / 2, .text = "hello", .text_size = 5},
                 {.role = 2, .start = n / 2, .end = n, .finish = 1}};
-        struct store_record links[MAX_TOKENS / 32 + 1] = {0};
+        const struct seq_shape *sh = &rig.info.shape;
+        struct store_shape shape = {
+                .block_tokens = sh->block_tokens, .window = sh->window, .chunk = sh->chunk};
+        struct store_record links[4 * MAX_TOKENS / 32];
         struct store_meter meter = {"written", 1};
         struct store_gone gone = {0};
         int32_t tokens[MAX_TOKENS];
         struct seq *s = rig_seq(&rig);
-        size_t n_blocks;
-        uint64_t hash = 0;
+        size_t n_links = 0;
 
         rig_tokens(&rig, seed, tokens, n);
         snprintf(c.name, sizeof(c.name), "%s", name);
         must(store_conv_create(store, &c, turns, 2, tokens, n, &e));
-        rig_feed(&rig, s, tokens, n, n, NULL);
-        n_blocks = seq_n_blocks(s);
-        for (uint32_t i = 0; i < n_blocks; i++) {
-                uint8_t *raw = seq_block_data(seq_block_at(s, i));
-                struct spill_block b = {.file_key = c.id,
-                        .owner = uid,
-                        .meta.position = i,
-                        .meta.n_tokens = n - 32 * i < 32 ? n - 32 * i : 32,
-                        .raw = raw,
-                        .raw_size = rig.info.block_size};
-                struct spill_ref ref;
+        rig_feed(&rig, s, tokens, n / 2, n, NULL);
+        must(seq_mark(s, n / 2, &e));
+        rig_feed(&rig, s, tokens + n / 2, n - n / 2, n, NULL);
+        for (enum seq_class class = SEQ_ALL; class < SEQ_N_CLASSES; class ++) {
+                struct seq_cell cell;
+                size_t it = 0;
 
-                hash = hash64_chain_tokens(tokens + 32 * i, b.meta.n_tokens, hash);
-                b.meta.token_hash = hash;
-                if (i == forge)
-                        raw[rig.info.block_size / 2] ^= 1;
-                must(spill_write(spill, &b, &ref, NULL, &e));
-                links[i] = (struct store_record){.file_key = ref.file_key,
-                        .offset = ref.offset,
-                        .stored_size = ref.stored_size,
-                        .raw_size = ref.raw_size,
-                        .index = i,
-                        .n_tokens = b.meta.n_tokens,
-                        .token_hash = hash};
+                shape.classes |= sh->size[class] > 0 ? 1u << class : 0;
+                while (seq_next_cell(s, class, &it, &cell)) {
+                        bool is_bad = class == SEQ_STATE ? forge != UINT32_MAX && cell.end == n / 2
+                                                         : cell.index == forge;
+
+                        if (is_bad)
+                                ((uint8_t *)seq_block_data(cell.block))[sh->size[class] / 2] ^= 1;
+                        assert_true(n_links < ARRAY_SIZE(links));
+                        links[n_links++] =
+                                write_cell(c.id, uid, class, &cell, hash_up_to(tokens, cell.end));
+                }
         }
-        must(store_link(store, c.id, &rig.info.fingerprint, links, n_blocks, &meter, 1, &gone, &e));
+        must(store_link(
+                store, c.id, &rig.info.fingerprint, &shape, links, n_links, &meter, 1, &gone, &e));
         seq_free(s);
         return c.id;
 }
@@ -155,7 +202,7 @@ int main(int argc, char **argv) {
         snprintf(path, sizeof(path), "%s/spill", argv[1]);
         open_spill(path, foreign);
         id = add_conv(1000, "a", 1, 150, forge ? 2 : UINT32_MAX);
-        must(store_conv_fork(store, id, 2, &last, 32, NULL, &child, &e));
+        must(store_conv_fork(store, id, 2, &last, NULL, &child, &e));
         add_conv(1001, "b", 2, 70, UINT32_MAX);
         must(store_conv_create(store, &empty, NULL, 0, NULL, 0, &e));
         if (crash)
