@@ -29,26 +29,29 @@ struct rig {
         struct model_info info;
         struct ledger ledger;
         struct seq_pool *pool;
-        void *pattern; /* [block_size] */
+        void *pattern; /* [the largest block] */
 };
 
 static void open_rig(struct rig *r, const char *path, unsigned n_threads, uint32_t max_tokens) {
+        const struct seq_shape *shape = &r->info.shape;
         struct model_options mo = {.kv_type = KERN_KV_F16};
         uint64_t seed = 5;
         struct err e;
+        size_t size = 0;
 
         bench_check(gguf_open(&r->gguf, path, &e), &e, path);
         bench_check(model_open(&r->model, r->gguf, &mo, &e), &e, path);
         bench_check(kern_new(&r->kern, n_threads, KERN_N_ISA, &e), &e, "threads");
         bench_check(model_work_new(&r->work, r->model, r->kern, 1, 1, &e), &e, "activations");
         model_info(r->model, &r->info);
-        r->ledger = LEDGER_INIT(
-                (max_tokens / r->info.block_tokens + 16) * align_up(r->info.block_size, 1 << 16));
-        bench_check(
-                seq_pool_new(&r->pool, &r->ledger, r->info.block_size, r->info.block_tokens, &e),
-                &e, "pool");
-        r->pattern = bench_alloc(r->info.block_size);
-        for (size_t i = 0; i < r->info.block_size / 2; i++) /* magnitudes 1/8 to 1/2 */
+        r->ledger = LEDGER_INIT(0);
+        bench_check(seq_pool_new(&r->pool, &r->ledger, shape, &e), &e, "pool");
+        /* The sequence, which is made in one step, and a fork. */
+        ledger_set_budget(&r->ledger, 2 * seq_need(r->pool, max_tokens + 1, max_tokens + 1));
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                size = MAX(size, shape->size[c]);
+        r->pattern = bench_alloc(size);
+        for (size_t i = 0; i < size / 2; i++) /* magnitudes 1/8 to 1/2 */
                 ((uint16_t *)r->pattern)[i] = (uint16_t)((bench_random(&seed) & 0x87ff) | 0x3000);
 }
 
@@ -68,8 +71,11 @@ static struct seq *fill(struct rig *r, uint32_t n) {
         bench_check(seq_new(&s, r->pool, &e), &e, "sequence");
         if (seq_reserve(s, n, &e) != 0)
                 bench_die("the pool is too small for %u tokens", n);
-        for (size_t i = 0; i * r->info.block_tokens < n; i++)
-                memcpy(seq_table(s)[i], r->pattern, r->info.block_size);
+        for (enum seq_class c = SEQ_ALL; c <= SEQ_WINDOW; c++)
+                for (size_t i = 0; seq_table(s, c) && i * r->info.block_tokens < n; i++)
+                        memcpy(seq_table(s, c)[i], r->pattern, r->info.shape.size[c]);
+        if (seq_next_state(s))
+                memcpy(seq_next_state(s), r->pattern, r->info.shape.size[SEQ_STATE]);
         seq_commit(s, n);
         return s;
 }

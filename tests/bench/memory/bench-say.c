@@ -4,12 +4,18 @@
  *
  *      open NAME
  *      say NAME MAX-TOKENS TOKEN TOKEN ...
+ *      say-at NAME TURNS MAX-TOKENS [TOKEN ...]
+ *      fork NAME NEW-NAME
+ *      evict NAME
+ *      close NAME
  *      stat NAME-OF-A-FIGURE
  *      quit
  *
- * and answers each with a line of JSON: {} for open, {"value":N} for stat. For say these are the
- * seconds from sending the request to its first token and to its end, where the memory came from,
- * and the tokens of the reply. An error is {"error":"..."}.
+ * say-at keeps the first TURNS turns and goes on from there; without tokens it replies once more.
+ * Each request is answered with a line of JSON: {"value":N} for stat, and for say and say-at the
+ * seconds from sending the request to its first token ("first") and to its end ("total"), where the
+ * memory came from, and the tokens of the reply. For the others it is {"total":SECONDS}. An error is
+ * {"error":"..."}.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,12 +86,20 @@ static void run(struct confab *c, struct confab_request *q, struct said *s) {
                 else if (q->verb == CONFAB_STATS)
                         printf("{\"value\":%llu}\n", (unsigned long long)s->value);
                 else
-                        printf("{}\n");
+                        printf("{\"total\":%.6f}\n", s->ended - s->sent);
         }
         fflush(stdout);
 }
 
-static void say(struct confab *c, char *rest, int32_t *tokens, int32_t *reply) {
+static uint32_t next_number(const char *what) {
+        const char *word = strtok(NULL, " ");
+
+        if (!word)
+                bench_die("%s is missing", what);
+        return (uint32_t)bench_number(word);
+}
+
+static void say(struct confab *c, char *rest, bool at, int32_t *tokens, int32_t *reply) {
         struct confab_sampling greedy = {.has = CONFAB_HAS_TEMPERATURE};
         struct confab_request q = CONFAB_REQUEST_INIT;
         struct said s = {.reply = reply};
@@ -93,41 +107,64 @@ static void say(struct confab *c, char *rest, int32_t *tokens, int32_t *reply) {
 
         q.verb = CONFAB_CONTINUE;
         q.conversation = strtok(rest, " ");
-        word = strtok(NULL, " ");
-        if (!word)
-                bench_die("say NAME MAX-TOKENS TOKEN ...");
+        q.has_at_turn = at;
+        if (at)
+                q.at_turn = next_number("the number of turns");
         q.has_max_tokens = true;
-        q.max_tokens = (uint32_t)bench_number(word);
-        q.input = CONFAB_INPUT_TOKENS;
+        q.max_tokens = next_number("the number of tokens");
         q.ignore_eos = true;
         q.sampling = &greedy;
         q.tokens = tokens;
         while ((word = strtok(NULL, " ")) && q.n_tokens < MAX_TOKENS)
                 tokens[q.n_tokens++] = (int32_t)bench_number(word);
+        if (q.n_tokens)
+                q.input = CONFAB_INPUT_TOKENS;
+        run(c, &q, &s);
+}
+
+/* A request that has nothing but names. */
+static void simple(struct confab *c, enum confab_verb verb, char *rest) {
+        struct confab_request q = CONFAB_REQUEST_INIT;
+        struct said s = {0};
+
+        q.verb = verb;
+        if (verb == CONFAB_OPEN)
+                q.name = rest;
+        else if (verb == CONFAB_STATS)
+                s.figure = rest;
+        else
+                q.conversation = strtok(rest, " ");
+        if (verb == CONFAB_FORK)
+                q.name = strtok(NULL, " ");
         run(c, &q, &s);
 }
 
 static void serve_line(struct confab *c, char *line, int32_t *tokens, int32_t *reply) {
-        struct confab_request q = CONFAB_REQUEST_INIT;
-        struct said s = {0};
+        static const struct {
+                const char *word;
+                enum confab_verb verb;
+        } others[] = {
+                {"open", CONFAB_OPEN},
+                {"fork", CONFAB_FORK},
+                {"evict", CONFAB_EVICT},
+                {"close", CONFAB_CLOSE},
+                {"stat", CONFAB_STATS},
+        };
         char *rest = strchr(line, ' ');
 
-        if (!rest)
-                bench_die("'%s' is no request", line);
-        *rest++ = '\0';
-        if (!strcmp(line, "say")) {
-                say(c, rest, tokens, reply);
-        } else if (!strcmp(line, "open")) {
-                q.verb = CONFAB_OPEN;
-                q.name = rest;
-                run(c, &q, &s);
-        } else if (!strcmp(line, "stat")) {
-                q.verb = CONFAB_STATS;
-                s.figure = rest;
-                run(c, &q, &s);
-        } else {
-                bench_die("'%s' is no request", line);
+        if (rest) {
+                *rest++ = '\0';
+                if (!strcmp(line, "say") || !strcmp(line, "say-at")) {
+                        say(c, rest, !strcmp(line, "say-at"), tokens, reply);
+                        return;
+                }
+                for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+                        if (!strcmp(line, others[i].word)) {
+                                simple(c, others[i].verb, rest);
+                                return;
+                        }
         }
+        bench_die("'%s' is no request", line);
 }
 
 int main(int argc, char **argv) {

@@ -33,6 +33,13 @@
 
 /* --- memory --- */
 
+/* A full block, borrowed. */
+struct piece {
+        const void *data;
+        enum seq_class class;
+        size_t offset, size; /* offset: in all of them, one behind the other */
+};
+
 struct memory {
         struct gguf *gguf;
         struct model *model;
@@ -42,13 +49,12 @@ struct memory {
         struct ledger ledger;
         struct seq_pool *pool;
         struct seq *streams[N_STREAMS];
-        void **blocks; /* [n_blocks] full ones, borrowed */
-        size_t n_blocks;
+        struct piece *blocks; /* [n_blocks] */
+        size_t n_blocks, size, max_size;
 };
 
 static void open_memory(struct memory *m, const char *path, uint32_t per_stream) {
         struct model_options mo = {.kv_type = KERN_KV_F16};
-        size_t n_blocks;
         struct err e;
 
         bench_check(gguf_open(&m->gguf, path, &e), &e, path);
@@ -57,14 +63,9 @@ static void open_memory(struct memory *m, const char *path, uint32_t per_stream)
         bench_check(model_work_new(&m->work, m->model, m->kern, N_STREAMS * CHUNK, N_STREAMS, &e),
                 &e, "activations");
         model_info(m->model, &m->info);
-        n_blocks = (size_t)N_STREAMS * (per_stream / m->info.block_tokens + 1);
-        m->ledger = LEDGER_INIT(n_blocks * align_up(m->info.block_size, 1 << 16));
-        bench_check(
-                seq_pool_new(&m->pool, &m->ledger, m->info.block_size, m->info.block_tokens, &e),
-                &e, "pool");
-        m->blocks = calloc(n_blocks, sizeof(*m->blocks));
-        if (!m->blocks)
-                bench_die("no memory");
+        m->ledger = LEDGER_INIT(0);
+        bench_check(seq_pool_new(&m->pool, &m->ledger, &m->info.shape, &e), &e, "pool");
+        ledger_set_budget(&m->ledger, N_STREAMS * seq_need(m->pool, per_stream, CHUNK));
         for (size_t i = 0; i < N_STREAMS; i++)
                 bench_check(seq_new(&m->streams[i], m->pool, &e), &e, "sequence");
 }
@@ -117,9 +118,33 @@ static void compute(struct memory *m, bool real, uint32_t per_stream) {
                                 next[i] = draw(model_logits(m->work, i), m->info.n_vocab, &seed);
                 }
         }
+}
+
+/* What is there in the end: of windows and states no more than a sequence keeps. */
+static void list_blocks(struct memory *m) {
+        size_t n = 0;
+
         for (size_t i = 0; i < N_STREAMS; i++)
-                for (size_t b = 0; b < per_stream / m->info.block_tokens; b++)
-                        m->blocks[m->n_blocks++] = seq_block_data(seq_block_at(m->streams[i], b));
+                n += seq_n_cells(m->streams[i]);
+        m->blocks = bench_alloc(n * sizeof(*m->blocks));
+        for (size_t i = 0; i < N_STREAMS; i++)
+                for (enum seq_class c = SEQ_ALL; c < SEQ_N_CLASSES; c++) {
+                        struct seq_cell cell;
+                        size_t it = 0;
+
+                        while (seq_next_cell(m->streams[i], c, &it, &cell)) {
+                                if (cell.n_tokens < seq_cell_tokens(&m->info.shape, c))
+                                        continue;
+                                m->blocks[m->n_blocks++] =
+                                        (struct piece){.data = seq_block_data(cell.block),
+                                                .class = c,
+                                                .offset = m->size,
+                                                .size = m->info.shape.size[c]};
+                                m->size += m->info.shape.size[c];
+                        }
+                }
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                m->max_size = MAX(m->max_size, m->info.shape.size[c]);
 }
 
 static void close_memory(struct memory *m) {
@@ -140,11 +165,11 @@ struct figures {
         const char *dir;
         size_t repeat;
         double raw;  /* bytes */
-        uint8_t *to; /* [n_blocks * block_size] touched */
+        uint8_t *to; /* as many bytes, touched */
 };
 
 static uint8_t *to_block(const struct figures *f, size_t i) {
-        return f->to + i * f->m->info.block_size;
+        return f->to + f->m->blocks[i].offset;
 }
 
 /* Bytes per second of each repetition. */
@@ -161,14 +186,14 @@ static void bench_memcpy(const struct figures *f) {
                 double t0 = bench_thread_time();
 
                 for (size_t i = 0; i < f->m->n_blocks; i++)
-                        memcpy(to_block(f, i), f->m->blocks[i], f->m->info.block_size);
+                        memcpy(to_block(f, i), f->m->blocks[i].data, f->m->blocks[i].size);
                 seconds[r] = bench_thread_time() - t0;
         }
         put_speed(f, "memcpy", seconds);
 }
 
 static void bench_lz4(const struct figures *f) {
-        size_t size = f->m->info.block_size, max = (size_t)LZ4_compressBound((int)size), total = 0;
+        size_t max = (size_t)LZ4_compressBound((int)f->m->max_size), total = 0;
         _cleanup_(freep) char *packed = bench_alloc(max * f->m->n_blocks);
         _cleanup_(freep) int *sizes = bench_alloc(f->m->n_blocks * sizeof(*sizes));
         double in[MAX_REPEAT], out[MAX_REPEAT];
@@ -177,13 +202,16 @@ static void bench_lz4(const struct figures *f) {
                 double t0 = bench_thread_time(), t1;
 
                 for (size_t i = 0; i < f->m->n_blocks; i++)
-                        sizes[i] = LZ4_compress_default(
-                                f->m->blocks[i], packed + i * max, (int)size, (int)max);
+                        sizes[i] = LZ4_compress_default(f->m->blocks[i].data, packed + i * max,
+                                (int)f->m->blocks[i].size, (int)max);
                 t1 = bench_thread_time();
-                for (size_t i = 0; i < f->m->n_blocks; i++)
+                for (size_t i = 0; i < f->m->n_blocks; i++) {
+                        int size = (int)f->m->blocks[i].size;
+
                         if (LZ4_decompress_safe(packed + i * max, (char *)to_block(f, i), sizes[i],
-                                    (int)size) != (int)size)
+                                    size) != size)
                                 bench_die("LZ4 does not give back what it got");
+                }
                 out[r] = bench_thread_time() - t1;
                 in[r] = t1 - t0;
         }
@@ -197,7 +225,6 @@ static void bench_lz4(const struct figures *f) {
 /* An uncompressed file: what it costs to have no store at all. */
 static void bench_plain(const struct figures *f) {
         double cache[MAX_REPEAT], disk[MAX_REPEAT], out[MAX_REPEAT], *seconds[] = {cache, disk};
-        size_t size = f->m->info.block_size;
         char dir[4200], path[4300];
 
         snprintf(dir, sizeof(dir), "%s/plain", f->dir);
@@ -208,9 +235,12 @@ static void bench_plain(const struct figures *f) {
                 int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
                 double t0 = bench_thread_time();
 
-                for (size_t i = 0; i < f->m->n_blocks; i++)
-                        if (pwrite(fd, f->m->blocks[i], size, (off_t)(i * size)) != (ssize_t)size)
+                for (size_t i = 0; i < f->m->n_blocks; i++) {
+                        const struct piece *b = &f->m->blocks[i];
+
+                        if (pwrite(fd, b->data, b->size, (off_t)b->offset) != (ssize_t)b->size)
                                 bench_die("cannot write %s", path);
+                }
                 out[r] = bench_thread_time() - t0;
                 for (int w = 0; w < 2; w++) {
                         if (w == 0)
@@ -218,10 +248,13 @@ static void bench_plain(const struct figures *f) {
                         else
                                 bench_cache_drop(dir);
                         t0 = w == 0 ? bench_thread_time() : bench_now();
-                        for (size_t i = 0; i < f->m->n_blocks; i++)
-                                if (pread(fd, to_block(f, i), size, (off_t)(i * size)) !=
-                                        (ssize_t)size)
+                        for (size_t i = 0; i < f->m->n_blocks; i++) {
+                                const struct piece *b = &f->m->blocks[i];
+
+                                if (pread(fd, to_block(f, i), b->size, (off_t)b->offset) !=
+                                        (ssize_t)b->size)
                                         bench_die("cannot read %s", path);
+                        }
                         seconds[w][r] = (w == 0 ? bench_thread_time() : bench_now()) - t0;
                 }
                 close(fd);
@@ -240,18 +273,20 @@ struct layout {
         struct spill_layout l;
 };
 
-static void make_layout(const struct memory *m, struct layout *ret) {
+static void make_layout(const struct memory *m, enum seq_class c, struct layout *ret) {
         static const enum spill_element elements[] = {
                 [MODEL_KV_F16] = SPILL_F16, [MODEL_KV_F32] = SPILL_F32, [MODEL_KV_I8] = SPILL_I8};
         const struct model_kv_array *a;
-        size_t n = model_kv_arrays(m->model, &a), n_sections = 0;
+        size_t n = model_kv_arrays(m->model, c, &a), n_sections = 0, size = m->info.shape.size[c];
         uint64_t start = 0;
 
+        *ret = (struct layout){0};
+        if (size == 0)
+                return;
         ret->arrays = bench_alloc(n * sizeof(*ret->arrays));
         for (size_t i = 0; i < n; i++) {
                 if (i > 0 && a[i].layer != a[i - 1].layer && a[i].offset - start >= MIN_SECTION &&
-                        m->info.block_size - a[i].offset >= MIN_SECTION &&
-                        n_sections + 1 < SPILL_MAX_SECTIONS)
+                        size - a[i].offset >= MIN_SECTION && n_sections + 1 < SPILL_MAX_SECTIONS)
                         start = ret->ends[n_sections++] = a[i].offset;
                 ret->arrays[i] = (struct spill_array){.element = elements[a[i].element],
                         .section = (uint32_t)n_sections,
@@ -261,14 +296,17 @@ static void make_layout(const struct memory *m, struct layout *ret) {
                         .n_tokens = a[i].n_tokens,
                         .channel_major = a[i].channel_major};
         }
-        ret->ends[n_sections++] = m->info.block_size;
+        ret->ends[n_sections++] = size;
         ret->l = (struct spill_layout){
                 .arrays = ret->arrays, .n_arrays = n, .section_ends = ret->ends, n_sections};
 }
 
 static struct spill_meta meta_of(const struct memory *m, size_t i) {
-        return (struct spill_meta){.position = (uint32_t)i,
-                .n_tokens = m->info.block_tokens,
+        enum seq_class c = m->blocks[i].class;
+
+        return (struct spill_meta){.class_id = c,
+                .position = (uint32_t)i,
+                .n_tokens = seq_cell_tokens(&m->info.shape, c),
                 .token_hash = i * 0x9e3779b97f4a7c15u};
 }
 
@@ -279,8 +317,8 @@ static void write_all(
         for (size_t i = 0; i < f->m->n_blocks; i++) {
                 struct spill_block b = {.file_key = key,
                         .meta = meta_of(f->m, i),
-                        .raw = f->m->blocks[i],
-                        .raw_size = f->m->info.block_size};
+                        .raw = f->m->blocks[i].data,
+                        .raw_size = f->m->blocks[i].size};
 
                 bench_check(spill_write(s, &b, &refs[i], NULL, &e), &e, "spill_write");
         }
@@ -299,7 +337,7 @@ static void read_all(const struct figures *f, struct spill *s, const struct spil
 
 static void check_all(const struct figures *f) {
         for (size_t i = 0; i < f->m->n_blocks; i++)
-                if (memcmp(to_block(f, i), f->m->blocks[i], f->m->info.block_size) != 0)
+                if (memcmp(to_block(f, i), f->m->blocks[i].data, f->m->blocks[i].size) != 0)
                         bench_die("block %zu came back different", i);
 }
 
@@ -314,16 +352,18 @@ static void bench_codec(const struct figures *f, unsigned codec, const char *cod
         double out[MAX_REPEAT], settle[MAX_REPEAT], cache[MAX_REPEAT], disk[MAX_REPEAT];
         _cleanup_(freep) struct spill_ref *refs = bench_alloc(f->m->n_blocks * sizeof(*refs));
         struct spill_options o = {.fingerprint = f->m->info.fingerprint,
-                .max_raw_size = f->m->info.block_size,
+                .max_raw_size = f->m->max_size,
                 .codec = codec};
-        struct layout layout;
+        struct layout layouts[SEQ_N_CLASSES];
         struct spill *s = NULL;
         char dir[4200], name[64];
         double stored = 0;
         struct err e;
 
-        make_layout(f->m, &layout);
-        o.layout = layout.l;
+        for (enum seq_class c = SEQ_ALL; c < SEQ_N_CLASSES; c++) {
+                make_layout(f->m, c, &layouts[c]);
+                o.layouts[c] = layouts[c].l;
+        }
         snprintf(dir, sizeof(dir), "%s/%s", f->dir, codec_name);
         bench_check(spill_open(&s, dir, &o, &e), &e, "spill_open");
         bench_check(spill_sweep(s, NULL, &e), &e, "spill_sweep");
@@ -357,7 +397,8 @@ static void bench_codec(const struct figures *f, unsigned codec, const char *cod
         snprintf(name, sizeof(name), "spill.%s.ratio", codec_name);
         bench_put1(name, f->raw / stored);
         spill_free(s);
-        free(layout.arrays);
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                free(layouts[c].arrays);
         rmdir(dir);
 }
 
@@ -381,7 +422,8 @@ int main(int argc, char **argv) {
                 bench_die("cannot make %s", f.dir);
         open_memory(&m, argv[1], per_stream);
         compute(&m, real, per_stream);
-        f.raw = (double)m.n_blocks * (double)m.info.block_size;
+        list_blocks(&m);
+        f.raw = (double)m.size;
         f.to = bench_alloc((size_t)f.raw);
         bench_put1("raw", f.raw);
         bench_memcpy(&f);
