@@ -335,7 +335,7 @@ static void each_allocation(bool (*f)(struct fixture *, long), long stride) {
 }
 
 static void test_history(void **state) {
-        each_allocation(history, 3);
+        each_allocation(history, 7);
 }
 
 static void test_opening(void **state) {
