@@ -419,9 +419,7 @@ struct chat_tail conv_chat_tail(const struct engine *engine, const struct conv *
         return tail_after(engine, c, c->n_turns);
 }
 
-void conv_fill_residency(
-        const struct engine *engine, const struct conv *c, struct engine_conv *out) {
-        (void)engine;
+void conv_fill_residency(const struct conv *c, struct engine_conv *out) {
         out->busy = c->busy != NULL;
         out->generating = c->busy && c->generates;
         out->ram_size = seq_resident_size(c->seq);

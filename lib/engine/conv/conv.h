@@ -266,8 +266,7 @@ struct chat_tail conv_chat_tail(const struct engine *engine, const struct conv *
 /* The same for a memory that ends where gap @g begins. */
 struct chat_tail conv_front_tail(
         const struct engine *engine, const struct conv *c, const struct gap *g);
-void conv_fill_residency(
-        const struct engine *engine, const struct conv *c, struct engine_conv *out);
+void conv_fill_residency(const struct conv *c, struct engine_conv *out);
 
 /* --- keep.c --- */
 

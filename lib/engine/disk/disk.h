@@ -51,13 +51,14 @@ void records_cut(struct engine *engine, const struct store_cut *cuts, size_t n);
 int layout_make(struct engine *engine, struct err *e);
 /* Borrowed; valid as long as the engine; no sections without such a class. Any thread, as the others. */
 struct spill_layout layout_of(const struct engine *engine, enum seq_class c);
-size_t layout_n_sections(const struct engine *engine, enum seq_class c); /* 0: no such class */
 /* The offset in a block of the class where a section ends. */
 size_t layout_section_end(const struct engine *engine, enum seq_class c, size_t section);
-/* The section of the class that must have arrived before the layer runs: the one that has its memory.
- * LAYOUT_NONE: the layer has no memory in the class (or that of an earlier layer). */
-#define LAYOUT_NONE SIZE_MAX
-size_t layout_section_of(const struct engine *engine, enum seq_class c, uint32_t layer);
+/* Blocks are read in stages, the first layers of all classes first. The number of stages; that of the
+ * sections of the class in the first @n stages; and of the stages that must have arrived before the layer
+ * computes. */
+size_t layout_n_stages(const struct engine *engine);
+size_t layout_stage_sections(const struct engine *engine, enum seq_class c, size_t n);
+size_t layout_stages_of(const struct engine *engine, uint32_t layer);
 
 /* --- write.c: shared by eviction and write-behind --- */
 

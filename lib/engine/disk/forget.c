@@ -24,6 +24,8 @@ struct disk *disk_free(struct disk *d) {
                 free(d->sections[c].ends);
                 free(d->sections[c].of_layer);
         }
+        free(d->stages);
+        free(d->stages_of);
         free(d->cuts);
         closep(&d->reserve_fd);
         pthread_mutex_destroy(&d->lock);

@@ -5,6 +5,9 @@
  * still arrive. A section has at least 128 KiB of a block, so that reading and decoding it is worth
  * a call; a block of a small model is one section. The layout is a part of spill records and of
  * nothing else: the model decides how the bytes lie in RAM.
+ *
+ * The classes have different sections. A stage is a section of the class that has the most of them, and with
+ * it those of the other classes that its layers need: so a layer may compute when a stage has arrived.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,12 +76,66 @@ static int make_class(struct engine *engine, enum seq_class c, struct err *e) {
         return 0;
 }
 
+/* The first sections of the class that layers up to @layer need. */
+static size_t sections_to(const struct disk *d, enum seq_class c, uint32_t layer) {
+        const struct sections *x = &d->sections[c];
+        size_t n = 0;
+
+        for (uint32_t i = 0; x->n > 0 && i <= layer; i++)
+                if (x->of_layer[i] != UINT32_MAX)
+                        n = MAX(n, (size_t)x->of_layer[i] + 1);
+        return n;
+}
+
+/* Do the first @n stages have all that layers up to @layer need? */
+static bool suffices(const struct disk *d, size_t n, uint32_t layer) {
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                if (d->stages[n - 1].n_sections[c] < sections_to(d, (enum seq_class)c, layer))
+                        return false;
+        return true;
+}
+
+static void fill_stages(struct disk *d, enum seq_class lead, uint32_t n_layer) {
+        uint32_t layer = 0;
+
+        for (size_t i = 0; i < d->n_stages; i++) {
+                while (layer + 1 < n_layer && sections_to(d, lead, layer + 1) <= i + 1)
+                        layer++;
+                for (int c = 0; c < SEQ_N_CLASSES; c++)
+                        d->stages[i].n_sections[c] = sections_to(d, (enum seq_class)c, layer);
+                d->stages[i].n_sections[lead] = i + 1;
+        }
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                d->stages[d->n_stages - 1].n_sections[c] = d->sections[c].n;
+        for (layer = 0; layer < n_layer; layer++) {
+                d->stages_of[layer] = 1;
+                while (!suffices(d, d->stages_of[layer], layer))
+                        d->stages_of[layer]++;
+        }
+}
+
+static int make_stages(struct engine *engine, struct err *e) {
+        struct disk *d = engine->disk;
+        enum seq_class lead = SEQ_ALL;
+
+        for (int c = 0; c < SEQ_N_CLASSES; c++)
+                if (d->sections[c].n > d->sections[lead].n)
+                        lead = (enum seq_class)c;
+        d->n_stages = d->sections[lead].n;
+        d->stages = calloc(d->n_stages, sizeof(*d->stages));
+        d->stages_of = calloc(engine->info.n_layer, sizeof(*d->stages_of));
+        if (!d->stages || !d->stages_of)
+                return err_set(e, ERR_NOMEM, "no memory for the layout of blocks");
+        fill_stages(d, lead, engine->info.n_layer);
+        return 0;
+}
+
 int layout_make(struct engine *engine, struct err *e) {
         int r = 0;
 
         for (int c = 0; r == 0 && c < SEQ_N_CLASSES; c++)
                 r = make_class(engine, (enum seq_class)c, e);
-        return r;
+        return r < 0 ? r : make_stages(engine, e);
 }
 
 struct spill_layout layout_of(const struct engine *engine, enum seq_class c) {
@@ -90,16 +147,18 @@ struct spill_layout layout_of(const struct engine *engine, enum seq_class c) {
                 .n_sections = x->n};
 }
 
-size_t layout_n_sections(const struct engine *engine, enum seq_class c) {
-        return engine->disk->sections[c].n;
-}
-
 size_t layout_section_end(const struct engine *engine, enum seq_class c, size_t section) {
         return (size_t)engine->disk->sections[c].ends[section];
 }
 
-size_t layout_section_of(const struct engine *engine, enum seq_class c, uint32_t layer) {
-        const struct sections *x = &engine->disk->sections[c];
+size_t layout_n_stages(const struct engine *engine) {
+        return engine->disk->n_stages;
+}
 
-        return x->n == 0 || x->of_layer[layer] == UINT32_MAX ? LAYOUT_NONE : x->of_layer[layer];
+size_t layout_stage_sections(const struct engine *engine, enum seq_class c, size_t n) {
+        return n > 0 ? engine->disk->stages[n - 1].n_sections[c] : 0;
+}
+
+size_t layout_stages_of(const struct engine *engine, uint32_t layer) {
+        return engine->disk->stages_of[layer];
 }

@@ -26,6 +26,12 @@ struct disk {
                 uint32_t *of_layer; /* [n_layer]; UINT32_MAX: none */
                 size_t n_arrays, n;
         } sections[SEQ_N_CLASSES];
+        /* The stages of reading them (layout.c). */
+        struct stage {
+                size_t n_sections[SEQ_N_CLASSES]; /* of the stages up to this one */
+        } * stages;                               /* [n_stages] */
+        size_t n_stages;
+        size_t *stages_of; /* [n_layer] */
 
         /* write.c, engine thread */
         size_t n_writers;   /* jobs under way that write blocks */

@@ -68,19 +68,28 @@ static void evict_done(struct engine *engine, struct job *j) {
         evict_retry(engine);
 }
 
+/* A job's items, in the order of cells. */
+struct cursor_of_items {
+        const struct write_job *writing;
+        size_t at;
+};
+
 /* Whether the job is to write or link the cell. */
 static bool is_written(void *arg, enum seq_class class, const struct seq_cell *cell) {
-        const struct write_job *writing = arg;
+        struct cursor_of_items *next = arg;
+        const struct write_item *it = &next->writing->items[next->at];
 
-        for (size_t i = 0; i < writing->n; i++)
-                if (writing->items[i].class == class && writing->items[i].index == cell->index)
-                        return true;
-        return false;
+        if (next->at == next->writing->n || it->class != class || it->index != cell->index)
+                return false;
+        next->at++;
+        return true;
 }
 
 /* Blocks that are on disk already need not wait for the others. */
-static void drop_clean(struct conv *c, struct write_job *writing) {
-        memory_drop_cells(c->seq, is_written, writing);
+static void drop_clean(struct conv *c, const struct write_job *writing) {
+        struct cursor_of_items next = {.writing = writing};
+
+        memory_drop_cells(c->seq, is_written, &next);
         c->n_entered = 0;
 }
 

@@ -51,13 +51,6 @@ void memory_drop_cells(struct seq *seq,
 
 /* --- what memory needs --- */
 
-size_t memory_block_size(const struct engine *engine) {
-        const struct seq_shape *shape = &engine->info.shape;
-        size_t n = shape->size[SEQ_ALL] + shape->size[SEQ_WINDOW];
-
-        return n ? n : shape->size[SEQ_STATE];
-}
-
 size_t memory_need(const struct engine *engine, uint32_t n_tokens) {
         const struct seq_pool *pool = engine->pool;
 

@@ -46,8 +46,9 @@
  *    memory which another one already has on disk links that. A block that was computed again takes the
  *    record that it had. (The exceptions only cost a write: the record was damaged, reclaimed, or
  *    lost with its last conversation before it was linked.)
- * 6. A partial tail is written only at eviction, and replaced at a later eviction that finds it
- *    longer. So is the state of a request under way, which is no place to come back to.
+ * 6. A partial tail is written only at eviction (in models with states by write-behind, too), and
+ *    replaced later, when it is found longer. The state of a request under way, which is no place to come
+ *    back to, is written only at eviction.
  * 7. While n_io > 0 (an eviction, or the forgetting of damaged links), only the request that
  *    already holds the conversation acts on it. Write-behind does not count in n_io, see
  *    writebehind.c.
@@ -72,7 +73,7 @@
 #include "engine/io/io.h"
 #include "engine/parts.h"
 
-/* After engine.pool, engine.info and the budget's slot size: makes the prefix index. -ERR_NOMEM. */
+/* After engine.pool, engine.info and the budget: makes the prefix index. -ERR_NOMEM. */
 int memory_new(struct engine *engine, struct err *e);
 struct memory *memory_free(struct memory *m);
 

@@ -9,7 +9,7 @@
  * 1. The blocks are attached to the sequence on trial, for the length of one model_forward(). No
  *    other code of the engine thread runs meanwhile, so nothing else can see, fork, enter or write
  *    them (I5).
- * 2. A layer touches the blocks only after its section was read and verified in all of them
+ * 2. A layer touches the blocks only after its sections were read and verified in all of them
  *    (restore_wait_layer()).
  * 3. If the forward call completes, it has waited for all layers, so everything is verified: the
  *    trial becomes final, and the computed tokens are committed.
@@ -80,71 +80,12 @@ void restore_let_go(struct engine *engine, struct restore *restore) {
                 restore_stop(restore);
 }
 
-/* --- stages --- */
-
-/*
- * Blocks of different classes have different sections, each of some consecutive layers. A stage is a
- * section of the class that has the most of them, and with it those of the other classes that its layers
- * need. So a layer may compute when a stage has arrived.
- */
-
-static enum seq_class leading_class(const struct engine *engine) {
-        enum seq_class lead = SEQ_ALL;
-
-        for (int c = 0; c < SEQ_N_CLASSES; c++)
-                if (layout_n_sections(engine, (enum seq_class)c) > layout_n_sections(engine, lead))
-                        lead = (enum seq_class)c;
-        return lead;
-}
-
-static size_t n_stages(const struct engine *engine) {
-        return layout_n_sections(engine, leading_class(engine));
-}
-
-/* The first sections of the class that layers up to @layer need. */
-static size_t sections_to(const struct engine *engine, enum seq_class c, uint32_t layer) {
-        size_t n = 0;
-
-        for (uint32_t i = 0; i <= layer; i++) {
-                size_t section = layout_section_of(engine, c, i);
-
-                if (section != LAYOUT_NONE)
-                        n = MAX(n, section + 1);
-        }
-        return n;
-}
-
-/* The number of sections of the class in the first @n stages. */
-static size_t stage_sections(const struct engine *engine, enum seq_class c, size_t n) {
-        enum seq_class lead = leading_class(engine);
-        uint32_t layer = 0;
-
-        if (n == 0 || n >= n_stages(engine))
-                return n == 0 ? 0 : layout_n_sections(engine, c);
-        while (layer + 1 < engine->info.n_layer && sections_to(engine, lead, layer + 1) <= n)
-                layer++;
-        return c == lead ? n : sections_to(engine, c, layer);
-}
-
-/* The number of stages that must have arrived before the layer computes. */
-static size_t stages_of(const struct engine *engine, uint32_t layer) {
-        size_t n = 1;
-
-        for (int c = 0; c < SEQ_N_CLASSES; c++) {
-                size_t need = sections_to(engine, (enum seq_class)c, layer);
-
-                while (n < n_stages(engine) && stage_sections(engine, (enum seq_class)c, n) < need)
-                        n++;
-        }
-        return n;
-}
-
 /* --- workers --- */
 
 /* Stages [first, first + n) of a run have arrived, or @r tells why not. False: stop reading. */
 static bool arrive(struct engine *engine, struct restore *restore, size_t first, size_t n, int r,
         const struct err *e) {
-        size_t n_all = n_stages(engine);
+        size_t n_all = layout_n_stages(engine);
         bool go_on, wake = false;
 
         pthread_mutex_lock(&restore->lock);
@@ -193,8 +134,9 @@ static int read_stages(struct engine *engine, struct restore_run *run, struct sp
         struct spill_range ranges[SPILL_MAX_CLASSES] = {0};
 
         for (int c = 0; c < SEQ_N_CLASSES; c++) {
-                ranges[c].first = stage_sections(engine, (enum seq_class)c, at);
-                ranges[c].n = stage_sections(engine, (enum seq_class)c, at + n) - ranges[c].first;
+                ranges[c].first = layout_stage_sections(engine, (enum seq_class)c, at);
+                ranges[c].n =
+                        layout_stage_sections(engine, (enum seq_class)c, at + n) - ranges[c].first;
         }
         populate(engine, run, ranges);
         return spill_load_read(load, ranges, e);
@@ -205,7 +147,7 @@ static void run_run(struct engine *engine, struct job *j) {
         struct restore_run *run = container_of(j, struct restore_run, job);
         struct restore *restore = run->restore;
         struct spill_item *items = restore->reads + run->first;
-        size_t n_all = n_stages(engine), step = restore->by_stages ? 1 : n_all;
+        size_t n_all = layout_n_stages(engine), step = restore->by_stages ? 1 : n_all;
         _cleanup_(spill_load_freep) struct spill_load *load = NULL;
         size_t at = 0;
 
@@ -247,13 +189,12 @@ static void run_done(struct engine *engine, struct job *j) {
 
 /* --- engine thread --- */
 
-uint32_t restore_end(const struct restore *restore) {
-        const struct seq *s = restore->recall->conv->seq;
-
-        return MAX(seq_n_tokens(s), restore->found_end);
+uint32_t restore_end(const struct engine *engine, const struct restore *restore) {
+        return MAX(seq_n_tokens(restore->recall->conv->seq),
+                (uint32_t)restore->n_found * engine->info.block_tokens);
 }
 
-static size_t raw_size(const struct engine *engine, const struct restore *restore) {
+size_t restore_size(const struct engine *engine, const struct restore *restore) {
         size_t n = 0;
 
         for (size_t i = 0; i < restore->n; i++)
@@ -262,7 +203,7 @@ static size_t raw_size(const struct engine *engine, const struct restore *restor
 }
 
 void restore_start(struct engine *engine, struct restore *restore) {
-        size_t n = restore->n, n_runs = MIN(n, raw_size(engine, restore) / RUN_SIZE);
+        size_t n = restore->n, n_runs = MIN(n, restore_size(engine, restore) / RUN_SIZE);
 
         for (size_t i = 0; i < n; i++) {
                 struct restore_item *it = &restore->items[i];
@@ -272,8 +213,8 @@ void restore_start(struct engine *engine, struct restore *restore) {
                         .dst = seq_block_data(it->block)};
                 it->fresh = seq_block_is_fresh(it->block);
         }
-        restore->by_stages = n_stages(engine) > 1 && restore->recall->alone &&
-                             restore_end(restore) < restore->recall->conv->n_all;
+        restore->by_stages = layout_n_stages(engine) > 1 && restore->recall->alone &&
+                             restore_end(engine, restore) < restore->recall->conv->n_all;
         n_runs = MIN(n_runs, io_n_running(engine));
         restore->n_runs = restore->n_jobs = MAX(n_runs, (size_t)1);
         restore->t_start = clock_monotonic_usec();
@@ -348,10 +289,9 @@ int restore_attach(struct engine *engine, struct restore *restore, bool trial) {
         return r < 0 ? r : append(engine, restore, trial);
 }
 
-void restore_detach(struct engine *engine, struct restore *restore) {
+void restore_detach(struct restore *restore) {
         struct conv *c = restore->recall->conv;
 
-        (void)engine;
         seq_unreserve(c->seq);
         for (size_t i = 0; i < restore->n; i++)
                 if (restore->items[i].given)
@@ -375,7 +315,7 @@ void restore_detach(struct engine *engine, struct restore *restore) {
 
 int restore_wait_layer(struct engine *engine, struct restore *restore, uint32_t layer) {
         uint64_t until = clock_monotonic_usec() + PATIENCE_USEC;
-        size_t stage = stages_of(engine, layer) - 1;
+        size_t stage = layout_stages_of(engine, layer) - 1;
         struct timespec ts;
         bool ok;
 

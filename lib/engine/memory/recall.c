@@ -166,7 +166,6 @@ static int gather(struct engine *engine, struct recall *recall) {
         return 0;
 }
 
-/* Cells that only marks needed go with the next commit; what came from farthest is told. */
 void recall_note_source(const struct engine *engine, struct recall *recall, enum seq_class class,
         uint32_t end, enum source source) {
         size_t i = (end - 1) / engine->info.block_tokens;
@@ -229,14 +228,6 @@ static void add_item(struct restore *restore, enum seq_class class, uint32_t ind
                 .class = class, .index = index, .end = end, .appended = appended, .record = *r};
 }
 
-static size_t items_size(const struct engine *engine, const struct restore *restore) {
-        size_t n = 0;
-
-        for (size_t i = 0; i < restore->n; i++)
-                n += engine->info.shape.size[restore->items[i].class];
-        return n;
-}
-
 /* Where computing would begin without reading: about the last position that is whole in RAM. */
 static uint32_t computed_from(const struct engine *engine, const struct restore *restore) {
         const struct seq *s = restore->recall->conv->seq;
@@ -264,9 +255,9 @@ static uint32_t computed_from(const struct engine *engine, const struct restore 
 /* Is reading better than computing? */
 static bool worth_reading(const struct engine *engine, const struct restore *restore) {
         const struct rates *r = &engine->memory->rates;
-        uint32_t end = restore_end(restore);
+        uint32_t end = restore_end(engine, restore);
         double tokens = end - MIN(end, computed_from(engine, restore));
-        double bytes = (double)items_size(engine, restore);
+        double bytes = (double)restore_size(engine, restore);
 
         if (r->n_restores < RATES_RESTORES || r->restored_bytes < RATES_BYTES ||
                 r->computed_tokens < RATES_TOKENS)
@@ -371,13 +362,11 @@ static int plan(struct engine *engine, struct recall *recall) {
                 add_all_own(engine, c, restore);
         } else {
                 restore->n_found = recall->found.n;
-                restore->found_end = (uint32_t)recall->found.n * bt;
         }
         if (restore->n > 0 &&
                 (!restore_charge(engine, restore) || !worth_reading(engine, restore))) {
                 cut_to_resident(engine, c);
                 restore->n = restore->n_found = 0;
-                restore->found_end = 0;
                 engine->count.restores_skipped++;
         }
         recall->restore = restore;
@@ -408,7 +397,7 @@ static void take(struct engine *engine, struct recall *recall, const struct rest
 static void note_rate(struct engine *engine, const struct restore *restore) {
         struct rates *r = &engine->memory->rates;
 
-        r->restored_bytes = r->restored_bytes * RATES_FADE + (double)items_size(engine, restore);
+        r->restored_bytes = r->restored_bytes * RATES_FADE + (double)restore_size(engine, restore);
         r->restore_usec =
                 r->restore_usec * RATES_FADE + (double)(restore->t_end - restore->t_start);
         r->n_restores++;
@@ -461,7 +450,8 @@ static void finish(struct engine *engine, struct restore *restore) {
                 note_rate(engine, restore);
         /* The end may have come to need cells that were not read: it is looked at once more. */
         recall->again_from_start = seq_n_missing(c->seq) > 0;
-        recall->no_search = recall->no_search || seq_n_tokens(c->seq) < restore->found_end;
+        recall->no_search =
+                recall->no_search || seq_n_tokens(c->seq) < restore_end(engine, restore);
         c->n_known = MAX(c->n_known, seq_n_tokens(c->seq));
         recall_abandon(engine, recall); /* the sequence has references of its own */
         share_enter(engine, c, 0);
@@ -594,17 +584,17 @@ uint32_t trial_begin(
 
         if (!recall->reading || !restore || !restore_has_begun(restore))
                 return 0;
-        end = restore_end(restore);
+        end = restore_end(engine, restore);
         if (end >= c->n_all)
                 return 0;
         if (restore_attach(engine, restore, true) < 0 || seq_n_tokens(c->seq) != end) {
-                restore_detach(engine, restore);
+                restore_detach(restore);
                 return 0;
         }
         n = MIN(c->n_all - end, most);
         n = checkpoint_limit(engine, c, recall->plan, n, end + n < c->n_all);
         if (seq_reserve(c->seq, n, NULL) != 0) {
-                restore_detach(engine, restore);
+                restore_detach(restore);
                 return 0;
         }
         engine->memory->trial = restore;
@@ -616,7 +606,7 @@ void trial_end(struct engine *engine, struct recall *recall, bool computed) {
         struct restore *restore = TAKE_PTR(engine->memory->trial);
 
         if (!computed) {
-                restore_detach(engine, restore);
+                restore_detach(restore);
                 return;
         }
         engine->count.restores_overlapped++;

@@ -29,9 +29,8 @@ struct restore {
         struct restore_item *items;
         struct spill_item *reads; /* [n], for the same blocks */
         size_t n, n_allocated;
-        /* Appended items bring the sequence to so many blocks, which end there; 0: none are. */
+        /* Appended items bring the sequence to so many blocks; 0: none are. */
         size_t n_found;
-        uint32_t found_end;
         struct restore_run runs[IO_MAX_WORKERS];
         size_t n_runs, n_jobs; /* n_jobs: done() not yet called */
         bool by_stages;        /* the first layers first */
@@ -58,14 +57,16 @@ void restore_stop(struct restore *restore);
 /* All blocks are allocated: start reading. */
 void restore_start(struct engine *engine, struct restore *restore);
 /* The number of tokens in the sequence once everything is restored. */
-uint32_t restore_end(const struct restore *restore);
+uint32_t restore_end(const struct engine *engine, const struct restore *restore);
+/* Raw bytes of all items. */
+size_t restore_size(const struct engine *engine, const struct restore *restore);
 /* True if the first layers of all blocks have arrived, and nothing went wrong so far. */
 bool restore_has_begun(struct restore *restore);
 /* Put the blocks into the sequence: those that were read without a fault, or (@trial) all, which may
  * still arrive. 0, or -ERR_NOMEM (what is appended is missing). */
 int restore_attach(struct engine *engine, struct restore *restore, bool trial);
 /* After a trial: make the sequence what it was. */
-void restore_detach(struct engine *engine, struct restore *restore);
+void restore_detach(struct restore *restore);
 /* Wait until the layer's memory has arrived in all blocks. 0; 1: damage, or other work waits for
  * the engine thread while the disk is slow. */
 int restore_wait_layer(struct engine *engine, struct restore *restore, uint32_t layer);

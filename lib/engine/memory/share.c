@@ -33,14 +33,16 @@ size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct 
 
         if (!share_allowed(c) || n == 0)
                 return 0;
-        all = seq_index_match(index, SEQ_SCOPE_PUBLIC, c->tokens, n, out);
-        all_whole = seq_steps_whole(engine->pool, c->seq, out, all);
         own = seq_index_match(index, c->uid, c->tokens, n, out);
         own_whole = seq_steps_whole(engine->pool, c->seq, out, own);
-        /* What can be used counts, then what is known. */
-        if (own_whole > all_whole || (own_whole == all_whole && own >= all))
+        if (own_whole == n)
                 return own;
-        return seq_index_match(index, SEQ_SCOPE_PUBLIC, c->tokens, n, out);
+        all = seq_index_match(index, SEQ_SCOPE_PUBLIC, c->tokens, n, out);
+        all_whole = seq_steps_whole(engine->pool, c->seq, out, all);
+        /* What can be used counts, then what is known. */
+        if (all_whole > own_whole || (all_whole == own_whole && all > own))
+                return all;
+        return seq_index_match(index, c->uid, c->tokens, n, out);
 }
 
 void share_enter(struct engine *engine, struct conv *c, size_t from) {

@@ -61,9 +61,6 @@ void recall_note_source(const struct engine *engine, struct recall *recall, enum
 void memory_drop_cells(struct seq *seq,
         bool (*stays)(void *arg, enum seq_class class, const struct seq_cell *cell), void *arg);
 
-/* Bytes of a usual block, for portions of work: of attention, or a state if there is no attention. */
-size_t memory_block_size(const struct engine *engine);
-
 /* --- checkpoint.c --- */
 
 /* Memory that only marks need is dropped from RAM: all that is on disk, or, if nothing is, that of the mark

@@ -3,8 +3,8 @@
  * Write-behind: the full blocks and the states of a conversation that has been idle for a while are
  * written in the background, so that evicting the conversation only has to free them. One job runs at a time. It
  * writes a few MiB, as the kind of work that the I/O workers take last (io/workers.c). A request
- * for the conversation does not wait for the job: full blocks are immutable and pinned, and the job
- * has its own copy of the tokens. The same job forgets the records of cells that the sequence has given
+ * for the conversation does not wait for the job: what is pinned does not change (a request copies a
+ * tail that is), and the job has its own copy of the tokens. The same job forgets the records of cells that the sequence has given
  * up (checkpoint.c, windows).
  *
  *      idle for spill_delay_ms
@@ -134,7 +134,7 @@ static void write_done(struct engine *engine, struct job *j) {
 
 /* 0: a job is under way; 1: not now; 2: there is nothing to do, or it cannot be done. */
 static int start(struct engine *engine, struct conv *c) {
-        size_t max = MAX(JOB_SIZE / memory_block_size(engine), (size_t)1);
+        size_t max = MAX(JOB_SIZE / engine->budget->block_size, (size_t)1);
         struct write_job *writing = NULL;
         int r = write_job_new(&writing, engine, c, true, max, NULL);
 

@@ -85,7 +85,7 @@ void request_fill_residency(struct engine *engine, const struct store_conv *sc, 
         bool useless = other || (!c && !fingerprint_equal(&sc->model, &engine->info.fingerprint));
 
         if (c)
-                conv_fill_residency(engine, c, out);
+                conv_fill_residency(c, out);
         /* A request has changed it since the row was read. The answer is of that moment. */
         if (c && c->revision > sc->revision)
                 out->busy = true;
