@@ -71,6 +71,7 @@ void write_meters(struct engine *engine, struct store_meter out[WRITE_N_METERS])
 struct write_item {
         enum seq_class class;
         uint32_t index, end;     /* of the cell, and the position behind it */
+        uint32_t n_tokens;       /* of the cell */
         uint32_t n_valid;        /* tokens of the record that are the conversation's */
         bool write;              /* false: only link it */
         bool written;            /* the bytes of `record` are on disk, but not linked */

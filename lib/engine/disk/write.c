@@ -64,6 +64,7 @@ static void add_item(struct write_job *writing, enum seq_class class, const stru
         *it = (struct write_item){.class = class,
                 .index = cell->index,
                 .end = cell->end,
+                .n_tokens = cell->n_tokens,
                 .n_valid = cell->n_tokens,
                 .write = !rec,
                 .block = seq_block_ref(cell->block)};
@@ -500,8 +501,10 @@ static void take_item(struct engine *engine, struct write_job *writing, struct w
         const struct conv_rec *own = c ? recs_at(&c->recs, it->class, it->index) : NULL;
         struct seq_cell now;
 
+        /* Of what the record has behind the cell's tokens a cut may have taken some meanwhile. After an
+         * earlier cut the cell may have more than the entry. */
         if (own && own->rec == rec)
-                entry.n_valid = own->n_valid;
+                entry.n_valid = MAX(own->n_valid, it->n_tokens);
         if (rec && recs_set(engine, &c->recs, it->class, &entry, NULL) < 0) {
                 rec_put(engine, rec);
                 rec = NULL;

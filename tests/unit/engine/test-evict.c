@@ -271,6 +271,40 @@ static void test_under_way_and_gone(void **state) {
         erig_close(&r);
 }
 
+/* A fork within a block goes on with the tokens that the block has on disk anyway: the record is all the
+ * fork's then, and nothing of it is lost, whether the other conversation is in RAM or not. */
+static void test_fork_in_a_block(void **state) {
+        enum { N = 96, AT = 50, MORE = 70 };
+
+        for (int in_ram = 0; in_ram < 2; in_ram++) {
+                struct engine_options o = erig_options(64 << 20);
+                struct engine_request q;
+                struct erig r;
+                uint64_t c, fork;
+
+                o.spill_delay_ms = UINT32_MAX;
+                erig_open(&r, &o);
+                c = erig_new(&r, NULL, NULL);
+                erig_append_tokens(&r, c, 100, N);
+                assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+                q = erig_request(ENGINE_FORK, c);
+                q.at_position = AT;
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                fork = A.conv.id;
+                if (in_ram)
+                        assert_int_equal(erig_simple(&r, ENGINE_WARM, c, NULL), ENGINE_CONV);
+                erig_append_tokens(&r, fork, 100 + AT, MORE);
+                assert_int_equal(erig_simple(&r, ENGINE_EVICT, fork, &A), ENGINE_CONV);
+                assert_int_equal(A.conv.n_not_kept, 0);
+                for (int restarted = 0; restarted < 2; restarted++) {
+                        erig_say(&r, fork, "Go on.", 4, &A);
+                        assert_true(A.n_ram + A.n_disk + A.n_shared + 1 >= AT + MORE);
+                        erig_restart(&r, false);
+                }
+                erig_close(&r);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kept),
@@ -281,6 +315,7 @@ int main(void) {
                 cmocka_unit_test(test_older_tail),
                 cmocka_unit_test(test_under_way_and_committed),
                 cmocka_unit_test(test_under_way_and_gone),
+                cmocka_unit_test(test_fork_in_a_block),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
