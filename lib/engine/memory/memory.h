@@ -187,9 +187,10 @@ uint32_t share_adopt(struct engine *engine, struct recall *recall);
 /* Is it worth searching the memory that others have on disk? */
 bool share_worth_search(const struct engine *engine, const struct recall *recall);
 /* The memory for a prompt of @n_prompt tokens ends after @kept of them: why? *ret_at: the place
- * where the tokens begin to differ, or @kept. */
+ * where the tokens begin to differ, or @kept. *ret_branch: so many tokens are those of another
+ * conversation, if these are more than @kept; else 0. */
 enum engine_differs share_explain(struct engine *engine, const struct recall *recall,
-        uint32_t n_prompt, uint32_t kept, uint32_t *ret_at);
+        uint32_t n_prompt, uint32_t kept, uint32_t *ret_at, uint32_t *ret_branch);
 /* The first c->n_published tokens of @c are for all users: enter their blocks in RAM into the
  * public scope. May be repeated. */
 void share_publish(struct engine *engine, struct conv *c);

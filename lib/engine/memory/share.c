@@ -142,13 +142,14 @@ static uint32_t once_computed(const struct conv *c) {
 }
 
 enum engine_differs share_explain(struct engine *engine, const struct recall *recall,
-        uint32_t n_prompt, uint32_t kept, uint32_t *ret_at) {
+        uint32_t n_prompt, uint32_t kept, uint32_t *ret_at, uint32_t *ret_branch) {
         const struct conv *c = recall->conv;
         const struct store_prefix *found = &recall->found;
         uint32_t bt = engine->info.block_tokens, once = MIN(once_computed(c), n_prompt), common;
         struct seq_index *index = engine->memory->index;
 
         *ret_at = kept;
+        *ret_branch = 0;
         if (kept + 1 >= n_prompt)
                 return ENGINE_DIFFERS_END;
         if (kept < once && recall->shifted)
@@ -163,6 +164,11 @@ enum engine_differs share_explain(struct engine *engine, const struct recall *re
         common = MAX(common, seq_index_common(index, SEQ_SCOPE_PUBLIC, c->tokens, n_prompt));
         if (found->n_common < found->donor_tokens)
                 common = MAX(common, MIN(found->n_common, n_prompt));
-        *ret_at = MAX(common, kept);
-        return common > kept ? ENGINE_DIFFERS_TOKEN : ENGINE_DIFFERS_NEW;
+        if (common <= kept)
+                return ENGINE_DIFFERS_NEW;
+        *ret_branch = common;
+        if (common >= n_prompt) /* all of it is theirs: no token differs */
+                return ENGINE_DIFFERS_PARTIAL;
+        *ret_at = common;
+        return ENGINE_DIFFERS_TOKEN;
 }

@@ -213,7 +213,7 @@ static void count_sources(struct engine *engine, struct generation *g, uint32_t 
  * own memory looks as if it had been found. */
 void generate_adopted(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
-        uint32_t end = MIN(seq_n_tokens(request->conv->seq), g->n_prompt);
+        uint32_t end = MIN(seq_n_tokens(request->conv->seq), g->n_prompt), branch;
 
         if (end <= g->n_reached)
                 return;
@@ -221,7 +221,8 @@ void generate_adopted(struct engine *engine, struct request *request) {
         g->n_shared += end - g->n_reached;
         engine->count.reused_shared += end - g->n_reached;
         g->n_reached = end;
-        g->differs_why = share_explain(engine, &g->recall, g->n_prompt, end, &g->differs_at);
+        g->differs_why =
+                share_explain(engine, &g->recall, g->n_prompt, end, &g->differs_at, &branch);
 }
 
 void generate_restored(struct engine *engine, struct request *request) {
@@ -231,9 +232,8 @@ void generate_restored(struct engine *engine, struct request *request) {
 
         if (g->t_restored == 0) {
                 count_sources(engine, g, kept);
-                g->differs_why =
-                        share_explain(engine, &g->recall, g->n_prompt, kept, &g->differs_at);
-                g->plan.branch = g->differs_why == ENGINE_DIFFERS_TOKEN ? g->differs_at : 0;
+                g->differs_why = share_explain(
+                        engine, &g->recall, g->n_prompt, kept, &g->differs_at, &g->plan.branch);
                 checkpoint_reached(engine, c, &g->plan);
                 g->n_kept = g->n_reached = kept;
                 g->t_restored = g->recall.t_read ? g->recall.t_read : clock_monotonic_usec();

@@ -318,6 +318,24 @@ static void test_reasons(void **state) {
         erig_close(&r);
 }
 
+/* The same question: another conversation has all of the prompt, but within a block. Nothing differs. */
+static void test_same_prompt(void **state) {
+        struct engine_options o = options();
+        struct engine_request q;
+        struct erig r;
+
+        erig_open(&r, &o);
+        for (unsigned i = 0; i < 2; i++) {
+                q = erig_say_request(open_as(&r, 0, SYSTEM), texts[0], 40);
+                q.ignore_eos = true;
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        }
+        assert_true(A.n_shared > 0 && A.n_computed > 1);
+        assert_int_equal(A.differs_why, ENGINE_DIFFERS_PARTIAL);
+        assert_int_equal(A.differs_at, A.n_shared);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_ram),
@@ -327,6 +345,7 @@ int main(void) {
                 cmocka_unit_test(test_disk),
                 cmocka_unit_test(test_link_instead),
                 cmocka_unit_test(test_reasons),
+                cmocka_unit_test(test_same_prompt),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
