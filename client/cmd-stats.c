@@ -11,10 +11,11 @@ static const struct group {
         const char *prefixes[MAX_PREFIXES]; /* the first group that fits counts */
 } groups[] = {
         {"Budget of RAM", {"budget", "pressure_", "ledger_", "pool_budget"}},
-        {"Blocks", {"pool_", "block_", "blocks_allocated", "blocks_copied", "blocks_merged",
-                           "index_"}},
-        {"Conversations and requests", {"conversations_", "requests", "forks", "exports", "imports",
-                                               "steps", "connections", "io_memory"}},
+        {"Blocks and states", {"pool_", "block_", "window_block_", "state_", "blocks_allocated",
+                                      "blocks_copied", "blocks_merged", "index_"}},
+        {"Conversations and requests",
+                {"conversations_", "requests", "forks", "exports", "imports", "steps",
+                        "connections", "io_memory", "memory_shifts"}},
         {"Tokens", {"tokens_"}},
         {"Between RAM and disk", {"evict", "restore", "blocks_", "writebehind_", "spill_failures",
                                          "unspilled_", "reclaimed_"}},

@@ -312,30 +312,32 @@ static void test_ls(void **state) {
 static void test_figures(void **state) {
         Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
         Confab__V1__StatsResult result = CONFAB__V1__STATS_RESULT__INIT;
-        Confab__V1__Stat a = CONFAB__V1__STAT__INIT, b = a, *stats[] = {&a, &b};
+        Confab__V1__Stat a = CONFAB__V1__STAT__INIT, b = a, c = a, *stats[] = {&a, &b, &c};
         struct fixture f;
 
         a.name = proto_borrow("pool_used");
         b.name = proto_borrow("steps");
+        c.name = proto_borrow("state_bytes");
         b.has_value = true;
         b.value = UINT64_MAX;
         event.has_request = true;
         event.kind_case = CONFAB__V1__EVENT__KIND_STATS;
         event.stats = &result;
         result.stats = stats;
-        result.n_stats = 2;
+        result.n_stats = 3;
         BEGIN(&f, "stats");
         event.request = expect(&f, REQ(STATS));
         peer_send(&f.peer, &event);
         finish(&f, 0,
-                "# Blocks\npool_used 0\n\n# Conversations and requests\nsteps "
+                "# Blocks and states\npool_used 0\nstate_bytes 0\n\n# Conversations and "
+                "requests\nsteps "
                 "18446744073709551615\n",
                 NULL);
         START(&f, "stats", "--json");
         greet(&f);
         event.request = expect(&f, REQ(STATS));
         peer_send(&f.peer, &event);
-        finish(&f, 0, "{\"pool_used\":0,\"steps\":18446744073709551615}\n", NULL);
+        finish(&f, 0, "{\"pool_used\":0,\"steps\":18446744073709551615,\"state_bytes\":0}\n", NULL);
         teardown(&f);
 }
 
