@@ -61,6 +61,7 @@ static void event(void *userdata, const struct confab_event *ev) {
                 {"block_bytes", "block, bytes", .number = m->block_size},
                 {"state_bytes", "state, bytes", .number = m->state_size},
                 {"window", "window, tokens", .number = m->window},
+                {"window_block_bytes", "window, bytes", .number = m->window_block_size},
                 {"isa", "instructions", .text = m->isa},
                 {"fingerprint", "fingerprint", .text = m->fingerprint},
         };

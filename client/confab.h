@@ -419,11 +419,12 @@ struct confab_model_info { /* strings may be "" */
                 *kv_type;
         uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
         uint64_t n_params, weights_size, block_size;
-        bool takes_tools;         /* definitions of tools can be told */
-        bool reasons;             /* replies may have reasoning that is marked */
-        const char *reply_format; /* how it writes calls; "none" */
-        uint64_t state_size;      /* bytes, of its recurrent layers; 0: it has none */
-        uint32_t window;          /* tokens that its local layers keep; 0: it has none */
+        bool takes_tools;           /* definitions of tools can be told */
+        bool reasons;               /* replies may have reasoning that is marked */
+        const char *reply_format;   /* how it writes calls; "none" */
+        uint64_t state_size;        /* bytes, of its recurrent layers; 0: it has none */
+        uint32_t window;            /* tokens that its local layers keep; 0: it has none */
+        uint64_t window_block_size; /* bytes, what of block_size is in its local layers */
 };
 struct confab_stat {
         const char *name;

@@ -346,6 +346,7 @@ static void view_model_info(struct view *v, const Confab__V1__ModelInfoResult *m
                 .weights_size = m->weights_bytes,
                 .block_size = m->block_bytes,
                 .state_size = m->state_bytes,
+                .window_block_size = m->window_block_bytes,
                 .window = m->window,
                 .takes_tools = m->takes_tools,
                 .reasons = m->reasons,

@@ -277,7 +277,8 @@ static void say_memory(struct report *p, const struct settings *s, const struct 
         if (v->token_size)
                 say(p, "  memory per token: %s (%s)", BYTES_TEXT(v->token_size), m->kv_type);
         if (m->window)
-                say(p, "  local layers keep %u tokens", m->window);
+                say(p, "  local layers: %s more for each of the last %u tokens",
+                        BYTES_TEXT(v->window_token_size), m->window);
         if (m->state_size)
                 say(p, "  state of the recurrent layers: %s", BYTES_TEXT(m->state_size));
         say(p, "  budget: %s (%s)", BYTES_TEXT(v->budget),

@@ -411,6 +411,7 @@ static void send_info(struct request *r, const struct engine_event *in) {
         SET(&m, block_bytes, i->block_size);
         SET(&m, state_bytes, i->state_size);
         SET(&m, window, i->window);
+        SET(&m, window_block_bytes, i->window_block_size);
         ev.kind_case = CONFAB__V1__EVENT__KIND_MODEL_INFO;
         ev.model_info = &m;
         reply_send(r->peer, r->id, &ev, true);

@@ -413,8 +413,9 @@ struct engine_model_info {
                 *kv_type; /* owned by the engine */
         uint32_t n_vocab, n_layer, n_embd, context, context_train, block_tokens;
         uint64_t n_params, weights_size;
-        /* Bytes of memory: of block_tokens tokens, in all layers with attention; of a state (0: none). */
-        uint64_t block_size, state_size;
+        /* Bytes of memory: of block_tokens tokens, in all layers with attention; what of it is in local
+         * layers, which keep it only of the last tokens (0: none); of a state (0: none). */
+        uint64_t block_size, window_block_size, state_size;
         uint32_t window; /* tokens that the local layers keep; 0: the model has none */
         uint64_t fingerprint[2];
         const char *reply_format; /* how replies write calls; "none" */
@@ -432,8 +433,9 @@ enum engine_register {
 struct engine_view {
         struct engine_model_info model;
         uint64_t file_size, ram_size;
-        bool remembered;      /* the register knows the hash of the weights */
-        uint64_t token_size;  /* RAM for the memory of one token */
+        bool remembered; /* the register knows the hash of the weights */
+        /* RAM for the memory of one token, in layers that see everything; in local ones. */
+        uint64_t token_size, window_token_size;
         uint64_t budget;      /* at the start */
         uint32_t most_tokens; /* longest conversation that fits both the budget and the context */
         uint32_t n_threads;

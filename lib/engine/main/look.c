@@ -87,13 +87,14 @@ int engine_look(struct engine **ret, const struct engine_options *o, struct err 
 }
 
 void engine_view(struct engine *engine, struct engine_view *ret) {
+        const struct seq_shape *shape = &engine->info.shape;
+
         assert(engine->front->looking); /* else the engine thread changes the budget meanwhile */
         *ret = (struct engine_view){.file_size = gguf_file_size(engine->gguf),
                 .ram_size = machine_ram(NULL),
                 .remembered = engine->front->remembered,
-                .token_size = engine->budget->only_states
-                                      ? 0
-                                      : engine->budget->block_size / engine->info.block_tokens,
+                .token_size = shape->size[SEQ_ALL] / shape->block_tokens,
+                .window_token_size = shape->size[SEQ_WINDOW] / shape->block_tokens,
                 .budget = ledger_budget(&engine->budget->ledger),
                 .most_tokens = memory_room(
                         engine, budget_capacity_most(engine->budget), engine->info.context),

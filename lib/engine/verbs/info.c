@@ -49,6 +49,7 @@ void engine_describe_model(struct engine *engine, struct engine_model_info *ret)
                 .n_params = i->n_params,
                 .weights_size = i->weights_size,
                 .block_size = i->shape.size[SEQ_ALL] + i->shape.size[SEQ_WINDOW],
+                .window_block_size = i->shape.size[SEQ_WINDOW],
                 .state_size = i->shape.size[SEQ_STATE],
                 .window = MAX(i->shape.window, i->shape.chunk),
                 .reply_format = chat_reply_format(engine->chat),
