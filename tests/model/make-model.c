@@ -10,6 +10,7 @@
 #include "util/arch-build.h"
 #include "util/llama-build.h"
 #include "util/quantize.h"
+#include "util/tiny-model.h"
 
 /* Rows of a matrix that are drawn, of large models. */
 #define DRAWN 127
@@ -35,6 +36,7 @@ static int usage(void) {
         fputs("usage: make-model FILE SHAPE TYPE [experts] [biases] [tied] [fused] "
               "[rope-factors]\n"
               "       make-model FILE arch:NAME TYPE [wide]\n"
+              "       make-model FILE tiny:NAME CONTEXT\n"
               "       make-model --list\n",
                 stderr);
         return 2;
@@ -105,6 +107,20 @@ static int make_arch(int argc, char **argv) {
         return write_model(b, argv[1]);
 }
 
+/* With a vocabulary and a chat template, for conversations with the daemon. */
+static int make_tiny(int argc, char **argv) {
+        char *end;
+        unsigned long context = strtoul(argv[3], &end, 10);
+
+        if (argc > 4 || *end || context < 64 || context > 65536)
+                return usage();
+        if (tiny_model_write_long(argv[1], argv[2] + strlen("tiny:"), (unsigned)context) < 0) {
+                perror(argv[2]);
+                return 1;
+        }
+        return 0;
+}
+
 static int make_llama(int argc, char **argv) {
         struct llama_spec s;
 
@@ -141,6 +157,8 @@ int main(int argc, char **argv) {
                 return list();
         if (argc < 4)
                 return usage();
+        if (!strncmp(argv[2], "tiny:", strlen("tiny:")))
+                return make_tiny(argc, argv);
         return strncmp(argv[2], "arch:", strlen("arch:")) ? make_llama(argc, argv)
                                                           : make_arch(argc, argv);
 }
