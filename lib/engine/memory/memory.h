@@ -139,6 +139,7 @@ struct recall {
         struct store_prefix found; /* memory of others on disk */
         uint64_t t_read;           /* when reading ended; 0: nothing was read */
         /* Internal. */
+        size_t charged; /* bytes in the ledger, for what stands above */
         bool gathered, searched;
         bool again_from_start; /* what was read was not all: gather once more */
         bool no_search;        /* what was found on disk could not be used */
@@ -155,7 +156,7 @@ int recall_step(struct engine *engine, struct recall *recall, struct err *e);
 void recall_abandon(struct engine *engine, struct recall *recall);
 /* Stop reading. `reading` turns false when the workers are done; then the recall may begin anew. */
 void recall_stop(struct recall *recall);
-void recall_deinit(struct recall *recall);
+void recall_deinit(struct engine *engine, struct recall *recall);
 /* Where the first @kept tokens of the prompt came from, of the whole memory: tokens by source. A token counts
  * with its own blocks; where no class has any of it, with the state, or the window, that stands for it. */
 void recall_count(const struct engine *engine, const struct recall *recall, uint32_t kept,

@@ -142,22 +142,50 @@ static void gather_own(struct engine *engine, struct recall *recall, const struc
         } while (!whole);
 }
 
-static int gather(struct engine *engine, struct recall *recall) {
+static void discharge(struct engine *engine, struct recall *recall) {
+        conv_discharge(engine, recall->charged);
+        recall->charged = 0;
+}
+
+/* Charge what recalling so many blocks takes beside them: hashes and sources, two looks at the prefix
+ * index, and two runs of records, those that a search of the register has found and compares with. */
+static int charge_recall(
+        struct engine *engine, struct recall *recall, size_t n_blocks, struct err *e) {
+        size_t n = n_blocks + 1, each, n_classes = 0;
+
+        for (int class = 0; class < SEQ_N_CLASSES; class ++)
+                n_classes += engine->info.shape.size[class] > 0;
+        each = sizeof(*recall->hashes) + sizeof(*recall->sources) + 2 * sizeof(struct seq_step) +
+               2 * n_classes * sizeof(struct store_record);
+        discharge(engine, recall);
+        if (conv_charge(engine, n * each) != 0)
+                return err_set(e,
+                        budget_code(engine->budget, &engine->budget->conversations, n * each),
+                        "the memory budget has no room to look for %zu blocks", n);
+        recall->charged = n * each;
+        return 0;
+}
+
+static int gather(struct engine *engine, struct recall *recall, struct err *e) {
         struct conv *c = recall->conv;
         uint32_t bt = engine->info.block_tokens;
         _cleanup_(freep) struct seq_step *steps = NULL;
         size_t n_steps = 0;
+        int r;
 
         /* The last token is computed again even if its memory is there: its logits are needed. */
         if (recall->wants_logits && c->n_all > 0)
                 conv_cut(c, c->n_all - 1);
         free(TAKE_PTR(recall->sources));
         recall->n_blocks = ((size_t)c->n_all + bt - 1) / bt;
+        r = charge_recall(engine, recall, recall->n_blocks, e);
+        if (r < 0)
+                return r;
         recall->hashes = calloc(recall->n_blocks + 1, sizeof(*recall->hashes));
         recall->sources = calloc(recall->n_blocks + 1, sizeof(*recall->sources));
         steps = calloc(recall->n_blocks + 1, sizeof(*steps));
         if (!recall->hashes || !recall->sources || !steps)
-                return -ERR_NOMEM;
+                return err_set(e, ERR_NOMEM, "no memory to restore a conversation");
         hash_prompt(engine, recall);
         if (seq_n_missing(c->seq) > 0)
                 n_steps = share_find(engine, c, seq_n_tokens(c->seq) / bt, steps);
@@ -210,16 +238,37 @@ static void search_done(struct engine *engine, struct job *j) {
 
 /* --- plan --- */
 
-/* Charge the bookkeeping of the reads. Without room for it, the blocks are computed instead. */
-static bool restore_charge(struct engine *engine, struct restore *restore) {
-        size_t n = sizeof(*restore) +
-                   restore->n * (sizeof(*restore->items) + sizeof(*restore->reads)) +
-                   spill_load_size(engine->spill, restore->n);
+/* At most so many cells are read: all holes, and what was found behind the end. */
+static size_t count_reads(const struct engine *engine, const struct recall *recall) {
+        const struct conv *c = recall->conv;
+        const struct seq_shape *shape = &engine->info.shape;
+        uint32_t bt = shape->block_tokens, have = seq_n_tokens(c->seq);
+        size_t n = seq_n_cells(c->seq) - seq_n_resident(c->seq), found = recall->found.n;
 
-        if (conv_charge(engine, n) != 0)
-                return false;
-        restore->charged = n;
-        return true;
+        if (found * bt <= have)
+                return n;
+        if (shape->size[SEQ_ALL])
+                n += found - have / bt;
+        if (shape->size[SEQ_WINDOW])
+                n += found - seq_window_start(shape, (uint32_t)found * bt) / bt;
+        return n + (shape->size[SEQ_STATE] > 0);
+}
+
+/* A restore of so many reads, whose bookkeeping is charged; NULL if there is no room for it. */
+static struct restore *new_restore(struct engine *engine, size_t n) {
+        struct restore *restore;
+        size_t size = sizeof(*restore) +
+                      (n + 1) * (sizeof(*restore->items) + sizeof(*restore->reads)) +
+                      spill_load_size(engine->spill, n);
+
+        if (conv_charge(engine, size) != 0)
+                return NULL;
+        restore = restore_new(n);
+        if (restore)
+                restore->charged = size;
+        else
+                conv_discharge(engine, size);
+        return restore;
 }
 
 static void add_item(struct restore *restore, enum seq_class class, uint32_t index, uint32_t end,
@@ -347,30 +396,37 @@ static void cut_to_resident(struct engine *engine, struct conv *c) {
 }
 
 /* List the cells to read: holes, or what was found behind the end. */
-static int plan(struct engine *engine, struct recall *recall) {
-        struct conv *c = recall->conv;
-        uint32_t bt = engine->info.block_tokens;
-        struct restore *restore =
-                restore_new(seq_n_cells(c->seq) + SEQ_N_CLASSES * (recall->found.n + 1));
-
-        if (!restore)
-                return -ERR_NOMEM;
-        restore->recall = recall;
-        if (recall->found.n * bt > seq_n_tokens(c->seq))
+static void list_reads(struct engine *engine, struct recall *recall, struct restore *restore) {
+        if (recall->found.n * engine->info.block_tokens > seq_n_tokens(recall->conv->seq))
                 add_found(engine, recall, restore);
-        if (restore->n == 0) {
-                add_all_own(engine, c, restore);
-        } else {
+        if (restore->n == 0)
+                add_all_own(engine, recall->conv, restore);
+        else
                 restore->n_found = recall->found.n;
+}
+
+/* What is to be read becomes the recall's restore. None, if there is nothing to read; or if there is no
+ * room for the bookkeeping or reading does not pay: then the memory is computed. */
+static void plan(struct engine *engine, struct recall *recall) {
+        struct restore *restore = NULL;
+
+        if (count_reads(engine, recall) == 0)
+                return;
+        restore = new_restore(engine, count_reads(engine, recall));
+        if (restore) {
+                restore->recall = recall;
+                list_reads(engine, recall, restore);
         }
-        if (restore->n > 0 &&
-                (!restore_charge(engine, restore) || !worth_reading(engine, restore))) {
-                cut_to_resident(engine, c);
-                restore->n = restore->n_found = 0;
+        if (restore && restore->n > 0 && worth_reading(engine, restore)) {
+                recall->restore = restore;
+                return;
+        }
+        if (!restore || restore->n > 0) {
+                cut_to_resident(engine, recall->conv);
                 engine->count.restores_skipped++;
         }
-        recall->restore = restore;
-        return 0;
+        if (restore)
+                restore_let_go(engine, restore);
 }
 
 /* --- the end --- */
@@ -477,6 +533,7 @@ void recall_abandon(struct engine *engine, struct recall *recall) {
                 restore_let_go(engine, TAKE_PTR(recall->restore));
         free(TAKE_PTR(recall->hashes));
         store_prefix_deinit(&recall->found);
+        discharge(engine, recall);
         recall->found = (struct store_prefix){
                 .n_common = recall->found.n_common, .donor_tokens = recall->found.donor_tokens};
         recall->gathered = recall->searched = recall->reading = recall->done = false;
@@ -487,17 +544,18 @@ void recall_stop(struct recall *recall) {
                 restore_stop(recall->restore);
 }
 
-void recall_deinit(struct recall *recall) {
+void recall_deinit(struct engine *engine, struct recall *recall) {
+        discharge(engine, recall);
         free(recall->hashes);
         free(recall->sources);
         store_prefix_deinit(&recall->found);
 }
 
-static int prepare(struct engine *engine, struct recall *recall) {
+static int prepare(struct engine *engine, struct recall *recall, struct err *e) {
         int r;
 
         if (!recall->gathered) {
-                r = gather(engine, recall);
+                r = gather(engine, recall, e);
                 if (r < 0)
                         return r;
                 recall->gathered = true;
@@ -510,7 +568,8 @@ static int prepare(struct engine *engine, struct recall *recall) {
                 io_submit(engine, &recall->job);
                 return 0;
         }
-        return plan(engine, recall);
+        plan(engine, recall);
+        return 0;
 }
 
 /* 0; 1: later; -ERR_X. */
@@ -548,20 +607,20 @@ int recall_step(struct engine *engine, struct recall *recall, struct err *e) {
         if (!recall->restore) {
                 if (recall->conv->n_io > 0)
                         return 1; /* evicted while it was in the queue: wait for the end */
-                r = prepare(engine, recall);
+                r = prepare(engine, recall, e);
                 if (r < 0)
-                        return err_set(e, ERR_NOMEM, "no memory to restore a conversation");
-                if (!recall->restore)
+                        return r;
+                if (recall->reading)
                         return 1; /* the search is under way */
+                if (!recall->restore) {
+                        recall_abandon(engine, recall);
+                        share_enter(engine, recall->conv, 0);
+                        return 0;
+                }
         }
         r = allocate(engine, recall->restore, e);
         if (r != 0)
                 return r;
-        if (recall->restore->n == 0) {
-                recall_abandon(engine, recall);
-                share_enter(engine, recall->conv, 0);
-                return 0;
-        }
         recall->reading = true;
         recall->restore->ended = reading_ended;
         restore_start(engine, recall->restore);

@@ -531,14 +531,13 @@ static void generation_init(struct request *request) {
 static void generation_deinit(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
 
-        (void)engine;
         tok_ids_deinit(&g->input);
         free(g->biases);
         buf_deinit(&g->held);
         buf_deinit(&g->text);
         constraint_put(engine, g->constraint);
         grammar_state_deinit(&g->state);
-        recall_deinit(&g->recall);
+        recall_deinit(engine, &g->recall);
         reply_parts_deinit(&g->parts);
         tools_deinit(g);
 }

@@ -5,8 +5,8 @@
  * shares. This is done for every verb, with small, large and absurd arguments, and with events that
  * are never fetched.
  *
- * Not covered here: memory of blocks (the pool has its own pages and tests), and memory of SQLite
- * and other shared libraries.
+ * Not covered here: memory of blocks (the pool has its own pages and tests; the heads of its slabs come
+ * with the first block), and memory of SQLite and other shared libraries.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +22,7 @@
 #include "unit/engine/inside.h"
 #include "unit/engine/rig.h"
 #include "util/test.h"
+#include "util/tiny-model.h"
 
 #define MIB ((size_t)1 << 20)
 /* Small things of a request that are not counted one by one (entries of tables, paths, what the
@@ -477,9 +478,79 @@ static void test_every_verb(void **state) {
         erig_close(&r);
 }
 
+/* Memory of one or several classes, with checkpoints: what grows with the tokens is charged, when they are
+ * computed, read from disk, found on disk for somebody else, and cut. */
+static void kind_case(const char *arch) {
+        struct engine_options o = erig_options(128 * MIB);
+        struct engine_request rewind = {
+                .verb = ENGINE_REWIND, .at_turn = 9, .at_position = ENGINE_UNSET};
+        struct engine_request at = {
+                .verb = ENGINE_FORK, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
+        struct engine_request q;
+        char path[] = "/tmp/confab-charge-XXXXXX";
+        struct erig r;
+        uint64_t conv, fork;
+
+        close(mkstemp(path));
+        assert_int_equal(tiny_model_write_long(path, arch, 16384), 0);
+        o.model_path = path;
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        engine = r.en;
+        conv = at.conv_id = erig_new(&r, NULL, "Be kind.");
+        fill_words();
+        /* The pool's first slabs stay. */
+        q = say(erig_new(&r, NULL, NULL), "So?", 3, 4);
+        wait_for(submit(&q));
+        assert_int_equal(run("say 14000 bytes", say(conv, large, 14000, 16)).kind, ENGINE_DONE);
+        for (int i = 0; i < 30; i++)
+                assert_int_equal(run("say a word", say(conv, "So?", 3, 4)).kind, ENGINE_DONE);
+        conversation_cases(conv);
+        shift_case();
+        fork = run("fork", at).conv;
+        erig_restart(&r, true);
+        engine = r.en;
+        /* Workers have memory of their own for reading, from the first time on. */
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(verb("evict", ENGINE_EVICT, fork).kind, ENGINE_CONV);
+                assert_int_equal(verb("warm", ENGINE_WARM, fork).kind, ENGINE_CONV);
+        }
+        assert_int_equal(verb("close a fork", ENGINE_CLOSE, fork).kind, ENGINE_EMPTY);
+        assert_int_equal(verb("load", ENGINE_UPDATE, conv).kind, ENGINE_CONV);
+        q = say(erig_new(&r, NULL, "Be kind."), large, 14000, 4);
+        assert_int_equal(run("say what another has said", q).kind, ENGINE_DONE);
+        assert_int_equal(run("go on from disk", say(conv, "So?", 3, 4)).kind, ENGINE_DONE);
+        rewind.conv_id = conv;
+        assert_int_equal(run("rewind", rewind).kind, ENGINE_CONV);
+        assert_int_equal(run("go on from before", say(conv, "So?", 3, 4)).kind, ENGINE_DONE);
+        assert_int_equal(verb("close it", ENGINE_CLOSE, conv).kind, ENGINE_EMPTY);
+        erig_close(&r);
+        unlink(path);
+}
+
+static void test_attention(void **state) {
+        kind_case("llama");
+}
+
+static void test_states(void **state) {
+        kind_case("mamba");
+}
+
+static void test_states_and_attention(void **state) {
+        kind_case("granitehybrid");
+}
+
+static void test_windows(void **state) {
+        kind_case("gemma3");
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_every_verb),
+                cmocka_unit_test(test_attention),
+                cmocka_unit_test(test_states),
+                cmocka_unit_test(test_states_and_attention),
+                cmocka_unit_test(test_windows),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
