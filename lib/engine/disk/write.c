@@ -34,14 +34,16 @@ int write_meters_read(struct engine *engine, uint64_t *written, uint64_t *day, s
 
 /* --- collecting (engine thread) --- */
 
-/* The record that holds exactly the tokens of the cell, or NULL (rule 2). */
+/* The record that holds exactly the tokens of the cell, or more of which these are the first, or NULL
+ * (rule 2). Only a record of exactly its bytes becomes a block's tag: another conversation may share the
+ * block, and have other tokens behind these than the record. */
 static struct rec *cell_rec(struct engine *engine, struct write_job *writing, enum seq_class class,
         const struct seq_cell *cell, uint64_t hash) {
         const struct conv_rec *own = recs_at(&writing->c->recs, class, cell->index);
         uint64_t tag = seq_block_tag(cell->block);
         struct rec *rec = tag && tag != TAG_WRITING ? rec_find(engine, tag) : NULL;
 
-        if (rec && rec->r.n_tokens == cell->n_tokens && !rec->damaged)
+        if (rec && rec->r.n_tokens == cell->n_tokens && rec->r.token_hash == hash && !rec->damaged)
                 return rec;
         /* A block that was computed again may have a record already: the bits are the same. */
         if (own && own->rec->damaged)
@@ -51,7 +53,7 @@ static struct rec *cell_rec(struct engine *engine, struct write_job *writing, en
         rec = own->rec;
         if (rec->r.n_tokens == cell->n_tokens && rec->r.token_hash != hash)
                 return NULL;
-        if (tag != TAG_WRITING)
+        if (rec->r.n_tokens == cell->n_tokens && tag != TAG_WRITING)
                 seq_block_set_tag(cell->block, rec->r.id);
         return rec;
 }
@@ -510,7 +512,8 @@ static void take_item(struct engine *engine, struct write_job *writing, struct w
                 rec = NULL;
         }
         if (rec) {
-                seq_block_set_tag(it->block, rec->r.id);
+                if (rec->r.n_tokens == it->n_tokens)
+                        seq_block_set_tag(it->block, rec->r.id);
                 engine->count.blocks_spilled += it->write;
                 engine->count.blocks_linked += !it->write;
         } else if (marked) {

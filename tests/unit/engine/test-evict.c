@@ -305,6 +305,51 @@ static void test_fork_in_a_block(void **state) {
         }
 }
 
+/* A block of which a fork has only the beginning goes to disk as the fork's part of an older record, which
+ * has other tokens behind it. That makes it neither the whole block's record, for the conversation that
+ * has the block, nor the block the record's memory, for one that has more of the record. */
+static void test_part_of_another_record(void **state) {
+        enum { N = 96, CUT = 20, AT = 9, LATER = 25, MORE = 60 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c, fork, older;
+
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        erig_append_tokens(&r, c, 100, N);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        q = erig_request(ENGINE_FORK, c);
+        q.at_position = LATER;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        older = A.conv.id;
+        assert_int_equal(erig_simple(&r, ENGINE_WARM, c, NULL), ENGINE_CONV);
+        q = erig_request(ENGINE_REWIND, c);
+        q.at_position = CUT;
+        assert_int_equal(erig_do(&r, &q, NULL), ENGINE_CONV);
+        erig_append_tokens(&r, c, 500, MORE);
+        q = erig_request(ENGINE_FORK, c);
+        q.at_position = AT;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        fork = A.conv.id;
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, fork, NULL), ENGINE_CONV);
+        erig_say(&r, older, "Go on.", 4, &A);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &B), ENGINE_CONV);
+        assert_int_equal(B.conv.n_not_kept, 0);
+        erig_check_register(&r);
+        erig_say(&r, c, "Go on.", 4, &B);
+        assert_true(B.n_disk + 1 >= CUT + MORE);
+        /* The same without any memory. */
+        q = erig_request(ENGINE_REWIND, older);
+        q.at_position = LATER;
+        assert_int_equal(erig_do(&r, &q, NULL), ENGINE_CONV);
+        erig_forget_memory(&r);
+        erig_say(&r, older, "Go on.", 4, &B);
+        answer_same(&A, &B);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kept),
@@ -316,6 +361,7 @@ int main(void) {
                 cmocka_unit_test(test_under_way_and_committed),
                 cmocka_unit_test(test_under_way_and_gone),
                 cmocka_unit_test(test_fork_in_a_block),
+                cmocka_unit_test(test_part_of_another_record),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
