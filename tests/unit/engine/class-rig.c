@@ -224,11 +224,15 @@ void class_damage(const struct erig *r, uint64_t c, enum seq_class class, uint32
         close(fd);
 }
 
-size_t class_n_sections(const struct erig *r, uint64_t c, enum seq_class class, uint32_t index) {
+size_t class_sections(const struct erig *r, uint64_t c, enum seq_class class, uint32_t index,
+        uint32_t *sizes, size_t max) {
         struct store_record rec = find_record(r, c, class, index);
         int fd = open_spill(r, &rec);
         struct spill_record header = read_header(fd, &rec);
 
         close(fd);
+        assert_true(header.n_sections <= max);
+        for (size_t i = 0; i < header.n_sections; i++)
+                sizes[i] = header.sections[i].raw_size;
         return header.n_sections;
 }

@@ -48,5 +48,6 @@ void class_check_links(struct erig *r, uint64_t c, enum seq_class class, const c
 void class_unlink(const struct erig *r, uint64_t c, enum seq_class class, uint32_t first, size_t n);
 /* A bit of the last section of the cell's record turns over. */
 void class_damage(const struct erig *r, uint64_t c, enum seq_class class, uint32_t index);
-/* Sections of the cell's record. */
-size_t class_n_sections(const struct erig *r, uint64_t c, enum seq_class class, uint32_t index);
+/* The raw sizes of the sections of the cell's record. Their number, at most @max. */
+size_t class_sections(const struct erig *r, uint64_t c, enum seq_class class, uint32_t index,
+        uint32_t *sizes, size_t max);
