@@ -9,8 +9,8 @@
 struct unlink_job {
         struct job job;
         struct conv *c;
-        uint64_t conv_id;
-        uint32_t from; /* cells with tokens from this position on; UINT32_MAX: only `cell` */
+        uint64_t conv_id; /* forgets cells; 0: none */
+        uint32_t from;    /* cells with tokens from this position on; UINT32_MAX: only `cell` */
         struct store_cell cell;
         uint64_t record; /* the damaged record: all conversations forget it; 0: none */
         struct store_reclaimed got;
@@ -25,6 +25,8 @@ static void unlink_run(struct engine *engine, struct job *j) {
         if (j->r < 0)
                 return;
         records_release(engine, &cut->got.gone);
+        if (cut->conv_id == 0)
+                return;
         if (cut->from == UINT32_MAX)
                 j->r = store_unlink_cells(
                         engine->store, cut->conv_id, &cut->cell, 1, &gone, &j->err);
@@ -47,10 +49,28 @@ static void unlink_done(struct engine *engine, struct job *j) {
         free(cut);
 }
 
+/* Without memory for the job the links stay, and fail again next time. */
+static void unlink_start(struct engine *engine, struct conv *c, const struct unlink_job *what) {
+        struct unlink_job *cut = malloc(sizeof(*cut));
+
+        if (!cut)
+                return;
+        *cut = *what;
+        cut->job.run = unlink_run;
+        cut->job.done = unlink_done;
+        cut->c = c;
+        c->n_io++; /* no eviction may link new records before the old ones are forgotten */
+        conv_use(engine, c);
+        io_submit(engine, &cut->job);
+}
+
 void cut_damaged(struct engine *engine, struct conv *c, enum seq_class class, uint32_t index,
         uint64_t record) {
         uint32_t from = index * engine->info.block_tokens;
-        struct unlink_job *cut;
+        const struct unlink_job what = {.conv_id = c->id,
+                .from = class == SEQ_ALL ? from : UINT32_MAX,
+                .cell = {.block_class = class, .index = index},
+                .record = record};
 
         for (int other = 0; class == SEQ_ALL && other < SEQ_N_CLASSES; other++)
                 conv_forget_recs(engine, c, (enum seq_class)other,
@@ -59,17 +79,11 @@ void cut_damaged(struct engine *engine, struct conv *c, enum seq_class class, ui
         if (class != SEQ_ALL)
                 conv_forget_recs(engine, c, class, index, index + 1);
         seq_forget(c->seq, class, index);
-        cut = calloc(1, sizeof(*cut));
-        if (!cut)
-                return; /* the links stay, and fail again next time */
-        cut->job.run = unlink_run;
-        cut->job.done = unlink_done;
-        cut->conv_id = c->id;
-        cut->c = c;
-        cut->from = class == SEQ_ALL ? from : UINT32_MAX;
-        cut->cell = (struct store_cell){.block_class = class, .index = index};
-        cut->record = record;
-        c->n_io++; /* no eviction may link new records before the old ones are forgotten */
-        conv_use(engine, c);
-        io_submit(engine, &cut->job);
+        unlink_start(engine, c, &what);
+}
+
+void forget_damaged(struct engine *engine, struct conv *c, uint64_t record) {
+        const struct unlink_job what = {.record = record};
+
+        unlink_start(engine, c, &what);
 }

@@ -142,6 +142,13 @@ static void gather_own(struct engine *engine, struct recall *recall, const struc
         } while (!whole);
 }
 
+/* What an earlier round has brought is in RAM now, and keeps its source. */
+static void keep_sources(struct recall *recall, const uint8_t *before, size_t n) {
+        for (size_t i = 0; i < MIN(n, recall->n_blocks); i++)
+                if (recall->sources[i] == SOURCE_RAM)
+                        recall->sources[i] = MAX(before[i], (uint8_t)SOURCE_RAM);
+}
+
 static void discharge(struct engine *engine, struct recall *recall) {
         conv_discharge(engine, recall->charged);
         recall->charged = 0;
@@ -155,8 +162,8 @@ static int charge_recall(
 
         for (int class = 0; class < SEQ_N_CLASSES; class ++)
                 n_classes += engine->info.shape.size[class] > 0;
-        each = sizeof(*recall->hashes) + sizeof(*recall->sources) + 2 * sizeof(struct seq_step) +
-               2 * n_classes * sizeof(struct store_record);
+        each = sizeof(*recall->hashes) + 2 * sizeof(*recall->sources) +
+               2 * sizeof(struct seq_step) + 2 * n_classes * sizeof(struct store_record);
         discharge(engine, recall);
         if (conv_charge(engine, n * each) != 0)
                 return err_set(e,
@@ -170,13 +177,13 @@ static int gather(struct engine *engine, struct recall *recall, struct err *e) {
         struct conv *c = recall->conv;
         uint32_t bt = engine->info.block_tokens;
         _cleanup_(freep) struct seq_step *steps = NULL;
-        size_t n_steps = 0;
+        _cleanup_(freep) uint8_t *before = TAKE_PTR(recall->sources);
+        size_t n_steps = 0, n_before = before && recall->again_from_start ? recall->n_blocks : 0;
         int r;
 
         /* The last token is computed again even if its memory is there: its logits are needed. */
         if (recall->wants_logits && c->n_all > 0)
                 conv_cut(c, c->n_all - 1);
-        free(TAKE_PTR(recall->sources));
         recall->n_blocks = ((size_t)c->n_all + bt - 1) / bt;
         r = charge_recall(engine, recall, recall->n_blocks, e);
         if (r < 0)
@@ -190,6 +197,7 @@ static int gather(struct engine *engine, struct recall *recall, struct err *e) {
         if (seq_n_missing(c->seq) > 0)
                 n_steps = share_find(engine, c, seq_n_tokens(c->seq) / bt, steps);
         gather_own(engine, recall, steps, n_steps);
+        keep_sources(recall, before, n_before);
         share_adopt(engine, recall);
         return 0;
 }
@@ -204,6 +212,14 @@ void recall_note_source(const struct engine *engine, struct recall *recall, enum
                 recall->sources[i] = MAX(recall->sources[i], (uint8_t)source);
 }
 
+/* Is anything of the block's own memory in the sequence, as its end needs it? */
+static bool has_block(const struct engine *engine, const struct conv *c, size_t i) {
+        struct seq_cell cell;
+
+        return engine->info.shape.size[SEQ_ALL] > 0 ||
+               (seq_cell_at(c->seq, SEQ_WINDOW, (uint32_t)i, &cell) && cell.needed);
+}
+
 void recall_count(const struct engine *engine, const struct recall *recall, uint32_t kept,
         uint32_t ret[N_SOURCES]) {
         uint32_t bt = engine->info.block_tokens;
@@ -212,9 +228,13 @@ void recall_count(const struct engine *engine, const struct recall *recall, uint
         memset(ret, 0, N_SOURCES * sizeof(*ret));
         /* Without states, tokens in front of the window came with it. */
         for (size_t i = 0; rest == SOURCE_NONE && i < recall->n_blocks && i * bt < kept; i++)
-                rest = recall->sources[i];
-        for (uint32_t i = 0; i < recall->n_blocks && i * bt < kept; i++)
-                ret[recall->sources[i] ? recall->sources[i] : rest] += MIN(bt, kept - i * bt);
+                if (has_block(engine, recall->conv, i))
+                        rest = recall->sources[i];
+        for (uint32_t i = 0; i < recall->n_blocks && i * bt < kept; i++) {
+                bool own = recall->sources[i] && has_block(engine, recall->conv, i);
+
+                ret[own ? recall->sources[i] : rest] += MIN(bt, kept - i * bt);
+        }
 }
 
 /* --- search --- */
@@ -466,19 +486,40 @@ void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec)
         r->compute_usec = r->compute_usec * RATES_FADE + (double)usec;
 }
 
-/* A block could not be read. */
-static void tell_damaged(
+/* A cell could not be read. Of what others have, nothing was taken: the own memory stays as it is. */
+static void forget_item(
         struct engine *engine, struct restore *restore, const struct restore_item *it) {
         struct conv *c = restore->recall->conv;
         struct rec *rec = rec_find(engine, it->record.id);
 
-        event_log(engine, LOG_WARNING, &restore->err);
-        engine->count.restore_failures++;
         if (rec)
                 rec->damaged = true; /* others that link it need not read it */
-        if (it->appended)
+        if (it->appended) {
                 c->no_disk_share = true;
-        cut_damaged(engine, c, it->class, it->index, it->record.id);
+                forget_damaged(engine, c, it->record.id);
+        } else {
+                cut_damaged(engine, c, it->class, it->index, it->record.id);
+        }
+}
+
+/* Not all could be read. The first fault is told, and all damaged records are forgotten, so that none of them is read
+ * again; but what lies behind a block of full attention was forgotten with it. */
+static void tell_damaged(struct engine *engine, struct restore *restore, size_t first) {
+        struct conv *c = restore->recall->conv;
+        bool appended_block = false;
+
+        event_log(engine, LOG_WARNING, &restore->err);
+        engine->count.restore_failures++;
+        for (size_t i = first; i < restore->n; i++) {
+                const struct restore_item *it = &restore->items[i];
+                bool known = it->appended ? it->class != SEQ_ALL || !appended_block
+                                          : recs_at(&c->recs, it->class, it->index) != NULL;
+
+                if (i > first && (restore->reads[i].r != -ERR_CORRUPT || !known))
+                        continue;
+                appended_block = appended_block || (it->appended && it->class == SEQ_ALL);
+                forget_item(engine, restore, it);
+        }
 }
 
 /* Reading is over: take the good blocks. */
@@ -498,7 +539,7 @@ static void finish(struct engine *engine, struct restore *restore) {
         for (size_t i = 0; i < restore->n && good; i++) {
                 good = restore->reads[i].r == 0;
                 if (!good)
-                        tell_damaged(engine, restore, &restore->items[i]);
+                        tell_damaged(engine, restore, i);
         }
         recall->t_read = restore->t_end;
         engine->count.restores++;
@@ -529,13 +570,16 @@ static void reading_ended(struct engine *engine, struct restore *restore) {
 }
 
 void recall_abandon(struct engine *engine, struct recall *recall) {
+        struct store_prefix found = recall->found;
+
+        /* How far the tokens agree is still asked for: share_explain(). */
+        recall->found = (struct store_prefix){
+                .n_common = found.n_common, .donor_tokens = found.donor_tokens};
         if (recall->restore)
                 restore_let_go(engine, TAKE_PTR(recall->restore));
         free(TAKE_PTR(recall->hashes));
-        store_prefix_deinit(&recall->found);
+        store_prefix_deinit(&found);
         discharge(engine, recall);
-        recall->found = (struct store_prefix){
-                .n_common = recall->found.n_common, .donor_tokens = recall->found.donor_tokens};
         recall->gathered = recall->searched = recall->reading = recall->done = false;
 }
 

@@ -48,6 +48,8 @@ void edit_before_evict(struct engine *engine, struct conv *c);
  * of other tokens). Forks and sharers that have the same record forget it without reading it. */
 void cut_damaged(struct engine *engine, struct conv *c, enum seq_class class, uint32_t index,
         uint64_t record);
+/* A record of other conversations is damaged: they forget it. The memory of @c, which wanted it, stays. */
+void forget_damaged(struct engine *engine, struct conv *c, uint64_t record);
 
 /* --- recall.c --- */
 

@@ -79,6 +79,14 @@ void inside_set_slow_disk(struct engine *engine, bool slow) {
                                      : (struct rates){0};
 }
 
+void inside_set_disk_cost(struct engine *engine, double tokens_per_byte) {
+        engine->memory->rates = (struct rates){.restored_bytes = 1e9,
+                .restore_usec = 1e9 * tokens_per_byte,
+                .computed_tokens = 1e5,
+                .compute_usec = 1e5,
+                .n_restores = 100};
+}
+
 void inside_describe_model(struct engine *engine, struct engine_model_info *ret) {
         engine_describe_model(engine, ret);
 }

@@ -43,6 +43,8 @@ size_t inside_n_waiting(struct engine *engine);
 void inside_set_machine(struct engine *engine, const char *root);
 /* Reading from disk has been much slower than computing; or nothing is known yet. */
 void inside_set_slow_disk(struct engine *engine, bool slow);
+/* Reading a byte of memory has taken as long as computing so many tokens. */
+void inside_set_disk_cost(struct engine *engine, double tokens_per_byte);
 
 /* --- model --- */
 
