@@ -220,10 +220,13 @@ void checkpoint_loaded(struct engine *engine, struct conv *c) {
         if (!engine->info.shape.size[SEQ_STATE]) {
                 for (uint32_t i = 0; i < c->n_turns; i++) {
                         uint32_t end = gap_to_memory(&c->gap, c->turns[i].end);
+                        bool is_reply = c->turns[i].finish != ENGINE_FINISH_NONE;
 
-                        if (c->turns[i].finish != ENGINE_FINISH_NONE && end > 0)
-                                end--;
-                        keep(c, end);
+                        /* Behind raw input the reply begins with its last token computed again. */
+                        if ((is_reply || c->turns[i].role == CHAT_RAW) && end > 0)
+                                keep(c, end - 1);
+                        if (!is_reply)
+                                keep(c, end);
                 }
                 for (uint32_t pos = EVERY; pos < seq_n_tokens(c->seq); pos += EVERY)
                         keep(c, pos);

@@ -46,6 +46,21 @@ void kind_say(struct erig *r, uint64_t c, unsigned i, struct answer *a) {
                 fail_msg("say: %s", a->err.msg);
 }
 
+uint64_t kind_open_as(struct erig *r, uint32_t uid, const char *system) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid, .system = system};
+
+        assert_int_equal(erig_do(r, &q, &A), ENGINE_CONV);
+        return A.conv.id;
+}
+
+void kind_say_as(struct erig *r, uint32_t uid, uint64_t c, const char *text, struct answer *a) {
+        struct engine_request q = erig_long_request(c, text, 4);
+
+        q.uid = uid;
+        if (erig_do(r, &q, a) != ENGINE_DONE)
+                fail_msg("say: %s", a->err.msg);
+}
+
 uint64_t kind_talk(struct erig *r, unsigned n, struct answer *a) {
         uint64_t c = erig_new(r, NULL, "Be kind.");
 
@@ -72,6 +87,14 @@ void kind_append(struct erig *r, uint64_t c, uint32_t n, unsigned salt) {
 void kind_wait_idle(struct erig *r) {
         for (unsigned n_at_rest = 0; n_at_rest < 2;)
                 n_at_rest = erig_stat(r, "writebehind_running") > 0 ? 0 : n_at_rest + 1;
+}
+
+void kind_let_happen(struct erig *r, uint64_t c, enum kind_meanwhile what) {
+        kind_wait_idle(r);
+        if (what == EVICTED)
+                assert_int_equal(erig_simple(r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
+        else if (what != NOTHING)
+                erig_restart(r, what == RESTARTED);
 }
 
 uint32_t kind_computed_of(const struct answer *a, uint32_t n) {
@@ -127,7 +150,7 @@ struct engine_request kind_cut_request(enum engine_verb verb, uint64_t c, unsign
         return q;
 }
 
-size_t kind_links(struct erig *r, uint64_t c, uint32_t class) {
+size_t kind_link_list(struct erig *r, uint64_t c, uint32_t class, uint32_t *ends, size_t max) {
         struct store_gone links = {0};
         struct store *s = NULL;
         char path[128];
@@ -136,11 +159,46 @@ size_t kind_links(struct erig *r, uint64_t c, uint32_t class) {
         snprintf(path, sizeof(path), "%s/register.db", r->dir);
         assert_int_equal(store_open_readonly(&s, path, NULL), 0);
         assert_int_equal(store_links(s, c, &links, NULL), 0);
-        for (size_t i = 0; i < links.n; i++)
-                n += links.records[i].block_class == class;
+        for (size_t i = 0; i < links.n; i++) {
+                if (links.records[i].block_class != class)
+                        continue;
+                assert_true(!ends || n < max);
+                if (ends)
+                        ends[n] = (links.records[i].index + 1) * (class == 2 ? 1 : KIND_BLOCK);
+                n++;
+        }
         store_gone_deinit(&links);
         store_free(s);
         return n;
+}
+
+size_t kind_links(struct erig *r, uint64_t c, uint32_t class) {
+        return kind_link_list(r, c, class, NULL, 0);
+}
+
+uint64_t kind_least_pool(const struct kind *k, uint32_t n) {
+        uint64_t low = 1, high = 4 << 20;
+
+        while (low < high) {
+                struct engine_options o = erig_options((low + high) / 2);
+                uint64_t tokens = 0;
+                struct erig r = {.next = 1, .silence_msec = 60000};
+
+                o.model_path = k->path;
+                r.o = o;
+                strcpy(r.dir, "/tmp/confab-test-XXXXXX");
+                assert_non_null(mkdtemp(r.dir));
+                r.o.state_dir = r.dir;
+                if (engine_open(&r.en, &r.o, NULL) == 0) {
+                        tokens = erig_stat(&r, "pool_capacity_tokens");
+                        erig_close(&r);
+                }
+                if (tokens >= n)
+                        high = o.pool_size;
+                else
+                        low = o.pool_size + 1;
+        }
+        return low;
 }
 
 int kinds_make(void **state) {

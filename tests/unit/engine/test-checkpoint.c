@@ -4,7 +4,6 @@
  * and values, states alone, windows beside keys and values, windows and states. Here it is asked how much is
  * computed again, and what is kept for it; that the bits are the same is for the metamorphic programs.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -14,28 +13,17 @@
 
 static struct answer A, B, T;
 
-/* What happens to a conversation before somebody comes back to it. */
-enum meanwhile { NOTHING, EVICTED, RESTARTED, KILLED, N_MEANWHILE };
-
-static void let_happen(struct erig *r, uint64_t c, enum meanwhile what) {
-        kind_wait_idle(r);
-        if (what == EVICTED)
-                assert_int_equal(erig_simple(r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
-        else if (what != NOTHING)
-                erig_restart(r, what == RESTARTED);
-}
-
 /* --- coming back to the end --- */
 
 static void test_regenerate(void **state) {
         EACH_KIND(k)
-        for (enum meanwhile what = 0; what < N_MEANWHILE; what++) {
+        for (enum kind_meanwhile what = 0; what < N_MEANWHILE; what++) {
                 struct erig r;
                 uint64_t c;
 
                 kind_open(&r, k, 0);
                 c = kind_talk(&r, 6, &A);
-                let_happen(&r, c, what);
+                kind_let_happen(&r, c, what);
                 kind_regenerate(&r, c, &B);
                 answer_same(&B, &A);
                 if (kind_computed_of(&B, B.n_prompt) > KIND_AGAIN)
@@ -51,7 +39,7 @@ static void test_regenerate(void **state) {
 
 static void test_return(void **state) {
         EACH_KIND(k)
-        for (enum meanwhile what = 0; what < N_MEANWHILE; what++) {
+        for (enum kind_meanwhile what = 0; what < N_MEANWHILE; what++) {
                 struct erig r;
                 uint32_t n, again;
                 uint64_t c;
@@ -60,7 +48,7 @@ static void test_return(void **state) {
                 c = kind_talk(&r, 6, &A);
                 erig_get(&r, c, &T);
                 n = T.conv.n_tokens;
-                let_happen(&r, c, what);
+                kind_let_happen(&r, c, what);
                 kind_say(&r, c, 99, &B);
                 again = kind_computed_of(&B, n);
                 if (again > KIND_AGAIN || (again > 1 && what != KILLED))
@@ -74,7 +62,7 @@ static void test_return(void **state) {
 /* With as many turns as checkpoints are never thinned out, each end of a turn is one. */
 static void test_rewind_to_each(void **state) {
         EACH_KIND(k)
-        for (enum meanwhile what = 0; what <= EVICTED; what++) {
+        for (enum kind_meanwhile what = 0; what <= EVICTED; what++) {
                 struct erig r, fresh;
                 uint64_t c;
 
@@ -86,7 +74,7 @@ static void test_rewind_to_each(void **state) {
                         struct engine_request q = kind_cut_request(ENGINE_REWIND, c, n);
                         uint32_t again;
 
-                        let_happen(&r, c, what);
+                        kind_let_happen(&r, c, what);
                         assert_int_equal(erig_do(&r, &q, NULL), ENGINE_CONV);
                         again = kind_go_on(&r, c, &T, n, &fresh, &A);
                         if (again > 0)
@@ -100,7 +88,7 @@ static void test_rewind_to_each(void **state) {
 
 static void test_fork_at_each(void **state) {
         EACH_KIND(k)
-        for (enum meanwhile what = 0; what < N_MEANWHILE; what++) {
+        for (enum kind_meanwhile what = 0; what < N_MEANWHILE; what++) {
                 struct erig r, fresh;
                 uint64_t c;
 
@@ -108,7 +96,7 @@ static void test_fork_at_each(void **state) {
                 kind_open(&fresh, k, UINT32_MAX);
                 c = kind_talk(&r, KIND_LEAST / 2 - 1, &A);
                 erig_get(&r, c, &T);
-                let_happen(&r, c, what);
+                kind_let_happen(&r, c, what);
                 for (unsigned n = 2; n <= T.n_turns; n++) {
                         struct engine_request q = kind_cut_request(ENGINE_FORK, c, n);
                         uint32_t again;
@@ -216,21 +204,6 @@ static void test_bounds(void **state) {
 
 /* --- others --- */
 
-static uint64_t open_as(struct erig *r, uint32_t uid, const char *system) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid, .system = system};
-
-        assert_int_equal(erig_do(r, &q, &A), ENGINE_CONV);
-        return A.conv.id;
-}
-
-static void say_as(struct erig *r, uint32_t uid, uint64_t c, const char *text) {
-        struct engine_request q = erig_long_request(c, text, 4);
-
-        q.uid = uid;
-        if (erig_do(r, &q, &A) != ENGINE_DONE)
-                fail_msg("say: %s", A.err.msg);
-}
-
 /* Where two conversations have parted, the third one begins. */
 static void test_branch(void **state) {
         const char *system = erig_words(40, 0);
@@ -240,12 +213,12 @@ static void test_branch(void **state) {
                 struct erig r;
 
                 kind_open(&r, k, UINT32_MAX);
-                say_as(&r, 0, open_as(&r, 0, system), "One.");
-                say_as(&r, 0, open_as(&r, 0, system), "two and more.");
+                kind_say_as(&r, 0, kind_open_as(&r, 0, system), "One.", &A);
+                kind_say_as(&r, 0, kind_open_as(&r, 0, system), "two and more.", &A);
                 assert_int_equal(A.differs_why, ENGINE_DIFFERS_TOKEN);
                 common = A.differs_at / KIND_BLOCK * KIND_BLOCK;
                 assert_true(common > 0);
-                say_as(&r, 0, open_as(&r, 0, system), "Three.");
+                kind_say_as(&r, 0, kind_open_as(&r, 0, system), "Three.", &A);
                 assert_int_equal(A.n_shared, common);
                 kind_close(&r);
         }
@@ -263,22 +236,22 @@ static void test_publish(void **state) {
                 uint64_t c;
 
                 kind_open(&r, k, UINT32_MAX);
-                c = open_as(&r, 0, system);
+                c = kind_open_as(&r, 0, system);
                 erig_get(&r, c, &T);
                 common = T.conv.n_tokens / KIND_BLOCK * KIND_BLOCK;
                 q = erig_request(ENGINE_PUBLISH, c);
                 q.admin = q.publish = true;
                 q.at_turn = 1;
                 if (late)
-                        say_as(&r, 0, c, "One.");
+                        kind_say_as(&r, 0, c, "One.", &A);
                 assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
                 if (!late)
-                        say_as(&r, 0, c, "One.");
-                say_as(&r, 5, open_as(&r, 5, system), "two and more.");
+                        kind_say_as(&r, 0, c, "One.", &A);
+                kind_say_as(&r, 5, kind_open_as(&r, 5, system), "two and more.", &A);
                 if (A.n_shared != common)
                         fail_msg("%s, late %d: user 5 shares %u of %u", k->arch, late, A.n_shared,
                                 common);
-                say_as(&r, 6, open_as(&r, 6, system), "Three.");
+                kind_say_as(&r, 6, kind_open_as(&r, 6, system), "Three.", &A);
                 if (A.n_shared != common)
                         fail_msg("%s, late %d: user 6 shares %u of %u", k->arch, late, A.n_shared,
                                 common);
@@ -288,39 +261,13 @@ static void test_publish(void **state) {
 
 /* --- room --- */
 
-/* The least pool that has room for a conversation of @n tokens. */
-static uint64_t least_pool(const struct kind *k, uint32_t n) {
-        uint64_t low = 1, high = 4 << 20;
-
-        while (low < high) {
-                struct engine_options o = erig_options((low + high) / 2);
-                uint64_t tokens = 0;
-                struct erig r = {.next = 1, .silence_msec = 60000};
-
-                o.model_path = k->path;
-                r.o = o;
-                strcpy(r.dir, "/tmp/confab-test-XXXXXX");
-                assert_non_null(mkdtemp(r.dir));
-                r.o.state_dir = r.dir;
-                if (engine_open(&r.en, &r.o, NULL) == 0) {
-                        tokens = erig_stat(&r, "pool_capacity_tokens");
-                        erig_close(&r);
-                }
-                if (tokens >= n)
-                        high = o.pool_size;
-                else
-                        low = o.pool_size + 1;
-        }
-        return low;
-}
-
 /* Checkpoints take no room from the conversation that has them: where both do not fit, they go. */
 static void test_pressure(void **state) {
         enum { N = 400 };
 
         EACH_KIND(k)
         for (int delay = 0; delay < 2; delay++) {
-                struct engine_options o = erig_options(least_pool(k, N));
+                struct engine_options o = erig_options(kind_least_pool(k, N));
                 struct engine_request q;
                 struct erig r;
                 uint64_t c;
