@@ -387,6 +387,36 @@ static void test_little_room(void **state) {
         }
 }
 
+/* What admission counts suffices for a prompt that is computed in one batch, windows and all, beside the memory of
+ * idle conversations. */
+static void test_one_batch(void **state) {
+        enum { N = 400 };
+
+        EACH_KIND(k) {
+                struct engine_options o = erig_options(kind_least_pool(k, N));
+                struct engine_request q;
+                struct erig r;
+
+                o.model_path = k->path;
+                erig_open(&r, &o);
+                for (unsigned i = 0; i < 3; i++) {
+                        int32_t tokens[N - 8];
+
+                        for (uint32_t j = 0; j < ARRAY_SIZE(tokens); j++)
+                                tokens[j] = 261 + (int32_t)((j * 7 + j / 13 + i) % 57);
+                        q = erig_long_request(erig_new(&r, NULL, NULL), "", 4);
+                        q.input = ENGINE_INPUT_TOKENS;
+                        q.text = NULL;
+                        q.tokens = tokens;
+                        q.n_tokens = ARRAY_SIZE(tokens);
+                        if (erig_do(&r, &q, &A) != ENGINE_DONE)
+                                fail_msg("%s: %s", k->arch, A.err.msg);
+                        assert_int_equal(A.n_tokens, 4);
+                }
+                kind_close(&r);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_latest),
@@ -399,6 +429,7 @@ int main(void) {
                 cmocka_unit_test(test_same_prompt),
                 cmocka_unit_test(test_two_scopes),
                 cmocka_unit_test(test_little_room),
+                cmocka_unit_test(test_one_batch),
         };
 
         return cmocka_run_group_tests(tests, kinds_make, kinds_remove);
