@@ -24,9 +24,11 @@
  * cost, but LEAST of them are allowed in any case, since one state may be larger than all blocks. What is
  * beyond goes, the worth least first: the worth of a checkpoint is the number of tokens that a return to
  * it, or to the positions up to the next one, computes less than a return to the one before it, for each
- * byte that it has alone (Marconi's measure: work saved per byte). The latest two stay: those of the
- * latest message and the latest reply. So checkpoints stand close where they are cheap, and evenly where
- * they are not.
+ * byte that it has alone (Marconi's measure: work saved per byte). Those of the latest three turns stay:
+ * the end, the end of the latest message, where its reply is generated once more, and the end of the reply
+ * before, where an edit of that message begins. If the latest reply has called tools, the turns are several,
+ * and those around the message itself stay as well. So checkpoints stand close where they are cheap, and
+ * evenly where they are not.
  *
  * Checkpoints are held by the sequence, charged, written behind, evicted and restored like all its cells.
  * Restoring brings back only what the end needs; the others stay on disk until a cut makes one of them
@@ -39,11 +41,16 @@
 
 #define EVERY 512u /* tokens */
 #define LEAST 8    /* checkpoints of a conversation, whatever they cost */
-#define LATEST 2   /* that stay */
+#define LATEST 3   /* turns whose checkpoints stay */
 #define SHARE 4    /* the part of the blocks' cost that they may have */
 
 static bool has_checkpoints(const struct engine *engine) {
         return engine->info.shape.size[SEQ_WINDOW] || engine->info.shape.size[SEQ_STATE];
+}
+
+/* Where the prompt's message ends; 0: nowhere. */
+static uint32_t message_end(const struct checkpoint_plan *plan) {
+        return MIN(plan->input_end, plan->n_prompt ? plan->n_prompt - 1 : 0);
 }
 
 /* The first place after @from that is to be kept, or UINT32_MAX. */
@@ -52,7 +59,7 @@ static uint32_t next_place(const struct engine *engine, const struct conv *c,
         uint32_t bt = engine->info.block_tokens;
         uint32_t first = c->n_turns > 0 ? gap_to_memory(&c->gap, c->turns[0].end) : 0;
         const uint32_t places[] = {
-                MIN(plan->input_end, plan->n_prompt ? plan->n_prompt - 1 : 0),
+                message_end(plan),
                 plan->branch / bt * bt,
                 engine->budget->only_states && plan->n_prompt ? (plan->n_prompt - 1) / bt * bt : 0,
                 first / bt * bt,
@@ -116,16 +123,39 @@ static size_t count_marks(const struct seq *s) {
         return n;
 }
 
+/* Is it the checkpoint of the end of the first @n turns? */
+static bool is_end_of(const struct conv *c, uint32_t n, uint32_t pos) {
+        uint32_t end = n > 0 ? gap_to_memory(&c->gap, c->turns[n - 1].end) : 0;
+
+        return pos == end || pos + 1 == end;
+}
+
+/* Is it a checkpoint of one of the latest turns? The message of a request under way is no turn yet: its plan
+ * tells where it ends (NULL: there is no request). */
+static bool stays(const struct conv *c, const struct checkpoint_plan *plan, uint32_t pos) {
+        uint32_t n = c->n_turns;
+
+        if (plan && pos == message_end(plan))
+                return true;
+        for (uint32_t i = 0; i < LATEST && i < n; i++)
+                if (is_end_of(c, n - i, pos))
+                        return true;
+        while (n > 0 && c->turns[n - 1].role != CHAT_USER)
+                n--;
+        return n > 0 && (is_end_of(c, n, pos) || is_end_of(c, n - 1, pos));
+}
+
 /* The checkpoint that is worth least; 0: none may go. */
-static uint32_t least_worth(const struct engine *engine, const struct seq *s) {
-        size_t it = 0, n = count_marks(s);
+static uint32_t least_worth(
+        const struct engine *engine, const struct conv *c, const struct checkpoint_plan *plan) {
         uint32_t pos, before = 0, ret = 0;
         double least = DBL_MAX;
+        size_t it = 0;
 
-        for (; seq_next_mark(s, &it, &pos) && n > LATEST; before = pos, n--) {
-                double worth = worth_of(engine, s, pos, before);
+        for (; seq_next_mark(c->seq, &it, &pos); before = pos) {
+                double worth = worth_of(engine, c->seq, pos, before);
 
-                if (worth < least) {
+                if (worth < least && !stays(c, plan, pos)) {
                         ret = pos;
                         least = worth;
                 }
@@ -139,14 +169,16 @@ static size_t blocks_size(const struct engine *engine, const struct seq *s) {
         return (size_t)(seq_n_tokens(s) / bt) * seq_pool_slot_size(engine->pool, SEQ_ALL);
 }
 
-static void thin_out(struct engine *engine, struct conv *c) {
+static void thin_out(struct engine *engine, struct conv *c, const struct checkpoint_plan *plan) {
         size_t most = blocks_size(engine, c->seq) / SHARE, n;
         size_t n_most = seq_n_tokens(c->seq) / engine->info.block_tokens + LEAST;
+        uint32_t pos;
 
         seq_release(c->seq);
         while ((n = count_marks(c->seq)) > LEAST &&
-                (n > n_most || checkpoints_size(engine, c->seq) > most)) {
-                seq_unmark(c->seq, least_worth(engine, c->seq));
+                (n > n_most || checkpoints_size(engine, c->seq) > most) &&
+                (pos = least_worth(engine, c, plan)) > 0) {
+                seq_unmark(c->seq, pos);
                 seq_release(c->seq);
         }
 }
@@ -166,14 +198,14 @@ void checkpoint_reached(struct engine *engine, struct conv *c, const struct chec
                 return;
         keep(c, end);
         if (end % EVERY == 0)
-                thin_out(engine, c);
+                thin_out(engine, c, plan);
 }
 
 void checkpoint_turn_ended(struct engine *engine, struct conv *c) {
         if (!has_checkpoints(engine))
                 return;
         keep(c, seq_n_tokens(c->seq));
-        thin_out(engine, c);
+        thin_out(engine, c, NULL);
 }
 
 void checkpoint_loaded(struct engine *engine, struct conv *c) {
@@ -188,15 +220,18 @@ void checkpoint_loaded(struct engine *engine, struct conv *c) {
         if (!engine->info.shape.size[SEQ_STATE]) {
                 for (uint32_t i = 0; i < c->n_turns; i++) {
                         uint32_t end = gap_to_memory(&c->gap, c->turns[i].end);
+                        bool is_reply = c->turns[i].finish != ENGINE_FINISH_NONE;
 
-                        if (c->turns[i].finish != ENGINE_FINISH_NONE && end > 0)
-                                end--;
-                        keep(c, end);
+                        /* Behind raw input the reply begins with its last token computed again. */
+                        if ((is_reply || c->turns[i].role == CHAT_RAW) && end > 0)
+                                keep(c, end - 1);
+                        if (!is_reply)
+                                keep(c, end);
                 }
                 for (uint32_t pos = EVERY; pos < seq_n_tokens(c->seq); pos += EVERY)
                         keep(c, pos);
         }
-        thin_out(engine, c);
+        thin_out(engine, c, NULL);
 }
 
 /* --- room --- */
@@ -216,14 +251,16 @@ static bool is_in_ram(const struct engine *engine, const struct conv *c, uint32_
         return false;
 }
 
-/* The mark in RAM that is worth least, of the latest ones the first; 0: there is none. */
+/* The mark in RAM that is worth least, of the latest ones the first; 0: there is none. What a request under
+ * way has made is of the latest. */
 static uint32_t least_in_ram(const struct engine *engine, const struct conv *c) {
-        size_t it = 0, n = count_marks(c->seq);
         uint32_t pos, before = 0, ret = 0;
         double least = DBL_MAX;
+        size_t it = 0;
 
-        for (; seq_next_mark(c->seq, &it, &pos); before = pos, n--) {
-                double worth = n > LATEST ? worth_of(engine, c->seq, pos, before) : DBL_MAX;
+        for (; seq_next_mark(c->seq, &it, &pos); before = pos) {
+                bool latest = pos > c->n_tokens || stays(c, NULL, pos);
+                double worth = latest ? DBL_MAX : worth_of(engine, c->seq, pos, before);
 
                 if ((ret == 0 || worth < least) && is_in_ram(engine, c, pos)) {
                         ret = pos;

@@ -36,8 +36,8 @@
  *    never entered into the public scope (I6). The register follows with the commit.
  * 6. The memory of the old tail becomes worthless once the edit commits. It is not counted at
  *    admission; edit_make_room() drops it before any request has to wait for room. After that,
- *    edit_undo() keeps the memory that is on disk or was shared, and the rest is computed again
- *    (I1).
+ *    edit_undo() keeps the memory that is on disk or was shared, or what the request has computed up to
+ *    the cut if that is more, and the rest is computed again (I1).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +191,7 @@ static void take_beginning(struct engine *engine, struct edit *edit) {
                 for (size_t k = 0; k < recs->n; k++) {
                         struct conv_rec *entry = &recs->list[k];
 
-                        if ((entry->index + 1) * ct > end || !entry->linked ||
+                        if (entry->index * ct + entry->n_valid > end || !entry->linked ||
                                 recs_at(&c->old_recs, class, entry->index))
                                 continue;
                         entry->rec->n_refs++;
@@ -199,6 +199,22 @@ static void take_beginning(struct engine *engine, struct edit *edit) {
                                 rec_put(engine, entry->rec);
                 }
         }
+}
+
+/* Of two sequences of the conversation, the one that has more of its memory in RAM or on disk. The other one is
+ * freed. */
+static struct seq *take_longer(
+        struct engine *engine, struct conv *c, struct seq *one, struct seq *other) {
+        c->seq = other;
+        conv_trim(engine, c);
+        c->seq = one;
+        conv_trim(engine, c);
+        if (seq_n_tokens(one) <= seq_n_tokens(other)) {
+                seq_free(one);
+                return other;
+        }
+        seq_free(other);
+        return one;
 }
 
 void edit_undo(struct engine *engine, struct conv *c) {
@@ -213,22 +229,16 @@ void edit_undo(struct engine *engine, struct conv *c) {
         recs_free(engine, &c->recs);
         c->recs = c->old_recs;
         c->old_recs = (struct recs_all){0};
-        /* If the old conversation had hardly any memory, the request may have computed more. */
-        if (seq_n_tokens(edit->seq) > MIN(seq_n_tokens(c->seq), edit->common)) {
-                seq_free(c->seq);
-                c->seq = TAKE_PTR(edit->seq);
-                c->n_known = edit->n_known;
-        } else {
-                seq_cut(c->seq, MIN(seq_n_tokens(c->seq), edit->common));
-                c->n_known = MAX(edit->n_known, seq_n_tokens(c->seq));
-        }
+        /* If the old conversation had hardly any memory, or lost it, the request may have computed more. */
+        seq_cut(c->seq, MIN(seq_n_tokens(c->seq), edit->common));
+        c->seq = take_longer(engine, c, TAKE_PTR(edit->seq), c->seq);
+        c->n_known = MAX(edit->n_known, seq_n_tokens(c->seq));
         conv_swap_tokens(engine, c, &edit->old);
         if (keep->n_turns > 0)
                 c->turns[keep->n_turns - 1] = edit->last;
         c->n_turns = edit->n_turns;
         c->n_tokens = c->n_all = edit->n_tokens;
         c->n_entered = 0; /* entering blocks again that the index has costs nothing */
-        conv_trim(engine, c);
         if (c->n_published < edit->n_published) {
                 c->n_published = edit->n_published;
                 share_publish(engine, c);

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "link-rig.h"
 #include "rig.h"
 #include "store/store.h"
@@ -236,6 +237,57 @@ static void test_rewound_while_writing(void **state) {
         erig_say(&r, c, "What does Ada like?", 8, &A);
         erig_simple(&r, ENGINE_CLOSE, c, NULL);
         erig_check_empty(&r);
+        erig_close(&r);
+}
+
+/* While a conversation's blocks are being written it is published, and those of another user take their place,
+ * which have the same tokens. The other user's conversation finds their records then, though by now it would not be
+ * shown them. */
+static void test_merged_while_writing(void **state) {
+        struct engine_options o = options();
+        struct engine_request open = {.verb = ENGINE_OPEN, .uid = 7}, publish, q;
+        int32_t tokens[100];
+        struct erig r;
+        uint64_t c, d;
+
+        assert_int_equal(sem_init(&writing, 0, 0), 0);
+        assert_int_equal(sem_init(&go_on, 0, 0), 0);
+        erig_open(&r, &o);
+        c = erig_new(&r, NULL, NULL);
+        atomic_store(&held_up, 1);
+        erig_append_tokens(&r, c, 300, ARRAY_SIZE(tokens));
+        while (sem_wait(&writing) < 0)
+                ;
+        assert_int_equal(erig_do(&r, &open, &A), ENGINE_CONV);
+        d = A.conv.id;
+        erig_get(&r, c, &A);
+        assert_int_equal(A.n_history, ARRAY_SIZE(tokens));
+        memcpy(tokens, A.history, sizeof(tokens));
+        q = (struct engine_request){.verb = ENGINE_CONTINUE,
+                .uid = 7,
+                .conv_id = d,
+                .input = ENGINE_INPUT_TOKENS,
+                .tokens = tokens,
+                .n_tokens = ARRAY_SIZE(tokens)};
+        if (erig_do(&r, &q, &A) != ENGINE_DONE)
+                fail_msg("%s", A.err.msg);
+        assert_int_equal(A.n_computed, ARRAY_SIZE(tokens));
+        publish = erig_request(ENGINE_PUBLISH, d);
+        publish.uid = 7;
+        publish.admin = publish.publish = true;
+        if (erig_do(&r, &publish, &A) != ENGINE_CONV)
+                fail_msg("%s", A.err.msg);
+        publish.uid = 0;
+        publish.conv_id = c;
+        assert_int_equal(erig_do(&r, &publish, &A), ENGINE_CONV);
+        publish.publish = false;
+        assert_int_equal(erig_do(&r, &publish, &A), ENGINE_CONV);
+        sem_post(&go_on);
+        for (unsigned n_at_rest = 0; n_at_rest < 2;)
+                n_at_rest = erig_stat(&r, "writebehind_running") > 0 ? 0 : n_at_rest + 1;
+        assert_int_equal(erig_stat(&r, "writebehind_blocks"), 3);
+        assert_int_equal(erig_stat(&r, "blocks_linked"), 3);
+        erig_check_register(&r);
         erig_close(&r);
 }
 
@@ -566,6 +618,7 @@ int main(void) {
                 cmocka_unit_test(test_off),
                 cmocka_unit_test(test_races),
                 cmocka_unit_test(test_rewound_while_writing),
+                cmocka_unit_test(test_merged_while_writing),
                 cmocka_unit_test(test_part_of_a_record),
                 cmocka_unit_test(test_total_limit),
                 cmocka_unit_test(test_delay),
