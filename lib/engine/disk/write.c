@@ -105,15 +105,12 @@ struct write_job *write_job_free(struct engine *engine, struct write_job *writin
         return NULL;
 }
 
-/* What is still to change: the end while a request computes, and tails. Write-behind leaves it alone. But
- * a state is of no use without the blocks before it, and a state costs more than a tail: with states
- * tails are written, too. */
-static bool is_passing(const struct engine *engine, const struct conv *c, enum seq_class class,
-        const struct seq_cell *cell) {
-        return class == SEQ_STATE
-                       ? cell->end > c->n_tokens || (c->busy && c->generates)
-                       : cell->n_tokens < engine->info.block_tokens &&
-                                 (!engine->info.shape.size[SEQ_STATE] || cell->end > c->n_tokens);
+/* Does write-behind leave the cell alone? A tail is still to change. But a state is of no use without the
+ * blocks before it, and costs more than a tail: with states tails are written, too. */
+static bool waits_for_eviction(
+        const struct engine *engine, enum seq_class class, const struct seq_cell *cell) {
+        return class != SEQ_STATE && cell->n_tokens < engine->info.block_tokens &&
+               !engine->info.shape.size[SEQ_STATE];
 }
 
 /* The items of one class. 0; 1: another job is writing one of the blocks; 2: no more room. */
@@ -127,7 +124,7 @@ static int collect_class(struct engine *engine, struct conv *c, enum seq_class c
                 struct rec *rec;
                 uint64_t hash;
 
-                if (!cell.block || (lasting_only && is_passing(engine, c, class, &cell)))
+                if (!cell.block || (lasting_only && waits_for_eviction(engine, class, &cell)))
                         continue;
                 hash = conv_hash_at(engine, c->tokens, writing->hashes, cell.end);
                 rec = cell_rec(engine, writing, class, &cell, hash);

@@ -115,7 +115,7 @@ struct checkpoint_plan {
         uint32_t branch;    /* the tokens agree with another conversation's up to here */
 };
 
-/* --- recall.c, pipeline.c: bringing a prompt's memory into RAM --- */
+/* --- recall.c, plan.c, pipeline.c: bringing a prompt's memory into RAM --- */
 
 /* Where memory came from; what came from farther is greater. */
 enum source { SOURCE_NONE, SOURCE_RAM, SOURCE_SHARED, SOURCE_DISK, N_SOURCES };

@@ -8,16 +8,10 @@
  *      reading        search: does another conversation have a longer prefix on disk? (only where
  *        ↓            it is worth it)
  *      recall_step()  plan: holes, and the blocks found behind the end; blocks are allocated,
- *        ↓            evicting where needed
+ *        ↓            (plan.c), evicting where needed
  *      reading        pipeline.c
  *        ↓
  *      finish()       attach, tag; enter into the index
- *
- * Recalling must not be much slower than recomputing. Running sums tell how fast memory was lately
- * read from disk and how fast it was computed. If reading is expected to take more than twice as
- * long as computing (a slow disk, a fast model), the memory is cut at the first hole instead; its
- * records stay and are used again once the blocks are computed. The sums decide only after they
- * have seen a good deal, so never for small models. The bits are the same either way (I2).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +20,6 @@
 #include "base/clock.h"
 #include "engine/memory/restore.h"
 #include "engine/memory/state.h"
-
-#define RATES_RESTORES 8
-#define RATES_BYTES (64.0 * (1 << 20))
-#define RATES_TOKENS 1024.0
-#define RATES_FADE 0.9
 
 /* --- gather --- */
 
@@ -256,199 +245,6 @@ static void search_done(struct engine *engine, struct job *j) {
         engine->again = true;
 }
 
-/* --- plan --- */
-
-/* At most so many cells are read: all holes, and what was found behind the end. */
-static size_t count_reads(const struct engine *engine, const struct recall *recall) {
-        const struct conv *c = recall->conv;
-        const struct seq_shape *shape = &engine->info.shape;
-        uint32_t bt = shape->block_tokens, have = seq_n_tokens(c->seq);
-        size_t n = seq_n_cells(c->seq) - seq_n_resident(c->seq), found = recall->found.n;
-
-        if (found * bt <= have)
-                return n;
-        if (shape->size[SEQ_ALL])
-                n += found - have / bt;
-        if (shape->size[SEQ_WINDOW])
-                n += found - seq_window_start(shape, (uint32_t)found * bt) / bt;
-        return n + (shape->size[SEQ_STATE] > 0);
-}
-
-/* A restore of so many reads, whose bookkeeping is charged; NULL if there is no room for it. */
-static struct restore *new_restore(struct engine *engine, size_t n) {
-        struct restore *restore;
-        size_t size = sizeof(*restore) +
-                      (n + 1) * (sizeof(*restore->items) + sizeof(*restore->reads)) +
-                      spill_load_size(engine->spill, n);
-
-        if (conv_charge(engine, size) != 0)
-                return NULL;
-        restore = restore_new(n);
-        if (restore)
-                restore->charged = size;
-        else
-                conv_discharge(engine, size);
-        return restore;
-}
-
-static void add_item(struct restore *restore, enum seq_class class, uint32_t index, uint32_t end,
-        bool appended, const struct store_record *r) {
-        restore->items[restore->n++] = (struct restore_item){
-                .class = class, .index = index, .end = end, .appended = appended, .record = *r};
-}
-
-/* Where computing would begin without reading: about the last position that is whole in RAM. */
-static uint32_t computed_from(const struct engine *engine, const struct restore *restore) {
-        const struct seq *s = restore->recall->conv->seq;
-        uint32_t from = seq_n_tokens(s), state = 0;
-        struct seq_cell cell;
-        size_t it = 0;
-        bool lacks_state = false;
-
-        for (size_t i = 0; i < restore->n; i++) {
-                const struct restore_item *item = &restore->items[i];
-
-                if (item->class == SEQ_STATE)
-                        lacks_state = true;
-                else
-                        from = MIN(from, item->index * engine->info.block_tokens);
-        }
-        if (!lacks_state)
-                return from;
-        while (seq_next_cell(s, SEQ_STATE, &it, &cell))
-                if (cell.block && cell.end <= from)
-                        state = cell.end;
-        return state;
-}
-
-/* Is reading better than computing? */
-static bool worth_reading(const struct engine *engine, const struct restore *restore) {
-        const struct rates *r = &engine->memory->rates;
-        uint32_t end = restore_end(engine, restore);
-        double tokens = end - MIN(end, computed_from(engine, restore));
-        double bytes = (double)restore_size(engine, restore);
-
-        if (r->n_restores < RATES_RESTORES || r->restored_bytes < RATES_BYTES ||
-                r->computed_tokens < RATES_TOKENS)
-                return true;
-        return bytes * r->restore_usec / r->restored_bytes <=
-               2 * tokens * r->compute_usec / r->computed_tokens;
-}
-
-/* The own holes that the sequence needs as far as position @most. False if a record was removed since
- * gather() saw it. */
-static bool add_own(struct engine *engine, struct conv *c, struct restore *restore,
-        enum seq_class class, uint32_t most) {
-        struct seq_cell cell;
-        size_t it = 0;
-
-        while (seq_next_cell(c->seq, class, &it, &cell)) {
-                const struct conv_rec *entry = recs_at(&c->recs, class, cell.index);
-
-                if (cell.block || !cell.needed || cell.end > most)
-                        continue;
-                if (!entry || !conv_cell_on_disk(c, class, &cell)) {
-                        cut_damaged(engine, c, class, cell.index, 0);
-                        return false;
-                }
-                add_item(restore, class, cell.index, cell.end, false, &entry->rec->r);
-        }
-        return true;
-}
-
-static void add_all_own(struct engine *engine, struct conv *c, struct restore *restore) {
-        bool whole;
-
-        do {
-                restore->n = 0;
-                whole = true;
-                for (int class = 0; whole && class < SEQ_N_CLASSES; class ++)
-                        whole = add_own(engine, c, restore, (enum seq_class) class, UINT32_MAX);
-        } while (!whole);
-}
-
-/* Another conversation has a longer prefix on disk: what of it the position behind it needs, and the
- * own blocks before. */
-static void add_found(struct engine *engine, struct recall *recall, struct restore *restore) {
-        const struct seq_shape *shape = &engine->info.shape;
-        const struct store_prefix *found = &recall->found;
-        uint32_t bt = shape->block_tokens, end = (uint32_t)found->n * bt;
-        struct conv *c = recall->conv;
-        uint32_t from = shape->size[SEQ_WINDOW] ? seq_window_start(shape, end) : 0;
-        uint32_t own = seq_n_tokens(c->seq) / bt * bt;
-
-        if (shape->size[SEQ_ALL] && !add_own(engine, c, restore, SEQ_ALL, own)) {
-                restore->n = 0; /* the own beginning is damaged: it was cut */
-                return;
-        }
-        for (uint32_t i = 0; i < found->n; i++) {
-                struct seq_cell cell;
-
-                if (shape->size[SEQ_ALL] && i * bt >= own)
-                        add_item(restore, SEQ_ALL, i, (i + 1) * bt, true,
-                                &found->records[SEQ_ALL][i]);
-                if (shape->size[SEQ_WINDOW] && (i + 1) * bt > from &&
-                        !(seq_cell_at(c->seq, SEQ_WINDOW, i, &cell) && cell.block &&
-                                cell.n_tokens == bt))
-                        add_item(restore, SEQ_WINDOW, i, (i + 1) * bt, true,
-                                &found->records[SEQ_WINDOW][i]);
-        }
-        if (shape->size[SEQ_STATE])
-                add_item(restore, SEQ_STATE, end - 1, end, true,
-                        &found->records[SEQ_STATE][found->n - 1]);
-}
-
-/* Shorten the sequence to what is in RAM. The records stay. */
-static void cut_to_resident(struct engine *engine, struct conv *c) {
-        while (seq_n_missing(c->seq) > 0) {
-                uint32_t at = seq_n_tokens(c->seq) - 1;
-                struct seq_cell cell;
-                size_t it = 0;
-
-                for (int i = SEQ_ALL; i <= SEQ_WINDOW; i++, it = 0)
-                        while (seq_next_cell(c->seq, (enum seq_class)i, &it, &cell))
-                                if (!cell.block && cell.needed) {
-                                        at = MIN(at, cell.index * engine->info.block_tokens);
-                                        break;
-                                }
-                seq_cut(c->seq, at);
-        }
-}
-
-/* List the cells to read: holes, or what was found behind the end. */
-static void list_reads(struct engine *engine, struct recall *recall, struct restore *restore) {
-        if (recall->found.n * engine->info.block_tokens > seq_n_tokens(recall->conv->seq))
-                add_found(engine, recall, restore);
-        if (restore->n == 0)
-                add_all_own(engine, recall->conv, restore);
-        else
-                restore->n_found = recall->found.n;
-}
-
-/* What is to be read becomes the recall's restore. None, if there is nothing to read; or if there is no
- * room for the bookkeeping or reading does not pay: then the memory is computed. */
-static void plan(struct engine *engine, struct recall *recall) {
-        struct restore *restore = NULL;
-
-        if (count_reads(engine, recall) == 0)
-                return;
-        restore = new_restore(engine, count_reads(engine, recall));
-        if (restore) {
-                restore->recall = recall;
-                list_reads(engine, recall, restore);
-        }
-        if (restore && restore->n > 0 && worth_reading(engine, restore)) {
-                recall->restore = restore;
-                return;
-        }
-        if (!restore || restore->n > 0) {
-                cut_to_resident(engine, recall->conv);
-                engine->count.restores_skipped++;
-        }
-        if (restore)
-                restore_let_go(engine, restore);
-}
-
 /* --- the end --- */
 
 /* A good block is in the sequence: its record, and where it came from. */
@@ -470,22 +266,6 @@ static void take(struct engine *engine, struct recall *recall, const struct rest
                 rec_put(engine, entry.rec);
 }
 
-static void note_rate(struct engine *engine, const struct restore *restore) {
-        struct rates *r = &engine->memory->rates;
-
-        r->restored_bytes = r->restored_bytes * RATES_FADE + (double)restore_size(engine, restore);
-        r->restore_usec =
-                r->restore_usec * RATES_FADE + (double)(restore->t_end - restore->t_start);
-        r->n_restores++;
-}
-
-void recall_note_computed(struct engine *engine, size_t n_tokens, uint64_t usec) {
-        struct rates *r = &engine->memory->rates;
-
-        r->computed_tokens = r->computed_tokens * RATES_FADE + (double)n_tokens;
-        r->compute_usec = r->compute_usec * RATES_FADE + (double)usec;
-}
-
 /* A cell could not be read. Of what others have, nothing was taken: the own memory stays as it is. */
 static void forget_item(
         struct engine *engine, struct restore *restore, const struct restore_item *it) {
@@ -502,49 +282,60 @@ static void forget_item(
         }
 }
 
-/* Not all could be read. The first fault is told, and all damaged records are forgotten, so that none of them is read
+/* Not all could be read. The fault is told, and all damaged records are forgotten, so that none of them is read
  * again; but what lies behind a block of full attention was forgotten with it. */
-static void tell_damaged(struct engine *engine, struct restore *restore, size_t first) {
+static void forget_items(struct engine *engine, struct restore *restore) {
         struct conv *c = restore->recall->conv;
-        bool appended_block = false;
+        bool first = true, appended_block = false;
 
-        event_log(engine, LOG_WARNING, &restore->err);
-        engine->count.restore_failures++;
-        for (size_t i = first; i < restore->n; i++) {
+        for (size_t i = 0; i < restore->n; i++) {
                 const struct restore_item *it = &restore->items[i];
                 bool known = it->appended ? it->class != SEQ_ALL || !appended_block
                                           : recs_at(&c->recs, it->class, it->index) != NULL;
+                int r = restore->reads[i].r;
 
-                if (i > first && (restore->reads[i].r != -ERR_CORRUPT || !known))
+                /* Whatever the first fault is: where nothing is forgotten it would be met again. */
+                if (r == 0 || r == -ERR_NOMEM || (!first && (r != -ERR_CORRUPT || !known)))
                         continue;
+                first = false;
                 appended_block = appended_block || (it->appended && it->class == SEQ_ALL);
                 forget_item(engine, restore, it);
         }
+}
+
+/* What could not be read for want of memory is not damaged: it stays on disk, and is computed this time. */
+static void give_up_unread(struct engine *engine, struct restore *restore) {
+        for (size_t i = 0; i < restore->n; i++)
+                if (restore->reads[i].r == -ERR_NOMEM) {
+                        restore_give_up(engine, restore->recall->conv);
+                        return;
+                }
 }
 
 /* Reading is over: take the good blocks. */
 static void finish(struct engine *engine, struct restore *restore) {
         struct recall *recall = restore->recall;
         struct conv *c = recall->conv;
-        bool good = true;
+        size_t n_good = 0;
 
         if (!restore->attached)
                 (void)restore_attach(engine, restore, false);
         for (size_t i = 0; i < restore->n; i++) {
-                struct restore_item *it = &restore->items[i];
-
-                if (restore->reads[i].r == 0)
-                        take(engine, recall, it);
+                if (restore->reads[i].r != 0)
+                        continue;
+                take(engine, recall, &restore->items[i]);
+                n_good++;
         }
-        for (size_t i = 0; i < restore->n && good; i++) {
-                good = restore->reads[i].r == 0;
-                if (!good)
-                        tell_damaged(engine, restore, i);
+        if (n_good < restore->n) {
+                event_log(engine, LOG_WARNING, &restore->err);
+                engine->count.restore_failures++;
+                forget_items(engine, restore);
+                give_up_unread(engine, restore);
         }
         recall->t_read = restore->t_end;
         engine->count.restores++;
-        if (good)
-                note_rate(engine, restore);
+        if (n_good == restore->n)
+                restore_note(engine, restore);
         /* The end may have come to need cells that were not read: it is looked at once more. */
         recall->again_from_start = seq_n_missing(c->seq) > 0;
         recall->no_search =
@@ -612,7 +403,7 @@ static int prepare(struct engine *engine, struct recall *recall, struct err *e) 
                 io_submit(engine, &recall->job);
                 return 0;
         }
-        plan(engine, recall);
+        restore_plan(engine, recall);
         return 0;
 }
 

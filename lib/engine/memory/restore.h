@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* One restore: the blocks that a recall reads, by several workers (pipeline.c). */
+/* One restore: the blocks that a recall reads, by several workers (plan.c, pipeline.c). */
 #include <pthread.h>
 
 #include "engine/memory/memory.h"
@@ -47,6 +47,18 @@ struct restore {
         bool failed, stop;
         struct err err; /* the first failure */
 };
+
+/* --- plan.c --- */
+
+/* What the recall has to read becomes its restore. None, if there is nothing to read; or if there is no
+ * room for the bookkeeping or reading does not pay: then the memory is cut at the first hole. */
+void restore_plan(struct engine *engine, struct recall *recall);
+/* Do not read: shorten the sequence to what is in RAM. The records stay. */
+void restore_give_up(struct engine *engine, struct conv *c);
+/* All was read: for deciding whether reading pays. */
+void restore_note(struct engine *engine, const struct restore *restore);
+
+/* --- pipeline.c --- */
 
 /* A restore with room for @n items, and no item. NULL without memory. */
 struct restore *restore_new(size_t n);

@@ -603,6 +603,34 @@ static void test_windows(void **state) {
         use_bundled_model();
 }
 
+/* What could not be read for want of memory is not damaged, and stays on disk: nothing is written again. */
+static void test_unread_stays(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        uint64_t c, written;
+        bool hit = true;
+        struct erig r;
+
+        erig_need_model();
+        o.spill_delay_ms = UINT32_MAX;
+        erig_open(&r, &o);
+        r.silence_msec = 20000;
+        c = erig_new(&r, NULL, NULL);
+        erig_append_tokens(&r, c, 100, 130);
+        assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+        written = erig_stat(&r, "blocks_spilled");
+        for (long n = 0; hit; n++) {
+                fault_alloc_at(n);
+                erig_simple(&r, ENGINE_WARM, c, &A);
+                hit = fault_alloc_hit();
+                fault_alloc_at(-1);
+                assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, &A), ENGINE_CONV);
+                assert_int_equal(A.conv.n_not_kept, 0);
+                if (erig_stat(&r, "blocks_spilled") != written)
+                        fail_msg("allocation %ld: what was on disk was written again", n);
+        }
+        erig_close(&r);
+}
+
 /* From the n-th on none succeeds. */
 static void test_requests_without_memory(void **state) {
         erig_need_model();
@@ -663,6 +691,7 @@ int main(void) {
                 cmocka_unit_test(test_windows),
                 cmocka_unit_test(test_shifting),
                 cmocka_unit_test(test_requests_without_memory),
+                cmocka_unit_test(test_unread_stays),
                 cmocka_unit_test(test_open),
         };
 
