@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,42 +10,6 @@
 #include "spill/spill.h"
 #include "store/store.h"
 #include "util/test.h"
-#include "util/tiny-model.h"
-
-enum { CONTEXT = 2048 };
-
-struct class_kind class_kinds[4] = {
-        {.arch = "granitehybrid", .blocks = true, .states = true},
-        {.arch = "mamba", .states = true},
-        {.arch = "gemma3", .blocks = true, .windows = true},
-        {.arch = "lfm2-window", .windows = true, .states = true},
-};
-
-int class_make_models(void **state) {
-        (void)state;
-        for (size_t i = 0; i < ARRAY_SIZE(class_kinds); i++) {
-                strcpy(class_kinds[i].path, "/tmp/confab-kind-XXXXXX");
-                close(mkstemp(class_kinds[i].path));
-                if (tiny_model_write_long(class_kinds[i].path, class_kinds[i].arch, CONTEXT) < 0)
-                        return -1;
-        }
-        return 0;
-}
-
-int class_remove_models(void **state) {
-        (void)state;
-        for (size_t i = 0; i < ARRAY_SIZE(class_kinds); i++)
-                unlink(class_kinds[i].path);
-        return 0;
-}
-
-void class_open(struct erig *r, const struct class_kind *k) {
-        struct engine_options o = erig_options(32 << 20);
-
-        o.model_path = k->path;
-        o.spill_delay_ms = UINT32_MAX;
-        erig_open(r, &o);
-}
 
 /* --- talking --- */
 
@@ -121,31 +84,12 @@ void class_evict(struct erig *r, uint64_t c) {
 
 /* --- on disk --- */
 
-static struct store *open_register(const struct erig *r, bool to_write) {
-        struct store *s = NULL;
-        char path[128];
-
-        snprintf(path, sizeof(path), "%s/register.db", r->dir);
-        assert_int_equal(
-                to_write ? store_open(&s, path, NULL) : store_open_readonly(&s, path, NULL), 0);
-        return s;
-}
-
-static struct store_gone read_links(const struct erig *r, uint64_t c) {
-        struct store *s = open_register(r, false);
-        struct store_gone links = {0};
-
-        assert_int_equal(store_links(s, c, &links, NULL), 0);
-        store_free(s);
-        return links;
-}
-
 void class_check_links(struct erig *r, uint64_t c, enum seq_class class, const char *cells) {
         struct store_gone links;
         char text[512] = "";
 
         assert_int_equal(erig_simple(r, ENGINE_WARM, c, NULL), ENGINE_CONV);
-        links = read_links(r, c);
+        links = kind_read_links(r, c);
         for (size_t i = 0; i < links.n; i++) {
                 size_t n = strlen(text);
 
@@ -159,8 +103,11 @@ void class_check_links(struct erig *r, uint64_t c, enum seq_class class, const c
 
 void class_unlink(
         const struct erig *r, uint64_t c, enum seq_class class, uint32_t first, size_t n) {
-        struct store *s = open_register(r, true);
+        struct store *s = NULL;
+        char path[128];
 
+        snprintf(path, sizeof(path), "%s/register.db", r->dir);
+        assert_int_equal(store_open(&s, path, NULL), 0);
         for (uint32_t i = first; i < first + n; i++) {
                 const struct store_cell cell = {.block_class = (uint32_t) class, .index = i};
                 struct store_gone gone = {0};
@@ -173,7 +120,7 @@ void class_unlink(
 
 static struct store_record find_record(
         const struct erig *r, uint64_t c, enum seq_class class, uint32_t index) {
-        struct store_gone links = read_links(r, c);
+        struct store_gone links = kind_read_links(r, c);
         struct store_record found = {0};
 
         for (size_t i = 0; i < links.n; i++)

@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Conversations on small models of each kind of memory, in tokens, so that a test knows which cells they have:
- * a text of n tokens and a reply of CLASS_REPLY leave a memory of n + CLASS_REPLY - 1 tokens. And their
- * links in the register and their records on disk, cell by cell. (no-sync.c, util_tiny)
+ * Conversations on the models of kinds-rig.h, in tokens, so that a test knows which cells they have: a text of
+ * n tokens and a reply of CLASS_REPLY leave a memory of n + CLASS_REPLY - 1 tokens. And their records on disk,
+ * cell by cell. (kinds-rig.c, no-sync.c, util_tiny)
  */
-#include "rig.h"
+#include "kinds-rig.h"
 #include "seq/seq.h"
 
-enum { CLASS_BLOCK = 32, CLASS_REPLY = 3, CLASS_MOST = 512 };
-
-struct class_kind {
-        const char *arch;
-        bool blocks, windows, states; /* windows are of 16 tokens */
-        char path[64];
-};
-/* Blocks and states, states, blocks and windows, windows and states. */
-extern struct class_kind class_kinds[4];
-#define EACH_KIND(k) for (const struct class_kind *k = class_kinds; k < class_kinds + 4; k++)
-/* Group fixtures: the models. */
-int class_make_models(void **state);
-int class_remove_models(void **state);
-
-/* Nothing is written before an eviction or a clean stop. */
-void class_open(struct erig *r, const struct class_kind *k);
+enum { CLASS_BLOCK = KIND_BLOCK, CLASS_REPLY = 3, CLASS_MOST = 512 };
 
 /* A text of tokens, another one for each salt. */
 struct class_text {

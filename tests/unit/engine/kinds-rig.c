@@ -8,7 +8,6 @@
 
 #include "base/util.h"
 #include "edit-rig.h"
-#include "store/store.h"
 #include "util/test.h"
 #include "util/tiny-model.h"
 
@@ -150,15 +149,23 @@ struct engine_request kind_cut_request(enum engine_verb verb, uint64_t c, unsign
         return q;
 }
 
-size_t kind_link_list(struct erig *r, uint64_t c, uint32_t class, uint32_t *ends, size_t max) {
+struct store_gone kind_read_links(const struct erig *r, uint64_t c) {
         struct store_gone links = {0};
         struct store *s = NULL;
         char path[128];
-        size_t n = 0;
 
         snprintf(path, sizeof(path), "%s/register.db", r->dir);
         assert_int_equal(store_open_readonly(&s, path, NULL), 0);
         assert_int_equal(store_links(s, c, &links, NULL), 0);
+        store_free(s);
+        return links;
+}
+
+size_t kind_link_list(
+        const struct erig *r, uint64_t c, uint32_t class, uint32_t *ends, size_t max) {
+        struct store_gone links = kind_read_links(r, c);
+        size_t n = 0;
+
         for (size_t i = 0; i < links.n; i++) {
                 if (links.records[i].block_class != class)
                         continue;
@@ -168,11 +175,10 @@ size_t kind_link_list(struct erig *r, uint64_t c, uint32_t class, uint32_t *ends
                 n++;
         }
         store_gone_deinit(&links);
-        store_free(s);
         return n;
 }
 
-size_t kind_links(struct erig *r, uint64_t c, uint32_t class) {
+size_t kind_links(const struct erig *r, uint64_t c, uint32_t class) {
         return kind_link_list(r, c, class, NULL, 0);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 /* Small models of each kind of memory, and conversations with them that are told how much they compute again. */
 #include "rig.h"
+#include "store/store.h"
 
 struct kind {
         const char *arch;
@@ -52,7 +53,9 @@ enum kind_meanwhile { NOTHING, EVICTED, RESTARTED, KILLED, N_MEANWHILE };
 void kind_let_happen(struct erig *r, uint64_t c, enum kind_meanwhile what);
 /* Of the first @n tokens of the prompt so many were computed. */
 uint32_t kind_computed_of(const struct answer *a, uint32_t n);
-/* Links that the conversation has in the register, of a class of memory: 1 are windows, 2 states. */
-size_t kind_links(struct erig *r, uint64_t c, uint32_t class);
+/* The links that the conversation has in the register; store_gone_deinit() them. */
+struct store_gone kind_read_links(const struct erig *r, uint64_t c);
+/* Their number, of a class of memory: 1 are windows, 2 states. */
+size_t kind_links(const struct erig *r, uint64_t c, uint32_t class);
 /* The same, and where the first @max of their cells end, in tokens. */
-size_t kind_link_list(struct erig *r, uint64_t c, uint32_t class, uint32_t *ends, size_t max);
+size_t kind_link_list(const struct erig *r, uint64_t c, uint32_t class, uint32_t *ends, size_t max);

@@ -95,7 +95,7 @@ static int reset(void **state) {
 /* Of a conversation that stays in RAM. */
 static struct class_text head, texts[3];
 
-static void expect(const struct class_kind *k, size_t n_second) {
+static void expect(const struct kind *k, size_t n_second) {
         struct erig r;
         uint64_t c;
 
@@ -103,7 +103,7 @@ static void expect(const struct class_kind *k, size_t n_second) {
         texts[0] = class_text(N_FIRST, 0);
         texts[1] = class_text(n_second, 1);
         texts[2] = class_text(N_MORE, 2);
-        class_open(&r, k);
+        kind_open(&r, k, UINT32_MAX);
         c = class_new(&r, &head);
         for (int i = 0; i < 3; i++)
                 class_say(&r, c, &texts[i], &expected[i]);
@@ -111,11 +111,11 @@ static void expect(const struct class_kind *k, size_t n_second) {
 }
 
 /* The first two texts, and the engine stopped. */
-static uint64_t stopped(struct erig *r, const struct class_kind *k, size_t n_second) {
+static uint64_t stopped(struct erig *r, const struct kind *k, size_t n_second) {
         uint64_t c;
 
         expect(k, n_second);
-        class_open(r, k);
+        kind_open(r, k, UINT32_MAX);
         c = class_new(r, &head);
         for (int i = 0; i < 2; i++) {
                 class_say(r, c, &texts[i], &A);
@@ -126,7 +126,7 @@ static uint64_t stopped(struct erig *r, const struct class_kind *k, size_t n_sec
 }
 
 /* The next answer, of which @n_disk tokens were read and all others computed. */
-static void go_on(struct erig *r, const struct class_kind *k, uint64_t c, uint32_t n_disk) {
+static void go_on(struct erig *r, const struct kind *k, uint64_t c, uint32_t n_disk) {
         class_say(r, c, &texts[2], &A);
         answer_same(&A, &expected[2]);
         if (A.n_disk != n_disk || A.n_computed != A.n_prompt - n_disk)
@@ -135,7 +135,7 @@ static void go_on(struct erig *r, const struct class_kind *k, uint64_t c, uint32
 }
 
 /* Everything that was computed again is on disk again, and good. */
-static void check_mended(struct erig *r, const struct class_kind *k, uint64_t c) {
+static void check_mended(struct erig *r, const struct kind *k, uint64_t c) {
         const struct class_text last = class_text(5, 3);
         uint32_t end;
 
@@ -216,7 +216,7 @@ static void test_end_window(void **state) {
 enum { N_ACROSS = 32 };
 
 /* The second reply once more, of which so many tokens of memory are read. */
-static void reply_again(struct erig *r, const struct class_kind *k, uint64_t c, uint32_t n_disk) {
+static void reply_again(struct erig *r, const struct kind *k, uint64_t c, uint32_t n_disk) {
         class_regenerate(r, c, &A);
         answer_same(&A, &expected[1]);
         if (A.n_disk != n_disk || A.n_computed != A.n_prompt - n_disk)
@@ -386,13 +386,13 @@ static void test_links_behind_the_blocks(void **state) {
 
                 if (!k->blocks)
                         continue;
-                class_open(&r, k);
+                kind_open(&r, k, UINT32_MAX);
                 c = erig_new(&r, NULL, NULL);
                 class_say(&r, c, &first, &A);
                 class_say(&r, c, &first, &expected[2]);
                 erig_close(&r);
 
-                class_open(&r, k);
+                kind_open(&r, k, UINT32_MAX);
                 c = erig_new(&r, NULL, NULL);
                 class_say(&r, c, &first, &A);
                 erig_stop(&r, true);
@@ -491,5 +491,5 @@ int main(void) {
                 cmocka_unit_test(test_block_of_another),
         };
 
-        return cmocka_run_group_tests(tests, class_make_models, class_remove_models);
+        return cmocka_run_group_tests(tests, kinds_make, kinds_remove);
 }

@@ -14,12 +14,12 @@
 static struct answer A, expected;
 
 /* The texts, one after the other, in an engine of its own: the last answer. */
-static void expect(const struct class_kind *k, const struct class_text *head,
+static void expect(const struct kind *k, const struct class_text *head,
         const struct class_text *list, size_t n) {
         struct erig r;
         uint64_t c;
 
-        class_open(&r, k);
+        kind_open(&r, k, UINT32_MAX);
         c = head ? class_new(&r, head) : erig_new(&r, NULL, NULL);
         for (size_t i = 0; i < n; i++)
                 class_say(&r, c, &list[i], &expected);
@@ -27,7 +27,7 @@ static void expect(const struct class_kind *k, const struct class_text *head,
 }
 
 static void check_sources(
-        const struct class_kind *k, uint32_t n_ram, uint32_t n_shared, uint32_t n_disk) {
+        const struct kind *k, uint32_t n_ram, uint32_t n_shared, uint32_t n_disk) {
         answer_same(&A, &expected);
         if (A.n_ram != n_ram || A.n_shared != n_shared || A.n_disk != n_disk)
                 fail_msg("%s: of %u tokens %u from RAM, %u shared, %u from disk; not %u, %u, %u",
@@ -86,7 +86,7 @@ static void test_third(void **state) {
                         struct erig r;
 
                         expect(k, NULL, &third, 1);
-                        class_open(&r, k);
+                        kind_open(&r, k, UINT32_MAX);
                         talk_in_common(&r, N_COMMON, 1, c);
                         class_evict(&r, c[0]);
                         class_evict(&r, c[1]);
@@ -115,7 +115,7 @@ static void test_third_beside_ram(void **state) {
                 struct erig r;
 
                 expect(k, NULL, &third, 1);
-                class_open(&r, k);
+                kind_open(&r, k, UINT32_MAX);
                 talk_in_common(&r, N_COMMON, 1, c);
                 erig_restart(&r, true);
                 talk_in_common(&r, N_RAM, 4, c);
@@ -138,7 +138,7 @@ static void test_third_beside_ram(void **state) {
 enum { N_HEAD = 64, N_FIRST = 4, END = 70, N_NEXT = 100, N_EQUAL = 95 };
 
 /* Where the forks met: after the last block that they share. Windows alone do not show that far. */
-static uint32_t met(const struct class_kind *k) {
+static uint32_t met(const struct kind *k) {
         return k->windows && !k->blocks ? 96 : 160;
 }
 
@@ -147,14 +147,14 @@ struct forked {
         uint64_t c, donor;
 };
 
-static void fork_and_evict(struct erig *r, const struct class_kind *k, struct forked *f) {
+static void fork_and_evict(struct erig *r, const struct kind *k, struct forked *f) {
         const struct class_text head = class_text(N_HEAD, 0);
         const struct class_text texts[2] = {class_text(N_FIRST, 1), class_text(N_NEXT, 2)};
         uint64_t first;
 
         expect(k, &head, texts, 2);
         f->next = texts[1];
-        class_open(r, k);
+        kind_open(r, k, UINT32_MAX);
         f->c = class_new(r, &head);
         class_say(r, f->c, &texts[0], &A);
         f->donor = 0;
@@ -189,7 +189,7 @@ struct damage {
 };
 
 /* Of states and windows only the last one before the place is read. */
-static void do_damage(const struct erig *r, const struct class_kind *k, const struct forked *f,
+static void do_damage(const struct erig *r, const struct kind *k, const struct forked *f,
         const struct damage *d) {
         uint32_t last = met(k) / CLASS_BLOCK - 1;
         const uint32_t blocks[] = {[TAIL] = END / CLASS_BLOCK, [MIDDLE] = last - 1, [LAST] = last};
@@ -248,7 +248,7 @@ static void test_pays(void **state) {
                         uint64_t c;
 
                         expect(k, &head, texts, 2);
-                        class_open(&r, k);
+                        kind_open(&r, k, UINT32_MAX);
                         c = class_new(&r, &head);
                         class_say(&r, c, &texts[0], &A);
                         class_evict(&r, c);
@@ -273,5 +273,5 @@ int main(void) {
                 cmocka_unit_test(test_pays),
         };
 
-        return cmocka_run_group_tests(tests, class_make_models, class_remove_models);
+        return cmocka_run_group_tests(tests, kinds_make, kinds_remove);
 }

@@ -293,7 +293,7 @@ static void test_window(void **state) {
 
 /* --- each layer waits for its own memory --- */
 
-static struct class_kind wide[] = {
+static struct kind wide[] = {
         {.arch = "granitehybrid", .blocks = true, .states = true},
         {.arch = "olmo3", .blocks = true, .windows = true},
         {.arch = "gemma3", .blocks = true, .windows = true},
@@ -301,9 +301,9 @@ static struct class_kind wide[] = {
 /* Layers that see everything, with windows, and with states. Each is large enough for a section. */
 static const size_t n_layers[][SEQ_N_CLASSES] = {{2, 0, 2}, {1, 3, 0}, {1, 6, 0}};
 /* gemma3 so wide is sure of each token, whatever it remembers: it is for test_sections() alone. */
-#define EACH_WIDE(k) for (struct class_kind *k = wide; k < wide + 2; k++)
+#define EACH_WIDE(k) for (struct kind *k = wide; k < wide + 2; k++)
 
-static void open_wide(struct erig *r, const struct class_kind *k) {
+static void open_wide(struct erig *r, const struct kind *k) {
         struct engine_options o = erig_options((uint64_t)256 << 20);
 
         n_sections = n_layers[k - wide];
@@ -429,7 +429,7 @@ static void test_given_up(void **state) {
 
 static int make_models(void **state) {
         (void)state;
-        for (struct class_kind *k = wide; k < wide + ARRAY_SIZE(wide); k++) {
+        for (struct kind *k = wide; k < wide + ARRAY_SIZE(wide); k++) {
                 strcpy(k->path, "/tmp/confab-restore-XXXXXX");
                 close(mkstemp(k->path));
                 if (tiny_model_write_wide(k->path, k->arch, QUANT_Q8_0, 16) < 0)
