@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "edit-rig.h"
 #include "util/test.h"
 #include "util/tiny-model.h"
 
@@ -106,8 +105,11 @@ void kind_regenerate(struct erig *r, uint64_t c, struct answer *a) {
         struct engine_request q;
 
         erig_get(r, c, &T);
-        q = edit_request(c, T.n_turns - 1, "", 4);
-        q.ignore_eos = true;
+        q = erig_long_request(c, "", 4);
+        q.input = ENGINE_INPUT_NONE;
+        q.cuts = true;
+        q.at_turn = T.n_turns - 1;
+        q.at_position = ENGINE_UNSET;
         if (erig_do(r, &q, a) != ENGINE_DONE)
                 fail_msg("regenerate: %s", a->err.msg);
 }
