@@ -44,6 +44,7 @@ struct search {
         uint32_t block_tokens; /* the shape's */
         uint32_t by_class;     /* the search follows links of this class */
         struct store_prefix best;
+        uint32_t n_common, donor_tokens; /* as in store_prefix */
         uint64_t tried[MAX_DONORS];
         size_t n_tried;
 };
@@ -233,6 +234,10 @@ static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *
         if (r < 0)
                 return r;
         common = MIN(common, seen);
+        if (common > x->n_common) {
+                x->n_common = (uint32_t)common;
+                x->donor_tokens = (uint32_t)seen;
+        }
         if (common / x->block_tokens <= x->best.n)
                 return 0;
         r = read_run(x, id, common / x->block_tokens, &run, e);
@@ -242,8 +247,6 @@ static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *
                 return 0;
         run.donor = id;
         run.is_public = is_public;
-        run.n_common = (uint32_t)common;
-        run.donor_tokens = (uint32_t)seen;
         store_prefix_deinit(&x->best);
         x->best = run;
         run = (struct store_prefix){};
@@ -414,6 +417,8 @@ int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *m
         if (r < 0 && r != -ERR_CANCELLED)
                 return r;
         *ret = x.best;
+        ret->n_common = x.n_common;
+        ret->donor_tokens = x.donor_tokens;
         x.best = (struct store_prefix){};
         return 0;
 }

@@ -348,9 +348,9 @@ struct store_prefix {
         size_t n;       /* position n * block_tokens is whole with these records (lib/seq/seq.h) */
         uint64_t donor; /* 0 if n == 0 */
         bool is_public; /* @uid may use it only because it is published */
-        /* The first n_common tokens are equal. donor_tokens is the donor's length as far as @uid
-         * may see it. If it and the wanted prefix are both longer than n_common, they differ after
-         * n_common. */
+        /* Of the candidate that has most in common, whether it has memory of it or not: the first n_common
+         * tokens are equal, and donor_tokens is its length as far as @uid may see it. If it and the wanted
+         * prefix are both longer than n_common, they differ after n_common. */
         uint32_t n_common, donor_tokens;
 };
 void store_prefix_deinit(struct store_prefix *p);

@@ -105,6 +105,39 @@ static void test_third(void **state) {
                 }
 }
 
+/* The second of three comes after a restart. The first has no memory of a place where it could begin, but it
+ * tells where they part: there the third one begins. */
+static void test_second_after_restart(void **state) {
+        const struct class_text third = third_text();
+
+        EACH_KIND(k) {
+                uint64_t c;
+                struct erig r;
+
+                if (!k->blocks)
+                        continue; /* nothing of the first one's is known by its tokens */
+                expect(k, NULL, &third, 1);
+                kind_open(&r, k, UINT32_MAX);
+                for (int32_t i = 0; i < 2; i++) {
+                        const struct class_text common = class_text(N_COMMON, 0);
+                        const struct class_text own = class_text(90, 3 + i);
+                        const struct class_text t = class_join(&common, N_COMMON, &own);
+
+                        c = erig_new(&r, NULL, NULL);
+                        class_say(&r, c, &t, &A);
+                        if (i == 1 &&
+                                (A.differs_why != ENGINE_DIFFERS_TOKEN || A.differs_at != N_COMMON))
+                                fail_msg("%s: differs at %u, %d", k->arch, A.differs_at,
+                                        (int)A.differs_why);
+                        erig_restart(&r, true);
+                }
+                c = erig_new(&r, NULL, NULL);
+                class_say(&r, c, &third, &A);
+                check_sources(k, 0, 0, COMMON);
+                check_afterwards(&r, c);
+        }
+}
+
 /* The beginning is in RAM, of conversations that part from the others after 70 tokens. */
 static void test_third_beside_ram(void **state) {
         enum { N_RAM = 70, RAM = N_RAM / CLASS_BLOCK * CLASS_BLOCK };
@@ -267,6 +300,7 @@ static void test_pays(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_third),
+                cmocka_unit_test(test_second_after_restart),
                 cmocka_unit_test(test_third_beside_ram),
                 cmocka_unit_test(test_behind_the_end),
                 cmocka_unit_test(test_damaged_behind_the_end),

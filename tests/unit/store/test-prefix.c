@@ -425,6 +425,7 @@ static void test_windows(void **state) {
                                 0);
                         /* Token 96 sees the tokens from 64 on, or from 63 on. */
                         assert_int_equal(p.n, window == 33 || n == 5 ? 3 : 0);
+                        assert_int_equal(p.n_common, 96);
                         store_prefix_deinit(&p);
                         assert_int_equal(store_conv_delete(f->s, id, &gone, &f->e), 0);
                         store_gone_deinit(&gone);
