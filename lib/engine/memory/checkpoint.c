@@ -21,8 +21,9 @@
  * 6. At every multiple of EVERY tokens, for rewinds into the middle of long texts.
  *
  * What a conversation may have: checkpoints cost at most a quarter of what its blocks of full attention
- * cost, but LEAST of them are allowed in any case, since one state may be larger than all blocks. What is
- * beyond goes, the worth least first: the worth of a checkpoint is the number of tokens that a return to
+ * cost. With states LEAST of them are allowed in any case, since one state may be larger than all blocks; with
+ * windows alone LEAST blocks of them, which places near each other share. What is beyond goes, the worth least
+ * first (of windows only what frees a block): the worth of a checkpoint is the number of tokens that a return to
  * it, or to the positions up to the next one, computes less than a return to the one before it, for each
  * byte that it has alone (Marconi's measure: work saved per byte). Those of the latest three turns stay:
  * the end, the end of the latest message, where its reply is generated once more, and the end of the reply
@@ -145,9 +146,9 @@ static bool stays(const struct conv *c, const struct checkpoint_plan *plan, uint
         return n > 0 && (is_end_of(c, n, pos) || is_end_of(c, n - 1, pos));
 }
 
-/* The checkpoint that is worth least; 0: none may go. */
-static uint32_t least_worth(
-        const struct engine *engine, const struct conv *c, const struct checkpoint_plan *plan) {
+/* The checkpoint that is worth least, of those that free at least so many bytes; 0: none may go. */
+static uint32_t least_worth(const struct engine *engine, const struct conv *c,
+        const struct checkpoint_plan *plan, size_t frees) {
         uint32_t pos, before = 0, ret = 0;
         double least = DBL_MAX;
         size_t it = 0;
@@ -155,7 +156,7 @@ static uint32_t least_worth(
         for (; seq_next_mark(c->seq, &it, &pos); before = pos) {
                 double worth = worth_of(engine, c->seq, pos, before);
 
-                if (worth < least && !stays(c, plan, pos)) {
+                if (worth < least && seq_mark_cost(c->seq, pos) >= frees && !stays(c, plan, pos)) {
                         ret = pos;
                         least = worth;
                 }
@@ -169,15 +170,32 @@ static size_t blocks_size(const struct engine *engine, const struct seq *s) {
         return (size_t)(seq_n_tokens(s) / bt) * seq_pool_slot_size(engine->pool, SEQ_ALL);
 }
 
-static void thin_out(struct engine *engine, struct conv *c, const struct checkpoint_plan *plan) {
-        size_t most = blocks_size(engine, c->seq) / SHARE, n;
+/* The next one to go; 0: the rest may stay. */
+static uint32_t next_to_go(
+        const struct engine *engine, const struct conv *c, const struct checkpoint_plan *plan) {
+        size_t most = MAX(blocks_size(engine, c->seq) / SHARE,
+                LEAST * seq_pool_slot_size(engine->pool, SEQ_WINDOW));
+        size_t n = count_marks(c->seq);
         size_t n_most = seq_n_tokens(c->seq) / engine->info.block_tokens + LEAST;
         uint32_t pos;
 
+        if (n > n_most)
+                return least_worth(engine, c, plan, 0);
+        if (checkpoints_size(engine, c->seq) <= most)
+                return 0;
+        /* One state may be larger than all blocks. */
+        if (engine->info.shape.size[SEQ_STATE])
+                return n > LEAST ? least_worth(engine, c, plan, 0) : 0;
+        /* Windows that lie near each other share blocks: then one alone frees nothing. */
+        pos = least_worth(engine, c, plan, 1);
+        return pos > 0 ? pos : least_worth(engine, c, plan, 0);
+}
+
+static void thin_out(struct engine *engine, struct conv *c, const struct checkpoint_plan *plan) {
+        uint32_t pos;
+
         seq_release(c->seq);
-        while ((n = count_marks(c->seq)) > LEAST &&
-                (n > n_most || checkpoints_size(engine, c->seq) > most) &&
-                (pos = least_worth(engine, c, plan)) > 0) {
+        while ((pos = next_to_go(engine, c, plan)) > 0) {
                 seq_unmark(c->seq, pos);
                 seq_release(c->seq);
         }

@@ -4,7 +4,9 @@
  * thinned out; places in the middle of long texts; places where others begin.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/util.h"
 #include "edit-rig.h"
@@ -165,6 +167,68 @@ static void test_long_text(void **state) {
                 }
                 kind_close(&r);
         }
+}
+
+/* --- what they may cost --- */
+
+enum { WIDE = 256 }; /* tokens of a window: eight blocks, or nine */
+
+/* The model of windows, with wide ones. */
+static struct kind widen(void) {
+        static const char key[] = "gemma3.attention.sliding_window";
+        static uint8_t file[8 << 20];
+        struct kind k = kinds[2];
+        FILE *f = fopen(k.path, "r");
+        uint8_t *at;
+        size_t n;
+
+        assert_non_null(f);
+        n = fread(file, 1, sizeof(file), f);
+        fclose(f);
+        assert_in_range(n, 1, sizeof(file) - 1);
+        at = memmem(file, n, key, strlen(key));
+        assert_non_null(at);
+        at += strlen(key) + 4; /* the type */
+        assert_memory_equal(at, ((const uint8_t[]){16, 0, 0, 0}), 4);
+        at[0] = WIDE % 256;
+        at[1] = WIDE / 256;
+        strcpy(k.path, "/tmp/confab-wide-XXXXXX");
+        f = fdopen(mkstemp(k.path), "w");
+        assert_int_equal(fwrite(file, 1, n, f), n);
+        assert_int_equal(fclose(f), 0);
+        return k;
+}
+
+/* Blocks of windows that the end does not need cost no more than a quarter of the others, or are eight, however
+ * long a message is. Yet the latest exchanges, whose windows are nearly the same, can all be come back to. */
+static void test_wide_windows(void **state) {
+        enum { N = 12, LONG = 3000, BLOCKS = WIDE / KIND_BLOCK + 1 };
+        struct kind k = widen();
+        uint64_t c, most, windows;
+        struct erig r;
+
+        kind_open(&r, &k, UINT32_MAX);
+        c = erig_new(&r, NULL, NULL);
+        kind_append(&r, c, LONG, 1);
+        for (unsigned i = 0; i < N; i++) {
+                kind_say(&r, c, i, &A);
+                most = erig_stat(&r, "pool_blocks") * erig_stat(&r, "block_bytes") / KIND_SHARE /
+                       erig_stat(&r, "window_block_bytes");
+                windows = erig_stat(&r, "pool_window_blocks");
+                assert_in_range(windows, BLOCKS, BLOCKS + MAX(most, (uint64_t)KIND_LEAST));
+        }
+        erig_get(&r, c, &T);
+        for (unsigned i = 1; i < 6; i++) {
+                struct engine_request q = kind_cut_request(ENGINE_REWIND, c, T.n_turns - 2 * i);
+
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+                kind_say(&r, c, 100 + i, &A);
+                assert_in_range(kind_computed_of(&A, T.turns[T.n_turns - 2 * i - 1].end), 0, 1);
+                q = kind_cut_request(ENGINE_REWIND, c, T.n_turns - 2 * i);
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_CONV);
+        }
+        kind_close(&r);
+        unlink(k.path);
 }
 
 /* --- loaded anew --- */
@@ -423,6 +487,7 @@ int main(void) {
                 cmocka_unit_test(test_latest_long),
                 cmocka_unit_test(test_latest_tools),
                 cmocka_unit_test(test_long_text),
+                cmocka_unit_test(test_wide_windows),
                 cmocka_unit_test(test_loaded),
                 cmocka_unit_test(test_loaded_raw),
                 cmocka_unit_test(test_branch_inside),
