@@ -41,7 +41,7 @@
 #include "engine/memory/state.h"
 
 #define EVERY 512u /* tokens */
-#define LEAST 8    /* checkpoints of a conversation, whatever they cost */
+#define LEAST 8    /* states of a conversation, or blocks of windows, whatever they cost */
 #define LATEST 3   /* turns whose checkpoints stay */
 #define SHARE 4    /* the part of the blocks' cost that they may have */
 
@@ -106,13 +106,12 @@ static size_t checkpoints_size(const struct engine *engine, const struct seq *s)
         return size;
 }
 
-/* What a mark behind the mark @before is worth. Of blocks that another mark needs, too, it bears a half. */
-static double worth_of(
-        const struct engine *engine, const struct seq *s, uint32_t pos, uint32_t before) {
-        size_t cost =
-                MAX(seq_mark_cost(s, pos), seq_pool_slot_size(engine->pool, SEQ_WINDOW) / 2 + 1);
+/* What a mark is worth that has @cost bytes alone and stands @n tokens behind the one before. Of blocks that
+ * another mark needs, too, it bears a half. */
+static double worth_of(const struct engine *engine, size_t cost, uint32_t n) {
+        size_t shared = seq_pool_slot_size(engine->pool, SEQ_WINDOW) / 2 + 1;
 
-        return (double)(pos - before) / (double)cost;
+        return (double)n / (double)MAX(cost, shared);
 }
 
 static size_t count_marks(const struct seq *s) {
@@ -154,9 +153,10 @@ static uint32_t least_worth(const struct engine *engine, const struct conv *c,
         size_t it = 0;
 
         for (; seq_next_mark(c->seq, &it, &pos); before = pos) {
-                double worth = worth_of(engine, c->seq, pos, before);
+                size_t cost = seq_mark_cost(c->seq, pos);
+                double worth = worth_of(engine, cost, pos - before);
 
-                if (worth < least && seq_mark_cost(c->seq, pos) >= frees && !stays(c, plan, pos)) {
+                if (worth < least && cost >= frees && !stays(c, plan, pos)) {
                         ret = pos;
                         least = worth;
                 }
@@ -278,7 +278,8 @@ static uint32_t least_in_ram(const struct engine *engine, const struct conv *c) 
 
         for (; seq_next_mark(c->seq, &it, &pos); before = pos) {
                 bool latest = pos > c->n_tokens || stays(c, NULL, pos);
-                double worth = latest ? DBL_MAX : worth_of(engine, c->seq, pos, before);
+                double worth = latest ? DBL_MAX
+                                      : worth_of(engine, seq_mark_cost(c->seq, pos), pos - before);
 
                 if ((ret == 0 || worth < least) && is_in_ram(engine, c, pos)) {
                         ret = pos;

@@ -84,6 +84,23 @@ void class_evict(struct erig *r, uint64_t c) {
 
 /* --- on disk --- */
 
+void class_check_written(struct erig *r, uint64_t c) {
+        const struct class_text last = class_text(5, 9);
+        static struct answer got;
+        uint32_t end;
+
+        erig_get(r, c, &got);
+        end = got.conv.n_tokens - 1;
+        answer_reset(&got);
+        erig_restart(r, true);
+        class_say(r, c, &last, &got);
+        if (got.n_disk != end)
+                fail_msg("%s: %u of %u from disk", r->o.model_path, got.n_disk, end);
+        assert_int_equal(erig_stat(r, "restore_failures"), 0);
+        erig_check_register(r);
+        answer_reset(&got);
+}
+
 void class_check_links(struct erig *r, uint64_t c, enum seq_class class, const char *cells) {
         struct store_gone links;
         char text[512] = "";

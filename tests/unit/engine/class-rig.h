@@ -26,6 +26,8 @@ void class_say(struct erig *r, uint64_t c, const struct class_text *t, struct an
 void class_regenerate(struct erig *r, uint64_t c, struct answer *a);
 void class_evict(struct erig *r, uint64_t c);
 
+/* After a restart all of the conversation's memory is read from disk, and the register keeps its invariants. */
+void class_check_written(struct erig *r, uint64_t c);
 /* The cells of a class that the conversation has in the register are just these, as "0 1 5". Waits until
  * nothing is done for the conversation any more. */
 void class_check_links(struct erig *r, uint64_t c, enum seq_class class, const char *cells);

@@ -37,17 +37,7 @@ static void check_sources(
 
 /* Afterwards everything is written, and can be read. */
 static void check_afterwards(struct erig *r, uint64_t c) {
-        const struct class_text last = class_text(5, 9);
-        uint32_t end;
-
-        erig_get(r, c, &A);
-        end = A.conv.n_tokens - 1;
-        answer_reset(&A);
-        erig_restart(r, true);
-        class_say(r, c, &last, &A);
-        assert_int_equal(A.n_disk, end);
-        assert_int_equal(erig_stat(r, "restore_failures"), 0);
-        erig_check_register(r);
+        class_check_written(r, c);
         erig_check_budget(r);
         erig_close(r);
 }
