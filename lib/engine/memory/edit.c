@@ -249,13 +249,13 @@ void edit_undo(struct engine *engine, struct conv *c) {
 /* --- forward --- */
 
 int edit_store(struct engine *engine, const struct conv *c, const struct store_turn *turns,
-        size_t n_turns, uint32_t n_new, uint64_t *ret_revision, struct err *e) {
+        size_t n_turns, const int32_t *tokens, uint32_t n_tokens, uint64_t *ret_revision,
+        struct err *e) {
         const struct keep *keep = c->edit->keep;
         struct store_gone gone = {0};
         struct store_turn last;
         int r = store_replace(engine->store, c->id, keep->n_turns, keep_last(keep, &last),
-                &keep->gap, turns, n_turns, c->tokens + (c->n_all - n_new), n_new, ret_revision,
-                &gone, e);
+                &keep->gap, turns, n_turns, tokens, n_tokens, ret_revision, &gone, e);
 
         if (r < 0)
                 return r;

@@ -526,6 +526,8 @@ static void generation_init(struct request *request) {
         g->said.charge = g->extra.charge = &request->charge;
         reply_parts_init(&g->parts, &request->charge);
         g->input.stop = &request->cancel;
+        list_init(&g->early);
+        list_init(&g->input_job.link);
 }
 
 static void generation_deinit(struct engine *engine, struct request *request) {
@@ -540,6 +542,7 @@ static void generation_deinit(struct engine *engine, struct request *request) {
         recall_deinit(engine, &g->recall);
         reply_parts_deinit(&g->parts);
         tools_deinit(g);
+        commit_deinit(g);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

@@ -45,6 +45,11 @@ struct generation {
         bool context_bound; /* the context or the pool reduced max_new */
         struct conv_turn input_turn, reply_turn;
         bool has_input_turn, has_reply_turn;
+        /* commit.c: the input's way into the register. */
+        enum { NOT_STORED, STORING, STORED } storing;
+        struct job input_job;
+        struct request *request; /* of input_job */
+        struct list early;       /* events that wait for it */
         uint32_t n_generated;
         struct recall recall;
         uint32_t n_ram, n_disk, n_shared; /* tokens of the prompt by where they came from */
@@ -225,10 +230,20 @@ void generate_restored(struct engine *engine, struct request *request);
 void generate_adopted(struct engine *engine, struct request *request);
 /* The request's tokens of a step were computed; @logits: of the last one, or NULL. May mark it. */
 void generate_advance(struct engine *engine, struct request *request, const float *logits);
+/* The rest of the held text was no beginning of a stop string: send it. -ERR_NOMEM, -ERR_LIMIT. */
+int generate_flush(struct engine *engine, struct request *request);
 /* Mark the request: it ends after the step. */
 void generate_end(struct request *request, enum engine_finish finish);
 void generate_fail(struct request *request, const struct err *e);
-/* The request is cancelled: it ends with what was generated, or fails with @e if nothing was. */
+/* The request is cancelled: it ends with what was generated, or fails with @e if it was not accepted. */
 void generate_cancel(struct request *request, const struct err *e);
+
+/* --- commit.c --- */
+
+/* Begin to store the input, if there is any. */
+void commit_input(struct engine *engine, struct request *request);
+/* Send an event of the request, once its input is stored. */
+void commit_tell(struct engine *engine, struct request *request, struct event_node *n);
+void commit_deinit(struct generation *g);
 /* Carry out the end of a request that is in no list any more: commit, or fail. */
 void generate_close(struct engine *engine, struct request *request);

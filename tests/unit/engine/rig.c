@@ -181,6 +181,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
         case ENGINE_ACCEPTED:
                 assert_false(a->accepted);
                 a->accepted = true;
+                a->revision = ev->accepted.revision;
                 a->n_prompt = ev->accepted.n_prompt;
                 a->n_ram = ev->accepted.n_ram;
                 a->n_disk = ev->accepted.n_disk;
@@ -294,6 +295,13 @@ void erig_send(struct erig *r, struct engine_request *q, struct answer *a) {
 void erig_wait(struct erig *r, struct answer *a) {
         while (!a->final)
                 erig_step(r);
+}
+
+void erig_wait_accepted(struct erig *r, struct answer *a) {
+        while (!a->accepted) {
+                assert_false(a->final);
+                erig_step(r);
+        }
 }
 
 void erig_do_all(struct erig *r, struct engine_request *q, struct answer *a, size_t n) {

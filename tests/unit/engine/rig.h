@@ -96,6 +96,8 @@ void erig_send(struct erig *r, struct engine_request *q, struct answer *a);
 /* Take one event, waiting for it. */
 void erig_step(struct erig *r);
 void erig_wait(struct erig *r, struct answer *a);
+/* Until it is accepted. Its revision is that of the input then. */
+void erig_wait_accepted(struct erig *r, struct answer *a);
 /* Send and collect until the final event. @a may be NULL. Returns the final event's kind. */
 enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct answer *a);
 /* Several at the same time. */

@@ -106,17 +106,15 @@ static void test_edit_cancelled(void **state) {
         struct erig r;
         uint64_t c;
 
-        o.batch_tokens = 4;
+        o.batch_tokens = 2; /* what invites a reply takes more than one step */
         shift_open(&r, &o);
         c = shift_new(&r, system_text);
         for (unsigned k = 0; k < 9; k++)
                 shift_say(&r, c, k, &A);
         erig_get(&r, c, &whole);
-        for (unsigned i = 1; i < whole.n_turns; i += 3) {
-                q = shift_request(c, 100 + i);
-                q.cuts = true;
-                q.at_turn = i;
-                edit_send_and_hold(&r, &q, 2, &A);
+        for (unsigned i = 2; i < whole.n_turns; i += 2) {
+                q = edit_request(c, i, "", 8);
+                edit_send_and_hold(&r, &q, 0, &A);
                 engine_cancel(r.en, q.handle);
                 gate_open(&edit_step_gate);
                 erig_wait(&r, &A);
