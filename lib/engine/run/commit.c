@@ -241,7 +241,7 @@ static void warm_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
 
         j->r = store_conv_get(
-                engine->store, request->r.uid, request->conv->id, NULL, &request->sc, &j->err);
+                engine->store, request->r.owner, request->conv->id, NULL, &request->sc, &j->err);
 }
 
 /* A cancelled request that was accepted has no reply if no token was chosen. */
