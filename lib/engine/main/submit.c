@@ -22,6 +22,8 @@ static int check_calls(const struct engine_request *r, struct err *e) {
 }
 
 static int check_request(const struct engine_request *r, struct err *e) {
+        int k;
+
         /* (uid_t)-1 is no user, and stands for all users in the register. */
         if (r->uid == STORE_UID_ANY)
                 return err_set(e, ERR_INVALID, "no user has the number %u", r->uid);
@@ -62,7 +64,8 @@ static int check_request(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_INVALID, "unknown overflow %d", (int)r->overflow);
         if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
                 return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
-        return check_calls(r, e);
+        k = main_check_messages(r->messages, r->n_messages, e);
+        return k < 0 ? k : check_calls(r, e);
 }
 
 int engine_submit(struct engine *engine, const struct engine_request *r, struct err *e) {
