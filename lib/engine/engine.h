@@ -172,7 +172,8 @@ enum engine_input {
         ENGINE_INPUT_RAW,
         ENGINE_INPUT_TOKENS,
         ENGINE_INPUT_RESULTS, /* of calls of the last reply */
-        ENGINE_INPUT_GIVEN    /* a message of the assistant, with reasoning or calls */
+        ENGINE_INPUT_GIVEN,   /* a message of the assistant, with reasoning or calls */
+        ENGINE_INPUT_MESSAGES /* several messages, each a turn; results that follow each other are one */
 };
 /* Numbers as in enum chat_role. */
 enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW, ENGINE_TOOL };
@@ -293,9 +294,10 @@ struct engine_request {
         const char *reasoning;
         const struct engine_call *calls;
         size_t n_calls;
-        /* [n_messages], at most ENGINE_MAX_MESSAGES. -ERR_INVALID names the message by its
+        /* MESSAGES: [n_messages], 1 to ENGINE_MAX_MESSAGES. -ERR_INVALID names the message by its
          * number, from 1, and the field. Neighbouring messages of tools have at most
-         * ENGINE_MAX_CALLS results together. */
+         * ENGINE_MAX_CALLS results together. The tokens and turns are those of the same messages
+         * given one by one. */
         const struct engine_message *messages;
         size_t n_messages;
         /* Continue: deltas have parts, and no text. Get with want_turns: turns of the assistant have

@@ -422,24 +422,13 @@ static void commit_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct generation *g = generation_of(request);
         struct conv *c = request->conv; /* held by this request: tokens and id do not change */
-        struct store_turn turns[2];
         uint64_t now = clock_realtime_usec();
-        bool results = request->r.input == ENGINE_INPUT_RESULTS;
-        const char *text = results ? (const char *)g->said.data : request->r.text;
         unsigned tries = 0;
-        size_t n = 0;
+        size_t n = g->n_input_turns;
 
-        if (g->has_input_turn)
-                turns[n++] = (struct store_turn){.role = g->input_turn.role,
-                        .start = g->input_turn.start,
-                        .end = g->input_turn.end,
-                        .text = text ? text : "",
-                        .text_size = results ? g->said.size : request->r.text_size,
-                        .extra = g->extra.size > 0 ? (const char *)g->extra.data : NULL,
-                        .extra_size = g->extra.size,
-                        .created_usec = now};
+        input_fill_rows(request, now);
         if (g->has_reply_turn)
-                turns[n++] = (struct store_turn){.role = g->reply_turn.role,
+                g->rows[n++] = (struct store_turn){.role = g->reply_turn.role,
                         .start = g->reply_turn.start,
                         .end = c->n_all + gap_size(&c->gap),
                         .finish = g->finish,
@@ -448,10 +437,10 @@ static void commit_run(struct engine *engine, struct job *j) {
                         .created_usec = now};
         do {
                 if (c->edit)
-                        j->r = edit_store(engine, c, turns, n, c->n_all - g->n_history,
+                        j->r = edit_store(engine, c, g->rows, n, c->n_all - g->n_history,
                                 &request->revision, &j->err);
                 else
-                        j->r = store_append(engine->store, c->id, turns, n,
+                        j->r = store_append(engine->store, c->id, g->rows, n,
                                 c->tokens + g->n_history, c->n_all - g->n_history,
                                 &request->revision, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
@@ -506,8 +495,7 @@ static void commit_done(struct engine *engine, struct job *j) {
         c->revision = request->revision;
         g->reply_turn.end = conv_n_transcript(c);
         g->reply_turn.finish = g->finish;
-        g->input_turn.extra = g->extra.size > 0;
-        if ((g->has_input_turn && conv_add_turn(engine, c, &g->input_turn, &j->err) < 0) ||
+        if (input_add_turns(engine, request, &j->err) < 0 ||
                 (g->has_reply_turn && conv_add_turn(engine, c, &g->reply_turn, &j->err) < 0)) {
                 /* Committed, but RAM no longer agrees with the register: load it anew next time. */
                 c->stale = true;
