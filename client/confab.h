@@ -118,7 +118,8 @@ enum confab_input {
         CONFAB_INPUT_RAW,     /* any bytes, without template */
         CONFAB_INPUT_TOKENS,
         CONFAB_INPUT_RESULTS, /* of calls of the last reply */
-        CONFAB_INPUT_GIVEN /* a message of the assistant from elsewhere: text, reasoning, calls */
+        CONFAB_INPUT_GIVEN, /* a message of the assistant from elsewhere: text, reasoning, calls */
+        CONFAB_INPUT_MESSAGES /* several of any role, at most 1024; each becomes a turn */
 };
 /* What a reply is made of. */
 enum confab_part_kind {
@@ -166,6 +167,18 @@ struct confab_result {
         const char *call_id; /* of a call of the last reply */
         const char *name;    /* of the function; NULL in a request: the call's */
         const char *text;
+};
+
+/* A message of any role but CONFAB_ROLE_RAW. Fields that its role does not have are NULL or 0. */
+struct confab_message {
+        enum confab_role role;
+        const void *text; /* not of tools */
+        size_t text_size;
+        const char *reasoning;           /* of the assistant: or NULL */
+        const struct confab_call *calls; /* of the assistant: [n_calls] */
+        size_t n_calls;
+        const struct confab_result *results; /* of tools: [n_results] */
+        size_t n_results;
 };
 
 struct confab_bias {
@@ -267,6 +280,8 @@ struct confab_request {
         const struct confab_call *calls; /* likewise: [n_calls] */
         size_t n_calls;
         bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
+        const struct confab_message *messages; /* continue, CONFAB_INPUT_MESSAGES: [n_messages] */
+        size_t n_messages;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }

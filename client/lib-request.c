@@ -15,6 +15,7 @@ struct draft {
         char *text; /* owned, NUL-terminated copy */
         Confab__V1__ToolResults results;
         Confab__V1__Given given;
+        Confab__V1__Messages messages;
         void *items, *places; /* owned: results or calls, and pointers to them */
         union {
                 Confab__V1__Open open;
@@ -235,6 +236,12 @@ static int put_input(struct draft *d, struct err *e) {
         case CONFAB_INPUT_GIVEN:
                 c->input_case = CONFAB__V1__CONTINUE__INPUT_GIVEN;
                 return put_given(d, e);
+        case CONFAB_INPUT_MESSAGES:
+                c->input_case = CONFAB__V1__CONTINUE__INPUT_MESSAGES;
+                d->messages = (Confab__V1__Messages)CONFAB__V1__MESSAGES__INIT;
+                d->messages.n_messages = r->n_messages;
+                c->messages = &d->messages;
+                return messages_put(&d->messages.messages, r->messages, r->n_messages, e);
         }
         return err_set(e, ERR_INVALID, "unknown kind of input");
 }
@@ -508,6 +515,7 @@ int request_append(struct buf *out, const struct confab_request *from, uint64_t 
         free(d.pointers);
         free(d.items);
         free(d.places);
+        free(d.messages.messages);
         free(d.text);
         return r;
 }

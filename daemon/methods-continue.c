@@ -102,10 +102,14 @@ static int take_input(const Confab__V1__Continue *m, struct engine_request *out,
         case CONFAB__V1__CONTINUE__INPUT_GIVEN:
                 out->input = ENGINE_INPUT_GIVEN;
                 return take_given(m->given, out, e);
+        case CONFAB__V1__CONTINUE__INPUT_MESSAGES:
+                out->input = ENGINE_INPUT_MESSAGES;
+                return methods_take_messages(
+                        m->messages->messages, m->messages->n_messages, out, e);
         default:
                 return err_set(e, ERR_INVALID,
-                        "no input: give message, raw, tokens, results, given, or say nothing = "
-                        "true");
+                        "no input: give message, messages, raw, tokens, results, given, or say "
+                        "nothing = true");
         }
 }
 

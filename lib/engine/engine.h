@@ -54,6 +54,7 @@ enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
 #define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
 #define ENGINE_MAX_TOOLS (256 << 10)      /* bytes of definitions of tools */
 #define ENGINE_MAX_CALLS 256              /* calls or results in one message */
+#define ENGINE_MAX_MESSAGES 1024          /* in one request */
 
 struct engine_options {
         const char *model_path;
@@ -172,7 +173,8 @@ enum engine_input {
         ENGINE_INPUT_RAW,
         ENGINE_INPUT_TOKENS,
         ENGINE_INPUT_RESULTS, /* of calls of the last reply */
-        ENGINE_INPUT_GIVEN    /* a message of the assistant, with reasoning or calls */
+        ENGINE_INPUT_GIVEN,   /* a message of the assistant, with reasoning or calls */
+        ENGINE_INPUT_MESSAGES /* several messages, each a turn; results that follow each other are one */
 };
 /* Numbers as in enum chat_role. */
 enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW, ENGINE_TOOL };
@@ -186,6 +188,17 @@ struct engine_result {
         const char *call_id;
         const char *name; /* NULL: the call's */
         const char *text;
+};
+/* A message of any role but RAW. Fields that its role does not have are NULL or 0. */
+struct engine_message {
+        enum engine_role role;
+        const void *text; /* not of tools */
+        size_t text_size;
+        const char *reasoning;           /* of the assistant: or NULL */
+        const struct engine_call *calls; /* of the assistant: [n_calls], at most ENGINE_MAX_CALLS */
+        size_t n_calls;
+        const struct engine_result *results; /* of tools: [n_results], at least one */
+        size_t n_results;
 };
 
 /* A part of what the assistant said, or news of it. A view of tokens (chat/reply.h). */
@@ -282,6 +295,12 @@ struct engine_request {
         const char *reasoning;
         const struct engine_call *calls;
         size_t n_calls;
+        /* MESSAGES: [n_messages], 1 to ENGINE_MAX_MESSAGES. -ERR_INVALID names the message by its
+         * number, from 1, and the field. Neighbouring messages of tools have at most
+         * ENGINE_MAX_CALLS results together. The tokens and turns are those of the same messages
+         * given one by one. */
+        const struct engine_message *messages;
+        size_t n_messages;
         /* Continue: deltas have parts, and no text. Get with want_turns: turns of the assistant have
          * them. */
         bool want_parts;

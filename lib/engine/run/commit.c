@@ -88,13 +88,7 @@ static void stored(struct engine *engine, struct request *request, uint32_t n) {
         c->revision = request->revision;
 }
 
-/* RAM no longer agrees with the register if this fails: the conversation is loaded anew next time. */
-static void add_turn(struct engine *engine, struct conv *c, const struct conv_turn *t) {
-        if (conv_add_turn(engine, c, t, NULL) < 0)
-                c->stale = true;
-}
-
-/* Written, but into a file that was replaced: RAM may differ from the register. */
+/* RAM may differ from the register if it was written into a file that was replaced. */
 static void not_stored(struct conv *c, int r) {
         c->stale = c->stale || r == -ERR_STATE;
 }
@@ -108,19 +102,10 @@ static struct request *of_input(struct job *j) {
 static void input_run(struct engine *engine, struct job *j) {
         struct request *request = of_input(j);
         struct generation *g = generation_of(request);
-        bool results = request->r.input == ENGINE_INPUT_RESULTS;
-        const char *text = results ? (const char *)g->said.data : request->r.text;
-        const struct store_turn turn = {.role = g->input_turn.role,
-                .start = g->input_turn.start,
-                .end = g->input_turn.end,
-                .text = text ? text : "",
-                .text_size = results ? g->said.size : request->r.text_size,
-                .extra = g->extra.size > 0 ? (const char *)g->extra.data : NULL,
-                .extra_size = g->extra.size,
-                .created_usec = clock_realtime_usec()};
 
-        j->r = store(engine, request, &turn, 1, g->n_history, g->n_prompt - (uint32_t)g->n_invites,
-                &j->err);
+        input_fill_rows(request, clock_realtime_usec());
+        j->r = store(engine, request, g->rows, g->n_input_turns, g->n_history,
+                g->n_prompt - (uint32_t)g->n_invites, &j->err);
 }
 
 static void input_done(struct engine *engine, struct job *j) {
@@ -136,8 +121,8 @@ static void input_done(struct engine *engine, struct job *j) {
         } else {
                 g->storing = STORED;
                 stored(engine, request, g->n_prompt - (uint32_t)g->n_invites);
-                g->input_turn.extra = g->extra.size > 0;
-                add_turn(engine, request->conv, &g->input_turn);
+                if (input_add_turns(engine, request, NULL) < 0)
+                        request->conv->stale = true; /* to be loaded anew */
                 first = list_entry(g->early.next, struct event_node, link);
                 if (!list_empty(&g->early) && first->ev.kind == ENGINE_ACCEPTED)
                         first->ev.accepted.revision = request->revision;
@@ -150,7 +135,7 @@ static void input_done(struct engine *engine, struct job *j) {
 void commit_input(struct engine *engine, struct request *request) {
         struct generation *g = generation_of(request);
 
-        if (!g->has_input_turn || request_is_warm(request))
+        if (g->n_input_turns == 0 || request_is_warm(request))
                 return;
         g->storing = STORING;
         g->request = request;
@@ -231,7 +216,8 @@ static void reply_done(struct engine *engine, struct job *j) {
         stored(engine, request, c->n_all);
         g->reply_turn.end = conv_n_transcript(c);
         g->reply_turn.finish = g->finish;
-        add_turn(engine, c, &g->reply_turn);
+        if (conv_add_turn(engine, c, &g->reply_turn, NULL) < 0)
+                c->stale = true; /* to be loaded anew */
         finish(engine, request);
 }
 

@@ -17,6 +17,18 @@ struct reply_parts {
         bool ended;
 };
 
+/* A turn of the input. */
+struct input_turn {
+        struct conv_turn turn;
+        /* [n], what it is made of: one message, or several of tools; NULL: raw text or tokens. */
+        const struct engine_message *messages;
+        size_t n;
+        struct engine_result *results; /* [n_results], of tools, with names; borrows strings */
+        size_t n_results;
+        struct buf said,
+                extra; /* text and extra in the register, if not the message's text, none */
+};
+
 /* The state of a Continue or Warm. */
 struct generation {
         struct tok_ids input;
@@ -24,11 +36,14 @@ struct generation {
         /* tools.c */
         char *tools; /* definitions that hold for the reply, or NULL */
         size_t tools_size;
-        const char *told; /* those that the input's turn tells anew, or NULL: borrowed */
-        struct engine_result *results; /* [r.n_results], with names; borrows from the request */
-        struct engine_part *calls;     /* of the last reply */
-        struct buf said,
-                extra; /* text and extra of the input's turn, if not those of the request */
+        const char *told; /* those that the input's first turn tells anew, or NULL: borrowed */
+        struct engine_part *calls; /* of the last reply */
+        /* input.c */
+        struct input_turn *input_turns; /* [n_input_turns] */
+        size_t n_input_turns;
+        struct store_turn *rows; /* [n_input_turns + 1] */
+        struct engine_message
+                single; /* the input, if it is one message; borrows from the request */
         struct reply_parts parts;
         struct sample_params params;
         struct sample_bias *biases;
@@ -43,8 +58,8 @@ struct generation {
         uint32_t n_dropped; /* tokens that it drops from the memory */
         bool was_told;      /* the journal knows that it waits for system memory */
         bool context_bound; /* the context or the pool reduced max_new */
-        struct conv_turn input_turn, reply_turn;
-        bool has_input_turn, has_reply_turn;
+        struct conv_turn reply_turn;
+        bool has_reply_turn;
         /* commit.c: the input's way into the register. */
         enum { NOT_STORED, STORING, STORED } storing;
         struct job input_job;
@@ -190,17 +205,40 @@ int constraint_sample(struct engine *engine, struct request *request, const floa
 int32_t constraint_choose(
         struct engine *engine, struct request *request, const float *logits, const uint64_t *mask);
 
+/* --- input.c --- */
+
+/* The role of the input's first turn; ENGINE_RAW: without messages. */
+enum engine_role input_first_role(const struct engine_request *r);
+/* Whether the input is too long to be tokenised on the engine thread. */
+bool input_is_long(const struct engine_request *r);
+/* Find out which turns the input becomes. Any thread. -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
+int input_begin(struct request *request, struct err *e);
+/* Fill generation.input, n_invites, where the turns begin and end, and the role and start of the
+ * reply's turn. @tail: of the memory before the input. May be called again. Any thread, while the
+ * conversation is held. -ERR_INVALID, -ERR_CONTEXT, and as chat_append(). */
+int input_make(struct engine *engine, struct request *request, const struct chat_tail *tail,
+        struct err *e);
+/* Where checkpoints go that turns before the input's last one end with; @plan has the others. */
+void input_plan(const struct request *request, struct checkpoint_plan *plan);
+/* Fill generation.rows with the input's turns, for the register: the first n_input_turns of them. Any
+ * thread. */
+void input_fill_rows(struct request *request, uint64_t now_usec);
+/* The turns are in the register: add them to the conversation. Fails as conv_add_turn(). */
+int input_add_turns(struct engine *engine, struct request *request, struct err *e);
+/* "message 3: " in front of the error, if the input has several; returns @r. */
+int input_wrap(const struct request *request, const struct engine_message *m, int r, struct err *e);
+void input_deinit(struct generation *g);
+
 /* --- tools.c --- */
 
 /* Whether tools_prepare() must read the register, or definitions: then it runs in a job. */
 bool tools_need_job(const struct request *request);
 /* Find the definitions that hold, and the calls that the results answer; make the text and the extra of
- * the input's turn. Before the input is rendered. Any thread. -ERR_INVALID and others: see
- * engine_request. */
+ * the input's turns. After input_begin(), before the input is rendered. Any thread. -ERR_INVALID and
+ * others: see engine_request. */
 int tools_prepare(struct engine *engine, struct request *request, struct err *e);
 /* The definitions to be told with the input, or NULL. */
 const char *tools_to_tell(const struct request *request);
-void tools_deinit(struct generation *g);
 
 /* --- parts.c --- */
 
