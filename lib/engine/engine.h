@@ -324,9 +324,8 @@ struct engine_request {
         bool wait;
 
         /* Continue: keep the part that at_turn or at_position tells, and go on from there. The
-         * transaction that commits the new turns drops the rest. Until then, and also if the
-         * request is refused, fails, or is cancelled before its first token, the conversation is
-         * unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
+         * transaction that commits the first new turn drops the rest: the input, or without input the
+         * reply. Until then the conversation is unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
         bool cuts;
         /* Fork, rewind, publish, continue: keep turns [0, at_turn); ENGINE_UNSET: see below. */
         uint32_t at_turn;
@@ -499,7 +498,8 @@ struct engine_event {
         bool told;      /* ERROR: a LOG has reported this error, now or before */
         int log_level;  /* LOG: syslog priority */
         union {
-                /* Sent when all reusable memory is in RAM and computing begins; the counts are
+                /* Sent when all reusable memory is in RAM, computing begins, and the input is durable (I4):
+                 * `revision` is the one with it, and from here on it stays, whatever happens. The counts are
                  * those known at that time. DONE has the final counts: if another request computes
                  * the same prompt, blocks may have been taken over from it meanwhile (n_shared
                  * more, n_computed fewer, differs_at further on). */

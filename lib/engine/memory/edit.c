@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A Continue that begins at an earlier place (engine_request.cuts), or that must drop old turns from
- * the memory (conv/shift.c), or both: only the transaction that commits the new turns drops anything.
+ * the memory (conv/shift.c), or both: only the transaction that commits the first new turn drops
+ * anything.
  *
  *                  edit_begin                 edit_store (register), edit_done (RAM)
  *      OLD ─────────────────────→ PENDING ──────────────────────────────────────────→ NEW
  *       ↑                            │
  *       └────────────────────────────┘
- *         edit_undo: refused, cancelled before the first token, failed
+ *         edit_undo: refused, cancelled or failed before anything was stored
  *
  * While the edit is pending the conversation in RAM is already the new one: its turns end at the
  * place, its tokens are those of the new memory, and its blocks and records end where the old and
