@@ -164,6 +164,9 @@ enum engine_verb {
         ENGINE_EXPORT,  /* into an unnamed file: transcript, tokens, memory (docs/spill.md) */
         ENGINE_IMPORT,  /* a new conversation (name: or the file's, if that is free) */
         ENGINE_CARRY,   /* turns written anew with this model's vocabulary (verbs/carry.c) */
+        /* Read the reply that is being written, or else the last one: Accepted, Deltas, Done (at_position,
+         * want_parts, expect_revision, stops). */
+        ENGINE_ATTACH,
         ENGINE_N_VERBS
 };
 
@@ -375,6 +378,22 @@ struct engine_turn {
         size_t n_parts;
         char *tools; /* definitions that were told with it, or NULL */
 };
+/* A reply that is being written. Numbers as in the protocol. */
+enum engine_writing_state {
+        ENGINE_WRITING_NONE,
+        ENGINE_WRITING_WAITS,    /* for a place */
+        ENGINE_WRITING_RESTORES, /* its memory is brought into RAM */
+        ENGINE_WRITING_READS,    /* the prompt is computed */
+        ENGINE_WRITING_WRITES,
+        ENGINE_WRITING_ENDS /* it is being stored */
+};
+struct engine_writing {
+        enum engine_writing_state state;
+        uint64_t revision; /* as in its Accepted */
+        uint32_t done, total, n_generated;
+        struct engine_turn turn; /* so far; without text unless turns are wanted */
+};
+
 struct engine_conv {
         uint64_t id;
         char *name;
@@ -418,6 +437,8 @@ struct engine_conv {
         int32_t *tokens; /* [n_token_list] or NULL */
         uint32_t n_token_list;
         char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        struct engine_writing *writing; /* get: the last reply is not done yet; or NULL */
+        bool unanswered;                /* the last turn is a message without a reply */
 };
 
 struct engine_logprob {
@@ -522,6 +543,7 @@ struct engine_event {
                         size_t text_size;
                         bool has_token; /* false: only text that had been held back */
                         int32_t token;
+                        uint32_t position; /* behind the last token, in the transcript */
                         bool has_logprob;
                         float logprob;
                         size_t n_top;

@@ -127,6 +127,7 @@ static void input_done(struct engine *engine, struct job *j) {
                 if (!list_empty(&g->early) && first->ev.kind == ENGINE_ACCEPTED)
                         first->ev.accepted.revision = request->revision;
                 tell_early(engine, g);
+                attach_accepted(engine, request);
         }
         if (request->phase == PHASE_COMMIT)
                 generate_close(engine, request);
@@ -154,8 +155,8 @@ static void reply_run(struct engine *engine, struct job *j) {
                 .start = g->reply_turn.start,
                 .end = c->n_all + gap_size(&c->gap),
                 .finish = g->finish,
-                .text = g->text.size ? (const char *)g->text.data : "",
-                .text_size = g->text.size,
+                .text = g->reply.text.size ? (const char *)g->reply.text.data : "",
+                .text_size = g->reply.text.size,
                 .created_usec = clock_realtime_usec()};
 
         j->r = store(
@@ -168,9 +169,9 @@ static void fill_done(struct request *request) {
         uint64_t now = clock_monotonic_usec();
 
         /* Hand over the request's own copy, which was charged on arrival. */
-        for (size_t i = 0; g->stop && i < request->r.n_stops; i++)
-                if (request->r.stops[i] == g->stop) {
-                        event_adopt(request->final, &request->charge, strlen(g->stop));
+        for (size_t i = 0; g->reply.stop && i < request->r.n_stops; i++)
+                if (request->r.stops[i] == g->reply.stop) {
+                        event_adopt(request->final, &request->charge, strlen(g->reply.stop));
                         ev->done.stop = (char *)(uintptr_t)TAKE_PTR(request->r.stops[i]);
                         break;
                 }
@@ -179,8 +180,8 @@ static void fill_done(struct request *request) {
         ev->done.seed = g->seed;
         ev->done.n_prompt = g->n_prompt;
         ev->done.n_generated = g->n_generated;
-        ev->done.has_n_calls = g->parts.reader != NULL;
-        ev->done.n_calls = g->parts.parts.n_calls;
+        ev->done.has_n_calls = g->reply.parts.reader != NULL;
+        ev->done.n_calls = g->reply.parts.parts.n_calls;
         ev->done.n_ram = g->n_ram;
         ev->done.n_disk = g->n_disk;
         ev->done.n_shared = g->n_shared;
@@ -200,6 +201,7 @@ static void finish(struct engine *engine, struct request *request) {
         if (seq_n_tokens(c->seq) <= c->n_tokens)
                 checkpoint_turn_ended(engine, c);
         fill_done(request);
+        attach_done(engine, request, &request->final->ev);
         request_finish(engine, request);
 }
 

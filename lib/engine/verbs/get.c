@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "engine/run/run.h"
 #include "engine/verbs/turns.h"
 
 #define LIST_PART 4 /* a page takes at most this part of the share of requests */
@@ -58,6 +59,16 @@ static void get_run(struct engine *engine, struct job *j) {
                 j->r = turns_answer_make(engine, request, turns_of(request), &j->err);
 }
 
+/* What the engine knows of a reply that is not done. */
+static int fill_writing(
+        struct engine *engine, struct request *request, struct engine_conv *out, struct err *e) {
+        const struct conv *c = convs_find(engine, request->sc.id);
+
+        if (!c || !c->busy || !c->generates)
+                return 0;
+        return writing_fill(c->busy, request->r.want_turns, request->final, &out->writing, e);
+}
+
 static void get_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct engine_event *ev;
@@ -65,6 +76,10 @@ static void get_done(struct engine *engine, struct job *j) {
         if (j->r == 0 && request->reading.damaged)
                 conv_tell_damage(engine, &request->reading);
         if (j->r < 0 || request_answer_conv(request, &ev, &j->err) < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        if (fill_writing(engine, request, &ev->conv, &j->err) < 0) {
                 request_fail(engine, request, &j->err);
                 return;
         }
