@@ -154,6 +154,27 @@ void cli_json_turns(struct json *j, const struct confab_conversation *c) {
         json_array_end(j);
 }
 
+static void put_about(struct json *j, const struct confab_about *about) {
+        json_key(j, "about");
+        json_object_begin(j);
+        if (about->title)
+                put_str(j, "title", about->title);
+        if (about->has_tags) {
+                json_key(j, "tags");
+                json_array_begin(j);
+                for (size_t i = 0; i < about->n_tags; i++)
+                        json_string(j, about->tags[i]);
+                json_array_end(j);
+        }
+        if (about->metadata)
+                put_str(j, "metadata", about->metadata);
+        if (about->session)
+                put_str(j, "session", about->session);
+        if (about->has_expires_after)
+                put_u64(j, "expires_after", about->expires_after);
+        json_object_end(j);
+}
+
 void cli_json_conversation(struct json *j, const struct confab_conversation *c) {
         put_u64(j, "id", c->id);
         put_str(j, "name", c->name);
@@ -196,6 +217,8 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_u64(j, "created_usec", c->created_usec);
         put_u64(j, "updated_usec", c->updated_usec);
         put_sampling(j, &c->sampling);
+        if (c->about)
+                put_about(j, c->about);
 }
 
 void cli_json_tokens(struct json *j, const struct confab_conversation *c) {

@@ -193,6 +193,18 @@ struct confab_sampling {
         size_t n_biases;
 };
 
+/* What people and programs note about a conversation; the model never sees it. */
+struct confab_about {
+        /* Or NULL. For people; need not be unique. At most 512 bytes. */
+        const char *title;
+        const char *metadata;    /* a JSON object, at most 16 KiB */
+        const char *session;     /* what a program calls it, at most 256 bytes */
+        const char *const *tags; /* [n_tags], at most 32, of 64 bytes each */
+        size_t n_tags;
+        bool has_tags, has_expires_after;
+        uint32_t expires_after; /* seconds without use until it is closed; 0: never */
+};
+
 /* Initialise with CONFAB_REQUEST_INIT, which also tells the library the size that you compiled
  * with. Each verb ignores the fields that do not name it. */
 struct confab_request {
@@ -267,6 +279,10 @@ struct confab_request {
         const struct confab_call *calls; /* likewise: [n_calls] */
         size_t n_calls;
         bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
+        /* open, fork, update: or NULL. Strings that are NULL, and the rest without has_..., change nothing;
+         * an empty string removes what was noted. A fork has the first one's title, tags and metadata
+         * where they are not given. */
+        const struct confab_about *about;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -402,6 +418,7 @@ struct confab_conversation {
         /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
         uint64_t unusable_size;
         const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        const struct confab_about *about; /* what is noted, or NULL */
 };
 struct confab_conversations {
         const struct confab_conversation *items;

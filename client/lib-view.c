@@ -248,6 +248,29 @@ static int view_turns(struct view *v, struct confab_conversation *ret,
         return 0;
 }
 
+static int view_about(struct view *v, struct confab_conversation *ret, const Confab__V1__About *m,
+        struct err *e) {
+        struct confab_about *about;
+
+        if (!m)
+                return 0;
+        about = view_alloc(v, 1, sizeof(*about), e);
+        if (!about)
+                return -ERR_NOMEM;
+        *about = (struct confab_about){
+                .title = m->title,
+                .metadata = m->metadata,
+                .session = m->session,
+                .tags = m->tags ? (const char *const *)m->tags->tags : NULL,
+                .n_tags = m->tags ? m->tags->n_tags : 0,
+                .has_tags = m->tags != NULL,
+                .has_expires_after = m->has_expires_after,
+                .expires_after = m->expires_after,
+        };
+        ret->about = about;
+        return 0;
+}
+
 static int view_conversation(struct view *v, struct confab_conversation *ret,
         const Confab__V1__Conversation *m, struct err *e) {
         int r;
@@ -287,6 +310,8 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .tools = m->tools,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
+        if (r == 0)
+                r = view_about(v, ret, m->about, e);
         return r < 0 ? r : view_turns(v, ret, m, e);
 }
 

@@ -168,6 +168,8 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         }
         r = put_sampling(s, &c->sampling, &m->sampling, e);
         if (r == 0)
+                r = methods_put_about(s, c->about, &m->about, e);
+        if (r == 0)
                 r = put_turns(s, c, m, e);
         if (r < 0)
                 return r;

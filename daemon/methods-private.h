@@ -6,7 +6,7 @@
 #include "daemon/scratch.h"
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
- * the answer is this error. Pointers in @out may borrow from @in; the arrays `results` and `calls` are
+ * the answer is this error. Pointers in @out may borrow from @in; `results`, `calls` and `about` are
  * allocated, and freed by the caller in every case. */
 typedef int method_fn(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e);
@@ -19,6 +19,12 @@ int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, str
  * what leaving the field out means. */
 int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct err *e);
 int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, struct err *e);
+
+/* What is noted: @out->about is allocated, and freed by the caller in every case. NULL: none. */
+int methods_take_about(const Confab__V1__About *in, struct engine_request *out, struct err *e);
+/* The same as a message in @s; nothing if @in is NULL. -ERR_NOMEM. */
+int methods_put_about(
+        struct scratch *s, const struct about *in, Confab__V1__About **ret, struct err *e);
 
 /* Parts and results as arrays of messages in @s; nothing if @n is 0. -ERR_NOMEM. */
 int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t n,

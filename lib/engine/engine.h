@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/owner.h"
@@ -267,6 +268,10 @@ struct engine_request {
         const char *tools;
         struct sampling sampling;      /* open, update: defaults; continue: for this request */
         enum engine_overflow overflow; /* open, update */
+        /* Open, fork, update: what is noted, or NULL. Update changes the fields that are set. A fork has
+         * the first one's title, tags and metadata where they are not set. -ERR_INVALID names the
+         * field. */
+        const struct about *about;
 
         enum engine_input input; /* continue */
         enum engine_role role;   /* of a message: user (default), system, assistant */
@@ -400,6 +405,7 @@ struct engine_conv {
         int32_t *tokens; /* [n_token_list] or NULL */
         uint32_t n_token_list;
         char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        struct about *about; /* what is noted, in one block; NULL: nothing */
 };
 
 struct engine_logprob {

@@ -83,6 +83,22 @@ static const char *const stmt_sql[STMT_N] = {
                 "WHERE p.id = ?2) WHERE id = ?1",
         [STMT_CONV_TOOLS] = "SELECT tools FROM conversation WHERE id = ?",
         [STMT_CONV_DELETE] = "DELETE FROM conversation WHERE id = ?",
+        /* ?2: enum about_field. */
+        [STMT_ABOUT_SET] = "UPDATE conversation SET title = iif(?2 & 1, ?3, title), "
+                           "metadata = iif(?2 & 4, ?4, metadata), "
+                           "session = iif(?2 & 8, ?5, session), "
+                           "expires_after = iif(?2 & 16, ?6, expires_after), updated_usec = ?7 "
+                           "WHERE id = ?1",
+        [STMT_ABOUT_GET] =
+                "SELECT title, metadata, session, expires_after FROM conversation WHERE id = ?",
+        [STMT_ABOUT_COPY] = "UPDATE conversation SET (title, metadata) = (SELECT p.title, "
+                            "p.metadata FROM conversation p WHERE p.id = ?2) WHERE id = ?1",
+        [STMT_TAG_CLEAR] = "DELETE FROM tag WHERE conversation = ?",
+        [STMT_TAG_INSERT] =
+                "INSERT INTO tag (conversation, n, tag, owner, updated_usec) VALUES (?,?,?,?,?)",
+        [STMT_TAG_COPY] = "INSERT INTO tag (conversation, n, tag, owner, updated_usec) "
+                          "SELECT ?1, n, tag, owner, ?3 FROM tag WHERE conversation = ?2",
+        [STMT_TAG_LIST] = "SELECT tag FROM tag WHERE conversation = ? ORDER BY n",
         [STMT_TURN_INSERT] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
                              "created_usec, text, tokens, token_hash, extra) "
                              "VALUES (?,?,?,?,?,?,?,?,?,?,?)",
@@ -191,13 +207,16 @@ static const char *const stmt_sql[STMT_N] = {
                 "AND c.model_rules = ?3 AND c.vocab = ?4 ORDER BY c.n_published DESC, c.id "
                 "LIMIT ?5",
         /* Only conversations with records, in portions after the place reached so far: those that
-         * were reclaimed already come before it and are not visited again. */
+         * were reclaimed already come before it and are not visited again. SQLite would rather walk the
+         * index of all conversations by time of change. */
         [STMT_RECLAIM_CONVS] =
-                "SELECT id, updated_usec FROM conversation WHERE on_disk = 1 AND uid = ?4 "
+                "SELECT id, updated_usec FROM conversation INDEXED BY conversation_uid_on_disk "
+                "WHERE on_disk = 1 AND uid = ?4 "
                 "AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY updated_usec, id LIMIT 64",
         [STMT_RECLAIM_CONVS_ANY] =
-                "SELECT id, updated_usec FROM conversation WHERE on_disk = 1 "
-                "AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY updated_usec, id LIMIT 64",
+                "SELECT id, updated_usec FROM conversation INDEXED BY conversation_on_disk "
+                "WHERE on_disk = 1 AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY "
+                "updated_usec, id LIMIT 64",
         [STMT_RECLAIM_RECORDS] = "SELECT id FROM record WHERE uid = ? ORDER BY block DESC, id DESC",
         [STMT_CHECK_FILE] = "PRAGMA integrity_check",
         [STMT_CHECK_CONVS] = "SELECT id FROM conversation ORDER BY id",
@@ -212,7 +231,12 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_CHECK_STRAYS] = "SELECT DISTINCT 0, conversation FROM turn WHERE conversation NOT IN "
                               "(SELECT id FROM conversation) UNION ALL "
                               "SELECT DISTINCT 1, conversation FROM link WHERE conversation NOT IN "
+                              "(SELECT id FROM conversation) UNION ALL "
+                              "SELECT DISTINCT 2, conversation FROM tag WHERE conversation NOT IN "
                               "(SELECT id FROM conversation)",
+        [STMT_CHECK_TAGS] =
+                "SELECT DISTINCT c.id FROM tag t JOIN conversation c ON c.id = t.conversation "
+                "WHERE t.owner <> c.uid OR t.updated_usec <> c.updated_usec",
         [STMT_CHECK_ON_DISK] =
                 "SELECT c.id FROM conversation c WHERE c.on_disk <> EXISTS (SELECT 1 FROM link l "
                 "WHERE l.conversation = c.id)",

@@ -131,6 +131,17 @@ static int copy_calls(struct engine_request *r, struct err *e) {
         return a;
 }
 
+static int copy_about(struct engine_request *r, struct err *e) {
+        const struct about *from = r->about;
+        void *block;
+
+        if (!from)
+                return 0;
+        block = malloc(about_size(from));
+        r->about = block ? about_put(block, from) : NULL;
+        return block ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
 static int copy_fd(struct engine_request *r, struct err *e) {
         int fd = r->fd;
 
@@ -157,6 +168,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         b = copy_str(&r->tools, e);
         a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
+        a = b < 0 ? b : a;
+        b = copy_about(r, e);
         a = b < 0 ? b : a;
         b = copy_results(r, e);
         a = b < 0 ? b : a;
@@ -198,6 +211,8 @@ static size_t request_size(
                      copy_size(r->calls[i].arguments);
         n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * PART_SIZE;
         n += r->constraint_size + PART_SIZE;
+        if (r->about)
+                n += about_size(r->about) + PART_SIZE;
         for (size_t i = 0; i < r->n_stops; i++)
                 n += copy_size(r->stops[i]);
         return n;
@@ -281,6 +296,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         free_copy(request->r.system);
         free_copy(request->r.tools);
         free_copy(request->r.reasoning);
+        free_copy(request->r.about);
         free_calls(&request->r);
         free_copy(request->r.text);
         free_copy(request->r.tokens);
@@ -288,6 +304,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         for (size_t i = 0; i < request->r.n_stops; i++)
                 free_copy(request->r.stops[i]);
         store_reading_deinit(&request->reading);
+        free(request->noted.about);
         keep_deinit(&request->keep);
         if (request->r.fd >= 0)
                 close(request->r.fd);

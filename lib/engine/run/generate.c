@@ -407,6 +407,7 @@ static void warm_run(struct engine *engine, struct job *j) {
 
         j->r = store_conv_get(
                 engine->store, request->r.owner, request->conv->id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void warm_done(struct engine *engine, struct job *j) {

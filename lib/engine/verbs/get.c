@@ -54,6 +54,7 @@ static void get_run(struct engine *engine, struct job *j) {
                 return;
         request->sc = request->reading.conv;
         request->disk_size = request->reading.disk_size;
+        request_read_noted(engine, request);
         if (request->r.want_turns)
                 j->r = turns_answer_make(engine, request, turns_of(request), &j->err);
 }

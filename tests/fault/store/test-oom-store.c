@@ -82,6 +82,7 @@ static int link_blocks(struct store *s, struct err *e) {
 static int look(struct store *s, struct err *e) {
         _cleanup_(store_turns_deinit) struct store_turns ts = {};
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
+        _cleanup_(freep) struct about *about = NULL;
         struct fingerprint model = {1, 2};
         struct store_census census;
         struct store_prefix p = {};
@@ -101,6 +102,8 @@ static int look(struct store *s, struct err *e) {
                 r = store_links(s, 1, &gone, e);
         if (r == 0)
                 r = store_conv_list(s, 1, 0, list, NULL, 3, &n, e);
+        if (r == 0)
+                r = store_about(s, 1, NULL, NULL, &about, e);
         if (r == 0)
                 r = store_meter_get(s, "written", &meter, e);
         if (r == 0)
@@ -177,8 +180,16 @@ static int carry(struct store *s, struct err *e) {
         return store_carry(s, 2, &x, &revision, &gone, e);
 }
 
+static const char *const some_tags[] = {"one", "two"};
+static const struct about some = {.has = ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA,
+        .title = "A title",
+        .tags = some_tags,
+        .n_tags = 2,
+        .metadata = "{\"k\": \"a string\"}"};
+
 static int run_step(struct store *s, unsigned step, struct err *e) {
-        struct store_conv c = {.owner = 1, .name = "a", .sampling = {.has = 0x3ff, .n_biases = 3}};
+        struct store_conv c = {
+                .owner = 1, .name = "a", .sampling = {.has = 0x3ff, .n_biases = 3}, .about = &some};
         struct store_conv child = {.name = "b"};
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
         _cleanup_(store_reclaimed_deinit) struct store_reclaimed got = {};
@@ -235,8 +246,12 @@ static void expect_state(struct store *s, unsigned done) {
                 fixture_verify(
                         s, 1, done == 1 || done >= 11 ? 0 : 1, done == 1 || done >= 11 ? 0 : 100);
         if (done >= 4) {
+                struct about *about = NULL;
                 struct store_conv c;
 
+                assert_int_equal(store_about(s, 2, NULL, NULL, &about, &e), 0);
+                assert_int_equal(about->n_tags, 2);
+                free(about);
                 assert_int_equal(store_conv_get(s, 1, 2, NULL, &c, &e), 0);
                 assert_int_equal(c.n_tokens, done >= 10 ? 3 : 70);
                 assert_int_equal(c.vocab, done >= 10 ? 7 : 0);
