@@ -365,6 +365,13 @@ struct confab_done {
         bool has_n_calls; /* with want_parts: */
         uint32_t n_calls; /* proper calls in the reply */
 };
+/* How a reply was made. */
+struct confab_run {
+        const char *model; /* its name */
+        uint64_t seed;
+        uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed; /* as in Done */
+        uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
+};
 struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
@@ -375,7 +382,8 @@ struct confab_turn {
         size_t n_results;
         const struct confab_part *parts; /* [n_parts], of the assistant, with want_parts */
         size_t n_parts;
-        const char *tools; /* definitions that were told with it, or NULL */
+        const char *tools;            /* definitions that were told with it, or NULL */
+        const struct confab_run *run; /* replies only, or NULL: not known */
 };
 struct confab_conversation {
         uint64_t id;

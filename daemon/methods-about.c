@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is noted about conversations, from messages and as messages. */
+/* What is noted about conversations, from messages and as messages; how replies were made. */
 #include "daemon/methods-private.h"
 #include <stdlib.h>
 
@@ -56,6 +56,36 @@ int methods_put_about(
                 m->tags->tags = proto_borrow(in->tags);
                 m->tags->n_tags = in->n_tags;
         }
+        *ret = m;
+        return 0;
+}
+
+int methods_put_run(
+        struct scratch *s, const struct figures *in, Confab__V1__Run **ret, struct err *e) {
+        Confab__V1__Run *m;
+
+        if (!in)
+                return 0;
+        m = scratch_alloc(s, 1, sizeof(*m));
+        if (!m)
+                return err_set(e, ERR_NOMEM, "no memory for an answer");
+        confab__v1__run__init(m);
+        m->model = proto_borrow(in->model);
+#define PUT(field)                                                                                 \
+        m->has_##field = true;                                                                     \
+        m->field = in->field
+        PUT(seed);
+        PUT(n_prompt);
+        PUT(n_generated);
+        PUT(n_ram);
+        PUT(n_disk);
+        PUT(n_shared);
+        PUT(n_computed);
+        PUT(queued_usec);
+        PUT(restore_usec);
+        PUT(prefill_usec);
+        PUT(decode_usec);
+#undef PUT
         *ret = m;
         return 0;
 }

@@ -122,8 +122,9 @@ static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1_
                 items[i].tools = t->tools;
                 if (methods_put_results(s, t->results, t->n_results, &items[i].results,
                             &items[i].n_results, e) < 0 ||
-                        methods_put_parts(
-                                s, t->parts, t->n_parts, &items[i].parts, &items[i].n_parts, e) < 0)
+                        methods_put_parts(s, t->parts, t->n_parts, &items[i].parts,
+                                &items[i].n_parts, e) < 0 ||
+                        methods_put_run(s, t->figures, &items[i].run, e) < 0)
                         return -ERR_NOMEM;
                 m->turn_list[i] = &items[i];
         }

@@ -26,6 +26,10 @@ int methods_take_about(const Confab__V1__About *in, struct engine_request *out, 
 int methods_put_about(
         struct scratch *s, const struct about *in, Confab__V1__About **ret, struct err *e);
 
+/* How a reply was made; nothing if @in is NULL. -ERR_NOMEM. */
+int methods_put_run(
+        struct scratch *s, const struct figures *in, Confab__V1__Run **ret, struct err *e);
+
 /* Parts and results as arrays of messages in @s; nothing if @n is 0. -ERR_NOMEM. */
 int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t n,
         Confab__V1__Part ***ret, size_t *ret_n, struct err *e);

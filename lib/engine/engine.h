@@ -23,6 +23,7 @@
 #include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/figures.h"
 #include "base/owner.h"
 #include "base/sampling.h"
 
@@ -360,7 +361,8 @@ struct engine_turn {
         size_t n_results;
         struct engine_part *parts; /* [n_parts]: of the assistant, if asked for */
         size_t n_parts;
-        char *tools; /* definitions that were told with it, or NULL */
+        char *tools;             /* definitions that were told with it, or NULL */
+        struct figures *figures; /* of a reply: how it was made, one block; or NULL */
 };
 struct engine_conv {
         uint64_t id;
@@ -404,7 +406,7 @@ struct engine_conv {
         uint32_t n_turn_list;
         int32_t *tokens; /* [n_token_list] or NULL */
         uint32_t n_token_list;
-        char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        char *tools;         /* get with want_turns: definitions that hold at its end, or NULL */
         struct about *about; /* what is noted, in one block; NULL: nothing */
 };
 

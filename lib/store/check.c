@@ -62,6 +62,15 @@ static int absorb(
         return 0;
 }
 
+/* SQLite reports a page for which it had no memory as damage, with its code for that. */
+static bool tells_no_memory(const char *text, size_t n) {
+        static const char words[] = "error code=7"; /* SQLITE_NOMEM */
+        const char *at = memmem(text, n, words, sizeof(words) - 1);
+
+        return at &&
+               (at + sizeof(words) - 1 == text + n || !strchr("0123456789", at[sizeof(words) - 1]));
+}
+
 static int check_file(struct check *x) {
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_CHECK_FILE, &x->err);
@@ -72,6 +81,8 @@ static int check_file(struct check *x) {
                 size_t n;
                 const char *text = query_bytes(&q, 0, &n);
 
+                if (tells_no_memory(text, n))
+                        return err_set(&x->err, ERR_NOMEM, "no memory to check the register");
                 if (n != 2 || memcmp(text, "ok", 2) != 0)
                         report(x, STORE_FINDING_FILE, 0, 0, "%.*s", (int)MIN(n, (size_t)400), text);
         }
@@ -287,6 +298,8 @@ static int check_conv(struct check *x, uint64_t id) {
                         (unsigned long long)c.parent);
         r = check_about(x, id);
         if (r == 0)
+                r = absorb(x, figures_check(x->s, id, &x->err), STORE_FINDING_TURN, id, 0);
+        if (r == 0)
                 r = check_turns(x, &c, &h);
         if (r < 0)
                 return r;
@@ -363,9 +376,9 @@ static int check_records(struct check *x) {
 
 /* Rows whose conversation is not there. */
 static int check_strays(struct check *x) {
-        static const char *const words[] = {"turns", "links", "tags"};
+        static const char *const words[] = {"turns", "links", "tags", "figures of a turn"};
         static const enum store_finding_kind kinds[] = {
-                STORE_FINDING_TURN, STORE_FINDING_LINK, STORE_FINDING_CONV};
+                STORE_FINDING_TURN, STORE_FINDING_LINK, STORE_FINDING_CONV, STORE_FINDING_TURN};
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_CHECK_STRAYS, &x->err);
 

@@ -75,6 +75,9 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
                 r = copy_turns(s, parent, made.id, n_turns, e);
         if (r < 0)
                 return r;
+        r = figures_copy(s, parent, made.id, n_turns, e);
+        if (r < 0)
+                return r;
         r = last ? turn_shorten(s, made.id, n_turns - 1, last, e) : 0;
         if (r < 0)
                 return r;

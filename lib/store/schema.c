@@ -156,7 +156,7 @@ static const char *const migrations[] = {
         "ALTER TABLE conversation ADD COLUMN memory_window INTEGER NOT NULL DEFAULT 0;"
         "ALTER TABLE conversation ADD COLUMN memory_chunk INTEGER NOT NULL DEFAULT 0;",
         /* 7: what is noted about conversations, and pages of them by time of change or by tag. A tag's
-         * row follows its conversation's time. */
+         * row follows its conversation's time. How a reply was made, beside its turn. */
         "ALTER TABLE conversation ADD COLUMN title TEXT;"
         "ALTER TABLE conversation ADD COLUMN metadata TEXT;"
         "ALTER TABLE conversation ADD COLUMN session TEXT;"
@@ -175,6 +175,18 @@ static const char *const migrations[] = {
         ") STRICT, WITHOUT ROWID;"
         "CREATE UNIQUE INDEX tag_id ON tag (tag, owner, conversation);"
         "CREATE INDEX tag_updated ON tag (tag, owner, updated_usec, conversation);"
+        "CREATE TABLE turn_figures ("
+        " conversation INTEGER NOT NULL,"
+        " n INTEGER NOT NULL,"
+        " model TEXT NOT NULL,"
+        " seed INTEGER NOT NULL,"
+        " n_prompt INTEGER NOT NULL, n_ram INTEGER NOT NULL, n_disk INTEGER NOT NULL,"
+        " n_shared INTEGER NOT NULL, n_computed INTEGER NOT NULL, n_generated INTEGER NOT NULL,"
+        " queued_usec INTEGER NOT NULL, restore_usec INTEGER NOT NULL,"
+        " prefill_usec INTEGER NOT NULL, decode_usec INTEGER NOT NULL,"
+        " PRIMARY KEY (conversation, n),"
+        " FOREIGN KEY (conversation, n) REFERENCES turn (conversation, n) ON DELETE CASCADE"
+        ") STRICT, WITHOUT ROWID;"
         "CREATE TRIGGER tag_follows AFTER UPDATE OF updated_usec ON conversation BEGIN"
         " UPDATE tag SET updated_usec = new.updated_usec WHERE conversation = new.id; END;",
 };

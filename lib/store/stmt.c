@@ -20,6 +20,9 @@
 #define TURN_COLUMNS "n, role, first, past, finish, created_usec"
 /* In place of a turn's extra where only its presence matters. */
 #define HAS_EXTRA "CASE WHEN extra IS NULL THEN NULL ELSE '' END"
+#define FIGURES_COLUMNS                                                                            \
+        "model, seed, n_prompt, n_ram, n_disk, n_shared, n_computed, n_generated, queued_usec, "   \
+        "restore_usec, prefill_usec, decode_usec"
 #define RECORD_COLUMNS                                                                             \
         "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
         "r.token_hash, r.uid, r.private"
@@ -134,6 +137,15 @@ static const char *const stmt_sql[STMT_N] = {
                               "WHERE conversation = ? AND n = ?",
         [STMT_TURN_RENEW] = "UPDATE turn SET first = ?, past = ?, tokens = ?, token_hash = ? "
                             "WHERE conversation = ? AND n = ?",
+        [STMT_FIGURES_INSERT] = "INSERT INTO turn_figures (conversation, n, " FIGURES_COLUMNS ") "
+                                "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        [STMT_FIGURES_COPY] = "INSERT INTO turn_figures (conversation, n, " FIGURES_COLUMNS ") "
+                              "SELECT ?, n, " FIGURES_COLUMNS " FROM turn_figures "
+                              "WHERE conversation = ? AND n < ?",
+        [STMT_FIGURES_LIST] = "SELECT n, " FIGURES_COLUMNS " FROM turn_figures "
+                              "WHERE conversation = ? AND n >= ? AND n < ? ORDER BY n",
+        [STMT_FIGURES_SIZES] = "SELECT count(*), coalesce(sum(length(CAST(model AS BLOB))), 0) "
+                               "FROM turn_figures WHERE conversation = ? AND n >= ? AND n < ?",
         [STMT_RECORD_INSERT] = "INSERT INTO record (file_key, start, stored_size, raw_size, class, "
                                "block, n_tokens, token_hash, uid, private) "
                                "VALUES (?,?,?,?,?,?,?,?,?,?)",
@@ -228,12 +240,16 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_CHECK_RECORDS] = "SELECT " RECORD_COLUMNS ", NOT EXISTS (SELECT 1 FROM link "
                                "WHERE record = r.id) FROM record r "
                                "ORDER BY r.file_key, r.start, r.id",
-        [STMT_CHECK_STRAYS] = "SELECT DISTINCT 0, conversation FROM turn WHERE conversation NOT IN "
-                              "(SELECT id FROM conversation) UNION ALL "
-                              "SELECT DISTINCT 1, conversation FROM link WHERE conversation NOT IN "
-                              "(SELECT id FROM conversation) UNION ALL "
-                              "SELECT DISTINCT 2, conversation FROM tag WHERE conversation NOT IN "
-                              "(SELECT id FROM conversation)",
+        [STMT_CHECK_STRAYS] =
+                "SELECT DISTINCT 0, conversation FROM turn WHERE conversation NOT IN "
+                "(SELECT id FROM conversation) UNION ALL "
+                "SELECT DISTINCT 1, conversation FROM link WHERE conversation NOT IN "
+                "(SELECT id FROM conversation) UNION ALL "
+                "SELECT DISTINCT 2, conversation FROM tag WHERE conversation NOT IN "
+                "(SELECT id FROM conversation) UNION ALL "
+                "SELECT DISTINCT 3, f.conversation FROM turn_figures f WHERE NOT EXISTS "
+                "(SELECT 1 FROM turn t WHERE t.conversation = f.conversation "
+                "AND t.n = f.n)",
         [STMT_CHECK_TAGS] =
                 "SELECT DISTINCT c.id FROM tag t JOIN conversation c ON c.id = t.conversation "
                 "WHERE t.owner <> c.uid OR t.updated_usec <> c.updated_usec",

@@ -81,6 +81,10 @@ enum store_stmt {
         STMT_TURN_TEXT,
         STMT_TURN_SHORTEN,
         STMT_TURN_RENEW,
+        STMT_FIGURES_INSERT,
+        STMT_FIGURES_COPY,
+        STMT_FIGURES_LIST,
+        STMT_FIGURES_SIZES,
         STMT_RECORD_INSERT,
         STMT_RECORD_GET,
         STMT_RECORD_DELETE,
@@ -310,6 +314,16 @@ int about_set(struct store *s, const struct store_conv *c, const struct about *a
         uint64_t updated_usec, struct err *e);
 /* A fork has the title, tags and metadata of its parent; @to has just been inserted. */
 int about_inherit(struct store *s, uint64_t from, const struct store_conv *to, struct err *e);
+/* Keep with turn @n how it was made. */
+int figures_insert(
+        struct store *s, uint64_t id, uint32_t n, const struct figures *f, struct err *e);
+int figures_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_turns, struct err *e);
+/* Fill in the figures of @turns, of which the first is turn @first. Rows that cannot be read are passed
+ * over. */
+int figures_read(
+        struct store *s, uint64_t id, uint32_t first, struct store_turns *turns, struct err *e);
+/* -ERR_CORRUPT if a row cannot be read. */
+int figures_check(struct store *s, uint64_t id, struct err *e);
 /* store_about(). */
 int about_read(struct store *s, uint64_t id, store_admit_fn *admit, void *arg, struct about **ret,
         struct err *e);

@@ -33,6 +33,7 @@
 #include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/figures.h"
 #include "base/gap.h"
 #include "base/ids.h"
 #include "base/owner.h"
@@ -112,6 +113,9 @@ struct store_turn {
          * definitions of tools that were told with it, which hold from this turn on. */
         const char *extra;
         size_t extra_size;
+        /* How it was made, or NULL. When turns are read: one block, owned; NULL also if it was not asked
+         * for. */
+        const struct figures *figures;
 };
 
 /* Where the memory of one cell is stored. */
@@ -322,7 +326,8 @@ enum { /* what store_read() returns in addition to the row */
         STORE_READ_TOKENS = 4,
         STORE_READ_LINKS = 8,
         STORE_READ_SIZE = 16,
-        STORE_READ_TOOLS = 32, /* the definitions that hold at the end */
+        STORE_READ_TOOLS = 32,   /* the definitions that hold at the end */
+        STORE_READ_FIGURES = 64, /* with the turns: how they were made */
 };
 /* A conversation as of one moment. To be freed with store_reading_deinit(). */
 struct store_reading {

@@ -44,8 +44,8 @@ static struct confab *connect_to(struct harness *h) {
         return c;
 }
 
-static int call(
-        struct confab *c, const struct confab_request *r, struct seen *seen, struct confab_error *e) {
+static int call(struct confab *c, const struct confab_request *r, struct seen *seen,
+        struct confab_error *e) {
         int n = confab_call(c, r, take, seen, e);
 
         if (n < 0 && !e)

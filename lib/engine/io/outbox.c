@@ -341,6 +341,7 @@ static void turn_deinit(struct engine_turn *t) {
         free(t->results);
         free(t->parts);
         free(t->tools);
+        free(t->figures);
 }
 
 static void conv_deinit(struct engine_conv *c) {

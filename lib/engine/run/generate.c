@@ -424,6 +424,7 @@ static void commit_run(struct engine *engine, struct job *j) {
         struct generation *g = generation_of(request);
         struct conv *c = request->conv; /* held by this request: tokens and id do not change */
         struct store_turn turns[2];
+        struct figures figures = generate_figures(engine, request);
         uint64_t now = clock_realtime_usec();
         bool results = request->r.input == ENGINE_INPUT_RESULTS;
         const char *text = results ? (const char *)g->said.data : request->r.text;
@@ -446,6 +447,7 @@ static void commit_run(struct engine *engine, struct job *j) {
                         .finish = g->finish,
                         .text = g->text.size ? (const char *)g->text.data : "",
                         .text_size = g->text.size,
+                        .figures = &figures,
                         .created_usec = now};
         do {
                 if (c->edit)

@@ -44,7 +44,7 @@ static void get_run(struct engine *engine, struct job *j) {
         unsigned what = STORE_READ_SIZE;
 
         if (request->r.want_turns)
-                what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS;
+                what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS | STORE_READ_FIGURES;
         if (request->r.want_tokens || (request->r.want_turns && request->r.want_parts))
                 what |= STORE_READ_TOKENS;
         j->r = store_read_admitted(engine->store, request->r.owner, request->r.conv_id,

@@ -81,6 +81,7 @@ static int link_blocks(struct store *s, struct err *e) {
 /* Calls that only look. */
 static int look(struct store *s, struct err *e) {
         _cleanup_(store_turns_deinit) struct store_turns ts = {};
+        _cleanup_(store_reading_deinit) struct store_reading x = {};
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
         _cleanup_(freep) struct about *about = NULL;
         struct fingerprint model = {1, 2};
@@ -98,6 +99,10 @@ static int look(struct store *s, struct err *e) {
         for (int i = 0; i < 3; i++)
                 prev = hashes[i] = hash64_chain_tokens(tokens + 32 * i, 32, prev);
         r = store_turns(s, 1, true, &ts, e);
+        if (r == 0)
+                r = store_read(s, 1, 1, NULL, STORE_READ_TURNS | STORE_READ_FIGURES, &x, e);
+        if (r == 0)
+                assert_non_null(x.turns.turns[0].figures);
         if (r == 0)
                 r = store_links(s, 1, &gone, e);
         if (r == 0)
@@ -193,7 +198,7 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         struct store_conv child = {.name = "b"};
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
         _cleanup_(store_reclaimed_deinit) struct store_reclaimed got = {};
-        struct store_turn last = {.role = 1, .end = 70, .text = "te", .text_size = 2};
+        struct store_turn last = {.role = 2, .end = 70, .text = "te", .text_size = 2};
         struct store_meter meter = {"day", 1};
         uint64_t revision;
         int r;
@@ -202,7 +207,7 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 0:
                 return store_conv_create(s, &c, NULL, 0, NULL, 0, e);
         case 1:
-                return fixture_append(s, 1, 1, 100, "text", e);
+                return fixture_append(s, 1, 2, 100, "text", e);
         case 2:
                 return link_blocks(s, e);
         case 3:

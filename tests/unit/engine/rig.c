@@ -85,6 +85,7 @@ void answer_reset(struct answer *a) {
                 free(a->turns[i].results);
                 free(a->turns[i].parts);
                 free(a->turns[i].tools);
+                free(a->turns[i].figures);
         }
         free(a->turns);
         free(a->tools);

@@ -186,12 +186,59 @@ static void test_transfer(void **state) {
         erig_close(&r);
 }
 
+/* Each reply has its own; they are what its Done told. A fork has them, a rewind drops them. */
+static void test_figures(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c, d;
+
+        erig_open(&r, &o);
+        c = erig_new(&r, "a", "Be kind.");
+        erig_say(&r, c, "Hello.", 4, &B);
+        q = erig_say_request(c, "And you?", 6);
+        q.sampling.has |= SAMPLING_SEED;
+        q.sampling.seed = 77;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        d = erig_fork(&r, c);
+        for (int i = 0; i < 2; i++) {
+                const struct figures *f;
+
+                erig_get(&r, i ? d : c, &A);
+                assert_int_equal(A.n_turns, 5);
+                for (int k = 0; k < 5; k += k ? 2 : 1)
+                        assert_null(A.turns[k].figures);
+                assert_non_null(A.turns[2].figures);
+                f = A.turns[4].figures;
+                assert_non_null(f);
+                assert_true(f->model[0]);
+                assert_int_equal(f->seed, 77);
+                assert_int_equal(f->n_generated, B.n_generated);
+                assert_int_equal(f->n_prompt, B.n_prompt);
+                assert_int_equal(f->n_ram, B.done_ram);
+                assert_int_equal(f->n_computed, B.done_computed);
+                assert_true(f->prefill_usec > 0 && f->decode_usec > 0);
+                erig_restart(&r, true);
+        }
+        /* What comes in place of a reply has its own. */
+        q = erig_say_request(c, "And who?", 3);
+        q.cuts = true;
+        q.at_turn = 3;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        erig_get(&r, c, &A);
+        assert_int_equal(A.turns[4].figures->seed, B.seed);
+        assert_int_equal(A.turns[4].figures->n_generated, B.n_generated);
+        erig_check_register(&r);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_answers),
                 cmocka_unit_test(test_update),
                 cmocka_unit_test(test_fork),
                 cmocka_unit_test(test_transfer),
+                cmocka_unit_test(test_figures),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -403,8 +403,8 @@ static void test_version_6(void **state) {
         fixture_expect_sound(f);
         assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
         assert_null(got);
-        assert_int_equal(store_conv_update(f->s, 3, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e),
-                0);
+        assert_int_equal(
+                store_conv_update(f->s, 3, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e), 0);
         assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
         assert_string_equal(got->title, "Work");
         assert_string_equal(got->tags[0], "old");
