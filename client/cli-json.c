@@ -128,6 +128,24 @@ static void put_results(struct json *j, const struct confab_turn *t) {
         json_array_end(j);
 }
 
+static void put_run(struct json *j, const struct confab_run *run) {
+        json_key(j, "run");
+        json_object_begin(j);
+        put_str(j, "model", run->model);
+        put_u64(j, "seed", run->seed);
+        put_u64(j, "n_prompt", run->n_prompt);
+        put_u64(j, "n_generated", run->n_generated);
+        put_u64(j, "n_ram", run->n_ram);
+        put_u64(j, "n_disk", run->n_disk);
+        put_u64(j, "n_shared", run->n_shared);
+        put_u64(j, "n_computed", run->n_computed);
+        put_u64(j, "queued_usec", run->queued_usec);
+        put_u64(j, "restore_usec", run->restore_usec);
+        put_u64(j, "prefill_usec", run->prefill_usec);
+        put_u64(j, "decode_usec", run->decode_usec);
+        json_object_end(j);
+}
+
 void cli_json_turns(struct json *j, const struct confab_conversation *c) {
         json_key(j, "turns");
         json_array_begin(j);
@@ -149,9 +167,32 @@ void cli_json_turns(struct json *j, const struct confab_conversation *c) {
                         put_results(j, t);
                 if (t->n_parts)
                         put_parts(j, t->parts, t->n_parts);
+                if (t->run)
+                        put_run(j, t->run);
                 json_object_end(j);
         }
         json_array_end(j);
+}
+
+static void put_about(struct json *j, const struct confab_about *about) {
+        json_key(j, "about");
+        json_object_begin(j);
+        if (about->title)
+                put_str(j, "title", about->title);
+        if (about->has_tags) {
+                json_key(j, "tags");
+                json_array_begin(j);
+                for (size_t i = 0; i < about->n_tags; i++)
+                        json_string(j, about->tags[i]);
+                json_array_end(j);
+        }
+        if (about->metadata)
+                put_str(j, "metadata", about->metadata);
+        if (about->session)
+                put_str(j, "session", about->session);
+        if (about->has_expires_after)
+                put_u64(j, "expires_after", about->expires_after);
+        json_object_end(j);
 }
 
 void cli_json_conversation(struct json *j, const struct confab_conversation *c) {
@@ -196,6 +237,8 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_u64(j, "created_usec", c->created_usec);
         put_u64(j, "updated_usec", c->updated_usec);
         put_sampling(j, &c->sampling);
+        if (c->about)
+                put_about(j, c->about);
 }
 
 void cli_json_tokens(struct json *j, const struct confab_conversation *c) {

@@ -206,6 +206,18 @@ struct confab_sampling {
         size_t n_biases;
 };
 
+/* What people and programs note about a conversation; the model never sees it. */
+struct confab_about {
+        /* Or NULL. For people; need not be unique. At most 512 bytes. */
+        const char *title;
+        const char *metadata;    /* a JSON object, at most 16 KiB */
+        const char *session;     /* what a program calls it, at most 256 bytes */
+        const char *const *tags; /* [n_tags], at most 32, of 64 bytes each */
+        size_t n_tags;
+        bool has_tags, has_expires_after;
+        uint32_t expires_after; /* seconds without use until it is closed; 0: never */
+};
+
 /* Initialise with CONFAB_REQUEST_INIT, which also tells the library the size that you compiled
  * with. Each verb ignores the fields that do not name it. */
 struct confab_request {
@@ -282,6 +294,10 @@ struct confab_request {
         bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
         const struct confab_message *messages; /* continue, CONFAB_INPUT_MESSAGES: [n_messages] */
         size_t n_messages;
+        /* open, fork, update: or NULL. Strings that are NULL, and the rest without has_..., change nothing;
+         * an empty string removes what was noted. A fork has the first one's title, tags and metadata
+         * where they are not given. */
+        const struct confab_about *about;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -364,6 +380,13 @@ struct confab_done {
         bool has_n_calls; /* with want_parts: */
         uint32_t n_calls; /* proper calls in the reply */
 };
+/* How a reply was made. */
+struct confab_run {
+        const char *model; /* its name */
+        uint64_t seed;
+        uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed; /* as in Done */
+        uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
+};
 struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
@@ -374,7 +397,8 @@ struct confab_turn {
         size_t n_results;
         const struct confab_part *parts; /* [n_parts], of the assistant, with want_parts */
         size_t n_parts;
-        const char *tools; /* definitions that were told with it, or NULL */
+        const char *tools;            /* definitions that were told with it, or NULL */
+        const struct confab_run *run; /* replies only, or NULL: not known */
 };
 struct confab_conversation {
         uint64_t id;
@@ -417,6 +441,7 @@ struct confab_conversation {
         /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
         uint64_t unusable_size;
         const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        const struct confab_about *about; /* what is noted, or NULL */
 };
 struct confab_conversations {
         const struct confab_conversation *items;

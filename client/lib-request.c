@@ -16,6 +16,8 @@ struct draft {
         Confab__V1__ToolResults results;
         Confab__V1__Given given;
         Confab__V1__Messages messages;
+        Confab__V1__About about;
+        Confab__V1__Tags tags;
         void *items, *places; /* owned: results or calls, and pointers to them */
         union {
                 Confab__V1__Open open;
@@ -135,6 +137,33 @@ static int put_sampling(struct draft *d, Confab__V1__Sampling **ret, struct err 
         return put_biases(d, s, e);
 }
 
+static int put_about(struct draft *d, Confab__V1__About **ret, struct err *e) {
+        const struct confab_about *about = d->from->about;
+        int r;
+
+        if (!about)
+                return 0;
+        d->about = (Confab__V1__About)CONFAB__V1__ABOUT__INIT;
+        r = put_string(&d->about.title, about->title, "title", e);
+        if (r == 0)
+                r = put_string(&d->about.metadata, about->metadata, "metadata", e);
+        if (r == 0)
+                r = put_string(&d->about.session, about->session, "session", e);
+        for (size_t i = 0; r == 0 && about->has_tags && i < about->n_tags; i++)
+                if (!about->tags[i] || !utf8_valid(about->tags[i], strlen(about->tags[i])))
+                        r = err_set(e, ERR_INVALID, "a tag is not valid UTF-8");
+        if (about->has_tags) {
+                d->tags = (Confab__V1__Tags)CONFAB__V1__TAGS__INIT;
+                d->tags.tags = proto_borrow(about->tags);
+                d->tags.n_tags = about->n_tags;
+                d->about.tags = &d->tags;
+        }
+        if (about->has_expires_after)
+                PUT(d->about, expires_after, about->expires_after);
+        *ret = &d->about;
+        return r;
+}
+
 static int draft_open(struct draft *d, struct err *e) {
         int r;
 
@@ -146,6 +175,8 @@ static int draft_open(struct draft *d, struct err *e) {
                 r = put_string(&d->open.tools, d->from->tools, "definitions of tools", e);
         if (d->from->overflow)
                 PUT(d->open, overflow, (Confab__V1__Overflow)d->from->overflow);
+        if (r == 0)
+                r = put_about(d, &d->open.about, e);
         return r < 0 ? r : put_sampling(d, &d->open.sampling, e);
 }
 
@@ -338,7 +369,7 @@ static int draft_fork(struct draft *d, struct err *e) {
                 PUT(d->fork, at_position, d->from->at_position);
         if (d->from->has_expect_revision)
                 PUT(d->fork, expect_revision, d->from->expect_revision);
-        return r;
+        return r < 0 ? r : put_about(d, &d->fork.about, e);
 }
 
 static int draft_rewind(struct draft *d, struct err *e) {
@@ -401,6 +432,8 @@ static int draft_update(struct draft *d, struct err *e) {
                 r = put_string(&d->update.name, d->from->name, "name", e);
         if (d->from->overflow)
                 PUT(d->update, overflow, (Confab__V1__Overflow)d->from->overflow);
+        if (r == 0)
+                r = put_about(d, &d->update.about, e);
         return r < 0 ? r : put_sampling(d, &d->update.sampling, e);
 }
 

@@ -217,6 +217,33 @@ static int view_sampling(
         return 0;
 }
 
+static int view_run(
+        struct view *v, struct confab_turn *ret, const Confab__V1__Run *m, struct err *e) {
+        struct confab_run *run;
+
+        if (!m)
+                return 0;
+        run = view_alloc(v, 1, sizeof(*run), e);
+        if (!run)
+                return -ERR_NOMEM;
+        *run = (struct confab_run){
+                .model = or_empty(m->model),
+                .seed = m->seed,
+                .n_prompt = m->n_prompt,
+                .n_generated = m->n_generated,
+                .n_ram = m->n_ram,
+                .n_disk = m->n_disk,
+                .n_shared = m->n_shared,
+                .n_computed = m->n_computed,
+                .queued_usec = m->queued_usec,
+                .restore_usec = m->restore_usec,
+                .prefill_usec = m->prefill_usec,
+                .decode_usec = m->decode_usec,
+        };
+        ret->run = run;
+        return 0;
+}
+
 static int view_turns(struct view *v, struct confab_conversation *ret,
         const Confab__V1__Conversation *m, struct err *e) {
         struct confab_turn *turns;
@@ -238,13 +265,36 @@ static int view_turns(struct view *v, struct confab_conversation *ret,
                         .created_usec = t->created_usec,
                         .tools = t->tools,
                 };
-                if (view_results(v, &turns[i], t, e) < 0 ||
+                if (view_results(v, &turns[i], t, e) < 0 || view_run(v, &turns[i], t->run, e) < 0 ||
                         view_parts(v, &turns[i].parts, &turns[i].n_parts, t->parts, t->n_parts, e) <
                                 0)
                         return -ERR_NOMEM;
         }
         ret->turns = turns;
         ret->n_turn_list = m->n_turn_list;
+        return 0;
+}
+
+static int view_about(struct view *v, struct confab_conversation *ret, const Confab__V1__About *m,
+        struct err *e) {
+        struct confab_about *about;
+
+        if (!m)
+                return 0;
+        about = view_alloc(v, 1, sizeof(*about), e);
+        if (!about)
+                return -ERR_NOMEM;
+        *about = (struct confab_about){
+                .title = m->title,
+                .metadata = m->metadata,
+                .session = m->session,
+                .tags = m->tags ? (const char *const *)m->tags->tags : NULL,
+                .n_tags = m->tags ? m->tags->n_tags : 0,
+                .has_tags = m->tags != NULL,
+                .has_expires_after = m->has_expires_after,
+                .expires_after = m->expires_after,
+        };
+        ret->about = about;
         return 0;
 }
 
@@ -287,6 +337,8 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .tools = m->tools,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
+        if (r == 0)
+                r = view_about(v, ret, m->about, e);
         return r < 0 ? r : view_turns(v, ret, m, e);
 }
 

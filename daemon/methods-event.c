@@ -122,8 +122,9 @@ static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1_
                 items[i].tools = t->tools;
                 if (methods_put_results(s, t->results, t->n_results, &items[i].results,
                             &items[i].n_results, e) < 0 ||
-                        methods_put_parts(
-                                s, t->parts, t->n_parts, &items[i].parts, &items[i].n_parts, e) < 0)
+                        methods_put_parts(s, t->parts, t->n_parts, &items[i].parts,
+                                &items[i].n_parts, e) < 0 ||
+                        methods_put_run(s, t->figures, &items[i].run, e) < 0)
                         return -ERR_NOMEM;
                 m->turn_list[i] = &items[i];
         }
@@ -167,6 +168,8 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
                 SET(m, n_biases_dropped, c->n_biases_dropped);
         }
         r = put_sampling(s, &c->sampling, &m->sampling, e);
+        if (r == 0)
+                r = methods_put_about(s, c->about, &m->about, e);
         if (r == 0)
                 r = put_turns(s, c, m, e);
         if (r < 0)

@@ -6,8 +6,8 @@
 #include "daemon/scratch.h"
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
- * the answer is this error. Pointers in @out may borrow from @in; the arrays `results`, `calls` and
- * `messages` are allocated, and freed by the caller in every case. */
+ * the answer is this error. Pointers in @out may borrow from @in; `results`, `calls`, `messages`
+ * and `about` are allocated, and freed by the caller in every case. */
 typedef int method_fn(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e);
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
@@ -23,6 +23,16 @@ int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct 
 int methods_take_messages(
         Confab__V1__Message *const *in, size_t n, struct engine_request *out, struct err *e);
 int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, struct err *e);
+
+/* What is noted: @out->about is allocated, and freed by the caller in every case. NULL: none. */
+int methods_take_about(const Confab__V1__About *in, struct engine_request *out, struct err *e);
+/* The same as a message in @s; nothing if @in is NULL. -ERR_NOMEM. */
+int methods_put_about(
+        struct scratch *s, const struct about *in, Confab__V1__About **ret, struct err *e);
+
+/* How a reply was made; nothing if @in is NULL. -ERR_NOMEM. */
+int methods_put_run(
+        struct scratch *s, const struct figures *in, Confab__V1__Run **ret, struct err *e);
 
 /* Parts and results as arrays of messages in @s; nothing if @n is 0. -ERR_NOMEM. */
 int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t n,

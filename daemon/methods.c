@@ -118,6 +118,7 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         free((void *)(uintptr_t)r.results);
         free((void *)(uintptr_t)r.calls);
         free((void *)(uintptr_t)r.messages);
+        free((void *)(uintptr_t)r.about);
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;

@@ -20,8 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/figures.h"
 #include "base/owner.h"
 #include "base/sampling.h"
 
@@ -283,6 +285,10 @@ struct engine_request {
         const char *tools;
         struct sampling sampling;      /* open, update: defaults; continue: for this request */
         enum engine_overflow overflow; /* open, update */
+        /* Open, fork, update: what is noted, or NULL. Update changes the fields that are set. A fork has
+         * the first one's title, tags and metadata where they are not set. -ERR_INVALID names the
+         * field. */
+        const struct about *about;
 
         enum engine_input input; /* continue */
         enum engine_role role;   /* of a message: user (default), system, assistant */
@@ -376,7 +382,8 @@ struct engine_turn {
         size_t n_results;
         struct engine_part *parts; /* [n_parts]: of the assistant, if asked for */
         size_t n_parts;
-        char *tools; /* definitions that were told with it, or NULL */
+        char *tools;             /* definitions that were told with it, or NULL */
+        struct figures *figures; /* of a reply: how it was made, one block; or NULL */
 };
 /* A reply that is being written. Numbers as in the protocol. */
 enum engine_writing_state {
@@ -439,6 +446,7 @@ struct engine_conv {
         char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
         struct engine_writing *writing; /* get: the last reply is not done yet; or NULL */
         bool unanswered;                /* the last turn is a message without a reply */
+        struct about *about; /* what is noted, in one block; NULL: nothing */
 };
 
 struct engine_logprob {

@@ -155,6 +155,40 @@ static const char *const migrations[] = {
         " CHECK (memory_classes BETWEEN 0 AND 7);"
         "ALTER TABLE conversation ADD COLUMN memory_window INTEGER NOT NULL DEFAULT 0;"
         "ALTER TABLE conversation ADD COLUMN memory_chunk INTEGER NOT NULL DEFAULT 0;",
+        /* 7: what is noted about conversations, and pages of them by time of change or by tag. A tag's
+         * row follows its conversation's time. How a reply was made, beside its turn. */
+        "ALTER TABLE conversation ADD COLUMN title TEXT;"
+        "ALTER TABLE conversation ADD COLUMN metadata TEXT;"
+        "ALTER TABLE conversation ADD COLUMN session TEXT;"
+        "ALTER TABLE conversation ADD COLUMN expires_after INTEGER NOT NULL DEFAULT 0;"
+        "CREATE INDEX conversation_session ON conversation (uid, session)"
+        " WHERE session IS NOT NULL;"
+        "CREATE INDEX conversation_updated ON conversation (uid, updated_usec);"
+        "CREATE INDEX conversation_updated_any ON conversation (updated_usec);"
+        "CREATE TABLE tag ("
+        " conversation INTEGER NOT NULL REFERENCES conversation (id) ON DELETE CASCADE,"
+        " n INTEGER NOT NULL,"
+        " tag TEXT NOT NULL,"
+        " owner INTEGER NOT NULL,"
+        " updated_usec INTEGER NOT NULL,"
+        " PRIMARY KEY (conversation, n)"
+        ") STRICT, WITHOUT ROWID;"
+        "CREATE UNIQUE INDEX tag_id ON tag (tag, owner, conversation);"
+        "CREATE INDEX tag_updated ON tag (tag, owner, updated_usec, conversation);"
+        "CREATE TABLE turn_figures ("
+        " conversation INTEGER NOT NULL,"
+        " n INTEGER NOT NULL,"
+        " model TEXT NOT NULL,"
+        " seed INTEGER NOT NULL,"
+        " n_prompt INTEGER NOT NULL, n_ram INTEGER NOT NULL, n_disk INTEGER NOT NULL,"
+        " n_shared INTEGER NOT NULL, n_computed INTEGER NOT NULL, n_generated INTEGER NOT NULL,"
+        " queued_usec INTEGER NOT NULL, restore_usec INTEGER NOT NULL,"
+        " prefill_usec INTEGER NOT NULL, decode_usec INTEGER NOT NULL,"
+        " PRIMARY KEY (conversation, n),"
+        " FOREIGN KEY (conversation, n) REFERENCES turn (conversation, n) ON DELETE CASCADE"
+        ") STRICT, WITHOUT ROWID;"
+        "CREATE TRIGGER tag_follows AFTER UPDATE OF updated_usec ON conversation BEGIN"
+        " UPDATE tag SET updated_usec = new.updated_usec WHERE conversation = new.id; END;",
 };
 
 /* turn_hash() for the migration. */

@@ -341,6 +341,7 @@ static void turn_deinit(struct engine_turn *t) {
         free(t->results);
         free(t->parts);
         free(t->tools);
+        free(t->figures);
 }
 
 static void conv_deinit(struct engine_conv *c) {
@@ -350,6 +351,7 @@ static void conv_deinit(struct engine_conv *c) {
         if (c->writing)
                 turn_deinit(&c->writing->turn);
         free(c->writing);
+        free(c->about);
         free(c->tools);
         free(c->turns);
         free(c->tokens);

@@ -62,6 +62,17 @@ struct desk *desk_free(struct desk *d) {
 
 /* --- the copy of a request --- */
 
+static int copy_about(struct engine_request *r, struct err *e) {
+        const struct about *from = r->about;
+        void *block;
+
+        if (!from)
+                return 0;
+        block = malloc(about_size(from));
+        r->about = block ? about_put(block, from) : NULL;
+        return block ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
 static int copy_fd(struct engine_request *r, struct err *e) {
         int fd = r->fd;
 
@@ -88,6 +99,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         b = copy_str(&r->tools, e);
         a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
+        a = b < 0 ? b : a;
+        b = copy_about(r, e);
         a = b < 0 ? b : a;
         b = copy_results(&r->results, r->n_results, e);
         a = b < 0 ? b : a;
@@ -122,6 +135,8 @@ static size_t request_size(
         n += copy_messages_size(r->messages, r->n_messages);
         n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * COPY_OVERHEAD;
         n += r->constraint_size + COPY_OVERHEAD;
+        if (r->about)
+                n += about_size(r->about) + COPY_OVERHEAD;
         for (size_t i = 0; i < r->n_stops; i++)
                 n += copy_str_size(r->stops[i]);
         return n;
@@ -185,6 +200,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         copy_free(request->r.system);
         copy_free(request->r.tools);
         copy_free(request->r.reasoning);
+        copy_free(request->r.about);
         copy_free_results(request->r.results, request->r.n_results);
         copy_free_calls(request->r.calls, request->r.n_calls);
         copy_free_messages(request->r.messages, request->r.n_messages);
@@ -194,6 +210,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         for (size_t i = 0; i < request->r.n_stops; i++)
                 copy_free(request->r.stops[i]);
         store_reading_deinit(&request->reading);
+        free(request->noted.about);
         keep_deinit(&request->keep);
         if (request->r.fd >= 0)
                 close(request->r.fd);

@@ -151,12 +151,14 @@ static void reply_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct generation *g = generation_of(request);
         const struct conv *c = request->conv;
+        struct figures figures = generate_figures(engine, request);
         const struct store_turn turn = {.role = g->reply_turn.role,
                 .start = g->reply_turn.start,
                 .end = c->n_all + gap_size(&c->gap),
                 .finish = g->finish,
                 .text = g->reply.text.size ? (const char *)g->reply.text.data : "",
                 .text_size = g->reply.text.size,
+                .figures = &figures,
                 .created_usec = clock_realtime_usec()};
 
         j->r = store(
@@ -230,6 +232,7 @@ static void warm_run(struct engine *engine, struct job *j) {
 
         j->r = store_conv_get(
                 engine->store, request->r.owner, request->conv->id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 /* A cancelled request that was accepted has no reply if no token was chosen. */

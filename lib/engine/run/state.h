@@ -318,6 +318,8 @@ void generate_fill_accepted(const struct request *request, struct engine_event *
 int generate_flush(struct engine *engine, struct request *request);
 /* Mark the request: it ends after the step. */
 void generate_end(struct request *request, enum engine_finish finish);
+/* How the reply was made until now, for its turn (figures.c). The model's name is the engine's. */
+struct figures generate_figures(const struct engine *engine, struct request *request);
 void generate_fail(struct request *request, const struct err *e);
 /* The request is cancelled: it ends with what was generated, or fails with @e if it was not accepted. */
 void generate_cancel(struct request *request, const struct err *e);

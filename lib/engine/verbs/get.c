@@ -45,7 +45,7 @@ static void get_run(struct engine *engine, struct job *j) {
         unsigned what = STORE_READ_SIZE;
 
         if (request->r.want_turns)
-                what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS;
+                what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS | STORE_READ_FIGURES;
         if (request->r.want_tokens || (request->r.want_turns && request->r.want_parts))
                 what |= STORE_READ_TOKENS;
         j->r = store_read_admitted(engine->store, request->r.owner, request->r.conv_id,
@@ -55,6 +55,7 @@ static void get_run(struct engine *engine, struct job *j) {
                 return;
         request->sc = request->reading.conv;
         request->disk_size = request->reading.disk_size;
+        request_read_noted(engine, request);
         if (request->r.want_turns)
                 j->r = turns_answer_make(engine, request, turns_of(request), &j->err);
 }

@@ -86,9 +86,17 @@ static void edit(struct erig *r, uint64_t c, uint32_t at_turn) {
         assert_true(!B.accepted || A.conv.n_turns <= at_turn + 2);
 }
 
+static const char *const some_tags[] = {"one", "two"};
+static const struct about some = {.has = ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA,
+        .title = "A title",
+        .tags = some_tags,
+        .n_tags = 2,
+        .metadata = "{\"k\": \"a string\"}"};
+
 /* Requests that may fail; nothing here allocates but the engine. */
 static void requests(struct erig *r) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .name = "oom", .system = "Be kind."};
+        struct engine_request q = {
+                .verb = ENGINE_OPEN, .name = "oom", .system = "Be kind.", .about = &some};
         uint64_t c, d = 0;
 
         if (erig_do(r, &q, &A) != ENGINE_CONV)
@@ -114,6 +122,8 @@ static void requests(struct erig *r) {
         if (d)
                 erig_simple(r, ENGINE_WARM, d, &A);
         q = (struct engine_request){.verb = ENGINE_GET, .conv_id = c, .want_turns = true};
+        erig_do(r, &q, &A);
+        q = (struct engine_request){.verb = ENGINE_UPDATE, .conv_id = c, .about = &some};
         erig_do(r, &q, &A);
         q = (struct engine_request){
                 .verb = ENGINE_TOKENIZE, .text = "a few words", .text_size = 11};

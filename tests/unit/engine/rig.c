@@ -85,9 +85,11 @@ void answer_reset(struct answer *a) {
                 free(a->turns[i].results);
                 free(a->turns[i].parts);
                 free(a->turns[i].tools);
+                free(a->turns[i].figures);
         }
         free(a->turns);
         free(a->tools);
+        free(a->about);
         if (a->fd > 0)
                 close(a->fd);
         memset(a, 0, sizeof(*a));
@@ -205,6 +207,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->turns = TAKE_PTR(ev->conv.turns);
                 a->n_turns = a->turns ? ev->conv.n_turn_list : 0;
                 a->tools = TAKE_PTR(ev->conv.tools);
+                a->about = TAKE_PTR(ev->conv.about);
                 a->conv.name = a->conv.tools = NULL;
                 a->conv.turns = NULL;
                 a->conv.tokens = NULL;

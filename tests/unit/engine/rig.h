@@ -47,8 +47,9 @@ struct answer {
         bool told;                 /* ERROR: the journal knows */
         struct engine_turn *turns; /* GET with want_turns: [n_turns], owned too */
         uint32_t n_turns;
-        char *tools; /* likewise, or NULL */
-        int fd;      /* EXPORTED: owned, 0 if none */
+        char *tools;         /* likewise, or NULL */
+        struct about *about; /* CONV: owned, or NULL */
+        int fd;              /* EXPORTED: owned, 0 if none */
         uint64_t size;
         uint32_t n_memory;
 };
