@@ -146,32 +146,52 @@ static void put_run(struct json *j, const struct confab_run *run) {
         json_object_end(j);
 }
 
+static void put_turn(struct json *j, const struct confab_turn *t) {
+        put_str(j, "role", confab_role_name(t->role));
+        put_bytes(j, t->text);
+        put_u64(j, "start", t->start);
+        put_u64(j, "end", t->end);
+        if (t->finish)
+                put_str(j, "finish", confab_finish_name(t->finish));
+        if (t->created_usec)
+                put_u64(j, "created_usec", t->created_usec);
+        if (t->tools)
+                put_str(j, "tools", t->tools);
+        if (t->role == CONFAB_ROLE_TOOL)
+                put_results(j, t);
+        if (t->n_parts)
+                put_parts(j, t->parts, t->n_parts);
+        if (t->run)
+                put_run(j, t->run);
+}
+
 void cli_json_turns(struct json *j, const struct confab_conversation *c) {
         json_key(j, "turns");
         json_array_begin(j);
         for (size_t i = 0; i < c->n_turn_list; i++) {
-                const struct confab_turn *t = &c->turns[i];
-
                 json_object_begin(j);
                 put_u64(j, "turn", i);
-                put_str(j, "role", confab_role_name(t->role));
-                put_bytes(j, t->text);
-                put_u64(j, "start", t->start);
-                put_u64(j, "end", t->end);
-                if (t->finish)
-                        put_str(j, "finish", confab_finish_name(t->finish));
-                put_u64(j, "created_usec", t->created_usec);
-                if (t->tools)
-                        put_str(j, "tools", t->tools);
-                if (t->role == CONFAB_ROLE_TOOL)
-                        put_results(j, t);
-                if (t->n_parts)
-                        put_parts(j, t->parts, t->n_parts);
-                if (t->run)
-                        put_run(j, t->run);
+                put_turn(j, &c->turns[i]);
                 json_object_end(j);
         }
         json_array_end(j);
+}
+
+static void put_writing(struct json *j, const struct confab_writing *w) {
+        static const char *const states[] = {"", "waits", "restores", "reads", "writes", "ends"};
+
+        json_key(j, "writing");
+        json_object_begin(j);
+        put_str(j, "state", (size_t)w->state < ARRAY_SIZE(states) ? states[w->state] : "");
+        put_u64(j, "revision", w->revision);
+        put_u64(j, "done", w->done);
+        put_u64(j, "total", w->total);
+        put_u64(j, "n_generated", w->n_generated);
+        json_key(j, "turn");
+        json_object_begin(j);
+        put_turn(j, &w->turn);
+        json_object_end(j);
+        json_object_end(j);
 }
 
 static void put_about(struct json *j, const struct confab_about *about) {
@@ -207,6 +227,10 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_str(j, "residency", confab_residency_name(c->residency));
         put_bool(j, "busy", c->busy);
         put_bool(j, "generating", c->generating);
+        if (c->unanswered)
+                put_bool(j, "unanswered", true);
+        if (c->writing)
+                put_writing(j, c->writing);
         put_u64(j, "n_published", c->n_published);
         put_bool(j, "private_memory", c->private_memory);
         if (c->overflow)

@@ -85,7 +85,10 @@ enum confab_verb {
         CONFAB_PUBLISH, /* for root and the daemon's admin group */
         CONFAB_EXPORT,  /* see confab_export() */
         CONFAB_IMPORT,  /* see confab_import() */
-        CONFAB_CARRY    /* write the turns anew with the tokens of the daemon's model */
+        CONFAB_CARRY,   /* write the turns anew with the tokens of the daemon's model */
+        /* Read the reply that is being written, or else the last one. Events as for continue. From
+         * at_position on: what follows the delta with this position; stops, as of its continue. */
+        CONFAB_ATTACH
 };
 
 /* Numbers as on the wire. */
@@ -367,6 +370,7 @@ struct confab_delta {
         size_t n_tokens;
         const struct confab_part *parts; /* with want_parts; then there is no text */
         size_t n_parts;
+        uint32_t position; /* behind its last token, in the transcript: for attach */
 };
 struct confab_done {
         enum confab_finish finish;
@@ -399,6 +403,22 @@ struct confab_turn {
         size_t n_parts;
         const char *tools;            /* definitions that were told with it, or NULL */
         const struct confab_run *run; /* replies only, or NULL: not known */
+};
+/* A reply that is being written. Numbers as on the wire. */
+enum confab_writing_state {
+        CONFAB_WRITING_NONE,
+        CONFAB_WRITING_WAITS,    /* for a place */
+        CONFAB_WRITING_RESTORES, /* its memory is brought into RAM */
+        CONFAB_WRITING_READS,    /* the prompt is computed */
+        CONFAB_WRITING_WRITES,
+        CONFAB_WRITING_ENDS /* it is being stored */
+};
+struct confab_writing {
+        enum confab_writing_state state;
+        uint64_t revision;    /* as in its accepted event */
+        uint32_t done, total; /* tokens of the prompt that are computed, of those to be computed */
+        uint32_t n_generated;
+        struct confab_turn turn; /* so far; its text with want_turns; its end is a position */
 };
 struct confab_conversation {
         uint64_t id;
@@ -441,7 +461,9 @@ struct confab_conversation {
         /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
         uint64_t unusable_size;
         const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
-        const struct confab_about *about; /* what is noted, or NULL */
+        const struct confab_about *about;     /* what is noted, or NULL */
+        const struct confab_writing *writing; /* get: the last reply is not done yet; or NULL */
+        bool unanswered;                      /* its last turn is a message without a reply */
 };
 struct confab_conversations {
         const struct confab_conversation *items;

@@ -38,6 +38,7 @@ struct draft {
                 Confab__V1__Export export;
                 Confab__V1__Import import;
                 Confab__V1__Carry carry;
+                Confab__V1__Attach attach;
         };
 };
 
@@ -309,6 +310,35 @@ static int put_constraint(struct draft *d, struct err *e) {
         return 0;
 }
 
+static int put_stops(struct draft *d, char ***ret, size_t *ret_n, struct err *e) {
+        const struct confab_request *r = d->from;
+
+        for (size_t i = 0; i < r->n_stops; i++)
+                if (!r->stops[i] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
+                        return err_set(e, ERR_INVALID, "a stop string is not valid UTF-8");
+        *ret = proto_borrow(r->stops);
+        *ret_n = r->n_stops;
+        return 0;
+}
+
+static int draft_attach(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__Attach *a = &d->attach;
+        int k;
+
+        BEGIN(d, attach, attach, ATTACH);
+        k = put_ref(d, &a->conversation, e);
+        if (k == 0)
+                k = put_stops(d, &a->stop, &a->n_stop, e);
+        if (r->has_at_position)
+                PUT(*a, position, r->at_position);
+        if (r->has_expect_revision)
+                PUT(*a, expect_revision, r->expect_revision);
+        if (r->want_parts)
+                PUT(*a, want_parts, true);
+        return k;
+}
+
 static int draft_continue(struct draft *d, struct err *e) {
         const struct confab_request *r = d->from;
         Confab__V1__Continue *c = &d->cont;
@@ -328,11 +358,9 @@ static int draft_continue(struct draft *d, struct err *e) {
                 k = put_string(&c->tools, r->tools, "definitions of tools", e);
         if (k < 0)
                 return k;
-        for (size_t i = 0; i < r->n_stops; i++)
-                if (!r->stops[i] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
-                        return err_set(e, ERR_INVALID, "a stop string is not valid UTF-8");
-        c->stop = proto_borrow(r->stops);
-        c->n_stop = r->n_stops;
+        k = put_stops(d, &c->stop, &c->n_stop, e);
+        if (k < 0)
+                return k;
         if (r->has_max_tokens)
                 PUT(*c, max_tokens, r->max_tokens);
         if (r->n_logprobs)
@@ -517,6 +545,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_EXPORT] = draft_export,
         [CONFAB_IMPORT] = draft_import,
         [CONFAB_CARRY] = draft_carry,
+        [CONFAB_ATTACH] = draft_attach,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

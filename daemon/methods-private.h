@@ -12,7 +12,8 @@ typedef int method_fn(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e);
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
-        method_model_info, method_stats, method_publish, method_export, method_import, method_carry;
+        method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
+        method_attach;
 
 int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, struct err *e);
 /* A number for which the engine has ENGINE_UNSET as well: that value is refused, or it would mean

@@ -112,6 +112,22 @@ int figures_read(
         return 0;
 }
 
+int store_figures(struct store *s, uint64_t id, uint32_t n, struct figures *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        struct store_turn turn = {};
+        struct store_turns turns = {&turn, 1};
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = figures_read(s, id, n, &turns, e);
+        if (r < 0)
+                return r;
+        *ret = turn.figures ? *turn.figures : (struct figures){0};
+        ret->model = NULL;
+        free((void *)(uintptr_t)turn.figures);
+        return 0;
+}
+
 int figures_check(struct store *s, uint64_t id, struct err *e) {
         struct figures f;
         _query_ q = {};

@@ -269,6 +269,8 @@ int store_about(struct store *s, uint64_t id, store_admit_fn *admit, void *arg, 
 /* The text of turn @n, or (@extra) what was given besides, likewise. -ERR_NOT_FOUND without the turn. */
 int store_turn_part(struct store *s, uint64_t id, uint32_t n, bool extra, store_admit_fn *admit,
         void *arg, char **ret, size_t *ret_size, struct err *e);
+/* How the reply of turn @n was made, but for the model's name; all 0 if that is not known. */
+int store_figures(struct store *s, uint64_t id, uint32_t n, struct figures *ret, struct err *e);
 /* The size of a conversation: bytes of all texts (with what was given besides, and the definitions it
  * was opened with), links, turns, bytes of all tokens. */
 struct store_sizes {

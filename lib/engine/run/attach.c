@@ -49,6 +49,7 @@ struct follower {
         size_t tools_size;
         char *text; /* of the last turn, when the Attach came */
         size_t text_size;
+        struct figures figures;
         uint32_t n_turns; /* of the conversation, then */
         uint64_t revision;
 };
@@ -74,7 +75,8 @@ static void init(struct request *request) {
 static void deinit(struct engine *engine, struct request *request) {
         struct follower *f = follower_of(request);
 
-        (void)engine;
+        if (!list_empty(&f->all))
+                credit_set_active(engine, request->credit, false);
         list_unlink(&f->link);
         list_unlink(&f->all);
         buf_deinit(&f->tokens);
@@ -430,7 +432,25 @@ static const struct conv_turn *last_reply(const struct conv *c) {
         return t && t->finish != ENGINE_FINISH_NONE ? t : NULL;
 }
 
-/* The tokens of the reply, and the figures that it still has. */
+/* What the register has of how it was made. */
+static void put_figures(struct follower *f) {
+        const struct figures *from = &f->figures;
+
+        f->accepted.accepted.n_prompt = f->done.done.n_prompt = from->n_prompt;
+        f->accepted.accepted.n_ram = f->done.done.n_ram = from->n_ram;
+        f->accepted.accepted.n_disk = f->done.done.n_disk = from->n_disk;
+        f->accepted.accepted.n_shared = f->done.done.n_shared = from->n_shared;
+        f->accepted.accepted.n_computed = f->done.done.n_computed = from->n_computed;
+        f->accepted.accepted.differs_at = f->done.done.differs_at =
+                from->n_prompt - from->n_computed;
+        f->done.done.seed = from->seed;
+        f->done.done.queued_usec = from->queued_usec;
+        f->done.done.restore_usec = from->restore_usec;
+        f->done.done.prefill_usec = from->prefill_usec;
+        f->done.done.decode_usec = from->decode_usec;
+}
+
+/* The tokens of the reply, and its end. */
 static int fill_stored(struct follower *f, const struct conv *c, const struct conv_turn *t,
         uint32_t begin, struct err *e) {
         struct transcript all = conv_transcript(c);
@@ -445,9 +465,9 @@ static int fill_stored(struct follower *f, const struct conv *c, const struct co
         f->done.done.finish = t->finish;
         f->done.done.revision = c->revision;
         f->done.done.n_generated = (uint32_t)n;
-        f->done.done.n_prompt = f->accepted.accepted.n_prompt = gap_to_memory(&c->gap, begin);
         f->accepted.accepted.conv = c->id;
         f->accepted.accepted.revision = c->revision - 1;
+        put_figures(f);
         return 0;
 }
 
@@ -524,7 +544,7 @@ static int admit(void *arg, size_t n, struct err *e) {
         return charge_take(&request->charge, n, "reading a reply", e);
 }
 
-/* What only the register has: definitions of tools, and where a stop string ended a text. */
+/* What only the register has: definitions of tools, where a stop string ended a text, figures. */
 static void look_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct follower *f = follower_of(request);
@@ -534,6 +554,9 @@ static void look_run(struct engine *engine, struct job *j) {
         if (j->r == 0 && f->n_turns > 0)
                 j->r = store_turn_part(engine->store, request->sc.id, f->n_turns - 1, false, admit,
                         request, &f->text, &f->text_size, &j->err);
+        if (j->r == 0 && f->n_turns > 0)
+                j->r = store_figures(
+                        engine->store, request->sc.id, f->n_turns - 1, &f->figures, &j->err);
 }
 
 static void look_done(struct engine *engine, struct job *j) {
@@ -546,14 +569,12 @@ static void look_done(struct engine *engine, struct job *j) {
 static int act(struct engine *engine, struct request *request, struct err *e) {
         struct follower *f = follower_of(request);
         const struct conv *c = request->conv;
-        const struct conv_turn *t = last_reply(c);
 
         (void)e;
         f->n_turns = c->n_turns;
         f->revision = c->revision;
         request->sc.id = c->id;
-        if ((request->r.want_parts && conv_has_tools(c)) ||
-                (t && t->finish == ENGINE_FINISH_STOP_STRING && !c->generates))
+        if ((request->r.want_parts && conv_has_tools(c)) || (last_reply(c) && !c->generates))
                 request_submit(engine, request, look_run, look_done);
         else
                 join(engine, request);

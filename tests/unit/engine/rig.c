@@ -90,6 +90,9 @@ void answer_reset(struct answer *a) {
         free(a->turns);
         free(a->tools);
         free(a->about);
+        if (a->writing)
+                free(a->writing->turn.text);
+        free(a->writing);
         if (a->fd > 0)
                 close(a->fd);
         memset(a, 0, sizeof(*a));
@@ -147,6 +150,7 @@ static void take_delta(struct answer *a, const struct engine_event *ev) {
                 assert_true(a->n_tokens < sizeof(a->tokens) / sizeof(a->tokens[0]));
                 a->tokens[a->n_tokens] = ev->delta.token;
                 a->ends[a->n_tokens] = n + ev->delta.text_size;
+                a->positions[a->n_tokens] = ev->delta.position;
                 a->logprobs[a->n_tokens++] = ev->delta.logprob;
         }
 }
@@ -208,6 +212,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->n_turns = a->turns ? ev->conv.n_turn_list : 0;
                 a->tools = TAKE_PTR(ev->conv.tools);
                 a->about = TAKE_PTR(ev->conv.about);
+                a->writing = TAKE_PTR(ev->conv.writing);
                 a->conv.name = a->conv.tools = NULL;
                 a->conv.turns = NULL;
                 a->conv.tokens = NULL;
