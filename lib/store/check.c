@@ -344,7 +344,7 @@ static int check_records(struct check *x) {
         return absorb(x, r, STORE_FINDING_RECORD, 0, 0);
 }
 
-/* Rows whose conversation is not there. */
+/* Rows whose conversation is not there, and conversations whose tenant is not there. */
 static int check_strays(struct check *x) {
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_CHECK_STRAYS, &x->err);
@@ -352,12 +352,16 @@ static int check_strays(struct check *x) {
         if (r < 0)
                 return r;
         while ((r = query_step(&q, &x->err)) > 0) {
-                bool link = query_number(&q, 0, 1);
-                uint64_t conv = query_u64(&q, 1);
+                static const struct {
+                        enum store_finding_kind kind;
+                        const char *what;
+                } strays[] = {{STORE_FINDING_TURN, "turns of a conversation that does not exist"},
+                        {STORE_FINDING_LINK, "links of a conversation that does not exist"},
+                        {STORE_FINDING_CONV, "it belongs to a tenant that does not exist"}};
+                uint64_t which = query_number(&q, 0, 2), conv = query_u64(&q, 1);
 
                 q.bad = NULL;
-                report(x, link ? STORE_FINDING_LINK : STORE_FINDING_TURN, conv, 0,
-                        "%s of a conversation that does not exist", link ? "links" : "turns");
+                report(x, strays[which].kind, conv, 0, "%s", strays[which].what);
         }
         return absorb(x, r, STORE_FINDING_FILE, 0, 0);
 }

@@ -155,6 +155,22 @@ static const char *const migrations[] = {
         " CHECK (memory_classes BETWEEN 0 AND 7);"
         "ALTER TABLE conversation ADD COLUMN memory_window INTEGER NOT NULL DEFAULT 0;"
         "ALTER TABLE conversation ADD COLUMN memory_chunk INTEGER NOT NULL DEFAULT 0;",
+        /* 7: tenants. In conversation and record, uid is an owner (base/owner.h) from now on: what it
+         * was, and above these 32 bits the number of a tenant. */
+        "CREATE TABLE tenant ("
+        " number INTEGER PRIMARY KEY AUTOINCREMENT,"
+        " uid INTEGER NOT NULL,"
+        " label TEXT NOT NULL,"
+        " UNIQUE (uid, label)"
+        ") STRICT;"
+        "DROP VIEW transcript;"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid & 4294967295 AS uid, c.name AS conversation, t.n AS turn,"
+        "  t.role AS role, CAST(t.text AS TEXT) AS text, t.finish AS finish,"
+        "  t.past - t.first AS n_tokens, datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
+        "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped,"
+        "  (SELECT label FROM tenant WHERE number = c.uid >> 32) AS tenant"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;",
 };
 
 /* turn_hash() for the migration. */
