@@ -158,6 +158,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->tenant, e);
+        a = b < 0 ? b : a;
         b = copy_results(r, e);
         a = b < 0 ? b : a;
         b = copy_calls(r, e);
@@ -189,7 +191,7 @@ static size_t request_size(
                    credit_size(engine, r);
 
         n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
-        n += copy_size(r->tools) + copy_size(r->reasoning) + 2 * PART_SIZE;
+        n += copy_size(r->tools) + copy_size(r->reasoning) + copy_size(r->tenant) + 2 * PART_SIZE;
         for (size_t i = 0; i < r->n_results; i++)
                 n += sizeof(*r->results) + copy_size(r->results[i].call_id) +
                      copy_size(r->results[i].name) + copy_size(r->results[i].text);
@@ -281,6 +283,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         free_copy(request->r.system);
         free_copy(request->r.tools);
         free_copy(request->r.reasoning);
+        free_copy(request->r.tenant);
         free_calls(&request->r);
         free_copy(request->r.text);
         free_copy(request->r.tokens);
@@ -342,7 +345,9 @@ static int enter(struct engine *engine, struct request *request, struct err *e) 
         if (d->closed)
                 return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
         u = map_get_u64(d->usage, request->r.owner);
-        r = check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
+        r = request->verb->uncounted
+                    ? 0
+                    : check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
         if (r < 0)
                 return r;
         if (!u) {
