@@ -219,6 +219,8 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_u64(j, "id", c->id);
         put_str(j, "name", c->name);
         put_u64(j, "uid", c->uid);
+        if (c->tenant)
+                put_str(j, "tenant", c->tenant);
         put_u64(j, "parent", c->parent);
         put_u64(j, "fork_pos", c->fork_pos);
         put_u64(j, "revision", c->revision);

@@ -424,8 +424,9 @@ struct confab_conversation {
         uint64_t id;
         const char *name;
         uint32_t uid;
-        uint32_t fork_pos; /* tokens shared with the parent when it was forked */
-        uint64_t parent;   /* 0: none */
+        const char *tenant; /* the owner is this tenant of the uid; NULL: the uid itself */
+        uint32_t fork_pos;  /* tokens shared with the parent when it was forked */
+        uint64_t parent;    /* 0: none */
         uint64_t revision;
         uint32_t n_tokens, n_turns;
         enum confab_residency residency;
@@ -532,6 +533,17 @@ CONFAB_PUBLIC int confab_connect(struct confab **ret, const char *path, struct c
 /* The same over a connected stream socket, which the connection then owns (also on failure, when it
  * is closed). */
 CONFAB_PUBLIC int confab_new_from_fd(struct confab **ret, int fd, struct confab_error *e);
+#define CONFAB_OWN_UID UINT32_MAX
+/* Act for @uid (CONFAB_OWN_UID: the own) and, unless @tenant is NULL, for the tenant of this label, 1 to 128 bytes:
+ * all requests of the connection are theirs. Before the first confab_process() and the first request. The daemon
+ * decides when it greets whether that may be (setting trusted-users); else the connection is over, with
+ * "permission". Requests are held back until it has agreed. Errors: "invalid", "no_memory", "state" (too late). */
+CONFAB_PUBLIC int confab_act_for(
+        struct confab *c, uint32_t uid, const char *tenant, struct confab_error *e);
+/* For whom the daemon takes the requests: 0, and the uid and the tenant's label (NULL: none; valid until
+ * confab_free()); -1 before its Hello has come, or if an older daemon does not tell. */
+CONFAB_PUBLIC int confab_get_owner(
+        const struct confab *c, uint32_t *ret_uid, const char **ret_tenant);
 /* Close the connection. Requests in flight get no more events; the daemon cancels those that are
  * not detached. Returns NULL; @c may be NULL. */
 CONFAB_PUBLIC struct confab *confab_free(struct confab *c);

@@ -167,6 +167,7 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         SET(m, id, c->id);
         m->name = c->name;
         SET(m, uid, owner_uid(c->owner));
+        m->tenant = c->tenant;
         SET(m, parent, c->parent);
         SET(m, fork_pos, c->fork_pos);
         SET(m, revision, c->revision);
@@ -531,7 +532,7 @@ static void send_stats(struct request *r, const struct engine_event *in) {
         m.stats = scratch_alloc(&s, in->stats.n + OWN_STATS_MAX, sizeof(*m.stats));
         if (!m.stats)
                 n = no_memory(&e);
-        else if (r->peer->admin || r->peer->uid == geteuid())
+        else if (r->peer->admin || (!r->peer->acts && r->peer->uid == geteuid()))
                 n = put_all_stats(&s, r->peer, in, &m, &e);
         else
                 n = put_user_stats(&s, r->peer, in, &m, &e);
@@ -582,6 +583,7 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
         case ENGINE_EXPORTED:
                 methods_send_exported(r, ev);
                 break;
+        case ENGINE_OWNER: /* methods-hello.c takes it */
         case ENGINE_LOG:
         case ENGINE_STOPPED:
                 break;

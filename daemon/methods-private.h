@@ -15,6 +15,9 @@ method_fn method_open, method_continue, method_fork, method_rewind, method_close
         method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
         method_attach;
 
+/* The peer's first message. Ends the connection if it is refused. */
+void methods_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello);
+
 int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, struct err *e);
 /* A number for which the engine has ENGINE_UNSET as well: that value is refused, or it would mean
  * what leaving the field out means. */

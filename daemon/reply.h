@@ -14,5 +14,7 @@ void reply_error(struct peer *p, uint64_t id, const struct err *e);
 void reply_empty(struct peer *p, uint64_t id);
 /* The peer broke the protocol: tell it, and end the connection. */
 void reply_protocol_error(struct peer *p, uint64_t id, const struct err *e);
+/* Its Hello is refused: tell the peer why, and end the connection. */
+void reply_refuse_hello(struct peer *p, uint64_t id, const struct err *e);
 /* The connection cannot continue (limits, stopping): tell the peer, and end it. */
 void reply_refuse(struct peer *p, const struct err *e);

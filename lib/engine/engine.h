@@ -11,7 +11,7 @@
  * 3. Requests that change the same conversation do not overlap: the second one gets ERR_BUSY, or
  *    waits (engine_request.wait).
  * 4. A conversation is named by (owner, id or name); another owner's conversation is "not found" (I6).
- *    The engine checks uids. request.admin lifts these checks for metadata (list, stats), and for
+ *    The engine checks owners. request.admin lifts these checks for metadata (list, stats), and for
  *    CANCEL, EVICT and CLOSE by id, which are then logged (ENGINE_LOG).
  *
  * One loop thread calls all functions below, except where noted.
@@ -71,6 +71,7 @@ struct engine_options {
         uint32_t max_active;
         uint32_t default_max_tokens;
         uint32_t max_conversations_per_owner, max_requests_per_owner, max_queued;
+        uint32_t max_tenants_per_user;
         uint64_t disk_limit;           /* bytes of spill files; 0: no limit */
         uint64_t disk_limit_per_owner; /* of one user's conversations; 0: no limit */
         uint64_t disk_writes_per_day;  /* bytes; 0: no limit */
@@ -97,6 +98,7 @@ struct engine_options {
                 .max_active = 16,                                                                  \
                 .default_max_tokens = 512,                                                         \
                 .max_conversations_per_owner = 10000,                                              \
+                .max_tenants_per_user = 10000,                                                     \
                 .max_requests_per_owner = 64,                                                      \
                 .max_queued = 1024,                                                                \
                 .disk_floor = 256u << 20,                                                          \
@@ -169,6 +171,9 @@ enum engine_verb {
         /* Read the reply that is being written, or else the last one: Accepted, Deltas, Done (at_position,
          * want_parts, expect_revision, stops). */
         ENGINE_ATTACH,
+        /* The owner that tenant `tenant` of the owner's uid is; a new one is made. Not subject to
+         * max_requests_per_owner and max_queued: the caller has few of them in flight. */
+        ENGINE_TENANT,
         ENGINE_N_VERBS
 };
 
@@ -355,6 +360,8 @@ struct engine_request {
         uint64_t after_id;            /* list */
         uint32_t limit;               /* list: at most ENGINE_MAX_LIST; 0: that many */
         bool all_users;
+        /* Tenant: its label. Byte for byte, and like a conversation's name, but it may be a number. */
+        const char *tenant;
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
          * is refused as soon as its length is known. */
@@ -405,6 +412,7 @@ struct engine_conv {
         uint64_t id;
         char *name;
         uint64_t owner;
+        char *tenant; /* the label of the owner's tenant, or NULL */
         uint64_t parent;
         uint32_t fork_pos;
         uint64_t revision;
@@ -515,6 +523,7 @@ enum engine_event_kind {
         ENGINE_INFO,         /* final: model_info */
         ENGINE_STATS_RESULT, /* final */
         ENGINE_EXPORTED,     /* final */
+        ENGINE_OWNER,        /* final: tenant */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -594,6 +603,7 @@ struct engine_event {
                         uint64_t size;
                         uint32_t n_memory_tokens; /* tokens whose memory is in the file */
                 } exported;
+                uint64_t owner; /* OWNER */
         };
 };
 

@@ -374,23 +374,27 @@ static int check_records(struct check *x) {
         return absorb(x, r, STORE_FINDING_RECORD, 0, 0);
 }
 
-/* Rows whose conversation is not there. */
+/* Rows whose conversation is not there, and conversations whose tenant is not there. */
 static int check_strays(struct check *x) {
-        static const char *const words[] = {"turns", "links", "tags", "figures of a turn"};
-        static const enum store_finding_kind kinds[] = {
-                STORE_FINDING_TURN, STORE_FINDING_LINK, STORE_FINDING_CONV, STORE_FINDING_TURN};
+        static const struct {
+                enum store_finding_kind kind;
+                const char *what;
+        } strays[] = {{STORE_FINDING_TURN, "turns of a conversation that does not exist"},
+                {STORE_FINDING_LINK, "links of a conversation that does not exist"},
+                {STORE_FINDING_CONV, "tags of a conversation that does not exist"},
+                {STORE_FINDING_TURN, "figures of a turn of a conversation that does not exist"},
+                {STORE_FINDING_CONV, "it belongs to a tenant that does not exist"}};
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_CHECK_STRAYS, &x->err);
 
         if (r < 0)
                 return r;
         while ((r = query_step(&q, &x->err)) > 0) {
-                uint64_t what = query_number(&q, 0, ARRAY_SIZE(words) - 1);
+                uint64_t which = query_number(&q, 0, ARRAY_SIZE(strays) - 1);
                 uint64_t conv = query_u64(&q, 1);
 
                 q.bad = NULL;
-                report(x, kinds[what], conv, 0, "%s of a conversation that does not exist",
-                        words[what]);
+                report(x, strays[which].kind, conv, 0, "%s", strays[which].what);
         }
         return absorb(x, r, STORE_FINDING_FILE, 0, 0);
 }

@@ -76,6 +76,7 @@ int conv_shape(struct store *s, uint64_t id, struct store_shape *ret, struct err
 static int read_row(struct query *q, struct store_conv *c, struct err *e) {
         const char *name;
         size_t n;
+        int r;
 
         *c = (struct store_conv){
                 .id = query_number(q, 0, INT64_MAX),
@@ -115,7 +116,8 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 query_bad(q, 23);
         sampling_read(q, 13, &c->sampling);
         shape_read(q, 28, &c->shape);
-        return query_check(q, e);
+        r = query_check(q, e);
+        return r < 0 ? r : tenant_label(q->s, c->owner, c->tenant, e);
 }
 
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e) {
@@ -175,10 +177,12 @@ static int next_id(struct store *s, uint64_t *ret, struct err *e) {
         return 0;
 }
 
-/* Fill in id and name for a new row. */
+/* Fill in id, name and the label of the tenant for a new row. */
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e) {
         int r = next_id(s, &c->id, e);
 
+        if (r == 0)
+                r = tenant_label(s, c->owner, c->tenant, e);
         if (r < 0)
                 return r;
         if (c->name[0]) {

@@ -156,7 +156,9 @@ static const char *const migrations[] = {
         "ALTER TABLE conversation ADD COLUMN memory_window INTEGER NOT NULL DEFAULT 0;"
         "ALTER TABLE conversation ADD COLUMN memory_chunk INTEGER NOT NULL DEFAULT 0;",
         /* 7: what is noted about conversations, and pages of them by time of change or by tag. A tag's
-         * row follows its conversation's time. How a reply was made, beside its turn. */
+         * row follows its conversation's time. How a reply was made, beside its turn. Tenants: in
+         * conversation and record, uid is an owner (base/owner.h) from now on: what it was, and above
+         * these 32 bits the number of a tenant. */
         "ALTER TABLE conversation ADD COLUMN title TEXT;"
         "ALTER TABLE conversation ADD COLUMN metadata TEXT;"
         "ALTER TABLE conversation ADD COLUMN session TEXT;"
@@ -188,7 +190,21 @@ static const char *const migrations[] = {
         " FOREIGN KEY (conversation, n) REFERENCES turn (conversation, n) ON DELETE CASCADE"
         ") STRICT, WITHOUT ROWID;"
         "CREATE TRIGGER tag_follows AFTER UPDATE OF updated_usec ON conversation BEGIN"
-        " UPDATE tag SET updated_usec = new.updated_usec WHERE conversation = new.id; END;",
+        " UPDATE tag SET updated_usec = new.updated_usec WHERE conversation = new.id; END;"
+        "CREATE TABLE tenant ("
+        " number INTEGER PRIMARY KEY AUTOINCREMENT,"
+        " uid INTEGER NOT NULL,"
+        " label TEXT NOT NULL,"
+        " UNIQUE (uid, label)"
+        ") STRICT;"
+        "DROP VIEW transcript;"
+        "CREATE VIEW transcript AS"
+        " SELECT c.id AS id, c.uid & 4294967295 AS uid, c.name AS conversation, t.n AS turn,"
+        "  t.role AS role, CAST(t.text AS TEXT) AS text, t.finish AS finish,"
+        "  t.past - t.first AS n_tokens, datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
+        "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped,"
+        "  (SELECT label FROM tenant WHERE number = c.uid >> 32) AS tenant"
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;",
 };
 
 /* turn_hash() for the migration. */

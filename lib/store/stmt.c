@@ -249,7 +249,10 @@ static const char *const stmt_sql[STMT_N] = {
                 "(SELECT id FROM conversation) UNION ALL "
                 "SELECT DISTINCT 3, f.conversation FROM turn_figures f WHERE NOT EXISTS "
                 "(SELECT 1 FROM turn t WHERE t.conversation = f.conversation "
-                "AND t.n = f.n)",
+                "AND t.n = f.n) UNION ALL "
+                "SELECT 4, id FROM conversation WHERE uid >> 32 <> 0 AND NOT EXISTS "
+                "(SELECT 1 FROM tenant WHERE number = conversation.uid >> 32 "
+                "AND tenant.uid = conversation.uid & 4294967295)",
         [STMT_CHECK_TAGS] =
                 "SELECT DISTINCT c.id FROM tag t JOIN conversation c ON c.id = t.conversation "
                 "WHERE t.owner <> c.uid OR t.updated_usec <> c.updated_usec",
@@ -260,13 +263,21 @@ static const char *const stmt_sql[STMT_N] = {
                 "SELECT 1 WHERE coalesce((SELECT max(id) FROM conversation), 0) > "
                 "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'conversation'), 0) "
                 "OR coalesce((SELECT max(id) FROM record), 0) > "
-                "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'record'), 0)",
+                "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'record'), 0) "
+                "OR coalesce((SELECT max(number) FROM tenant), 0) > "
+                "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'tenant'), 0)",
         [STMT_LIST_HELD] = "SELECT " RECORD_COLUMNS ", l.n_valid, c.id, c.model_weights, "
                            "c.model_rules FROM record r JOIN link l ON l.record = r.id "
                            "JOIN conversation c ON c.id = l.conversation "
                            "ORDER BY r.id, l.n_valid = r.n_tokens DESC, c.id",
         [STMT_METER_GET] = "SELECT value FROM meter WHERE name = ?",
         [STMT_METER_SET] = "INSERT OR REPLACE INTO meter (name, value) VALUES (?,?)",
+        [STMT_TENANT_FIND] = "SELECT number FROM tenant WHERE uid = ? AND label = ?",
+        [STMT_TENANT_COUNT] = "SELECT count(*) FROM tenant WHERE uid = ?",
+        [STMT_TENANT_INSERT] = "INSERT INTO tenant (uid, label) VALUES (?,?)",
+        [STMT_TENANT_LABEL] = "SELECT label FROM tenant WHERE number = ? AND uid = ?",
+        [STMT_TENANT_FORGET] = "DELETE FROM tenant WHERE NOT EXISTS (SELECT 1 FROM conversation c "
+                               "WHERE c.uid = tenant.number << 32 | tenant.uid)",
 };
 
 const char *stmt_text(enum store_stmt which) {

@@ -123,6 +123,11 @@ enum store_stmt {
         STMT_LIST_HELD,
         STMT_METER_GET,
         STMT_METER_SET,
+        STMT_TENANT_FIND,
+        STMT_TENANT_COUNT,
+        STMT_TENANT_INSERT,
+        STMT_TENANT_LABEL,
+        STMT_TENANT_FORGET,
         STMT_N
 };
 
@@ -254,11 +259,13 @@ int gone_push(struct store_gone *g, const struct store_record *rec, struct err *
 
 /* Shared between the files; the lock is held. */
 int conv_check_name(const char *name, struct err *e);
-/* Fill in id and name for a new row. */
+/* Fill in id, name and the label of the tenant for a new row. */
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e);
 int conv_insert(struct store *s, const struct store_conv *c, struct err *e);
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
 /* store_conv_get(). */
+/* The label of @owner's tenant, "" without one. "#" and its number if the register has lost it. */
+int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e);
 int conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name, struct store_conv *ret,
         struct err *e);
 /* store_links(); *ret is empty before. */

@@ -63,7 +63,7 @@ static inline uint32_t store_cell_tokens(const struct store_shape *shape, uint32
 
 #define STORE_N_ROLES 5    /* roles of turns are below */
 #define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
-#define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
+#define STORE_NAME_MAX 128 /* bytes of a conversation's name, or a tenant's label, without NUL */
 
 /* What a conversation does when its memory would outgrow the context. */
 enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFLOWS };
@@ -72,6 +72,8 @@ enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFL
 struct store_conv {
         uint64_t id; /* from 1, never used again */
         uint64_t owner;
+        char tenant[STORE_NAME_MAX +
+                    1]; /* the owner's tenant, "" without one; read, never written */
         char name[STORE_NAME_MAX + 1];
         uint64_t parent; /* 0: none; stays when the parent is deleted */
         uint32_t fork_pos;
@@ -185,6 +187,14 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         const struct store_turn *last, const struct gap *gap, struct store_conv *child,
         struct err *e);
+/* The number of @uid's tenant of this label (1 to STORE_NAME_MAX bytes of UTF-8). If there is none, it is made;
+ * with @max == 0, -ERR_NOT_FOUND. -ERR_LIMIT: the uid has @max tenants already. -ERR_INVALID. */
+int store_tenant(struct store *s, uint32_t uid, const char *label, uint64_t max, uint32_t *ret,
+        struct err *e);
+/* Forget the tenants without a conversation. Before anybody acts for a tenant: a number that somebody holds
+ * must stay known. */
+int store_tenants_forget(struct store *s, struct err *e);
+
 /* Get a conversation by id, or by name if id is 0. owner OWNER_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name,

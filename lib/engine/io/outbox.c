@@ -307,17 +307,31 @@ void event_log(struct engine *engine, int level, const struct err *e) {
         event_send(engine, n);
 }
 
+/* A charged copy, or NULL. */
+static char *copy_text(struct event_node *n, const char *text, struct err *e) {
+        size_t size = strlen(text) + 1;
+        char *copy = event_calloc(n, size, 1, e);
+
+        if (copy)
+                memcpy(copy, text, size);
+        return copy;
+}
+
 int event_conv(
         struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e) {
-        char *name = event_calloc(n, strlen(sc->name) + 1, 1, e);
+        char *name = copy_text(n, sc->name, e), *tenant = NULL;
 
-        if (!name)
+        if (name && *sc->tenant)
+                tenant = copy_text(n, sc->tenant, e);
+        if (!name || (*sc->tenant && !tenant)) {
+                free(name);
                 return -(int)e->code;
-        memcpy(name, sc->name, strlen(sc->name));
+        }
         *out = (struct engine_conv){
                 .id = sc->id,
                 .name = name,
                 .owner = sc->owner,
+                .tenant = tenant,
                 .parent = sc->parent,
                 .fork_pos = sc->fork_pos,
                 .revision = sc->revision,
@@ -356,6 +370,7 @@ static void conv_deinit(struct engine_conv *c) {
         free(c->turns);
         free(c->tokens);
         free(c->name);
+        free(c->tenant);
 }
 
 /* Free everything that hangs on the event. */

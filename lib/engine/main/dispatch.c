@@ -54,6 +54,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_IMPORT] = &verb_import,
         [ENGINE_CARRY] = &verb_carry,
         [ENGINE_ATTACH] = &verb_attach,
+        [ENGINE_TENANT] = &verb_tenant,
 };
 
 const struct verb *dispatch_verb(const struct engine_request *r) {

@@ -100,6 +100,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->tenant, e);
+        a = b < 0 ? b : a;
         b = copy_about(r, e);
         a = b < 0 ? b : a;
         b = copy_results(&r->results, r->n_results, e);
@@ -129,7 +131,7 @@ static size_t request_size(
                    credit_size(engine, r);
 
         n += copy_str_size(r->conv_name) + copy_str_size(r->name) + copy_str_size(r->system);
-        n += copy_str_size(r->tools) + copy_str_size(r->reasoning);
+        n += copy_str_size(r->tools) + copy_str_size(r->reasoning) + copy_str_size(r->tenant);
         n += copy_results_size(r->results, r->n_results);
         n += copy_calls_size(r->calls, r->n_calls);
         n += copy_messages_size(r->messages, r->n_messages);
@@ -200,6 +202,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         copy_free(request->r.system);
         copy_free(request->r.tools);
         copy_free(request->r.reasoning);
+        copy_free(request->r.tenant);
         copy_free(request->r.about);
         copy_free_results(request->r.results, request->r.n_results);
         copy_free_calls(request->r.calls, request->r.n_calls);
@@ -265,7 +268,9 @@ static int enter(struct engine *engine, struct request *request, struct err *e) 
         if (d->closed)
                 return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
         u = map_get_u64(d->usage, request->r.owner);
-        r = check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
+        r = request->verb->uncounted
+                    ? 0
+                    : check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
         if (r < 0)
                 return r;
         if (!u) {

@@ -8,9 +8,10 @@
 #include "engine/verbs/turns.h"
 
 #define LIST_PART 4 /* a page takes at most this part of the share of requests */
-/* A row as it was read and its copy in the answer, with the name. */
+/* A row as it was read and its copy in the answer, with the name and the tenant's label. */
 #define ROW_SIZE                                                                                   \
-        (sizeof(struct store_conv) + sizeof(struct engine_conv) + sizeof(uint64_t) + STORE_NAME_MAX)
+        (sizeof(struct store_conv) + sizeof(struct engine_conv) + sizeof(uint64_t) +               \
+                2 * STORE_NAME_MAX)
 
 static struct turns_answer *turns_of(struct request *request) {
         return request_own(request);

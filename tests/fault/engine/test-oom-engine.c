@@ -151,12 +151,18 @@ static void requests(struct erig *r) {
         erig_simple(r, ENGINE_CLOSE, c, &A);
 }
 
+/* Another owner: a tenant, as soon as one could be made. */
+static uint64_t other = 5;
+
 /* The same for what conversations share: a prompt that another one has in RAM, or on disk, or that
  * was published, with write-behind at its heels. */
 static void sharing(struct erig *r) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .name = "a", .system = SYSTEM};
+        struct engine_request q = {.verb = ENGINE_TENANT, .owner = 5, .tenant = "anna"};
         uint64_t c, d = 0;
 
+        if (erig_do(r, &q, &A) == ENGINE_OWNER)
+                other = A.owner;
+        q = (struct engine_request){.verb = ENGINE_OPEN, .name = "a", .system = SYSTEM};
         if (erig_do(r, &q, &A) != ENGINE_CONV)
                 return;
         c = A.conv.id;
@@ -168,15 +174,16 @@ static void sharing(struct erig *r) {
         erig_do(r, &q, &A);
         q = erig_say_request(c, "Hello.", 3);
         erig_do(r, &q, &A);
-        q = (struct engine_request){.verb = ENGINE_OPEN, .name = "b", .system = SYSTEM, .owner = 5};
+        q = (struct engine_request){
+                .verb = ENGINE_OPEN, .name = "b", .system = SYSTEM, .owner = other};
         if (erig_do(r, &q, &A) == ENGINE_CONV)
                 d = A.conv.id;
         q = erig_say_request(d, "Good day.", 3);
-        q.owner = 5;
+        q.owner = other;
         if (d)
                 erig_do(r, &q, &A);
         erig_simple(r, ENGINE_EVICT, c, &A);
-        q = (struct engine_request){.verb = ENGINE_EVICT, .conv_id = d, .owner = 5};
+        q = (struct engine_request){.verb = ENGINE_EVICT, .conv_id = d, .owner = other};
         if (d)
                 erig_do(r, &q, &A);
         /* From disk, through another's links. */
@@ -185,7 +192,7 @@ static void sharing(struct erig *r) {
                 q = erig_say_request(A.conv.id, "And you?", 3);
                 erig_do(r, &q, &A);
         }
-        q = (struct engine_request){.verb = ENGINE_CLOSE, .conv_id = d, .owner = 5};
+        q = (struct engine_request){.verb = ENGINE_CLOSE, .conv_id = d, .owner = other};
         if (d)
                 erig_do(r, &q, &A);
 }
@@ -441,7 +448,8 @@ static void close_all(struct erig *r) {
         if (last <= closed)
                 closed = 0;
         while (closed < last) {
-                struct engine_request q = {.verb = ENGINE_CLOSE, .conv_id = ++closed, .owner = 5};
+                struct engine_request q = {
+                        .verb = ENGINE_CLOSE, .conv_id = ++closed, .owner = other};
 
                 if (erig_do(r, &q, &A) == ENGINE_ERROR && A.err.code == ERR_NOT_FOUND)
                         erig_simple(r, ENGINE_CLOSE, closed, &A);

@@ -213,13 +213,18 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->tools = TAKE_PTR(ev->conv.tools);
                 a->about = TAKE_PTR(ev->conv.about);
                 a->writing = TAKE_PTR(ev->conv.writing);
-                a->conv.name = a->conv.tools = NULL;
+                snprintf(
+                        a->tenant, sizeof(a->tenant), "%s", ev->conv.tenant ? ev->conv.tenant : "");
+                a->conv.name = a->conv.tools = a->conv.tenant = NULL;
                 a->conv.turns = NULL;
                 a->conv.tokens = NULL;
                 a->n_history = ev->conv.n_token_list;
                 a->damaged = ev->conv.damaged;
                 a->damaged_turn = ev->conv.damaged_turn;
                 a->history = TAKE_PTR(ev->conv.tokens);
+                break;
+        case ENGINE_OWNER:
+                a->owner = ev->owner;
                 break;
         case ENGINE_EXPORTED:
                 a->fd = TAKE_FD(ev->exported.fd);

@@ -54,6 +54,8 @@ struct answer {
         int fd;                         /* EXPORTED: owned, 0 if none */
         uint64_t size;
         uint32_t n_memory;
+        uint64_t owner;                   /* OWNER */
+        char tenant[ENGINE_NAME_MAX + 1]; /* CONV: its label, or empty */
 };
 void answer_reset(struct answer *a);
 

@@ -383,13 +383,16 @@ static const char version_6[] =
         "ALTER TABLE conversation ADD COLUMN memory_chunk INTEGER NOT NULL DEFAULT 0;"
         "PRAGMA user_version = 6;";
 
-/* Of version 6: nothing is noted, and can be from now on. */
+/* Of version 6: nothing is noted, and can be from now on; what uids had is theirs, without a tenant, and
+ * tenants of theirs may come. */
 static void test_version_6(void **state) {
         static const char *const tags[] = {"old"};
         const struct about about = {
                 .has = ABOUT_TITLE | ABOUT_TAGS, .title = "Work", .tags = tags, .n_tags = 1};
         struct fixture *f = *state;
         struct about *got = NULL;
+        struct store_conv c;
+        uint32_t number;
 
         make_version_1(f);
         fixture_sql(f, version_2);
@@ -409,6 +412,13 @@ static void test_version_6(void **state) {
         assert_string_equal(got->title, "Work");
         assert_string_equal(got->tags[0], "old");
         free(got);
+        assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
+        assert_int_equal(c.owner, 1000);
+        assert_string_equal(c.tenant, "");
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM transcript WHERE uid = 1000"), 3);
+        assert_int_equal(fixture_count(f, "SELECT count(tenant) FROM transcript"), 0);
+        assert_int_equal(store_tenant(f->s, 1000, "anna", 1, &number, &f->e), 0);
+        fixture_conv(f, owner_make(1000, number), "work");
         fixture_expect_sound(f);
 }
 

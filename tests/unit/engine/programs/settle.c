@@ -9,7 +9,10 @@
 #include "life.h"
 #include "sample/sample.h"
 
-#define FOREIGN_UID(owner) (1000 + ((owner)-1000 + 1) % N_UIDS)
+/* Somebody else. */
+static uint64_t foreign(const struct life *l, uint64_t owner) {
+        return l->owners[(life_owner_index(owner) + 1) % N_UIDS];
+}
 
 /* --- looking --- */
 
@@ -140,14 +143,15 @@ static struct engine_conv *get_own(struct life *l, const struct mirror *m) {
 
 void life_verify(struct life *l, struct mirror *m) {
         check_same(l, &m->c, get_own(l, m));
-        if (life_get(l, FOREIGN_UID(m->owner), m->id, NULL))
+        if (life_get(l, foreign(l, m->owner), m->id, NULL))
                 life_fail(l, "foreign", "%s sees conversation %llu of %s",
-                        OWNER_TEXT(FOREIGN_UID(m->owner)), (unsigned long long)m->id,
+                        OWNER_TEXT(foreign(l, m->owner)), (unsigned long long)m->id,
                         OWNER_TEXT(m->owner));
 }
 
 void life_verify_all(struct life *l) {
-        for (uint64_t owner = 1000; owner < 1000 + N_UIDS; owner++) {
+        for (size_t u = 0; u < N_UIDS; u++) {
+                uint64_t owner = l->owners[u];
                 struct reply *a;
                 size_t n = 0;
 
@@ -797,15 +801,16 @@ void life_check_sharing(struct life *l) {
                 if (!op_generates(k->op->kind) || (k->a.kind == ENGINE_DONE && !unanswered))
                         continue;
                 if (unanswered || (k->a.final && k->a.err.code == ERR_CANCELLED))
-                        l->aborted[k->q.owner - 1000] = true;
-                killed[k->q.owner - 1000] = true;
+                        l->aborted[life_owner_index(k->q.owner)] = true;
+                killed[life_owner_index(k->q.owner)] = true;
         }
         note_published(l);
         for (size_t i = 0; i < l->n_calls; i++) {
                 const struct call *k = &l->calls[i];
 
                 if (!op_generates(k->op->kind) || k->a.kind != ENGINE_DONE ||
-                        l->aborted[k->q.owner - 1000] || killed[k->q.owner - 1000])
+                        l->aborted[life_owner_index(k->q.owner)] ||
+                        killed[life_owner_index(k->q.owner)])
                         continue;
                 l->at = k->index;
                 check_one(l, k);
