@@ -35,6 +35,7 @@ struct draft {
                 Confab__V1__Export export;
                 Confab__V1__Import import;
                 Confab__V1__Carry carry;
+                Confab__V1__Watch watch;
         };
 };
 
@@ -458,6 +459,13 @@ static int draft_import(struct draft *d, struct err *e) {
         return put_string(&d->import.name, d->from->name, "name", e);
 }
 
+static int draft_watch(struct draft *d, struct err *e) {
+        BEGIN(d, watch, watch, WATCH);
+        if (d->from->all_users)
+                PUT(d->watch, all_users, true);
+        return put_string(&d->watch.cursor, d->from->cursor, "cursor", e);
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -477,6 +485,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_EXPORT] = draft_export,
         [CONFAB_IMPORT] = draft_import,
         [CONFAB_CARRY] = draft_carry,
+        [CONFAB_WATCH] = draft_watch,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {
