@@ -4,6 +4,7 @@
 #include "daemon/methods.h"
 #include "daemon/reply.h"
 #include "daemon/scratch.h"
+#include <unistd.h>
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
  * the answer is this error. Pointers in @out may borrow from @in; the arrays `results` and `calls` are
@@ -12,7 +13,8 @@ typedef int method_fn(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e);
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
-        method_model_info, method_stats, method_publish, method_export, method_import, method_carry;
+        method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
+        method_watch;
 
 int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, struct err *e);
 /* A number for which the engine has ENGINE_UNSET as well: that value is refused, or it would mean
@@ -26,5 +28,11 @@ int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t
 int methods_put_results(struct scratch *s, const struct engine_result *results, size_t n,
         Confab__V1__ToolResult ***ret, size_t *ret_n, struct err *e);
 
+/* May the peer see all figures of Stats, those of other users among them? */
+static inline bool methods_sees_all_figures(const struct peer *p) {
+        return p->admin || p->uid == geteuid();
+}
+/* A notice of Watch. */
+void methods_send_notice(struct request *r, const struct engine_event *in);
 /* The answer to Export; takes the descriptor out of @ev. */
 void methods_send_exported(struct request *r, struct engine_event *ev);

@@ -39,6 +39,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_EXPORT] = {ENGINE_EXPORT, method_export},
         [CONFAB__V1__REQUEST__VERB_IMPORT] = {ENGINE_IMPORT, method_import},
         [CONFAB__V1__REQUEST__VERB_CARRY] = {ENGINE_CARRY, method_carry},
+        [CONFAB__V1__REQUEST__VERB_WATCH] = {ENGINE_WATCH, method_watch},
 };
 
 static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello) {

@@ -53,6 +53,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_EXPORT] = &verb_export,
         [ENGINE_IMPORT] = &verb_import,
         [ENGINE_CARRY] = &verb_carry,
+        [ENGINE_WATCH] = &verb_watch,
 };
 
 const struct verb *dispatch_verb(const struct engine_request *r) {

@@ -156,6 +156,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->tools, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->cursor, e);
+        a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
         a = b < 0 ? b : a;
         b = copy_results(r, e);
@@ -190,6 +192,7 @@ static size_t request_size(
 
         n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
         n += copy_size(r->tools) + copy_size(r->reasoning) + 2 * PART_SIZE;
+        n += copy_size(r->cursor);
         for (size_t i = 0; i < r->n_results; i++)
                 n += sizeof(*r->results) + copy_size(r->results[i].call_id) +
                      copy_size(r->results[i].name) + copy_size(r->results[i].text);
@@ -280,6 +283,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         free_copy(request->r.name);
         free_copy(request->r.system);
         free_copy(request->r.tools);
+        free_copy(request->r.cursor);
         free_copy(request->r.reasoning);
         free_calls(&request->r);
         free_copy(request->r.text);

@@ -237,6 +237,7 @@ void generate_restored(struct engine *engine, struct request *request) {
                 checkpoint_reached(engine, c, &g->plan);
                 g->n_kept = g->n_reached = kept;
                 g->t_restored = g->recall.t_read ? g->recall.t_read : clock_monotonic_usec();
+                tell_turn_begun(engine, request);
                 if (!request_is_warm(request))
                         send_accepted(engine, request);
         } else {
@@ -513,6 +514,7 @@ static void commit_done(struct engine *engine, struct job *j) {
                 c->stale = true;
         }
         checkpoint_turn_ended(engine, c);
+        tell_turn_ended(engine, request, g->finish);
         fill_done(request);
         request_finish(engine, request);
 }

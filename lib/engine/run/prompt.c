@@ -540,6 +540,7 @@ static void generation_deinit(struct engine *engine, struct request *request) {
         recall_deinit(engine, &g->recall);
         reply_parts_deinit(&g->parts);
         tools_deinit(g);
+        tell_turn_ended(engine, request, ENGINE_FINISH_NONE);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

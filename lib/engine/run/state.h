@@ -17,6 +17,13 @@ struct reply_parts {
         bool ended;
 };
 
+/* What watchers know of the turn (tell.c). */
+struct turn_told {
+        bool begun;
+        uint64_t owner;
+        uint64_t conv, revision; /* as it was told to begin */
+};
+
 /* The state of a Continue or Warm. */
 struct generation {
         struct tok_ids input;
@@ -63,6 +70,7 @@ struct generation {
         struct constraint *constraint; /* or NULL: a reference */
         struct grammar_state state;    /* of the constraint, behind all tokens so far */
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
+        struct turn_told told_turn;
 
         /* What sched.c does with the request after the step. */
         enum generation_end {
@@ -196,6 +204,14 @@ int tools_prepare(struct engine *engine, struct request *request, struct err *e)
 /* The definitions to be told with the input, or NULL. */
 const char *tools_to_tell(const struct request *request);
 void tools_deinit(struct generation *g);
+
+/* --- tell.c --- */
+
+/* The input is accepted, or a reply without input begins: tell watchers, once. Nothing for Warm. */
+void tell_turn_begun(struct engine *engine, struct request *request);
+/* The turn that has begun is over, and durable; @finish NONE: it failed. Nothing if none has begun, or
+ * after the first call. The revision is request.revision, or if that is less, the one at the begin. */
+void tell_turn_ended(struct engine *engine, struct request *request, enum engine_finish finish);
 
 /* --- parts.c --- */
 

@@ -2,6 +2,11 @@
 /* Update: change the name of a conversation, its defaults for sampling, and its overflow. */
 #include "engine/verbs/create.h"
 
+/* Whether the register has the change, even if reading it back failed. */
+static bool *changed_of(struct request *request) {
+        return request_own(request);
+}
+
 static uint32_t new_overflow(const struct engine_request *r) {
         switch (r->overflow) {
         case ENGINE_OVERFLOW_ERROR:
@@ -33,6 +38,7 @@ static void update_run(struct engine *engine, struct job *j) {
                 j->r = store_conv_update(engine->store, id, name,
                         request->r.sampling.has ? &s : NULL, new_overflow(&request->r), &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
+        *changed_of(request) = j->r == 0;
         if (j->r == 0)
                 j->r = store_conv_get(
                         engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
@@ -40,7 +46,10 @@ static void update_run(struct engine *engine, struct job *j) {
 
 static void update_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
+        const struct conv *c = request->conv;
 
+        if (*changed_of(request))
+                notice_conv(engine, ENGINE_NOTICE_CHANGED, c->owner, c->id, c->revision);
         if (j->r == 0) {
                 request->conv->sampling = request->sc.sampling;
                 request->conv->shifts = request->sc.overflow == STORE_OVERFLOW_SHIFT;
@@ -56,4 +65,4 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         return r;
 }
 
-const struct verb verb_update = {.act = act};
+const struct verb verb_update = {.own_size = sizeof(bool), .act = act};
