@@ -138,7 +138,7 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         confab__v1__conversation__init(m);
         SET(m, id, c->id);
         m->name = c->name;
-        SET(m, uid, c->uid);
+        SET(m, uid, owner_uid(c->owner));
         SET(m, parent, c->parent);
         SET(m, fork_pos, c->fork_pos);
         SET(m, revision, c->revision);

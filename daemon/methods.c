@@ -91,7 +91,7 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 .max_tokens = ENGINE_UNSET,
                 .role = ENGINE_USER,
                 .fd = -1,
-                .uid = p->uid,
+                .owner = p->uid,
                 .admin = p->admin,
                 .max_answer = p->max_event,
         };

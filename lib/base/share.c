@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <unistd.h>
 
-bool share_exempt(uint32_t uid) {
-        return uid == 0 || uid == geteuid();
+bool share_exempt(uint64_t owner) {
+        return owner == 0 || owner == geteuid();
 }
 
 /* Parts of the total that are kept: for users who hold little (and how little), and for root. */

@@ -32,8 +32,8 @@ struct share {
         bool exempt;  /* from all rules but the first */
 };
 
-/* Whether rule 4 names @uid. */
-bool share_exempt(uint32_t uid);
+/* Whether rule 4 names @owner. A tenant (base/owner.h) never is exempt, whatever its uid is. */
+bool share_exempt(uint64_t owner);
 /* 0, or 1 when it does not fit (nothing is taken). */
 int share_take(struct share *share, uint64_t n);
 /* Give back @n <= share->used. */

@@ -10,7 +10,7 @@
  *    durable (I4).
  * 3. Requests that change the same conversation do not overlap: the second one gets ERR_BUSY, or
  *    waits (engine_request.wait).
- * 4. A conversation is named by (uid, id or name); another user's conversation is "not found" (I6).
+ * 4. A conversation is named by (owner, id or name); another owner's conversation is "not found" (I6).
  *    The engine checks uids. request.admin lifts these checks for metadata (list, stats), and for
  *    CANCEL, EVICT and CLOSE by id, which are then logged (ENGINE_LOG).
  *
@@ -22,6 +22,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/owner.h"
 #include "base/sampling.h"
 
 struct engine;
@@ -67,11 +68,11 @@ struct engine_options {
         /* Conversations generating at the same time, 1 to ENGINE_MAX_ACTIVE; the others queue. */
         uint32_t max_active;
         uint32_t default_max_tokens;
-        uint32_t max_conversations_per_uid, max_requests_per_uid, max_queued;
-        uint64_t disk_limit;          /* bytes of spill files; 0: no limit */
-        uint64_t disk_limit_per_uid;  /* of one user's conversations; 0: no limit */
-        uint64_t disk_writes_per_day; /* bytes; 0: no limit */
-        uint64_t disk_floor;          /* bytes to leave free on the file system */
+        uint32_t max_conversations_per_owner, max_requests_per_owner, max_queued;
+        uint64_t disk_limit;           /* bytes of spill files; 0: no limit */
+        uint64_t disk_limit_per_owner; /* of one user's conversations; 0: no limit */
+        uint64_t disk_writes_per_day;  /* bytes; 0: no limit */
+        uint64_t disk_floor;           /* bytes to leave free on the file system */
         /* Write the memory of a conversation to disk when it has been idle for this long;
          * UINT32_MAX: only at eviction. */
         uint32_t spill_delay_ms;
@@ -93,8 +94,8 @@ struct engine_options {
         ((struct engine_options){.batch_tokens = 256,                                              \
                 .max_active = 16,                                                                  \
                 .default_max_tokens = 512,                                                         \
-                .max_conversations_per_uid = 10000,                                                \
-                .max_requests_per_uid = 64,                                                        \
+                .max_conversations_per_owner = 10000,                                              \
+                .max_requests_per_owner = 64,                                                      \
                 .max_queued = 1024,                                                                \
                 .disk_floor = 256u << 20,                                                          \
                 .spill_delay_ms = 1000,                                                            \
@@ -262,7 +263,7 @@ enum engine_differs {
 struct engine_request {
         uint64_t handle; /* chosen by the caller: not 0, unique among requests in flight */
         enum engine_verb verb;
-        uint32_t uid;
+        uint64_t owner; /* for whom; base/owner.h */
         bool admin;
         uint64_t conv_id; /* by id, or if this is 0, by name */
         const char *conv_name;
@@ -378,7 +379,7 @@ struct engine_turn {
 struct engine_conv {
         uint64_t id;
         char *name;
-        uint32_t uid;
+        uint64_t owner;
         uint64_t parent;
         uint32_t fork_pos;
         uint64_t revision;

@@ -37,11 +37,11 @@ struct spill_file *spill_file_find(struct spill *s, uint64_t key) {
         return map_get_u64(s->files, key);
 }
 
-struct spill_owner *spill_owner_find(struct spill *s, uint32_t number) {
+struct spill_owner *spill_owner_find(struct spill *s, uint64_t number) {
         return map_get_u64(s->owners, number);
 }
 
-static int owner_get(struct spill *s, uint32_t number, struct spill_owner **ret, struct err *e) {
+static int owner_get(struct spill *s, uint64_t number, struct spill_owner **ret, struct err *e) {
         struct spill_owner *o = spill_owner_find(s, number);
         int r;
 
@@ -70,7 +70,7 @@ static void owner_put(struct spill *s, struct spill_owner *o) {
 }
 
 int spill_file_new(
-        struct spill *s, uint64_t key, uint32_t owner, struct spill_file **ret, struct err *e) {
+        struct spill *s, uint64_t key, uint64_t owner, struct spill_file **ret, struct err *e) {
         struct spill_file *f = calloc(1, sizeof(*f));
         int r;
 

@@ -61,7 +61,7 @@ struct spill {
 };
 
 struct spill_owner {
-        uint32_t number;
+        uint64_t number;
         size_t n_files;
         uint64_t disk_size;
 };
@@ -92,7 +92,7 @@ bool spill_file_parse_name(const char *name, uint64_t *ret_key);
 
 struct spill_file *spill_file_find(struct spill *s, uint64_t key);
 int spill_file_new(
-        struct spill *s, uint64_t key, uint32_t owner, struct spill_file **ret, struct err *e);
+        struct spill *s, uint64_t key, uint64_t owner, struct spill_file **ret, struct err *e);
 /* Free a file and close it; it is not in the map any more, or the map is being freed too. */
 void spill_file_free(struct spill *s, struct spill_file *f);
 /* Keep f->fd open until the unpin, which may be called on a file that is gone. -ERR_CORRUPT
@@ -110,7 +110,7 @@ void spill_file_discharge(struct spill *s, struct spill_file *f, uint64_t size);
  * if that was done (the pointer is then valid only for callers that have pinned the file). */
 bool spill_file_drop_if_empty(struct spill *s, struct spill_file *f);
 /* The owner, or NULL if the store has no file of theirs. */
-struct spill_owner *spill_owner_find(struct spill *s, uint32_t number);
+struct spill_owner *spill_owner_find(struct spill *s, uint64_t number);
 
 /* --- without lock --- */
 

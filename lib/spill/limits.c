@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/owner.h"
 #include "spill/shared.h"
 
 #define USEC_PER_DAY ((uint64_t)86400 * 1000000)
@@ -55,7 +56,7 @@ static int check_floor(struct spill *s, uint64_t size, enum spill_refusal *ret_w
                 size, floor, avail);
 }
 
-int spill_admit(struct spill *s, uint32_t owner, uint64_t size, enum spill_refusal *ret_why,
+int spill_admit(struct spill *s, uint64_t owner, uint64_t size, enum spill_refusal *ret_why,
         struct err *e) {
         const struct spill_options *o = &s->options;
         const struct spill_owner *ow = spill_owner_find(s, owner);
@@ -72,9 +73,9 @@ int spill_admit(struct spill *s, uint32_t owner, uint64_t size, enum spill_refus
         if (!fits(o->max_disk_size_per_owner, of_owner, size)) {
                 *ret_why = SPILL_REFUSED_OWNER;
                 return err_set(e, ERR_LIMIT,
-                        "user %" PRIu32 " has %" PRIu64 " of %" PRIu64
+                        "%s has %" PRIu64 " of %" PRIu64
                         " bytes in the spill store and cannot have %" PRIu64 " more",
-                        owner, of_owner, o->max_disk_size_per_owner, size);
+                        OWNER_TEXT(owner), of_owner, o->max_disk_size_per_owner, size);
         }
         if (!fits(o->max_disk_size, s->stats.disk_size, size)) {
                 *ret_why = SPILL_REFUSED_TOTAL;

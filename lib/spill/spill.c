@@ -85,6 +85,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/map.h"
+#include "base/owner.h"
 #include "base/util.h"
 #include "spill/codec.h"
 #include "spill/record.h"
@@ -221,7 +222,7 @@ void spill_stats(struct spill *s, struct spill_stats *ret) {
         pthread_mutex_unlock(&s->lock);
 }
 
-uint64_t spill_owner_size(struct spill *s, uint32_t owner) {
+uint64_t spill_owner_size(struct spill *s, uint64_t owner) {
         const struct spill_owner *o;
         uint64_t size;
 
@@ -288,8 +289,8 @@ static int adopt(struct spill *s, const struct spill_ref *ref, struct err *e) {
         if (f && !spill_pages_is_dead(&f->pages, spill_first_page(ref), spill_n_pages(ref)))
                 return err_set(e, ERR_CORRUPT, "overlaps another record");
         if (f && f->owner->number != ref->owner)
-                return err_set(e, ERR_CORRUPT, "belongs to user %" PRIu32 ", the file to %" PRIu32,
-                        ref->owner, f->owner->number);
+                return err_set(e, ERR_CORRUPT, "belongs to %s, the file to %s",
+                        OWNER_TEXT(ref->owner), OWNER_TEXT(f->owner->number));
         spill_file_name(ref->file_key, name);
         if (fstatat(s->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
                 if (errno == ENOENT)

@@ -121,7 +121,7 @@ struct spill_ref {
         uint64_t offset;      /* bytes, multiple of SPILL_ALIGN */
         uint64_t stored_size; /* bytes on disk with header and padding, multiple of SPILL_ALIGN */
         uint64_t raw_size;    /* bytes after decoding */
-        uint32_t owner;       /* who pays (a uid); one per file */
+        uint64_t owner;       /* who pays (base/owner.h); one per file */
 };
 enum { SPILL_ALIGN = 4096 };
 
@@ -176,7 +176,7 @@ int spill_inspect(struct spill *s, const struct fingerprint *fingerprint,
 /* A block to be written. */
 struct spill_block {
         uint64_t file_key;
-        uint32_t owner; /* who pays; must be the same for all records of a file */
+        uint64_t owner; /* who pays; must be the same for all records of a file */
         struct spill_meta meta;
         const void *raw; /* [raw_size]; must not change during the call */
         size_t raw_size; /* that of the layout of meta.class_id */
@@ -293,4 +293,4 @@ struct spill_stats {
 };
 void spill_stats(struct spill *s, struct spill_stats *ret);
 /* Bytes on disk that @owner pays for. */
-uint64_t spill_owner_size(struct spill *s, uint32_t owner);
+uint64_t spill_owner_size(struct spill *s, uint64_t owner);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/owner.h"
 #include "base/util.h"
 #include "spill/codec.h"
 #include "spill/codec/checksum.h"
@@ -51,8 +52,8 @@ static int reserve(struct spill *s, struct writing *w, struct err *e) {
         f = spill_file_find(s, w->block->file_key);
         if (f && f->owner->number != w->block->owner)
                 return err_set(e, ERR_INVALID,
-                        "spill file %016" PRIx64 ".kv belongs to user %" PRIu32 ", not %" PRIu32,
-                        f->key, f->owner->number, w->block->owner);
+                        "spill file %016" PRIx64 ".kv belongs to %s, not to %s", f->key,
+                        OWNER_TEXT(f->owner->number), OWNER_TEXT(w->block->owner));
         r = spill_admit(s, w->block->owner, size, &w->why, e);
         if (r < 0)
                 return r;

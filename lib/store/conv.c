@@ -79,7 +79,7 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
 
         *c = (struct store_conv){
                 .id = query_number(q, 0, INT64_MAX),
-                .uid = query_u32(q, 1),
+                .owner = query_number(q, 1, OWNER_MAX),
                 .parent = query_number(q, 3, INT64_MAX),
                 .fork_pos = query_u32(q, 4),
                 .revision = query_number(q, 5, INT64_MAX),
@@ -143,14 +143,14 @@ int conv_begin(
         return r < 0 ? r : conv_read(s, id, ret, e);
 }
 
-/* 1 if @uid has a conversation of that name, else 0. */
-static int name_taken(struct store *s, uint32_t uid, const char *name, struct err *e) {
+/* 1 if @owner has a conversation of that name, else 0. */
+static int name_taken(struct store *s, uint64_t owner, const char *name, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_CONV_NAME_TAKEN, e);
 
         if (r < 0)
                 return r;
-        query_bind_i64(&q, uid);
+        query_bind_i64(&q, owner);
         query_bind_text(&q, name, strlen(name));
         return query_step(&q, e);
 }
@@ -182,7 +182,7 @@ int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e) {
         if (r < 0)
                 return r;
         if (c->name[0]) {
-                r = name_taken(s, c->uid, c->name, e);
+                r = name_taken(s, c->owner, c->name, e);
                 if (r > 0)
                         return err_set(e, ERR_EXISTS, "a conversation '%s' exists", c->name);
                 return r;
@@ -193,7 +193,7 @@ int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e) {
                 else
                         snprintf(c->name, sizeof(c->name), "chat-%llu-%u",
                                 (unsigned long long)c->id, i);
-                r = name_taken(s, c->uid, c->name, e);
+                r = name_taken(s, c->owner, c->name, e);
                 if (r <= 0)
                         return r;
         }
@@ -208,7 +208,7 @@ int conv_insert(struct store *s, const struct store_conv *c, struct err *e) {
         if (r < 0)
                 return r;
         query_bind_u64(&q, c->id);
-        query_bind_i64(&q, c->uid);
+        query_bind_i64(&q, c->owner);
         query_bind_text(&q, c->name, strlen(c->name));
         query_bind_u64(&q, c->parent);
         query_bind_i64(&q, c->fork_pos);
@@ -268,8 +268,8 @@ static int check_new(const struct store_conv *c, struct err *e) {
 
         if (r < 0)
                 return r;
-        if (c->uid == STORE_UID_ANY)
-                return err_set(e, ERR_INVALID, "a conversation belongs to one uid");
+        if (!owner_possible(c->owner))
+                return err_set(e, ERR_INVALID, "a conversation belongs to one owner");
         if (c->parent > INT64_MAX)
                 return err_set(e, ERR_INVALID, "impossible parent");
         if (c->created_usec > INT64_MAX)
@@ -388,8 +388,8 @@ int store_conv_set_private(struct store *s, uint64_t id, bool is_private, struct
 }
 
 static int get_by_name(
-        struct store *s, uint32_t uid, const char *name, struct store_conv *ret, struct err *e) {
-        bool any = uid == STORE_UID_ANY;
+        struct store *s, uint64_t owner, const char *name, struct store_conv *ret, struct err *e) {
+        bool any = owner == OWNER_ANY;
         struct store_conv c;
         _query_ q = {};
         int r;
@@ -399,7 +399,7 @@ static int get_by_name(
                 return r;
         query_bind_text(&q, name, strlen(name));
         if (!any)
-                query_bind_i64(&q, uid);
+                query_bind_i64(&q, owner);
         r = query_step(&q, e);
         if (r < 0)
                 return r;
@@ -417,34 +417,34 @@ static int get_by_name(
         return 0;
 }
 
-int conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name, struct store_conv *ret,
+int conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name, struct store_conv *ret,
         struct err *e) {
         struct store_conv c;
         int r;
 
         if (id == 0)
-                return get_by_name(s, uid, name ? name : "", ret, e);
+                return get_by_name(s, owner, name ? name : "", ret, e);
         r = conv_read(s, id, &c, e);
         if (r < 0)
                 return r;
         /* Another user's conversation is reported like one that does not exist. */
-        if (uid != STORE_UID_ANY && c.uid != uid)
+        if (owner != OWNER_ANY && c.owner != owner)
                 return err_set(e, ERR_NOT_FOUND, "no conversation %llu", (unsigned long long)id);
         *ret = c;
         return 0;
 }
 
-int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
+int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name,
         struct store_conv *ret, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         int r = read_begin(&s, &reading, e);
 
-        return r < 0 ? r : conv_get(s, uid, id, name, ret, e);
+        return r < 0 ? r : conv_get(s, owner, id, name, ret, e);
 }
 
-static int list_convs(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
+static int list_convs(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
         uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e) {
-        bool any = uid == STORE_UID_ANY;
+        bool any = owner == OWNER_ANY;
         _query_ q = {};
         size_t n = 0;
         int r;
@@ -454,7 +454,7 @@ static int list_convs(struct store *s, uint32_t uid, uint64_t after, struct stor
                 return r;
         query_bind_u64(&q, MIN(after, (uint64_t)INT64_MAX));
         if (!any)
-                query_bind_i64(&q, uid);
+                query_bind_i64(&q, owner);
         query_bind_u64(&q, MIN((uint64_t)max, (uint64_t)INT64_MAX));
         while (n < max) {
                 r = query_step(&q, e);
@@ -475,16 +475,16 @@ static int list_convs(struct store *s, uint32_t uid, uint64_t after, struct stor
         return 0;
 }
 
-int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
+int store_conv_list(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
         uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         int r = read_begin(&s, &reading, e);
 
-        return r < 0 ? r : list_convs(s, uid, after, out, disk_sizes, max, ret_n, e);
+        return r < 0 ? r : list_convs(s, owner, after, out, disk_sizes, max, ret_n, e);
 }
 
-static int count_convs(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
-        bool any = uid == STORE_UID_ANY;
+static int count_convs(struct store *s, uint64_t owner, uint64_t *ret, struct err *e) {
+        bool any = owner == OWNER_ANY;
         _query_ q = {};
         uint64_t n;
         int r;
@@ -493,7 +493,7 @@ static int count_convs(struct store *s, uint32_t uid, uint64_t *ret, struct err 
         if (r < 0)
                 return r;
         if (!any)
-                query_bind_i64(&q, uid);
+                query_bind_i64(&q, owner);
         r = query_step(&q, e);
         if (r < 0)
                 return r;
@@ -505,11 +505,11 @@ static int count_convs(struct store *s, uint32_t uid, uint64_t *ret, struct err 
         return 0;
 }
 
-int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e) {
+int store_conv_count(struct store *s, uint64_t owner, uint64_t *ret, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         int r = read_begin(&s, &reading, e);
 
-        return r < 0 ? r : count_convs(s, uid, ret, e);
+        return r < 0 ? r : count_convs(s, owner, ret, e);
 }
 
 static int set_name(struct store *s, const struct store_conv *c, const char *name, struct err *e) {
@@ -518,7 +518,7 @@ static int set_name(struct store *s, const struct store_conv *c, const char *nam
 
         if (strcmp(c->name, name) == 0)
                 return 0;
-        r = name_taken(s, c->uid, name, e);
+        r = name_taken(s, c->owner, name, e);
         if (r > 0)
                 return err_set(e, ERR_EXISTS, "a conversation '%s' exists", name);
         if (r < 0)

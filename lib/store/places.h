@@ -11,7 +11,7 @@ struct store_place {
         uint32_t n_valid;
         enum store_use use;
         uint64_t record, stored_size;
-        uint32_t uid;
+        uint64_t owner;
         bool is_public, is_kept; /* is_kept: by the conversation that keeps its records */
         uint64_t n_users;        /* conversations that link the record, up to some number */
 };

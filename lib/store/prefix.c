@@ -4,13 +4,13 @@
  *
  * If the model has memory of class ALL, a conversation with memory up to block k has a record for each
  * of the blocks 0..k. So the search walks up the chained hashes as long as a shareable record of the
- * uid has them; the first miss, usually the first look-up, ends the walk. Then it walks down again,
+ * owner has them; the first miss, usually the first look-up, ends the walk. Then it walks down again,
  * looking for conversations that link the deepest record found. Without class ALL a conversation need
  * not have anything of the beginning: then the search walks down from the last block, looking for
  * states behind blocks (or, without states, for blocks of windows). Published conversations are few: all
  * that begin with the same block are tried, or without class ALL simply all. From the end of the best
- * of these the first walk is repeated, for the uid's own conversations that continue it. Only records
- * that the uid itself pays for are looked up, so the duration of a search reveals nothing about other
+ * of these the first walk is repeated, for the owner's own conversations that continue it. Only records
+ * that the owner itself pays for are looked up, so the duration of a search reveals nothing about other
  * users.
  *
  * 1. A hash only proposes a donor. The donor's tokens are read and compared with the wanted ones; no
@@ -20,7 +20,7 @@
  *    with tokens of the same hash would offer the memory of its former tokens.)
  * 3. A prefix counts up to a position that is whole with such links: those of class ALL have no gap from
  *    block 0, none of the window that the next token sees is missing, nor the state.
- * 4. In conversations that @uid does not own, only cells entirely below n_published count.
+ * 4. In conversations that @owner does not own, only cells entirely below n_published count.
  * 5. The work is bounded by MAX_DONORS comparisons and MAX_STEPS steps of SQLite's machine,
  *    whatever is in the register.
  */
@@ -34,7 +34,7 @@
 
 struct search {
         struct store *s;
-        uint32_t uid;
+        uint64_t owner;
         const struct fingerprint *model;
         uint64_t vocab;
         const int32_t *tokens;  /* [n_blocks * block_tokens] */
@@ -228,7 +228,7 @@ static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *
         r = conv_read(x->s, id, &c, e);
         if (r < 0)
                 return r;
-        is_public = is_public && c.uid != x->uid;
+        is_public = is_public && c.owner != x->owner;
         seen = is_public ? c.n_published : store_memory_tokens(&c);
         r = common_tokens(x, &c, &common, e);
         if (r < 0)
@@ -255,14 +255,14 @@ static int try_donor(struct search *x, uint64_t id, bool is_public, struct err *
 
 /* Uid, hash, index, tokens and class of the cell that ends with block @i. */
 static void bind_cell(struct search *x, struct query *q, size_t i) {
-        query_bind_i64(q, x->uid);
+        query_bind_i64(q, x->owner);
         query_bind_u64(q, x->hashes[i]);
         query_bind_u64(q, cell_index(x, x->by_class, i));
         query_bind_i64(q, store_cell_tokens(&x->shape, x->by_class));
         query_bind_i64(q, x->by_class);
 }
 
-/* 1 if the uid has a shareable record that may be of block @i, else 0. */
+/* 1 if the owner has a shareable record that may be of block @i, else 0. */
 static int has_block(struct search *x, size_t i, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_PREFIX_HAS, e);
@@ -295,7 +295,7 @@ static void bind_model(struct search *x, struct query *q) {
         query_bind_i64(q, MAX_DONORS);
 }
 
-/* Conversations of the uid that link a record of the cell that ends with block @i. */
+/* Conversations of the owner that link a record of the cell that ends with block @i. */
 static int own_donors(struct search *x, size_t i, uint64_t *ids, size_t *n, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_PREFIX_DONORS, e);
@@ -379,11 +379,11 @@ static int count_steps(void *arg) {
         return *left == 0 || --*left == 0;
 }
 
-int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *model,
+int store_prefix_find(struct store *s, uint64_t owner, const struct fingerprint *model,
         uint64_t vocab, const struct store_shape *shape, const int32_t *tokens,
         const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
-        _cleanup_(search_deinit) struct search x = {.uid = uid,
+        _cleanup_(search_deinit) struct search x = {.owner = owner,
                 .model = model,
                 .vocab = vocab,
                 .tokens = tokens,
@@ -396,7 +396,7 @@ int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *m
         int r = 0;
 
         if (!store_shape_is_possible(shape) || n_blocks > UINT32_MAX / shape->block_tokens ||
-                uid == STORE_UID_ANY)
+                !owner_possible(owner))
                 return err_set(e, ERR_INVALID, "impossible prefix");
         if (n_blocks) {
                 r = read_begin(&s, &reading, e);

@@ -315,19 +315,19 @@ int store_turn_part(struct store *s, uint64_t id, uint32_t n, bool extra, store_
         return r;
 }
 
-int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
+int store_read(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
         struct store_reading *ret, struct err *e) {
-        return store_read_admitted(s, uid, id, name, what, NULL, NULL, ret, e);
+        return store_read_admitted(s, owner, id, name, what, NULL, NULL, ret, e);
 }
 
-int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
-        store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
+int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
+        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
         _cleanup_(store_reading_deinit) struct store_reading x = {};
         _cleanup_(read_endp) struct store *reading = NULL;
         int r = read_begin(&s, &reading, e);
 
         if (r == 0)
-                r = conv_get(s, uid, id, name, &x.conv, e);
+                r = conv_get(s, owner, id, name, &x.conv, e);
         if (r == 0 && admit)
                 r = admit_reading(s, x.conv.id, what, admit, arg, e);
         x.n_sound_turns = x.conv.n_turns;
@@ -351,7 +351,7 @@ int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *
 
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e) {
         _cleanup_(store_reading_deinit) struct store_reading x = {};
-        int r = store_read(s, STORE_UID_ANY, id, NULL, STORE_READ_TOKENS, &x, e);
+        int r = store_read(s, OWNER_ANY, id, NULL, STORE_READ_TOKENS, &x, e);
 
         if (r < 0)
                 return r;
@@ -372,7 +372,7 @@ int store_turns(
         struct store *s, uint64_t id, bool with_text, struct store_turns *ret, struct err *e) {
         _cleanup_(store_reading_deinit) struct store_reading x = {};
         unsigned what = STORE_READ_TURNS | (with_text ? STORE_READ_TEXTS : 0);
-        int r = store_read(s, STORE_UID_ANY, id, NULL, what, &x, e);
+        int r = store_read(s, OWNER_ANY, id, NULL, what, &x, e);
 
         if (r < 0)
                 return r;

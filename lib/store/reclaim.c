@@ -20,7 +20,7 @@
  * at the tail. Of other models the end may need cells that stand for all tokens before (a state), and may
  * be lost as a whole: then what was computed up to there is worth nothing without it.
  *
- * With a uid, rounds see only that uid's conversations. Records that the uid pays for but none of
+ * With an owner, rounds see only that owner's conversations. Records that the owner pays for but none of
  * its conversations has (of a published conversation that was closed) go last.
  */
 #include "base/util.h"
@@ -29,7 +29,7 @@
 
 struct reclaim {
         struct store *s;
-        uint32_t uid;
+        uint64_t owner;
         uint64_t wanted, keep;
         struct store_reclaimed got;
         size_t n_counted; /* of got.gone.records, in got.bytes */
@@ -76,7 +76,7 @@ static void count_gone(struct reclaim *x) {
         for (; x->n_counted < x->got.gone.n; x->n_counted++) {
                 const struct store_record *rec = &x->got.gone.records[x->n_counted];
 
-                if (x->uid == STORE_UID_ANY || rec->uid == x->uid)
+                if (x->owner == OWNER_ANY || rec->owner == x->owner)
                         x->got.bytes += rec->stored_size;
         }
 }
@@ -199,8 +199,7 @@ static int read_tail(struct reclaim *x, uint64_t conv, uint64_t max, bool publis
         query_bind_u64(&q, max + 1);
         query_bind_u64(&q, MIN(x->keep, (uint64_t)INT64_MAX));
         for (;;) {
-                uint64_t block, record, size, n_users;
-                uint32_t uid;
+                uint64_t block, record, size, owner, n_users;
                 bool is_public;
 
                 r = query_step(&q, e);
@@ -211,7 +210,7 @@ static int read_tail(struct reclaim *x, uint64_t conv, uint64_t max, bool publis
                 block = query_number(&q, 0, UINT32_MAX);
                 record = query_number(&q, 1, INT64_MAX);
                 size = query_number(&q, 2, INT64_MAX);
-                uid = query_u32(&q, 3);
+                owner = query_number(&q, 3, OWNER_MAX);
                 is_public = query_number(&q, 4, 1);
                 n_users = query_number(&q, 5, INT64_MAX);
                 r = query_check(&q, e);
@@ -226,7 +225,7 @@ static int read_tail(struct reclaim *x, uint64_t conv, uint64_t max, bool publis
                 }
                 t.found = true;
                 t.from = block;
-                if (x->uid == STORE_UID_ANY || uid == x->uid)
+                if (x->owner == OWNER_ANY || owner == x->owner)
                         bytes += size;
         }
         *ret = t;
@@ -270,7 +269,7 @@ static int read_place(struct query *q, struct store_place *ret, struct err *e) {
                 .n_valid = query_u32(q, 7),
                 .record = query_number(q, 1, INT64_MAX),
                 .stored_size = query_number(q, 2, INT64_MAX),
-                .uid = query_u32(q, 3),
+                .owner = query_number(q, 3, OWNER_MAX),
                 .is_public = query_number(q, 4, 1),
                 .n_users = query_number(q, 5, INT64_MAX),
                 .is_kept = query_number(q, 8, 1)};
@@ -379,7 +378,7 @@ static int choose(struct reclaim *x, const struct store_shape *shape, struct pla
                 use = p->use;
                 if (may_go && p->n_users == 1) {
                         ret->cells[ret->n++] = p->cell;
-                        if (x->uid == STORE_UID_ANY || p->uid == x->uid)
+                        if (x->owner == OWNER_ANY || p->owner == x->owner)
                                 bytes += p->stored_size;
                 } else if (may_go) {
                         ret->shared = p->record;
@@ -440,7 +439,7 @@ struct place {
 /* The next conversations that have records, least recently updated first. Only as many as are
  * likely to be needed: there may be very many. */
 static int list_convs(struct reclaim *x, struct place *at, struct ids *ids, struct err *e) {
-        bool any = x->uid == STORE_UID_ANY;
+        bool any = x->owner == OWNER_ANY;
         _query_ q = {};
         int r = query_begin(&q, x->s, any ? STMT_RECLAIM_CONVS_ANY : STMT_RECLAIM_CONVS, e);
 
@@ -450,7 +449,7 @@ static int list_convs(struct reclaim *x, struct place *at, struct ids *ids, stru
         query_bind_i64(&q, at->updated_usec);
         query_bind_i64(&q, at->id);
         if (!any)
-                query_bind_i64(&q, x->uid);
+                query_bind_i64(&q, x->owner);
         while ((r = query_step(&q, e)) > 0) {
                 at->id = (int64_t)query_number(&q, 0, INT64_MAX);
                 at->updated_usec = (int64_t)query_u64(&q, 1);
@@ -507,7 +506,7 @@ static int take_orphaned(struct reclaim *x, struct err *e) {
 
         if (r < 0)
                 return r;
-        query_bind_i64(&q, x->uid);
+        query_bind_i64(&q, x->owner);
         r = ids_read(&q, &records, e);
         query_end(&q);
         if (r < 0)
@@ -563,12 +562,12 @@ static int hand_out(
         return 0;
 }
 
-int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_conv,
+int store_reclaim(struct store *s, uint64_t owner, uint64_t bytes, uint64_t keep_conv,
         struct store_reclaimed *ret, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(reclaim_deinit) struct reclaim x = {
-                .s = s, .uid = uid, .wanted = bytes, .keep = keep_conv};
+                .s = s, .owner = owner, .wanted = bytes, .keep = keep_conv};
         int r;
 
         r = txn_begin(s, &txn, e);
@@ -577,7 +576,7 @@ int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_c
         r = run_rounds(&x, e);
         if (r < 0)
                 return r;
-        if (!enough(&x) && uid != STORE_UID_ANY) {
+        if (!enough(&x) && owner != OWNER_ANY) {
                 r = take_orphaned(&x, e);
                 if (r < 0)
                         return r;
@@ -589,7 +588,7 @@ int store_forget_record(
         struct store *s, uint64_t record, struct store_reclaimed *ret, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
-        _cleanup_(reclaim_deinit) struct reclaim x = {.s = s, .uid = STORE_UID_ANY};
+        _cleanup_(reclaim_deinit) struct reclaim x = {.s = s, .owner = OWNER_ANY};
         int r;
 
         r = txn_begin(s, &txn, e);

@@ -57,7 +57,7 @@ int record_read(struct query *q, struct store_record *ret, struct err *e) {
                 .index = query_u32(q, 6),
                 .n_tokens = query_u32(q, 7),
                 .token_hash = query_u64(q, 8),
-                .uid = query_u32(q, 9),
+                .owner = query_number(q, 9, OWNER_MAX),
                 .is_private = query_number(q, 10, 1),
                 .n_valid = sqlite3_column_count(q->st) > 11 ? query_u32(q, 11) : 0,
         };
@@ -345,7 +345,7 @@ static int insert_record(
         query_bind_i64(&q, rec->index);
         query_bind_i64(&q, rec->n_tokens);
         query_bind_u64(&q, rec->token_hash);
-        query_bind_i64(&q, rec->uid);
+        query_bind_i64(&q, rec->owner);
         query_bind_i64(&q, rec->is_private);
         r = query_run(&q, e);
         if (r < 0)
@@ -413,7 +413,7 @@ static int link_one(struct store *s, const struct store_conv *c, const struct st
         int r;
 
         if (rec->id == 0) {
-                rec->uid = c->uid;
+                rec->owner = c->owner;
                 rec->is_private = rec->is_private || c->private_memory;
                 if (rec->is_private && !c->private_memory)
                         return err_set(e, ERR_INVALID, "private memory of a public conversation");

@@ -247,7 +247,7 @@ int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e);
 int conv_insert(struct store *s, const struct store_conv *c, struct err *e);
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
 /* store_conv_get(). */
-int conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name, struct store_conv *ret,
+int conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name, struct store_conv *ret,
         struct err *e);
 /* store_links(); *ret is empty before. */
 int links_read(struct store *s, uint64_t id, struct store_gone *ret, struct err *e);

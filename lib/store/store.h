@@ -13,13 +13,13 @@
  *    (base/gap.h): cells, links and token hashes count in memory tokens, all else in transcript
  *    tokens. The gap changes only in transactions that change the turns, and links to memory of
  *    other tokens are removed in the same transaction.
- * 3. A conversation is reached by (uid, id) or (uid, name) and by nothing similar (I6).
+ * 3. A conversation is reached by (owner, id) or (owner, name) and by nothing similar (I6).
  * 4. A spill record is in table `record` exactly while a conversation refers to it. Calls that
  *    remove the last reference report the removed records, and the caller then frees their space:
  *    a crash in between leaves unreferenced space, never a reference without data.
  * 5. The file is readable with the sqlite3 shell: texts are TEXT, roles and reasons are words.
- * 6. Memory reaches another conversation only through store_conv_fork(), within one uid, and
- *    store_prefix_find(), between equal tokens under one model, within one uid or within a prefix
+ * 6. Memory reaches another conversation only through store_conv_fork(), within one owner, and
+ *    store_prefix_find(), between equal tokens under one model, within one owner or within a prefix
  *    that an administrator published. Private memory goes to forks only.
  *
  * Any thread: writing calls are serialised with each other, and so are reading calls; readers and
@@ -34,6 +34,7 @@
 #include "base/err.h"
 #include "base/gap.h"
 #include "base/ids.h"
+#include "base/owner.h"
 #include "base/sampling.h"
 
 struct store;
@@ -61,7 +62,6 @@ static inline uint32_t store_cell_tokens(const struct store_shape *shape, uint32
 #define STORE_N_ROLES 5    /* roles of turns are below */
 #define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
 #define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
-#define STORE_UID_ANY UINT32_MAX
 
 /* What a conversation does when its memory would outgrow the context. */
 enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFLOWS };
@@ -69,7 +69,7 @@ enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFL
 
 struct store_conv {
         uint64_t id; /* from 1, never used again */
-        uint32_t uid;
+        uint64_t owner;
         char name[STORE_NAME_MAX + 1];
         uint64_t parent; /* 0: none; stays when the parent is deleted */
         uint32_t fork_pos;
@@ -79,7 +79,7 @@ struct store_conv {
         struct fingerprint model; /* the model that made its memory */
         struct store_shape shape; /* of that model's memory, as store_link() was told last */
         uint64_t vocab;           /* hash of the vocabulary its tokens belong to */
-        /* Tokens from the start whose memory every uid may use; 0: none. They end before the gap. */
+        /* Tokens from the start whose memory every owner may use; 0: none. They end before the gap. */
         uint32_t n_published;
         bool private_memory; /* imported, unaudited: only forks inherit it */
         struct gap gap;      /* tokens that its memory leaves out */
@@ -122,7 +122,7 @@ struct store_record {
         /* hash64_chain_tokens() of all tokens up to the end of these, block_tokens at a time (the last
          * time perhaps fewer); so of a state, too. */
         uint64_t token_hash;
-        uint32_t uid;    /* pays for it: the owner of the conversation that first wrote it */
+        uint64_t owner;  /* pays for it: the owner of the conversation that first wrote it */
         bool is_private; /* only for conversations with private memory */
         /* For one conversation's link (store_links, store_prefix_find; else 0): the number of
          * tokens from the cell's start that belong to this conversation. Less than n_tokens after
@@ -163,7 +163,7 @@ DEFINE_CLEANUP(struct store *, store_free);
 /* Insert @c (id, revision = 1 and updated_usec are filled in; created_usec too unless given) with
  * its first turns and tokens (may be 0; or a whole imported transcript: texts of any bytes, turns
  * keep the times given). @c's sampling, parent, model, vocab, private_memory, gap and overflow are
- * stored, and its tools; n_published starts at 0. -ERR_EXISTS if the uid has a conversation of that name; an empty name is
+ * stored, and its tools; n_published starts at 0. -ERR_EXISTS if the owner has a conversation of that name; an empty name is
  * replaced by "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
@@ -175,20 +175,20 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         const struct store_turn *last, const struct gap *gap, struct store_conv *child,
         struct err *e);
-/* Get a conversation by id, or by name if id is 0. uid STORE_UID_ANY: any owner (administrators).
+/* Get a conversation by id, or by name if id is 0. owner OWNER_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
-int store_conv_get(struct store *s, uint32_t uid, uint64_t id, const char *name,
+int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name,
         struct store_conv *ret, struct err *e);
-/* List up to @max conversations of @uid (or STORE_UID_ANY) with id > @after, by rising id, and set
+/* List up to @max conversations of @owner (or OWNER_ANY) with id > @after, by rising id, and set
  * *ret_n. @disk_sizes: [max], the stored_size of each one's records together, or NULL. */
-int store_conv_list(struct store *s, uint32_t uid, uint64_t after, struct store_conv *out,
+int store_conv_list(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
         uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e);
-int store_conv_count(struct store *s, uint32_t uid, uint64_t *ret, struct err *e);
+int store_conv_count(struct store *s, uint64_t owner, uint64_t *ret, struct err *e);
 /* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged) and the overflow
  * (STORE_OVERFLOW_KEEP: unchanged). */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
         const struct sampling *sampling, uint32_t overflow, struct err *e);
-/* Let every uid use the memory of the first @n_tokens tokens (0: of none). The caller decides who
+/* Let every owner use the memory of the first @n_tokens tokens (0: of none). The caller decides who
  * may do this. The revision stays. -ERR_INVALID if the conversation has fewer tokens, -ERR_STATE if
  * its memory is private, or leaves out some of these tokens. */
 int store_conv_publish(struct store *s, uint64_t id, uint32_t n_tokens, struct err *e);
@@ -278,7 +278,7 @@ int store_meter_get(
 int store_meter_set(struct store *s, const struct store_meter *meters, size_t n, struct err *e);
 
 /* The last step of writing cells: link cell links[i].index of class links[i].block_class of
- * conversation @id to record links[i]. A record with id 0 is new and is inserted; its id, uid (the
+ * conversation @id to record links[i]. A record with id 0 is new and is inserted; its id, owner (the
  * conversation's) and is_private (also set if the conversation's memory is private) are filled in. A
  * record with an id must exist and is only linked: -ERR_NOT_FOUND if it does not, -ERR_INVALID if it is
  * private and the conversation's memory is not. -ERR_INVALID also for a cell that @shape does not
@@ -333,12 +333,12 @@ struct store_reading {
 void store_reading_deinit(struct store_reading *x);
 /* As store_conv_get(), plus the parts in @what (STORE_READ_*). A damaged history is no failure;
  * read.c says which parts of it are returned. */
-int store_read(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
+int store_read(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
         struct store_reading *ret, struct err *e);
 /* The same for callers that reserve memory first: before anything is allocated, @admit is called
  * once with an upper bound of the bytes needed. If it returns an error, the call returns that. */
-int store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name, unsigned what,
-        store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
+int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
+        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
 
 /* Memory of a prefix that some conversation has on disk. */
 struct store_prefix {
@@ -347,21 +347,21 @@ struct store_prefix {
         struct store_record *records[STORE_N_CLASSES];
         size_t n;       /* position n * block_tokens is whole with these records (lib/seq/seq.h) */
         uint64_t donor; /* 0 if n == 0 */
-        bool is_public; /* @uid may use it only because it is published */
+        bool is_public; /* @owner may use it only because it is published */
         /* Of the candidate that has most in common, whether it has memory of it or not: the first n_common
-         * tokens are equal, and donor_tokens is its length as far as @uid may see it. If it and the wanted
+         * tokens are equal, and donor_tokens is its length as far as @owner may see it. If it and the wanted
          * prefix are both longer than n_common, they differ after n_common. */
         uint32_t n_common, donor_tokens;
 };
 void store_prefix_deinit(struct store_prefix *p);
-/* Find the longest prefix of full blocks that is whole with the records of one conversation of @uid, or
+/* Find the longest prefix of full blocks that is whole with the records of one conversation of @owner, or
  * of any user up to its n_published; same model and vocab; never private memory. @shape is the
  * model's. hashes[i] is hash64_chain_tokens() of block i. The hashes lead to candidates, whose tokens are
- * compared with tokens[0 .. n_blocks * block_tokens) (I6). Records that @uid does not pay for are found
+ * compared with tokens[0 .. n_blocks * block_tokens) (I6). Records that @owner does not pay for are found
  * through their publication. n == 0: none found, which costs two index look-ups, or one for each block
  * if the model has no STORE_CLASS_ALL. The work is bounded: in a register made to mislead the search, it
  * finds a shorter prefix or none. */
-int store_prefix_find(struct store *s, uint32_t uid, const struct fingerprint *model,
+int store_prefix_find(struct store *s, uint64_t owner, const struct fingerprint *model,
         uint64_t vocab, const struct store_shape *shape, const int32_t *tokens,
         const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e);
 
@@ -380,11 +380,11 @@ struct store_reclaimed {
 };
 void store_reclaimed_deinit(struct store_reclaimed *r);
 /* Remove records until at least @bytes of stored_size are free, or no more can be: counting records
- * that @uid pays for (STORE_UID_ANY: all). Least recently updated conversations first; of each
+ * that @owner pays for (OWNER_ANY: all). Least recently updated conversations first; of each
  * what it can do without, then from its tail, until what is left is of use again (reclaim.c has the
  * order). Records of one conversation go before shared or published ones. Records that @keep_conv
  * (0: none) links stay. One transaction. Freeing less than @bytes is no error. */
-int store_reclaim(struct store *s, uint32_t uid, uint64_t bytes, uint64_t keep_conv,
+int store_reclaim(struct store *s, uint64_t owner, uint64_t bytes, uint64_t keep_conv,
         struct store_reclaimed *ret, struct err *e);
 
 /* A record turned out to be damaged: unlink it in every conversation that links it, and of

@@ -211,7 +211,7 @@ static int compare(struct audit *a, const struct store_held *h, struct seq *s, s
 /* The tokens that the memory of @conv is of, at least @n; -ERR_CORRUPT if they cannot be used. */
 static int get_tokens(struct audit *a, uint64_t conv, uint32_t n, struct err *e) {
         struct store_conv c;
-        int r = store_conv_get(a->f->store, STORE_UID_ANY, conv, NULL, &c, e);
+        int r = store_conv_get(a->f->store, OWNER_ANY, conv, NULL, &c, e);
 
         if (r < 0)
                 return r;

@@ -17,7 +17,8 @@
 #define MAX_RAW_SIZE ((uint64_t)1 << 30)
 
 static struct spill_ref ref_of(const struct store_record *sr) {
-        return (struct spill_ref){sr->file_key, sr->offset, sr->stored_size, sr->raw_size, sr->uid};
+        return (struct spill_ref){
+                sr->file_key, sr->offset, sr->stored_size, sr->raw_size, sr->owner};
 }
 
 int fsck_record_check(struct fsck *f, const struct store_held *h, const struct model *m, void *raw,

@@ -276,7 +276,7 @@ int conv_new(struct conv **ret, struct engine *engine, const struct store_conv *
                 return err_set(e, ERR_NOMEM, "no memory for a conversation");
         }
         c->id = sc->id;
-        c->uid = sc->uid;
+        c->owner = sc->owner;
         c->revision = sc->revision;
         c->created_usec = sc->created_usec;
         /* Even if it is empty: its row in the register would keep the other vocabulary. */

@@ -52,7 +52,7 @@ struct conv_turn {
 /* A conversation in RAM; its memory may be elsewhere. */
 struct conv {
         uint64_t id;
-        uint32_t uid;
+        uint64_t owner;
         uint64_t revision, created_usec;
         bool foreign_vocab;   /* the tokens belong to another model's vocabulary */
         bool private_memory;  /* imported from elsewhere: never shared, forks inherit it */
@@ -160,7 +160,7 @@ static inline uint32_t record_end(const struct engine *engine, const struct stor
                r->n_tokens;
 }
 static inline struct spill_ref record_ref(const struct store_record *r) {
-        return (struct spill_ref){r->file_key, r->offset, r->stored_size, r->raw_size, r->uid};
+        return (struct spill_ref){r->file_key, r->offset, r->stored_size, r->raw_size, r->owner};
 }
 static inline struct spill_meta record_meta(const struct store_record *r) {
         return (struct spill_meta){r->block_class, r->index, r->n_tokens, r->token_hash};

@@ -32,9 +32,9 @@ void register_removed(struct engine *engine);
  * (clock_monotonic_usec()). */
 uint64_t register_step(struct engine *engine);
 
-/* The longest prefix of tokens[0 .. n_blocks * block_tokens) whose memory is on disk, for @uid: as
+/* The longest prefix of tokens[0 .. n_blocks * block_tokens) whose memory is on disk, for @owner: as
  * store_prefix_find(), for this model. Any thread. */
-int register_find_prefix(struct engine *engine, uint32_t uid, const int32_t *tokens,
+int register_find_prefix(struct engine *engine, uint64_t owner, const int32_t *tokens,
         const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e);
 
 /* --- forget.c --- */
@@ -85,8 +85,8 @@ struct write_job {
         struct job job;
         struct conv *c; /* write-behind: NULL if unloaded meanwhile */
         uint64_t conv_id;
-        uint32_t uid;
-        void *owner;   /* for the maker of the job */
+        uint64_t owner;
+        void *maker;   /* for the maker of the job */
         bool complete; /* when made, it covered all that had to be written or linked */
         bool waits;    /* write-behind: a Rewind or Close must end before linking */
         /* Copies, so that the conversation may change meanwhile: all tokens of the memory, and the

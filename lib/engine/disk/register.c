@@ -34,10 +34,10 @@
 #define SCRUB_USEC 200000        /* after the first of several removals */
 #define SCRUB_AGAIN_USEC 1000000 /* if a reader or the disk prevents it */
 
-int register_find_prefix(struct engine *engine, uint32_t uid, const int32_t *tokens,
+int register_find_prefix(struct engine *engine, uint64_t owner, const int32_t *tokens,
         const uint64_t *hashes, size_t n_blocks, struct store_prefix *ret, struct err *e) {
-        return store_prefix_find(engine->store, uid, &engine->info.fingerprint, engine->vocab_hash,
-                &engine->store_shape, tokens, hashes, n_blocks, ret, e);
+        return store_prefix_find(engine->store, owner, &engine->info.fingerprint,
+                engine->vocab_hash, &engine->store_shape, tokens, hashes, n_blocks, ret, e);
 }
 
 /* --- room --- */
@@ -124,7 +124,7 @@ bool register_retry(struct engine *engine, unsigned *tries, int r, const struct 
         (void)store_scrub(engine->store, NULL);
         bytes = MAX((uint64_t)RECLAIM_SIZE,
                 2 * spill_stored_max(engine->spill, engine->budget->piece_size));
-        if (store_reclaim(engine->store, STORE_UID_ANY, bytes, 0, &got, NULL) == 0) {
+        if (store_reclaim(engine->store, OWNER_ANY, bytes, 0, &got, NULL) == 0) {
                 records_release(engine, &got.gone);
                 hand_over(engine, &got);
         }

@@ -194,7 +194,7 @@ int write_job_new(struct write_job **ret, struct engine *engine, struct conv *c,
                 return err_set(e, ERR_NOMEM, "no memory to write a conversation's blocks");
         writing->c = c;
         writing->conv_id = c->id;
-        writing->uid = c->uid;
+        writing->owner = c->owner;
         writing->n_committed = c->n_tokens;
         writing->find = !c->private_memory && !c->no_disk_share;
         writing->hashes = calloc(n + 1, sizeof(*writing->hashes));
@@ -224,7 +224,7 @@ static void find_records(struct engine *engine, struct write_job *writing) {
         struct store_prefix found = {0};
 
         if (!writing->find || writing->n_blocks == 0 ||
-                register_find_prefix(engine, writing->uid, writing->tokens, writing->hashes,
+                register_find_prefix(engine, writing->owner, writing->tokens, writing->hashes,
                         writing->n_blocks, &found, NULL) < 0)
                 return;
         for (size_t i = 0; i < writing->n; i++) {
@@ -251,30 +251,30 @@ static void find_records(struct engine *engine, struct write_job *writing) {
  * write little. Otherwise the oldest records of all users make room. The same holds for root, who
  * is exempt from shares.
  */
-static uint32_t who_makes_room(
+static uint64_t who_makes_room(
         struct engine *engine, const struct write_job *writing, enum spill_refusal why) {
         struct spill_stats s;
 
         if (why == SPILL_REFUSED_OWNER)
-                return writing->uid;
+                return writing->owner;
         spill_stats(engine->spill, &s);
-        if (share_exempt(writing->uid) || s.n_owners < 2 ||
-                spill_owner_size(engine->spill, writing->uid) <= s.disk_size / s.n_owners)
-                return STORE_UID_ANY;
-        return writing->uid;
+        if (share_exempt(writing->owner) || s.n_owners < 2 ||
+                spill_owner_size(engine->spill, writing->owner) <= s.disk_size / s.n_owners)
+                return OWNER_ANY;
+        return writing->owner;
 }
 
 /* Make room for some of the remaining blocks at the expense of others. False if there is none. */
 static bool reclaim(struct engine *engine, struct write_job *writing, enum seq_class class,
         enum spill_refusal why, size_t n_left) {
         uint64_t one = spill_stored_max(engine->spill, engine->info.shape.size[class]);
-        uint32_t uid = who_makes_room(engine, writing, why);
+        uint64_t owner = who_makes_room(engine, writing, why);
         struct store_reclaimed got = {0};
         struct store_cut *cuts;
 
         if (why == SPILL_REFUSED_NOT || why == SPILL_REFUSED_DAY)
                 return false;
-        if (store_reclaim(engine->store, uid, one * MIN(n_left, (size_t)RECLAIM_BLOCKS),
+        if (store_reclaim(engine->store, owner, one * MIN(n_left, (size_t)RECLAIM_BLOCKS),
                     writing->conv_id, &got, NULL) < 0)
                 return false;
         records_release(engine, &got.gone);
@@ -297,7 +297,7 @@ static int link_ok(struct engine *engine, struct write_job *writing, struct err 
 static void write_one(
         struct engine *engine, struct write_job *writing, struct write_item *it, size_t n_left) {
         struct spill_block b = {.file_key = writing->conv_id,
-                .owner = writing->uid,
+                .owner = writing->owner,
                 .meta = record_meta(&it->record),
                 .raw = seq_block_data(it->block),
                 .raw_size = engine->info.shape.size[it->class]};
@@ -324,7 +324,7 @@ static void write_one(
         it->record.offset = ref.offset;
         it->record.stored_size = ref.stored_size;
         it->record.raw_size = ref.raw_size;
-        it->record.uid = ref.owner;
+        it->record.owner = ref.owner;
         it->written = it->ok = true;
 }
 

@@ -42,7 +42,7 @@ enum job_kind {
 struct job {
         struct list link;
         enum job_kind kind;
-        uint32_t uid; /* JOB_TEXT: the owner of the text */
+        uint64_t owner; /* JOB_TEXT: the owner of the text */
         void (*run)(struct engine *engine, struct job *j);
         void (*done)(struct engine *engine, struct job *j);
         int r;

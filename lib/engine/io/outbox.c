@@ -317,7 +317,7 @@ int event_conv(
         *out = (struct engine_conv){
                 .id = sc->id,
                 .name = name,
-                .uid = sc->uid,
+                .owner = sc->owner,
                 .parent = sc->parent,
                 .fork_pos = sc->fork_pos,
                 .revision = sc->revision,

@@ -32,9 +32,9 @@ struct workers {
         pthread_cond_t wake, wake_text;
         struct list queues[N_JOB_KINDS];
         struct list done;
-        bool waking;       /* a worker was signalled and has not looked into the queue yet */
-        size_t n_writing;  /* workers that run JOB_EVICT or JOB_WRITE_BEHIND */
-        uint32_t text_uid; /* the user whose text was tokenised last */
+        bool waking;         /* a worker was signalled and has not looked into the queue yet */
+        size_t n_writing;    /* workers that run JOB_EVICT or JOB_WRITE_BEHIND */
+        uint64_t text_owner; /* the owner whose text was tokenised last */
         bool quit;
 
         /* engine thread; n_threads is set before the first worker runs */
@@ -79,12 +79,12 @@ static struct job *take_text(struct workers *w) {
         list_for_each (it, q) {
                 struct job *other = list_entry(it, struct job, link);
 
-                if (other->uid != w->text_uid) {
+                if (other->owner != w->text_owner) {
                         j = other;
                         break;
                 }
         }
-        w->text_uid = j->uid;
+        w->text_owner = j->owner;
         list_unlink(&j->link);
         return j;
 }

@@ -4,7 +4,7 @@
  *
  *      dispatch_request() ─→ verb.start(), if the verb has one; else
  *          ↓
- *      resolve       register: (uid, id or name) → row (I6)
+ *      resolve       register: (owner, id or name) → row (I6)
  *          ↓
  *      find ──────→ load, if the conversation is not in RAM; or wait for the request that loads it
  *          ↓         │
@@ -71,10 +71,10 @@ static void fail(struct engine *engine, struct request *request, const struct er
 
 /* The user whose conversations the request may name. An administrator may name those of all users,
  * by id, to end what they do or hold. (I6 allows this for metadata; the text stays the owner's.) */
-static uint32_t whose(const struct request *request) {
+static uint64_t whose(const struct request *request) {
         const struct engine_request *r = &request->r;
 
-        return r->admin && request->verb->by_admin && r->conv_id != 0 ? STORE_UID_ANY : r->uid;
+        return r->admin && request->verb->by_admin && r->conv_id != 0 ? OWNER_ANY : r->owner;
 }
 
 static void resolve_run(struct engine *engine, struct job *j) {
@@ -87,9 +87,9 @@ static void resolve_run(struct engine *engine, struct job *j) {
 static void log_admin(struct engine *engine, const struct request *request) {
         struct err e;
 
-        err_set(&e, ERR_NONE, "user %u, an administrator, %s conversation %llu of user %u",
-                request->r.uid, request->verb->by_admin, (unsigned long long)request->sc.id,
-                request->sc.uid);
+        err_set(&e, ERR_NONE, "%s, an administrator, %s conversation %llu of %s",
+                OWNER_TEXT(request->r.owner), request->verb->by_admin,
+                (unsigned long long)request->sc.id, OWNER_TEXT(request->sc.owner));
         event_log(engine, LOG_NOTICE, &e);
 }
 
@@ -102,7 +102,7 @@ static void resolve_done(struct engine *engine, struct job *j) {
                 request_fail(engine, request, &j->err);
                 return;
         }
-        if (request->sc.uid != request->r.uid)
+        if (request->sc.owner != request->r.owner)
                 log_admin(engine, request);
         find(engine, request);
 }

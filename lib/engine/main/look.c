@@ -34,7 +34,7 @@ static int read_register(struct engine *engine, const char *path, struct err *e)
         if (r < 0)
                 return r;
         engine->front->register_state = ENGINE_REGISTER_READ;
-        return store_conv_count(engine->store, STORE_UID_ANY, &engine->front->n_looked, e);
+        return store_conv_count(engine->store, OWNER_ANY, &engine->front->n_looked, e);
 }
 
 static int look_at_register(struct engine *engine, struct err *e) {

@@ -110,7 +110,7 @@ static void adopt_records(struct engine *engine, const struct store_gone *record
 struct spill_options engine_spill_options(struct engine *engine) {
         struct spill_options so = {.fingerprint = engine->info.fingerprint,
                 .max_disk_size = engine->o.disk_limit,
-                .max_disk_size_per_owner = engine->o.disk_limit_per_uid,
+                .max_disk_size_per_owner = engine->o.disk_limit_per_owner,
                 .max_written_per_day = engine->o.disk_writes_per_day,
                 .min_free_size = engine->o.disk_floor,
                 .codec = engine->o.spill_codec == UINT32_MAX ? SPILL_CODEC_KV

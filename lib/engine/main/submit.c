@@ -24,9 +24,8 @@ static int check_calls(const struct engine_request *r, struct err *e) {
 static int check_request(const struct engine_request *r, struct err *e) {
         int k;
 
-        /* (uid_t)-1 is no user, and stands for all users in the register. */
-        if (r->uid == STORE_UID_ANY)
-                return err_set(e, ERR_INVALID, "no user has the number %u", r->uid);
+        if (!owner_possible(r->owner))
+                return err_set(e, ERR_INVALID, "no user has the number %u", owner_uid(r->owner));
         if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)
                 return err_set(e, ERR_INVALID, "a request needs a handle and a verb");
         if (r->limit > ENGINE_MAX_LIST)

@@ -47,7 +47,7 @@ static void drop(
 
 static void evict_done(struct engine *engine, struct job *j) {
         struct write_job *writing = container_of(j, struct write_job, job);
-        struct eviction *ev = writing->owner;
+        struct eviction *ev = writing->maker;
         struct conv *c = writing->c;
 
         if (j->r < 0)
@@ -56,7 +56,7 @@ static void evict_done(struct engine *engine, struct job *j) {
         for (size_t i = 0; i < writing->n; i++)
                 engine->count.evict_blocks_written +=
                         writing->items[i].ok && writing->items[i].write;
-        drop(engine, c, writing->owner,
+        drop(engine, c, writing->maker,
                 writing->failed ? &writing->write_err
                 : j->r < 0      ? &j->err
                                 : NULL);
@@ -112,7 +112,7 @@ static int evict_now(struct engine *engine, struct conv *c, struct eviction *ev,
         writing->job.kind = JOB_EVICT;
         writing->job.run = evict_run;
         writing->job.done = evict_done;
-        writing->owner = ev;
+        writing->maker = ev;
         c->n_io++;
         conv_use(engine, c);
         engine->memory->n_evictions++;

@@ -232,7 +232,7 @@ static void search_run(struct engine *engine, struct job *j) {
         struct recall *recall = container_of(j, struct recall, job);
         struct conv *c = recall->conv; /* the request holds it, so its tokens stay */
 
-        j->r = register_find_prefix(engine, c->uid, c->tokens, recall->hashes,
+        j->r = register_find_prefix(engine, c->owner, c->tokens, recall->hashes,
                 share_limit(engine, recall), &recall->found, &j->err);
 }
 

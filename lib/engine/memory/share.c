@@ -3,7 +3,7 @@
  * Sharing: using the memory that other conversations have of the same tokens.
  *
  * In RAM the prefix index of lib/seq knows which block is the memory of which prefix, per scope: a
- * user's (uid) and the public one. On disk the register knows it (store_prefix_find). Both compare
+ * user's (owner) and the public one. On disk the register knows it (store_prefix_find). Both compare
  * tokens, never only hashes.
  *
  * 1. Users share only memory that an administrator published (I6). A conversation searches its own
@@ -33,7 +33,7 @@ size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct 
 
         if (!share_allowed(c) || n == 0)
                 return 0;
-        own = seq_index_match(index, c->uid, c->tokens, n, out);
+        own = seq_index_match(index, c->owner, c->tokens, n, out);
         own_whole = seq_steps_whole(engine->pool, c->seq, out, own);
         if (own_whole == n)
                 return own;
@@ -42,7 +42,7 @@ size_t share_find(struct engine *engine, const struct conv *c, size_t n, struct 
         /* What can be used counts, then what is known. */
         if (all_whole > own_whole || (all_whole == own_whole && all > own))
                 return all;
-        return seq_index_match(index, c->uid, c->tokens, n, out);
+        return seq_index_match(index, c->owner, c->tokens, n, out);
 }
 
 void share_enter(struct engine *engine, struct conv *c, size_t from) {
@@ -52,7 +52,7 @@ void share_enter(struct engine *engine, struct conv *c, size_t from) {
         if (!share_allowed(c) || from >= n || seq_n_missing(c->seq) > 0)
                 return;
         /* Blocks that are refused now are tried again only after an eviction and a restore. */
-        (void)seq_index_enter(engine->memory->index, c->uid, c->seq, c->tokens, from, NULL);
+        (void)seq_index_enter(engine->memory->index, c->owner, c->seq, c->tokens, from, NULL);
         c->n_entered = n;
         if (c->n_published > 0)
                 share_publish(engine, c);
@@ -160,7 +160,7 @@ enum engine_differs share_explain(struct engine *engine, const struct recall *re
                                : ENGINE_DIFFERS_LOST;
         if (!share_allowed(c))
                 return ENGINE_DIFFERS_PRIVATE;
-        common = seq_index_common(index, c->uid, c->tokens, n_prompt);
+        common = seq_index_common(index, c->owner, c->tokens, n_prompt);
         common = MAX(common, seq_index_common(index, SEQ_SCOPE_PUBLIC, c->tokens, n_prompt));
         if (found->n_common < found->donor_tokens)
                 common = MAX(common, MIN(found->n_common, n_prompt));

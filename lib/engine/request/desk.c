@@ -22,7 +22,7 @@ struct desk {
         struct list inbox; /* requests that the engine thread has not seen yet */
         struct list requests;
         struct map *by_handle; /* handle → request */
-        struct map *usage;     /* uid → usage */
+        struct map *usage;     /* owner → usage */
         size_t n_requests;
         bool closed;
 
@@ -208,26 +208,26 @@ struct request *request_free(struct engine *engine, struct request *request) {
 
 /* --- in and out --- */
 
-/* Under the lock: may @uid, with @n requests in flight, have one more? */
-static int check_quotas(const struct engine *engine, uint32_t uid, uint32_t n, struct err *e) {
+/* Under the lock: may @owner, with @n requests in flight, have one more? */
+static int check_quotas(const struct engine *engine, uint64_t owner, uint32_t n, struct err *e) {
         const struct desk *d = engine->desk;
         struct share_pot places = {.total = engine->o.max_queued, .used = d->n_requests};
         struct share share = {.pot = &places,
                 .used = n,
-                .max = engine->o.max_requests_per_uid,
-                .exempt = share_exempt(uid)};
+                .max = engine->o.max_requests_per_owner,
+                .exempt = share_exempt(owner)};
 
         if (d->n_requests >= engine->o.max_queued)
                 return err_set(
                         e, ERR_LIMIT, "%u requests are in flight already", engine->o.max_queued);
-        if (n >= engine->o.max_requests_per_uid)
-                return err_set(
-                        e, ERR_LIMIT, "user %u has %u requests in flight, the limit", uid, n);
+        if (n >= engine->o.max_requests_per_owner)
+                return err_set(e, ERR_LIMIT, "%s has %u requests in flight, the limit",
+                        OWNER_TEXT(owner), n);
         if (share_take(&share, 1) != 0)
                 return err_set(e, ERR_LIMIT,
                         "%zu of %u requests are in flight, and the rest is kept for root and for "
-                        "users with fewer than the %u of user %u",
-                        d->n_requests, engine->o.max_queued, n, uid);
+                        "users with fewer than the %u of %s",
+                        d->n_requests, engine->o.max_queued, n, OWNER_TEXT(owner));
         return 0;
 }
 
@@ -235,7 +235,7 @@ static int check_quotas(const struct engine *engine, uint32_t uid, uint32_t n, s
 static void usage_put(struct desk *d, struct usage *u) {
         if (u->n_requests > 0)
                 return;
-        map_remove_u64(d->usage, u->uid);
+        map_remove_u64(d->usage, u->owner);
         free(u);
 }
 
@@ -247,17 +247,17 @@ static int enter(struct engine *engine, struct request *request, struct err *e) 
 
         if (d->closed)
                 return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
-        u = map_get_u64(d->usage, request->r.uid);
-        r = check_quotas(engine, request->r.uid, u ? u->n_requests : 0, e);
+        u = map_get_u64(d->usage, request->r.owner);
+        r = check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
         if (r < 0)
                 return r;
         if (!u) {
                 u = calloc(1, sizeof(*u));
-                if (!u || map_add_u64(d->usage, request->r.uid, u, e) < 0) {
+                if (!u || map_add_u64(d->usage, request->r.owner, u, e) < 0) {
                         free(u);
                         return err_set(e, ERR_NOMEM, "no memory for a request");
                 }
-                u->uid = request->r.uid;
+                u->owner = request->r.owner;
         }
         r = map_add_u64(d->by_handle, request->r.handle, request, e);
         if (r == 0) {

@@ -14,7 +14,7 @@ void request_submit_as(struct engine *engine, struct request *request, enum job_
         void (*run)(struct engine *, struct job *), void (*done)(struct engine *, struct job *)) {
         request->phase = PHASE_IO;
         request->job.kind = kind;
-        request->job.uid = request->r.uid;
+        request->job.owner = request->r.owner;
         request->job.run = run;
         request->job.done = done;
         io_submit(engine, &request->job);

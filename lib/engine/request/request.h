@@ -74,9 +74,9 @@ enum phase {
         PHASE_COMMIT,
 };
 
-/* The requests of one uid. In a table while there are any. */
+/* The requests of one owner. In a table while there are any. */
 struct usage {
-        uint32_t uid;
+        uint64_t owner;
         uint32_t n_requests; /* under the desk's lock */
 };
 

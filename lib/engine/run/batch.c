@@ -278,7 +278,7 @@ static bool computed_beside(const struct step *s, const struct request *request)
                 const struct conv *other = s->prompts[i]->conv;
                 size_t reached = seq_n_tokens(other->seq);
 
-                if (other->uid == c->uid && share_allowed(other) && end > reached &&
+                if (other->owner == c->owner && share_allowed(other) && end > reached &&
                         end <= reached + generation_of(s->prompts[i])->in_batch &&
                         memcmp(other->tokens, c->tokens, end * sizeof(*c->tokens)) == 0)
                         return true;

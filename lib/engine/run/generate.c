@@ -406,7 +406,7 @@ static void warm_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
 
         j->r = store_conv_get(
-                engine->store, request->r.uid, request->conv->id, NULL, &request->sc, &j->err);
+                engine->store, request->r.owner, request->conv->id, NULL, &request->sc, &j->err);
 }
 
 static void warm_done(struct engine *engine, struct job *j) {

@@ -69,17 +69,17 @@ static void enqueue(struct engine *engine, struct request *request) {
         conv_set_waiting(engine, request->conv, true, request->r.background, order);
 }
 
-static struct user *find_user(struct run *run, uint32_t uid) {
+static struct user *find_user(struct run *run, uint64_t owner) {
         struct user *user;
         struct list *it;
 
         list_for_each (it, &run->users)
-                if (list_entry(it, struct user, link)->uid == uid)
+                if (list_entry(it, struct user, link)->owner == owner)
                         return list_entry(it, struct user, link);
         user = calloc(1, sizeof(*user));
         if (!user)
                 return NULL;
-        user->uid = uid;
+        user->owner = owner;
         list_append(&run->users, &user->link);
         return user;
 }
@@ -87,7 +87,7 @@ static struct user *find_user(struct run *run, uint32_t uid) {
 int sched_queue(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
 
-        g->user = find_user(engine->run, request->r.uid);
+        g->user = find_user(engine->run, request->r.owner);
         if (!g->user)
                 return err_set(e, ERR_NOMEM, "no memory for a user");
         flow_of(request)->n_requests++;

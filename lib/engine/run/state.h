@@ -134,7 +134,7 @@ struct flow {
 };
 
 struct user {
-        uint32_t uid;
+        uint64_t owner;
         struct list link;    /* in run.users */
         struct flow flow[2]; /* [1]: background */
 };

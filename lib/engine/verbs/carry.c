@@ -284,7 +284,7 @@ static void commit_run(struct engine *engine, struct job *j) {
                 return;
         records_release(engine, &gone);
         store_gone_deinit(&gone);
-        j->r = store_conv_get(engine->store, request->r.uid, id, NULL, &request->sc, &j->err);
+        j->r = store_conv_get(engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
 }
 
 static void commit_done(struct engine *engine, struct job *j) {
@@ -349,7 +349,7 @@ static void read_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct store_reading *x = &request->reading;
 
-        j->r = store_read_admitted(engine->store, request->r.uid, request->sc.id, NULL,
+        j->r = store_read_admitted(engine->store, request->r.owner, request->sc.id, NULL,
                 STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS, request_admit_reading,
                 request, x, &j->err);
         if (j->r < 0)
@@ -377,7 +377,7 @@ static void look_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
 
         j->r = store_conv_get(
-                engine->store, request->r.uid, request->sc.id, NULL, &request->sc, &j->err);
+                engine->store, request->r.owner, request->sc.id, NULL, &request->sc, &j->err);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

@@ -55,15 +55,16 @@ int create_copy_name(char *dst, const char *name, struct err *e) {
         return r;
 }
 
-int create_check_quota(struct engine *engine, uint32_t uid, struct err *e) {
+int create_check_quota(struct engine *engine, uint64_t owner, struct err *e) {
         uint64_t n;
-        int r = store_conv_count(engine->store, uid, &n, e);
+        int r = store_conv_count(engine->store, owner, &n, e);
 
         if (r < 0)
                 return r;
-        if (n >= engine->o.max_conversations_per_uid)
-                return err_set(e, ERR_LIMIT, "user %u has %llu conversations, the limit is %u", uid,
-                        (unsigned long long)n, engine->o.max_conversations_per_uid);
+        if (n >= engine->o.max_conversations_per_owner)
+                return err_set(e, ERR_LIMIT, "%s has %llu conversations, the limit is %u",
+                        OWNER_TEXT(owner), (unsigned long long)n,
+                        engine->o.max_conversations_per_owner);
         return 0;
 }
 

@@ -21,5 +21,5 @@ int create_check_name(const char *name, struct err *e);
 int create_copy_name(char *dst, const char *name, struct err *e);
 /* May the user have one more conversation? -ERR_LIMIT. Under create_lock, which the caller holds
  * until the row is made. */
-int create_check_quota(struct engine *engine, uint32_t uid, struct err *e);
+int create_check_quota(struct engine *engine, uint64_t owner, struct err *e);
 int create_check_sampling(struct engine *engine, const struct sampling *s, struct err *e);

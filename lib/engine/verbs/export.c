@@ -180,7 +180,8 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         x->offset = 0;
         x->next = 0;
         xfer_sum_init(&x->sum, key);
-        r = store_conv_get(engine->store, request->r.uid, request->conv->id, NULL, &request->sc, e);
+        r = store_conv_get(
+                engine->store, request->r.owner, request->conv->id, NULL, &request->sc, e);
         if (r < 0)
                 return r;
         x->h.vocab = request->sc.vocab;

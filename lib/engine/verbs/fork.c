@@ -27,13 +27,13 @@ static void fork_run(struct engine *engine, struct job *j) {
         struct store_turn last;
         unsigned tries = 0;
 
-        request->sc = (struct store_conv){.uid = request->r.uid};
+        request->sc = (struct store_conv){.owner = request->r.owner};
         j->r = create_copy_name(request->sc.name, request->r.name, &j->err);
         if (j->r < 0)
                 return;
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
-                j->r = create_check_quota(engine, request->r.uid, &j->err);
+                j->r = create_check_quota(engine, request->r.owner, &j->err);
                 if (j->r == 0)
                         j->r = store_conv_fork(engine->store, parent, request->keep.n_turns,
                                 keep_last(&request->keep, &last), &request->keep.gap, &request->sc,

@@ -47,7 +47,7 @@ static void get_run(struct engine *engine, struct job *j) {
                 what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS;
         if (request->r.want_tokens || (request->r.want_turns && request->r.want_parts))
                 what |= STORE_READ_TOKENS;
-        j->r = store_read_admitted(engine->store, request->r.uid, request->r.conv_id,
+        j->r = store_read_admitted(engine->store, request->r.owner, request->r.conv_id,
                 request->r.conv_name, what, request_admit_reading, request, &request->reading,
                 &j->err);
         if (j->r < 0)
@@ -109,7 +109,7 @@ static void list_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct page *page = page_of(request);
         size_t max = page_size(engine, &request->r);
-        uint32_t uid = request->r.all_users && request->r.admin ? STORE_UID_ANY : request->r.uid;
+        uint64_t owner = request->r.all_users && request->r.admin ? OWNER_ANY : request->r.owner;
 
         /* One row more than a page shows whether there are more. */
         j->r = charge_take(&request->charge, (max + 1) * (sizeof(*page->rows) + sizeof(uint64_t)),
@@ -122,7 +122,7 @@ static void list_run(struct engine *engine, struct job *j) {
                 j->r = err_set(&j->err, ERR_NOMEM, "no memory for a list");
                 return;
         }
-        j->r = store_conv_list(engine->store, uid, request->r.after_id, page->rows,
+        j->r = store_conv_list(engine->store, owner, request->r.after_id, page->rows,
                 page->disk_sizes, max + 1, &page->n, &j->err);
         request->r.limit = (uint32_t)max;
 }

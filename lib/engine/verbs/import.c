@@ -221,7 +221,7 @@ static int create(struct engine *engine, struct request *request, struct err *e)
         unsigned tries = 0;
         int r;
 
-        request->sc = (struct store_conv){.uid = request->r.uid,
+        request->sc = (struct store_conv){.owner = request->r.owner,
                 .model = engine->info.fingerprint,
                 .vocab = engine->vocab_hash,
                 .created_usec = x->h.created_usec,
@@ -237,7 +237,7 @@ static int create(struct engine *engine, struct request *request, struct err *e)
         }
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
-                r = create_check_quota(engine, request->r.uid, e);
+                r = create_check_quota(engine, request->r.owner, e);
                 if (r == 0)
                         r = store_conv_create(engine->store, &request->sc, x->t.turns, x->h.n_turns,
                                 x->t.tokens, x->h.n_tokens, e);
@@ -302,7 +302,7 @@ static int write_cell(struct engine *engine, struct request *request, struct err
         struct xfer_cell cell = xfer_cell(&x->h, x->next);
         uint32_t end = cell.index * seq_cell_tokens(&x->h.shape, cell.class) + cell.n_tokens;
         struct spill_block b = {.file_key = request->sc.id,
-                .owner = request->sc.uid,
+                .owner = request->sc.owner,
                 .meta = {.class_id = cell.class, .position = cell.index, .n_tokens = cell.n_tokens},
                 .raw = x->buffer,
                 .raw_size = x->h.shape.size[cell.class]};
@@ -323,7 +323,7 @@ static int write_cell(struct engine *engine, struct request *request, struct err
                 .index = cell.index,
                 .n_tokens = cell.n_tokens,
                 .token_hash = b.meta.token_hash,
-                .uid = request->sc.uid,
+                .owner = request->sc.owner,
                 .is_private = request->sc.private_memory};
         x->offset += b.raw_size + 8;
         x->next++;

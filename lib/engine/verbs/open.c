@@ -23,7 +23,7 @@ static void open_run(struct engine *engine, struct job *j) {
         request->sc.tools = request->r.tools;
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
-                j->r = create_check_quota(engine, request->r.uid, &j->err);
+                j->r = create_check_quota(engine, request->r.owner, &j->err);
                 if (j->r == 0)
                         j->r = store_conv_create(engine->store, &request->sc, &turn,
                                 input_of(request)->n > 0, input_of(request)->ids,
@@ -70,7 +70,7 @@ static void start(struct engine *engine, struct request *request) {
         struct err e;
         int r;
 
-        request->sc = (struct store_conv){.uid = request->r.uid,
+        request->sc = (struct store_conv){.owner = request->r.owner,
                 .model = engine->info.fingerprint,
                 .vocab = engine->vocab_hash,
                 .overflow = request->r.overflow == ENGINE_OVERFLOW_SHIFT ? STORE_OVERFLOW_SHIFT

@@ -17,7 +17,7 @@ static void publish_run(struct engine *engine, struct job *j) {
         j->r = store_conv_publish(engine->store, id, request->keep.n_tokens, &j->err);
         if (j->r == 0)
                 j->r = store_conv_get(
-                        engine->store, request->r.uid, id, NULL, &request->sc, &j->err);
+                        engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
 }
 
 static void publish_done(struct engine *engine, struct job *j) {

@@ -18,7 +18,7 @@ static void rewind_run(struct engine *engine, struct job *j) {
         records_release(engine, &gone);
         store_gone_deinit(&gone);
         j->r = store_conv_get(
-                engine->store, request->r.uid, request->sc.id, NULL, &request->sc, &j->err);
+                engine->store, request->r.owner, request->sc.id, NULL, &request->sc, &j->err);
 }
 
 /* Tokens and memory of the kept part. On failure the conversation must be loaded anew. */

@@ -24,7 +24,7 @@ static void update_run(struct engine *engine, struct job *j) {
                 j->r = create_check_name(name, &j->err);
         if (j->r < 0)
                 return;
-        j->r = store_conv_get(engine->store, request->r.uid, id, NULL, &request->sc, &j->err);
+        j->r = store_conv_get(engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
         if (j->r < 0)
                 return;
         s = request->sc.sampling;
@@ -35,7 +35,7 @@ static void update_run(struct engine *engine, struct job *j) {
         } while (register_retry(engine, &tries, j->r, &j->err));
         if (j->r == 0)
                 j->r = store_conv_get(
-                        engine->store, request->r.uid, id, NULL, &request->sc, &j->err);
+                        engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
 }
 
 static void update_done(struct engine *engine, struct job *j) {

@@ -157,15 +157,15 @@ static void sharing(struct erig *r) {
         erig_do(r, &q, &A);
         q = erig_say_request(c, "Hello.", 3);
         erig_do(r, &q, &A);
-        q = (struct engine_request){.verb = ENGINE_OPEN, .name = "b", .system = SYSTEM, .uid = 5};
+        q = (struct engine_request){.verb = ENGINE_OPEN, .name = "b", .system = SYSTEM, .owner = 5};
         if (erig_do(r, &q, &A) == ENGINE_CONV)
                 d = A.conv.id;
         q = erig_say_request(d, "Good day.", 3);
-        q.uid = 5;
+        q.owner = 5;
         if (d)
                 erig_do(r, &q, &A);
         erig_simple(r, ENGINE_EVICT, c, &A);
-        q = (struct engine_request){.verb = ENGINE_EVICT, .conv_id = d, .uid = 5};
+        q = (struct engine_request){.verb = ENGINE_EVICT, .conv_id = d, .owner = 5};
         if (d)
                 erig_do(r, &q, &A);
         /* From disk, through another's links. */
@@ -174,7 +174,7 @@ static void sharing(struct erig *r) {
                 q = erig_say_request(A.conv.id, "And you?", 3);
                 erig_do(r, &q, &A);
         }
-        q = (struct engine_request){.verb = ENGINE_CLOSE, .conv_id = d, .uid = 5};
+        q = (struct engine_request){.verb = ENGINE_CLOSE, .conv_id = d, .owner = 5};
         if (d)
                 erig_do(r, &q, &A);
 }
@@ -430,7 +430,7 @@ static void close_all(struct erig *r) {
         if (last <= closed)
                 closed = 0;
         while (closed < last) {
-                struct engine_request q = {.verb = ENGINE_CLOSE, .conv_id = ++closed, .uid = 5};
+                struct engine_request q = {.verb = ENGINE_CLOSE, .conv_id = ++closed, .owner = 5};
 
                 if (erig_do(r, &q, &A) == ENGINE_ERROR && A.err.code == ERR_NOT_FOUND)
                         erig_simple(r, ENGINE_CLOSE, closed, &A);

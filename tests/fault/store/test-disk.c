@@ -53,7 +53,7 @@ static int link_blocks(struct store *s, struct err *e) {
 }
 
 static int import(struct store *s, struct err *e) {
-        struct store_conv c = {.uid = 1, .name = "c", .created_usec = 5, .private_memory = true};
+        struct store_conv c = {.owner = 1, .name = "c", .created_usec = 5, .private_memory = true};
         struct store_turn turns[] = {{.end = 4, .text = "s", .text_size = 1, .created_usec = 6},
                 {.role = 1, .start = 4, .end = 1500, .created_usec = 7}};
         int32_t tokens[1500];
@@ -96,7 +96,7 @@ static int carry(struct store *s, struct err *e) {
 
 static int run_step(struct store *s, unsigned step, struct err *e) {
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
-        struct store_conv c = {.uid = 1, .name = "a"}, child = {.name = "b"};
+        struct store_conv c = {.owner = 1, .name = "a"}, child = {.name = "b"};
         struct store_turn last = {.role = 1, .end = 2000, .text = "lo", .text_size = 2};
         struct store_meter meter = {"written", 9};
         uint64_t revision;

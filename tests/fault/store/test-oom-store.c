@@ -178,7 +178,7 @@ static int carry(struct store *s, struct err *e) {
 }
 
 static int run_step(struct store *s, unsigned step, struct err *e) {
-        struct store_conv c = {.uid = 1, .name = "a", .sampling = {.has = 0x3ff, .n_biases = 3}};
+        struct store_conv c = {.owner = 1, .name = "a", .sampling = {.has = 0x3ff, .n_biases = 3}};
         struct store_conv child = {.name = "b"};
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
         _cleanup_(store_reclaimed_deinit) struct store_reclaimed got = {};

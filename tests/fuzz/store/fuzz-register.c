@@ -59,8 +59,8 @@ static void remove_all(void) {
         rmdir(dir);
 }
 
-static void make_conv(struct store *s, uint32_t uid, const char *name) {
-        struct store_conv c = {.uid = uid}, child = {0};
+static void make_conv(struct store *s, uint64_t owner, const char *name) {
+        struct store_conv c = {.owner = owner}, child = {0};
         struct store_turn turns[4] = {0};
         static const struct store_cell more[] = {{1, 0}, {1, 3}, {1, 4}, {1, 5}, {2, 63}, {2, 191}};
         struct store_record links[N_TOKENS / BLOCK + ARRAY_SIZE(more)] = {0};
@@ -72,7 +72,7 @@ static void make_conv(struct store *s, uint32_t uid, const char *name) {
 
         snprintf(c.name, sizeof(c.name), "%s", name);
         for (uint32_t i = 0; i < N_TOKENS; i++)
-                tokens[i] = (int32_t)(i * uid);
+                tokens[i] = (int32_t)(i * owner);
         for (uint32_t i = 0; i < 4; i++)
                 turns[i] = (struct store_turn){.role = i % 4,
                         .start = 50 * i,
@@ -90,7 +90,7 @@ static void make_conv(struct store *s, uint32_t uid, const char *name) {
                         .n_tokens = BLOCK,
                         .token_hash = hash};
         }
-        for (size_t i = 0; i < ARRAY_SIZE(more) && uid == 2; i++, n++) {
+        for (size_t i = 0; i < ARRAY_SIZE(more) && owner == 2; i++, n++) {
                 uint32_t ct = store_cell_tokens(&shapes[1], more[i].block_class);
 
                 links[n] = links[(more[i].index + 1) * ct / BLOCK - 1];
@@ -99,7 +99,7 @@ static void make_conv(struct store *s, uint32_t uid, const char *name) {
                 links[n].index = more[i].index;
                 links[n].n_tokens = ct;
         }
-        check(store_link(s, c.id, &model, &shapes[uid - 1], links, n, NULL, 0, &gone, NULL) == 0);
+        check(store_link(s, c.id, &model, &shapes[owner - 1], links, n, NULL, 0, &gone, NULL) == 0);
         check(store_conv_fork(s, c.id, 3, NULL, NULL, &child, NULL) == 0);
 }
 
@@ -203,7 +203,7 @@ static void read_conv(struct store *s, uint64_t id) {
         unsigned what = STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOKENS | STORE_READ_LINKS |
                         STORE_READ_SIZE;
 
-        if (store_read(s, STORE_UID_ANY, id, NULL, what, &x, NULL) == 0) {
+        if (store_read(s, OWNER_ANY, id, NULL, what, &x, NULL) == 0) {
                 check(x.n_tokens == x.n_sound_tokens && x.n_sound_turns <= x.turns.n);
                 check(x.damaged || (x.n_tokens == x.conv.n_tokens && x.turns.n == x.conv.n_turns));
                 check(x.n_sound_turns == 0 ||
@@ -212,17 +212,17 @@ static void read_conv(struct store *s, uint64_t id) {
         store_reading_deinit(&x);
 }
 
-static void find_prefix(struct store *s, uint32_t uid) {
+static void find_prefix(struct store *s, uint64_t owner) {
         struct fingerprint model = {11, 12};
         int32_t tokens[N_TOKENS];
         uint64_t hashes[N_TOKENS / BLOCK], hash = 0;
         struct store_prefix p = {0};
 
         for (uint32_t i = 0; i < N_TOKENS; i++)
-                tokens[i] = (int32_t)(i * uid);
+                tokens[i] = (int32_t)(i * owner);
         for (size_t i = 0; i < ARRAY_SIZE(hashes); i++)
                 hash = hashes[i] = hash64_chain_tokens(tokens + BLOCK * i, BLOCK, hash);
-        if (store_prefix_find(s, uid, &model, 0, &shapes[uid - 1], tokens, hashes,
+        if (store_prefix_find(s, owner, &model, 0, &shapes[owner - 1], tokens, hashes,
                     ARRAY_SIZE(hashes), &p, NULL) == 0)
                 check(p.n <= ARRAY_SIZE(hashes));
         store_prefix_deinit(&p);
@@ -248,7 +248,7 @@ static void change(struct store *s) {
                 store_gone_deinit(&gone);
         if (store_forget_record(s, 17, &got, NULL) == 0)
                 store_reclaimed_deinit(&got);
-        if (store_reclaim(s, STORE_UID_ANY, UINT64_MAX, 2, &got, NULL) == 0)
+        if (store_reclaim(s, OWNER_ANY, UINT64_MAX, 2, &got, NULL) == 0)
                 store_reclaimed_deinit(&got);
         if (store_forget_record(s, 7, &got, NULL) == 0)
                 store_reclaimed_deinit(&got);
@@ -275,7 +275,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 (void)store_check(s, NULL, NULL, &census, NULL);
                 if (store_list_held(s, &held, &n, NULL) == 0)
                         free(held);
-                (void)store_conv_list(s, STORE_UID_ANY, 0, rows, sizes, 8, &n, NULL);
+                (void)store_conv_list(s, OWNER_ANY, 0, rows, sizes, 8, &n, NULL);
                 (void)store_conv_list(s, 1, 0, rows, NULL, 8, &n, NULL);
                 for (uint64_t id = 1; id <= 4; id++)
                         read_conv(s, id);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/owner.h"
 #include "base/share.h"
 #include "util/test.h"
 #include <unistd.h>
@@ -68,6 +69,8 @@ static void test_exempt(void **state) {
         assert_true(share_exempt(0));
         assert_true(share_exempt(geteuid()));
         assert_false(share_exempt(geteuid() + 1));
+        assert_false(share_exempt(owner_make(0, 1)));
+        assert_false(share_exempt(owner_make(geteuid(), 1)));
 }
 
 static void test_shrink(void **state) {

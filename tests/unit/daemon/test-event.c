@@ -124,7 +124,7 @@ static void test_conversation(void **state) {
                 .final = true,
                 .conv = {.id = 7,
                         .name = chars("work"),
-                        .uid = 5,
+                        .owner = 5,
                         .parent = 3,
                         .fork_pos = 2,
                         .revision = 9,

@@ -38,12 +38,12 @@ static void test_options_reach_the_engine(void **state) {
         assert_int_equal(fake.options.kv_type, ENGINE_KV_Q8_0);
         assert_int_equal(fake.options.spill_delay_ms, 250);
         assert_int_equal(fake.options.disk_limit, 5ull << 30);
-        assert_int_equal(fake.options.disk_limit_per_uid, 1ull << 30);
+        assert_int_equal(fake.options.disk_limit_per_owner, 1ull << 30);
         assert_int_equal(fake.options.disk_writes_per_day, 2ull << 40);
         assert_int_equal(fake.options.spill_codec, UINT32_MAX);
         assert_int_equal(fake.options.max_isa, 1);
         assert_int_equal(fake.options.context, 99);
-        assert_int_equal(fake.options.max_requests_per_uid, 64);
+        assert_int_equal(fake.options.max_requests_per_owner, 64);
         assert_int_equal(fake.options.disk_floor, 256 << 20);
         f->d = daemon_free(f->d);
         assert_int_equal(settings_set(&f->settings, "spill-delay", "never", &f->e), 0);

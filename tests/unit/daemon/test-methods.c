@@ -162,7 +162,7 @@ static void test_open(void **state) {
         assert_int_equal(fake.requests[0].r.overflow, ENGINE_OVERFLOW_SHIFT);
         assert_string_equal(fake.requests[0].name, "work");
         assert_string_equal(fake.requests[0].system, "Be brief");
-        assert_int_equal(fake.requests[0].r.uid, getuid());
+        assert_int_equal(fake.requests[0].r.owner, getuid());
         assert_int_equal(fake.requests[0].r.admin, getuid() == 0);
         got = &fake.requests[0].r.sampling;
         assert_int_equal(

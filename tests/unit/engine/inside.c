@@ -138,7 +138,7 @@ size_t inside_read_tail(struct engine *engine, uint64_t conv, uint8_t *out, size
 
 struct inside_request inside_request(const struct request *request) {
         return (struct inside_request){.handle = request->r.handle,
-                .uid = request->r.uid,
+                .owner = request->r.owner,
                 .background = request->r.background,
                 .seq = request->conv->seq};
 }

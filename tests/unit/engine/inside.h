@@ -67,7 +67,7 @@ size_t inside_read_tail(struct engine *engine, uint64_t conv, uint8_t *out, size
 
 struct inside_request {
         uint64_t handle;
-        uint32_t uid;
+        uint64_t owner;
         bool background;
         const struct seq *seq; /* the conversation's */
 };

@@ -44,17 +44,17 @@ void kind_say(struct erig *r, uint64_t c, unsigned i, struct answer *a) {
                 fail_msg("say: %s", a->err.msg);
 }
 
-uint64_t kind_open_as(struct erig *r, uint32_t uid, const char *system) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid, .system = system};
+uint64_t kind_open_as(struct erig *r, uint64_t owner, const char *system) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .owner = owner, .system = system};
 
         assert_int_equal(erig_do(r, &q, &A), ENGINE_CONV);
         return A.conv.id;
 }
 
-void kind_say_as(struct erig *r, uint32_t uid, uint64_t c, const char *text, struct answer *a) {
+void kind_say_as(struct erig *r, uint64_t owner, uint64_t c, const char *text, struct answer *a) {
         struct engine_request q = erig_long_request(c, text, 4);
 
-        q.uid = uid;
+        q.owner = owner;
         if (erig_do(r, &q, a) != ENGINE_DONE)
                 fail_msg("say: %s", a->err.msg);
 }

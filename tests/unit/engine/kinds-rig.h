@@ -32,8 +32,8 @@ void kind_say(struct erig *r, uint64_t c, unsigned i, struct answer *a);
 /* A system message and @n messages with replies: turn 2i + 2 is the i-th reply, and @a the last one. */
 uint64_t kind_talk(struct erig *r, unsigned n, struct answer *a);
 /* A user's: a conversation with a system message; a message, and a reply of four tokens. */
-uint64_t kind_open_as(struct erig *r, uint32_t uid, const char *system);
-void kind_say_as(struct erig *r, uint32_t uid, uint64_t c, const char *text, struct answer *a);
+uint64_t kind_open_as(struct erig *r, uint64_t owner, const char *system);
+void kind_say_as(struct erig *r, uint64_t owner, uint64_t c, const char *text, struct answer *a);
 /* A raw turn of @n tokens, others for another @salt, without a reply. */
 void kind_append(struct erig *r, uint64_t c, uint32_t n, unsigned salt);
 /* The last reply once more. */

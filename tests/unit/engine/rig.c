@@ -553,14 +553,14 @@ void erig_append_raw(struct erig *r, uint64_t conv, const char *text) {
         assert_int_equal(erig_do(r, &q, NULL), ENGINE_DONE);
 }
 
-uint32_t erig_others_get(struct erig *r, uint32_t uid, const int32_t *tokens, size_t n) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid};
+uint32_t erig_others_get(struct erig *r, uint64_t owner, const int32_t *tokens, size_t n) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .owner = owner};
         struct answer *a = calloc(1, sizeof(*a));
         uint32_t got;
 
         assert_non_null(a);
         q = erig_say_request(make_conv(r, &q), "", 1);
-        q.uid = uid;
+        q.owner = owner;
         q.input = ENGINE_INPUT_TOKENS;
         q.tokens = tokens;
         q.n_tokens = n;

@@ -140,7 +140,7 @@ void erig_alone(struct engine_request q, struct answer *a);
 void erig_append_tokens(struct erig *r, uint64_t conv, int32_t first, size_t n);
 void erig_append_raw(struct erig *r, uint64_t conv, const char *text);
 /* Another user says these tokens: how many of them it does not have to compute. */
-uint32_t erig_others_get(struct erig *r, uint32_t uid, const int32_t *tokens, size_t n);
+uint32_t erig_others_get(struct erig *r, uint64_t owner, const int32_t *tokens, size_t n);
 /* @n words, others for another @salt. Good until 32 more were made. */
 const char *erig_words(unsigned n, unsigned salt);
 

@@ -135,10 +135,10 @@ static void test_in_a_batch(void **state) {
                 q[i] = i % 3 == 2   ? erig_long_request(c, "Tell me a story.", 60)
                        : i % 3 == 1 ? ask_list(c, "Name three colours.", i, 200)
                                     : ask(c, "Who are you?", i, 200);
-                q[i].uid = (uint32_t)i % 2;
+                q[i].owner = (uint32_t)i % 2;
         }
         for (size_t i = 0; i < 6; i++)
-                q[i].uid = 0;
+                q[i].owner = 0;
         erig_do_all(&r, q, Many, 6);
         for (size_t i = 0; i < 6; i++) {
                 if (i % 3 == 2)
@@ -164,10 +164,10 @@ static void test_parked(void **state) {
         for (uint32_t i = 0; i < 2; i++) {
                 struct engine_request open = erig_request(ENGINE_OPEN, 0);
 
-                open.uid = 1000 + i;
+                open.owner = 1000 + i;
                 assert_int_equal(erig_do(&r, &open, &A), ENGINE_CONV);
                 q[i] = ask(A.conv.id, i ? "What is your name?" : "Who are you?", 40 + i, 400);
-                q[i].uid = 1000 + i;
+                q[i].owner = 1000 + i;
                 q[i].constraint_text =
                         "{\"type\":\"array\",\"items\":{\"type\":\"string\",\"maxLength\":20},"
                         "\"minItems\":60,\"maxItems\":60}";
@@ -177,7 +177,7 @@ static void test_parked(void **state) {
         assert_true(erig_stat(&r, "requests_parked") > 0);
         for (uint32_t i = 0; i < 2; i++) {
                 assert_int_equal(Many[i].kind, ENGINE_DONE);
-                q[i].uid = 0;
+                q[i].owner = 0;
                 erig_alone(q[i], &A);
                 answer_same(&A, &Many[i]);
         }

@@ -181,9 +181,9 @@ static void test_not_ours(void **state) {
         c = edit_open(&r, &o);
         erig_get(&r, c, &T);
         q = edit_request(c, 1, "Hello", 8);
-        q.uid = 7;
+        q.owner = 7;
         refuse(&r, &q, ERR_NOT_FOUND);
-        q.uid = 0;
+        q.owner = 0;
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
         erig_close(&r);
 }

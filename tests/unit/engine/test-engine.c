@@ -253,17 +253,18 @@ static void test_errors(void **state) {
         q[0] = (struct engine_request){.verb = ENGINE_OPEN, .name = "123"};
         assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_INVALID);
-        /* Another uid sees nothing (I6). */
+        /* Another owner sees nothing (I6). */
         q[0] = erig_say_request(c, "hello", 4);
-        q[0].uid = 7;
+        q[0].owner = 7;
         assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_NOT_FOUND);
         /* An administrator reaches others' conversations by their ids, never by names. */
         q[0] = (struct engine_request){
-                .verb = ENGINE_EVICT, .conv_name = "x", .uid = 7, .admin = true};
+                .verb = ENGINE_EVICT, .conv_name = "x", .owner = 7, .admin = true};
         assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_NOT_FOUND);
-        q[0] = (struct engine_request){.verb = ENGINE_EVICT, .conv_id = c, .uid = 7, .admin = true};
+        q[0] = (struct engine_request){
+                .verb = ENGINE_EVICT, .conv_id = c, .owner = 7, .admin = true};
         assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_CONV);
         /* A fork that fails leaves the conversation to others. */
         q[0] = (struct engine_request){.verb = ENGINE_FORK,

@@ -44,7 +44,7 @@ static struct {
         /* Requests by the handle that the rig gives them. */
         struct seen {
                 const struct seq *seq;
-                uint32_t uid;
+                uint64_t owner;
                 bool background;
                 uint64_t queued, first, last; /* steps: when it was queued; first and last token */
                 uint64_t tokens;
@@ -82,8 +82,10 @@ int __wrap_sched_queue(struct engine *engine, struct request *request, struct er
                 engine_pause(engine, q.handle, true);
         pthread_mutex_lock(&w.lock);
         if (q.handle < MOST_HANDLES)
-                w.seen[q.handle] = (struct seen){
-                        .seq = q.seq, .uid = q.uid, .background = q.background, .queued = w.step};
+                w.seen[q.handle] = (struct seen){.seq = q.seq,
+                        .owner = q.owner,
+                        .background = q.background,
+                        .queued = w.step};
         pthread_cond_broadcast(&w.cond);
         pthread_mutex_unlock(&w.lock);
         return __real_sched_queue(engine, request, e);
@@ -109,8 +111,8 @@ static void watch(const struct model_token *batch, size_t n) {
                 s->first = s->first ? s->first : w.step;
                 s->last = w.step;
                 s->tokens++;
-                a += s->uid == UID_A;
-                b += s->uid == UID_B;
+                a += s->owner == UID_A;
+                b += s->owner == UID_B;
         }
         if (a > 0 && b > 0) {
                 w.shared_steps++;
@@ -206,29 +208,29 @@ static int teardown(void **state) {
 
 /* --- what is said --- */
 
-static uint64_t open_for(struct erig *r, uint32_t uid) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid};
+static uint64_t open_for(struct erig *r, uint64_t owner) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .owner = owner};
 
         assert_int_equal(erig_do(r, &q, &C), ENGINE_CONV);
         return C.conv.id;
 }
 
 /* Short enough for one block together with what the chat format adds. */
-static struct engine_request say(uint64_t conv, uint32_t uid, unsigned which, uint32_t max) {
+static struct engine_request say(uint64_t conv, uint64_t owner, unsigned which, uint32_t max) {
         static const char *const texts[8] = {"Hello.", "A story.", "Why?", "The sea.", "Go on.",
                 "Seven birds.", "Good night.", "Names."};
         struct engine_request q = erig_say_request(conv, texts[which % 8], max);
 
-        q.uid = uid;
+        q.owner = owner;
         q.ignore_eos = true;
         return q;
 }
 
 /* Tokens that no chat format adds to, @n of them from the @from-th on. */
 static struct engine_request tokens_of(
-        uint64_t conv, uint32_t uid, uint32_t from, uint32_t n, uint32_t max) {
+        uint64_t conv, uint64_t owner, uint32_t from, uint32_t n, uint32_t max) {
         static int32_t tokens[512];
-        struct engine_request q = say(conv, uid, 0, max);
+        struct engine_request q = say(conv, owner, 0, max);
 
         for (int32_t i = 0; i < 512; i++)
                 tokens[i] = 300 + i;

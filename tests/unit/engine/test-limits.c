@@ -61,27 +61,27 @@ static void test_quotas(void **state) {
         uint64_t c[4];
 
         o.max_queued = 3;
-        o.max_requests_per_uid = 2;
+        o.max_requests_per_owner = 2;
         erig_open(&r, &o);
         for (int i = 0; i < 4; i++) {
-                q[i] = (struct engine_request){.verb = ENGINE_OPEN, .uid = i == 3 ? 9 : 8};
+                q[i] = (struct engine_request){.verb = ENGINE_OPEN, .owner = i == 3 ? 9 : 8};
                 erig_do(&r, &q[i], &many[i]);
                 c[i] = many[i].conv.id;
         }
         for (int i = 0; i < 4; i++) {
                 q[i] = erig_long_request(c[i], "Hello there.", 40);
-                q[i].uid = i == 3 ? 9 : 8;
+                q[i].owner = i == 3 ? 9 : 8;
                 erig_send(&r, &q[i], &many[i]);
                 assert_int_equal(many[i].refused, i == 2);
         }
         assert_int_equal(many[2].err.code, ERR_LIMIT);
-        q[2].uid = 10;
+        q[2].owner = 10;
         erig_send(&r, &q[2], &A);
         assert_true(A.refused);
         assert_int_equal(A.err.code, ERR_LIMIT);
         for (int i = 0; i < 4; i++)
                 erig_wait(&r, &many[i]);
-        q[2].uid = 8;
+        q[2].owner = 8;
         assert_int_equal(erig_do(&r, &q[2], &A), ENGINE_DONE);
         erig_close(&r);
 }
@@ -89,7 +89,7 @@ static void test_quotas(void **state) {
 /* Two users who take all they may leave places for others, one each, and the last for root. */
 static void test_places_are_shared(void **state) {
         static const struct {
-                uint32_t uid, n;
+                uint64_t owner, n;
         } users[] = {{8, 14}, {9, 14}, {10, 1}, {11, 1}, {12, 1}, {13, 0}, {0, 1}};
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q[N_MANY];
@@ -97,22 +97,22 @@ static void test_places_are_shared(void **state) {
         struct erig r;
 
         o.max_queued = 32;
-        o.max_requests_per_uid = 14;
+        o.max_requests_per_owner = 14;
         erig_open(&r, &o);
         for (size_t u = 0; u < ARRAY_SIZE(users); u++) {
-                struct engine_request open = {.verb = ENGINE_OPEN, .uid = users[u].uid};
+                struct engine_request open = {.verb = ENGINE_OPEN, .owner = users[u].owner};
 
                 for (uint32_t i = 0; i < users[u].n; i++, n++) {
                         erig_do(&r, &open, &A);
                         q[n] = erig_long_request(A.conv.id, "Hello there.", 400);
-                        q[n].uid = users[u].uid;
+                        q[n].owner = users[u].owner;
                 }
         }
         assert_int_equal(n, N_MANY);
         n = 0;
         for (size_t u = 0; u < ARRAY_SIZE(users); u++) {
                 struct engine_request more = {
-                        .verb = ENGINE_GET, .conv_id = 1, .uid = users[u].uid};
+                        .verb = ENGINE_GET, .conv_id = 1, .owner = users[u].owner};
 
                 for (uint32_t i = 0; i < users[u].n; i++, n++) {
                         erig_send(&r, &q[n], &many[n]);
@@ -136,7 +136,7 @@ static void test_conversation_quota(void **state) {
         struct engine_request q[N];
         struct erig r;
 
-        o.max_conversations_per_uid = 7;
+        o.max_conversations_per_owner = 7;
         for (int round = 0; round < ERIG_ROUNDS(4, 1); round++) {
                 uint64_t first;
                 int n = 0;
@@ -417,7 +417,7 @@ static void test_bad_requests(void **state) {
 
         erig_open(&r, &o);
         c = erig_new(&r, NULL, NULL);
-        /* A size without text, an unknown kind of input, a uid that stands for all. */
+        /* A size without text, an unknown kind of input, a owner that stands for all. */
         q = (struct engine_request){.verb = ENGINE_TOKENIZE, .text_size = 100000};
         erig_do(&r, &q, &A);
         assert_int_equal(A.err.code, ERR_INVALID);
@@ -425,7 +425,7 @@ static void test_bad_requests(void **state) {
         q.input = (enum engine_input)77;
         erig_do(&r, &q, &A);
         assert_int_equal(A.err.code, ERR_INVALID);
-        q = (struct engine_request){.verb = ENGINE_GET, .conv_id = c, .uid = UINT32_MAX};
+        q = (struct engine_request){.verb = ENGINE_GET, .conv_id = c, .owner = UINT32_MAX};
         erig_do(&r, &q, &A);
         assert_int_equal(A.err.code, ERR_INVALID);
         q = (struct engine_request){.verb = ENGINE_CONTINUE,

@@ -12,9 +12,9 @@ static const char SYSTEM[] = "You are a helpful assistant who knows all animals 
                              "where they live, and what they eat, and how long they sleep.";
 
 static enum engine_event_kind publish(
-        struct erig *r, uint32_t uid, uint64_t c, uint32_t at_turn, bool on) {
+        struct erig *r, uint64_t owner, uint64_t c, uint32_t at_turn, bool on) {
         struct engine_request q = {.verb = ENGINE_PUBLISH,
-                .uid = uid,
+                .owner = owner,
                 .admin = true,
                 .conv_id = c,
                 .at_turn = at_turn,
@@ -24,8 +24,8 @@ static enum engine_event_kind publish(
 }
 
 static void refused(
-        struct erig *r, uint32_t uid, uint64_t c, uint32_t at_turn, enum err_code code) {
-        assert_int_equal(publish(r, uid, c, at_turn, true), ENGINE_ERROR);
+        struct erig *r, uint64_t owner, uint64_t c, uint32_t at_turn, enum err_code code) {
+        assert_int_equal(publish(r, owner, c, at_turn, true), ENGINE_ERROR);
         assert_int_equal(A.err.code, code);
 }
 
@@ -35,12 +35,12 @@ static uint32_t published(struct erig *r, uint64_t c) {
 }
 
 /* How much of the same beginning another user does not have to compute. */
-static uint32_t others_get(struct erig *r, uint32_t uid) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .uid = uid, .system = SYSTEM};
+static uint32_t others_get(struct erig *r, uint64_t owner) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .owner = owner, .system = SYSTEM};
 
         assert_int_equal(erig_do(r, &q, &B), ENGINE_CONV);
         q = erig_say_request(B.conv.id, "Hello, my name is Ada. I have a cat and a dog.", 1);
-        q.uid = uid;
+        q.owner = owner;
         assert_int_equal(erig_do(r, &q, &B), ENGINE_DONE);
         return B.n_shared + B.n_disk;
 }

@@ -21,24 +21,24 @@ static const char SYSTEM[] =
 static const char *const texts[3] = {"Where do the birds live?",
         "How old is the bridge, and who built it?", "When is the market?"};
 
-static uint64_t open_as(struct erig *r, uint32_t uid, const char *system) {
-        struct engine_request q = {.verb = ENGINE_OPEN, .system = system, .uid = uid};
+static uint64_t open_as(struct erig *r, uint64_t owner, const char *system) {
+        struct engine_request q = {.verb = ENGINE_OPEN, .system = system, .owner = owner};
 
         assert_int_equal(erig_do(r, &q, &B), ENGINE_CONV);
         return B.conv.id;
 }
 
-static void say_as(struct erig *r, uint32_t uid, uint64_t c, const char *text, struct answer *a) {
+static void say_as(struct erig *r, uint64_t owner, uint64_t c, const char *text, struct answer *a) {
         struct engine_request q = erig_say_request(c, text, 8);
 
-        q.uid = uid;
+        q.owner = owner;
         if (erig_do(r, &q, a) != ENGINE_DONE)
                 fail_msg("say: %s", a->err.msg);
 }
 
-static void simple_as(struct erig *r, uint32_t uid, enum engine_verb verb, uint64_t c) {
+static void simple_as(struct erig *r, uint64_t owner, enum engine_verb verb, uint64_t c) {
         struct engine_request q = {.verb = verb,
-                .uid = uid,
+                .owner = owner,
                 .conv_id = c,
                 .at_turn = ENGINE_UNSET,
                 .at_position = ENGINE_UNSET};
@@ -47,9 +47,9 @@ static void simple_as(struct erig *r, uint32_t uid, enum engine_verb verb, uint6
                 fail_msg("verb %d: %s", (int)verb, B.err.msg);
 }
 
-static void publish(struct erig *r, uint32_t uid, uint64_t c, bool on) {
+static void publish(struct erig *r, uint64_t owner, uint64_t c, bool on) {
         struct engine_request q = {.verb = ENGINE_PUBLISH,
-                .uid = uid,
+                .owner = owner,
                 .admin = true,
                 .conv_id = c,
                 .at_turn = ENGINE_UNSET,

@@ -148,7 +148,7 @@ static void test_crowd(void **state) {
         for (unsigned k = 0; k < 16; k++) {
                 for (unsigned i = 0; i < 4; i++) {
                         q[i] = shift_request(c[i], k + i / 2); /* two and two say the same */
-                        q[i].uid = 0;
+                        q[i].owner = 0;
                 }
                 erig_do_all(&r, q, many, 4);
                 for (unsigned i = 0; i < 4; i++) {

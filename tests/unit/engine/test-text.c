@@ -51,9 +51,9 @@ static void wait_begun(unsigned n) {
         pthread_mutex_unlock(&lock);
 }
 
-static struct engine_request tokenize(uint32_t uid, size_t n) {
+static struct engine_request tokenize(uint64_t owner, size_t n) {
         return (struct engine_request){
-                .verb = ENGINE_TOKENIZE, .uid = uid, .text = text, .text_size = n};
+                .verb = ENGINE_TOKENIZE, .owner = owner, .text = text, .text_size = n};
 }
 
 static void open_rig(struct erig *r) {

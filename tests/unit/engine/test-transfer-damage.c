@@ -180,7 +180,7 @@ static void test_poison(void **state) {
 static void test_refusals(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q = {.verb = ENGINE_IMPORT, .name = "x", .fd = -1};
-        struct engine_request p = {.verb = ENGINE_EXPORT, .uid = 5};
+        struct engine_request p = {.verb = ENGINE_EXPORT, .owner = 5};
         struct erig r;
         struct transfer_file f;
         struct rlimit old, limit;
@@ -215,14 +215,14 @@ static void test_refusals(void **state) {
         signal(SIGXFSZ, SIG_IGN);
         limit = old;
         limit.rlim_cur = f.size / 2;
-        p.uid = 0;
+        p.owner = 0;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
         assert_int_equal(erig_do(&r, &p, &A), ENGINE_ERROR);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
         assert_int_equal(A.err.code, ERR_SYS);
         assert_int_equal(erig_do(&r, &p, &A), ENGINE_EXPORTED);
         assert_int_equal(A.size, f.size);
-        r.o.max_conversations_per_uid = 1;
+        r.o.max_conversations_per_owner = 1;
         r.o.disk_floor = UINT64_MAX / 2;
         erig_restart(&r, true);
         assert_int_equal(transfer_import(&r, f.data, f.size, "x", &A), ENGINE_ERROR);
@@ -247,7 +247,7 @@ static void test_refusals(void **state) {
         r.o.disk_limit = 0;
         r.o.disk_floor = UINT64_MAX / 2;
         /* Without room on disk the transcript comes alone. */
-        r.o.max_conversations_per_uid = 9;
+        r.o.max_conversations_per_owner = 9;
         erig_restart(&r, true);
         transfer_import_good(&r, &f, "x");
         assert_int_equal(transfer_last.conv.residency, ENGINE_COLD);

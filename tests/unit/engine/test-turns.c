@@ -24,13 +24,13 @@ int __wrap_model_forward(struct model_work *work, const struct model_token *batc
 
 static struct gate read_gate = GATE_INIT; /* behind each reading of a conversation */
 
-int __real_store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name,
+int __real_store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
         unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
-int __wrap_store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name,
+int __wrap_store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
         unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
-int __wrap_store_read_admitted(struct store *s, uint32_t uid, uint64_t id, const char *name,
+int __wrap_store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
         unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
-        int r = __real_store_read_admitted(s, uid, id, name, what, admit, arg, ret, e);
+        int r = __real_store_read_admitted(s, owner, id, name, what, admit, arg, ret, e);
 
         gate_pass(&read_gate);
         return r;

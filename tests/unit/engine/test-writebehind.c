@@ -245,7 +245,7 @@ static void test_rewound_while_writing(void **state) {
  * shown them. */
 static void test_merged_while_writing(void **state) {
         struct engine_options o = options();
-        struct engine_request open = {.verb = ENGINE_OPEN, .uid = 7}, publish, q;
+        struct engine_request open = {.verb = ENGINE_OPEN, .owner = 7}, publish, q;
         int32_t tokens[100];
         struct erig r;
         uint64_t c, d;
@@ -264,7 +264,7 @@ static void test_merged_while_writing(void **state) {
         assert_int_equal(A.n_history, ARRAY_SIZE(tokens));
         memcpy(tokens, A.history, sizeof(tokens));
         q = (struct engine_request){.verb = ENGINE_CONTINUE,
-                .uid = 7,
+                .owner = 7,
                 .conv_id = d,
                 .input = ENGINE_INPUT_TOKENS,
                 .tokens = tokens,
@@ -273,11 +273,11 @@ static void test_merged_while_writing(void **state) {
                 fail_msg("%s", A.err.msg);
         assert_int_equal(A.n_computed, ARRAY_SIZE(tokens));
         publish = erig_request(ENGINE_PUBLISH, d);
-        publish.uid = 7;
+        publish.owner = 7;
         publish.admin = publish.publish = true;
         if (erig_do(&r, &publish, &A) != ENGINE_CONV)
                 fail_msg("%s", A.err.msg);
-        publish.uid = 0;
+        publish.owner = 0;
         publish.conv_id = c;
         assert_int_equal(erig_do(&r, &publish, &A), ENGINE_CONV);
         publish.publish = false;
@@ -384,17 +384,17 @@ static void test_total_limit(void **state) {
 
 /* Another user says something and evicts it, in @n conversations. */
 static void another_writes(struct erig *r, int n) {
-        struct engine_request open = {.verb = ENGINE_OPEN, .uid = 7};
+        struct engine_request open = {.verb = ENGINE_OPEN, .owner = 7};
 
         for (int i = 0; i < n; i++) {
-                struct engine_request say, evict = {.verb = ENGINE_EVICT, .uid = 7};
+                struct engine_request say, evict = {.verb = ENGINE_EVICT, .owner = 7};
                 char text[512];
 
                 assert_int_equal(erig_do(r, &open, &A), ENGINE_CONV);
                 evict.conv_id = A.conv.id;
                 snprintf(text, sizeof(text), "%d: %s", i, texts[0]);
                 say = erig_say_request(A.conv.id, text, 4);
-                say.uid = 7;
+                say.owner = 7;
                 assert_int_equal(erig_do(r, &say, &A), ENGINE_DONE);
                 assert_int_equal(erig_do(r, &evict, &A), ENGINE_CONV);
                 assert_true(A.conv.disk_size > 0);
@@ -443,7 +443,7 @@ static void test_uid_limit(void **state) {
         uint64_t first;
 
         answers();
-        o.disk_limit_per_uid = 150000;
+        o.disk_limit_per_owner = 150000;
         erig_open(&r, &o);
         first = erig_new(&r, NULL, NULL);
         erig_say(&r, first, texts[0], 12, &A);

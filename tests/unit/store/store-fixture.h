@@ -96,8 +96,8 @@ static inline int64_t fixture_count(struct fixture *f, const char *sql) {
         return v;
 }
 
-static inline uint64_t fixture_conv(struct fixture *f, uint32_t uid, const char *name) {
-        struct store_conv c = {.uid = uid};
+static inline uint64_t fixture_conv(struct fixture *f, uint64_t owner, const char *name) {
+        struct store_conv c = {.owner = owner};
 
         snprintf(c.name, sizeof(c.name), "%s", name);
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
@@ -116,7 +116,7 @@ static inline int fixture_append(
         struct store_turn t;
         int32_t *tokens;
         uint64_t revision;
-        int r = store_conv_get(s, STORE_UID_ANY, id, NULL, &c, e);
+        int r = store_conv_get(s, OWNER_ANY, id, NULL, &c, e);
 
         if (r < 0)
                 return r;
@@ -151,7 +151,7 @@ static inline void fixture_verify(
         int32_t *tokens = calloc(n_tokens + 1, sizeof(*tokens));
 
         assert_non_null(tokens);
-        assert_int_equal(store_conv_get(s, STORE_UID_ANY, id, NULL, &c, &e), 0);
+        assert_int_equal(store_conv_get(s, OWNER_ANY, id, NULL, &c, &e), 0);
         assert_int_equal(c.n_turns, n_turns);
         assert_int_equal(c.n_tokens, n_tokens);
         assert_int_equal(store_tokens(s, id, tokens, n_tokens, &e), 0);
@@ -192,9 +192,9 @@ static inline void fixture_link(struct fixture *f, uint64_t id, uint64_t key, ui
 
 /* A conversation of these tokens, in turns of 50, whose first @n_linked blocks (of 32, the last
  * perhaps not full) have records with their true hashes. */
-static inline uint64_t fixture_history(struct fixture *f, uint32_t uid, const char *name,
+static inline uint64_t fixture_history(struct fixture *f, uint64_t owner, const char *name,
         const int32_t *tokens, uint32_t n, uint32_t n_linked, bool private_memory) {
-        struct store_conv c = {.uid = uid, .private_memory = private_memory};
+        struct store_conv c = {.owner = owner, .private_memory = private_memory};
         struct fingerprint model = {11, 12};
         static uint64_t place;
         struct store_gone gone = {};

@@ -7,30 +7,30 @@ static const struct fingerprint model = {11, 12};
 static void test_records_belong_to_who_wrote_them(void **state) {
         struct fixture *f = *state;
         uint64_t a = fixture_conv(f, 7, "a"), b = fixture_conv(f, 8, "b");
-        struct store_record rec = {.uid = 99, .n_tokens = 32}, again;
+        struct store_record rec = {.owner = 99, .n_tokens = 32}, again;
         struct store_gone gone = {}, all = {};
 
         assert_int_equal(
                 store_link(f->s, a, &model, &fixture_shape, &rec, 1, NULL, 0, &gone, &f->e), 0);
-        assert_int_equal(rec.uid, 7);
+        assert_int_equal(rec.owner, 7);
         assert_int_equal(rec.n_valid, 32);
-        /* Another uid's conversation that refers to it does not pay. */
+        /* Another owner's conversation that refers to it does not pay. */
         again = (struct store_record){.id = rec.id};
         assert_int_equal(
                 store_link(f->s, b, &model, &fixture_shape, &again, 1, NULL, 0, &gone, &f->e), 0);
-        assert_int_equal(again.uid, 7);
+        assert_int_equal(again.owner, 7);
         assert_int_equal(again.n_tokens, 32);
         assert_int_equal(store_conv_delete(f->s, a, &gone, &f->e), 0);
         assert_int_equal(gone.n, 0);
         assert_int_equal(store_records(f->s, &all, &f->e), 0);
         assert_int_equal(all.n, 1);
-        assert_int_equal(all.records[0].uid, 7);
+        assert_int_equal(all.records[0].owner, 7);
         store_gone_deinit(&all);
 }
 
 static void test_private_records(void **state) {
         struct fixture *f = *state;
-        struct store_conv c = {.uid = 1, .name = "in", .private_memory = true}, got;
+        struct store_conv c = {.owner = 1, .name = "in", .private_memory = true}, got;
         struct store_record rec = {.n_tokens = 1}, open = {.n_tokens = 1, .is_private = true};
         uint64_t other = fixture_conv(f, 1, "other");
         struct store_gone gone = {};
@@ -92,7 +92,7 @@ static void test_import(void **state) {
                 {.role = 1, .start = 3, .end = 90, .text = odd, .text_size = 3, .created_usec = 6},
                 {.role = 2, .start = 90, .end = 100, .finish = 3, .created_usec = 7},
         };
-        struct store_conv c = {.uid = 1,
+        struct store_conv c = {.owner = 1,
                                   .name = "in",
                                   .created_usec = 4,
                                   .updated_usec = 4,

@@ -23,7 +23,7 @@ static struct store_carried other(void) {
 /* Three turns with memory on disk, and a fork that has the same. */
 static uint64_t make(struct fixture *f, uint64_t *ret_fork) {
         int32_t old[N_OLD];
-        struct store_conv child = {.uid = 1};
+        struct store_conv child = {.owner = 1};
         struct sampling sampling = {.has = SAMPLING_TEMPERATURE | SAMPLING_BIASES,
                 .temperature = 0.25f,
                 .n_biases = 1,

@@ -195,7 +195,7 @@ static void test_missing_table(void **state) {
 
 static void test_readonly_changes_nothing(void **state) {
         struct fixture *f = *state;
-        struct store_conv c = {.uid = 1, .name = "new"};
+        struct store_conv c = {.owner = 1, .name = "new"};
         struct stat before, after;
         char wal[128];
 

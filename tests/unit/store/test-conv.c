@@ -6,7 +6,7 @@ static void test_create_fills_in(void **state) {
         struct fixture *f = *state;
         struct store_turn turns[] = {
                 {.role = 0, .start = 0, .end = 2, .text = "Be brief", .text_size = 8}};
-        struct store_conv c = {.uid = 1000,
+        struct store_conv c = {.owner = 1000,
                                   .name = "work",
                                   .model = {1, UINT64_MAX},
                                   .vocab = ~0ull},
@@ -30,36 +30,36 @@ static void test_create_fills_in(void **state) {
 
 static void test_names(void **state) {
         struct fixture *f = *state;
-        struct store_conv c = {.uid = 1, .name = "a"}, before = c;
+        struct store_conv c = {.owner = 1, .name = "a"}, before = c;
 
         assert_int_equal(fixture_conv(f, 1, "a"), 1);
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_EXISTS);
         assert_memory_equal(&c, &before, sizeof(c));
-        /* Another uid, another case and a name like a pattern are other names. */
+        /* Another owner, another case and a name like a pattern are other names. */
         fixture_conv(f, 2, "a");
         fixture_conv(f, 1, "A");
         fixture_conv(f, 1, "%");
         /* An invented name avoids those that are taken. */
         fixture_conv(f, 1, "chat-6");
-        c = (struct store_conv){.uid = 1};
+        c = (struct store_conv){.owner = 1};
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
         assert_int_equal(c.id, 6);
         assert_string_equal(c.name, "chat-6-2");
-        c = (struct store_conv){.uid = 1};
+        c = (struct store_conv){.owner = 1};
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
         assert_string_equal(c.name, "chat-7");
 }
 
 static void test_bad_names(void **state) {
         struct fixture *f = *state;
-        struct store_conv c = {.uid = 1, .name = "\xff"};
+        struct store_conv c = {.owner = 1, .name = "\xff"};
 
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_INVALID);
         memset(c.name, 'a', sizeof(c.name)); /* without NUL */
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_INVALID);
-        c = (struct store_conv){.uid = STORE_UID_ANY, .name = "a"};
+        c = (struct store_conv){.owner = OWNER_ANY, .name = "a"};
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), -ERR_INVALID);
-        c = (struct store_conv){.uid = 1};
+        c = (struct store_conv){.owner = 1};
         memset(c.name, 'a', STORE_NAME_MAX);
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, 0, c.name, &c, &f->e), 0);
@@ -75,11 +75,11 @@ static void test_get_is_by_owner(void **state) {
         assert_int_equal(store_conv_get(f->s, 1, 0, "b", &c, &f->e), -ERR_NOT_FOUND);
         assert_int_equal(store_conv_get(f->s, 2, 0, "b", &c, &f->e), 0);
         assert_int_equal(c.id, b);
-        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, b, NULL, &c, &f->e), 0);
-        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, 0, "a", &c, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, OWNER_ANY, b, NULL, &c, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, OWNER_ANY, 0, "a", &c, &f->e), 0);
         assert_int_equal(c.id, a);
         fixture_conv(f, 3, "a");
-        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, 0, "a", &c, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_get(f->s, OWNER_ANY, 0, "a", &c, &f->e), -ERR_INVALID);
         assert_int_equal(store_conv_get(f->s, 1, 99, NULL, &c, &f->e), -ERR_NOT_FOUND);
         assert_int_equal(store_conv_get(f->s, 1, UINT64_MAX, NULL, &c, &f->e), -ERR_NOT_FOUND);
         assert_int_equal(store_conv_get(f->s, 1, 0, NULL, &c, &f->e), -ERR_NOT_FOUND);
@@ -100,7 +100,7 @@ static void test_list_and_count(void **state) {
         assert_int_equal(store_conv_list(f->s, 1, 2, out, NULL, 1, &n, &f->e), 0);
         assert_int_equal(n, 1);
         assert_int_equal(out[0].id, 5);
-        assert_int_equal(store_conv_list(f->s, STORE_UID_ANY, 4, out, NULL, 10, &n, &f->e), 0);
+        assert_int_equal(store_conv_list(f->s, OWNER_ANY, 4, out, NULL, 10, &n, &f->e), 0);
         assert_int_equal(n, 5);
         assert_int_equal(store_conv_list(f->s, 1, UINT64_MAX, out, NULL, 10, &n, &f->e), 0);
         assert_int_equal(n, 0);
@@ -108,7 +108,7 @@ static void test_list_and_count(void **state) {
         assert_int_equal(n, 0);
         assert_int_equal(store_conv_count(f->s, 2, &count, &f->e), 0);
         assert_int_equal(count, 3);
-        assert_int_equal(store_conv_count(f->s, STORE_UID_ANY, &count, &f->e), 0);
+        assert_int_equal(store_conv_count(f->s, OWNER_ANY, &count, &f->e), 0);
         assert_int_equal(count, 9);
         assert_int_equal(store_conv_count(f->s, 77, &count, &f->e), 0);
         assert_int_equal(count, 0);
@@ -126,7 +126,7 @@ static void check_same(const struct sampling *a, const struct sampling *b) {
 
 static void test_sampling_round_trips(void **state) {
         struct fixture *f = *state;
-        struct store_conv c = {.uid = 1,
+        struct store_conv c = {.owner = 1,
                                   .name = "a",
                                   .sampling = {.has = 0x3ff,
                                           .temperature = 0.1f,
@@ -212,7 +212,7 @@ static void test_fork_copies(void **state) {
         fixture_say(f, a, 20, "two");
         fixture_say(f, a, 30, "three");
         assert_int_equal(store_conv_fork(f->s, a, 2, NULL, NULL, &child, &f->e), 0);
-        assert_int_equal(child.uid, 1);
+        assert_int_equal(child.owner, 1);
         assert_int_equal(child.parent, a);
         assert_int_equal(child.fork_pos, 30);
         assert_int_equal(child.revision, 1);
@@ -268,16 +268,16 @@ static void expect_corrupt(struct fixture *f, uint64_t id, const char *sql) {
 
         fixture_sql(f, "BEGIN; CREATE TABLE saved AS SELECT * FROM conversation; COMMIT");
         fixture_sql(f, sql);
-        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, id, NULL, &c, &f->e), -ERR_CORRUPT);
+        assert_int_equal(store_conv_get(f->s, OWNER_ANY, id, NULL, &c, &f->e), -ERR_CORRUPT);
         assert_int_equal(
-                store_conv_list(f->s, STORE_UID_ANY, 0, list, NULL, 4, &n, &f->e), -ERR_CORRUPT);
+                store_conv_list(f->s, OWNER_ANY, 0, list, NULL, 4, &n, &f->e), -ERR_CORRUPT);
         assert_int_equal(n, 99);
         assert_int_equal(store_append(f->s, id, NULL, 0, NULL, 0, &revision, &f->e), -ERR_CORRUPT);
         assert_int_equal(
                 store_rewind(f->s, id, 0, NULL, NULL, &revision, &gone, &f->e), -ERR_CORRUPT);
         fixture_sql(f, "BEGIN; DELETE FROM conversation; INSERT INTO conversation SELECT * FROM "
                        "saved; DROP TABLE saved; COMMIT");
-        assert_int_equal(store_conv_get(f->s, STORE_UID_ANY, id, NULL, &c, &f->e), 0);
+        assert_int_equal(store_conv_get(f->s, OWNER_ANY, id, NULL, &c, &f->e), 0);
 }
 
 static void test_damaged_rows(void **state) {

@@ -212,7 +212,7 @@ static void test_prefix(void **state) {
 static void test_create(void **state) {
         struct fixture *f = *state;
         struct store_turn t = {.role = 1, .end = 50, .text = "x"};
-        struct store_conv c = {.uid = 1, .name = "a", .gap = {10, 60}};
+        struct store_conv c = {.owner = 1, .name = "a", .gap = {10, 60}};
         int32_t a[50];
 
         fixture_tokens(a, 50, 1);

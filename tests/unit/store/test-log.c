@@ -52,7 +52,7 @@ static void test_commits_are_synced(void **state) {
         struct fixture *f = *state;
         struct store_gone gone;
         struct store_meter meter = {"written", 9};
-        struct store_conv child = {.uid = 1}, c;
+        struct store_conv child = {.owner = 1}, c;
         struct store *s = f->s;
         uint64_t id, revision;
 
@@ -72,7 +72,7 @@ static void test_commits_are_synced(void **state) {
                 assert_int_equal(store_rewind(s, id, 2, NULL, NULL, &revision, &gone, &f->e), 0);
                 assert_true(was_synced());
                 store_gone_deinit(&gone);
-                child = (struct store_conv){.uid = 1};
+                child = (struct store_conv){.owner = 1};
                 assert_int_equal(store_conv_fork(s, id, 1, NULL, NULL, &child, &f->e), 0);
                 assert_true(was_synced());
                 assert_int_equal(store_meter_set(s, &meter, 1, &f->e), 0);
@@ -163,7 +163,7 @@ static void test_full(void **state) {
 /* Others are kept out after calls of all kinds: those that succeed, fail, and scrub. */
 static void test_hold(void **state) {
         struct fixture *f = *state;
-        struct store_conv c = {.uid = 1, .name = "a"};
+        struct store_conv c = {.owner = 1, .name = "a"};
         uint64_t id = fixture_conv(f, 1, "a");
 
         assert_int_equal(try_to_write(f), SQLITE_OK);

@@ -145,11 +145,11 @@ static void test_content_stays(void **state) {
         assert_true(c.model.weights == UINT64_MAX);
         assert_int_equal(store_tokens(f->s, 3, tokens, 2, &f->e), 0);
         assert_int_equal(tokens[1], 8);
-        /* Each record belongs to the uid whose conversation has it. */
+        /* Each record belongs to the owner whose conversation has it. */
         assert_int_equal(store_records(f->s, &all, &f->e), 0);
         assert_int_equal(all.n, 2);
-        assert_int_equal(all.records[0].uid, 1001);
-        assert_int_equal(all.records[1].uid, 1000);
+        assert_int_equal(all.records[0].owner, 1001);
+        assert_int_equal(all.records[1].owner, 1000);
         assert_true(all.records[0].token_hash == (uint64_t)-77);
         assert_false(all.records[0].is_private);
         store_gone_deinit(&all);

@@ -60,7 +60,7 @@ static void test_reclaim_looks_at_few(void **state) {
         id = fixture_conv(f, 1, "full");
         fixture_say(f, id, 320, "x");
         fixture_link(f, id, 7, 0, 10, NULL, 0);
-        assert_int_equal(store_reclaim(f->s, STORE_UID_ANY, 2 * 4096, 0, &got, &f->e), 0);
+        assert_int_equal(store_reclaim(f->s, OWNER_ANY, 2 * 4096, 0, &got, &f->e), 0);
         assert_int_equal(got.gone.n, 2);
         assert_int_equal(got.n_cuts, 1);
         assert_int_equal(got.cuts[0].conv, id);

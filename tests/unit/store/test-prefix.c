@@ -7,13 +7,13 @@ static const struct fingerprint model = {11, 12};
 
 /* Look for the first @n_blocks blocks of @tokens; the records' ids in *ids. */
 static struct store_prefix find(
-        struct fixture *f, uint32_t uid, const int32_t *tokens, size_t n_blocks) {
+        struct fixture *f, uint64_t owner, const int32_t *tokens, size_t n_blocks) {
         struct store_prefix p = {};
         uint64_t hashes[64], prev = 0;
 
         for (size_t i = 0; i < n_blocks; i++)
                 prev = hashes[i] = hash64_chain_tokens(tokens + 32 * i, 32, prev);
-        assert_int_equal(store_prefix_find(f->s, uid, &model, 0, &fixture_shape, tokens, hashes,
+        assert_int_equal(store_prefix_find(f->s, owner, &model, 0, &fixture_shape, tokens, hashes,
                                  n_blocks, &p, &f->e),
                 0);
         assert_true(p.n <= n_blocks && (p.n > 0) == (p.donor != 0) && p.n_common >= 32 * p.n);
@@ -26,9 +26,9 @@ static struct store_prefix find(
         return p;
 }
 
-static void expect(struct fixture *f, uint32_t uid, const int32_t *tokens, size_t n_blocks,
+static void expect(struct fixture *f, uint64_t owner, const int32_t *tokens, size_t n_blocks,
         size_t want, uint64_t donor) {
-        struct store_prefix p = find(f, uid, tokens, n_blocks);
+        struct store_prefix p = find(f, owner, tokens, n_blocks);
 
         assert_int_equal(p.n, want);
         assert_int_equal(p.donor, want ? donor : 0);
@@ -36,9 +36,9 @@ static void expect(struct fixture *f, uint32_t uid, const int32_t *tokens, size_
         store_prefix_deinit(&p);
 }
 
-static void expect_public(struct fixture *f, uint32_t uid, const int32_t *tokens, size_t n_blocks,
+static void expect_public(struct fixture *f, uint64_t owner, const int32_t *tokens, size_t n_blocks,
         size_t want, uint64_t donor) {
-        struct store_prefix p = find(f, uid, tokens, n_blocks);
+        struct store_prefix p = find(f, owner, tokens, n_blocks);
 
         assert_int_equal(p.n, want);
         assert_int_equal(p.donor, donor);
@@ -275,7 +275,7 @@ static void test_published_bounds(void **state) {
         fixture_expect_sound(f);
 }
 
-/* An own conversation that begins with published records, which another uid pays for. */
+/* An own conversation that begins with published records, which another owner pays for. */
 static void test_continued_publication(void **state) {
         struct fixture *f = *state;
         struct store_gone gone = {};

@@ -31,7 +31,7 @@ static const struct store_shape shapes[] = {
 
 struct record {
         bool live, is_private;
-        uint32_t uid, block_class, index, n_tokens;
+        uint64_t owner, block_class, index, n_tokens;
         uint64_t hash;
 };
 struct link {
@@ -40,7 +40,7 @@ struct link {
 };
 struct conv {
         uint64_t id; /* 0: not there */
-        uint32_t uid, n, n_turns, published;
+        uint64_t owner, n, n_turns, published;
         bool is_private;
         int32_t tokens[MAX_TOKENS];
         uint32_t ends[MAX_TURNS], roles[MAX_TURNS];
@@ -98,7 +98,7 @@ static void expect_gone(struct world *w, struct store_gone *gone) {
                 struct record *r = &w->records[gone->records[i].id];
 
                 assert_true(r->live && !linked[gone->records[i].id]);
-                assert_int_equal(gone->records[i].uid, r->uid);
+                assert_int_equal(gone->records[i].owner, r->owner);
                 r->live = false;
         }
         for (uint64_t id = 1; id < MAX_RECORDS; id++)
@@ -210,9 +210,9 @@ static void step_create(struct world *w) {
 
         if (!c)
                 return;
-        *c = (struct conv){.uid = 1 + pick(w, 2), .is_private = pick(w, 6) == 0};
+        *c = (struct conv){.owner = 1 + pick(w, 2), .is_private = pick(w, 6) == 0};
         n = make_turns(w, c, turns);
-        sc.uid = c->uid;
+        sc.owner = c->owner;
         sc.private_memory = c->is_private;
         assert_int_equal(store_conv_create(w->f->s, &sc, turns, n, c->tokens, c->n, &w->f->e), 0);
         c->id = sc.id;
@@ -340,13 +340,13 @@ static uint32_t by_index(const struct world *w, size_t depth) {
         return by_class(w) == STORE_CLASS_STATE ? (uint32_t)depth * BT - 1 : (uint32_t)depth - 1;
 }
 
-static bool pays_for(const struct world *w, uint32_t uid, size_t depth, const struct conv *want) {
+static bool pays_for(const struct world *w, uint64_t owner, size_t depth, const struct conv *want) {
         uint32_t x = by_class(w), index = by_index(w, depth);
 
         for (uint64_t id = 1; id < MAX_RECORDS; id++) {
                 const struct record *r = &w->records[id];
 
-                if (r->live && !r->is_private && r->uid == uid && r->block_class == x &&
+                if (r->live && !r->is_private && r->owner == owner && r->block_class == x &&
                         r->index == index && r->n_tokens == cell_tokens(x) &&
                         r->hash == cell_hash(want, x, index, cell_tokens(x)))
                         return true;
@@ -355,19 +355,19 @@ static bool pays_for(const struct world *w, uint32_t uid, size_t depth, const st
 }
 
 static size_t best_own(
-        const struct world *w, uint32_t uid, size_t from, size_t best, const struct conv *want) {
+        const struct world *w, uint64_t owner, size_t from, size_t best, const struct conv *want) {
         size_t depth = from;
 
         while (depth < want->n / BT &&
-                (!(w->shape.classes & ALL) || pays_for(w, uid, depth + 1, want)))
+                (!(w->shape.classes & ALL) || pays_for(w, owner, depth + 1, want)))
                 depth++;
         for (; depth > from && depth > best; depth--)
                 for (int i = 0; i < MAX_CONVS; i++) {
                         const struct conv *c = &w->convs[i];
                         struct link l = offer(w, c, by_class(w), by_index(w, depth), want);
 
-                        if (c->id && c->uid == uid && !c->is_private && l.record &&
-                                w->records[l.record].uid == uid) {
+                        if (c->id && c->owner == owner && !c->is_private && l.record &&
+                                w->records[l.record].owner == owner) {
                                 size_t n = run_of(w, c, false, want);
 
                                 best = n > best ? n : best;
@@ -376,8 +376,8 @@ static size_t best_own(
         return best;
 }
 
-static size_t expected_run(const struct world *w, uint32_t uid, const struct conv *want) {
-        size_t best = best_own(w, uid, 0, 0, want);
+static size_t expected_run(const struct world *w, uint64_t owner, const struct conv *want) {
+        size_t best = best_own(w, owner, 0, 0, want);
         bool is_public = false;
 
         for (int i = 0; i < MAX_CONVS; i++) {
@@ -389,7 +389,7 @@ static size_t expected_run(const struct world *w, uint32_t uid, const struct con
                         is_public = true;
                 }
         }
-        return is_public ? best_own(w, uid, best, best, want) : best;
+        return is_public ? best_own(w, owner, best, best, want) : best;
 }
 
 /* All that the donor has is told, and it makes the end whole. */
@@ -410,15 +410,15 @@ static void expect_found(const struct world *w, const struct store_prefix *p, co
         assert_true(is_whole(w, &seen, (uint32_t)p->n * BT));
 }
 
-static struct store_prefix find(struct world *w, uint32_t uid, const struct conv *want) {
+static struct store_prefix find(struct world *w, uint64_t owner, const struct conv *want) {
         uint64_t hashes[MAX_BLOCKS];
         struct store_prefix p = {};
-        size_t n = want->n / BT, expected = expected_run(w, uid, want);
+        size_t n = want->n / BT, expected = expected_run(w, owner, want);
 
         for (uint32_t i = 0; i < n; i++)
                 hashes[i] = block_hash(want, i, BT);
-        assert_int_equal(store_prefix_find(w->f->s, uid, &model, 0, &w->shape, want->tokens, hashes,
-                                 n, &p, &w->f->e),
+        assert_int_equal(store_prefix_find(w->f->s, owner, &model, 0, &w->shape, want->tokens,
+                                 hashes, n, &p, &w->f->e),
                 0);
         assert_true(p.n >= expected);
         /* It may be lucky: an own conversation is looked at whole. But never too lucky. */
@@ -439,9 +439,9 @@ static struct store_prefix find(struct world *w, uint32_t uid, const struct conv
                 if (c->id != p.donor)
                         continue;
                 assert_false(c->is_private);
-                assert_true(c->uid == uid || c->published >= p.n * BT);
-                assert_int_equal(run_of(w, c, c->uid != uid, want), p.n);
-                assert_int_equal(p.is_public, c->uid != uid);
+                assert_true(c->owner == owner || c->published >= p.n * BT);
+                assert_int_equal(run_of(w, c, c->owner != owner, want), p.n);
+                assert_int_equal(p.is_public, c->owner != owner);
                 expect_found(w, &p, c, want);
         }
         return p;
@@ -474,7 +474,7 @@ static void step_link(struct world *w, struct conv *c) {
         size_t n = 0;
 
         if (!c->is_private && pick(w, 2))
-                p = find(w, c->uid, c);
+                p = find(w, c->owner, c);
         for (uint32_t x = 0; x < STORE_N_CLASSES; x++)
                 for (uint32_t b = 0; b * cell_tokens(x) < c->n; b++) {
                         uint32_t ct = cell_tokens(x), left = c->n - b * ct;
@@ -506,7 +506,7 @@ static void step_link(struct world *w, struct conv *c) {
                 c->links[r->block_class][r->index] = (struct link){r->id, r->n_tokens};
                 w->records[r->id] = (struct record){.live = true,
                         .is_private = r->is_private,
-                        .uid = r->uid,
+                        .owner = r->owner,
                         .block_class = r->block_class,
                         .index = r->index,
                         .n_tokens = r->n_tokens,
@@ -606,27 +606,27 @@ static bool keeps(const struct conv *keep, uint64_t record) {
 }
 
 static void step_reclaim(struct world *w, struct conv *keep) {
-        uint32_t uid = pick(w, 2) ? STORE_UID_ANY : 1 + pick(w, 2);
+        uint64_t owner = pick(w, 2) ? OWNER_ANY : 1 + pick(w, 2);
         uint64_t wanted = pick(w, 12) * PAGE, bytes = 0;
         struct store_reclaimed got = {};
 
         keep = pick(w, 2) ? keep : NULL;
         assert_int_equal(
-                store_reclaim(w->f->s, uid, wanted, keep ? keep->id : 0, &got, &w->f->e), 0);
+                store_reclaim(w->f->s, owner, wanted, keep ? keep->id : 0, &got, &w->f->e), 0);
         take_cuts(w, &got, keep);
         for (size_t i = 0; i < got.n_cuts && w->shape.classes != ALL; i++)
                 for (int k = 0; k < MAX_CONVS; k++)
                         if (w->convs[k].id == got.cuts[i].conv)
                                 expect_useful(w, &w->convs[k]);
         for (size_t i = 0; i < got.gone.n; i++)
-                if (uid == STORE_UID_ANY || got.gone.records[i].uid == uid)
+                if (owner == OWNER_ANY || got.gone.records[i].owner == owner)
                         bytes += got.gone.records[i].stored_size;
         assert_int_equal(bytes, got.bytes);
         expect_gone(w, &got.gone);
         store_reclaimed_deinit(&got);
         /* Too little only if all that counts is to be kept. */
         for (uint64_t id = 1; bytes < wanted && id < MAX_RECORDS; id++)
-                if (w->records[id].live && (uid == STORE_UID_ANY || w->records[id].uid == uid))
+                if (w->records[id].live && (owner == OWNER_ANY || w->records[id].owner == owner))
                         assert_true(keeps(keep, id));
 }
 
@@ -636,7 +636,7 @@ static void expect_conv(struct world *w, const struct conv *c) {
         struct store_conv got;
         size_t k = 0;
 
-        assert_int_equal(store_conv_get(w->f->s, c->uid, c->id, NULL, &got, &w->f->e), 0);
+        assert_int_equal(store_conv_get(w->f->s, c->owner, c->id, NULL, &got, &w->f->e), 0);
         assert_int_equal(got.n_turns, c->n_turns);
         assert_int_equal(got.n_tokens, c->n);
         assert_int_equal(got.n_published, c->published);

@@ -14,12 +14,12 @@ static void expect_links(struct fixture *f, uint64_t id, size_t n) {
 }
 
 /* Reclaim, and check what came back against the register. */
-static void reclaim(struct fixture *f, uint32_t uid, uint64_t pages, uint64_t keep,
+static void reclaim(struct fixture *f, uint64_t owner, uint64_t pages, uint64_t keep,
         size_t want_pages, size_t want_cuts) {
         struct store_reclaimed got = {};
         int64_t before = fixture_count(f, "SELECT count(*) FROM record");
 
-        assert_int_equal(store_reclaim(f->s, uid, pages * PAGE, keep, &got, &f->e), 0);
+        assert_int_equal(store_reclaim(f->s, owner, pages * PAGE, keep, &got, &f->e), 0);
         assert_int_equal(got.bytes, want_pages * PAGE);
         assert_int_equal(got.n_cuts, want_cuts);
         assert_int_equal(
@@ -42,12 +42,12 @@ static void set_used(struct fixture *f, uint64_t id, int when) {
         fixture_sql(f, sql);
 }
 
-static uint64_t make(struct fixture *f, uint32_t uid, uint32_t stream, uint32_t n, int when) {
+static uint64_t make(struct fixture *f, uint64_t owner, uint32_t stream, uint32_t n, int when) {
         int32_t tokens[640];
         uint64_t id;
 
         fixture_tokens(tokens, 32 * n, stream);
-        id = fixture_history(f, uid, "", tokens, 32 * n, n, false);
+        id = fixture_history(f, owner, "", tokens, 32 * n, n, false);
         set_used(f, id, when);
         return id;
 }
@@ -64,18 +64,18 @@ static void test_oldest_first_from_the_tail(void **state) {
         struct fixture *f = *state;
         uint64_t a = make(f, 1, 1, 10, 30), b = make(f, 1, 2, 10, 10), c = make(f, 1, 3, 10, 20);
 
-        reclaim(f, STORE_UID_ANY, 0, 0, 0, 0);
-        reclaim(f, STORE_UID_ANY, 3, 0, 3, 1);
+        reclaim(f, OWNER_ANY, 0, 0, 0, 0);
+        reclaim(f, OWNER_ANY, 3, 0, 3, 1);
         expect_links(f, b, 7);
-        reclaim(f, STORE_UID_ANY, 10, 0, 10, 2);
+        reclaim(f, OWNER_ANY, 10, 0, 10, 2);
         expect_links(f, b, 0);
         expect_links(f, c, 7);
         expect_links(f, a, 10);
-        reclaim(f, STORE_UID_ANY, 1, c, 1, 1);
+        reclaim(f, OWNER_ANY, 1, c, 1, 1);
         expect_links(f, a, 9);
-        reclaim(f, STORE_UID_ANY, 1000, c, 9, 1);
-        reclaim(f, STORE_UID_ANY, 1000, 0, 7, 1);
-        reclaim(f, STORE_UID_ANY, 1000, 0, 0, 0);
+        reclaim(f, OWNER_ANY, 1000, c, 9, 1);
+        reclaim(f, OWNER_ANY, 1000, 0, 7, 1);
+        reclaim(f, OWNER_ANY, 1000, 0, 0, 0);
 }
 
 static void test_a_byte_is_a_page(void **state) {
@@ -98,19 +98,19 @@ static void test_shared_roots_last(void **state) {
         uint64_t d = make(f, 1, 2, 4, 9);
 
         /* Its own tail, then the most recent one's, before what is shared. */
-        reclaim(f, STORE_UID_ANY, 7, 0, 7, 2);
+        reclaim(f, OWNER_ANY, 7, 0, 7, 2);
         expect_links(f, a, 5);
         expect_links(f, b, 5);
         expect_links(f, d, 2);
         /* Then from all three at once, from the tail. */
-        reclaim(f, STORE_UID_ANY, 4, 0, 4, 4);
+        reclaim(f, OWNER_ANY, 4, 0, 4, 4);
         expect_links(f, a, 3);
         expect_links(f, b, 3);
         expect_links(f, c, 3);
         expect_links(f, d, 0);
         /* Not what the one to be kept has. */
-        reclaim(f, STORE_UID_ANY, 100, b, 0, 0);
-        reclaim(f, STORE_UID_ANY, 100, 0, 3, 3);
+        reclaim(f, OWNER_ANY, 100, b, 0, 0);
+        reclaim(f, OWNER_ANY, 100, 0, 3, 3);
 }
 
 static void test_fewest_users_first(void **state) {
@@ -122,11 +122,11 @@ static void test_fewest_users_first(void **state) {
         b = make(f, 1, 2, 4, 50);
         fork_of(f, b, 2, 51); /* all 4 blocks */
         /* 8 of a's own, then the four that two share, then those of 21. */
-        reclaim(f, STORE_UID_ANY, 12, 0, 12, 3);
+        reclaim(f, OWNER_ANY, 12, 0, 12, 3);
         expect_links(f, a, 2);
         expect_links(f, id, 2);
         expect_links(f, b, 0);
-        reclaim(f, STORE_UID_ANY, 1, 0, 1, 21);
+        reclaim(f, OWNER_ANY, 1, 0, 1, 21);
         expect_links(f, id, 1);
 }
 
@@ -138,15 +138,15 @@ static void test_published_after_shared(void **state) {
         d = fork_of(f, a, 2, 4); /* of blocks that a publishes: 4, of which the last in part */
         assert_int_equal(store_conv_publish(f->s, a, 64, &f->e), 0);
         set_used(f, a, 1);
-        reclaim(f, STORE_UID_ANY, 6 + 2 + 4 + 2, 0, 6 + 2 + 4 + 2, 4);
+        reclaim(f, OWNER_ANY, 6 + 2 + 4 + 2, 0, 6 + 2 + 4 + 2, 4);
         expect_links(f, a, 2);
         expect_links(f, d, 2);
         expect_links(f, c, 0);
-        reclaim(f, STORE_UID_ANY, 1, 0, 1, 2);
+        reclaim(f, OWNER_ANY, 1, 0, 1, 2);
         expect_links(f, a, 1);
 }
 
-static void test_per_uid(void **state) {
+static void test_per_owner(void **state) {
         struct fixture *f = *state;
         uint64_t a = make(f, 1, 1, 5, 9), b = make(f, 2, 2, 5, 1);
 
@@ -159,7 +159,7 @@ static void test_per_uid(void **state) {
         expect_links(f, b, 5);
 }
 
-/* Another uid goes on from a published prefix whose publisher then closes his conversation. */
+/* Another owner goes on from a published prefix whose publisher then closes his conversation. */
 static void test_paid_for_but_not_used(void **state) {
         struct fixture *f = *state;
         struct fingerprint model = {11, 12};
@@ -203,7 +203,7 @@ static void reclaim_to(struct fixture *f, uint64_t pages, uint64_t want_pages, u
         const struct store_cell *cells, size_t n) {
         struct store_reclaimed got = {};
 
-        assert_int_equal(store_reclaim(f->s, STORE_UID_ANY, pages * PAGE, 0, &got, &f->e), 0);
+        assert_int_equal(store_reclaim(f->s, OWNER_ANY, pages * PAGE, 0, &got, &f->e), 0);
         assert_int_equal(got.bytes, want_pages * PAGE);
         store_reclaimed_deinit(&got);
         expect_cells(f, id, cells, n);
@@ -324,7 +324,7 @@ static void test_kept_cells_are_passed_over(void **state) {
         share_states(f, a, b, (uint32_t[]){20}, 1);
         share_states(f, a, kept, (uint32_t[]){10, 30}, 2);
         share_states(f, b, kept, (uint32_t[]){11, 31}, 2);
-        assert_int_equal(store_reclaim(f->s, STORE_UID_ANY, 2 * PAGE, kept, &got, &f->e), 0);
+        assert_int_equal(store_reclaim(f->s, OWNER_ANY, 2 * PAGE, kept, &got, &f->e), 0);
         assert_int_equal(got.bytes, PAGE);
         assert_int_equal(got.n_cuts, 2);
         assert_int_equal(got.cuts[0].from, 20);
@@ -341,7 +341,7 @@ int main(void) {
                 store_test(test_shared_roots_last),
                 store_test(test_fewest_users_first),
                 store_test(test_published_after_shared),
-                store_test(test_per_uid),
+                store_test(test_per_owner),
                 store_test(test_paid_for_but_not_used),
                 store_test(test_checkpoints_go_first),
                 store_test(test_window_checkpoints),

@@ -243,7 +243,7 @@ static void refused_readonly(struct fixture *f) {
 
 static void can_look(struct fixture *f) {
         struct store *s = NULL;
-        struct store_conv c = {.uid = 1, .name = "new"}, got;
+        struct store_conv c = {.owner = 1, .name = "new"}, got;
         struct err e = {};
 
         refused(f);
@@ -353,7 +353,7 @@ static void test_bit_flips(void **state) {
                         size_t n = 0;
 
                         look_everywhere(s);
-                        r = store_conv_list(s, STORE_UID_ANY, 0, convs, NULL, 8, &n, &e);
+                        r = store_conv_list(s, OWNER_ANY, 0, convs, NULL, 8, &n, &e);
                         for (size_t i = 0; i < n; i++) {
                                 struct store_gone links = {};
                                 struct store_turns ts = {};

@@ -10,7 +10,7 @@
 enum { SYSTEM, USER, ASSISTANT, RAW, TOOL };
 
 static uint64_t open_with(struct fixture *f, const char *name, const char *tools) {
-        struct store_conv c = {.uid = 7, .tools = tools};
+        struct store_conv c = {.owner = 7, .tools = tools};
 
         snprintf(c.name, sizeof(c.name), "%s", name);
         assert_int_equal(store_conv_create(f->s, &c, NULL, 0, NULL, 0, &f->e), 0);
@@ -163,7 +163,7 @@ static void test_parts_of_turns(void **state) {
 
 static void test_what_is_refused(void **state) {
         struct fixture *f = *state;
-        struct store_conv c = {.uid = 7, .tools = ""};
+        struct store_conv c = {.owner = 7, .tools = ""};
         struct store_turn t = turn_of(0, 4, USER, NULL);
         uint64_t id = open_with(f, "a", NULL), revision;
         int32_t tokens[] = {1, 2, 3, 4};

@@ -87,10 +87,10 @@ static void open_spill(const char *dir, bool foreign) {
 }
 
 /* Write one cell to disk. */
-static struct store_record write_cell(uint64_t key, uint32_t uid, enum seq_class c,
+static struct store_record write_cell(uint64_t key, uint64_t owner, enum seq_class c,
         const struct seq_cell *cell, uint64_t token_hash) {
         struct spill_block b = {.file_key = key,
-                .owner = uid,
+                .owner = owner,
                 .meta = {.class_id = c,
                         .position = cell->index,
                         .n_tokens = cell->n_tokens,
@@ -121,8 +121,8 @@ static uint64_t hash_up_to(const int32_t *tokens, uint32_t end) {
 /* A conversation of @n tokens whose memory is on disk, with a mark inside. In the block of attention
  * @forge, and in the mark's state if there is one and @forge is a block, a bit is wrong. */
 static uint64_t add_conv(
-        uint32_t uid, const char *name, uint64_t seed, uint32_t n, uint32_t forge) {
-        struct store_conv c = {.uid = uid, .model = rig.info.fingerprint, .vocab = 7};
+        uint64_t owner, const char *name, uint64_t seed, uint32_t n, uint32_t forge) {
+        struct store_conv c = {.owner = owner, .model = rig.info.fingerprint, .vocab = 7};
         struct store_turn turns[] = {{.role = 1, .end = n / 2, .text = "hello", .text_size = 5},
                 {.role = 2, .start = n / 2, .end = n, .finish = 1}};
         const struct seq_shape *sh = &rig.info.shape;
@@ -154,7 +154,7 @@ static uint64_t add_conv(
                                 ((uint8_t *)seq_block_data(cell.block))[sh->size[class] / 2] ^= 1;
                         assert_true(n_links < ARRAY_SIZE(links));
                         links[n_links++] =
-                                write_cell(c.id, uid, class, &cell, hash_up_to(tokens, cell.end));
+                                write_cell(c.id, owner, class, &cell, hash_up_to(tokens, cell.end));
                 }
         }
         must(store_link(
@@ -172,7 +172,7 @@ static enum kern_kv_type parse_kv(const char *s) {
 
 int main(int argc, char **argv) {
         struct llama_spec spec = LLAMA_SPEC_SMALL;
-        struct store_conv child = {.name = "child"}, empty = {.uid = 1, .name = "empty"};
+        struct store_conv child = {.name = "child"}, empty = {.owner = 1, .name = "empty"};
         struct store_turn last = {.role = 2, .start = 75, .end = 100, .text = "x", .text_size = 1};
         bool crash = false, forge = false, foreign = false;
         struct gguf_build *b;

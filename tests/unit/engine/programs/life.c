@@ -213,7 +213,7 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
 
         *q = (struct engine_request){.verb = verbs[op->kind],
                 .conv_id = m->id,
-                .uid = m->id ? m->uid : 1000 + op->arg[ARG_UID],
+                .owner = m->id ? m->owner : 1000 + op->arg[ARG_UID],
                 .at_turn = ENGINE_UNSET,
                 .at_position = ENGINE_UNSET,
                 .background = op->arg[ARG_BACK] != 0,
@@ -543,7 +543,8 @@ static void close_all(struct life *l) {
 
         for (size_t i = 0; i < N_SLOTS; i++) {
                 struct mirror *m = &l->m[i];
-                struct engine_request q = {.verb = ENGINE_CLOSE, .uid = m->uid, .conv_id = m->id};
+                struct engine_request q = {
+                        .verb = ENGINE_CLOSE, .owner = m->owner, .conv_id = m->id};
                 const struct reply *a;
 
                 if (m->id == 0)
@@ -604,7 +605,7 @@ static struct engine_options options_of(struct life *l) {
         if (opt[OPT_CONTEXT] > 0)
                 o.context = SMALL_CONTEXT + 3 * opt[OPT_CONTEXT];
         o.disk_limit = (uint64_t)opt[OPT_DISK] << shift;
-        o.disk_limit_per_uid = (uint64_t)opt[OPT_DISK_UID] << shift;
+        o.disk_limit_per_owner = (uint64_t)opt[OPT_DISK_UID] << shift;
         o.disk_writes_per_day = (uint64_t)opt[OPT_WRITES] << shift;
         o.spill_delay_ms = delays[opt[OPT_DELAY]];
         return o;

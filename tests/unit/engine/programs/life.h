@@ -50,7 +50,7 @@ struct call {
 /* What a conversation should be. */
 struct mirror {
         uint64_t id; /* 0: not open */
-        uint32_t uid;
+        uint64_t owner;
         struct engine_conv c; /* turns, tokens, texts: owned */
         struct seq *memory;   /* the reference's, of the tokens without the gap */
 };
@@ -58,7 +58,7 @@ struct mirror {
 /* A history that a user's conversation has had. */
 struct past {
         struct past *next;
-        uint32_t uid, n;
+        uint64_t owner, n;
         bool is_public;
         const struct call *call; /* of the present group, which made it */
         int32_t tokens[];
@@ -128,7 +128,7 @@ void life_remove_dir(const char *path);
 
 /* The conversation as the engine has it now, with turns and tokens; NULL if there is none. Valid
  * until the next life_ask(). */
-struct engine_conv *life_get(struct life *l, uint32_t uid, uint64_t id, const char *name);
+struct engine_conv *life_get(struct life *l, uint64_t owner, uint64_t id, const char *name);
 /* It is what it should be. */
 void life_verify(struct life *l, struct mirror *m);
 /* All of them, and no others. */

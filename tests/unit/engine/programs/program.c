@@ -95,7 +95,7 @@ uint64_t program_draw(uint64_t *state, uint64_t n) {
 struct maker {
         uint64_t random;
         uint32_t n_slots;
-        uint32_t system, tokens, uid; /* favourites: what most conversations begin with */
+        uint32_t system, tokens, owner; /* favourites: what most conversations begin with */
         bool open[N_SLOTS], fresh[N_SLOTS];
 };
 
@@ -144,7 +144,7 @@ static void random_args(struct maker *m, struct op *op) {
         if (op->kind == OP_TOKENS && draw(m, 2) == 0)
                 op->arg[ARG_TEXT] = m->tokens;
         if (op_has(op->kind, ARG_UID) && draw(m, 2) == 0)
-                op->arg[ARG_UID] = m->uid;
+                op->arg[ARG_UID] = m->owner;
         if (op->kind == OP_OPEN || op->kind == OP_IMPORT)
                 op->arg[ARG_CONV] = random_slot(m, false);
         else if (op_has(op->kind, ARG_CONV))
@@ -196,13 +196,13 @@ static void add_edit(struct program *p, struct maker *m) {
         }
 }
 
-static void add_beginning(struct program *p, struct maker *m, uint32_t c, uint32_t uid) {
+static void add_beginning(struct program *p, struct maker *m, uint32_t c, uint64_t owner) {
         struct op *op = add(p, m, OP_CLOSE);
 
         op->arg[ARG_CONV] = c;
         op = add(p, m, OP_OPEN);
         op->arg[ARG_CONV] = c;
-        op->arg[ARG_UID] = uid;
+        op->arg[ARG_UID] = owner;
         op->arg[ARG_TEXT] = m->system;
         op = add(p, m, OP_TOKENS);
         op->arg[ARG_CONV] = c;
@@ -213,12 +213,12 @@ static void add_beginning(struct program *p, struct maker *m, uint32_t c, uint32
 /* From one conversation to another, by way of a file; and then its new owner says the same. */
 static void add_transfer(struct program *p, struct maker *m) {
         uint32_t from = random_slot(m, true), to = random_slot(m, false), file = draw(m, N_FILES);
-        uint32_t uid = draw(m, N_UIDS);
+        uint64_t owner = draw(m, N_UIDS);
         bool whole = p->n + 10 <= MAX_OPS && draw(m, 2) == 0;
         struct op *op;
 
         if (whole)
-                add_beginning(p, m, from, (uid + 1) % N_UIDS);
+                add_beginning(p, m, from, (owner + 1) % N_UIDS);
         op = add(p, m, OP_EXPORT);
         op->arg[ARG_CONV] = from;
         op->arg[ARG_FILE] = file;
@@ -226,23 +226,23 @@ static void add_transfer(struct program *p, struct maker *m) {
                 op->arg[ARG_K] = 0;
         op = add(p, m, OP_IMPORT);
         op->arg[ARG_CONV] = to;
-        op->arg[ARG_UID] = uid;
+        op->arg[ARG_UID] = owner;
         op->arg[ARG_FILE] = file;
         if (draw(m, 3) > 0)
                 op->arg[ARG_K] = draw(m, 2) ? AS_IS : AS_FOREIGN;
         op = add(p, m, OP_SAY);
         op->arg[ARG_CONV] = to;
         if (whole)
-                add_beginning(p, m, draw(m, m->n_slots), uid);
+                add_beginning(p, m, draw(m, m->n_slots), owner);
 }
 
 /* Something is published and perhaps withdrawn, and then another user says the same. */
 static void add_publication(struct program *p, struct maker *m) {
-        uint32_t uid = draw(m, N_UIDS), c = draw(m, m->n_slots), other = draw(m, m->n_slots);
+        uint64_t owner = draw(m, N_UIDS), c = draw(m, m->n_slots), other = draw(m, m->n_slots);
 
         if (p->n + 10 > MAX_OPS || c == other)
                 return;
-        add_beginning(p, m, c, uid);
+        add_beginning(p, m, c, owner);
         add(p, m, OP_PUBLISH)->arg[ARG_CONV] = c;
         if (draw(m, 2) == 0)
                 add(p, m, OP_FORK)->arg[ARG_CONV] = c;
@@ -261,7 +261,7 @@ static void add_publication(struct program *p, struct maker *m) {
         default:
                 break;
         }
-        add_beginning(p, m, other, (uid + 1 + draw(m, N_UIDS - 1)) % N_UIDS);
+        add_beginning(p, m, other, (owner + 1 + draw(m, N_UIDS - 1)) % N_UIDS);
 }
 
 void program_random(struct program *p, uint64_t seed) {
@@ -273,7 +273,7 @@ void program_random(struct program *p, uint64_t seed) {
         m.n_slots = 3 + draw(&m, N_SLOTS - 2);
         m.system = draw(&m, types[OP_OPEN].limit[ARG_TEXT]);
         m.tokens = draw(&m, types[OP_TOKENS].limit[ARG_TEXT]);
-        m.uid = draw(&m, N_UIDS);
+        m.owner = draw(&m, N_UIDS);
         for (size_t i = 0; i < N_OPTS; i++)
                 p->opt[i] = draw(&m, options[i].limit);
         if (draw(&m, 8) > 0)

@@ -107,7 +107,7 @@ enum opt {
         OPT_BATCH,    /* tokens per step beyond 4; 0: the default */
         OPT_ACTIVE,   /* 0: the default */
         OPT_DISK,     /* limit in pages of 4 KiB; 0: none */
-        OPT_DISK_UID, /* the same per uid */
+        OPT_DISK_UID, /* the same per owner */
         OPT_WRITES,   /* bytes per day, in pages */
         OPT_DELAY,    /* of write-behind, in ms; N_DELAYS - 1: never */
         OPT_END,      /* enum ending */

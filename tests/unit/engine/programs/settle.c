@@ -9,13 +9,13 @@
 #include "life.h"
 #include "sample/sample.h"
 
-#define FOREIGN_UID(uid) (1000 + ((uid)-1000 + 1) % N_UIDS)
+#define FOREIGN_UID(owner) (1000 + ((owner)-1000 + 1) % N_UIDS)
 
 /* --- looking --- */
 
-struct engine_conv *life_get(struct life *l, uint32_t uid, uint64_t id, const char *name) {
+struct engine_conv *life_get(struct life *l, uint64_t owner, uint64_t id, const char *name) {
         struct reply *a = life_ask(l, &(struct engine_request){.verb = ENGINE_GET,
-                                              .uid = uid,
+                                              .owner = owner,
                                               .conv_id = id,
                                               .conv_name = name,
                                               .want_turns = true,
@@ -129,39 +129,42 @@ static void check_gap(struct life *l, const struct engine_conv *now) {
 }
 
 static struct engine_conv *get_own(struct life *l, const struct mirror *m) {
-        struct engine_conv *c = life_get(l, m->uid, m->id, NULL);
+        struct engine_conv *c = life_get(l, m->owner, m->id, NULL);
 
         if (!c)
                 life_fail(l, "lost", "conversation %llu is gone", (unsigned long long)m->id);
-        if (c->uid != m->uid || c->id != m->id)
+        if (c->owner != m->owner || c->id != m->id)
                 life_fail(l, "foreign", "another conversation came");
         return c;
 }
 
 void life_verify(struct life *l, struct mirror *m) {
         check_same(l, &m->c, get_own(l, m));
-        if (life_get(l, FOREIGN_UID(m->uid), m->id, NULL))
-                life_fail(l, "foreign", "uid %u sees conversation %llu of uid %u",
-                        FOREIGN_UID(m->uid), (unsigned long long)m->id, m->uid);
+        if (life_get(l, FOREIGN_UID(m->owner), m->id, NULL))
+                life_fail(l, "foreign", "%s sees conversation %llu of %s",
+                        OWNER_TEXT(FOREIGN_UID(m->owner)), (unsigned long long)m->id,
+                        OWNER_TEXT(m->owner));
 }
 
 void life_verify_all(struct life *l) {
-        for (uint32_t uid = 1000; uid < 1000 + N_UIDS; uid++) {
+        for (uint64_t owner = 1000; owner < 1000 + N_UIDS; owner++) {
                 struct reply *a;
                 size_t n = 0;
 
                 for (size_t i = 0; i < N_SLOTS; i++)
-                        n += l->m[i].id != 0 && l->m[i].uid == uid;
-                a = life_ask(l, &(struct engine_request){
-                                        .verb = ENGINE_LIST, .uid = uid, .limit = ENGINE_MAX_LIST});
+                        n += l->m[i].id != 0 && l->m[i].owner == owner;
+                a = life_ask(
+                        l, &(struct engine_request){
+                                   .verb = ENGINE_LIST, .owner = owner, .limit = ENGINE_MAX_LIST});
                 if (a->kind != ENGINE_CONVS)
                         life_fail(l, "list", "list: %s", a->err.msg);
                 if (a->event->convs.n != n)
-                        life_fail(l, "lost", "uid %u has %zu conversations instead of %zu", uid,
-                                a->event->convs.n, n);
+                        life_fail(l, "lost", "%s has %zu conversations instead of %zu",
+                                OWNER_TEXT(owner), a->event->convs.n, n);
                 for (size_t i = 0; i < n; i++)
-                        if (a->event->convs.convs[i].uid != uid)
-                                life_fail(l, "foreign", "uid %u is shown what is not its own", uid);
+                        if (a->event->convs.convs[i].owner != owner)
+                                life_fail(l, "foreign", "%s is shown what is not its own",
+                                        OWNER_TEXT(owner));
         }
         for (size_t i = 0; i < N_SLOTS; i++)
                 if (l->m[i].id)
@@ -224,13 +227,13 @@ static void adopt(struct life *l, struct mirror *m, struct engine_conv *now, con
                 past_add(&l->past, m, n_memory(&m->c), false, k);
 }
 
-static void mirror_open(struct life *l, struct mirror *m, uint32_t uid, struct engine_conv *now,
+static void mirror_open(struct life *l, struct mirror *m, uint64_t owner, struct engine_conv *now,
         struct seq *memory) {
         m->id = now->id;
-        m->uid = uid;
+        m->owner = owner;
         m->memory = memory;
-        if (now->uid != uid)
-                life_fail(l, "foreign", "it belongs to uid %u", now->uid);
+        if (now->owner != owner)
+                life_fail(l, "foreign", "it belongs to %s", OWNER_TEXT(now->owner));
         adopt(l, m, now, NULL);
 }
 
@@ -444,13 +447,13 @@ static void settle_fork(struct life *l, struct call *k) {
 
         if (settle_cut_error(l, k, m))
                 return;
-        now = life_get(l, m->uid, k->a.conv.id, NULL);
+        now = life_get(l, m->owner, k->a.conv.id, NULL);
         if (!now)
                 life_fail(l, "lost", "the fork is not there");
         settle_kept(l, k, m, now);
         if (now->n_published != 0 || now->private_memory != m->c.private_memory)
                 life_fail(l, "foreign", "the fork is published, or private unlike its parent");
-        mirror_open(l, to, m->uid, now, ref_fork(m->memory, same_memory(&m->c, now, k->n_kept)));
+        mirror_open(l, to, m->owner, now, ref_fork(m->memory, same_memory(&m->c, now, k->n_kept)));
 }
 
 static void settle_rewind(struct life *l, struct call *k) {
@@ -501,7 +504,7 @@ static void settle_export(struct life *l, struct call *k) {
         if (k->a.kind != ENGINE_EXPORTED) {
                 /* The file counts as spill. */
                 if ((k->a.err.code != ERR_LIMIT && k->a.err.code != ERR_TOO_LARGE) ||
-                        l->o.disk_limit + l->o.disk_limit_per_uid == 0)
+                        l->o.disk_limit + l->o.disk_limit_per_owner == 0)
                         life_fail(l, "error", "%s", k->a.err.msg);
                 l->tally->refused++;
                 return;
@@ -535,7 +538,7 @@ static void imported(struct life *l, struct call *k, struct engine_conv *now) {
                 life_fail(l, "gap", "not the gap that was exported");
         if (now->n_published != 0)
                 life_fail(l, "foreign", "what was imported is published");
-        mirror_open(l, m, k->q.uid, now, ref_seq(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type));
+        mirror_open(l, m, k->q.owner, now, ref_seq(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type));
         l->tally->imported++;
 }
 
@@ -548,7 +551,7 @@ static void settle_import(struct life *l, struct call *k) {
                 l->tally->refused++;
                 return;
         }
-        now = life_get(l, k->q.uid, k->a.conv.id, NULL);
+        now = life_get(l, k->q.owner, k->a.conv.id, NULL);
         if (!now)
                 life_fail(l, "lost", "what was imported is not there");
         imported(l, k, now);
@@ -589,13 +592,13 @@ void life_settle(struct life *l, struct call *k) {
                 life_fail(l, "error", "%s", k->a.err.msg);
         }
         if (k->op->kind == OP_OPEN) {
-                now = life_get(l, k->q.uid, k->a.conv.id, NULL);
+                now = life_get(l, k->q.owner, k->a.conv.id, NULL);
                 if (!now)
                         life_fail(l, "lost", "it is not there");
-                mirror_open(l, m, k->q.uid, now,
+                mirror_open(l, m, k->q.owner, now,
                         ref_seq(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type));
         } else if (k->op->kind == OP_CLOSE) {
-                if (life_get(l, m->uid, m->id, NULL))
+                if (life_get(l, m->owner, m->id, NULL))
                         life_fail(l, "history", "it is still there");
                 mirror_close(m);
         } else {
@@ -610,18 +613,18 @@ void life_settle(struct life *l, struct call *k) {
 /* Open, fork, import: it came into being, or not. */
 static void resolve_new(struct life *l, struct call *k) {
         struct mirror *m = &l->m[k->op->arg[ARG_CONV]], *to = &l->m[k->op->arg[ARG_TO]];
-        struct engine_conv *now = life_get(l, k->q.uid, 0, k->name);
+        struct engine_conv *now = life_get(l, k->q.owner, 0, k->name);
 
         if (!now)
                 return;
         if (k->op->kind == OP_FORK) {
                 settle_kept(l, k, m, now);
-                mirror_open(l, to, m->uid, now,
+                mirror_open(l, to, m->owner, now,
                         ref_fork(m->memory, same_memory(&m->c, now, k->n_kept)));
         } else if (k->op->kind == OP_IMPORT) {
                 imported(l, k, now);
         } else {
-                mirror_open(l, m, k->q.uid, now,
+                mirror_open(l, m, k->q.owner, now,
                         ref_seq(l->s->ref[l->p->opt[OPT_MODEL]], l->o.kv_type));
         }
 }
@@ -663,7 +666,7 @@ void life_resolve(struct life *l, struct call *k) {
                 resolve_reply(l, k, m);
                 return;
         }
-        if (k->op->kind == OP_CLOSE && !life_get(l, m->uid, m->id, NULL)) {
+        if (k->op->kind == OP_CLOSE && !life_get(l, m->owner, m->id, NULL)) {
                 mirror_close(m);
                 return;
         }
@@ -693,11 +696,11 @@ static uint32_t common(const int32_t *a, uint32_t n_a, const int32_t *b, uint32_
 }
 
 static uint32_t longest(
-        const struct past *p, uint32_t uid, const struct call *k, const int32_t *tokens) {
+        const struct past *p, uint64_t owner, const struct call *k, const int32_t *tokens) {
         uint32_t n = k->a.counts.n_prompt, most = 0;
 
         for (; p; p = p->next)
-                if ((p->is_public || p->uid == uid) && p->call != k)
+                if ((p->is_public || p->owner == owner) && p->call != k)
                         most = MAX(most, common(tokens, n, p->tokens, p->n));
         return most;
 }
@@ -708,8 +711,8 @@ static void check_one(struct life *l, const struct call *k) {
         int32_t *memory = memory_of(&m->c);
         uint32_t most = k->n_before;
 
-        most = MAX(most, longest(l->past, m->uid, k, memory));
-        most = MAX(most, longest(l->published, m->uid, k, memory));
+        most = MAX(most, longest(l->past, m->owner, k, memory));
+        most = MAX(most, longest(l->published, m->owner, k, memory));
         free(memory);
         for (size_t i = 0; i < ARRAY_SIZE(both); i++) {
                 const struct counts *c = both[i];
@@ -728,7 +731,7 @@ static void past_add(struct past **list, const struct mirror *m, uint32_t n, boo
         int32_t *memory = memory_of(&m->c);
 
         *past = (struct past){
-                .next = *list, .uid = m->uid, .n = n, .is_public = is_public, .call = k};
+                .next = *list, .owner = m->owner, .n = n, .is_public = is_public, .call = k};
         if (n > 0)
                 memcpy(past->tokens, memory, n * sizeof(past->tokens[0]));
         free(memory);
@@ -769,15 +772,15 @@ void life_check_sharing(struct life *l) {
                 if (!op_generates(k->op->kind) || k->a.kind == ENGINE_DONE)
                         continue;
                 if (k->a.final && k->a.err.code == ERR_CANCELLED)
-                        l->aborted[k->q.uid - 1000] = true;
-                killed[k->q.uid - 1000] = true;
+                        l->aborted[k->q.owner - 1000] = true;
+                killed[k->q.owner - 1000] = true;
         }
         note_published(l);
         for (size_t i = 0; i < l->n_calls; i++) {
                 const struct call *k = &l->calls[i];
 
                 if (!op_generates(k->op->kind) || k->a.kind != ENGINE_DONE ||
-                        l->aborted[k->q.uid - 1000] || killed[k->q.uid - 1000])
+                        l->aborted[k->q.owner - 1000] || killed[k->q.owner - 1000])
                         continue;
                 l->at = k->index;
                 check_one(l, k);
