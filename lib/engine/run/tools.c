@@ -114,6 +114,7 @@ static int read_given(struct engine *engine, struct request *request, uint32_t t
 
         if (r == 0 && text)
                 r = given_parse(text, size, &memory, &given, e);
+        parts->at = request->conv->turns[turn].start;
         if (r == 0)
                 r = parts_add_given(parts, "", 0, &given, e);
         free(given.calls);
