@@ -120,6 +120,16 @@ static void add_line(char *dst, size_t size, const char *a, const char *b, const
         snprintf(dst + n, size - n, "%s|%s|%s;", a ? a : "-", b ? b : "-", c ? c : "-");
 }
 
+static void add_message(char *dst, size_t size, const struct engine_message *m) {
+        char role[2] = {(char)('0' + m->role), 0};
+
+        add_line(dst, size, role, m->text_size > 0 ? m->text : NULL, m->reasoning);
+        for (size_t i = 0; i < m->n_calls; i++)
+                add_line(dst, size, m->calls[i].id, m->calls[i].name, m->calls[i].arguments);
+        for (size_t i = 0; i < m->n_results; i++)
+                add_line(dst, size, m->results[i].call_id, m->results[i].name, m->results[i].text);
+}
+
 static int remember(const struct engine_request *r, struct err *e) {
         struct fake_request *q = realloc(fake.requests, (fake.n + 1) * sizeof(*q));
 
@@ -143,6 +153,8 @@ static int remember(const struct engine_request *r, struct err *e) {
         for (size_t i = 0; i < r->n_calls; i++)
                 add_line(q->calls, sizeof(q->calls), r->calls[i].id, r->calls[i].name,
                         r->calls[i].arguments);
+        for (size_t i = 0; i < r->n_messages; i++)
+                add_message(q->messages, sizeof(q->messages), &r->messages[i]);
         if (r->text)
                 memcpy(q->text, r->text, MIN(r->text_size, sizeof(q->text) - 1));
         if (r->tokens)

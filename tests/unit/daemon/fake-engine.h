@@ -12,6 +12,7 @@ struct fake_request {
         char text[1024]; /* cut */
         char tools[256], reasoning[64];
         char results[256], calls[256]; /* "id|name|text;" of each, "-" for none */
+        char messages[512]; /* "role|text|reasoning;" of each, with its calls and results */
         int32_t tokens[64];
         int fd; /* import: a duplicate, or -1; closed by fake_reset() */
         bool cancelled, paused, over;
