@@ -52,6 +52,8 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_PUBLISH] = &verb_publish,
         [ENGINE_EXPORT] = &verb_export,
         [ENGINE_IMPORT] = &verb_import,
+        [ENGINE_READ_FILE] = &verb_read_file,
+        [ENGINE_WRITE_FILE] = &verb_write_file,
         [ENGINE_CARRY] = &verb_carry,
 };
 

@@ -60,6 +60,7 @@ struct verb {
          * then says, such as "closes". */
         const char *by_admin;
         bool is_long; /* engine_stop() cancels it: the client can ask again */
+        bool is_part; /* of a request that was admitted: no quota refuses it */
         bool is_made; /* its conversation was just made: later failures are ignored */
 };
 

@@ -47,9 +47,9 @@ struct answer {
         bool told;                 /* ERROR: the journal knows */
         struct engine_turn *turns; /* GET with want_turns: [n_turns], owned too */
         uint32_t n_turns;
-        char *tools; /* likewise, or NULL */
-        int fd;      /* EXPORTED: owned, 0 if none */
-        uint64_t size;
+        char *tools;   /* likewise, or NULL */
+        int fd;        /* EXPORTED: owned, 0 if none */
+        uint64_t size; /* likewise; BYTES: of them, which are in `text` */
         uint32_t n_memory;
 };
 void answer_reset(struct answer *a);
