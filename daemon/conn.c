@@ -63,9 +63,13 @@ static void charge(struct conn *c) {
         }
 }
 
+static bool takes_frames(const struct conn *c) {
+        return !c->blocked && !c->held;
+}
+
 /* Start or stop the timer within which a message that has begun must be complete. */
 static void watch_frame(struct conn *c) {
-        bool in_frame = c->state == CONN_OPEN && !c->blocked && proto_decoder_partial(&c->in);
+        bool in_frame = c->state == CONN_OPEN && takes_frames(c) && proto_decoder_partial(&c->in);
         struct timeval t = {.tv_sec = (time_t)(c->limits->frame_usec / 1000000),
                 .tv_usec = (suseconds_t)(c->limits->frame_usec % 1000000)};
         uint64_t frame = c->in.next;
@@ -97,7 +101,7 @@ static void hand_out_frames(struct conn *c) {
         if (c->draining)
                 return;
         c->draining = true;
-        while (c->state == CONN_OPEN && !c->blocked) {
+        while (c->state == CONN_OPEN && takes_frames(c)) {
                 const uint8_t *data;
                 struct err e;
                 size_t n;
@@ -116,7 +120,7 @@ static void hand_out_frames(struct conn *c) {
 /* Read if the connection is open and its peer reads; a lingering connection reads and discards. */
 static void update_reading(struct conn *c) {
         bool wanted =
-                c->state == CONN_LINGERING ? !c->hung_up : c->state == CONN_OPEN && !c->blocked;
+                c->state == CONN_LINGERING ? !c->hung_up : c->state == CONN_OPEN && takes_frames(c);
         struct err e;
 
         if (!wanted) {
@@ -197,6 +201,21 @@ static void unblock(struct conn *c) {
         update_reading(c);
 }
 
+void conn_hold(struct conn *c) {
+        c->held = true;
+}
+
+void conn_release(struct conn *c) {
+        if (!c->held || c->state == CONN_DEAD)
+                return;
+        c->held = false;
+        hand_out_frames(c);
+        if (c->state == CONN_DEAD)
+                return;
+        watch_frame(c);
+        update_reading(c);
+}
+
 /* All output is written and no more will come: tell the peer so. */
 static void end_output(struct conn *c) {
         if (c->hung_up) {
@@ -257,7 +276,11 @@ void conn_flush(struct conn *c) {
 }
 
 static void on_write(evutil_socket_t fd, short what, void *arg) {
-        conn_flush(arg);
+        struct conn *c = arg;
+
+        conn_flush(c);
+        if (c->state == CONN_OPEN && c->ops->written)
+                c->ops->written(c);
 }
 
 static void on_close(evutil_socket_t fd, short what, void *arg) {

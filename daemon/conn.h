@@ -20,7 +20,9 @@
  * 6. A lingering connection writes its last message, announces the end of its output, and reads and
  *    discards what the peer still sends until the peer hangs up. So a peer that is still sending
  *    gets the last message, not a broken pipe.
- * 7. At most PROTO_FDS_MAX file descriptors wait in each direction; more end the connection. At
+ * 7. While a connection is held (conn_hold()) reading from it stops, and its frames wait. The time does
+ *    not count for `frame_usec`.
+ * 8. At most PROTO_FDS_MAX file descriptors wait in each direction; more end the connection. At
  *    most CONN_FDS_SENT sent descriptors may be unreceived (conn_can_send_fd()), since the kernel
  *    keeps them until the peer takes them. No descriptor leaks, whatever happens to the connection.
  *
@@ -42,6 +44,8 @@ struct conn_ops {
         /* The stream of frames cannot continue (a malformed or oversized length, a message that
          * takes too long, no memory for it): tell the peer, and linger. */
         void (*broken)(struct conn *c, const struct err *e);
+        /* Some output was written; NULL: nobody wants to know. */
+        void (*written)(struct conn *c);
         /* @blocked: the peer does not read. */
         void (*pressure)(struct conn *c, bool blocked);
         /* @e: the reason; code ERR_NONE if the peer ended the connection. */
@@ -60,6 +64,7 @@ struct conn {
         int fd; /* owned */
         enum conn_state state;
         bool blocked, draining;
+        bool held;     /* conn_hold() */
         bool refused;  /* its share of memory is used up: nothing more is charged to it */
         bool hung_up;  /* lingering: the peer sends nothing more */
         bool shut;     /* lingering: the peer has been told that we send nothing more */
@@ -101,6 +106,9 @@ bool conn_can_send_fd(struct conn *c, size_t n);
 static inline int conn_take_fd(struct conn *c) {
         return proto_decoder_take_fd(&c->in);
 }
+/* In ops->frame(): handle no further frames before conn_release(), which may hand out some at once. */
+void conn_hold(struct conn *c);
+void conn_release(struct conn *c);
 /* Write waiting output, as much as the socket accepts. */
 void conn_flush(struct conn *c);
 /* Hand out no more frames; end when all output is written and the peer has hung up, or after

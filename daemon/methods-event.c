@@ -545,6 +545,7 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
         case ENGINE_EXPORTED:
                 methods_send_exported(r, ev);
                 break;
+        case ENGINE_BYTES: /* of the daemon's own requests */
         case ENGINE_LOG:
         case ENGINE_STOPPED:
                 break;

@@ -30,5 +30,7 @@ int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t
 int methods_put_results(struct scratch *s, const struct engine_result *results, size_t n,
         Confab__V1__ToolResult ***ret, size_t *ret_n, struct err *e);
 
+/* A part of an import in the stream. It has no answer of its own. */
+void method_chunk(struct peer *p, const Confab__V1__Request *in);
 /* The answer to Export; takes the descriptor out of @ev. */
 void methods_send_exported(struct request *r, struct engine_event *ev);

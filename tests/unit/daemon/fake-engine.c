@@ -162,6 +162,42 @@ static int remember(const struct engine_request *r, struct err *e) {
         return 0;
 }
 
+void engine_file_begin(struct engine *en, struct engine_file *file, int fd, uint64_t size) {
+        *file = (struct engine_file){.fd = fd, .size = size};
+        fake.file_bytes += size;
+}
+
+int engine_file_end(struct engine *en, struct engine_file *file) {
+        int fd = file->fd;
+
+        fake.file_bytes -= file->size;
+        *file = ENGINE_FILE_NULL;
+        return fd;
+}
+
+static void fake_read(const struct engine_request *r) {
+        static uint8_t data[ENGINE_MAX_BYTES];
+
+        if (pread(r->file->fd, data, r->n_bytes, (off_t)r->offset) != (ssize_t)r->n_bytes)
+                abort();
+        fake_emit(&(struct engine_event){.handle = r->handle,
+                .kind = ENGINE_BYTES,
+                .final = true,
+                .bytes = {data, r->n_bytes}});
+}
+
+static void fake_write(const struct engine_request *r) {
+        struct engine_file *file = r->file;
+
+        if (file->fd < 0)
+                file->fd = memfd_create("fake", MFD_CLOEXEC);
+        if (pwrite(file->fd, r->text, r->text_size, (off_t)file->size) != (ssize_t)r->text_size)
+                abort();
+        file->size += r->text_size;
+        fake.file_bytes += r->text_size;
+        fake_emit(&(struct engine_event){.handle = r->handle, .kind = ENGINE_EMPTY, .final = true});
+}
+
 static void answer(const struct engine_request *r) {
         struct engine_event ev = {.handle = r->handle, .final = true, .kind = ENGINE_CONV};
 
@@ -188,6 +224,12 @@ static void answer(const struct engine_request *r) {
         case ENGINE_CONTINUE:
                 ev.kind = ENGINE_DONE;
                 break;
+        case ENGINE_READ_FILE:
+                fake_read(r);
+                return;
+        case ENGINE_WRITE_FILE:
+                fake_write(r);
+                return;
         default:
                 ev.conv.id = 1;
                 ev.conv.name = (char *)(uintptr_t) "fake";
@@ -352,6 +394,9 @@ void fake_emit(const struct engine_event *from) {
                 ev->tokens.piece_ends =
                         copy_array(ev->tokens.piece_ends, ev->tokens.n, sizeof(uint32_t));
                 break;
+        case ENGINE_BYTES:
+                ev->bytes.data = copy_array(ev->bytes.data, ev->bytes.n, 1);
+                break;
         case ENGINE_STATS_RESULT:
                 ev->stats.stats =
                         copy_array(ev->stats.stats, ev->stats.n, sizeof(*ev->stats.stats));
@@ -394,6 +439,9 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)
                         close(ev->exported.fd);
+                break;
+        case ENGINE_BYTES:
+                free(ev->bytes.data);
                 break;
         default:
                 break;

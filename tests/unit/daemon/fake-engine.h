@@ -31,13 +31,14 @@ struct fake_engine {
         uint64_t pool_used, pool_idle; /* the result of engine_pool_use() */
         bool spare_refused;
         unsigned n_resizes;
+        uint64_t file_bytes; /* of files that were begun or written, and not ended */
 };
 extern struct fake_engine fake;
 
 /* The next calls of engine_open() or engine_submit() fail with this, once. */
 void fake_fail_open(enum err_code code, const char *message);
 void fake_fail_submit(enum err_code code, const char *message);
-/* Verbs of this kind are answered at once with a plain result. */
+/* Verbs of this kind are answered at once with a plain result; files are read and written. */
 void fake_answer(enum engine_verb verb, bool at_once);
 /* The latest request of this verb, or NULL. */
 struct fake_request *fake_last(enum engine_verb verb);
