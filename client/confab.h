@@ -282,6 +282,9 @@ struct confab_request {
         bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
         const struct confab_message *messages; /* continue, CONFAB_INPUT_MESSAGES: [n_messages] */
         size_t n_messages;
+        /* export: the bytes come in events (CONFAB_EVENT_CHUNK), and no descriptor; import: they are sent
+         * by confab_send_chunk() */
+        bool in_stream;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -301,7 +304,8 @@ enum confab_event_kind {
         CONFAB_EVENT_TOKENS,        /* final: tokenize */
         CONFAB_EVENT_MODEL_INFO,    /* final */
         CONFAB_EVENT_STATS,         /* final */
-        CONFAB_EVENT_EXPORTED       /* final */
+        CONFAB_EVENT_EXPORTED,      /* final */
+        CONFAB_EVENT_CHUNK /* export with in_stream: bytes of the file, one after the other */
 };
 
 struct confab_bytes {
@@ -451,8 +455,9 @@ struct confab_stats {
 };
 
 struct confab_exported {
-        int fd;        /* read from its beginning; closed after the callback: dup(2) to keep it */
-        uint64_t size; /* bytes */
+        /* Read from its beginning; closed after the callback: dup(2) to keep it. -1 with in_stream. */
+        int fd;
+        uint64_t size;            /* bytes */
         uint32_t n_memory_tokens; /* tokens whose memory the file has */
 };
 
@@ -472,6 +477,7 @@ struct confab_event {
                 const struct confab_model_info *model_info;
                 const struct confab_stats *stats;
                 const struct confab_exported *exported;
+                const struct confab_bytes *chunk;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */
@@ -531,6 +537,22 @@ CONFAB_PUBLIC int confab_export(struct confab *c, const struct confab_request *r
  * conversation. */
 CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, confab_event_fn fn,
         void *userdata, struct confab_error *e);
+
+/* The same without descriptors: the bytes of the file travel in the connection. @write gets them in order;
+ * if it returns anything but 0 the export ends with "cancelled". @ret may be NULL. */
+typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
+CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
+        confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
+/* @read gives up to @size bytes of the file: their number, 0 at the end; negative: the import ends with
+ * "cancelled". */
+typedef ptrdiff_t (*confab_read_fn)(void *userdata, void *data, size_t size);
+CONFAB_PUBLIC int confab_import_stream(struct confab *c, confab_read_fn read, void *read_userdata,
+        const char *name, confab_event_fn fn, void *userdata, struct confab_error *e);
+/* In an event loop: bytes of the import that was submitted with in_stream as request @id; with @last the
+ * file is complete. They are copied, and wait in memory until they are sent: for a large file, send more
+ * when confab_get_events() has no POLLOUT. "not_found": the import has ended already. */
+CONFAB_PUBLIC int confab_send_chunk(struct confab *c, uint64_t id, const void *data, size_t size,
+        bool last, struct confab_error *e);
 
 #ifdef __cplusplus
 }
