@@ -43,12 +43,12 @@ int method_export(
 int method_import(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const char *name = in->import->name && *in->import->name ? in->import->name : NULL;
-        int fd, seals, r;
+        int fd, seals;
 
-        if (in->import->in_stream) {
-                r = streams_upload(p, in->id, out->owner, name, methods_send_event, e);
-                return r < 0 ? r : 1;
-        }
+        out->name = name;
+        out->own_file = in->import->in_stream;
+        if (out->own_file)
+                return 0; /* the upload comes first */
         fd = conn_take_fd(&p->conn);
         if (fd < 0)
                 return err_set(e, ERR_INVALID, "no file descriptor came with the import");
@@ -61,7 +61,6 @@ int method_import(
                         "and shrinking");
         }
         out->fd = fd;
-        out->name = name;
         return 0;
 }
 

@@ -114,7 +114,9 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         asked.in_stream =
                 in->verb_case == CONFAB__V1__REQUEST__VERB_EXPORT && in->export->in_stream;
         asked.detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
-        if (n == 0)
+        if (n == 0 && r.own_file)
+                n = streams_upload(p, in->id, r.owner, r.name, asked.on_event, e);
+        else if (n == 0)
                 n = requests_submit(&d->requests, &asked, &r, e);
         if (n == 0)
                 p->user->figures.requests++;
