@@ -153,7 +153,7 @@ void cli_json_turns(struct json *j, const struct confab_conversation *c) {
                 const struct confab_turn *t = &c->turns[i];
 
                 json_object_begin(j);
-                put_u64(j, "turn", i);
+                put_u64(j, "turn", c->first_turn + i);
                 put_str(j, "role", confab_role_name(t->role));
                 put_bytes(j, t->text);
                 put_u64(j, "start", t->start);

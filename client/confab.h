@@ -193,6 +193,12 @@ struct confab_sampling {
         size_t n_biases;
 };
 
+enum confab_order {
+        CONFAB_ORDER_NONE,   /* by id */
+        CONFAB_ORDER_ID,     /* oldest id first */
+        CONFAB_ORDER_UPDATED /* latest change first */
+};
+
 /* What people and programs note about a conversation; the model never sees it. */
 struct confab_about {
         /* Or NULL. For people; need not be unique. At most 512 bytes. */
@@ -283,6 +289,13 @@ struct confab_request {
          * an empty string removes what was noted. A fork has the first one's title, tags and metadata
          * where they are not given. */
         const struct confab_about *about;
+        /* get, with want_turns: a page of them, at most max_turns (0: any number), from turn from_turn on, or
+         * without it the last ones before before_turn, or before the end. */
+        uint32_t max_turns, from_turn, before_turn;
+        bool has_from_turn, has_before_turn;
+        enum confab_order order; /* list */
+        const char *cursor;      /* list: in place of after_id, from the page before; or NULL */
+        const char *tag;         /* list: only those with this tag; or NULL */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -427,11 +440,13 @@ struct confab_conversation {
         uint64_t unusable_size;
         const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
         const struct confab_about *about; /* what is noted, or NULL */
+        uint32_t first_turn;              /* get with a page of turns: the number of turns[0] */
 };
 struct confab_conversations {
         const struct confab_conversation *items;
         size_t n_items;
-        bool more; /* ask again with after_id = the last one's id */
+        bool more;          /* ask again with after_id = the last one's id, or with cursor */
+        const char *cursor; /* where the next page begins; NULL: there is none */
 };
 struct confab_tokens {
         const int32_t *tokens;

@@ -243,6 +243,17 @@ enum engine_differs {
         ENGINE_DIFFERS_SHIFTED  /* this request dropped old turns from the memory */
 };
 
+/* Numbers as in the protocol. */
+enum engine_order {
+        ENGINE_ORDER_UNSET,  /* by id */
+        ENGINE_ORDER_ID,     /* oldest id first */
+        ENGINE_ORDER_UPDATED /* latest change first */
+};
+/* Of a conversation in a list: where the next page begins. */
+struct engine_place {
+        uint64_t updated_usec, id;
+};
+
 #define ENGINE_UNSET UINT32_MAX
 #define ENGINE_MAX_STOPS 16
 #define ENGINE_MAX_LOGPROBS 32768
@@ -331,8 +342,16 @@ struct engine_request {
          * -ERR_INVALID. engine_submit() duplicates it; its file offset is ignored. */
         int fd;
         bool want_turns, want_tokens; /* get */
-        uint64_t after_id;            /* list */
-        uint32_t limit;               /* list: at most ENGINE_MAX_LIST; 0: that many */
+        /* Get with want_turns: a page of them, at most max_turns (0: any number), from turn from_turn on, or
+         * (ENGINE_UNSET) the last ones; none from turn before_turn on (ENGINE_UNSET: to the end).
+         * -ERR_INVALID if the conversation has not so many turns. */
+        bool pages;
+        uint32_t max_turns, from_turn, before_turn;
+        enum engine_order order; /* list */
+        bool goes_on; /* list: behind `after` of the same order; by id only its id counts */
+        struct engine_place after;
+        const char *tag; /* list: only those with this tag; NULL: all */
+        uint32_t limit;  /* list: at most ENGINE_MAX_LIST; 0: that many */
         bool all_users;
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
@@ -404,7 +423,9 @@ struct engine_conv {
         uint32_t damaged_turn;
         struct engine_turn *turns; /* [n_turn_list] or NULL */
         uint32_t n_turn_list;
-        int32_t *tokens; /* [n_token_list] or NULL */
+        bool is_page;        /* get of a page of turns: */
+        uint32_t first_turn; /* the number of turns[0] */
+        int32_t *tokens;     /* [n_token_list] or NULL */
         uint32_t n_token_list;
         char *tools;         /* get with want_turns: definitions that hold at its end, or NULL */
         struct about *about; /* what is noted, in one block; NULL: nothing */
@@ -535,7 +556,9 @@ struct engine_event {
                 struct {
                         struct engine_conv *convs;
                         size_t n;
-                        bool more;
+                        bool more;               /* behind `after` */
+                        enum engine_order order; /* as they stand */
+                        struct engine_place after;
                 } convs;
                 struct {
                         int32_t *ids;

@@ -169,6 +169,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->tag, e);
+        a = b < 0 ? b : a;
         b = copy_about(r, e);
         a = b < 0 ? b : a;
         b = copy_results(r, e);
@@ -203,6 +205,7 @@ static size_t request_size(
 
         n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
         n += copy_size(r->tools) + copy_size(r->reasoning) + 2 * PART_SIZE;
+        n += copy_size(r->tag);
         for (size_t i = 0; i < r->n_results; i++)
                 n += sizeof(*r->results) + copy_size(r->results[i].call_id) +
                      copy_size(r->results[i].name) + copy_size(r->results[i].text);
@@ -296,6 +299,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         free_copy(request->r.system);
         free_copy(request->r.tools);
         free_copy(request->r.reasoning);
+        free_copy(request->r.tag);
         free_copy(request->r.about);
         free_calls(&request->r);
         free_copy(request->r.text);
