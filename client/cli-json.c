@@ -170,7 +170,7 @@ void cli_json_turns(struct json *j, const struct confab_conversation *c) {
         json_array_begin(j);
         for (size_t i = 0; i < c->n_turn_list; i++) {
                 json_object_begin(j);
-                put_u64(j, "turn", i);
+                put_u64(j, "turn", c->first_turn + i);
                 put_turn(j, &c->turns[i]);
                 json_object_end(j);
         }

@@ -214,6 +214,12 @@ struct confab_sampling {
         size_t n_biases;
 };
 
+enum confab_order {
+        CONFAB_ORDER_NONE,   /* by id */
+        CONFAB_ORDER_ID,     /* oldest id first */
+        CONFAB_ORDER_UPDATED /* latest change first */
+};
+
 /* What people and programs note about a conversation; the model never sees it. */
 struct confab_about {
         /* Or NULL. For people; need not be unique. At most 512 bytes. */
@@ -306,12 +312,18 @@ struct confab_request {
          * an empty string removes what was noted. A fork has the first one's title, tags and metadata
          * where they are not given. */
         const struct confab_about *about;
-        /* watch: from behind the notice that had this cursor; NULL: from now on. (all_users is watch's,
-         * too.) */
-        const char *cursor;
         /* export: the bytes come in events (CONFAB_EVENT_CHUNK), and no descriptor; import: they are sent
          * by confab_send_chunk() */
         bool in_stream;
+        /* get, with want_turns: a page of them, at most max_turns (0: any number), from turn from_turn on, or
+         * without it the last ones before before_turn, or before the end. */
+        uint32_t max_turns, from_turn, before_turn;
+        bool has_from_turn, has_before_turn;
+        enum confab_order order; /* list */
+        /* list: in place of after_id, from the page before; or NULL. watch: from behind the notice that had
+         * this cursor; NULL: from now on. (all_users is watch's, too.) */
+        const char *cursor;
+        const char *tag; /* list: only those with this tag; or NULL */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -332,7 +344,7 @@ enum confab_event_kind {
         CONFAB_EVENT_MODEL_INFO,    /* final */
         CONFAB_EVENT_STATS,         /* final */
         CONFAB_EVENT_EXPORTED,      /* final */
-        CONFAB_EVENT_NOTICE, /* watch */
+        CONFAB_EVENT_NOTICE,        /* watch */
         CONFAB_EVENT_CHUNK /* export with in_stream: bytes of the file, one after the other */
 };
 
@@ -478,11 +490,13 @@ struct confab_conversation {
         const struct confab_about *about;     /* what is noted, or NULL */
         const struct confab_writing *writing; /* get: the last reply is not done yet; or NULL */
         bool unanswered;                      /* its last turn is a message without a reply */
+        uint32_t first_turn;                  /* get with a page of turns: the number of turns[0] */
 };
 struct confab_conversations {
         const struct confab_conversation *items;
         size_t n_items;
-        bool more; /* ask again with after_id = the last one's id */
+        bool more;          /* ask again with after_id = the last one's id, or with cursor */
+        const char *cursor; /* where the next page begins; NULL: there is none */
 };
 struct confab_tokens {
         const int32_t *tokens;

@@ -441,10 +441,18 @@ static int draft_get(struct draft *d, struct err *e) {
                 PUT(d->get, tokens, true);
         if (d->from->want_parts)
                 PUT(d->get, parts, true);
+        if (d->from->max_turns)
+                PUT(d->get, max_turns, d->from->max_turns);
+        if (d->from->has_from_turn)
+                PUT(d->get, from_turn, d->from->from_turn);
+        if (d->from->has_before_turn)
+                PUT(d->get, before_turn, d->from->before_turn);
         return put_ref(d, &d->get.conversation, e);
 }
 
 static int draft_list(struct draft *d, struct err *e) {
+        int r;
+
         BEGIN(d, list, list, LIST);
         if (d->from->after_id)
                 PUT(d->list, after_id, d->from->after_id);
@@ -452,7 +460,10 @@ static int draft_list(struct draft *d, struct err *e) {
                 PUT(d->list, limit, d->from->limit);
         if (d->from->all_users)
                 PUT(d->list, all_users, true);
-        return 0;
+        if (d->from->order)
+                PUT(d->list, order, (Confab__V1__Order)d->from->order);
+        r = put_string(&d->list.cursor, d->from->cursor, "cursor", e);
+        return r < 0 ? r : put_string(&d->list.tag, d->from->tag, "tag", e);
 }
 
 static int draft_update(struct draft *d, struct err *e) {

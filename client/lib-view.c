@@ -360,6 +360,7 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .n_tokens_before = m->n_tokens_before,
                 .n_biases_dropped = m->n_biases_dropped,
                 .tools = m->tools,
+                .first_turn = m->first_turn,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
         if (r == 0)
@@ -383,7 +384,8 @@ static int view_conversations(struct view *v, const Confab__V1__Conversations *m
                 if (r < 0)
                         return r;
         }
-        v->conversations = (struct confab_conversations){items, m->n_conversations, m->more};
+        v->conversations =
+                (struct confab_conversations){items, m->n_conversations, m->more, m->cursor};
         v->event.conversations = &v->conversations;
         return 0;
 }

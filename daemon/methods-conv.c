@@ -186,6 +186,15 @@ int method_get(
         out->want_turns = in->get->turns;
         out->want_tokens = in->get->tokens;
         out->want_parts = in->get->parts;
+        out->pages = in->get->has_max_turns || in->get->has_from_turn || in->get->has_before_turn;
+        out->max_turns = in->get->max_turns;
+        out->from_turn = out->before_turn = ENGINE_UNSET;
+        if (in->get->has_from_turn &&
+                methods_take_number(in->get->from_turn, &out->from_turn, "from_turn", e) < 0)
+                return -ERR_INVALID;
+        if (in->get->has_before_turn &&
+                methods_take_number(in->get->before_turn, &out->before_turn, "before_turn", e) < 0)
+                return -ERR_INVALID;
         return methods_take_ref(in->get->conversation, out, e);
 }
 
@@ -196,10 +205,10 @@ int method_list(
         if (in->list->all_users && !p->admin)
                 return err_set(e, ERR_PERMISSION,
                         "only root and the admin group see the conversations of all users");
-        out->after_id = in->list->after_id;
+        out->tag = some(in->list->tag);
         out->limit = in->list->limit ? MIN(in->list->limit, page) : page;
         out->all_users = in->list->all_users;
-        return 0;
+        return methods_take_place(in->list, out, e);
 }
 
 int method_update(

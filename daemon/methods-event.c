@@ -205,6 +205,8 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
                 r = put_writing(s, c->writing, m, e);
         if (r < 0)
                 return r;
+        if (c->is_page)
+                SET(m, first_turn, c->first_turn);
         if (c->tokens) {
                 m->token_list = c->tokens;
                 m->n_token_list = c->n_token_list;
@@ -233,6 +235,7 @@ static void send_conv(struct request *r, const struct engine_event *in) {
 
 /* Send as many as fit into the peer's longest message; "more" tells it to ask again. */
 static void send_convs(struct request *r, const struct engine_event *in) {
+        char cursor[METHODS_CURSOR_SIZE];
         _cleanup_(scratch_deinit) struct scratch s = {};
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Conversations m = CONFAB__V1__CONVERSATIONS__INIT;
@@ -262,7 +265,16 @@ static void send_convs(struct request *r, const struct engine_event *in) {
         do {
                 m.n_conversations = n;
                 m.more = in->convs.more || n < in->convs.n;
+                m.cursor = m.more ? methods_put_cursor(in, n, cursor) : NULL;
         } while (protobuf_c_message_get_packed_size(&ev.base) > r->peer->max_event && (n /= 2));
+        if (n == 0 && in->convs.n > 0) {
+                err_set(&e, ERR_TOO_LARGE,
+                        "conversation %llu alone is larger than the %u bytes that this connection "
+                        "takes",
+                        (unsigned long long)in->convs.convs[0].id, r->peer->max_event);
+                reply_error(r->peer, r->id, &e);
+                return;
+        }
         reply_send(r->peer, r->id, &ev, true);
 }
 

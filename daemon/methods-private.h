@@ -39,6 +39,13 @@ int methods_put_about(
 int methods_put_run(
         struct scratch *s, const struct figures *in, Confab__V1__Run **ret, struct err *e);
 
+/* Where a list goes on: from `order`, `cursor` and `after_id`. -ERR_INVALID. */
+int methods_take_place(const Confab__V1__List *in, struct engine_request *out, struct err *e);
+/* The cursor behind the first @n conversations of a list (behind all that were looked at, if these are all).
+ * Written to @out; returns it. */
+#define METHODS_CURSOR_SIZE 48
+char *methods_put_cursor(const struct engine_event *in, size_t n, char out[METHODS_CURSOR_SIZE]);
+
 /* Parts and results as arrays of messages in @s; nothing if @n is 0. -ERR_NOMEM. */
 int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t n,
         Confab__V1__Part ***ret, size_t *ret_n, struct err *e);

@@ -172,7 +172,7 @@ enum engine_verb {
         ENGINE_IMPORT,  /* a new conversation (name: or the file's, if that is free) */
         ENGINE_READ_FILE,  /* n_bytes of `file` from offset on */
         ENGINE_WRITE_FILE, /* the text at the end of `file` */
-        ENGINE_CARRY,   /* turns written anew with this model's vocabulary (verbs/carry.c) */
+        ENGINE_CARRY,      /* turns written anew with this model's vocabulary (verbs/carry.c) */
         /* Read the reply that is being written, or else the last one: Accepted, Deltas, Done (at_position,
          * want_parts, expect_revision, stops). */
         ENGINE_ATTACH,
@@ -285,6 +285,16 @@ enum engine_notice_kind {
         ENGINE_NOTICE_CLOSED,
         ENGINE_NOTICE_PRESSURE
 };
+/* Numbers as in the protocol. */
+enum engine_order {
+        ENGINE_ORDER_UNSET,  /* by id */
+        ENGINE_ORDER_ID,     /* oldest id first */
+        ENGINE_ORDER_UPDATED /* latest change first */
+};
+/* Of a conversation in a list: where the next page begins. */
+struct engine_place {
+        uint64_t updated_usec, id;
+};
 
 #define ENGINE_UNSET UINT32_MAX
 #define ENGINE_CURSOR_MAX 63 /* bytes of a cursor of WATCH */
@@ -393,8 +403,16 @@ struct engine_request {
         uint64_t offset;          /* read file */
         size_t n_bytes;           /* read file: 1 to ENGINE_MAX_BYTES, all of them in the file */
         bool want_turns, want_tokens; /* get */
-        uint64_t after_id;            /* list */
-        uint32_t limit;               /* list: at most ENGINE_MAX_LIST; 0: that many */
+        /* Get with want_turns: a page of them, at most max_turns (0: any number), from turn from_turn on, or
+         * (ENGINE_UNSET) the last ones; none from turn before_turn on (ENGINE_UNSET: to the end).
+         * -ERR_INVALID if the conversation has not so many turns. */
+        bool pages;
+        uint32_t max_turns, from_turn, before_turn;
+        enum engine_order order; /* list */
+        bool goes_on; /* list: behind `after` of the same order; by id only its id counts */
+        struct engine_place after;
+        const char *tag; /* list: only those with this tag; NULL: all */
+        uint32_t limit;  /* list: at most ENGINE_MAX_LIST; 0: that many */
         /* Tenant: its label. Byte for byte, and like a conversation's name, but it may be a number. */
         const char *tenant;
         bool all_users; /* list, watch */
@@ -489,7 +507,9 @@ struct engine_conv {
         uint32_t damaged_turn;
         struct engine_turn *turns; /* [n_turn_list] or NULL */
         uint32_t n_turn_list;
-        int32_t *tokens; /* [n_token_list] or NULL */
+        bool is_page;        /* get of a page of turns: */
+        uint32_t first_turn; /* the number of turns[0] */
+        int32_t *tokens;     /* [n_token_list] or NULL */
         uint32_t n_token_list;
         char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
         struct engine_writing *writing; /* get: the last reply is not done yet; or NULL */
@@ -627,7 +647,9 @@ struct engine_event {
                 struct {
                         struct engine_conv *convs;
                         size_t n;
-                        bool more;
+                        bool more;               /* behind `after` */
+                        enum engine_order order; /* as they stand */
+                        struct engine_place after;
                 } convs;
                 struct {
                         int32_t *ids;

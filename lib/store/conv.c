@@ -72,8 +72,7 @@ int conv_shape(struct store *s, uint64_t id, struct store_shape *ret, struct err
         return 0;
 }
 
-/* The present row of a query over CONV_COLUMNS. */
-static int read_row(struct query *q, struct store_conv *c, struct err *e) {
+int conv_read_row(struct query *q, struct store_conv *c, struct err *e) {
         const char *name;
         size_t n;
         int r;
@@ -135,7 +134,7 @@ int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *
                 return r;
         if (r == 0)
                 return err_set(e, ERR_NOT_FOUND, "no conversation %llu", (unsigned long long)id);
-        return read_row(&q, ret, e);
+        return conv_read_row(&q, ret, e);
 }
 
 int conv_begin(
@@ -417,7 +416,7 @@ static int get_by_name(
                 return r;
         if (r == 0)
                 return err_set(e, ERR_NOT_FOUND, "no conversation '%s'", name);
-        r = read_row(&q, &c, e);
+        r = conv_read_row(&q, &c, e);
         if (r < 0)
                 return r;
         r = query_step(&q, e);
@@ -452,47 +451,6 @@ int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *nam
         int r = read_begin(&s, &reading, e);
 
         return r < 0 ? r : conv_get(s, owner, id, name, ret, e);
-}
-
-static int list_convs(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
-        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e) {
-        bool any = owner == OWNER_ANY;
-        _query_ q = {};
-        size_t n = 0;
-        int r;
-
-        r = query_begin(&q, s, any ? STMT_CONV_LIST_ANY : STMT_CONV_LIST, e);
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, MIN(after, (uint64_t)INT64_MAX));
-        if (!any)
-                query_bind_i64(&q, owner);
-        query_bind_u64(&q, MIN((uint64_t)max, (uint64_t)INT64_MAX));
-        while (n < max) {
-                r = query_step(&q, e);
-                if (r < 0)
-                        return r;
-                if (r == 0)
-                        break;
-                r = read_row(&q, &out[n], e);
-                if (r == 0 && disk_sizes) {
-                        disk_sizes[n] = query_number(&q, 33, INT64_MAX);
-                        r = query_check(&q, e);
-                }
-                if (r < 0)
-                        return r;
-                n++;
-        }
-        *ret_n = n;
-        return 0;
-}
-
-int store_conv_list(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
-        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e) {
-        _cleanup_(read_endp) struct store *reading = NULL;
-        int r = read_begin(&s, &reading, e);
-
-        return r < 0 ? r : list_convs(s, owner, after, out, disk_sizes, max, ret_n, e);
 }
 
 static int count_convs(struct store *s, uint64_t owner, uint64_t *ret, struct err *e) {

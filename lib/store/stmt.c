@@ -17,6 +17,12 @@
 #define DISK_SIZE                                                                                  \
         "(SELECT coalesce(sum(r.stored_size), 0) FROM link l JOIN record r ON r.id = l.record "    \
         "WHERE l.conversation = c.id)"
+#define LISTED "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE " FROM conversation c "
+/* Of the tags only their index is read. */
+#define LISTED_BY_TAG                                                                              \
+        "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE                                 \
+        " FROM (SELECT tag AS tagged, owner AS tagged_owner, conversation AS tagged_id, "          \
+        "updated_usec AS tagged_usec FROM tag) CROSS JOIN conversation c ON c.id = tagged_id "
 #define TURN_COLUMNS "n, role, first, past, finish, created_usec"
 /* In place of a turn's extra where only its presence matters. */
 #define HAS_EXTRA "CASE WHEN extra IS NULL THEN NULL ELSE '' END"
@@ -53,6 +59,25 @@ static const char *const stmt_sql[STMT_N] = {
                 " FROM conversation c WHERE c.id > ? AND c.uid = ? ORDER BY c.id LIMIT ?",
         [STMT_CONV_LIST_ANY] = "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE
                                " FROM conversation c WHERE c.id > ? ORDER BY c.id LIMIT ?",
+        /* Those without an owner are for administrators; with a tag they sort. */
+        [STMT_LIST_ID_TAG] = LISTED_BY_TAG "WHERE tagged = ?1 AND tagged_owner = ?2 "
+                                           "AND tagged_id > ?4 ORDER BY tagged_id LIMIT "
+                                           "?5",
+        [STMT_LIST_ID_TAG_ANY] = LISTED_BY_TAG "WHERE tagged = ?1 AND tagged_id > ?4 "
+                                               "ORDER BY tagged_id LIMIT ?5",
+        [STMT_LIST_UPDATED] = LISTED "INDEXED BY conversation_updated WHERE c.uid = ?2 "
+                                     "AND (c.updated_usec, c.id) < (?3, ?4) "
+                                     "ORDER BY c.updated_usec DESC, c.id DESC LIMIT ?5",
+        [STMT_LIST_UPDATED_ANY] = LISTED "INDEXED BY conversation_updated_any "
+                                         "WHERE (c.updated_usec, c.id) < (?3, ?4) "
+                                         "ORDER BY c.updated_usec DESC, c.id DESC LIMIT ?5",
+        [STMT_LIST_UPDATED_TAG] =
+                LISTED_BY_TAG "WHERE tagged = ?1 AND tagged_owner = ?2 "
+                              "AND (tagged_usec, tagged_id) < (?3, ?4) "
+                              "ORDER BY tagged_usec DESC, tagged_id DESC LIMIT ?5",
+        [STMT_LIST_UPDATED_TAG_ANY] =
+                LISTED_BY_TAG "WHERE tagged = ?1 AND (tagged_usec, tagged_id) < (?3, ?4) "
+                              "ORDER BY tagged_usec DESC, tagged_id DESC LIMIT ?5",
         [STMT_CONV_COUNT] = "SELECT count(*) FROM conversation WHERE uid = ?",
         [STMT_CONV_COUNT_ANY] = "SELECT count(*) FROM conversation",
         [STMT_CONV_SET_NAME] = "UPDATE conversation SET name = ?, updated_usec = ? WHERE id = ?",
@@ -115,6 +140,18 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_TURN_LIST_BARE] =
                 "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash, " HAS_EXTRA " FROM turn "
                 "WHERE conversation = ? ORDER BY n",
+        /* Turns from ?4 on and before ?5; of those in [?2, ?3) the texts, too. */
+        [STMT_TURN_PAGE] =
+                "SELECT " TURN_COLUMNS ", CASE WHEN n >= ?2 AND n < ?3 THEN text END, tokens, "
+                "token_hash, CASE WHEN n >= ?2 AND n < ?3 THEN extra ELSE " HAS_EXTRA " END "
+                "FROM turn WHERE conversation = ?1 AND n >= ?4 AND n < ?5 ORDER BY n",
+        /* The columns of STMT_TURN_SIZES, of the same; no links. */
+        [STMT_TURN_PAGE_SIZES] =
+                "SELECT coalesce(sum(CASE WHEN n >= ?2 AND n < ?3 THEN length(CAST(text AS BLOB)) "
+                "+ "
+                "coalesce(length(CAST(extra AS BLOB)), 0) END), 0), 0, count(*), "
+                "coalesce(sum(length(tokens)), 0) FROM turn WHERE conversation = ?1 AND n >= ?4 "
+                "AND n < ?5",
         [STMT_TURN_TOKENS] =
                 "SELECT n, first, past, tokens FROM turn WHERE conversation = ? ORDER BY n",
         [STMT_TURN_TOKENS_OF] =

@@ -46,6 +46,12 @@ enum store_stmt {
         STMT_CONV_BY_NAME_ANY,
         STMT_CONV_LIST,
         STMT_CONV_LIST_ANY,
+        STMT_LIST_ID_TAG,
+        STMT_LIST_ID_TAG_ANY,
+        STMT_LIST_UPDATED,
+        STMT_LIST_UPDATED_ANY,
+        STMT_LIST_UPDATED_TAG,
+        STMT_LIST_UPDATED_TAG_ANY,
         STMT_CONV_COUNT,
         STMT_CONV_COUNT_ANY,
         STMT_CONV_SET_NAME,
@@ -72,6 +78,8 @@ enum store_stmt {
         STMT_TURN_CUT,
         STMT_TURN_LIST,
         STMT_TURN_LIST_BARE,
+        STMT_TURN_PAGE,
+        STMT_TURN_PAGE_SIZES,
         STMT_TURN_TOKENS,
         STMT_TURN_TOKENS_OF,
         STMT_TURN_SIZES,
@@ -263,6 +271,12 @@ int conv_check_name(const char *name, struct err *e);
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e);
 int conv_insert(struct store *s, const struct store_conv *c, struct err *e);
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
+/* The present row of a query over CONV_COLUMNS and CONV_TOOLS_SIZE. */
+int conv_read_row(struct query *q, struct store_conv *c, struct err *e);
+/* Of a query with the disk size as well: all of it, and what is noted. */
+int listed_read(struct query *q, struct store *s, store_admit_fn *admit, void *arg,
+        struct store_listed *out, struct err *e);
+#define CONV_DISK_SIZE_COLUMN 33 /* behind these, if the query has it */
 /* store_conv_get(). */
 /* The label of @owner's tenant, "" without one. "#" and its number if the register has lost it. */
 int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e);

@@ -199,10 +199,31 @@ int store_tenants_forget(struct store *s, struct err *e);
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name,
         struct store_conv *ret, struct err *e);
-/* List up to @max conversations of @owner (or OWNER_ANY) with id > @after, by rising id, and set
- * *ret_n. @disk_sizes: [max], the stored_size of each one's records together, or NULL. */
-int store_conv_list(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
-        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e);
+/* A page of conversations. Its cost does not depend on how many there are. */
+struct store_list_place {      /* of a conversation in an order */
+        uint64_t updated_usec; /* by time of change only */
+        uint64_t id;
+};
+struct store_list {
+        uint64_t owner; /* or OWNER_ANY */
+        bool by_update; /* latest change first; false: oldest id first */
+        bool goes_on;   /* behind @after; false: from the beginning */
+        struct store_list_place after;
+        const char *tag; /* only those with this tag; NULL: all */
+};
+struct store_listed {
+        struct store_conv conv;
+        uint64_t disk_size;  /* the stored_size of its records together */
+        struct about *about; /* one block, owned; NULL: nothing is noted */
+};
+/* Fill @out, [max], and set *ret_n; *ret_more: there are more behind these. A conversation that changes
+ * between two pages by time of change is listed again at the front; all others are listed once. @admit is
+ * asked for the bytes of each block before it is allocated. If it refuses one with -ERR_LIMIT or
+ * -ERR_TOO_LARGE, the page ends before it, unless that is its first. What is noted but cannot be read is
+ * left out. After a failure the blocks in @out are to be freed as well. */
+typedef int store_admit_fn(void *arg, size_t n, struct err *e);
+int store_list(struct store *s, const struct store_list *list, store_admit_fn *admit, void *arg,
+        struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e);
 int store_conv_count(struct store *s, uint64_t owner, uint64_t *ret, struct err *e);
 /* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged), the overflow
  * (STORE_OVERFLOW_KEEP: unchanged) and what is noted (fields that are not set, or NULL: unchanged). The
@@ -269,7 +290,6 @@ int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct er
 /* The definitions of tools that hold behind the first @n_turns turns: those told with the last turn
  * that told any, or those that the conversation was opened with. Owned and NUL-terminated; NULL: none.
  * @admit is asked before they are copied; NULL: none is asked. */
-typedef int store_admit_fn(void *arg, size_t n, struct err *e);
 int store_tools(struct store *s, uint64_t id, uint32_t n_turns, store_admit_fn *admit, void *arg,
         char **ret, size_t *ret_size, struct err *e);
 /* What is noted about a conversation: one block, owned; NULL: nothing. @admit is asked with its size
@@ -345,12 +365,15 @@ enum { /* what store_read() returns in addition to the row */
 struct store_reading {
         struct store_conv conv;
         struct store_turns turns; /* all turns whose rows can be read */
-        int32_t *tokens;          /* [n_tokens]; NULL if there are none */
-        size_t n_tokens;          /* n_sound_tokens if tokens were asked for */
-        struct store_gone links;  /* by class, then by rising index */
-        uint64_t disk_size;       /* of its records */
-        /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that the
-         * conversation was opened with. */
+        /* Of a page: turns [page_first, page_past) have texts, as far as they can be read; turns.turns[0] is
+         * turn turns_first. Without a page: 0, all turns, 0. */
+        uint32_t page_first, page_past, turns_first;
+        int32_t *tokens;         /* [n_tokens]; NULL if there are none */
+        size_t n_tokens;         /* n_sound_tokens if tokens were asked for */
+        struct store_gone links; /* by class, then by rising index */
+        uint64_t disk_size;      /* of its records */
+        /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that hold before
+         * the page (without one: those that the conversation was opened with). */
         char *tools, *first_tools;
         size_t tools_size, first_tools_size;
         /* How much of the history is sound: all of it, unless it is damaged. (Checked only if turns
@@ -364,10 +387,24 @@ void store_reading_deinit(struct store_reading *x);
  * read.c says which parts of it are returned. */
 int store_read(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
         struct store_reading *ret, struct err *e);
+/* Turns [first, past) of a conversation, told from either end. */
+struct store_turn_page {
+        uint32_t max;    /* turns at most; 0: any number */
+        uint32_t from;   /* from this turn on; STORE_TURN_UNSET: the last ones before `before` */
+        uint32_t before; /* none from this turn on; STORE_TURN_UNSET: to the end */
+};
+#define STORE_TURN_UNSET UINT32_MAX
 /* The same for callers that reserve memory first: before anything is allocated, @admit is called
  * once with an upper bound of the bytes needed. If it returns an error, the call returns that. */
 int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
         unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
+/* The same with the texts, figures and definitions of the turns of @page only. Without STORE_READ_TOKENS no
+ * other rows are read at all: `turns` begins with turn page_first, and only what is read is known to be
+ * sound. With it, `turns` has all rows, those outside the page without texts. -ERR_INVALID: @page names
+ * turns that the conversation does not have. */
+int store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
+        const struct store_turn_page *page, store_admit_fn *admit, void *arg,
+        struct store_reading *ret, struct err *e);
 
 /* Memory of a prefix that some conversation has on disk. */
 struct store_prefix {

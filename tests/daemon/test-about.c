@@ -131,9 +131,175 @@ static void test_noted(void **state) {
         harness_stop(h);
 }
 
+/* What the answers told, of up to 16 conversations or turns. */
+struct page {
+        size_t n;
+        uint64_t ids[16];
+        bool more;
+        char cursor[64];
+        uint32_t first_turn, n_turns;
+        struct confab_run run; /* of the last turn */
+        bool has_run;
+};
+
+static void take_page(void *userdata, const struct confab_event *event) {
+        struct page *page = userdata;
+
+        *page = (struct page){};
+        if (event->kind == CONFAB_EVENT_CONVERSATIONS) {
+                const struct confab_conversations *x = event->conversations;
+
+                page->n = x->n_items;
+                for (size_t i = 0; i < x->n_items && i < 16; i++)
+                        page->ids[i] = x->items[i].id;
+                page->more = x->more;
+                snprintf(page->cursor, sizeof(page->cursor), "%s", x->cursor ? x->cursor : "");
+        } else if (event->kind == CONFAB_EVENT_CONVERSATION) {
+                const struct confab_conversation *c = event->conversation;
+
+                page->first_turn = c->first_turn;
+                page->n_turns = (uint32_t)c->n_turn_list;
+                if (c->n_turn_list > 0 && c->turns[c->n_turn_list - 1].run) {
+                        page->run = *c->turns[c->n_turn_list - 1].run;
+                        page->has_run = page->run.model[0];
+                        page->run.model = NULL;
+                }
+        }
+}
+
+static void test_lists(void **state) {
+        struct harness *h = *state;
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct confab_about about = {.tags = two_tags, .n_tags = 1, .has_tags = true};
+        struct confab_error e;
+        struct confab *c;
+        struct seen seen;
+        struct page page;
+        uint64_t ids[5];
+
+        harness_start(h, NULL);
+        c = connect_to(h);
+        for (int i = 0; i < 5; i++) {
+                r = (struct confab_request)CONFAB_REQUEST_INIT;
+                r.verb = CONFAB_OPEN;
+                r.about = i % 2 ? NULL : &about;
+                assert_int_equal(call(c, &r, &seen, NULL), 0);
+                ids[i] = seen.id;
+        }
+        r = (struct confab_request)CONFAB_REQUEST_INIT;
+        r.verb = CONFAB_UPDATE;
+        r.conversation_id = ids[1];
+        r.name = "changed";
+        assert_int_equal(call(c, &r, &seen, NULL), 0);
+        /* Latest change first, in pages of two. */
+        r = (struct confab_request)CONFAB_REQUEST_INIT;
+        r.verb = CONFAB_LIST;
+        r.order = CONFAB_ORDER_UPDATED;
+        r.limit = 2;
+        assert_int_equal(confab_call(c, &r, take_page, &page, NULL), 0);
+        assert_int_equal(page.n, 2);
+        assert_true(page.more);
+        assert_int_equal(page.ids[0], ids[1]);
+        assert_int_equal(page.ids[1], ids[4]);
+        {
+                char cursor[64];
+
+                strcpy(cursor, page.cursor);
+                r.cursor = cursor;
+                assert_int_equal(confab_call(c, &r, take_page, &page, NULL), 0);
+                assert_int_equal(page.ids[0], ids[3]);
+                assert_int_equal(page.ids[1], ids[2]);
+                r.order = CONFAB_ORDER_ID;
+                assert_int_equal(confab_call(c, &r, NULL, NULL, &e), -1);
+                assert_string_equal(e.code, CONFAB_INVALID);
+                r.order = CONFAB_ORDER_UPDATED;
+                r.after_id = 1;
+                assert_int_equal(confab_call(c, &r, NULL, NULL, &e), -1);
+                r.cursor = "u12";
+                r.after_id = 0;
+                assert_int_equal(confab_call(c, &r, NULL, NULL, &e), -1);
+                assert_non_null(strstr(e.message, "cursor"));
+        }
+        /* Those with a tag, by id, by its cursor too. */
+        r = (struct confab_request)CONFAB_REQUEST_INIT;
+        r.verb = CONFAB_LIST;
+        r.tag = "work";
+        r.limit = 2;
+        assert_int_equal(confab_call(c, &r, take_page, &page, NULL), 0);
+        assert_int_equal(page.ids[0], ids[0]);
+        assert_int_equal(page.ids[1], ids[2]);
+        assert_true(page.more);
+        {
+                char cursor[64];
+
+                strcpy(cursor, page.cursor);
+                r.cursor = cursor;
+                assert_int_equal(confab_call(c, &r, take_page, &page, NULL), 0);
+                assert_int_equal(page.n, 1);
+                assert_int_equal(page.ids[0], ids[4]);
+                assert_false(page.more);
+                assert_string_equal(page.cursor, "");
+        }
+        confab_free(c);
+        harness_stop(h);
+}
+
+static void test_turns(void **state) {
+        struct harness *h = *state;
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct confab *c;
+        struct seen seen;
+        struct page page;
+        uint64_t id;
+
+        harness_start(h, NULL);
+        c = connect_to(h);
+        r.verb = CONFAB_OPEN;
+        assert_int_equal(call(c, &r, &seen, NULL), 0);
+        id = seen.id;
+        r = (struct confab_request)CONFAB_REQUEST_INIT;
+        r.verb = CONFAB_CONTINUE;
+        r.conversation_id = id;
+        r.input = CONFAB_INPUT_MESSAGE;
+        r.text = "Hello";
+        r.text_size = 5;
+        r.has_max_tokens = true;
+        r.max_tokens = 3;
+        r.ignore_eos = true;
+        for (int i = 0; i < 3; i++)
+                assert_int_equal(confab_call(c, &r, NULL, NULL, NULL), 0);
+        r = (struct confab_request)CONFAB_REQUEST_INIT;
+        r.verb = CONFAB_GET;
+        r.conversation_id = id;
+        r.want_turns = true;
+        r.max_turns = 2;
+        assert_int_equal(confab_call(c, &r, take_page, &page, NULL), 0);
+        assert_int_equal(page.first_turn, 4);
+        assert_int_equal(page.n_turns, 2);
+        assert_true(page.has_run);
+        assert_int_equal(page.run.n_generated, 3);
+        assert_true(page.run.n_prompt > 0 && page.run.decode_usec > 0);
+        r.has_before_turn = true;
+        r.before_turn = 3;
+        assert_int_equal(confab_call(c, &r, take_page, &page, NULL), 0);
+        assert_int_equal(page.first_turn, 1);
+        assert_int_equal(page.n_turns, 2);
+        assert_false(page.has_run);
+        r.has_before_turn = false;
+        r.has_from_turn = true;
+        r.from_turn = 5;
+        assert_int_equal(confab_call(c, &r, take_page, &page, NULL), 0);
+        assert_int_equal(page.first_turn, 5);
+        assert_int_equal(page.n_turns, 1);
+        confab_free(c);
+        harness_stop(h);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_noted),
+                daemon_test(test_lists),
+                daemon_test(test_turns),
         };
 
         return DAEMON_TESTS_MAIN(tests);

@@ -106,7 +106,7 @@ static int look(struct store *s, struct err *e) {
         if (r == 0)
                 r = store_links(s, 1, &gone, e);
         if (r == 0)
-                r = store_conv_list(s, 1, 0, list, NULL, 3, &n, e);
+                r = fixture_list(s, 1, 0, list, 3, &n, e);
         if (r == 0)
                 r = store_about(s, 1, NULL, NULL, &about, e);
         if (r == 0)

@@ -586,7 +586,8 @@ static void test_list_limits(void **state) {
         wire_send(&w, &r);
         fixture_wait_requests(f, 2);
         assert_int_equal(fake.requests[1].r.limit, 100);
-        assert_int_equal(fake.requests[1].r.after_id, 17);
+        assert_true(fake.requests[1].r.goes_on);
+        assert_int_equal(fake.requests[1].r.after.id, 17);
         m.has_all_users = m.all_users = true;
         r.has_id = false;
         if (getuid() == 0) {

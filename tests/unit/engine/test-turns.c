@@ -24,13 +24,16 @@ int __wrap_model_forward(struct model_work *work, const struct model_token *batc
 
 static struct gate read_gate = GATE_INIT; /* behind each reading of a conversation */
 
-int __real_store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
-        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
-int __wrap_store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
-        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
-int __wrap_store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
-        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
-        int r = __real_store_read_admitted(s, owner, id, name, what, admit, arg, ret, e);
+int __real_store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *name,
+        unsigned what, const struct store_turn_page *page, store_admit_fn *admit, void *arg,
+        struct store_reading *ret, struct err *e);
+int __wrap_store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *name,
+        unsigned what, const struct store_turn_page *page, store_admit_fn *admit, void *arg,
+        struct store_reading *ret, struct err *e);
+int __wrap_store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *name,
+        unsigned what, const struct store_turn_page *page, store_admit_fn *admit, void *arg,
+        struct store_reading *ret, struct err *e) {
+        int r = __real_store_read_page(s, owner, id, name, what, page, admit, arg, ret, e);
 
         gate_pass(&read_gate);
         return r;

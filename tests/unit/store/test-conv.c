@@ -93,18 +93,18 @@ static void test_list_and_count(void **state) {
 
         for (uint32_t i = 0; i < 9; i++)
                 fixture_conv(f, i % 3, "");
-        assert_int_equal(store_conv_list(f->s, 1, 0, out, NULL, 10, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, 1, 0, out, 10, &n, &f->e), 0);
         assert_int_equal(n, 3);
         assert_int_equal(out[0].id, 2);
         assert_int_equal(out[2].id, 8);
-        assert_int_equal(store_conv_list(f->s, 1, 2, out, NULL, 1, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, 1, 2, out, 1, &n, &f->e), 0);
         assert_int_equal(n, 1);
         assert_int_equal(out[0].id, 5);
-        assert_int_equal(store_conv_list(f->s, OWNER_ANY, 4, out, NULL, 10, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, OWNER_ANY, 4, out, 10, &n, &f->e), 0);
         assert_int_equal(n, 5);
-        assert_int_equal(store_conv_list(f->s, 1, UINT64_MAX, out, NULL, 10, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, 1, UINT64_MAX, out, 10, &n, &f->e), 0);
         assert_int_equal(n, 0);
-        assert_int_equal(store_conv_list(f->s, 1, 0, out, NULL, 0, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, 1, 0, out, 0, &n, &f->e), 0);
         assert_int_equal(n, 0);
         assert_int_equal(store_conv_count(f->s, 2, &count, &f->e), 0);
         assert_int_equal(count, 3);
@@ -273,8 +273,7 @@ static void expect_corrupt(struct fixture *f, uint64_t id, const char *sql) {
         fixture_sql(f, "BEGIN; CREATE TABLE saved AS SELECT * FROM conversation; COMMIT");
         fixture_sql(f, sql);
         assert_int_equal(store_conv_get(f->s, OWNER_ANY, id, NULL, &c, &f->e), -ERR_CORRUPT);
-        assert_int_equal(
-                store_conv_list(f->s, OWNER_ANY, 0, list, NULL, 4, &n, &f->e), -ERR_CORRUPT);
+        assert_int_equal(fixture_list(f->s, OWNER_ANY, 0, list, 4, &n, &f->e), -ERR_CORRUPT);
         assert_int_equal(n, 99);
         assert_int_equal(store_append(f->s, id, NULL, 0, NULL, 0, &revision, &f->e), -ERR_CORRUPT);
         assert_int_equal(

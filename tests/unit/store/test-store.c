@@ -353,7 +353,7 @@ static void test_bit_flips(void **state) {
                         size_t n = 0;
 
                         look_everywhere(s);
-                        r = store_conv_list(s, OWNER_ANY, 0, convs, NULL, 8, &n, &e);
+                        r = fixture_list(s, OWNER_ANY, 0, convs, 8, &n, &e);
                         for (size_t i = 0; i < n; i++) {
                                 struct store_gone links = {};
                                 struct store_turns ts = {};
