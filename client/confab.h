@@ -85,7 +85,10 @@ enum confab_verb {
         CONFAB_PUBLISH, /* for root and the daemon's admin group */
         CONFAB_EXPORT,  /* see confab_export() */
         CONFAB_IMPORT,  /* see confab_import() */
-        CONFAB_CARRY    /* write the turns anew with the tokens of the daemon's model */
+        CONFAB_CARRY,   /* write the turns anew with the tokens of the daemon's model */
+        /* Read the reply that is being written, or else the last one. Events as for continue. From
+         * at_position on: what follows the delta with this position; stops, as of its continue. */
+        CONFAB_ATTACH
 };
 
 /* Numbers as on the wire. */
@@ -118,7 +121,8 @@ enum confab_input {
         CONFAB_INPUT_RAW,     /* any bytes, without template */
         CONFAB_INPUT_TOKENS,
         CONFAB_INPUT_RESULTS, /* of calls of the last reply */
-        CONFAB_INPUT_GIVEN /* a message of the assistant from elsewhere: text, reasoning, calls */
+        CONFAB_INPUT_GIVEN, /* a message of the assistant from elsewhere: text, reasoning, calls */
+        CONFAB_INPUT_MESSAGES /* several of any role, at most 1024; each becomes a turn */
 };
 /* What a reply is made of. */
 enum confab_part_kind {
@@ -168,6 +172,18 @@ struct confab_result {
         const char *text;
 };
 
+/* A message of any role but CONFAB_ROLE_RAW. Fields that its role does not have are NULL or 0. */
+struct confab_message {
+        enum confab_role role;
+        const void *text; /* not of tools */
+        size_t text_size;
+        const char *reasoning;           /* of the assistant: or NULL */
+        const struct confab_call *calls; /* of the assistant: [n_calls] */
+        size_t n_calls;
+        const struct confab_result *results; /* of tools: [n_results] */
+        size_t n_results;
+};
+
 struct confab_bias {
         int32_t token;
         float bias; /* added to the logit; -infinity forbids the token */
@@ -191,6 +207,18 @@ struct confab_sampling {
         uint64_t seed;
         const struct confab_bias *biases;
         size_t n_biases;
+};
+
+/* What people and programs note about a conversation; the model never sees it. */
+struct confab_about {
+        /* Or NULL. For people; need not be unique. At most 512 bytes. */
+        const char *title;
+        const char *metadata;    /* a JSON object, at most 16 KiB */
+        const char *session;     /* what a program calls it, at most 256 bytes */
+        const char *const *tags; /* [n_tags], at most 32, of 64 bytes each */
+        size_t n_tags;
+        bool has_tags, has_expires_after;
+        uint32_t expires_after; /* seconds without use until it is closed; 0: never */
 };
 
 /* Initialise with CONFAB_REQUEST_INIT, which also tells the library the size that you compiled
@@ -267,6 +295,12 @@ struct confab_request {
         const struct confab_call *calls; /* likewise: [n_calls] */
         size_t n_calls;
         bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
+        const struct confab_message *messages; /* continue, CONFAB_INPUT_MESSAGES: [n_messages] */
+        size_t n_messages;
+        /* open, fork, update: or NULL. Strings that are NULL, and the rest without has_..., change nothing;
+         * an empty string removes what was noted. A fork has the first one's title, tags and metadata
+         * where they are not given. */
+        const struct confab_about *about;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -336,6 +370,7 @@ struct confab_delta {
         size_t n_tokens;
         const struct confab_part *parts; /* with want_parts; then there is no text */
         size_t n_parts;
+        uint32_t position; /* behind its last token, in the transcript: for attach */
 };
 struct confab_done {
         enum confab_finish finish;
@@ -349,6 +384,13 @@ struct confab_done {
         bool has_n_calls; /* with want_parts: */
         uint32_t n_calls; /* proper calls in the reply */
 };
+/* How a reply was made. */
+struct confab_run {
+        const char *model; /* its name */
+        uint64_t seed;
+        uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed; /* as in Done */
+        uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
+};
 struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
@@ -359,7 +401,24 @@ struct confab_turn {
         size_t n_results;
         const struct confab_part *parts; /* [n_parts], of the assistant, with want_parts */
         size_t n_parts;
-        const char *tools; /* definitions that were told with it, or NULL */
+        const char *tools;            /* definitions that were told with it, or NULL */
+        const struct confab_run *run; /* replies only, or NULL: not known */
+};
+/* A reply that is being written. Numbers as on the wire. */
+enum confab_writing_state {
+        CONFAB_WRITING_NONE,
+        CONFAB_WRITING_WAITS,    /* for a place */
+        CONFAB_WRITING_RESTORES, /* its memory is brought into RAM */
+        CONFAB_WRITING_READS,    /* the prompt is computed */
+        CONFAB_WRITING_WRITES,
+        CONFAB_WRITING_ENDS /* it is being stored */
+};
+struct confab_writing {
+        enum confab_writing_state state;
+        uint64_t revision;    /* as in its accepted event */
+        uint32_t done, total; /* tokens of the prompt that are computed, of those to be computed */
+        uint32_t n_generated;
+        struct confab_turn turn; /* so far; its text with want_turns; its end is a position */
 };
 struct confab_conversation {
         uint64_t id;
@@ -403,6 +462,9 @@ struct confab_conversation {
         /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
         uint64_t unusable_size;
         const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        const struct confab_about *about;     /* what is noted, or NULL */
+        const struct confab_writing *writing; /* get: the last reply is not done yet; or NULL */
+        bool unanswered;                      /* its last turn is a message without a reply */
 };
 struct confab_conversations {
         const struct confab_conversation *items;

@@ -78,12 +78,13 @@ static const enum confab_event_kind results[] = {
         [CONFAB_EXPORT] = CONFAB_EVENT_EXPORTED,
         [CONFAB_IMPORT] = CONFAB_EVENT_CONVERSATION,
         [CONFAB_CARRY] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_ATTACH] = CONFAB_EVENT_DONE,
 };
 
 static bool kind_fits(enum confab_verb verb, const struct confab_event *event) {
         if (event->kind == CONFAB_EVENT_ERROR || event->kind == results[verb])
                 return true;
-        return verb == CONFAB_CONTINUE && !event->final;
+        return (verb == CONFAB_CONTINUE || verb == CONFAB_ATTACH) && !event->final;
 }
 
 /* Only the first reason counts. */

@@ -14,6 +14,11 @@ int request_normalise(struct confab_request *ret, const struct confab_request *r
 int request_append(struct buf *out, const struct confab_request *r, uint64_t id, uint32_t max_frame,
         struct err *e);
 
+/* The messages of the protocol: *ret, one block for the caller to free, which borrows strings from
+ * @from. -ERR_INVALID with the number of the message, -ERR_NOMEM. */
+int messages_put(
+        Confab__V1__Message ***ret, const struct confab_message *from, size_t n, struct err *e);
+
 /* The memory behind one event. */
 struct view {
         struct list blocks;

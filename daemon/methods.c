@@ -35,6 +35,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_EXPORT] = {ENGINE_EXPORT, method_export},
         [CONFAB__V1__REQUEST__VERB_IMPORT] = {ENGINE_IMPORT, method_import},
         [CONFAB__V1__REQUEST__VERB_CARRY] = {ENGINE_CARRY, method_carry},
+        [CONFAB__V1__REQUEST__VERB_ATTACH] = {ENGINE_ATTACH, method_attach},
 };
 
 /* Checks that come before the verb; a violation breaks the protocol. */
@@ -84,6 +85,8 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 p->user->figures.requests++;
         free((void *)(uintptr_t)r.results);
         free((void *)(uintptr_t)r.calls);
+        free((void *)(uintptr_t)r.messages);
+        free((void *)(uintptr_t)r.about);
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;

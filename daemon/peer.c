@@ -22,7 +22,9 @@ void peer_pause_requests(struct peer *p, bool pause) {
         list_for_each (it, &p->in_flight.requests) {
                 struct request *r = list_entry(it, struct request, link);
 
-                if (r->verb != ENGINE_CONTINUE || r->paused == pause)
+                bool streams = r->verb == ENGINE_CONTINUE || r->verb == ENGINE_ATTACH;
+
+                if (!streams || r->paused == pause)
                         continue;
                 r->paused = pause;
                 engine_pause(p->daemon->engine, r->handle, pause);

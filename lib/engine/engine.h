@@ -20,8 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/figures.h"
 #include "base/owner.h"
 #include "base/sampling.h"
 
@@ -54,6 +56,7 @@ enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
 #define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
 #define ENGINE_MAX_TOOLS (256 << 10)      /* bytes of definitions of tools */
 #define ENGINE_MAX_CALLS 256              /* calls or results in one message */
+#define ENGINE_MAX_MESSAGES 1024          /* in one request */
 
 struct engine_options {
         const char *model_path;
@@ -165,6 +168,9 @@ enum engine_verb {
         ENGINE_EXPORT,  /* into an unnamed file: transcript, tokens, memory (docs/spill.md) */
         ENGINE_IMPORT,  /* a new conversation (name: or the file's, if that is free) */
         ENGINE_CARRY,   /* turns written anew with this model's vocabulary (verbs/carry.c) */
+        /* Read the reply that is being written, or else the last one: Accepted, Deltas, Done (at_position,
+         * want_parts, expect_revision, stops). */
+        ENGINE_ATTACH,
         /* The owner that tenant `tenant` of the owner's uid is; a new one is made. Not subject to
          * max_requests_per_owner and max_queued: the caller has few of them in flight. */
         ENGINE_TENANT,
@@ -177,7 +183,8 @@ enum engine_input {
         ENGINE_INPUT_RAW,
         ENGINE_INPUT_TOKENS,
         ENGINE_INPUT_RESULTS, /* of calls of the last reply */
-        ENGINE_INPUT_GIVEN    /* a message of the assistant, with reasoning or calls */
+        ENGINE_INPUT_GIVEN,   /* a message of the assistant, with reasoning or calls */
+        ENGINE_INPUT_MESSAGES /* several messages, each a turn; results that follow each other are one */
 };
 /* Numbers as in enum chat_role. */
 enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW, ENGINE_TOOL };
@@ -191,6 +198,17 @@ struct engine_result {
         const char *call_id;
         const char *name; /* NULL: the call's */
         const char *text;
+};
+/* A message of any role but RAW. Fields that its role does not have are NULL or 0. */
+struct engine_message {
+        enum engine_role role;
+        const void *text; /* not of tools */
+        size_t text_size;
+        const char *reasoning;           /* of the assistant: or NULL */
+        const struct engine_call *calls; /* of the assistant: [n_calls], at most ENGINE_MAX_CALLS */
+        size_t n_calls;
+        const struct engine_result *results; /* of tools: [n_results], at least one */
+        size_t n_results;
 };
 
 /* A part of what the assistant said, or news of it. A view of tokens (chat/reply.h). */
@@ -272,6 +290,10 @@ struct engine_request {
         const char *tools;
         struct sampling sampling;      /* open, update: defaults; continue: for this request */
         enum engine_overflow overflow; /* open, update */
+        /* Open, fork, update: what is noted, or NULL. Update changes the fields that are set. A fork has
+         * the first one's title, tags and metadata where they are not set. -ERR_INVALID names the
+         * field. */
+        const struct about *about;
 
         enum engine_input input; /* continue */
         enum engine_role role;   /* of a message: user (default), system, assistant */
@@ -287,6 +309,12 @@ struct engine_request {
         const char *reasoning;
         const struct engine_call *calls;
         size_t n_calls;
+        /* MESSAGES: [n_messages], 1 to ENGINE_MAX_MESSAGES. -ERR_INVALID names the message by its
+         * number, from 1, and the field. Neighbouring messages of tools have at most
+         * ENGINE_MAX_CALLS results together. The tokens and turns are those of the same messages
+         * given one by one. */
+        const struct engine_message *messages;
+        size_t n_messages;
         /* Continue: deltas have parts, and no text. Get with want_turns: turns of the assistant have
          * them. */
         bool want_parts;
@@ -310,9 +338,8 @@ struct engine_request {
         bool wait;
 
         /* Continue: keep the part that at_turn or at_position tells, and go on from there. The
-         * transaction that commits the new turns drops the rest. Until then, and also if the
-         * request is refused, fails, or is cancelled before its first token, the conversation is
-         * unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
+         * transaction that commits the first new turn drops the rest: the input, or without input the
+         * reply. Until then the conversation is unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
         bool cuts;
         /* Fork, rewind, publish, continue: keep turns [0, at_turn); ENGINE_UNSET: see below. */
         uint32_t at_turn;
@@ -362,8 +389,25 @@ struct engine_turn {
         size_t n_results;
         struct engine_part *parts; /* [n_parts]: of the assistant, if asked for */
         size_t n_parts;
-        char *tools; /* definitions that were told with it, or NULL */
+        char *tools;             /* definitions that were told with it, or NULL */
+        struct figures *figures; /* of a reply: how it was made, one block; or NULL */
 };
+/* A reply that is being written. Numbers as in the protocol. */
+enum engine_writing_state {
+        ENGINE_WRITING_NONE,
+        ENGINE_WRITING_WAITS,    /* for a place */
+        ENGINE_WRITING_RESTORES, /* its memory is brought into RAM */
+        ENGINE_WRITING_READS,    /* the prompt is computed */
+        ENGINE_WRITING_WRITES,
+        ENGINE_WRITING_ENDS /* it is being stored */
+};
+struct engine_writing {
+        enum engine_writing_state state;
+        uint64_t revision; /* as in its Accepted */
+        uint32_t done, total, n_generated;
+        struct engine_turn turn; /* so far; without text unless turns are wanted */
+};
+
 struct engine_conv {
         uint64_t id;
         char *name;
@@ -408,6 +452,9 @@ struct engine_conv {
         int32_t *tokens; /* [n_token_list] or NULL */
         uint32_t n_token_list;
         char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        struct engine_writing *writing; /* get: the last reply is not done yet; or NULL */
+        bool unanswered;                /* the last turn is a message without a reply */
+        struct about *about; /* what is noted, in one block; NULL: nothing */
 };
 
 struct engine_logprob {
@@ -489,7 +536,8 @@ struct engine_event {
         bool told;      /* ERROR: a LOG has reported this error, now or before */
         int log_level;  /* LOG: syslog priority */
         union {
-                /* Sent when all reusable memory is in RAM and computing begins; the counts are
+                /* Sent when all reusable memory is in RAM, computing begins, and the input is durable (I4):
+                 * `revision` is the one with it, and from here on it stays, whatever happens. The counts are
                  * those known at that time. DONE has the final counts: if another request computes
                  * the same prompt, blocks may have been taken over from it meanwhile (n_shared
                  * more, n_computed fewer, differs_at further on). */
@@ -512,6 +560,7 @@ struct engine_event {
                         size_t text_size;
                         bool has_token; /* false: only text that had been held back */
                         int32_t token;
+                        uint32_t position; /* behind the last token, in the transcript */
                         bool has_logprob;
                         float logprob;
                         size_t n_top;

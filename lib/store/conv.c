@@ -282,6 +282,11 @@ static int check_new(const struct store_conv *c, struct err *e) {
                 return err_set(e, ERR_INVALID, "unknown overflow %u", c->overflow);
         if (c->tools && (!*c->tools || !utf8_valid(c->tools, strlen(c->tools))))
                 return err_set(e, ERR_INVALID, "definitions of tools are UTF-8, and not empty");
+        if (c->about) {
+                r = about_check(c->about, e);
+                if (r < 0)
+                        return r;
+        }
         return sampling_check(&c->sampling, e);
 }
 
@@ -316,6 +321,8 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         if (r < 0)
                 return r;
         r = conv_set_extent(s, &made, e);
+        if (r == 0 && made.about)
+                r = about_set(s, &made, made.about, made.updated_usec, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);
@@ -323,6 +330,7 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
                 return r;
         made.tools_size = made.tools ? (uint32_t)strlen(made.tools) : 0;
         made.tools = NULL;
+        made.about = NULL;
         *c = made;
         return 0;
 }
@@ -563,7 +571,8 @@ static int set_overflow(struct store *s, uint64_t id, uint32_t overflow, struct 
 }
 
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, struct err *e) {
+        const struct sampling *sampling, uint32_t overflow, const struct about *about,
+        struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
@@ -583,6 +592,11 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         }
         if (overflow != STORE_OVERFLOW_KEEP && overflow >= STORE_N_OVERFLOWS)
                 return err_set(e, ERR_INVALID, "unknown overflow %u", overflow);
+        if (about) {
+                r = about_check(about, e);
+                if (r < 0)
+                        return r;
+        }
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
@@ -592,6 +606,8 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         r = sampling ? set_sampling(s, id, sampling, e) : 0;
         if (r == 0 && overflow != STORE_OVERFLOW_KEEP)
                 r = set_overflow(s, id, overflow, e);
+        if (r == 0 && about && about->has)
+                r = about_set(s, &c, about, clock_realtime_usec(), e);
         if (r < 0)
                 return r;
         return txn_commit(&txn, e);

@@ -136,7 +136,7 @@ void credit_unref(struct credit *c) {
 size_t credit_size(const struct engine *engine, const struct engine_request *r) {
         size_t text = 3 * engine->max_piece + 64, top = MIN(r->n_logprobs, engine->info.n_vocab);
 
-        if (r->verb != ENGINE_CONTINUE)
+        if (r->verb != ENGINE_CONTINUE && r->verb != ENGINE_ATTACH)
                 return 0;
         for (size_t i = 0; i < r->n_stops; i++)
                 text += strlen(r->stops[i]);
@@ -355,12 +355,17 @@ static void turn_deinit(struct engine_turn *t) {
         free(t->results);
         free(t->parts);
         free(t->tools);
+        free(t->figures);
 }
 
 static void conv_deinit(struct engine_conv *c) {
         if (c->turns)
                 for (uint32_t i = 0; i < c->n_turn_list; i++)
                         turn_deinit(&c->turns[i]);
+        if (c->writing)
+                turn_deinit(&c->writing->turn);
+        free(c->writing);
+        free(c->about);
         free(c->tools);
         free(c->turns);
         free(c->tokens);

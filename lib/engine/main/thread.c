@@ -96,6 +96,7 @@ void *thread_main(void *arg) {
                 (void)grow_step(engine); /* when it can go on, the bell rings */
                 if (sched_step(engine))
                         engine->again = true;
+                attach_step(engine);
                 due = writebehind_step(engine);
                 due = MIN(due, grow_spare(engine, sched_busy_size(engine)));
                 due = MIN(due, register_step(engine));

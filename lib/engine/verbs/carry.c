@@ -285,6 +285,7 @@ static void commit_run(struct engine *engine, struct job *j) {
         records_release(engine, &gone);
         store_gone_deinit(&gone);
         j->r = store_conv_get(engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void commit_done(struct engine *engine, struct job *j) {
@@ -378,6 +379,7 @@ static void look_run(struct engine *engine, struct job *j) {
 
         j->r = store_conv_get(
                 engine->store, request->r.owner, request->sc.id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

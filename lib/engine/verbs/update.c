@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Update: change the name of a conversation, its defaults for sampling, and its overflow. */
+/* Update: change the name of a conversation, its defaults for sampling, its overflow, and what is noted. */
 #include "engine/verbs/create.h"
 
 static uint32_t new_overflow(const struct engine_request *r) {
@@ -31,11 +31,13 @@ static void update_run(struct engine *engine, struct job *j) {
         sampling_merge(&s, &request->r.sampling);
         do {
                 j->r = store_conv_update(engine->store, id, name,
-                        request->r.sampling.has ? &s : NULL, new_overflow(&request->r), &j->err);
+                        request->r.sampling.has ? &s : NULL, new_overflow(&request->r),
+                        request->r.about, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         if (j->r == 0)
                 j->r = store_conv_get(
                         engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void update_done(struct engine *engine, struct job *j) {
@@ -44,6 +46,7 @@ static void update_done(struct engine *engine, struct job *j) {
         if (j->r == 0) {
                 request->conv->sampling = request->sc.sampling;
                 request->conv->shifts = request->sc.overflow == STORE_OVERFLOW_SHIFT;
+                register_removed(engine); /* a name or title that was */
         }
         request_row_done(engine, j);
 }

@@ -219,7 +219,8 @@ static void test_version_3(void **state) {
         assert_true(gap_is_none(&c.gap));
         assert_int_equal(c.overflow, STORE_OVERFLOW_ERROR);
         assert_int_equal(fixture_count(f, "SELECT sum(n_dropped) FROM transcript"), 0);
-        assert_int_equal(store_conv_update(f->s, c.id, NULL, NULL, STORE_OVERFLOW_SHIFT, &f->e), 0);
+        assert_int_equal(
+                store_conv_update(f->s, c.id, NULL, NULL, STORE_OVERFLOW_SHIFT, NULL, &f->e), 0);
         fixture_reopen(f);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.overflow, STORE_OVERFLOW_SHIFT);
@@ -382,9 +383,14 @@ static const char version_6[] =
         "ALTER TABLE conversation ADD COLUMN memory_chunk INTEGER NOT NULL DEFAULT 0;"
         "PRAGMA user_version = 6;";
 
-/* Of version 6: what uids had is theirs, without a tenant, and tenants of theirs may come. */
+/* Of version 6: nothing is noted, and can be from now on; what uids had is theirs, without a tenant, and
+ * tenants of theirs may come. */
 static void test_version_6(void **state) {
+        static const char *const tags[] = {"old"};
+        const struct about about = {
+                .has = ABOUT_TITLE | ABOUT_TAGS, .title = "Work", .tags = tags, .n_tags = 1};
         struct fixture *f = *state;
+        struct about *got = NULL;
         struct store_conv c;
         uint32_t number;
 
@@ -397,6 +403,15 @@ static void test_version_6(void **state) {
         fixture_sql(f, version_6);
         fixture_open(f);
         assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        fixture_expect_sound(f);
+        assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
+        assert_null(got);
+        assert_int_equal(
+                store_conv_update(f->s, 3, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e), 0);
+        assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
+        assert_string_equal(got->title, "Work");
+        assert_string_equal(got->tags[0], "old");
+        free(got);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.owner, 1000);
         assert_string_equal(c.tenant, "");

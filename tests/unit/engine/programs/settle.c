@@ -380,6 +380,24 @@ static void check_parts(struct life *l, const struct call *k, const struct engin
         l->tally->parts++;
 }
 
+/* Turns that the request adds, and as many revisions. A request that was cancelled after it was accepted
+ * leaves its input. */
+static uint32_t n_added(const struct call *k) {
+        bool has_input = k->q.input != ENGINE_INPUT_NONE;
+        bool has_reply = k->q.max_tokens > 0 &&
+                         (k->a.n_tokens > 0 || k->a.finish != ENGINE_FINISH_CANCELLED);
+
+        return has_input + has_reply;
+}
+
+/* The tokens that invite a reply belong to it. */
+static bool has_memory(const struct call *k, const struct engine_conv *now) {
+        uint32_t all = k->a.counts.n_prompt + (uint32_t)k->a.n_tokens, n = n_memory(now);
+
+        return n == all || (k->a.finish == ENGINE_FINISH_CANCELLED && k->a.n_tokens == 0 &&
+                                   n < all && all - n <= 16);
+}
+
 static void settle_reply(struct life *l, struct call *k) {
         struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
         struct reply *a = &k->a;
@@ -394,9 +412,9 @@ static void settle_reply(struct life *l, struct call *k) {
         check_counts(l, k, m);
         now = get_own(l, m);
         check_beginning(l, k, &m->c, now);
-        if (a->n_generated != a->n_tokens || n_memory(now) != a->counts.n_prompt + a->n_tokens ||
-                now->n_turns <= k->n_kept_turns || now->n_turns > k->n_kept_turns + 2 ||
-                now->revision != a->revision || now->revision != m->c.revision + 1)
+        if (a->n_generated != a->n_tokens || !has_memory(k, now) ||
+                now->n_turns != k->n_kept_turns + n_added(k) || now->revision != a->revision ||
+                now->revision != m->c.revision + n_added(k))
                 life_fail(l, "history",
                         "%u tokens in %u turns became %u in %u with %u of the prompt and %u "
                         "generated",
@@ -635,17 +653,21 @@ static void resolve_new(struct life *l, struct call *k) {
 
 static void resolve_reply(struct life *l, struct call *k, struct mirror *m) {
         struct engine_conv *now = get_own(l, m);
+        uint32_t n;
 
         if (now->revision == m->c.revision) {
+                if (k->a.accepted && k->q.input != ENGINE_INPUT_NONE)
+                        life_fail(l, "lost", "a message was accepted, and is not there");
                 check_same(l, &m->c, now);
                 return;
         }
         check_beginning(l, k, &m->c, now);
-        if (now->n_turns > k->n_kept_turns + 2 || now->revision != m->c.revision + 1)
+        n = (uint32_t)(now->revision - m->c.revision);
+        if (n > (k->q.input != ENGINE_INPUT_NONE) + 1u || now->n_turns != k->n_kept_turns + n)
                 life_fail(l, "history", "%u turns became %u", m->c.n_turns, now->n_turns);
         ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
-        /* It is there. What was heard of it must be its beginning. */
-        if (k->a.accepted) {
+        /* The reply is there. What was heard of it must be its beginning. */
+        if (k->a.accepted && now->turns[now->n_turns - 1].finish != ENGINE_FINISH_NONE) {
                 int32_t *memory = memory_of(now);
 
                 if (n_memory(now) < k->a.counts.n_prompt + k->a.n_tokens)
@@ -773,9 +795,12 @@ void life_check_sharing(struct life *l) {
         for (size_t i = 0; i < l->n_calls; i++) {
                 const struct call *k = &l->calls[i];
 
-                if (!op_generates(k->op->kind) || k->a.kind == ENGINE_DONE)
+                bool unanswered = k->a.kind == ENGINE_DONE && k->a.n_tokens == 0 &&
+                                  k->a.finish == ENGINE_FINISH_CANCELLED;
+
+                if (!op_generates(k->op->kind) || (k->a.kind == ENGINE_DONE && !unanswered))
                         continue;
-                if (k->a.final && k->a.err.code == ERR_CANCELLED)
+                if (unanswered || (k->a.final && k->a.err.code == ERR_CANCELLED))
                         l->aborted[life_owner_index(k->q.owner)] = true;
                 killed[life_owner_index(k->q.owner)] = true;
         }
