@@ -10,6 +10,10 @@
  *     an event occurs; answers arrive in the callback given to confab_submit();
  *   - blocking: confab_call() submits, waits and returns when the request has ended.
  *
+ * A watch is a request that does not end by itself. In an event loop it is submitted like any other. A
+ * program that does nothing else calls confab_call() with it, gets each notice in the callback, and ends
+ * it there by confab_cancel(c, event->request, ...).
+ *
  * Every submitted request ends with exactly one event whose `final` is set: its result, or
  * CONFAB_EVENT_ERROR. When the connection breaks, all requests in flight end with an error, during
  * confab_process(). Whatever the daemon sends, the worst outcome is the end of the connection.
@@ -88,7 +92,8 @@ enum confab_verb {
         CONFAB_CARRY,   /* write the turns anew with the tokens of the daemon's model */
         /* Read the reply that is being written, or else the last one. Events as for continue. From
          * at_position on: what follows the delta with this position; stops, as of its continue. */
-        CONFAB_ATTACH
+        CONFAB_ATTACH,
+        CONFAB_WATCH /* be told what happens to conversations, until it is cancelled */
 };
 
 /* Numbers as on the wire. */
@@ -227,7 +232,7 @@ struct confab_request {
         size_t size;
         enum confab_verb verb;
 
-        /* The conversation, for all verbs but open, list, tokenize, model_info, stats and import:
+        /* The conversation, for all verbs but open, list, tokenize, model_info, stats, import and watch:
          * by id, or if that is 0 by name. */
         uint64_t conversation_id;
         const char *conversation;
@@ -301,6 +306,9 @@ struct confab_request {
          * an empty string removes what was noted. A fork has the first one's title, tags and metadata
          * where they are not given. */
         const struct confab_about *about;
+        /* watch: from behind the notice that had this cursor; NULL: from now on. (all_users is watch's,
+         * too.) */
+        const char *cursor;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -313,14 +321,15 @@ enum confab_event_kind {
         CONFAB_EVENT_PROGRESS,  /* continue */
         CONFAB_EVENT_DELTA,     /* continue */
         CONFAB_EVENT_DONE,      /* final: continue */
-        CONFAB_EVENT_EMPTY,     /* final: close, cancel */
+        CONFAB_EVENT_EMPTY,     /* final: close, cancel; watch, when it was cancelled */
         /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         CONFAB_EVENT_CONVERSATION,
         CONFAB_EVENT_CONVERSATIONS, /* final: list */
         CONFAB_EVENT_TOKENS,        /* final: tokenize */
         CONFAB_EVENT_MODEL_INFO,    /* final */
         CONFAB_EVENT_STATS,         /* final */
-        CONFAB_EVENT_EXPORTED       /* final */
+        CONFAB_EVENT_EXPORTED,      /* final */
+        CONFAB_EVENT_NOTICE = 14    /* watch */
 };
 
 struct confab_bytes {
@@ -504,6 +513,41 @@ struct confab_exported {
         uint32_t n_memory_tokens; /* tokens whose memory the file has */
 };
 
+/* Numbers as on the wire. A newer daemon may have further ones, to be ignored. */
+enum confab_notice_kind {
+        CONFAB_NOTICE_NONE,
+        CONFAB_NOTICE_MODEL, /* which model this is: the first notice of each watch */
+        /* Some notices are lost: what is known may be out of date. A list that is asked for after this
+         * notice shows all that happened before it. */
+        CONFAB_NOTICE_LIST_AGAIN,
+        CONFAB_NOTICE_OPENED,
+        CONFAB_NOTICE_FORKED,     /* from `parent` */
+        CONFAB_NOTICE_TURN_BEGUN, /* input was accepted, or a reply without input has begun */
+        CONFAB_NOTICE_TURN_ENDED, /* one for each turn begun */
+        CONFAB_NOTICE_CHANGED,    /* name, about, sampling, overflow, publication */
+        CONFAB_NOTICE_REWOUND,    /* rewound or carried over */
+        CONFAB_NOTICE_EVICTED,    /* its memory left the RAM */
+        CONFAB_NOTICE_RESTORED,   /* its memory was read from disk */
+        CONFAB_NOTICE_CLOSED,
+        CONFAB_NOTICE_PRESSURE /* only to those who get all figures of stats */
+};
+/* Stable lower-case names ("turn_begun"); "unknown" for other numbers. */
+CONFAB_PUBLIC const char *confab_notice_name(enum confab_notice_kind kind);
+
+/* What has happened to a conversation. Numbers that do not belong to the kind are 0. */
+struct confab_notice {
+        enum confab_notice_kind kind;
+        uint32_t uid;       /* the owner of the conversation */
+        const char *cursor; /* a later watch goes on behind this notice */
+        uint64_t conversation, revision;
+        uint64_t parent;                 /* forked */
+        enum confab_finish finish;       /* turn ended; CONFAB_FINISH_NONE: it failed */
+        const char *model, *fingerprint; /* model: its name, and in hexadecimal; else NULL */
+        uint64_t budget;                 /* pressure: bytes, as it should be */
+        bool pressed;                    /* pressure: memory is short */
+        const char *tenant;              /* of `uid`, or NULL */
+};
+
 struct confab_event {
         uint64_t request;
         enum confab_event_kind kind;
@@ -520,6 +564,7 @@ struct confab_event {
                 const struct confab_model_info *model_info;
                 const struct confab_stats *stats;
                 const struct confab_exported *exported;
+                const struct confab_notice *notice;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */

@@ -79,11 +79,14 @@ static const enum confab_event_kind results[] = {
         [CONFAB_IMPORT] = CONFAB_EVENT_CONVERSATION,
         [CONFAB_CARRY] = CONFAB_EVENT_CONVERSATION,
         [CONFAB_ATTACH] = CONFAB_EVENT_DONE,
+        [CONFAB_WATCH] = CONFAB_EVENT_EMPTY,
 };
 
 static bool kind_fits(enum confab_verb verb, const struct confab_event *event) {
         if (event->kind == CONFAB_EVENT_ERROR || event->kind == results[verb])
                 return true;
+        if (event->kind == CONFAB_EVENT_NOTICE)
+                return verb == CONFAB_WATCH;
         return (verb == CONFAB_CONTINUE || verb == CONFAB_ATTACH) && !event->final;
 }
 

@@ -35,6 +35,7 @@ struct view {
                 struct confab_model_info model_info;
                 struct confab_stats stats;
                 struct confab_exported exported;
+                struct confab_notice notice;
         };
 };
 

@@ -39,6 +39,7 @@ struct draft {
                 Confab__V1__Import import;
                 Confab__V1__Carry carry;
                 Confab__V1__Attach attach;
+                Confab__V1__Watch watch;
         };
 };
 
@@ -526,6 +527,13 @@ static int draft_import(struct draft *d, struct err *e) {
         return put_string(&d->import.name, d->from->name, "name", e);
 }
 
+static int draft_watch(struct draft *d, struct err *e) {
+        BEGIN(d, watch, watch, WATCH);
+        if (d->from->all_users)
+                PUT(d->watch, all_users, true);
+        return put_string(&d->watch.cursor, d->from->cursor, "cursor", e);
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -546,6 +554,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_IMPORT] = draft_import,
         [CONFAB_CARRY] = draft_carry,
         [CONFAB_ATTACH] = draft_attach,
+        [CONFAB_WATCH] = draft_watch,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

@@ -449,6 +449,24 @@ static int view_stats(struct view *v, const Confab__V1__StatsResult *m, struct e
         return 0;
 }
 
+static void view_notice(struct view *v, const Confab__V1__Notice *m) {
+        v->notice = (struct confab_notice){
+                .kind = (enum confab_notice_kind)m->kind,
+                .uid = m->uid,
+                .cursor = or_empty(m->cursor),
+                .conversation = m->conversation,
+                .revision = m->revision,
+                .parent = m->parent,
+                .finish = (enum confab_finish)m->finish,
+                .model = m->model,
+                .fingerprint = m->fingerprint,
+                .budget = m->budget,
+                .pressed = m->pressed,
+                .tenant = m->tenant,
+        };
+        v->event.notice = &v->notice;
+}
+
 static int view_kind(struct view *v, enum confab_event_kind kind, bool final) {
         v->event.kind = kind;
         v->event.final = final;
@@ -498,6 +516,9 @@ int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
                         -1, m->exported->size, m->exported->n_memory_tokens};
                 v->event.exported = &v->exported;
                 return view_kind(v, CONFAB_EVENT_EXPORTED, true);
+        case CONFAB__V1__EVENT__KIND_NOTICE:
+                view_notice(v, m->notice);
+                return view_kind(v, CONFAB_EVENT_NOTICE, false);
         default:
                 return 1;
         }

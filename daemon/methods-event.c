@@ -532,7 +532,7 @@ static void send_stats(struct request *r, const struct engine_event *in) {
         m.stats = scratch_alloc(&s, in->stats.n + OWN_STATS_MAX, sizeof(*m.stats));
         if (!m.stats)
                 n = no_memory(&e);
-        else if (r->peer->admin || (!r->peer->acts && r->peer->uid == geteuid()))
+        else if (methods_sees_all_figures(r->peer))
                 n = put_all_stats(&s, r->peer, in, &m, &e);
         else
                 n = put_user_stats(&s, r->peer, in, &m, &e);
@@ -582,6 +582,9 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
                 break;
         case ENGINE_EXPORTED:
                 methods_send_exported(r, ev);
+                break;
+        case ENGINE_NOTICE:
+                methods_send_notice(r, ev);
                 break;
         case ENGINE_OWNER: /* methods-hello.c takes it */
         case ENGINE_LOG:

@@ -4,6 +4,7 @@
 #include "daemon/methods.h"
 #include "daemon/reply.h"
 #include "daemon/scratch.h"
+#include <unistd.h>
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
  * the answer is this error. Pointers in @out may borrow from @in; `results`, `calls`, `messages`
@@ -13,7 +14,7 @@ typedef int method_fn(
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
         method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
-        method_attach;
+        method_attach, method_watch;
 
 /* The peer's first message. Ends the connection if it is refused. */
 void methods_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello);
@@ -44,5 +45,11 @@ int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t
 int methods_put_results(struct scratch *s, const struct engine_result *results, size_t n,
         Confab__V1__ToolResult ***ret, size_t *ret_n, struct err *e);
 
+/* May the peer see all figures of Stats, those of other users among them? */
+static inline bool methods_sees_all_figures(const struct peer *p) {
+        return p->admin || p->uid == geteuid();
+}
+/* A notice of Watch. */
+void methods_send_notice(struct request *r, const struct engine_event *in);
 /* The answer to Export; takes the descriptor out of @ev. */
 void methods_send_exported(struct request *r, struct engine_event *ev);

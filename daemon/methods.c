@@ -36,6 +36,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_IMPORT] = {ENGINE_IMPORT, method_import},
         [CONFAB__V1__REQUEST__VERB_CARRY] = {ENGINE_CARRY, method_carry},
         [CONFAB__V1__REQUEST__VERB_ATTACH] = {ENGINE_ATTACH, method_attach},
+        [CONFAB__V1__REQUEST__VERB_WATCH] = {ENGINE_WATCH, method_watch},
 };
 
 /* Checks that come before the verb; a violation breaks the protocol. */

@@ -22,7 +22,8 @@ void peer_pause_requests(struct peer *p, bool pause) {
         list_for_each (it, &p->in_flight.requests) {
                 struct request *r = list_entry(it, struct request, link);
 
-                bool streams = r->verb == ENGINE_CONTINUE || r->verb == ENGINE_ATTACH;
+                bool streams = r->verb == ENGINE_CONTINUE || r->verb == ENGINE_ATTACH ||
+                               r->verb == ENGINE_WATCH;
 
                 if (!streams || r->paused == pause)
                         continue;

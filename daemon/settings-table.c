@@ -136,7 +136,8 @@ const struct setting settings_table[] = {
         {"max-frame", SETTING_SIZE, AT(max_frame), 4096, 64u << 20, "4M", .metavar = "BYTES",
                 .help = "Longest message that a client may send."},
         {"output-high", SETTING_SIZE, AT(output_high), 4096, 1u << 30, "1M", .metavar = "BYTES",
-                .help = "Unread output of a connection at which its generations are paused.",
+                .help = "Unread output of a connection at which its generations and watches are "
+                        "paused.",
                 .reloadable = true},
         {"output-low", SETTING_SIZE, AT(output_low), 0, 1u << 30, "256K", .metavar = "BYTES",
                 .help = "Unread output of a connection at which they go on.", .reloadable = true},

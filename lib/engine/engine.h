@@ -147,6 +147,9 @@ void engine_pool_use(struct engine *engine, struct engine_pool_use *ret);
  * engine holds itself: memory of its pool and weights in the page cache do not count as lost. Reads
  * small files of /proc and /sys. */
 uint64_t engine_pool_auto(struct engine *engine);
+/* Tell watchers (engine_request.tell_pressure) that memory is short, or (@pressed false) no longer so,
+ * and that the budget should be @budget bytes for that reason. Changes nothing. Any thread. */
+void engine_note_pressure(struct engine *engine, bool pressed, uint64_t budget);
 
 enum engine_verb {
         ENGINE_OPEN,
@@ -174,6 +177,7 @@ enum engine_verb {
         /* The owner that tenant `tenant` of the owner's uid is; a new one is made. Not subject to
          * max_requests_per_owner and max_queued: the caller has few of them in flight. */
         ENGINE_TENANT,
+        ENGINE_WATCH, /* notices of what happens to conversations, until it is cancelled */
         ENGINE_N_VERBS
 };
 
@@ -264,7 +268,24 @@ enum engine_differs {
         ENGINE_DIFFERS_SHIFTED  /* this request dropped old turns from the memory */
 };
 
+/* What has happened to a conversation. Numbers as in the protocol, which says what each means. */
+enum engine_notice_kind {
+        ENGINE_NOTICE_MODEL = 1,
+        ENGINE_NOTICE_LIST_AGAIN,
+        ENGINE_NOTICE_OPENED,
+        ENGINE_NOTICE_FORKED,
+        ENGINE_NOTICE_TURN_BEGUN,
+        ENGINE_NOTICE_TURN_ENDED,
+        ENGINE_NOTICE_CHANGED,
+        ENGINE_NOTICE_REWOUND,
+        ENGINE_NOTICE_EVICTED,
+        ENGINE_NOTICE_RESTORED,
+        ENGINE_NOTICE_CLOSED,
+        ENGINE_NOTICE_PRESSURE
+};
+
 #define ENGINE_UNSET UINT32_MAX
+#define ENGINE_CURSOR_MAX 63 /* bytes of a cursor of WATCH */
 #define ENGINE_MAX_STOPS 16
 #define ENGINE_MAX_LOGPROBS 32768
 #define ENGINE_NAME_MAX 128 /* bytes; valid UTF-8, no control characters, not only digits */
@@ -359,9 +380,13 @@ struct engine_request {
         bool want_turns, want_tokens; /* get */
         uint64_t after_id;            /* list */
         uint32_t limit;               /* list: at most ENGINE_MAX_LIST; 0: that many */
-        bool all_users;
         /* Tenant: its label. Byte for byte, and like a conversation's name, but it may be a number. */
         const char *tenant;
+        bool all_users; /* list, watch */
+        /* Watch: from behind the notice that had this cursor; NULL: from now on. A text that is no cursor
+         * of this engine, or too old, leads to LIST_AGAIN; more than ENGINE_CURSOR_MAX bytes: -ERR_INVALID. */
+        const char *cursor;
+        bool tell_pressure;    /* watch: notices of PRESSURE, too */
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
          * is refused as soon as its length is known. */
@@ -454,7 +479,7 @@ struct engine_conv {
         char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
         struct engine_writing *writing; /* get: the last reply is not done yet; or NULL */
         bool unanswered;                /* the last turn is a message without a reply */
-        struct about *about; /* what is noted, in one block; NULL: nothing */
+        struct about *about;            /* what is noted, in one block; NULL: nothing */
 };
 
 struct engine_logprob {
@@ -515,7 +540,7 @@ enum engine_event_kind {
         ENGINE_PROGRESS,
         ENGINE_DELTA,
         ENGINE_DONE,  /* final, continue */
-        ENGINE_EMPTY, /* final: close, cancel */
+        ENGINE_EMPTY, /* final: close, cancel; watch, when it was cancelled */
         /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         ENGINE_CONV,
         ENGINE_CONVS,        /* final: list */
@@ -524,6 +549,7 @@ enum engine_event_kind {
         ENGINE_STATS_RESULT, /* final */
         ENGINE_EXPORTED,     /* final */
         ENGINE_OWNER,        /* final: tenant */
+        ENGINE_NOTICE,       /* watch */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -604,6 +630,19 @@ struct engine_event {
                         uint32_t n_memory_tokens; /* tokens whose memory is in the file */
                 } exported;
                 uint64_t owner; /* OWNER */
+                /* The first one is of kind MODEL. Where some were lost, or may have been, LIST_AGAIN
+                 * stands in their place. Fields that do not belong to the kind are 0. */
+                struct {
+                        enum engine_notice_kind kind;
+                        char cursor[ENGINE_CURSOR_MAX + 1]; /* of the place behind this notice */
+                        uint64_t owner;
+                        uint64_t conv, revision, parent;
+                        enum engine_finish finish; /* TURN_ENDED; NONE: it failed */
+                        const char *model;         /* MODEL: its name, owned by the engine */
+                        uint64_t fingerprint[2];
+                        uint64_t budget; /* PRESSURE */
+                        bool pressed;
+                } notice;
         };
 };
 

@@ -55,6 +55,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_CARRY] = &verb_carry,
         [ENGINE_ATTACH] = &verb_attach,
         [ENGINE_TENANT] = &verb_tenant,
+        [ENGINE_WATCH] = &verb_watch,
 };
 
 const struct verb *dispatch_verb(const struct engine_request *r) {

@@ -148,6 +148,7 @@ struct recall {
         bool gathered, searched;
         bool again_from_start; /* what was read was not all: gather once more */
         bool no_search;        /* what was found on disk could not be used */
+        bool told;             /* RESTORED was told of this recall */
         bool reading;          /* a job is under way */
         bool done;             /* everything is there: the next recall_step() returns 0 */
         struct restore *restore;

@@ -95,6 +95,11 @@ static void not_stored(struct conv *c, int r) {
 
 /* --- the input --- */
 
+void commit_accepted(struct engine *engine, struct request *request) {
+        attach_accepted(engine, request);
+        tell_turn_begun(engine, request);
+}
+
 static struct request *of_input(struct job *j) {
         return container_of(j, struct generation, input_job)->request;
 }
@@ -127,7 +132,7 @@ static void input_done(struct engine *engine, struct job *j) {
                 if (!list_empty(&g->early) && first->ev.kind == ENGINE_ACCEPTED)
                         first->ev.accepted.revision = request->revision;
                 tell_early(engine, g);
-                attach_accepted(engine, request);
+                commit_accepted(engine, request);
         }
         if (request->phase == PHASE_COMMIT)
                 generate_close(engine, request);
@@ -204,6 +209,7 @@ static void finish(struct engine *engine, struct request *request) {
                 checkpoint_turn_ended(engine, c);
         fill_done(request);
         attach_done(engine, request, &request->final->ev);
+        tell_turn_ended(engine, request, generation_of(request)->finish);
         request_finish(engine, request);
 }
 

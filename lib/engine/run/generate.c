@@ -194,7 +194,7 @@ void generate_restored(struct engine *engine, struct request *request) {
                         commit_input(engine, request);
                         send_accepted(engine, request);
                         if (g->storing != STORING)
-                                attach_accepted(engine, request);
+                                commit_accepted(engine, request);
                 }
         } else {
                 /* The request was parked, and its client has heard all of this. Only tokens that

@@ -401,6 +401,7 @@ static void generation_deinit(struct engine *engine, struct request *request) {
         input_deinit(g);
         free(g->tools);
         commit_deinit(g);
+        tell_turn_ended(engine, request, ENGINE_FINISH_NONE);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

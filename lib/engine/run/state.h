@@ -40,6 +40,13 @@ struct input_turn {
                 extra; /* text and extra in the register, if not the message's text, none */
 };
 
+/* What watchers know of the turn (tell.c). */
+struct turn_told {
+        bool begun;
+        uint64_t owner;
+        uint64_t conv, revision; /* as it was told to begin */
+};
+
 /* The state of a Continue or Warm. */
 struct generation {
         struct tok_ids input;
@@ -94,6 +101,7 @@ struct generation {
         struct constraint *constraint; /* or NULL: a reference */
         struct grammar_state state;    /* of the constraint, behind all tokens so far */
         uint64_t t_admitted, t_restored, t_prefilled, t_last_progress;
+        struct turn_told told_turn;
 
         /* What sched.c does with the request after the step. */
         enum generation_end {
@@ -269,6 +277,14 @@ int reply_text_finish(struct reply_text *t, size_t *ret_n);
 /* What is held is never sent. */
 void reply_text_drop(const struct engine *engine, struct reply_text *t);
 
+/* --- tell.c --- */
+
+/* The input is accepted, or a reply without input begins: tell watchers, once. Nothing for Warm. */
+void tell_turn_begun(struct engine *engine, struct request *request);
+/* The turn that has begun is over, and durable; @finish NONE: it failed. Nothing if none has begun, or
+ * after the first call. The revision is request.revision, or if that is less, the one at the begin. */
+void tell_turn_ended(struct engine *engine, struct request *request, enum engine_finish finish);
+
 /* --- parts.c --- */
 
 void reply_parts_init(struct reply_parts *p, struct charge *charge);
@@ -328,6 +344,8 @@ void generate_cancel(struct request *request, const struct err *e);
 
 /* Begin to store the input, if there is any. */
 void commit_input(struct engine *engine, struct request *request);
+/* The request was accepted: tell others than its client. */
+void commit_accepted(struct engine *engine, struct request *request);
 /* Send an event of the request, once its input is stored. */
 void commit_tell(struct engine *engine, struct request *request, struct event_node *n);
 void commit_deinit(struct generation *g);

@@ -295,6 +295,9 @@ static void commit_done(struct engine *engine, struct job *j) {
 
         /* Whatever happened, the next request loads it anew, as the register has it. */
         request->conv->stale = true;
+        if (request->revision > 0) /* committed, even if reading it back failed */
+                notice_conv(engine, ENGINE_NOTICE_REWOUND, request->conv->owner, request->conv->id,
+                        request->revision);
         if (j->r < 0) {
                 request_fail(engine, request, &j->err);
                 return;

@@ -10,8 +10,10 @@
 struct verb_state *verb_state_new(void) {
         struct verb_state *s = calloc(1, sizeof(*s));
 
-        if (s)
-                pthread_mutex_init(&s->create_lock, NULL);
+        if (!s)
+                return NULL;
+        pthread_mutex_init(&s->create_lock, NULL);
+        list_init(&s->watchers);
         return s;
 }
 

@@ -13,6 +13,10 @@ struct verb_state {
         bool has_export_key;
 
         atomic_uint_fast64_t export_bytes; /* bytes on disk of exports being written */
+
+        /* watch.c: engine thread */
+        struct list watchers;
+        size_t n_watchers;
 };
 
 /* May @name be the name of a conversation? -ERR_INVALID if not. */

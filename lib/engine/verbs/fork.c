@@ -83,6 +83,11 @@ static void fork_done(struct engine *engine, struct job *j) {
                 return;
         }
         engine->count.forks++;
+        notice_push(engine, &(struct notice){.kind = ENGINE_NOTICE_FORKED,
+                                    .owner = request->sc.owner,
+                                    .conv = request->sc.id,
+                                    .revision = request->sc.revision,
+                                    .parent = request->sc.parent});
         fork_adopt(engine, request);
         request_finish_conv(engine, request);
 }

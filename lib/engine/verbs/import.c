@@ -295,6 +295,8 @@ static void import_done(struct engine *engine, struct job *j) {
                 return;
         }
         engine->count.imports++;
+        notice_conv(engine, ENGINE_NOTICE_OPENED, request->sc.owner, request->sc.id,
+                request->sc.revision);
         if (x->with_memory)
                 request_go_on(engine, request); /* next: act() */
         else

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 #include "kern/kern.h"
 
-#include "engine/verbs/verbs.h"
+#include "engine/verbs/create.h"
 
 /* Indexed by enum engine_kv. */
 static const struct {
@@ -135,6 +135,7 @@ static size_t fill(struct engine *engine, const struct readings *f, struct engin
                 {"tokens_reused_shared", c->reused_shared},
                 {"blocks_merged", f->memory.index.n_merged},
                 {"index_entries", f->memory.index.n_entries},
+                {"watchers", engine->verbs->n_watchers},
                 {"exports", c->exports},
                 {"imports", c->imports},
                 {"evictions", c->evictions},

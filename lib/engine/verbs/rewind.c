@@ -50,6 +50,8 @@ static void rewind_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct conv *c = request->conv;
 
+        if (request->revision > 0) /* committed, even if reading it back failed */
+                notice_conv(engine, ENGINE_NOTICE_REWOUND, c->owner, c->id, request->revision);
         if (j->r < 0) {
                 c->stale = true; /* committed perhaps, but the result was not read back */
                 request_fail(engine, request, &j->err);

@@ -291,6 +291,22 @@ static void unread_case(uint64_t conv, uint32_t n_logprobs) {
         end("a reply that nobody reads");
 }
 
+/* The same of notices. */
+static void watch_case(void) {
+        struct engine_request q = {
+                .verb = ENGINE_WATCH, .tell_pressure = true, .cursor = "a cursor of some length"};
+        uint64_t handle;
+
+        begin();
+        handle = submit(&q);
+        for (uint64_t i = 0; i < 10000; i++)
+                engine_note_pressure(engine, true, i);
+        erig_settle(engine);
+        engine_cancel(engine, handle);
+        assert_int_equal(wait_for(handle).kind, ENGINE_EMPTY);
+        end("notices that nobody reads");
+}
+
 /* With this, what is imported has another vocabulary, and perhaps much said in it. */
 static enum { OURS, FOREIGN, LARGE_MESSAGE, LARGE_REPLY } imports;
 int __real_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
@@ -489,6 +505,7 @@ static void test_every_verb(void **state) {
         unread_case(erig_new(&r, NULL, NULL), 0);
         unread_case(erig_new(&r, NULL, NULL), 20);
         unread_case(erig_new(&r, NULL, NULL), ENGINE_MAX_LOGPROBS);
+        watch_case();
         conversation_cases(conv);
         carry_case();
         shift_case();

@@ -137,6 +137,7 @@ static int remember(const struct engine_request *r, struct err *e) {
                 copy_text(q->stops[i], sizeof(q->stops[i]), r->stops[i]);
         copy_text(q->tools, sizeof(q->tools), r->tools);
         copy_text(q->reasoning, sizeof(q->reasoning), r->reasoning);
+        copy_text(q->cursor, sizeof(q->cursor), r->cursor);
         copy_text(q->tenant, sizeof(q->tenant), r->tenant);
         for (size_t i = 0; i < r->n_results; i++)
                 add_line(q->results, sizeof(q->results), r->results[i].call_id, r->results[i].name,
@@ -266,6 +267,12 @@ uint64_t engine_pool_size(struct engine *en) {
 void engine_pool_use(struct engine *en, struct engine_pool_use *ret) {
         *ret = (struct engine_pool_use){
                 .budget = fake.pool_size, .used = fake.pool_used, .idle = fake.pool_idle};
+}
+
+void engine_note_pressure(struct engine *en, bool pressed, uint64_t budget) {
+        fake.pressed = pressed;
+        fake.pressed_budget = budget;
+        fake.n_notes++;
 }
 
 uint64_t engine_pool_auto(struct engine *en) {

@@ -10,7 +10,7 @@ struct fake_request {
         struct engine_request r; /* pointers are not valid any more, but for the copies below */
         char conv_name[160], name[160], system[256], stops[ENGINE_MAX_STOPS][64];
         char text[1024]; /* cut */
-        char tools[256], reasoning[64], tenant[256];
+        char tools[256], reasoning[64], tenant[256], cursor[ENGINE_CURSOR_MAX + 1];
         char results[256], calls[256]; /* "id|name|text;" of each, "-" for none */
         int32_t tokens[64];
         int fd; /* import: a duplicate, or -1; closed by fake_reset() */
@@ -30,6 +30,10 @@ struct fake_engine {
         uint64_t pool_used, pool_idle; /* the result of engine_pool_use() */
         bool spare_refused;
         unsigned n_resizes;
+        /* What watchers were told of pressure last, and how often. */
+        bool pressed;
+        uint64_t pressed_budget;
+        unsigned n_notes;
 };
 extern struct fake_engine fake;
 

@@ -249,6 +249,8 @@ static void dispatch(struct erig *r, struct engine_event *ev) {
         }
         if (ev->kind == ENGINE_STOPPED)
                 r->stopped = true;
+        if (ev->kind == ENGINE_NOTICE && r->on_notice)
+                r->on_notice(r->on_notice_arg, ev);
         for (size_t i = 0; i < r->n_open; i++)
                 if (r->open[i].handle == ev->handle) {
                         take_event(r->open[i].a, ev);

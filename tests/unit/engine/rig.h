@@ -74,6 +74,9 @@ struct erig {
                 struct answer *a;
         } open[128]; /* requests in flight */
         size_t n_open;
+        /* Called for each notice of a watch. */
+        void (*on_notice)(void *arg, const struct engine_event *ev);
+        void *on_notice_arg;
 };
 
 /* The bundled model's path, or NULL (skip aloud). */
