@@ -309,6 +309,9 @@ struct confab_request {
         /* watch: from behind the notice that had this cursor; NULL: from now on. (all_users is watch's,
          * too.) */
         const char *cursor;
+        /* export: the bytes come in events (CONFAB_EVENT_CHUNK), and no descriptor; import: they are sent
+         * by confab_send_chunk() */
+        bool in_stream;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -329,7 +332,8 @@ enum confab_event_kind {
         CONFAB_EVENT_MODEL_INFO,    /* final */
         CONFAB_EVENT_STATS,         /* final */
         CONFAB_EVENT_EXPORTED,      /* final */
-        CONFAB_EVENT_NOTICE = 14    /* watch */
+        CONFAB_EVENT_NOTICE, /* watch */
+        CONFAB_EVENT_CHUNK /* export with in_stream: bytes of the file, one after the other */
 };
 
 struct confab_bytes {
@@ -508,8 +512,9 @@ struct confab_stats {
 };
 
 struct confab_exported {
-        int fd;        /* read from its beginning; closed after the callback: dup(2) to keep it */
-        uint64_t size; /* bytes */
+        /* Read from its beginning; closed after the callback: dup(2) to keep it. -1 with in_stream. */
+        int fd;
+        uint64_t size;            /* bytes */
         uint32_t n_memory_tokens; /* tokens whose memory the file has */
 };
 
@@ -565,6 +570,7 @@ struct confab_event {
                 const struct confab_stats *stats;
                 const struct confab_exported *exported;
                 const struct confab_notice *notice;
+                const struct confab_bytes *chunk;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */
@@ -635,6 +641,22 @@ CONFAB_PUBLIC int confab_export(struct confab *c, const struct confab_request *r
  * conversation. */
 CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, confab_event_fn fn,
         void *userdata, struct confab_error *e);
+
+/* The same without descriptors: the bytes of the file travel in the connection. @write gets them in order;
+ * if it returns anything but 0 the export ends with "cancelled". @ret may be NULL. */
+typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
+CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
+        confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
+/* @read gives up to @size bytes of the file: their number, 0 at the end; negative: the import ends with
+ * "cancelled". */
+typedef ptrdiff_t (*confab_read_fn)(void *userdata, void *data, size_t size);
+CONFAB_PUBLIC int confab_import_stream(struct confab *c, confab_read_fn read, void *read_userdata,
+        const char *name, confab_event_fn fn, void *userdata, struct confab_error *e);
+/* In an event loop: bytes of the import that was submitted with in_stream as request @id; with @last the
+ * file is complete. They are copied, and wait in memory until they are sent: for a large file, send more
+ * when confab_get_events() has no POLLOUT. "not_found": the import has ended already. */
+CONFAB_PUBLIC int confab_send_chunk(struct confab *c, uint64_t id, const void *data, size_t size,
+        bool last, struct confab_error *e);
 
 #ifdef __cplusplus
 }

@@ -32,6 +32,7 @@ struct pending {
         struct list link;
         uint64_t id;
         enum confab_verb verb;
+        bool in_stream; /* export, import */
         confab_event_fn fn;
         void *userdata;
 };
@@ -82,12 +83,14 @@ static const enum confab_event_kind results[] = {
         [CONFAB_WATCH] = CONFAB_EVENT_EMPTY,
 };
 
-static bool kind_fits(enum confab_verb verb, const struct confab_event *event) {
-        if (event->kind == CONFAB_EVENT_ERROR || event->kind == results[verb])
+static bool kind_fits(const struct pending *p, const struct confab_event *event) {
+        if (event->kind == CONFAB_EVENT_ERROR || event->kind == results[p->verb])
                 return true;
         if (event->kind == CONFAB_EVENT_NOTICE)
-                return verb == CONFAB_WATCH;
-        return (verb == CONFAB_CONTINUE || verb == CONFAB_ATTACH) && !event->final;
+                return p->verb == CONFAB_WATCH;
+        if (event->kind == CONFAB_EVENT_CHUNK)
+                return p->verb == CONFAB_EXPORT && p->in_stream;
+        return (p->verb == CONFAB_CONTINUE || p->verb == CONFAB_ATTACH) && !event->final;
 }
 
 /* Only the first reason counts. */
@@ -290,8 +293,8 @@ static bool see_connection_event(struct confab *c, const Confab__V1__Event *m) {
 }
 
 /* Make the descriptor that came with the frame part of the event. */
-static bool take_descriptor(struct confab *c, struct view *v) {
-        if (v->event.kind != CONFAB_EVENT_EXPORTED)
+static bool take_descriptor(struct confab *c, const struct pending *p, struct view *v) {
+        if (v->event.kind != CONFAB_EVENT_EXPORTED || p->in_stream)
                 return true;
         v->exported.fd = proto_decoder_take_fd(&c->in);
         return v->exported.fd >= 0;
@@ -311,9 +314,9 @@ static void see_event(struct confab *c, const Confab__V1__Event *m) {
         r = view_init(&v, m, &err);
         if (r < 0) {
                 END(c, CONFAB_NO_MEMORY, "%s", err.msg);
-        } else if (r == 0 && !kind_fits(p->verb, &v.event)) {
+        } else if (r == 0 && !kind_fits(p, &v.event)) {
                 END(c, CONFAB_PROTOCOL, "the daemon gave the answer to another question");
-        } else if (r == 0 && !take_descriptor(c, &v)) {
+        } else if (r == 0 && !take_descriptor(c, p, &v)) {
                 END(c, CONFAB_PROTOCOL, "the daemon gave an export without its file descriptor");
         } else if (r == 0) {
                 if (v.event.final) {
@@ -324,7 +327,7 @@ static void see_event(struct confab *c, const Confab__V1__Event *m) {
                         p->fn(p->userdata, &v.event);
                 if (v.event.final)
                         free(p);
-                if (v.event.kind == CONFAB_EVENT_EXPORTED)
+                if (v.event.kind == CONFAB_EVENT_EXPORTED && v.exported.fd >= 0)
                         close(v.exported.fd);
         }
         view_deinit(&v);
@@ -448,6 +451,15 @@ int confab_get_events(const struct confab *c) {
         return POLLIN | (c->out.size && sendable(c) ? POLLOUT : 0);
 }
 
+bool confab_is_processing(const struct confab *c) {
+        return c->processing;
+}
+
+void confab_give_up(struct confab *c) {
+        END(c, CONFAB_SYSTEM, "cannot wait for the daemon");
+        fail_pending(c);
+}
+
 size_t confab_get_n_pending(const struct confab *c) {
         return map_count(c->pending);
 }
@@ -502,7 +514,7 @@ static int queue_request(
         int fd, k;
 
         k = request_append(&c->out, r, id, c->max_frame, e);
-        if (k < 0 || r->verb != CONFAB_IMPORT)
+        if (k < 0 || r->verb != CONFAB_IMPORT || r->in_stream)
                 return k;
         fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
         if (fd < 0)
@@ -529,7 +541,8 @@ int confab_submit(struct confab *c, const struct confab_request *from, confab_ev
         p = calloc(1, sizeof(*p));
         if (!p)
                 return error_set(e, CONFAB_NO_MEMORY, true, "no memory for a request");
-        *p = (struct pending){.id = id, .verb = r.verb, .fn = fn, .userdata = userdata};
+        *p = (struct pending){
+                .id = id, .verb = r.verb, .in_stream = r.in_stream, .fn = fn, .userdata = userdata};
         if (map_add_u64(c->pending, id, p, &err) < 0) {
                 free(p);
                 return error_from_err(e, &err);
@@ -543,6 +556,20 @@ int confab_submit(struct confab *c, const struct confab_request *from, confab_ev
         c->next_id++;
         if (ret_id)
                 *ret_id = id;
+        return 0;
+}
+
+int confab_send_chunk(struct confab *c, uint64_t id, const void *data, size_t size, bool last,
+        struct confab_error *e) {
+        const struct pending *p = map_get_u64(c->pending, id);
+        struct err err;
+
+        if (c->over)
+                return error_copy(e, &c->end);
+        if (!p || p->verb != CONFAB_IMPORT || !p->in_stream)
+                return error_set(e, CONFAB_NOT_FOUND, false, "this import has ended");
+        if (request_append_chunk(&c->out, id, data, size, last, c->max_frame, &err) < 0)
+                return error_from_err(e, &err);
         return 0;
 }
 
@@ -599,10 +626,8 @@ int confab_call(struct confab *c, const struct confab_request *r, confab_event_f
         if (confab_submit(c, r, call_event, &call, NULL, e) < 0)
                 return -1;
         while (!call.ended)
-                if (confab_wait(c, -1, e) < 0 && !call.ended) {
-                        /* the connection is not over, or the request would be */
-                        END(c, CONFAB_SYSTEM, "cannot wait for the daemon");
-                        fail_pending(c);
-                }
+                /* If the connection were over, the request would be. */
+                if (confab_wait(c, -1, e) < 0 && !call.ended)
+                        confab_give_up(c);
         return call.failed ? error_copy(e, &call.error) : 0;
 }

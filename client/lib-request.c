@@ -43,6 +43,9 @@ struct draft {
         };
 };
 
+#define CHUNK_SIZE (256u << 10)
+#define CHUNK_MORE 64 /* bytes of a frame beside a chunk's data */
+
 /* Set an optional scalar of a protobuf-c struct. */
 #define PUT(message, field, value) ((message).field = (value), (message).has_##field = true)
 /* Begin the verb of a draft. */
@@ -517,12 +520,16 @@ static int draft_export(struct draft *d, struct err *e) {
         BEGIN(d, export, export, EXPORT);
         if (d->from->without_memory)
                 PUT(d->export, without_memory, true);
+        if (d->from->in_stream)
+                PUT(d->export, in_stream, true);
         return put_ref(d, &d->export.conversation, e);
 }
 
 static int draft_import(struct draft *d, struct err *e) {
         BEGIN(d, import, import, IMPORT);
-        if (!d->from->has_fd || d->from->fd < 0)
+        if (d->from->in_stream)
+                PUT(d->import, in_stream, true);
+        else if (!d->from->has_fd || d->from->fd < 0)
                 return err_set(e, ERR_INVALID, "no file descriptor is given");
         return put_string(&d->import.name, d->from->name, "name", e);
 }
@@ -569,6 +576,32 @@ int request_normalise(struct confab_request *ret, const struct confab_request *r
         *ret = (struct confab_request){0};
         memcpy(ret, r, known);
         return 0;
+}
+
+int request_append_chunk(struct buf *out, uint64_t id, const void *data, size_t size, bool last,
+        uint32_t max_frame, struct err *e) {
+        Confab__V1__Request request = CONFAB__V1__REQUEST__INIT;
+        Confab__V1__Chunk chunk = CONFAB__V1__CHUNK__INIT;
+        size_t before = out->size, at = 0;
+        size_t piece = max_frame > 2 * CHUNK_MORE ? max_frame - CHUNK_MORE : CHUNK_MORE;
+        int r;
+
+        PUT(request, id, id);
+        request.verb_case = CONFAB__V1__REQUEST__VERB_CHUNK;
+        request.chunk = &chunk;
+        piece = MIN(piece, (size_t)CHUNK_SIZE);
+        do {
+                size_t n = MIN(size - at, piece);
+
+                PUT(chunk, data, ((ProtobufCBinaryData){n, proto_borrow((const char *)data + at)}));
+                at += n;
+                if (last && at == size)
+                        PUT(chunk, last, true);
+                r = proto_append_frame(out, &request.base, max_frame, e);
+        } while (r == 0 && at < size);
+        if (r < 0)
+                out->size = before;
+        return r;
 }
 
 int request_append(struct buf *out, const struct confab_request *from, uint64_t id,

@@ -277,7 +277,11 @@ void conn_flush(struct conn *c) {
 }
 
 static void on_write(evutil_socket_t fd, short what, void *arg) {
-        conn_flush(arg);
+        struct conn *c = arg;
+
+        conn_flush(c);
+        if (c->state == CONN_OPEN && c->ops->written)
+                c->ops->written(c);
 }
 
 static void on_close(evutil_socket_t fd, short what, void *arg) {

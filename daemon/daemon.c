@@ -10,6 +10,7 @@
 #include "daemon/peer.h"
 #include "daemon/reply.h"
 #include "daemon/startup.h"
+#include "daemon/streams.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
@@ -328,6 +329,7 @@ int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *c
         d->argc = argc;
         d->argv = argv;
         list_init(&d->peers);
+        list_init(&d->streams);
         daemon_take_limits(d);
         r = set_up(d, e);
         if (r < 0)
@@ -380,7 +382,8 @@ struct daemon *daemon_free(struct daemon *d) {
         loop_event_free(d->stop_timer);
         loop_event_free(d->status_timer);
         memory_stop(d);
-        engine_free(d->engine);
+        d->engine = engine_free(d->engine);
+        streams_free_all(d);
         if (d->base)
                 event_base_free(d->base);
         requests_deinit(&d->requests);

@@ -2,6 +2,7 @@
 /* Verbs on conversations that generate nothing, and on the daemon as a whole. */
 #include "base/util.h"
 #include "daemon/methods-private.h"
+#include "daemon/streams.h"
 #include <math.h>
 #include <string.h>
 
@@ -231,6 +232,7 @@ int method_evict(
 int method_cancel(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Cancel *m = in->cancel;
+        struct stream *stream;
         struct request *r;
 
         if (!m->has_request)
@@ -239,6 +241,12 @@ int method_cancel(
                 return err_set(
                         e, ERR_INVALID, "cancel names a request or a conversation, not both");
         r = request_list_find(&p->in_flight, m->request);
+        stream = r ? NULL : streams_find(p, m->request);
+        if (stream) {
+                stream_cancel(stream);
+                reply_empty(p, in->id);
+                return 1;
+        }
         if (!r)
                 return err_set(e, ERR_NOT_FOUND, "no request %llu of this connection is in flight",
                         (unsigned long long)m->request);

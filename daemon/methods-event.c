@@ -587,6 +587,7 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
                 methods_send_notice(r, ev);
                 break;
         case ENGINE_OWNER: /* methods-hello.c takes it */
+        case ENGINE_BYTES: /* of the daemon's own requests */
         case ENGINE_LOG:
         case ENGINE_STOPPED:
                 break;

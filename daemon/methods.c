@@ -9,6 +9,7 @@
  */
 #include "base/util.h"
 #include "daemon/methods-private.h"
+#include "daemon/streams.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,13 +75,17 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
 
         if ((unsigned)in->verb_case >= ARRAY_SIZE(methods) || !methods[in->verb_case].fn)
                 return err_set(e, ERR_UNSUPPORTED, "request without a verb that is known here");
-        if (p->in_flight.n >= d->settings->max_connection_requests)
+        if (p->in_flight.n + p->n_streams >= d->settings->max_connection_requests)
                 return err_set(e, ERR_LIMIT, "%zu requests of this connection are in flight",
-                        p->in_flight.n);
+                        p->in_flight.n + p->n_streams);
         r.verb = methods[in->verb_case].verb;
         n = methods[in->verb_case].fn(p, in, &r, e);
+        asked.in_stream =
+                in->verb_case == CONFAB__V1__REQUEST__VERB_EXPORT && in->export->in_stream;
         asked.detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
-        if (n == 0)
+        if (n == 0 && r.own_file)
+                n = streams_upload(p, in->id, r.owner, r.name, asked.on_event, e);
+        else if (n == 0)
                 n = requests_submit(&d->requests, &asked, &r, e);
         if (n == 0)
                 p->user->figures.requests++;
@@ -93,8 +98,14 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         return n;
 }
 
+/* A part of a request that came before, with the same id. */
+static bool is_chunk(const Confab__V1__Request *in) {
+        return in->verb_case == CONFAB__V1__REQUEST__VERB_CHUNK;
+}
+
 void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
         _cleanup_(proto_message_freep) struct proto_message *m = NULL;
+        struct stream *stream;
         uint64_t id = 0;
         struct err e;
         int r;
@@ -104,7 +115,12 @@ void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
                 reply_protocol_error(p, 0, &e);
                 return;
         }
-        if (request_list_find(&p->in_flight, id)) {
+        stream = streams_find(p, id);
+        if (r < 0 && stream) {
+                stream_fail(stream, &e);
+                return;
+        }
+        if (request_list_find(&p->in_flight, id) || (stream && !is_chunk(m->request))) {
                 err_set(&e, ERR_INVALID, "request id %llu is in flight already",
                         (unsigned long long)id);
                 reply_protocol_error(p, 0, &e);
@@ -116,6 +132,10 @@ void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
         }
         if (r == 0 && m->request->verb_case == CONFAB__V1__REQUEST__VERB_HELLO) {
                 methods_hello(p, id, m->request->hello);
+                return;
+        }
+        if (r == 0 && is_chunk(m->request)) {
+                method_chunk(p, m->request);
                 return;
         }
         if (r == 0)

@@ -5,6 +5,7 @@
 #include "daemon/loop.h"
 #include "daemon/methods.h"
 #include "daemon/reply.h"
+#include "daemon/streams.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <string.h>
@@ -62,8 +63,13 @@ static void on_closed(struct conn *c, const struct err *e) {
         peer_free(p);
 }
 
+static void on_written(struct conn *c) {
+        streams_go_on(of_conn(c));
+}
+
 static const struct conn_ops ops = {
         .frame = on_frame,
+        .written = on_written,
         .broken = on_broken,
         .pressure = on_pressure,
         .closed = on_closed,
@@ -153,6 +159,7 @@ static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) 
         p->daemon = d;
         p->max_event = PROTO_MAX_EVENT;
         request_list_init(&p->in_flight);
+        list_init(&p->streams);
         list_init(&p->link);
         r = identify(p, fd, e);
         if (r < 0) {
@@ -222,6 +229,7 @@ struct peer *peer_free(struct peer *p) {
                         engine_cancel(d->engine, r->handle);
                 request_disown(r);
         }
+        streams_leave(p);
         if (p->counted)
                 share_give(&p->user->connections, 1);
         if (p->refused)

@@ -28,6 +28,8 @@ struct peer {
         bool over;          /* was told of its protocol error: nothing more is read or sent */
         uint32_t max_event; /* longest message that it accepts */
         struct request_list in_flight;
+        struct list streams; /* exports and imports in the stream (streams.h) */
+        size_t n_streams;
         struct event *hello_timer;
 };
 

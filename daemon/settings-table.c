@@ -153,7 +153,9 @@ const struct setting settings_table[] = {
                 .reloadable = true},
         {"frame-timeout", SETTING_DURATION, AT(frame_timeout), USEC / 1000, 3600 * USEC, "30s",
                 .metavar = "TIME",
-                .help = "Time in which a message of a client that has begun must be complete.",
+                .help = "Time in which a message of a client that has begun must be complete, and "
+                        "in "
+                        "which the next part of an import in the stream must come.",
                 .reloadable = true},
         {"stop-timeout", SETTING_DURATION, AT(stop_timeout), USEC / 1000, 3600 * USEC, "60s",
                 .metavar = "TIME",

@@ -30,6 +30,7 @@ struct user {
         size_t n_refs;            /* connections, refused ones too */
         struct share connections; /* admitted ones */
         struct share io;          /* bytes of buffers */
+        size_t n_streams;         /* exports and imports in the stream (streams.h) */
         struct user_figures figures;
 };
 

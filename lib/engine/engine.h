@@ -170,6 +170,8 @@ enum engine_verb {
                            stop sharing it (publish, at_turn) */
         ENGINE_EXPORT,  /* into an unnamed file: transcript, tokens, memory (docs/spill.md) */
         ENGINE_IMPORT,  /* a new conversation (name: or the file's, if that is free) */
+        ENGINE_READ_FILE,  /* n_bytes of `file` from offset on */
+        ENGINE_WRITE_FILE, /* the text at the end of `file` */
         ENGINE_CARRY,   /* turns written anew with this model's vocabulary (verbs/carry.c) */
         /* Read the reply that is being written, or else the last one: Accepted, Deltas, Done (at_position,
          * want_parts, expect_revision, stops). */
@@ -290,6 +292,15 @@ enum engine_notice_kind {
 #define ENGINE_MAX_LOGPROBS 32768
 #define ENGINE_NAME_MAX 128 /* bytes; valid UTF-8, no control characters, not only digits */
 
+/* A file of the engine's own, for bytes of exports and imports that come in pieces. Owned by the caller,
+ * who leaves it alone while a request with it is in flight. */
+struct engine_file {
+        int fd;        /* -1: none yet; the first WRITE_FILE makes it */
+        uint64_t size; /* bytes. They count against disk_limit until engine_file_end() */
+};
+#define ENGINE_FILE_NULL ((struct engine_file){.fd = -1})
+#define ENGINE_MAX_BYTES (1u << 20) /* of one READ_FILE or WRITE_FILE */
+
 /* Fields that a verb does not name are ignored. engine_submit() only borrows the pointers. */
 struct engine_request {
         uint64_t handle; /* chosen by the caller: not 0, unique among requests in flight */
@@ -377,6 +388,10 @@ struct engine_request {
          * (F_SEAL_WRITE, F_SEAL_GROW, F_SEAL_SHRINK), so that it can neither change nor block; else
          * -ERR_INVALID. engine_submit() duplicates it; its file offset is ignored. */
         int fd;
+        bool own_file; /* import: fd is that of a struct engine_file, and needs no seals */
+        struct engine_file *file; /* read file, write file */
+        uint64_t offset;          /* read file */
+        size_t n_bytes;           /* read file: 1 to ENGINE_MAX_BYTES, all of them in the file */
         bool want_turns, want_tokens; /* get */
         uint64_t after_id;            /* list */
         uint32_t limit;               /* list: at most ENGINE_MAX_LIST; 0: that many */
@@ -540,7 +555,7 @@ enum engine_event_kind {
         ENGINE_PROGRESS,
         ENGINE_DELTA,
         ENGINE_DONE,  /* final, continue */
-        ENGINE_EMPTY, /* final: close, cancel; watch, when it was cancelled */
+        ENGINE_EMPTY, /* final: close, cancel, write file; watch, when it was cancelled */
         /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         ENGINE_CONV,
         ENGINE_CONVS,        /* final: list */
@@ -550,6 +565,7 @@ enum engine_event_kind {
         ENGINE_EXPORTED,     /* final */
         ENGINE_OWNER,        /* final: tenant */
         ENGINE_NOTICE,       /* watch */
+        ENGINE_BYTES,        /* final: read file */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -643,8 +659,18 @@ struct engine_event {
                         uint64_t budget; /* PRESSURE */
                         bool pressed;
                 } notice;
+                struct {
+                        uint8_t *data;
+                        size_t n;
+                } bytes;
         };
 };
+
+/* Make *file the file of @size bytes whose descriptor is @fd (of an EXPORTED event), taken over. */
+void engine_file_begin(struct engine *engine, struct engine_file *file, int fd, uint64_t size);
+/* *file is no longer needed: returns its descriptor, for the caller to close, or -1. (Closing the last one
+ * of a large file takes time.) Also once all requests with it have ended. */
+int engine_file_end(struct engine *engine, struct engine_file *file);
 
 /* Readable while events wait. Owned by the engine. */
 int engine_fd(struct engine *engine);

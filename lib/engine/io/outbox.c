@@ -427,6 +427,9 @@ static void event_deinit(struct engine_event *ev) {
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);
                 break;
+        case ENGINE_BYTES:
+                free(ev->bytes.data);
+                break;
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)
                         close(ev->exported.fd);

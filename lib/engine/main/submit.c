@@ -67,6 +67,14 @@ static int check_request(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
         if (r->verb == ENGINE_CONTINUE && r->input == ENGINE_INPUT_MESSAGES && r->n_messages == 0)
                 return err_set(e, ERR_INVALID, "no message is given");
+        if ((r->verb == ENGINE_READ_FILE || r->verb == ENGINE_WRITE_FILE) && !r->file)
+                return err_set(e, ERR_INVALID, "no file is named");
+        if (r->verb == ENGINE_READ_FILE &&
+                (r->n_bytes == 0 || r->n_bytes > ENGINE_MAX_BYTES || r->file->fd < 0 ||
+                        r->offset > r->file->size || r->n_bytes > r->file->size - r->offset))
+                return err_set(e, ERR_INVALID, "these bytes are not in the file");
+        if (r->verb == ENGINE_WRITE_FILE && r->text_size > ENGINE_MAX_BYTES)
+                return err_set(e, ERR_TOO_LARGE, "at most %u bytes at a time", ENGINE_MAX_BYTES);
         k = main_check_messages(r->messages, r->n_messages, e);
         return k < 0 ? k : check_calls(r, e);
 }

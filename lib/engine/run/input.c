@@ -18,6 +18,7 @@
 #include "engine/run/state.h"
 
 #define MANY_MESSAGES 4 /* more of them are long */
+#define TEXT_COST 4096  /* the allocator's overhead */
 
 /* --- the turns --- */
 
@@ -37,6 +38,12 @@ enum engine_role input_first_role(const struct engine_request *r) {
                 break;
         }
         return ENGINE_RAW;
+}
+
+bool input_tells(const struct engine_request *r) {
+        enum engine_role role = input_first_role(r);
+
+        return role != ENGINE_ASSISTANT && role != ENGINE_RAW;
 }
 
 static size_t calls_size(const struct engine_call *calls, size_t n) {
@@ -163,6 +170,59 @@ void input_deinit(struct generation *g) {
 
 /* --- tokens --- */
 
+size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
+        struct tok_fragment f = {text, size, special};
+
+        return tok_encode_memory(engine->tok, &f, 1) + TEXT_COST;
+}
+
+int input_raw(const struct engine *engine, const void *text, size_t size, bool first, size_t max,
+        struct tok_ids *out, struct err *e) {
+        struct tok_fragment f = {.text = text, .size = size};
+        int32_t bos = tok_bos(engine->tok);
+        int r;
+
+        if (first && tok_add_bos(engine->tok) && bos >= 0) {
+                r = tok_ids_append(out, &bos, 1, e);
+                if (r < 0)
+                        return r;
+        }
+        return tok_encode(engine->tok, &f, 1, false, first, max, out, e);
+}
+
+void input_results(const struct engine_result *results, size_t n,
+        struct chat_message messages[ENGINE_MAX_CALLS]) {
+        for (size_t i = 0; i < n; i++)
+                messages[i] = (struct chat_message){.role = CHAT_TOOL,
+                        .text = results[i].text,
+                        .size = strlen(results[i].text),
+                        .call_id = results[i].call_id,
+                        .name = results[i].name};
+}
+
+void input_given(const struct given *given, struct chat_call calls[ENGINE_MAX_CALLS],
+        struct chat_message *message) {
+        for (size_t i = 0; i < given->n_calls; i++)
+                calls[i] = (struct chat_call){.id = given->calls[i].id,
+                        .name = given->calls[i].name,
+                        .arguments = given->calls[i].arguments,
+                        .arguments_size = strlen(given->calls[i].arguments)};
+        message->role = CHAT_ASSISTANT;
+        message->reasoning = given->reasoning;
+        message->reasoning_size = given->reasoning ? strlen(given->reasoning) : 0;
+        message->calls = calls;
+        message->n_calls = given->n_calls;
+}
+
+/* The definitions to be told with the first turn, or NULL. */
+static const char *input_tools(const struct request *request) {
+        const struct generation *g = generation_in(request);
+
+        if (!input_tells(&request->r))
+                return NULL;
+        return g->told ? g->told : request->conv->n_turns == 0 ? g->tools : NULL;
+}
+
 /* The most tokens of an input: one more than could fit, so that the context error can tell the
  * number. */
 static size_t input_most(const struct engine *engine) {
@@ -176,7 +236,7 @@ static struct chat_tail tail_behind(const struct engine *engine, const struct re
         enum chat_role role = generation_in(request)->input_turns[i].turn.role;
         bool has_tools = i > 0            ? before->has_tools
                          : c->n_turns > 0 ? conv_begins_with_tools(c)
-                                          : tools_to_tell(request) != NULL;
+                                          : input_tools(request) != NULL;
 
         return (struct chat_tail){.state = chat_state_after(engine->chat, role, has_tools),
                 .role = role,
@@ -192,7 +252,7 @@ static int append_messages(struct engine *engine, struct request *request, size_
         const struct engine_message *m = t->messages;
         const struct given given = {
                 m->reasoning, (struct engine_call *)(uintptr_t)m->calls, m->n_calls};
-        const char *tools = i == 0 ? tools_to_tell(request) : NULL;
+        const char *tools = i == 0 ? input_tools(request) : NULL;
         struct chat_message messages[ENGINE_MAX_CALLS];
         struct chat_call calls[ENGINE_MAX_CALLS];
         struct chat_input in = {.messages = messages,
@@ -201,14 +261,14 @@ static int append_messages(struct engine *engine, struct request *request, size_
                 .tools_size = tools ? strlen(tools) : 0};
 
         if (t->turn.role == CHAT_TOOL) {
-                prompt_results(t->results, t->n_results, messages);
+                input_results(t->results, t->n_results, messages);
                 in.n = t->n_results;
         } else {
                 messages[0] = (struct chat_message){.role = t->turn.role,
                         .text = m->text_size > 0 ? m->text : "",
                         .size = m->text_size};
                 if (t->turn.role == CHAT_ASSISTANT)
-                        prompt_given(&given, calls, &messages[0]);
+                        input_given(&given, calls, &messages[0]);
         }
         return chat_append(engine->chat, tail, &in, max, &g->input, e);
 }
@@ -233,7 +293,7 @@ static int append_turn(struct engine *engine, struct request *request, size_t i,
         if (request->r.input == ENGINE_INPUT_TOKENS)
                 return append_tokens(engine, request, e);
         if (request->r.input == ENGINE_INPUT_RAW)
-                return prompt_raw(engine, request->r.text, request->r.text_size,
+                return input_raw(engine, request->r.text, request->r.text_size,
                         tail->state == CHAT_EMPTY, most, &g->input, e);
         if (g->input.n >= most)
                 return -ERR_LIMIT;

@@ -19,52 +19,7 @@
 /* Text of a reply that is set aside at once: this many tokens, of usual length. */
 #define REPLY_TOKENS 1024u
 #define REPLY_BYTES 6
-#define TEXT_COST 4096  /* the allocator's overhead */
 #define REPLY_DIVISOR 4 /* of the limit: room for a reply that a shift makes at most */
-
-size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
-        struct tok_fragment f = {text, size, special};
-
-        return tok_encode_memory(engine->tok, &f, 1) + TEXT_COST;
-}
-
-int prompt_raw(const struct engine *engine, const void *text, size_t size, bool first, size_t max,
-        struct tok_ids *out, struct err *e) {
-        struct tok_fragment f = {.text = text, .size = size};
-        int32_t bos = tok_bos(engine->tok);
-        int r;
-
-        if (first && tok_add_bos(engine->tok) && bos >= 0) {
-                r = tok_ids_append(out, &bos, 1, e);
-                if (r < 0)
-                        return r;
-        }
-        return tok_encode(engine->tok, &f, 1, false, first, max, out, e);
-}
-
-void prompt_results(const struct engine_result *results, size_t n,
-        struct chat_message messages[ENGINE_MAX_CALLS]) {
-        for (size_t i = 0; i < n; i++)
-                messages[i] = (struct chat_message){.role = CHAT_TOOL,
-                        .text = results[i].text,
-                        .size = strlen(results[i].text),
-                        .call_id = results[i].call_id,
-                        .name = results[i].name};
-}
-
-void prompt_given(const struct given *given, struct chat_call calls[ENGINE_MAX_CALLS],
-        struct chat_message *message) {
-        for (size_t i = 0; i < given->n_calls; i++)
-                calls[i] = (struct chat_call){.id = given->calls[i].id,
-                        .name = given->calls[i].name,
-                        .arguments = given->calls[i].arguments,
-                        .arguments_size = strlen(given->calls[i].arguments)};
-        message->role = CHAT_ASSISTANT;
-        message->reasoning = given->reasoning;
-        message->reasoning_size = given->reasoning ? strlen(given->reasoning) : 0;
-        message->calls = calls;
-        message->n_calls = given->n_calls;
-}
 
 /* --- parameters --- */
 

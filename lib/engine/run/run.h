@@ -20,13 +20,13 @@ extern const struct verb verb_continue, verb_edit, verb_warm, verb_attach;
 void prompt_params(struct sample_params *p, const struct sampling *s);
 /* Append the tokens of raw text. @first: it begins the conversation. At most @max tokens (0: any).
  * Fails as tok_encode(). Any thread. */
-int prompt_raw(const struct engine *engine, const void *text, size_t size, bool first, size_t max,
+int input_raw(const struct engine *engine, const void *text, size_t size, bool first, size_t max,
         struct tok_ids *out, struct err *e);
 /* Results, and what a message of the assistant was given with, as messages for lib/chat, which borrow
  * from them. @calls: the message's. Any thread. */
-void prompt_results(const struct engine_result *results, size_t n,
+void input_results(const struct engine_result *results, size_t n,
         struct chat_message messages[ENGINE_MAX_CALLS]);
-void prompt_given(const struct given *given, struct chat_call calls[ENGINE_MAX_CALLS],
+void input_given(const struct given *given, struct chat_call calls[ENGINE_MAX_CALLS],
         struct chat_message *message);
 /* Bytes that tok_encode() takes for @text, in addition to the tokens. */
 size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special);

@@ -229,6 +229,8 @@ int32_t constraint_choose(
 
 /* The role of the input's first turn; ENGINE_RAW: without messages. */
 enum engine_role input_first_role(const struct engine_request *r);
+/* Whether definitions of tools can be told with the input. */
+bool input_tells(const struct engine_request *r);
 /* Whether the input is too long to be tokenised on the engine thread. */
 bool input_is_long(const struct engine_request *r);
 /* Find out which turns the input becomes. Any thread. -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
@@ -257,8 +259,6 @@ bool tools_need_job(const struct request *request);
  * the input's turns. After input_begin(), before the input is rendered. Any thread. -ERR_INVALID and
  * others: see engine_request. */
 int tools_prepare(struct engine *engine, struct request *request, struct err *e);
-/* The definitions to be told with the input, or NULL. */
-const char *tools_to_tell(const struct request *request);
 
 /* --- text.c --- */
 

@@ -19,12 +19,6 @@
 
 #include "engine/run/state.h"
 
-static bool is_told(const struct request *request) {
-        enum engine_role role = input_first_role(&request->r);
-
-        return role != ENGINE_ASSISTANT && role != ENGINE_RAW;
-}
-
 bool tools_need_job(const struct request *request) {
         const struct engine_request *r = &request->r;
         const struct conv *c = request->conv;
@@ -62,7 +56,7 @@ static int take_definitions(struct engine *engine, struct request *request, stru
 
         if (!tools || (g->tools && g->tools_size == n && memcmp(g->tools, tools, n) == 0))
                 return 0;
-        if (!is_told(request) && request->r.input != ENGINE_INPUT_RAW &&
+        if (!input_tells(&request->r) && request->r.input != ENGINE_INPUT_RAW &&
                 request->r.input != ENGINE_INPUT_TOKENS)
                 return err_set(e, ERR_INVALID,
                         "definitions of tools are told with a message of the user, the system or "
@@ -79,14 +73,6 @@ static int take_definitions(struct engine *engine, struct request *request, stru
         g->tools_size = n;
         g->told = tools;
         return 0;
-}
-
-const char *tools_to_tell(const struct request *request) {
-        const struct generation *g = generation_in(request);
-
-        if (!is_told(request))
-                return NULL;
-        return g->told ? g->told : request->conv->n_turns == 0 ? g->tools : NULL;
 }
 
 /* --- results --- */
@@ -114,6 +100,7 @@ static int read_given(struct engine *engine, struct request *request, uint32_t t
 
         if (r == 0 && text)
                 r = given_parse(text, size, &memory, &given, e);
+        parts->at = request->conv->turns[turn].start;
         if (r == 0)
                 r = parts_add_given(parts, "", 0, &given, e);
         free(given.calls);

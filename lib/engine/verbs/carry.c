@@ -149,11 +149,11 @@ static int write_message(struct engine *engine, struct request *request, const s
         if (t->role == CHAT_TOOL) {
                 r = results_parse(t->text, t->text_size, &from, &results, &in.n, e);
                 if (r == 0)
-                        prompt_results(results, in.n, messages);
+                        input_results(results, in.n, messages);
         } else if (t->role == CHAT_ASSISTANT && t->extra) {
                 r = given_parse(t->extra, t->extra_size, &from, &given, e);
                 if (r == 0)
-                        prompt_given(&given, calls, &messages[0]);
+                        input_given(&given, calls, &messages[0]);
         }
         find_tools(request, t, &in);
         if (r == 0 && in.tools)
@@ -183,7 +183,7 @@ static int write_turn(
         if (reply)
                 r = write_reply(engine, x, t, &tail, e);
         else if (raw)
-                r = prompt_raw(
+                r = input_raw(
                         engine, t->text, t->text_size, tail.state == CHAT_EMPTY, 0, &x->tokens, e);
         else
                 r = write_message(engine, request, t, &tail, e);

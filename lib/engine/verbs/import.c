@@ -2,9 +2,10 @@
 /*
  * Import: a file that anybody may have made becomes a new conversation.
  *
- * 1. Only a memfd that is sealed against writing, growing and shrinking is accepted: its contents
- *    cannot change after they were checked, and no read can block. (A file on a file system of the
- *    client's own could do both.)
+ * 1. Of clients' descriptors only a memfd that is sealed against writing, growing and shrinking is
+ *    accepted: its contents cannot change after they were checked, and no read can block. (A file on a
+ *    file system of the client's own could do both.) A file of our own (file.c) is as good: nobody else
+ *    can write into it.
  * 2. Every length is checked before it is used. Data that must be in memory at once is charged
  *    before it is allocated, and the blocks are read in pieces.
  * 3. First everything is checked, then one transaction makes the conversation with its transcript.
@@ -172,7 +173,7 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         struct transfer *x = transfer_of(request);
         uint8_t key[XFER_KEY_SIZE];
         struct stat st;
-        int seals = fcntl(request->r.fd, F_GET_SEALS), r;
+        int seals = request->r.own_file ? SEALS : fcntl(request->r.fd, F_GET_SEALS), r;
 
         if (seals < 0 || (seals & SEALS) != SEALS)
                 return err_set(e, ERR_INVALID,

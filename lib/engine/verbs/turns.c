@@ -83,6 +83,7 @@ static int add_given(
                 r = 0;
         }
         parts_clear(&m->parts);
+        m->parts.at = from->start;
         if (r == 0)
                 r = parts_add_given(&m->parts, (const char *)t->text, t->text_size, &given, e);
         if (r == 0)

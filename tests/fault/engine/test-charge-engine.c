@@ -228,6 +228,36 @@ static void input_cases(uint64_t conv) {
         assert_int_equal(run("say 5000 bytes", q).kind, ENGINE_DONE);
 }
 
+static void messages_cases(uint64_t conv) {
+        static struct engine_message messages[ENGINE_MAX_MESSAGES];
+        static struct engine_call calls[ENGINE_MAX_CALLS];
+        struct engine_request q = say(conv, NULL, 0, 4);
+        struct outcome o;
+
+        fill_words();
+        q.input = ENGINE_INPUT_MESSAGES;
+        q.messages = messages;
+        q.n_messages = ENGINE_MAX_MESSAGES;
+        for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
+                messages[i] = (struct engine_message){
+                        .role = ENGINE_USER, .text = large, .text_size = 4096};
+        assert_int_equal(run("say 1024 messages of 4 KiB", q).err.code, ERR_CONTEXT);
+        for (size_t i = 0; i < ENGINE_MAX_CALLS; i++)
+                calls[i] = (struct engine_call){"c", "f", "{}"};
+        for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
+                messages[i] = (struct engine_message){.role = ENGINE_ASSISTANT,
+                        .calls = calls,
+                        .n_calls = i == ENGINE_MAX_MESSAGES / 2 ? ENGINE_MAX_CALLS : 1};
+        assert_int_equal(run("say 1024 messages with calls", q).kind, ENGINE_ERROR);
+        for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
+                messages[i] = (struct engine_message){
+                        .role = ENGINE_USER, .text = "Hello.", .text_size = 6};
+        q.n_messages = 12;
+        o = run("say 12 messages", q);
+        if (o.kind != ENGINE_DONE)
+                fail_msg("12 messages: %s", o.err.msg);
+}
+
 static struct outcome constrained(
         const char *what, uint64_t conv, enum engine_constraint kind, const char *text) {
         struct engine_request q = say(conv, "Hello.", 6, 40);
@@ -501,6 +531,7 @@ static void test_every_verb(void **state) {
         wait_for(submit(&(struct engine_request){.verb = ENGINE_LIST}));
         tokenize_cases();
         input_cases(conv);
+        messages_cases(conv);
         constraint_cases(erig_new(&r, NULL, NULL));
         unread_case(erig_new(&r, NULL, NULL), 0);
         unread_case(erig_new(&r, NULL, NULL), 20);

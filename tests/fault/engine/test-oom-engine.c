@@ -242,6 +242,36 @@ static void constrained(struct erig *r) {
         erig_do(r, &q, &A);
 }
 
+/* Several messages in one request: all of them are turns, or none is. */
+static void several(struct erig *r, uint64_t c) {
+        static const struct engine_call call = {"c2", "f", "{}"};
+        static const struct engine_result result = {"c2", NULL, "three"};
+        const struct engine_message messages[] = {
+                {.role = ENGINE_USER, .text = "Go.", .text_size = 3},
+                {.role = ENGINE_ASSISTANT, .reasoning = "hm", .calls = &call, .n_calls = 1},
+                {.role = ENGINE_TOOL, .results = &result, .n_results = 1},
+                {.role = ENGINE_ASSISTANT, .text = "3", .text_size = 1},
+                {.role = ENGINE_USER, .text = "Yes.", .text_size = 4}};
+        struct engine_request q = erig_request(ENGINE_GET, c);
+        uint32_t before, after;
+        bool done;
+
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        before = A.conv.n_turns;
+        q = erig_request(ENGINE_CONTINUE, c);
+        q.input = ENGINE_INPUT_MESSAGES;
+        q.messages = messages;
+        q.n_messages = ARRAY_SIZE(messages);
+        q.max_tokens = 0;
+        done = erig_do(r, &q, &A) == ENGINE_DONE;
+        q = erig_request(ENGINE_GET, c);
+        if (erig_do(r, &q, &A) != ENGINE_CONV)
+                return;
+        after = A.conv.n_turns;
+        assert_true(after == before + ARRAY_SIZE(messages) || (after == before && !done));
+}
+
 /* Definitions, a call, its result, and replies in parts. The register has a turn with all that belongs
  * to it, or nothing of it. */
 static void tools(struct erig *r) {
@@ -281,6 +311,7 @@ static void tools(struct erig *r) {
                 q.want_parts = true;
                 erig_do(r, &q, &A);
         }
+        several(r, c);
         q = erig_request(ENGINE_GET, c);
         q.want_turns = q.want_parts = true;
         if (erig_do(r, &q, &A) == ENGINE_CONV) {

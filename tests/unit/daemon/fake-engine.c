@@ -120,6 +120,16 @@ static void add_line(char *dst, size_t size, const char *a, const char *b, const
         snprintf(dst + n, size - n, "%s|%s|%s;", a ? a : "-", b ? b : "-", c ? c : "-");
 }
 
+static void add_message(char *dst, size_t size, const struct engine_message *m) {
+        char role[2] = {(char)('0' + m->role), 0};
+
+        add_line(dst, size, role, m->text_size > 0 ? m->text : NULL, m->reasoning);
+        for (size_t i = 0; i < m->n_calls; i++)
+                add_line(dst, size, m->calls[i].id, m->calls[i].name, m->calls[i].arguments);
+        for (size_t i = 0; i < m->n_results; i++)
+                add_line(dst, size, m->results[i].call_id, m->results[i].name, m->results[i].text);
+}
+
 static int remember(const struct engine_request *r, struct err *e) {
         struct fake_request *q = realloc(fake.requests, (fake.n + 1) * sizeof(*q));
 
@@ -145,11 +155,49 @@ static int remember(const struct engine_request *r, struct err *e) {
         for (size_t i = 0; i < r->n_calls; i++)
                 add_line(q->calls, sizeof(q->calls), r->calls[i].id, r->calls[i].name,
                         r->calls[i].arguments);
+        for (size_t i = 0; i < r->n_messages; i++)
+                add_message(q->messages, sizeof(q->messages), &r->messages[i]);
         if (r->text)
                 memcpy(q->text, r->text, MIN(r->text_size, sizeof(q->text) - 1));
         if (r->tokens)
                 memcpy(q->tokens, r->tokens, MIN(r->n_tokens, ARRAY_SIZE(q->tokens)) * 4);
         return 0;
+}
+
+void engine_file_begin(struct engine *en, struct engine_file *file, int fd, uint64_t size) {
+        *file = (struct engine_file){.fd = fd, .size = size};
+        fake.file_bytes += size;
+}
+
+int engine_file_end(struct engine *en, struct engine_file *file) {
+        int fd = file->fd;
+
+        fake.file_bytes -= file->size;
+        *file = ENGINE_FILE_NULL;
+        return fd;
+}
+
+static void fake_read(const struct engine_request *r) {
+        static uint8_t data[ENGINE_MAX_BYTES];
+
+        if (pread(r->file->fd, data, r->n_bytes, (off_t)r->offset) != (ssize_t)r->n_bytes)
+                abort();
+        fake_emit(&(struct engine_event){.handle = r->handle,
+                .kind = ENGINE_BYTES,
+                .final = true,
+                .bytes = {data, r->n_bytes}});
+}
+
+static void fake_write(const struct engine_request *r) {
+        struct engine_file *file = r->file;
+
+        if (file->fd < 0)
+                file->fd = memfd_create("fake", MFD_CLOEXEC);
+        if (pwrite(file->fd, r->text, r->text_size, (off_t)file->size) != (ssize_t)r->text_size)
+                abort();
+        file->size += r->text_size;
+        fake.file_bytes += r->text_size;
+        fake_emit(&(struct engine_event){.handle = r->handle, .kind = ENGINE_EMPTY, .final = true});
 }
 
 static void answer(const struct engine_request *r) {
@@ -181,6 +229,12 @@ static void answer(const struct engine_request *r) {
         case ENGINE_CONTINUE:
                 ev.kind = ENGINE_DONE;
                 break;
+        case ENGINE_READ_FILE:
+                fake_read(r);
+                return;
+        case ENGINE_WRITE_FILE:
+                fake_write(r);
+                return;
         default:
                 ev.conv.id = 1;
                 ev.conv.name = (char *)(uintptr_t) "fake";
@@ -353,6 +407,9 @@ void fake_emit(const struct engine_event *from) {
                 ev->tokens.piece_ends =
                         copy_array(ev->tokens.piece_ends, ev->tokens.n, sizeof(uint32_t));
                 break;
+        case ENGINE_BYTES:
+                ev->bytes.data = copy_array(ev->bytes.data, ev->bytes.n, 1);
+                break;
         case ENGINE_STATS_RESULT:
                 ev->stats.stats =
                         copy_array(ev->stats.stats, ev->stats.n, sizeof(*ev->stats.stats));
@@ -395,6 +452,9 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)
                         close(ev->exported.fd);
+                break;
+        case ENGINE_BYTES:
+                free(ev->bytes.data);
                 break;
         default:
                 break;

@@ -231,6 +231,10 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->size = ev->exported.size;
                 a->n_memory = ev->exported.n_memory_tokens;
                 break;
+        case ENGINE_BYTES:
+                a->size = ev->bytes.n;
+                memcpy(a->text, ev->bytes.data, MIN(ev->bytes.n, sizeof(a->text)));
+                break;
         default:
                 break;
         }

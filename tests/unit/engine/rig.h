@@ -52,7 +52,7 @@ struct answer {
         struct engine_writing *writing; /* GET: owned too, or NULL */
         struct about *about;            /* CONV: owned, or NULL */
         int fd;                         /* EXPORTED: owned, 0 if none */
-        uint64_t size;
+        uint64_t size;                  /* likewise; BYTES: of them, which are in `text` */
         uint32_t n_memory;
         uint64_t owner;                   /* OWNER */
         char tenant[ENGINE_NAME_MAX + 1]; /* CONV: its label, or empty */

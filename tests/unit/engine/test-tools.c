@@ -365,6 +365,54 @@ static void test_given(void **state) {
         erig_close(&r);
 }
 
+/* Calls that were given without ids have ids of their place, which results may answer. No two calls of a
+ * conversation have the same. */
+static void test_given_without_ids(void **state) {
+        const struct engine_call calls[] = {{NULL, "f", "{}"}, {NULL, "g", "{}"}};
+        struct engine_result result = {.text = "one"};
+        char ids[4][64];
+        struct erig r;
+        uint64_t c;
+
+        (void)state;
+        open_rig(&r);
+        c = open_with(&r, NULL, DEFS);
+        for (unsigned i = 0; i < 2; i++) {
+                struct engine_request q = ask(c, "go", i ? "Yes." : NULL);
+
+                q.max_tokens = i ? 40 : 0;
+                answer_reset(&A);
+                done(&r, q, &A);
+                q = erig_request(ENGINE_CONTINUE, c);
+                q.input = ENGINE_INPUT_GIVEN;
+                q.text = "I call.";
+                q.text_size = i ? 7 : 0;
+                q.reasoning = i ? "hm" : NULL;
+                q.calls = calls;
+                q.n_calls = 2;
+                q.max_tokens = 0;
+                answer_reset(&A);
+                done(&r, q, &A);
+                answer_reset(&G);
+                get_parts(&r, c, &G);
+                strcpy(ids[2 * i], call_id(turn_parts(&G, G.n_turns - 1), "f"));
+                strcpy(ids[2 * i + 1], call_id(turn_parts(&G, G.n_turns - 1), "g"));
+                for (unsigned k = 0; k < 2; k++) {
+                        q = answer_call(c, &result, 1, NULL);
+                        q.max_tokens = 0;
+                        q.constraint = ENGINE_CONSTRAINT_NONE;
+                        result.call_id = ids[2 * i + k];
+                        answer_reset(&A);
+                        done(&r, q, &A);
+                }
+        }
+        for (unsigned i = 0; i < 4; i++)
+                for (unsigned k = 0; k < i; k++)
+                        assert_string_not_equal(ids[i], ids[k]);
+        answer_reset(&G);
+        erig_close(&r);
+}
+
 /* Definitions are told with the first message, and only once; those that a Continue gives go with its
  * turn: a rewind takes them back. */
 static void test_definitions(void **state) {
@@ -690,6 +738,7 @@ int main(void) {
                 cmocka_unit_test(test_goes_on),
                 cmocka_unit_test(test_results),
                 cmocka_unit_test(test_given),
+                cmocka_unit_test(test_given_without_ids),
                 cmocka_unit_test(test_definitions),
                 cmocka_unit_test(test_nothing_is_left),
                 cmocka_unit_test(test_shift),
