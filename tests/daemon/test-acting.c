@@ -378,6 +378,28 @@ static void test_quotas(void **state) {
         harness_stop(h);
 }
 
+/* The daemon's own user sees all figures, but not in acting for another. */
+static void test_figures(void **state) {
+        struct harness *h = *state;
+        struct client *c;
+        struct stats s;
+        bool seen = false;
+
+        harness_start(h, NULL);
+        c = harness_client(h);
+        assert_true(client_stat(c, "budget") > 0);
+        client_free(c);
+        c = act(h, NULL, "anna");
+        assert_int_equal(client_stats(c, &s), 0);
+        for (size_t i = 0; i < s.n; i++)
+                seen = seen || strcmp(s.items[i].name, "budget") == 0;
+        assert_false(seen);
+        assert_int_equal(stats_get(&s, "connections"), 1);
+        stats_deinit(&s);
+        client_free(c);
+        harness_stop(h);
+}
+
 /* Administrators see whose each one is. */
 static void test_list_of_all(void **state) {
         const uint32_t other = OTHER_UID;
@@ -459,6 +481,7 @@ int main(void) {
                 daemon_test(test_pipelined),
                 daemon_test(test_connections_are_theirs),
                 daemon_test(test_quotas),
+                daemon_test(test_figures),
                 daemon_test(test_list_of_all),
                 daemon_test(test_reload),
         };

@@ -145,7 +145,7 @@ static void test_many_at_once(void **state) {
 static void test_nobody_reaches_others(void **state) {
         static const enum engine_verb verbs[] = {ENGINE_CONTINUE, ENGINE_FORK, ENGINE_REWIND,
                 ENGINE_CLOSE, ENGINE_GET, ENGINE_UPDATE, ENGINE_WARM, ENGINE_EVICT, ENGINE_CANCEL,
-                ENGINE_PUBLISH, ENGINE_EXPORT, ENGINE_CARRY};
+                ENGINE_PUBLISH, ENGINE_EXPORT, ENGINE_CARRY, ENGINE_ATTACH};
         struct engine_options o = options();
         struct engine_request q = {.verb = ENGINE_GET, .conv_name = "talk"};
         uint64_t ids[N];
