@@ -10,6 +10,10 @@
  *     an event occurs; answers arrive in the callback given to confab_submit();
  *   - blocking: confab_call() submits, waits and returns when the request has ended.
  *
+ * A watch is a request that does not end by itself. In an event loop it is submitted like any other. A
+ * program that does nothing else calls confab_call() with it, gets each notice in the callback, and ends
+ * it there by confab_cancel(c, event->request, ...).
+ *
  * Every submitted request ends with exactly one event whose `final` is set: its result, or
  * CONFAB_EVENT_ERROR. When the connection breaks, all requests in flight end with an error, during
  * confab_process(). Whatever the daemon sends, the worst outcome is the end of the connection.
@@ -85,7 +89,11 @@ enum confab_verb {
         CONFAB_PUBLISH, /* for root and the daemon's admin group */
         CONFAB_EXPORT,  /* see confab_export() */
         CONFAB_IMPORT,  /* see confab_import() */
-        CONFAB_CARRY    /* write the turns anew with the tokens of the daemon's model */
+        CONFAB_CARRY,   /* write the turns anew with the tokens of the daemon's model */
+        /* Read the reply that is being written, or else the last one. Events as for continue. From
+         * at_position on: what follows the delta with this position; stops, as of its continue. */
+        CONFAB_ATTACH,
+        CONFAB_WATCH /* be told what happens to conversations, until it is cancelled */
 };
 
 /* Numbers as on the wire. */
@@ -206,13 +214,25 @@ struct confab_sampling {
         size_t n_biases;
 };
 
+/* What people and programs note about a conversation; the model never sees it. */
+struct confab_about {
+        /* Or NULL. For people; need not be unique. At most 512 bytes. */
+        const char *title;
+        const char *metadata;    /* a JSON object, at most 16 KiB */
+        const char *session;     /* what a program calls it, at most 256 bytes */
+        const char *const *tags; /* [n_tags], at most 32, of 64 bytes each */
+        size_t n_tags;
+        bool has_tags, has_expires_after;
+        uint32_t expires_after; /* seconds without use until it is closed; 0: never */
+};
+
 /* Initialise with CONFAB_REQUEST_INIT, which also tells the library the size that you compiled
  * with. Each verb ignores the fields that do not name it. */
 struct confab_request {
         size_t size;
         enum confab_verb verb;
 
-        /* The conversation, for all verbs but open, list, tokenize, model_info, stats and import:
+        /* The conversation, for all verbs but open, list, tokenize, model_info, stats, import and watch:
          * by id, or if that is 0 by name. */
         uint64_t conversation_id;
         const char *conversation;
@@ -285,6 +305,13 @@ struct confab_request {
         /* export: the bytes come in events (CONFAB_EVENT_CHUNK), and no descriptor; import: they are sent
          * by confab_send_chunk() */
         bool in_stream;
+        /* open, fork, update: or NULL. Strings that are NULL, and the rest without has_..., change nothing;
+         * an empty string removes what was noted. A fork has the first one's title, tags and metadata
+         * where they are not given. */
+        const struct confab_about *about;
+        /* watch: from behind the notice that had this cursor; NULL: from now on. (all_users is watch's,
+         * too.) */
+        const char *cursor;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -297,7 +324,7 @@ enum confab_event_kind {
         CONFAB_EVENT_PROGRESS,  /* continue */
         CONFAB_EVENT_DELTA,     /* continue */
         CONFAB_EVENT_DONE,      /* final: continue */
-        CONFAB_EVENT_EMPTY,     /* final: close, cancel */
+        CONFAB_EVENT_EMPTY,     /* final: close, cancel; watch, when it was cancelled */
         /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         CONFAB_EVENT_CONVERSATION,
         CONFAB_EVENT_CONVERSATIONS, /* final: list */
@@ -305,7 +332,8 @@ enum confab_event_kind {
         CONFAB_EVENT_MODEL_INFO,    /* final */
         CONFAB_EVENT_STATS,         /* final */
         CONFAB_EVENT_EXPORTED,      /* final */
-        CONFAB_EVENT_CHUNK /* export with in_stream: bytes of the file, one after the other */
+        CONFAB_EVENT_CHUNK, /* export with in_stream: bytes of the file, one after the other */
+        CONFAB_EVENT_NOTICE /* watch */
 };
 
 struct confab_bytes {
@@ -355,6 +383,7 @@ struct confab_delta {
         size_t n_tokens;
         const struct confab_part *parts; /* with want_parts; then there is no text */
         size_t n_parts;
+        uint32_t position; /* behind its last token, in the transcript: for attach */
 };
 struct confab_done {
         enum confab_finish finish;
@@ -368,6 +397,13 @@ struct confab_done {
         bool has_n_calls; /* with want_parts: */
         uint32_t n_calls; /* proper calls in the reply */
 };
+/* How a reply was made. */
+struct confab_run {
+        const char *model; /* its name */
+        uint64_t seed;
+        uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed; /* as in Done */
+        uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
+};
 struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
@@ -378,14 +414,32 @@ struct confab_turn {
         size_t n_results;
         const struct confab_part *parts; /* [n_parts], of the assistant, with want_parts */
         size_t n_parts;
-        const char *tools; /* definitions that were told with it, or NULL */
+        const char *tools;            /* definitions that were told with it, or NULL */
+        const struct confab_run *run; /* replies only, or NULL: not known */
+};
+/* A reply that is being written. Numbers as on the wire. */
+enum confab_writing_state {
+        CONFAB_WRITING_NONE,
+        CONFAB_WRITING_WAITS,    /* for a place */
+        CONFAB_WRITING_RESTORES, /* its memory is brought into RAM */
+        CONFAB_WRITING_READS,    /* the prompt is computed */
+        CONFAB_WRITING_WRITES,
+        CONFAB_WRITING_ENDS /* it is being stored */
+};
+struct confab_writing {
+        enum confab_writing_state state;
+        uint64_t revision;    /* as in its accepted event */
+        uint32_t done, total; /* tokens of the prompt that are computed, of those to be computed */
+        uint32_t n_generated;
+        struct confab_turn turn; /* so far; its text with want_turns; its end is a position */
 };
 struct confab_conversation {
         uint64_t id;
         const char *name;
         uint32_t uid;
-        uint32_t fork_pos; /* tokens shared with the parent when it was forked */
-        uint64_t parent;   /* 0: none */
+        const char *tenant; /* the owner is this tenant of the uid; NULL: the uid itself */
+        uint32_t fork_pos;  /* tokens shared with the parent when it was forked */
+        uint64_t parent;    /* 0: none */
         uint64_t revision;
         uint32_t n_tokens, n_turns;
         enum confab_residency residency;
@@ -421,6 +475,9 @@ struct confab_conversation {
         /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
         uint64_t unusable_size;
         const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        const struct confab_about *about;     /* what is noted, or NULL */
+        const struct confab_writing *writing; /* get: the last reply is not done yet; or NULL */
+        bool unanswered;                      /* its last turn is a message without a reply */
 };
 struct confab_conversations {
         const struct confab_conversation *items;
@@ -461,6 +518,41 @@ struct confab_exported {
         uint32_t n_memory_tokens; /* tokens whose memory the file has */
 };
 
+/* Numbers as on the wire. A newer daemon may have further ones, to be ignored. */
+enum confab_notice_kind {
+        CONFAB_NOTICE_NONE,
+        CONFAB_NOTICE_MODEL, /* which model this is: the first notice of each watch */
+        /* Some notices are lost: what is known may be out of date. A list that is asked for after this
+         * notice shows all that happened before it. */
+        CONFAB_NOTICE_LIST_AGAIN,
+        CONFAB_NOTICE_OPENED,
+        CONFAB_NOTICE_FORKED,     /* from `parent` */
+        CONFAB_NOTICE_TURN_BEGUN, /* input was accepted, or a reply without input has begun */
+        CONFAB_NOTICE_TURN_ENDED, /* one for each turn begun */
+        CONFAB_NOTICE_CHANGED,    /* name, about, sampling, overflow, publication */
+        CONFAB_NOTICE_REWOUND,    /* rewound or carried over */
+        CONFAB_NOTICE_EVICTED,    /* its memory left the RAM */
+        CONFAB_NOTICE_RESTORED,   /* its memory was read from disk */
+        CONFAB_NOTICE_CLOSED,
+        CONFAB_NOTICE_PRESSURE /* only to those who get all figures of stats */
+};
+/* Stable lower-case names ("turn_begun"); "unknown" for other numbers. */
+CONFAB_PUBLIC const char *confab_notice_name(enum confab_notice_kind kind);
+
+/* What has happened to a conversation. Numbers that do not belong to the kind are 0. */
+struct confab_notice {
+        enum confab_notice_kind kind;
+        uint32_t uid;       /* the owner of the conversation */
+        const char *cursor; /* a later watch goes on behind this notice */
+        uint64_t conversation, revision;
+        uint64_t parent;                 /* forked */
+        enum confab_finish finish;       /* turn ended; CONFAB_FINISH_NONE: it failed */
+        const char *model, *fingerprint; /* model: its name, and in hexadecimal; else NULL */
+        uint64_t budget;                 /* pressure: bytes, as it should be */
+        bool pressed;                    /* pressure: memory is short */
+        const char *tenant;              /* of `uid`, or NULL */
+};
+
 struct confab_event {
         uint64_t request;
         enum confab_event_kind kind;
@@ -478,6 +570,7 @@ struct confab_event {
                 const struct confab_stats *stats;
                 const struct confab_exported *exported;
                 const struct confab_bytes *chunk;
+                const struct confab_notice *notice;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */
@@ -491,6 +584,17 @@ CONFAB_PUBLIC int confab_connect(struct confab **ret, const char *path, struct c
 /* The same over a connected stream socket, which the connection then owns (also on failure, when it
  * is closed). */
 CONFAB_PUBLIC int confab_new_from_fd(struct confab **ret, int fd, struct confab_error *e);
+#define CONFAB_OWN_UID UINT32_MAX
+/* Act for @uid (CONFAB_OWN_UID: the own) and, unless @tenant is NULL, for the tenant of this label, 1 to 128 bytes:
+ * all requests of the connection are theirs. Before the first confab_process() and the first request. The daemon
+ * decides when it greets whether that may be (setting trusted-users); else the connection is over, with
+ * "permission". Requests are held back until it has agreed. Errors: "invalid", "no_memory", "state" (too late). */
+CONFAB_PUBLIC int confab_act_for(
+        struct confab *c, uint32_t uid, const char *tenant, struct confab_error *e);
+/* For whom the daemon takes the requests: 0, and the uid and the tenant's label (NULL: none; valid until
+ * confab_free()); -1 before its Hello has come, or if an older daemon does not tell. */
+CONFAB_PUBLIC int confab_get_owner(
+        const struct confab *c, uint32_t *ret_uid, const char **ret_tenant);
 /* Close the connection. Requests in flight get no more events; the daemon cancels those that are
  * not detached. Returns NULL; @c may be NULL. */
 CONFAB_PUBLIC struct confab *confab_free(struct confab *c);

@@ -68,6 +68,14 @@ const char *confab_part_name(enum confab_part_kind kind) {
         return name_of(names, ARRAY_SIZE(names), kind);
 }
 
+const char *confab_notice_name(enum confab_notice_kind kind) {
+        static const char *const names[] = {"none", "model", "list_again", "opened", "forked",
+                "turn_begun", "turn_ended", "changed", "rewound", "evicted", "restored", "closed",
+                "pressure"};
+
+        return name_of(names, ARRAY_SIZE(names), kind);
+}
+
 const char *confab_finish_name(enum confab_finish finish) {
         static const char *const names[] = {
                 "none", "stop", "stop_string", "length", "context", "cancelled"};

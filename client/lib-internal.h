@@ -41,6 +41,7 @@ struct view {
                 struct confab_stats stats;
                 struct confab_exported exported;
                 struct confab_bytes chunk;
+                struct confab_notice notice;
         };
 };
 

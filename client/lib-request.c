@@ -16,6 +16,8 @@ struct draft {
         Confab__V1__ToolResults results;
         Confab__V1__Given given;
         Confab__V1__Messages messages;
+        Confab__V1__About about;
+        Confab__V1__Tags tags;
         void *items, *places; /* owned: results or calls, and pointers to them */
         union {
                 Confab__V1__Open open;
@@ -36,6 +38,8 @@ struct draft {
                 Confab__V1__Export export;
                 Confab__V1__Import import;
                 Confab__V1__Carry carry;
+                Confab__V1__Attach attach;
+                Confab__V1__Watch watch;
         };
 };
 
@@ -138,6 +142,33 @@ static int put_sampling(struct draft *d, Confab__V1__Sampling **ret, struct err 
         return put_biases(d, s, e);
 }
 
+static int put_about(struct draft *d, Confab__V1__About **ret, struct err *e) {
+        const struct confab_about *about = d->from->about;
+        int r;
+
+        if (!about)
+                return 0;
+        d->about = (Confab__V1__About)CONFAB__V1__ABOUT__INIT;
+        r = put_string(&d->about.title, about->title, "title", e);
+        if (r == 0)
+                r = put_string(&d->about.metadata, about->metadata, "metadata", e);
+        if (r == 0)
+                r = put_string(&d->about.session, about->session, "session", e);
+        for (size_t i = 0; r == 0 && about->has_tags && i < about->n_tags; i++)
+                if (!about->tags[i] || !utf8_valid(about->tags[i], strlen(about->tags[i])))
+                        r = err_set(e, ERR_INVALID, "a tag is not valid UTF-8");
+        if (about->has_tags) {
+                d->tags = (Confab__V1__Tags)CONFAB__V1__TAGS__INIT;
+                d->tags.tags = proto_borrow(about->tags);
+                d->tags.n_tags = about->n_tags;
+                d->about.tags = &d->tags;
+        }
+        if (about->has_expires_after)
+                PUT(d->about, expires_after, about->expires_after);
+        *ret = &d->about;
+        return r;
+}
+
 static int draft_open(struct draft *d, struct err *e) {
         int r;
 
@@ -149,6 +180,8 @@ static int draft_open(struct draft *d, struct err *e) {
                 r = put_string(&d->open.tools, d->from->tools, "definitions of tools", e);
         if (d->from->overflow)
                 PUT(d->open, overflow, (Confab__V1__Overflow)d->from->overflow);
+        if (r == 0)
+                r = put_about(d, &d->open.about, e);
         return r < 0 ? r : put_sampling(d, &d->open.sampling, e);
 }
 
@@ -281,6 +314,35 @@ static int put_constraint(struct draft *d, struct err *e) {
         return 0;
 }
 
+static int put_stops(struct draft *d, char ***ret, size_t *ret_n, struct err *e) {
+        const struct confab_request *r = d->from;
+
+        for (size_t i = 0; i < r->n_stops; i++)
+                if (!r->stops[i] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
+                        return err_set(e, ERR_INVALID, "a stop string is not valid UTF-8");
+        *ret = proto_borrow(r->stops);
+        *ret_n = r->n_stops;
+        return 0;
+}
+
+static int draft_attach(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__Attach *a = &d->attach;
+        int k;
+
+        BEGIN(d, attach, attach, ATTACH);
+        k = put_ref(d, &a->conversation, e);
+        if (k == 0)
+                k = put_stops(d, &a->stop, &a->n_stop, e);
+        if (r->has_at_position)
+                PUT(*a, position, r->at_position);
+        if (r->has_expect_revision)
+                PUT(*a, expect_revision, r->expect_revision);
+        if (r->want_parts)
+                PUT(*a, want_parts, true);
+        return k;
+}
+
 static int draft_continue(struct draft *d, struct err *e) {
         const struct confab_request *r = d->from;
         Confab__V1__Continue *c = &d->cont;
@@ -300,11 +362,9 @@ static int draft_continue(struct draft *d, struct err *e) {
                 k = put_string(&c->tools, r->tools, "definitions of tools", e);
         if (k < 0)
                 return k;
-        for (size_t i = 0; i < r->n_stops; i++)
-                if (!r->stops[i] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
-                        return err_set(e, ERR_INVALID, "a stop string is not valid UTF-8");
-        c->stop = proto_borrow(r->stops);
-        c->n_stop = r->n_stops;
+        k = put_stops(d, &c->stop, &c->n_stop, e);
+        if (k < 0)
+                return k;
         if (r->has_max_tokens)
                 PUT(*c, max_tokens, r->max_tokens);
         if (r->n_logprobs)
@@ -341,7 +401,7 @@ static int draft_fork(struct draft *d, struct err *e) {
                 PUT(d->fork, at_position, d->from->at_position);
         if (d->from->has_expect_revision)
                 PUT(d->fork, expect_revision, d->from->expect_revision);
-        return r;
+        return r < 0 ? r : put_about(d, &d->fork.about, e);
 }
 
 static int draft_rewind(struct draft *d, struct err *e) {
@@ -404,6 +464,8 @@ static int draft_update(struct draft *d, struct err *e) {
                 r = put_string(&d->update.name, d->from->name, "name", e);
         if (d->from->overflow)
                 PUT(d->update, overflow, (Confab__V1__Overflow)d->from->overflow);
+        if (r == 0)
+                r = put_about(d, &d->update.about, e);
         return r < 0 ? r : put_sampling(d, &d->update.sampling, e);
 }
 
@@ -472,6 +534,13 @@ static int draft_import(struct draft *d, struct err *e) {
         return put_string(&d->import.name, d->from->name, "name", e);
 }
 
+static int draft_watch(struct draft *d, struct err *e) {
+        BEGIN(d, watch, watch, WATCH);
+        if (d->from->all_users)
+                PUT(d->watch, all_users, true);
+        return put_string(&d->watch.cursor, d->from->cursor, "cursor", e);
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -491,6 +560,8 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_EXPORT] = draft_export,
         [CONFAB_IMPORT] = draft_import,
         [CONFAB_CARRY] = draft_carry,
+        [CONFAB_ATTACH] = draft_attach,
+        [CONFAB_WATCH] = draft_watch,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

@@ -20,11 +20,10 @@
  * 6. A lingering connection writes its last message, announces the end of its output, and reads and
  *    discards what the peer still sends until the peer hangs up. So a peer that is still sending
  *    gets the last message, not a broken pipe.
- * 7. While a connection is held (conn_hold()) reading from it stops, and its frames wait. The time does
- *    not count for `frame_usec`.
- * 8. At most PROTO_FDS_MAX file descriptors wait in each direction; more end the connection. At
+ * 7. At most PROTO_FDS_MAX file descriptors wait in each direction; more end the connection. At
  *    most CONN_FDS_SENT sent descriptors may be unreceived (conn_can_send_fd()), since the kernel
  *    keeps them until the peer takes them. No descriptor leaks, whatever happens to the connection.
+ * 8. While a connection is held (conn_hold()), its frames wait as in 2. What it received stays charged.
  *
  * Loop thread only.
  */
@@ -64,7 +63,7 @@ struct conn {
         int fd; /* owned */
         enum conn_state state;
         bool blocked, draining;
-        bool held;     /* conn_hold() */
+        bool held;     /* frames wait for conn_let_go() */
         bool refused;  /* its share of memory is used up: nothing more is charged to it */
         bool hung_up;  /* lingering: the peer sends nothing more */
         bool shut;     /* lingering: the peer has been told that we send nothing more */
@@ -106,9 +105,14 @@ bool conn_can_send_fd(struct conn *c, size_t n);
 static inline int conn_take_fd(struct conn *c) {
         return proto_decoder_take_fd(&c->in);
 }
-/* In ops->frame(): handle no further frames before conn_release(), which may hand out some at once. */
+/* Hand out no more frames, and read no more, until conn_let_go(), which hands out those that wait. Not a
+ * nesting pair; also allowed on a connection that ends meanwhile. */
 void conn_hold(struct conn *c);
-void conn_release(struct conn *c);
+void conn_let_go(struct conn *c);
+/* Charge another share from now on; what was charged to the present one has been moved there. */
+static inline void conn_set_memory(struct conn *c, struct share *memory) {
+        c->memory = memory;
+}
 /* Write waiting output, as much as the socket accepts. */
 void conn_flush(struct conn *c);
 /* Hand out no more frames; end when all output is written and the peer has hung up, or after

@@ -200,6 +200,18 @@ void daemon_take_limits(struct daemon *d) {
         log_set_level((int)d->settings->log_level);
 }
 
+/* Put trusted-users into force. On failure those of before stay trusted. */
+static int take_trusted(struct daemon *d, struct err *e) {
+        struct trusted t = TRUSTED_NULL;
+        int r = trusted_parse(&t, d->settings->trusted_users, e);
+
+        if (r < 0)
+                return r;
+        trusted_deinit(&d->trusted);
+        d->trusted = t;
+        return 0;
+}
+
 void daemon_reload(struct daemon *d) {
         const char *ignored = NULL;
         struct err e;
@@ -209,6 +221,8 @@ void daemon_reload(struct daemon *d) {
                 LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
         } else {
                 daemon_take_limits(d);
+                if (take_trusted(d, &e) < 0)
+                        LOG_ERROR(LOG_ERR, &e, "trusted users stay as they were");
                 LOG(LOG_INFO, "settings reloaded");
                 if (ignored)
                         LOG(LOG_WARNING, "%s takes effect after a restart", ignored);
@@ -282,6 +296,8 @@ static int set_up(struct daemon *d, struct err *e) {
                 r = requests_init(&d->requests, e);
         if (r == 0)
                 r = find_admin_group(d, e);
+        if (r == 0)
+                r = take_trusted(d, e);
         if (r == 0)
                 r = listeners_open(
                         &d->listeners, s->socket, (mode_t)s->socket_mode, s->socket_group, e);
@@ -372,6 +388,7 @@ struct daemon *daemon_free(struct daemon *d) {
                 event_base_free(d->base);
         requests_deinit(&d->requests);
         users_deinit(&d->users);
+        trusted_deinit(&d->trusted);
         free(d);
         return NULL;
 }

@@ -20,6 +20,7 @@
 #include "daemon/memory.h"
 #include "daemon/requests.h"
 #include "daemon/settings.h"
+#include "daemon/trusted.h"
 #include "daemon/users.h"
 #include "engine/engine.h"
 
@@ -53,6 +54,7 @@ struct daemon {
         bool probe_answered;
         uint64_t heartbeat; /* when the last sign of life was given */
         uint32_t admin_gid; /* UINT32_MAX: none */
+        struct trusted trusted;
         struct memory memory;
         const struct err *refusal; /* NULL, or why every connection is refused; borrowed */
         struct conn_limits limits;

@@ -127,6 +127,7 @@ static void press(
         m->next_step = now + PRESSURE_STEP_USEC;
         if (pressure_event(&m->policy, now, use.used, use.idle)) {
                 apply(d);
+                engine_note_pressure(d->engine, true, m->policy.budget);
                 malloc_trim(0);
                 LOG(LOG_NOTICE,
                         "memory is short (%s): idle memory %llu -> %llu MiB; budget %llu -> %llu "
@@ -134,6 +135,7 @@ static void press(
                         words, mib(use.idle), mib(use.idle - (use.used - m->policy.budget)),
                         mib(before), mib(m->policy.budget));
         } else if (!was_pressed) {
+                engine_note_pressure(d->engine, true, before);
                 LOG(LOG_NOTICE,
                         "memory is short (%s): %llu MiB are idle, the budget stays at %llu MiB",
                         words, mib(use.idle), mib(before));
@@ -202,8 +204,10 @@ static void grow(struct daemon *d, uint64_t now) {
         scarce = look_short(d, &left);
         if (!pressure_tick(&m->policy, now, scarce) && m->policy.pressed == was_pressed)
                 return;
-        if (was_pressed && !m->policy.pressed)
+        if (was_pressed && !m->policy.pressed) {
                 engine_set_spare(d->engine, true);
+                engine_note_pressure(d->engine, false, m->policy.budget);
+        }
         say_left(words, sizeof(words), &left);
         LOG(LOG_INFO, "no memory pressure for %.1f s (%s): budget %llu -> %llu MiB",
                 (double)(now - m->policy.last_event) / 1e6, words, mib(before),

@@ -11,6 +11,8 @@
  * 2. PRESSURE_STEP_USEC after each step down, the sources are checked for pressure again. If there
  *    is none, that was the last step.
  * 3. Each change of the budget is logged with its cause and its figures.
+ * 4. Watchers are told when pressure begins, of each step down, and when pressure is over (the budget
+ *    then grows in steps that are not told).
  *
  * Loop thread only.
  */

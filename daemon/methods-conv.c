@@ -101,7 +101,8 @@ int method_open(
         out->name = some(in->open->name);
         out->system = some(in->open->system);
         out->tools = some(in->open->tools);
-        return methods_take_sampling(in->open->sampling, &out->sampling, e);
+        r = methods_take_about(in->open->about, out, e);
+        return r < 0 ? r : methods_take_sampling(in->open->sampling, &out->sampling, e);
 }
 
 int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct err *e) {
@@ -114,8 +115,10 @@ int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct 
 int method_fork(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Fork *m = in->fork;
-        int r = 0;
+        int r = methods_take_about(m->about, out, e);
 
+        if (r < 0)
+                return r;
         out->name = some(m->name);
         if (m->has_at_turn && m->has_at_position)
                 return err_set(e, ERR_INVALID, "fork names at_turn or at_position, not both");
@@ -206,6 +209,8 @@ int method_update(
         if (r == 0)
                 r = take_overflow(
                         in->update->has_overflow, in->update->overflow, &out->overflow, e);
+        if (r == 0)
+                r = methods_take_about(in->update->about, out, e);
         if (r < 0)
                 return r;
         if (in->update->name && !*in->update->name)

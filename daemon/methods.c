@@ -4,19 +4,15 @@
  *
  * - A frame that is no Request, a length out of bounds, an id of 0, an id in flight twice, or
  *   anything before Hello breaks the protocol: the daemon sends Error with request 0 (or the id, if
- *   it is not in flight) and ends the connection.
+ *   it is not in flight) and ends the connection. So does a Hello that is refused (methods-hello.c).
  * - A well-formed Request with invalid content gets Error, and the connection stays open.
  */
 #include "base/util.h"
 #include "daemon/methods-private.h"
 #include "daemon/streams.h"
-#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Room for any Error and Hello. */
-#define MIN_MAX_FRAME 1024
 
 static const struct {
         enum engine_verb verb;
@@ -40,36 +36,9 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_EXPORT] = {ENGINE_EXPORT, method_export},
         [CONFAB__V1__REQUEST__VERB_IMPORT] = {ENGINE_IMPORT, method_import},
         [CONFAB__V1__REQUEST__VERB_CARRY] = {ENGINE_CARRY, method_carry},
+        [CONFAB__V1__REQUEST__VERB_ATTACH] = {ENGINE_ATTACH, method_attach},
+        [CONFAB__V1__REQUEST__VERB_WATCH] = {ENGINE_WATCH, method_watch},
 };
-
-static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello) {
-        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
-        Confab__V1__Hello answer = CONFAB__V1__HELLO__INIT;
-        struct err e;
-
-        if (hello->version != PROTO_VERSION) {
-                err_set(&e, ERR_UNSUPPORTED, "protocol version %u, this daemon speaks %u",
-                        hello->version, PROTO_VERSION);
-                reply_protocol_error(p, id, &e);
-                return;
-        }
-        if (hello->has_max_frame && hello->max_frame < MIN_MAX_FRAME) {
-                err_set(&e, ERR_INVALID, "max_frame must be at least %u", MIN_MAX_FRAME);
-                reply_protocol_error(p, id, &e);
-                return;
-        }
-        if (hello->has_max_frame)
-                p->max_event = hello->max_frame;
-        p->said_hello = true;
-        event_del(p->hello_timer);
-        answer.has_version = answer.has_max_frame = true;
-        answer.version = PROTO_VERSION;
-        answer.software = proto_borrow("confab " CONFAB_VERSION);
-        answer.max_frame = (uint32_t)p->daemon->settings->max_frame;
-        ev.kind_case = CONFAB__V1__EVENT__KIND_HELLO;
-        ev.hello = &answer;
-        reply_send(p, id, &ev, true);
-}
 
 /* Checks that come before the verb; a violation breaks the protocol. */
 static int check_order(struct peer *p, const Confab__V1__Request *in, struct err *e) {
@@ -92,7 +61,7 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 .max_tokens = ENGINE_UNSET,
                 .role = ENGINE_USER,
                 .fd = -1,
-                .owner = p->uid,
+                .owner = p->owner,
                 .admin = p->admin,
                 .max_answer = p->max_event,
         };
@@ -123,6 +92,7 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
         free((void *)(uintptr_t)r.results);
         free((void *)(uintptr_t)r.calls);
         free((void *)(uintptr_t)r.messages);
+        free((void *)(uintptr_t)r.about);
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;
@@ -161,7 +131,7 @@ void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
                 return;
         }
         if (r == 0 && m->request->verb_case == CONFAB__V1__REQUEST__VERB_HELLO) {
-                handle_hello(p, id, m->request->hello);
+                methods_hello(p, id, m->request->hello);
                 return;
         }
         if (r == 0 && is_chunk(m->request)) {

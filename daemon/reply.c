@@ -85,18 +85,29 @@ void reply_exported(struct peer *p, uint64_t id, uint64_t size, uint32_t n_memor
                 conn_fail(&p->conn, &e);
 }
 
-void reply_refuse(struct peer *p, const struct err *e) {
+/* The last message. */
+static void end_with(struct peer *p, uint64_t id, const struct err *e) {
         p->over = true;
-        reply_error(p, 0, e);
+        reply_error(p, id, e);
         conn_linger(&p->conn);
+}
+
+void reply_refuse(struct peer *p, const struct err *e) {
+        end_with(p, 0, e);
+}
+
+void reply_refuse_hello(struct peer *p, uint64_t id, const struct err *e) {
+        struct log_about about;
+
+        peer_about(p, e, &about);
+        LOG_PEER(LOG_NOTICE, &about, "refusing the Hello of %s", PEER_TEXT(p));
+        end_with(p, id, e);
 }
 
 void reply_protocol_error(struct peer *p, uint64_t id, const struct err *e) {
         struct log_about about;
 
         peer_about(p, e, &about);
-        LOG_PEER(LOG_NOTICE, &about, "protocol error by uid %u", p->uid);
-        p->over = true;
-        reply_error(p, id, e);
-        conn_linger(&p->conn);
+        LOG_PEER(LOG_NOTICE, &about, "protocol error by %s", PEER_TEXT(p));
+        end_with(p, id, e);
 }

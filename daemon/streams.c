@@ -62,7 +62,7 @@ static struct stream *stream_new(struct peer *p, uint64_t id, enum stream_kind k
         s->daemon = p->daemon;
         s->peer = p;
         s->id = id;
-        s->owner = p->uid;
+        s->owner = p->owner;
         s->file = ENGINE_FILE_NULL;
         list_append(&p->streams, &s->link);
         list_append(&p->daemon->streams, &s->all);
@@ -298,7 +298,7 @@ static void on_written(struct request *r, struct engine_event *ev) {
         k = ev->kind == ENGINE_ERROR ? -(int)e.code : s->last ? begin_import(s, &e) : watch(s, &e);
         if (k < 0)
                 stream_fail(s, &e);
-        conn_release(&p->conn); /* may hand out the next chunk at once */
+        conn_let_go(&p->conn); /* may hand out the next chunk at once */
 }
 
 static int write_chunk(struct stream *s, const void *data, size_t n, bool last, struct err *e) {

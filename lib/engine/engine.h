@@ -11,7 +11,7 @@
  * 3. Requests that change the same conversation do not overlap: the second one gets ERR_BUSY, or
  *    waits (engine_request.wait).
  * 4. A conversation is named by (owner, id or name); another owner's conversation is "not found" (I6).
- *    The engine checks uids. request.admin lifts these checks for metadata (list, stats), and for
+ *    The engine checks owners. request.admin lifts these checks for metadata (list, stats), and for
  *    CANCEL, EVICT and CLOSE by id, which are then logged (ENGINE_LOG).
  *
  * One loop thread calls all functions below, except where noted.
@@ -20,8 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/figures.h"
 #include "base/owner.h"
 #include "base/sampling.h"
 
@@ -69,6 +71,7 @@ struct engine_options {
         uint32_t max_active;
         uint32_t default_max_tokens;
         uint32_t max_conversations_per_owner, max_requests_per_owner, max_queued;
+        uint32_t max_tenants_per_user;
         uint64_t disk_limit;           /* bytes of spill files; 0: no limit */
         uint64_t disk_limit_per_owner; /* of one user's conversations; 0: no limit */
         uint64_t disk_writes_per_day;  /* bytes; 0: no limit */
@@ -95,6 +98,7 @@ struct engine_options {
                 .max_active = 16,                                                                  \
                 .default_max_tokens = 512,                                                         \
                 .max_conversations_per_owner = 10000,                                              \
+                .max_tenants_per_user = 10000,                                                     \
                 .max_requests_per_owner = 64,                                                      \
                 .max_queued = 1024,                                                                \
                 .disk_floor = 256u << 20,                                                          \
@@ -143,6 +147,9 @@ void engine_pool_use(struct engine *engine, struct engine_pool_use *ret);
  * engine holds itself: memory of its pool and weights in the page cache do not count as lost. Reads
  * small files of /proc and /sys. */
 uint64_t engine_pool_auto(struct engine *engine);
+/* Tell watchers (engine_request.tell_pressure) that memory is short, or (@pressed false) no longer so,
+ * and that the budget should be @budget bytes for that reason. Changes nothing. Any thread. */
+void engine_note_pressure(struct engine *engine, bool pressed, uint64_t budget);
 
 enum engine_verb {
         ENGINE_OPEN,
@@ -166,6 +173,13 @@ enum engine_verb {
         ENGINE_READ_FILE,  /* n_bytes of `file` from offset on */
         ENGINE_WRITE_FILE, /* the text at the end of `file` */
         ENGINE_CARRY,      /* turns written anew with this model's vocabulary (verbs/carry.c) */
+        /* Read the reply that is being written, or else the last one: Accepted, Deltas, Done (at_position,
+         * want_parts, expect_revision, stops). */
+        ENGINE_ATTACH,
+        /* The owner that tenant `tenant` of the owner's uid is; a new one is made. Not subject to
+         * max_requests_per_owner and max_queued: the caller has few of them in flight. */
+        ENGINE_TENANT,
+        ENGINE_WATCH, /* notices of what happens to conversations, until it is cancelled */
         ENGINE_N_VERBS
 };
 
@@ -256,7 +270,24 @@ enum engine_differs {
         ENGINE_DIFFERS_SHIFTED  /* this request dropped old turns from the memory */
 };
 
+/* What has happened to a conversation. Numbers as in the protocol, which says what each means. */
+enum engine_notice_kind {
+        ENGINE_NOTICE_MODEL = 1,
+        ENGINE_NOTICE_LIST_AGAIN,
+        ENGINE_NOTICE_OPENED,
+        ENGINE_NOTICE_FORKED,
+        ENGINE_NOTICE_TURN_BEGUN,
+        ENGINE_NOTICE_TURN_ENDED,
+        ENGINE_NOTICE_CHANGED,
+        ENGINE_NOTICE_REWOUND,
+        ENGINE_NOTICE_EVICTED,
+        ENGINE_NOTICE_RESTORED,
+        ENGINE_NOTICE_CLOSED,
+        ENGINE_NOTICE_PRESSURE
+};
+
 #define ENGINE_UNSET UINT32_MAX
+#define ENGINE_CURSOR_MAX 63 /* bytes of a cursor of WATCH */
 #define ENGINE_MAX_STOPS 16
 #define ENGINE_MAX_LOGPROBS 32768
 #define ENGINE_NAME_MAX 128 /* bytes; valid UTF-8, no control characters, not only digits */
@@ -291,6 +322,10 @@ struct engine_request {
         const char *tools;
         struct sampling sampling;      /* open, update: defaults; continue: for this request */
         enum engine_overflow overflow; /* open, update */
+        /* Open, fork, update: what is noted, or NULL. Update changes the fields that are set. A fork has
+         * the first one's title, tags and metadata where they are not set. -ERR_INVALID names the
+         * field. */
+        const struct about *about;
 
         enum engine_input input; /* continue */
         enum engine_role role;   /* of a message: user (default), system, assistant */
@@ -335,9 +370,8 @@ struct engine_request {
         bool wait;
 
         /* Continue: keep the part that at_turn or at_position tells, and go on from there. The
-         * transaction that commits the new turns drops the rest. Until then, and also if the
-         * request is refused, fails, or is cancelled before its first token, the conversation is
-         * unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
+         * transaction that commits the first new turn drops the rest: the input, or without input the
+         * reply. Until then the conversation is unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
         bool cuts;
         /* Fork, rewind, publish, continue: keep turns [0, at_turn); ENGINE_UNSET: see below. */
         uint32_t at_turn;
@@ -361,7 +395,13 @@ struct engine_request {
         bool want_turns, want_tokens; /* get */
         uint64_t after_id;            /* list */
         uint32_t limit;               /* list: at most ENGINE_MAX_LIST; 0: that many */
-        bool all_users;
+        /* Tenant: its label. Byte for byte, and like a conversation's name, but it may be a number. */
+        const char *tenant;
+        bool all_users; /* list, watch */
+        /* Watch: from behind the notice that had this cursor; NULL: from now on. A text that is no cursor
+         * of this engine, or too old, leads to LIST_AGAIN; more than ENGINE_CURSOR_MAX bytes: -ERR_INVALID. */
+        const char *cursor;
+        bool tell_pressure;    /* watch: notices of PRESSURE, too */
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
          * is refused as soon as its length is known. */
@@ -389,12 +429,30 @@ struct engine_turn {
         size_t n_results;
         struct engine_part *parts; /* [n_parts]: of the assistant, if asked for */
         size_t n_parts;
-        char *tools; /* definitions that were told with it, or NULL */
+        char *tools;             /* definitions that were told with it, or NULL */
+        struct figures *figures; /* of a reply: how it was made, one block; or NULL */
 };
+/* A reply that is being written. Numbers as in the protocol. */
+enum engine_writing_state {
+        ENGINE_WRITING_NONE,
+        ENGINE_WRITING_WAITS,    /* for a place */
+        ENGINE_WRITING_RESTORES, /* its memory is brought into RAM */
+        ENGINE_WRITING_READS,    /* the prompt is computed */
+        ENGINE_WRITING_WRITES,
+        ENGINE_WRITING_ENDS /* it is being stored */
+};
+struct engine_writing {
+        enum engine_writing_state state;
+        uint64_t revision; /* as in its Accepted */
+        uint32_t done, total, n_generated;
+        struct engine_turn turn; /* so far; without text unless turns are wanted */
+};
+
 struct engine_conv {
         uint64_t id;
         char *name;
         uint64_t owner;
+        char *tenant; /* the label of the owner's tenant, or NULL */
         uint64_t parent;
         uint32_t fork_pos;
         uint64_t revision;
@@ -434,6 +492,9 @@ struct engine_conv {
         int32_t *tokens; /* [n_token_list] or NULL */
         uint32_t n_token_list;
         char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        struct engine_writing *writing; /* get: the last reply is not done yet; or NULL */
+        bool unanswered;                /* the last turn is a message without a reply */
+        struct about *about;            /* what is noted, in one block; NULL: nothing */
 };
 
 struct engine_logprob {
@@ -494,7 +555,7 @@ enum engine_event_kind {
         ENGINE_PROGRESS,
         ENGINE_DELTA,
         ENGINE_DONE,  /* final, continue */
-        ENGINE_EMPTY, /* final: close, cancel, write file */
+        ENGINE_EMPTY, /* final: close, cancel, write file; watch, when it was cancelled */
         /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         ENGINE_CONV,
         ENGINE_CONVS,        /* final: list */
@@ -503,6 +564,8 @@ enum engine_event_kind {
         ENGINE_STATS_RESULT, /* final */
         ENGINE_EXPORTED,     /* final */
         ENGINE_BYTES,        /* final: read file */
+        ENGINE_OWNER,        /* final: tenant */
+        ENGINE_NOTICE,       /* watch */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -515,7 +578,8 @@ struct engine_event {
         bool told;      /* ERROR: a LOG has reported this error, now or before */
         int log_level;  /* LOG: syslog priority */
         union {
-                /* Sent when all reusable memory is in RAM and computing begins; the counts are
+                /* Sent when all reusable memory is in RAM, computing begins, and the input is durable (I4):
+                 * `revision` is the one with it, and from here on it stays, whatever happens. The counts are
                  * those known at that time. DONE has the final counts: if another request computes
                  * the same prompt, blocks may have been taken over from it meanwhile (n_shared
                  * more, n_computed fewer, differs_at further on). */
@@ -538,6 +602,7 @@ struct engine_event {
                         size_t text_size;
                         bool has_token; /* false: only text that had been held back */
                         int32_t token;
+                        uint32_t position; /* behind the last token, in the transcript */
                         bool has_logprob;
                         float logprob;
                         size_t n_top;
@@ -584,6 +649,20 @@ struct engine_event {
                         uint8_t *data;
                         size_t n;
                 } bytes;
+                uint64_t owner; /* OWNER */
+                /* The first one is of kind MODEL. Where some were lost, or may have been, LIST_AGAIN
+                 * stands in their place. Fields that do not belong to the kind are 0. */
+                struct {
+                        enum engine_notice_kind kind;
+                        char cursor[ENGINE_CURSOR_MAX + 1]; /* of the place behind this notice */
+                        uint64_t owner;
+                        uint64_t conv, revision, parent;
+                        enum engine_finish finish; /* TURN_ENDED; NONE: it failed */
+                        const char *model;         /* MODEL: its name, owned by the engine */
+                        uint64_t fingerprint[2];
+                        uint64_t budget; /* PRESSURE */
+                        bool pressed;
+                } notice;
         };
 };
 

@@ -16,7 +16,7 @@
  *      memory    the memory of conversations: eviction, write-behind, restoring, sharing, edits
  *      disk      the register's room, spill records, writing blocks
  *      conv      conversations in RAM
- *      io        the I/O workers, events, waking the engine thread
+ *      io        the I/O workers, events, notices, waking the engine thread
  *      budget    how much memory there is, and for what
  */
 #include <stdatomic.h>
@@ -78,6 +78,7 @@ struct engine {
         struct bell *bell;
         struct workers *workers;
         struct outbox *outbox;
+        struct notices *notices;
         struct convs *convs;
         struct disk *disk;
         struct memory *memory;

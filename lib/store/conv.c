@@ -76,6 +76,7 @@ int conv_shape(struct store *s, uint64_t id, struct store_shape *ret, struct err
 static int read_row(struct query *q, struct store_conv *c, struct err *e) {
         const char *name;
         size_t n;
+        int r;
 
         *c = (struct store_conv){
                 .id = query_number(q, 0, INT64_MAX),
@@ -115,7 +116,8 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 query_bad(q, 23);
         sampling_read(q, 13, &c->sampling);
         shape_read(q, 28, &c->shape);
-        return query_check(q, e);
+        r = query_check(q, e);
+        return r < 0 ? r : tenant_label(q->s, c->owner, c->tenant, e);
 }
 
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e) {
@@ -175,10 +177,12 @@ static int next_id(struct store *s, uint64_t *ret, struct err *e) {
         return 0;
 }
 
-/* Fill in id and name for a new row. */
+/* Fill in id, name and the label of the tenant for a new row. */
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e) {
         int r = next_id(s, &c->id, e);
 
+        if (r == 0)
+                r = tenant_label(s, c->owner, c->tenant, e);
         if (r < 0)
                 return r;
         if (c->name[0]) {
@@ -278,6 +282,11 @@ static int check_new(const struct store_conv *c, struct err *e) {
                 return err_set(e, ERR_INVALID, "unknown overflow %u", c->overflow);
         if (c->tools && (!*c->tools || !utf8_valid(c->tools, strlen(c->tools))))
                 return err_set(e, ERR_INVALID, "definitions of tools are UTF-8, and not empty");
+        if (c->about) {
+                r = about_check(c->about, e);
+                if (r < 0)
+                        return r;
+        }
         return sampling_check(&c->sampling, e);
 }
 
@@ -312,6 +321,8 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         if (r < 0)
                 return r;
         r = conv_set_extent(s, &made, e);
+        if (r == 0 && made.about)
+                r = about_set(s, &made, made.about, made.updated_usec, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);
@@ -319,6 +330,7 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
                 return r;
         made.tools_size = made.tools ? (uint32_t)strlen(made.tools) : 0;
         made.tools = NULL;
+        made.about = NULL;
         *c = made;
         return 0;
 }
@@ -559,7 +571,8 @@ static int set_overflow(struct store *s, uint64_t id, uint32_t overflow, struct 
 }
 
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, struct err *e) {
+        const struct sampling *sampling, uint32_t overflow, const struct about *about,
+        struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
@@ -579,6 +592,11 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         }
         if (overflow != STORE_OVERFLOW_KEEP && overflow >= STORE_N_OVERFLOWS)
                 return err_set(e, ERR_INVALID, "unknown overflow %u", overflow);
+        if (about) {
+                r = about_check(about, e);
+                if (r < 0)
+                        return r;
+        }
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
@@ -588,6 +606,8 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         r = sampling ? set_sampling(s, id, sampling, e) : 0;
         if (r == 0 && overflow != STORE_OVERFLOW_KEEP)
                 r = set_overflow(s, id, overflow, e);
+        if (r == 0 && about && about->has)
+                r = about_set(s, &c, about, clock_realtime_usec(), e);
         if (r < 0)
                 return r;
         return txn_commit(&txn, e);

@@ -213,12 +213,37 @@ static uint64_t cost_of(const struct store_sizes *sizes, unsigned what) {
         return n;
 }
 
+/* Bytes of the figures of turns [first, past). */
+static int figures_cost(
+        struct store *s, uint64_t id, uint64_t first, uint64_t past, uint64_t *ret, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_FIGURES_SIZES, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_u64(&q, first);
+        query_bind_u64(&q, past);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        *ret = query_number(&q, 0, UINT32_MAX) * (sizeof(struct figures) + 1 + TEXT_COST) +
+               query_number(&q, 1, INT64_MAX);
+        return query_check(&q, e);
+}
+
 static int admit_reading(struct store *s, uint64_t id, unsigned what, store_admit_fn *admit,
         void *arg, struct err *e) {
         struct store_sizes sizes;
+        uint64_t figures = 0, n;
         int r = read_sizes(s, id, &sizes, e);
 
-        return r < 0 ? r : admit(arg, (size_t)MIN(cost_of(&sizes, what), (uint64_t)SIZE_MAX), e);
+        if (r == 0 && what & STORE_READ_FIGURES)
+                r = figures_cost(s, id, 0, UINT32_MAX, &figures, e);
+        if (r < 0)
+                return r;
+        n = cost_of(&sizes, what) + figures;
+        return admit(arg, (size_t)MIN(n, (uint64_t)SIZE_MAX), e);
 }
 
 /* The text in column 0 of the present row: see store_tools(). */
@@ -336,6 +361,8 @@ int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char
                 r = read_size(s, &x, e);
         if (r == 0 && what & (STORE_READ_TURNS | STORE_READ_TOKENS))
                 r = read_history(s, &x, what, e);
+        if (r == 0 && what & STORE_READ_FIGURES)
+                r = figures_read(s, x.conv.id, 0, &x.turns, e);
         if (r == 0 && what & STORE_READ_TOOLS)
                 r = read_tools(s, x.conv.id, UINT32_MAX, NULL, NULL, &x.tools, &x.tools_size, e);
         if (r == 0 && what & STORE_READ_TOOLS)

@@ -30,8 +30,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/figures.h"
 #include "base/gap.h"
 #include "base/ids.h"
 #include "base/owner.h"
@@ -61,7 +63,7 @@ static inline uint32_t store_cell_tokens(const struct store_shape *shape, uint32
 
 #define STORE_N_ROLES 5    /* roles of turns are below */
 #define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
-#define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
+#define STORE_NAME_MAX 128 /* bytes of a conversation's name, or a tenant's label, without NUL */
 
 /* What a conversation does when its memory would outgrow the context. */
 enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFLOWS };
@@ -70,6 +72,8 @@ enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFL
 struct store_conv {
         uint64_t id; /* from 1, never used again */
         uint64_t owner;
+        char tenant[STORE_NAME_MAX +
+                    1]; /* the owner's tenant, "" without one; read, never written */
         char name[STORE_NAME_MAX + 1];
         uint64_t parent; /* 0: none; stays when the parent is deleted */
         uint32_t fork_pos;
@@ -89,6 +93,9 @@ struct store_conv {
         uint32_t tools_size;
         /* For store_conv_create() only, borrowed: these definitions (UTF-8), or NULL. */
         const char *tools;
+        /* For store_conv_create() and store_conv_fork() only, borrowed: what is noted, or NULL.
+         * store_about() reads it. */
+        const struct about *about;
 };
 /* Tokens that its memory is of. */
 static inline uint32_t store_memory_tokens(const struct store_conv *c) {
@@ -108,6 +115,9 @@ struct store_turn {
          * definitions of tools that were told with it, which hold from this turn on. */
         const char *extra;
         size_t extra_size;
+        /* How it was made, or NULL. When turns are read: one block, owned; NULL also if it was not asked
+         * for. */
+        const struct figures *figures;
 };
 
 /* Where the memory of one cell is stored. */
@@ -163,18 +173,28 @@ DEFINE_CLEANUP(struct store *, store_free);
 /* Insert @c (id, revision = 1 and updated_usec are filled in; created_usec too unless given) with
  * its first turns and tokens (may be 0; or a whole imported transcript: texts of any bytes, turns
  * keep the times given). @c's sampling, parent, model, vocab, private_memory, gap and overflow are
- * stored, and its tools; n_published starts at 0. -ERR_EXISTS if the owner has a conversation of that name; an empty name is
+ * stored, its tools and what is noted about it; n_published starts at 0. -ERR_EXISTS if the owner has a conversation of that name; an empty name is
  * replaced by "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
 /* Copy the first @n_turns turns (and their tokens) of @parent to @child (name given or empty, the
  * rest is filled in), and link the parent's records for these tokens: cells of attention that begin
  * before the end, states that end there or before. @last: NULL, or the new form of turn n_turns - 1 in
- * the copy, see store_rewind(). @gap: of the child, see store_rewind().
+ * the copy, see store_rewind(). @gap: of the child, see store_rewind(). The child has the parent's title,
+ * tags and metadata, except for fields that child->about sets; its session and expiry are of child->about
+ * alone.
  * -ERR_NOT_FOUND, -ERR_EXISTS, -ERR_INVALID. */
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         const struct store_turn *last, const struct gap *gap, struct store_conv *child,
         struct err *e);
+/* The number of @uid's tenant of this label (1 to STORE_NAME_MAX bytes of UTF-8). If there is none, it is made;
+ * with @max == 0, -ERR_NOT_FOUND. -ERR_LIMIT: the uid has @max tenants already. -ERR_INVALID. */
+int store_tenant(struct store *s, uint32_t uid, const char *label, uint64_t max, uint32_t *ret,
+        struct err *e);
+/* Forget the tenants without a conversation. Before anybody acts for a tenant: a number that somebody holds
+ * must stay known. */
+int store_tenants_forget(struct store *s, struct err *e);
+
 /* Get a conversation by id, or by name if id is 0. owner OWNER_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name,
@@ -184,10 +204,12 @@ int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *nam
 int store_conv_list(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
         uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e);
 int store_conv_count(struct store *s, uint64_t owner, uint64_t *ret, struct err *e);
-/* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged) and the overflow
- * (STORE_OVERFLOW_KEEP: unchanged). */
+/* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged), the overflow
+ * (STORE_OVERFLOW_KEEP: unchanged) and what is noted (fields that are not set, or NULL: unchanged). The
+ * revision stays. */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, struct err *e);
+        const struct sampling *sampling, uint32_t overflow, const struct about *about,
+        struct err *e);
 /* Let every owner use the memory of the first @n_tokens tokens (0: of none). The caller decides who
  * may do this. The revision stays. -ERR_INVALID if the conversation has fewer tokens, -ERR_STATE if
  * its memory is private, or leaves out some of these tokens. */
@@ -250,9 +272,15 @@ int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct er
 typedef int store_admit_fn(void *arg, size_t n, struct err *e);
 int store_tools(struct store *s, uint64_t id, uint32_t n_turns, store_admit_fn *admit, void *arg,
         char **ret, size_t *ret_size, struct err *e);
+/* What is noted about a conversation: one block, owned; NULL: nothing. @admit is asked with its size
+ * before it is allocated; NULL: none is asked. -ERR_NOT_FOUND; -ERR_CORRUPT. */
+int store_about(struct store *s, uint64_t id, store_admit_fn *admit, void *arg, struct about **ret,
+        struct err *e);
 /* The text of turn @n, or (@extra) what was given besides, likewise. -ERR_NOT_FOUND without the turn. */
 int store_turn_part(struct store *s, uint64_t id, uint32_t n, bool extra, store_admit_fn *admit,
         void *arg, char **ret, size_t *ret_size, struct err *e);
+/* How the reply of turn @n was made, but for the model's name; all 0 if that is not known. */
+int store_figures(struct store *s, uint64_t id, uint32_t n, struct figures *ret, struct err *e);
 /* The size of a conversation: bytes of all texts (with what was given besides, and the definitions it
  * was opened with), links, turns, bytes of all tokens. */
 struct store_sizes {
@@ -310,7 +338,8 @@ enum { /* what store_read() returns in addition to the row */
         STORE_READ_TOKENS = 4,
         STORE_READ_LINKS = 8,
         STORE_READ_SIZE = 16,
-        STORE_READ_TOOLS = 32, /* the definitions that hold at the end */
+        STORE_READ_TOOLS = 32,   /* the definitions that hold at the end */
+        STORE_READ_FIGURES = 64, /* with the turns: how they were made */
 };
 /* A conversation as of one moment. To be freed with store_reading_deinit(). */
 struct store_reading {

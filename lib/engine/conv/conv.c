@@ -112,8 +112,11 @@ int conv_charge(struct engine *engine, size_t n) {
                 }
                 if (!victim)
                         return 1;
-                if (seq_n_resident(victim->seq) > 0)
+                if (seq_n_resident(victim->seq) > 0) {
                         engine->count.unspilled_drops++;
+                        notice_conv(engine, ENGINE_NOTICE_EVICTED, victim->owner, victim->id,
+                                victim->revision);
+                }
                 conv_unload(engine, victim);
         }
 }

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * How the engine thread meets other threads: it sleeps and is woken (bell.c), gives jobs to workers
- * and takes them back (workers.c), and hands events to the loop thread (outbox.c).
+ * and takes them back (workers.c), and hands events to the loop thread (outbox.c). Notices of what
+ * happens to conversations wait for their watchers here, too (notices.c).
  */
 #include "base/charge.h"
 #include "base/list.h"
@@ -120,6 +121,54 @@ void credit_set_active(struct engine *engine, struct credit *c, bool active);
  * shared budget pays while few events wait, else the request's credit. NULL without memory. */
 struct event_node *event_new_stream(struct engine *engine, struct credit *c, uint64_t handle,
         enum engine_event_kind kind, size_t size);
+/* An event that the credit alone pays for, so that the request never has more events on their way than
+ * its credit has room for. NULL: there is no room now, and the bell rings when half of it is free again
+ * (*ret_full true), or there is no memory. Engine thread. */
+struct event_node *event_new_lent(struct engine *engine, struct credit *c, uint64_t handle,
+        enum engine_event_kind kind, bool *ret_full);
 /* True if no step may be computed: too many events wait for the loop thread, or a credit is in use.
  * The bell rings when this is over. */
 bool event_backlog(struct engine *engine);
+
+/* --- notices.c: what has happened to conversations --- */
+
+struct notice {
+        enum engine_notice_kind kind;
+        enum engine_finish finish; /* turn ended */
+        bool pressed;              /* pressure */
+        uint64_t owner;
+        uint64_t conv, revision;
+        uint64_t parent; /* forked */
+        uint64_t budget; /* pressure, in bytes */
+};
+/* Whose notices somebody may see: one owner's, or all owners'; and those of no owner, or not. */
+struct notice_scope {
+        uint64_t owner;
+        bool all, general;
+};
+
+/* -ERR_NOMEM, -ERR_SYS. The bell outlives it. */
+int notices_new(struct notices **ret, struct bell *bell, struct err *e);
+struct notices *notices_free(struct notices *n);
+/* Tell of a change that is durable. Never fails. Engine thread. */
+void notice_push(struct engine *engine, const struct notice *notice);
+/* Tell of a change to conversation @conv of @owner, which is at @revision now. Engine thread. */
+static inline void notice_conv(struct engine *engine, enum engine_notice_kind kind, uint64_t owner,
+        uint64_t conv, uint64_t revision) {
+        notice_push(engine,
+                &(struct notice){.kind = kind, .owner = owner, .conv = conv, .revision = revision});
+}
+
+/* The next notice of @scope from *place on. *place moves behind it, or to the end. */
+enum notices_next {
+        NOTICES_NONE,
+        NOTICES_ONE, /* *ret is filled */
+        NOTICES_LOST /* notices of this scope behind *place were overwritten */
+};
+enum notices_next notices_next(struct engine *engine, const struct notice_scope *scope,
+        uint64_t *place, struct notice *ret);
+/* The place behind the newest notice. */
+uint64_t notices_end(struct engine *engine);
+/* A place as a cursor, and back. False: @text is no cursor that this engine has made. */
+void notices_write_cursor(struct engine *engine, uint64_t place, char ret[ENGINE_CURSOR_MAX + 1]);
+bool notices_read_cursor(struct engine *engine, const char *text, uint64_t *ret);

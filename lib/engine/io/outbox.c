@@ -14,6 +14,8 @@
  *    few events wait, an event is paid from the share, else from the credit. No step begins while a
  *    credit is in use (event_backlog()). The loop thread soon frees the event, whatever its peer
  *    does, and then the engine goes on.
+ * 4. A watcher has a credit for WATCH_EVENTS notices, which pays for all of them. While it is used
+ *    up, further notices wait in their ring (notices.c).
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -107,6 +109,7 @@ struct credit {
         struct list link;     /* in outbox.credits, under its lock */
         size_t size;
         atomic_size_t lent;
+        bool wanted; /* under the outbox's lock: the bell is to ring when half of it is paid back */
         atomic_uint n_refs;
 };
 
@@ -132,11 +135,16 @@ void credit_unref(struct credit *c) {
         charge_deinit(&charge);
 }
 
+/* Notices of one watcher that may be on their way to the loop thread. */
+#define WATCH_EVENTS 16
+
 /* One step may send Accepted, Progress, and two Deltas: a token and the rest of the text. */
 size_t credit_size(const struct engine *engine, const struct engine_request *r) {
         size_t text = 3 * engine->max_piece + 64, top = MIN(r->n_logprobs, engine->info.n_vocab);
 
-        if (r->verb != ENGINE_CONTINUE)
+        if (r->verb == ENGINE_WATCH)
+                return sizeof(struct credit) + WATCH_EVENTS * sizeof(struct event_node);
+        if (r->verb != ENGINE_CONTINUE && r->verb != ENGINE_ATTACH)
                 return 0;
         for (size_t i = 0; i < r->n_stops; i++)
                 text += strlen(r->stops[i]);
@@ -208,6 +216,25 @@ struct event_node *event_new_stream(struct engine *engine, struct credit *c, uin
                 charge_move(&n->charge, &charge, size);
         }
         charge_deinit(&charge);
+        return n;
+}
+
+struct event_node *event_new_lent(struct engine *engine, struct credit *c, uint64_t handle,
+        enum engine_event_kind kind, bool *ret_full) {
+        struct outbox *o = engine->outbox;
+        size_t size = sizeof(struct event_node);
+        struct event_node *n;
+
+        pthread_mutex_lock(&o->lock);
+        *ret_full = c->wanted = c->lent + size > c->size;
+        pthread_mutex_unlock(&o->lock);
+        n = *ret_full ? NULL : event_new(engine, NULL, handle, kind, false);
+        if (n) {
+                n->credit = c;
+                n->credit_size = size;
+                c->lent += size;
+                c->n_refs++;
+        }
         return n;
 }
 
@@ -307,17 +334,31 @@ void event_log(struct engine *engine, int level, const struct err *e) {
         event_send(engine, n);
 }
 
+/* A charged copy, or NULL. */
+static char *copy_text(struct event_node *n, const char *text, struct err *e) {
+        size_t size = strlen(text) + 1;
+        char *copy = event_calloc(n, size, 1, e);
+
+        if (copy)
+                memcpy(copy, text, size);
+        return copy;
+}
+
 int event_conv(
         struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e) {
-        char *name = event_calloc(n, strlen(sc->name) + 1, 1, e);
+        char *name = copy_text(n, sc->name, e), *tenant = NULL;
 
-        if (!name)
+        if (name && *sc->tenant)
+                tenant = copy_text(n, sc->tenant, e);
+        if (!name || (*sc->tenant && !tenant)) {
+                free(name);
                 return -(int)e->code;
-        memcpy(name, sc->name, strlen(sc->name));
+        }
         *out = (struct engine_conv){
                 .id = sc->id,
                 .name = name,
                 .owner = sc->owner,
+                .tenant = tenant,
                 .parent = sc->parent,
                 .fork_pos = sc->fork_pos,
                 .revision = sc->revision,
@@ -341,16 +382,22 @@ static void turn_deinit(struct engine_turn *t) {
         free(t->results);
         free(t->parts);
         free(t->tools);
+        free(t->figures);
 }
 
 static void conv_deinit(struct engine_conv *c) {
         if (c->turns)
                 for (uint32_t i = 0; i < c->n_turn_list; i++)
                         turn_deinit(&c->turns[i]);
+        if (c->writing)
+                turn_deinit(&c->writing->turn);
+        free(c->writing);
+        free(c->about);
         free(c->tools);
         free(c->turns);
         free(c->tokens);
         free(c->name);
+        free(c->tenant);
 }
 
 /* Free everything that hangs on the event. */
@@ -406,6 +453,10 @@ static void credit_back(struct outbox *o, struct credit *c, size_t size) {
         c->lent -= size;
         if (o->backlogged && c->lent == 0)
                 end_backlog(o);
+        if (c->wanted && c->lent <= c->size / 2) {
+                c->wanted = false;
+                bell_ring(o->bell);
+        }
         pthread_mutex_unlock(&o->lock);
         credit_unref(c);
 }

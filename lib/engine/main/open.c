@@ -70,6 +70,8 @@ static int new_parts(struct engine *engine, struct err *e) {
                 return err_set(e, ERR_NOMEM, "no memory for the engine");
         r = outbox_new(&engine->outbox, engine, e);
         if (r == 0)
+                r = notices_new(&engine->notices, engine->bell, e);
+        if (r == 0)
                 r = convs_new(&engine->convs, e);
         if (r == 0)
                 r = desk_new(&engine->desk, e);
@@ -145,6 +147,7 @@ struct engine *engine_free(struct engine *engine) {
         if (f->stopped)
                 engine_event_free(&f->stopped->ev);
         outbox_free(engine->outbox);
+        notices_free(engine->notices);
         desk_free(engine->desk);
         run_free(engine->run);
         verb_state_free(engine->verbs);

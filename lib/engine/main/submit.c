@@ -28,6 +28,8 @@ static int check_request(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_INVALID, "no user has the number %u", owner_uid(r->owner));
         if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)
                 return err_set(e, ERR_INVALID, "a request needs a handle and a verb");
+        if (r->cursor && strlen(r->cursor) > ENGINE_CURSOR_MAX)
+                return err_set(e, ERR_INVALID, "a cursor has at most %d bytes", ENGINE_CURSOR_MAX);
         if (r->limit > ENGINE_MAX_LIST)
                 return err_set(
                         e, ERR_INVALID, "a list has at most %d conversations", ENGINE_MAX_LIST);

@@ -83,7 +83,7 @@ static void take_work(struct engine *engine) {
 
 void *thread_main(void *arg) {
         struct engine *engine = arg;
-        uint64_t due = UINT64_MAX;
+        uint64_t due = UINT64_MAX, watched;
         bool sleep = false;
 
         for (;;) {
@@ -93,10 +93,12 @@ void *thread_main(void *arg) {
                 if (engine->stopping)
                         stop_requests(engine);
                 register_take_cuts(engine);
-                (void)grow_step(engine); /* when it can go on, the bell rings */
+                (void)grow_step(engine);      /* when it can go on, the bell rings */
+                watched = watch_step(engine); /* before a step, which takes long */
                 if (sched_step(engine))
                         engine->again = true;
-                due = writebehind_step(engine);
+                attach_step(engine);
+                due = MIN(watched, writebehind_step(engine));
                 due = MIN(due, grow_spare(engine, sched_busy_size(engine)));
                 due = MIN(due, register_step(engine));
                 atomic_fetch_add(&engine->heartbeat, 1);

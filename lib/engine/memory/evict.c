@@ -20,6 +20,8 @@ static void evict_run(struct engine *engine, struct job *j) {
 static void drop_memory(struct engine *engine, struct conv *c) {
         size_t n = seq_n_cells(c->seq);
 
+        if (seq_n_resident(c->seq) > 0)
+                notice_conv(engine, ENGINE_NOTICE_EVICTED, c->owner, c->id, c->revision);
         /* A record without a link of our own lives only as long as its other owners. */
         recs_drop_unlinked(engine, &c->recs);
         c->n_entered = 0;

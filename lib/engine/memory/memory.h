@@ -148,6 +148,7 @@ struct recall {
         bool gathered, searched;
         bool again_from_start; /* what was read was not all: gather once more */
         bool no_search;        /* what was found on disk could not be used */
+        bool told;             /* RESTORED was told of this recall */
         bool reading;          /* a job is under way */
         bool done;             /* everything is there: the next recall_step() returns 0 */
         struct restore *restore;
@@ -213,9 +214,10 @@ void share_unpublish(struct engine *engine);
 int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, struct err *e);
 /* Make the conversation what it was before edit_begin(). Does nothing if no edit is pending. */
 void edit_undo(struct engine *engine, struct conv *c);
-/* Worker: the commit of @turns, the last @n_new tokens, in place of store_append(). */
+/* Worker: the commit of @turns with their @n_tokens tokens, in place of store_append(). */
 int edit_store(struct engine *engine, const struct conv *c, const struct store_turn *turns,
-        size_t n_turns, uint32_t n_new, uint64_t *ret_revision, struct err *e);
+        size_t n_turns, const int32_t *tokens, uint32_t n_tokens, uint64_t *ret_revision,
+        struct err *e);
 /* The commit succeeded: forget the old end. Does nothing if no edit is pending. */
 void edit_done(struct engine *engine, struct conv *c);
 

@@ -170,6 +170,7 @@ static int gather(struct engine *engine, struct recall *recall, struct err *e) {
         size_t n_steps = 0, n_before = before && recall->again_from_start ? recall->n_blocks : 0;
         int r;
 
+        recall->told = recall->told && recall->again_from_start;
         /* The last token is computed again even if its memory is there: its logits are needed. */
         if (recall->wants_logits && c->n_all > 0)
                 conv_cut(c, c->n_all - 1);
@@ -334,6 +335,10 @@ static void finish(struct engine *engine, struct restore *restore) {
         }
         recall->t_read = restore->t_end;
         engine->count.restores++;
+        if (n_good > 0 && !recall->told) {
+                recall->told = true;
+                notice_conv(engine, ENGINE_NOTICE_RESTORED, c->owner, c->id, c->revision);
+        }
         if (n_good == restore->n)
                 restore_note(engine, restore);
         /* The end may have come to need cells that were not read: it is looked at once more. */

@@ -62,6 +62,17 @@ struct desk *desk_free(struct desk *d) {
 
 /* --- the copy of a request --- */
 
+static int copy_about(struct engine_request *r, struct err *e) {
+        const struct about *from = r->about;
+        void *block;
+
+        if (!from)
+                return 0;
+        block = malloc(about_size(from));
+        r->about = block ? about_put(block, from) : NULL;
+        return block ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
+}
+
 static int copy_fd(struct engine_request *r, struct err *e) {
         int fd = r->fd;
 
@@ -87,7 +98,13 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->tools, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->cursor, e);
+        a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
+        a = b < 0 ? b : a;
+        b = copy_str(&r->tenant, e);
+        a = b < 0 ? b : a;
+        b = copy_about(r, e);
         a = b < 0 ? b : a;
         b = copy_results(&r->results, r->n_results, e);
         a = b < 0 ? b : a;
@@ -116,12 +133,15 @@ static size_t request_size(
                    credit_size(engine, r);
 
         n += copy_str_size(r->conv_name) + copy_str_size(r->name) + copy_str_size(r->system);
-        n += copy_str_size(r->tools) + copy_str_size(r->reasoning);
+        n += copy_str_size(r->tools) + copy_str_size(r->reasoning) + copy_str_size(r->tenant);
+        n += copy_str_size(r->cursor);
         n += copy_results_size(r->results, r->n_results);
         n += copy_calls_size(r->calls, r->n_calls);
         n += copy_messages_size(r->messages, r->n_messages);
         n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * COPY_OVERHEAD;
         n += r->constraint_size + COPY_OVERHEAD;
+        if (r->about)
+                n += about_size(r->about) + COPY_OVERHEAD;
         for (size_t i = 0; i < r->n_stops; i++)
                 n += copy_str_size(r->stops[i]);
         return n;
@@ -185,6 +205,9 @@ struct request *request_free(struct engine *engine, struct request *request) {
         copy_free(request->r.system);
         copy_free(request->r.tools);
         copy_free(request->r.reasoning);
+        copy_free(request->r.tenant);
+        copy_free(request->r.about);
+        copy_free(request->r.cursor);
         copy_free_results(request->r.results, request->r.n_results);
         copy_free_calls(request->r.calls, request->r.n_calls);
         copy_free_messages(request->r.messages, request->r.n_messages);
@@ -194,6 +217,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         for (size_t i = 0; i < request->r.n_stops; i++)
                 copy_free(request->r.stops[i]);
         store_reading_deinit(&request->reading);
+        free(request->noted.about);
         keep_deinit(&request->keep);
         if (request->r.fd >= 0)
                 close(request->r.fd);
@@ -248,7 +272,7 @@ static int enter(struct engine *engine, struct request *request, struct err *e) 
         if (d->closed)
                 return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
         u = map_get_u64(d->usage, request->r.owner);
-        r = request->verb->is_part
+        r = request->verb->uncounted
                     ? 0
                     : check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
         if (r < 0)

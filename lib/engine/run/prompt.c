@@ -122,7 +122,7 @@ static int charge_work(struct engine *engine, struct request *request, struct er
         int r = charge_take(&request->charge, n_blocks * per_block, "the prompt", e);
 
         if (r == 0 && g->max_new > 0 &&
-                (r = buf_reserve(&g->text, MIN(g->max_new, REPLY_TOKENS) * REPLY_BYTES)) < 0)
+                (r = buf_reserve(&g->reply.text, MIN(g->max_new, REPLY_TOKENS) * REPLY_BYTES)) < 0)
                 r = err_set(e, (enum err_code) - r, "requests have no memory for a reply");
         return r;
 }
@@ -235,12 +235,14 @@ static void start(struct engine *engine, struct request *request) {
         tok_ids_deinit(&g->input);
         g->n_history = c->n_all;
         c->n_all = g->n_prompt;
+        g->begun = true;
         g->has_reply_turn = g->recall.wants_logits = g->max_new > 0;
         g->recall.conv = c;
         g->recall.plan = &g->plan;
         /* A text starts anew after a special token: the space that SPM puts before the first word
          * does not belong to the reply. */
-        tok_stream_init(&g->stream, engine->tok,
+        g->reply.n_stops = request->r.n_stops;
+        tok_stream_init(&g->reply.stream, engine->tok,
                 g->n_prompt > 0 && tok_is_special(engine->tok, c->tokens[g->n_prompt - 1]), false);
         if (sched_queue(engine, request, &e) < 0)
                 request_fail(engine, request, &e);
@@ -333,9 +335,12 @@ static void generate_start(struct engine *engine, struct request *request) {
 static void generation_init(struct request *request) {
         struct generation *g = generation_of(request);
 
-        g->input.charge = g->held.charge = g->text.charge = &request->charge;
-        reply_parts_init(&g->parts, &request->charge);
+        g->input.charge = &request->charge;
+        reply_text_init(&g->reply, &request->charge, request->r.stops, 0);
+        list_init(&g->followers);
         g->input.stop = &request->cancel;
+        list_init(&g->early);
+        list_init(&g->input_job.link);
 }
 
 static void generation_deinit(struct engine *engine, struct request *request) {
@@ -343,14 +348,15 @@ static void generation_deinit(struct engine *engine, struct request *request) {
 
         tok_ids_deinit(&g->input);
         free(g->biases);
-        buf_deinit(&g->held);
-        buf_deinit(&g->text);
+        attach_lost(engine, request);
         constraint_put(engine, g->constraint);
         grammar_state_deinit(&g->state);
         recall_deinit(engine, &g->recall);
-        reply_parts_deinit(&g->parts);
+        reply_text_deinit(&g->reply);
         input_deinit(g);
         free(g->tools);
+        commit_deinit(g);
+        tell_turn_ended(engine, request, ENGINE_FINISH_NONE);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

@@ -13,8 +13,8 @@
 int run_new(struct engine *engine, struct err *e);
 struct run *run_free(struct run *run);
 
-/* Rows of verbs: Continue; Continue that cuts (engine_request.cuts); Warm. */
-extern const struct verb verb_continue, verb_edit, verb_warm;
+/* Rows of verbs: Continue; Continue that cuts (engine_request.cuts); Warm; Attach. */
+extern const struct verb verb_continue, verb_edit, verb_warm, verb_attach;
 
 /* Overwrite fields of @p by the settings that are set; the caller handles seed and biases. */
 void prompt_params(struct sample_params *p, const struct sampling *s);
@@ -35,8 +35,15 @@ static inline bool text_is_long(size_t size) {
         return size > (size_t)32 << 10;
 }
 
+/* What @writer, a request that generates, has written so far; @with_text: with its text. Owned by the
+ * event. -ERR_LIMIT, -ERR_NOMEM. */
+int writing_fill(const struct request *writer, bool with_text, struct event_node *n,
+        struct engine_writing **ret, struct err *e);
+
 /* One step: admit, restore, compute. True if something was computed. */
 bool sched_step(struct engine *engine);
+/* Tell those who are attached to replies what is new. */
+void attach_step(struct engine *engine);
 /* Cancel all requests that wait or compute. */
 void sched_stop(struct engine *engine);
 /* Blocks in RAM of the conversations whose requests wait or compute. */

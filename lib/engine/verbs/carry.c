@@ -285,6 +285,7 @@ static void commit_run(struct engine *engine, struct job *j) {
         records_release(engine, &gone);
         store_gone_deinit(&gone);
         j->r = store_conv_get(engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void commit_done(struct engine *engine, struct job *j) {
@@ -294,6 +295,9 @@ static void commit_done(struct engine *engine, struct job *j) {
 
         /* Whatever happened, the next request loads it anew, as the register has it. */
         request->conv->stale = true;
+        if (request->revision > 0) /* committed, even if reading it back failed */
+                notice_conv(engine, ENGINE_NOTICE_REWOUND, request->conv->owner, request->conv->id,
+                        request->revision);
         if (j->r < 0) {
                 request_fail(engine, request, &j->err);
                 return;
@@ -378,6 +382,7 @@ static void look_run(struct engine *engine, struct job *j) {
 
         j->r = store_conv_get(
                 engine->store, request->r.owner, request->sc.id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

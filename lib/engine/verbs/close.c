@@ -24,6 +24,8 @@ static void close_done(struct engine *engine, struct job *j) {
                 return;
         }
         register_removed(engine);
+        notice_conv(engine, ENGINE_NOTICE_CLOSED, request->conv->owner, request->conv->id,
+                request->conv->revision);
         request->conv->stale = true;
         if (request->conv->n_published > 0) {
                 request->conv->n_published = 0;

@@ -13,10 +13,16 @@ struct verb_state {
         bool has_export_key;
 
         atomic_uint_fast64_t export_bytes; /* bytes on disk of exports being written */
+
+        /* watch.c: engine thread */
+        struct list watchers;
+        size_t n_watchers;
 };
 
 /* May @name be the name of a conversation? -ERR_INVALID if not. */
 int create_check_name(const char *name, struct err *e);
+/* May @label be a tenant's? -ERR_INVALID if not. */
+int create_check_label(const char *label, struct err *e);
 /* Check @name and copy it to @dst, STORE_NAME_MAX + 1 bytes. NULL or "": the register chooses. */
 int create_copy_name(char *dst, const char *name, struct err *e);
 /* May the user have one more conversation? -ERR_LIMIT. Under create_lock, which the caller holds

@@ -61,6 +61,7 @@ static int charge_transcript(struct engine *engine, struct request *request, str
         if (r < 0)
                 return r;
         x->h.n_turns = request->sc.n_turns;
+        sizes.texts_size += x->h.noted_size;
         x->h.texts_size = sizes.texts_size;
         x->h.with_tools = true; /* at most */
         if (sizes.texts_size > XFER_MAX_TEXTS)
@@ -80,8 +81,8 @@ static int charge_transcript(struct engine *engine, struct request *request, str
 static void set_sizes(struct xfer_header *h, const struct store_turns *turns, size_t tools_size) {
         h->n_turns = (uint32_t)turns->n;
         h->tools_size = (uint32_t)tools_size;
-        h->with_tools = tools_size > 0 || xfer_has_classes(h);
-        h->texts_size = tools_size;
+        h->with_tools = tools_size > 0 || xfer_has_classes(h) || h->noted_size > 0;
+        h->texts_size = tools_size + h->noted_size;
         for (size_t i = 0; i < turns->n; i++) {
                 const struct store_turn *t = &turns->turns[i];
 
@@ -114,8 +115,8 @@ static int write_transcript(struct engine *engine, struct request *request, stru
         count(engine, x, xfer_file_size(h));
         r = check_room(engine, x, xfer_file_size(h), e);
         if (r == 0)
-                r = xfer_transcript_format(
-                        &out, h, request->sc.name, tools, turns.turns, &tokens, e);
+                r = xfer_transcript_format(&out, h, request->sc.name, tools, request->noted.about,
+                        turns.turns, &tokens, e);
         xfer_header_format(h, header);
         if (r == 0)
                 r = write_part(x, header, sizeof(header), e);
@@ -146,8 +147,15 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         xfer_sum_init(&x->sum, key);
         r = store_conv_get(
                 engine->store, request->r.owner, request->conv->id, NULL, &request->sc, e);
+        if (r == 0 && !request->noted.about)
+                request_read_noted(engine, request);
+        if (r == 0 && request->noted.r < 0) {
+                *e = request->noted.err;
+                r = request->noted.r;
+        }
         if (r < 0)
                 return r;
+        x->h.noted_size = xfer_noted_size(request->noted.about);
         x->h.vocab = request->sc.vocab;
         x->h.model = x->h.n_memory_tokens > 0 ? engine->info.fingerprint : request->sc.model;
         x->h.n_tokens = request->sc.n_tokens;

@@ -8,7 +8,7 @@
  *    write, in the state folder, and nobody else has a descriptor of it.
  * 3. Its bytes count against the disk limit like those of an export that grows, until
  *    engine_file_end(). Each write leaves the floor of free space.
- * 4. Both verbs are parts of requests that were admitted (struct verb.is_part): a transfer that has
+ * 4. Both verbs are parts of requests that were admitted (struct verb.uncounted): a transfer that has
  *    begun is not ended by its user's other requests.
  */
 #include <errno.h>
@@ -59,7 +59,7 @@ static void start_reading(struct engine *engine, struct request *request) {
         request_submit(engine, request, read_run, read_done);
 }
 
-const struct verb verb_read_file = {.start = start_reading, .is_part = true};
+const struct verb verb_read_file = {.start = start_reading, .uncounted = true};
 
 /* --- writing --- */
 
@@ -105,4 +105,4 @@ static void start_writing(struct engine *engine, struct request *request) {
         request_submit_as(engine, request, JOB_WRITE_BEHIND, write_run, write_done);
 }
 
-const struct verb verb_write_file = {.start = start_writing, .is_part = true};
+const struct verb verb_write_file = {.start = start_writing, .uncounted = true};

@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "engine/run/run.h"
 #include "engine/verbs/turns.h"
 
 #define LIST_PART 4 /* a page takes at most this part of the share of requests */
-/* A row as it was read and its copy in the answer, with the name. */
+/* A row as it was read and its copy in the answer, with the name and the tenant's label. */
 #define ROW_SIZE                                                                                   \
-        (sizeof(struct store_conv) + sizeof(struct engine_conv) + sizeof(uint64_t) + STORE_NAME_MAX)
+        (sizeof(struct store_conv) + sizeof(struct engine_conv) + sizeof(uint64_t) +               \
+                2 * STORE_NAME_MAX)
 
 static struct turns_answer *turns_of(struct request *request) {
         return request_own(request);
@@ -44,7 +46,7 @@ static void get_run(struct engine *engine, struct job *j) {
         unsigned what = STORE_READ_SIZE;
 
         if (request->r.want_turns)
-                what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS;
+                what |= STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOOLS | STORE_READ_FIGURES;
         if (request->r.want_tokens || (request->r.want_turns && request->r.want_parts))
                 what |= STORE_READ_TOKENS;
         j->r = store_read_admitted(engine->store, request->r.owner, request->r.conv_id,
@@ -54,8 +56,19 @@ static void get_run(struct engine *engine, struct job *j) {
                 return;
         request->sc = request->reading.conv;
         request->disk_size = request->reading.disk_size;
+        request_read_noted(engine, request);
         if (request->r.want_turns)
                 j->r = turns_answer_make(engine, request, turns_of(request), &j->err);
+}
+
+/* What the engine knows of a reply that is not done. */
+static int fill_writing(
+        struct engine *engine, struct request *request, struct engine_conv *out, struct err *e) {
+        const struct conv *c = convs_find(engine, request->sc.id);
+
+        if (!c || !c->busy || !c->generates)
+                return 0;
+        return writing_fill(c->busy, request->r.want_turns, request->final, &out->writing, e);
 }
 
 static void get_done(struct engine *engine, struct job *j) {
@@ -65,6 +78,10 @@ static void get_done(struct engine *engine, struct job *j) {
         if (j->r == 0 && request->reading.damaged)
                 conv_tell_damage(engine, &request->reading);
         if (j->r < 0 || request_answer_conv(request, &ev, &j->err) < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        if (fill_writing(engine, request, &ev->conv, &j->err) < 0) {
                 request_fail(engine, request, &j->err);
                 return;
         }

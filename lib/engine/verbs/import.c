@@ -32,6 +32,8 @@
 #include "engine/memory/memory.h"
 #include "engine/verbs/transfer.h"
 
+/* A copy of what is noted, beside its bytes: the struct, places of tags, NULs. */
+#define NOTED_COST (sizeof(struct about) + ABOUT_TAGS_MAX * (sizeof(char *) + 1) + 3)
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 
 static int read_part(
@@ -146,7 +148,8 @@ static int read_transcript(struct engine *engine, struct request *request, struc
         struct transfer *x = transfer_of(request);
         uint64_t size = xfer_transcript_size(&x->h) + 8;
         size_t more = ((size_t)x->h.n_turns + 1) * sizeof(*x->t.turns) +
-                      ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens) + x->h.tools_size + 1;
+                      ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens) + x->h.tools_size + 1 +
+                      (x->h.noted_size > 0 ? NOTED_COST + x->h.noted_size : 0);
         int r = transfer_charge(request, (size_t)size + more, e);
 
         if (r < 0)
@@ -230,6 +233,7 @@ static int create(struct engine *engine, struct request *request, struct err *e)
                 .gap = x->h.gap,
                 .overflow = x->h.overflow,
                 .tools = x->t.tools,
+                .about = x->t.about,
                 .sampling = x->t.sampling};
         if (create_copy_name(request->sc.name, name ? name : x->t.name, name ? e : NULL) < 0) {
                 if (name)
@@ -249,6 +253,8 @@ static int create(struct engine *engine, struct request *request, struct err *e)
                 }
         } while (register_retry(engine, &tries, r, e));
         pthread_mutex_unlock(&engine->verbs->create_lock);
+        if (r == 0)
+                request_read_noted(engine, request);
         return r;
 }
 
@@ -290,6 +296,8 @@ static void import_done(struct engine *engine, struct job *j) {
                 return;
         }
         engine->count.imports++;
+        notice_conv(engine, ENGINE_NOTICE_OPENED, request->sc.owner, request->sc.id,
+                request->sc.revision);
         if (x->with_memory)
                 request_go_on(engine, request); /* next: act() */
         else

@@ -21,6 +21,7 @@ static void open_run(struct engine *engine, struct job *j) {
         unsigned tries = 0;
 
         request->sc.tools = request->r.tools;
+        request->sc.about = request->r.about;
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
                 j->r = create_check_quota(engine, request->r.owner, &j->err);
@@ -30,6 +31,16 @@ static void open_run(struct engine *engine, struct job *j) {
                                 input_of(request)->n, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         pthread_mutex_unlock(&engine->verbs->create_lock);
+        if (j->r == 0)
+                request_read_noted(engine, request);
+}
+
+static void open_done(struct engine *engine, struct job *j) {
+        const struct store_conv *c = &request_of(j)->sc;
+
+        if (j->r == 0)
+                notice_conv(engine, ENGINE_NOTICE_OPENED, c->owner, c->id, c->revision);
+        request_row_done(engine, j);
 }
 
 static int open_input(struct engine *engine, struct request *request, struct err *e) {
@@ -63,7 +74,7 @@ static void open_input_done(struct engine *engine, struct job *j) {
         if (j->r < 0)
                 request_fail(engine, request_of(j), &j->err);
         else
-                request_submit(engine, request_of(j), open_run, request_row_done);
+                request_submit(engine, request_of(j), open_run, open_done);
 }
 
 static void start(struct engine *engine, struct request *request) {
@@ -89,7 +100,7 @@ static void start(struct engine *engine, struct request *request) {
         if (r < 0)
                 request_fail(engine, request, &e);
         else
-                request_submit(engine, request, open_run, request_row_done);
+                request_submit(engine, request, open_run, open_done);
 }
 
 static void init(struct request *request) {

@@ -10,14 +10,21 @@
  */
 #include "engine/verbs/verbs.h"
 
+/* Whether the register has the change, even if reading it back failed. */
+static bool *changed_of(struct request *request) {
+        return request_own(request);
+}
+
 static void publish_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         uint64_t id = request->sc.id;
 
         j->r = store_conv_publish(engine->store, id, request->keep.n_tokens, &j->err);
+        *changed_of(request) = j->r == 0;
         if (j->r == 0)
                 j->r = store_conv_get(
                         engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void publish_done(struct engine *engine, struct job *j) {
@@ -25,6 +32,8 @@ static void publish_done(struct engine *engine, struct job *j) {
         struct conv *c = request->conv;
         uint32_t before = c->n_published;
 
+        if (*changed_of(request))
+                notice_conv(engine, ENGINE_NOTICE_CHANGED, c->owner, c->id, c->revision);
         if (j->r < 0) {
                 c->stale = true; /* committed perhaps, but the result was not read back */
                 request_fail(engine, request, &j->err);
@@ -69,4 +78,4 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         return 0;
 }
 
-const struct verb verb_publish = {.act = act};
+const struct verb verb_publish = {.own_size = sizeof(bool), .act = act};

@@ -19,6 +19,7 @@ static void rewind_run(struct engine *engine, struct job *j) {
         store_gone_deinit(&gone);
         j->r = store_conv_get(
                 engine->store, request->r.owner, request->sc.id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 /* Tokens and memory of the kept part. On failure the conversation must be loaded anew. */
@@ -49,6 +50,8 @@ static void rewind_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct conv *c = request->conv;
 
+        if (request->revision > 0) /* committed, even if reading it back failed */
+                notice_conv(engine, ENGINE_NOTICE_REWOUND, c->owner, c->id, request->revision);
         if (j->r < 0) {
                 c->stale = true; /* committed perhaps, but the result was not read back */
                 request_fail(engine, request, &j->err);

@@ -50,6 +50,7 @@ void turns_answer_deinit(struct turns_answer *t) {
                 free(t->turns[i].results);
                 free(t->turns[i].parts);
                 free(t->turns[i].tools);
+                free(t->turns[i].figures);
         }
         free(t->turns);
         *t = (struct turns_answer){0};
@@ -209,6 +210,8 @@ static int add_turn(struct maker *m, uint32_t i, struct err *e) {
                 .text_size = from->text_size,
                 .created_usec = from->created_usec};
         from->text = NULL;
+        to->figures = (struct figures *)(uintptr_t)from->figures;
+        from->figures = NULL;
         m->answer->n = i + 1;
         if (from->role == CHAT_TOOL)
                 return add_results(m, to, e);

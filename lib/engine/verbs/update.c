@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Update: change the name of a conversation, its defaults for sampling, and its overflow. */
+/* Update: change the name of a conversation, its defaults for sampling, its overflow, and what is noted. */
 #include "engine/verbs/create.h"
+
+/* Whether the register has the change, even if reading it back failed. */
+static bool *changed_of(struct request *request) {
+        return request_own(request);
+}
 
 static uint32_t new_overflow(const struct engine_request *r) {
         switch (r->overflow) {
@@ -31,19 +36,26 @@ static void update_run(struct engine *engine, struct job *j) {
         sampling_merge(&s, &request->r.sampling);
         do {
                 j->r = store_conv_update(engine->store, id, name,
-                        request->r.sampling.has ? &s : NULL, new_overflow(&request->r), &j->err);
+                        request->r.sampling.has ? &s : NULL, new_overflow(&request->r),
+                        request->r.about, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
+        *changed_of(request) = j->r == 0;
         if (j->r == 0)
                 j->r = store_conv_get(
                         engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void update_done(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
+        const struct conv *c = request->conv;
 
+        if (*changed_of(request))
+                notice_conv(engine, ENGINE_NOTICE_CHANGED, c->owner, c->id, c->revision);
         if (j->r == 0) {
                 request->conv->sampling = request->sc.sampling;
                 request->conv->shifts = request->sc.overflow == STORE_OVERFLOW_SHIFT;
+                register_removed(engine); /* a name or title that was */
         }
         request_row_done(engine, j);
 }
@@ -56,4 +68,4 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         return r;
 }
 
-const struct verb verb_update = {.act = act};
+const struct verb verb_update = {.own_size = sizeof(bool), .act = act};

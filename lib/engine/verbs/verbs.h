@@ -8,11 +8,16 @@
 
 extern const struct verb verb_cancel, verb_carry, verb_close, verb_evict, verb_export, verb_fork,
         verb_get, verb_import, verb_list, verb_model_info, verb_open, verb_publish, verb_rewind,
-        verb_read_file, verb_stats, verb_tokenize, verb_update, verb_write_file;
+        verb_read_file, verb_stats, verb_tenant, verb_tokenize, verb_update, verb_watch,
+        verb_write_file;
 
 /* State shared by verbs. NULL without memory. */
 struct verb_state *verb_state_new(void);
 struct verb_state *verb_state_free(struct verb_state *s);
+
+/* Give watchers the notices that have come, and end the watchers that are to end. Once in each round of
+ * the engine thread. Returns the time to call again at the latest (clock_monotonic_usec()). */
+uint64_t watch_step(struct engine *engine);
 
 /* Describe the model; the engine owns the strings. Any thread. */
 void engine_describe_model(struct engine *engine, struct engine_model_info *ret);

@@ -321,6 +321,22 @@ static void unread_case(uint64_t conv, uint32_t n_logprobs) {
         end("a reply that nobody reads");
 }
 
+/* The same of notices. */
+static void watch_case(void) {
+        struct engine_request q = {
+                .verb = ENGINE_WATCH, .tell_pressure = true, .cursor = "a cursor of some length"};
+        uint64_t handle;
+
+        begin();
+        handle = submit(&q);
+        for (uint64_t i = 0; i < 10000; i++)
+                engine_note_pressure(engine, true, i);
+        erig_settle(engine);
+        engine_cancel(engine, handle);
+        assert_int_equal(wait_for(handle).kind, ENGINE_EMPTY);
+        end("notices that nobody reads");
+}
+
 /* With this, what is imported has another vocabulary, and perhaps much said in it. */
 static enum { OURS, FOREIGN, LARGE_MESSAGE, LARGE_REPLY } imports;
 int __real_store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
@@ -410,6 +426,34 @@ static void carry_case(void) {
         imports = OURS;
 }
 
+/* As much as may be noted about a conversation, in all places where it is held. */
+static void about_cases(uint64_t conv) {
+        static char metadata[ABOUT_METADATA_MAX + 1], names[ABOUT_TAGS_MAX][ABOUT_TAG_MAX + 1];
+        static char title[ABOUT_TITLE_MAX + 1];
+        const char *tags[ABOUT_TAGS_MAX];
+        const struct about most = {.has = ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA,
+                .title = title,
+                .tags = tags,
+                .n_tags = ABOUT_TAGS_MAX,
+                .metadata = metadata};
+        struct engine_request q = {.verb = ENGINE_UPDATE, .conv_id = conv, .about = &most};
+
+        memset(title, 't', ABOUT_TITLE_MAX);
+        for (int i = 0; i < ABOUT_TAGS_MAX; i++) {
+                snprintf(names[i], sizeof(names[i]), "%0*d", ABOUT_TAG_MAX, i);
+                tags[i] = names[i];
+        }
+        memset(metadata, 'm', ABOUT_METADATA_MAX);
+        memcpy(metadata, "{\"k\":\"", 6);
+        memcpy(metadata + ABOUT_METADATA_MAX - 2, "\"}", 2);
+        assert_int_equal(run("note much", q).kind, ENGINE_CONV);
+        assert_int_equal(verb("get what is noted", ENGINE_GET, conv).kind, ENGINE_CONV);
+        q = (struct engine_request){.verb = ENGINE_UPDATE,
+                .conv_id = conv,
+                .about = &(struct about){.has = most.has, .title = "", .metadata = ""}};
+        assert_int_equal(run("note nothing", q).kind, ENGINE_CONV);
+}
+
 static void conversation_cases(uint64_t conv) {
         struct engine_request get = {
                 .verb = ENGINE_GET, .conv_id = conv, .want_turns = true, .want_tokens = true};
@@ -428,6 +472,7 @@ static void conversation_cases(uint64_t conv) {
         assert_int_equal(verb("warm", ENGINE_WARM, conv).kind, ENGINE_CONV);
         assert_int_equal(verb("publish", ENGINE_PUBLISH, conv).kind, ENGINE_CONV);
         assert_int_equal(verb("update", ENGINE_UPDATE, conv).kind, ENGINE_CONV);
+        about_cases(conv);
         assert_int_equal(verb("cancel", ENGINE_CANCEL, conv).kind, ENGINE_EMPTY);
         transfer_case(conv, true);
         transfer_case(conv, false);
@@ -491,6 +536,7 @@ static void test_every_verb(void **state) {
         unread_case(erig_new(&r, NULL, NULL), 0);
         unread_case(erig_new(&r, NULL, NULL), 20);
         unread_case(erig_new(&r, NULL, NULL), ENGINE_MAX_LOGPROBS);
+        watch_case();
         conversation_cases(conv);
         carry_case();
         shift_case();

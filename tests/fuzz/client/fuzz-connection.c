@@ -45,6 +45,9 @@ static size_t look(const struct confab_event *ev) {
                         s += sum(ev->tokens->pieces[i].data, ev->tokens->pieces[i].size);
         } else if (ev->kind == CONFAB_EVENT_EXPORTED) {
                 s += fcntl(ev->exported->fd, F_GETFD) >= 0;
+        } else if (ev->kind == CONFAB_EVENT_NOTICE) {
+                s += sum(ev->notice->cursor, strlen(ev->notice->cursor)) + ev->notice->conversation;
+                s += sum(confab_notice_name(ev->notice->kind), 1);
         } else if (ev->kind == CONFAB_EVENT_STATS) {
                 for (size_t i = 0; i < ev->stats->n_stats; i++)
                         s += sum(ev->stats->stats[i].name, 1);
@@ -97,8 +100,13 @@ static void send_pieces(int socket, const uint8_t *data, size_t size, int memory
         }
 }
 
+/* There are numbers without a verb. */
+static bool is_verb(enum confab_verb v) {
+        return v <= CONFAB_CARRY || v == CONFAB_WATCH;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        int sv[2], n_final[CONFAB_CARRY + 1] = {0};
+        int sv[2], n_final[CONFAB_WATCH + 1] = {0};
         static int memory = -1;
         struct confab *c = NULL;
 
@@ -110,9 +118,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 abort();
         if (memory < 0)
                 memory = memfd_create("fuzz", MFD_CLOEXEC);
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_CARRY; v++) {
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_WATCH; v++) {
                 struct confab_request r = CONFAB_REQUEST_INIT;
 
+                if (!is_verb(v))
+                        continue;
                 r.verb = v;
                 r.conversation = "c";
                 r.has_fd = true;
@@ -127,8 +137,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         close(sv[1]);
         while (confab_wait(c, 0, NULL) == 0)
                 ;
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_CARRY; v++)
-                if (!n_final[v])
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_WATCH; v++)
+                if (is_verb(v) && !n_final[v])
                         abort();
         confab_free(c);
         return 0;

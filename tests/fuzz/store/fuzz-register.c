@@ -104,7 +104,9 @@ static void make_conv(struct store *s, uint64_t owner, const char *name) {
 }
 
 static void make_template(void) {
+        struct store_conv theirs = {.name = "theirs"};
         struct store *s = NULL;
+        uint32_t number;
         FILE *f;
 
         strcpy(dir, "/tmp/confab-fuzz-XXXXXX");
@@ -114,6 +116,9 @@ static void make_template(void) {
         check(store_open(&s, path, NULL) == 0);
         make_conv(s, 1, "one");
         make_conv(s, 2, "two");
+        check(store_tenant(s, 1, "tenant", 1, &number, NULL) == 0);
+        theirs.owner = owner_make(1, number);
+        check(store_conv_create(s, &theirs, NULL, 0, NULL, 0, NULL) == 0);
         store_free(s);
         f = fopen(path, "rb");
         check(f && fseek(f, 0, SEEK_END) == 0);
@@ -163,6 +168,8 @@ static const char *const edits[] = {
         "UPDATE sqlite_sequence SET seq = ? WHERE rowid = ?",
         "DELETE FROM turn WHERE ? <> rowid AND rowid = ?",
         "DELETE FROM record WHERE ? <> id AND id = ?",
+        "UPDATE tenant SET uid = ? WHERE number = ?",
+        "UPDATE tenant SET label = ? WHERE number = ?",
 };
 
 static void edit(sqlite3 *db, const uint8_t *p) {
@@ -234,6 +241,7 @@ static void change(struct store *s) {
         static const struct store_cell cells[] = {{1, 3}, {2, 63}, {7, 7}};
         struct store_conv child = {0};
         uint64_t revision;
+        uint32_t number;
 
         (void)store_conv_fork(s, 1, 2, NULL, NULL, &child, NULL);
         if (store_rewind(s, 1, 1, NULL, NULL, &revision, &gone, NULL) == 0)
@@ -257,6 +265,9 @@ static void change(struct store *s) {
                 if (store_conv_delete(s, id, &gone, NULL) == 0)
                         store_gone_deinit(&gone);
         }
+        (void)store_tenant(s, 1, "tenant", 0, &number, NULL);
+        (void)store_tenant(s, 1, "another", 2, &number, NULL);
+        (void)store_tenants_forget(s, NULL);
         (void)store_scrub(s, NULL);
 }
 

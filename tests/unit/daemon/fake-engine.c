@@ -147,6 +147,8 @@ static int remember(const struct engine_request *r, struct err *e) {
                 copy_text(q->stops[i], sizeof(q->stops[i]), r->stops[i]);
         copy_text(q->tools, sizeof(q->tools), r->tools);
         copy_text(q->reasoning, sizeof(q->reasoning), r->reasoning);
+        copy_text(q->cursor, sizeof(q->cursor), r->cursor);
+        copy_text(q->tenant, sizeof(q->tenant), r->tenant);
         for (size_t i = 0; i < r->n_results; i++)
                 add_line(q->results, sizeof(q->results), r->results[i].call_id, r->results[i].name,
                         r->results[i].text);
@@ -220,6 +222,9 @@ static void answer(const struct engine_request *r) {
                 break;
         case ENGINE_EXPORT:
                 fake_emit_exported(r->handle, "export");
+                return;
+        case ENGINE_TENANT:
+                fake_emit_owner(r->handle, 1);
                 return;
         case ENGINE_CONTINUE:
                 ev.kind = ENGINE_DONE;
@@ -318,6 +323,12 @@ void engine_pool_use(struct engine *en, struct engine_pool_use *ret) {
                 .budget = fake.pool_size, .used = fake.pool_used, .idle = fake.pool_idle};
 }
 
+void engine_note_pressure(struct engine *en, bool pressed, uint64_t budget) {
+        fake.pressed = pressed;
+        fake.pressed_budget = budget;
+        fake.n_notes++;
+}
+
 uint64_t engine_pool_auto(struct engine *en) {
         return fake.pool_auto;
 }
@@ -340,6 +351,7 @@ static void *copy_array(const void *p, size_t n, size_t size) {
 
 static void copy_conv(struct engine_conv *c) {
         c->name = copy_string(c->name);
+        c->tenant = copy_string(c->tenant);
         c->turns = copy_array(c->turns, c->n_turn_list, sizeof(*c->turns));
         for (uint32_t i = 0; c->turns && i < c->n_turn_list; i++)
                 c->turns[i].text = copy_array(c->turns[i].text, c->turns[i].text_size, 1);
@@ -352,6 +364,7 @@ static void free_conv(struct engine_conv *c) {
         free(c->turns);
         free(c->tokens);
         free(c->name);
+        free(c->tenant);
 }
 
 void fake_emit(const struct engine_event *from) {
@@ -491,4 +504,13 @@ void fake_emit_done(uint64_t handle) {
                 .kind = ENGINE_DONE,
                 .final = true,
                 .done = {.finish = ENGINE_FINISH_STOP, .revision = 2}});
+}
+
+void fake_emit_owner(uint64_t handle, uint32_t tenant) {
+        const struct fake_request *q = find(handle);
+
+        fake_emit(&(struct engine_event){.handle = handle,
+                .kind = ENGINE_OWNER,
+                .final = true,
+                .owner = owner_make(owner_uid(q->r.owner), tenant)});
 }

@@ -10,7 +10,7 @@ struct fake_request {
         struct engine_request r; /* pointers are not valid any more, but for the copies below */
         char conv_name[160], name[160], system[256], stops[ENGINE_MAX_STOPS][64];
         char text[1024]; /* cut */
-        char tools[256], reasoning[64];
+        char tools[256], reasoning[64], tenant[256], cursor[ENGINE_CURSOR_MAX + 1];
         char results[256], calls[256]; /* "id|name|text;" of each, "-" for none */
         char messages[512]; /* "role|text|reasoning;" of each, with its calls and results */
         int32_t tokens[64];
@@ -32,6 +32,10 @@ struct fake_engine {
         bool spare_refused;
         unsigned n_resizes;
         uint64_t file_bytes; /* of files that were begun or written, and not ended */
+        /* What watchers were told of pressure last, and how often. */
+        bool pressed;
+        uint64_t pressed_budget;
+        unsigned n_notes;
 };
 extern struct fake_engine fake;
 
@@ -48,6 +52,8 @@ void fake_emit(const struct engine_event *ev);
 void fake_emit_delta(uint64_t handle, const char *text, int32_t token);
 void fake_emit_error(uint64_t handle, enum err_code code, const char *message);
 void fake_emit_done(uint64_t handle);
+/* The answer to Tenant: number @tenant of the uid that was asked for. */
+void fake_emit_owner(uint64_t handle, uint32_t tenant);
 /* An export of @text. */
 void fake_emit_exported(uint64_t handle, const char *text);
 /* Stats with one figure. */

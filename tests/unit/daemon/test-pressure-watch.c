@@ -411,6 +411,10 @@ static void test_nothing_idle(void **state) {
         }
         assert_int_equal(fake.n_resizes, 0);
         assert_int_equal(f->d->memory.policy.budget, 1u << 30);
+        /* Watchers learn of it all the same. */
+        assert_int_equal(fake.n_notes, 1);
+        assert_true(fake.pressed);
+        assert_int_equal(fake.pressed_budget, 1u << 30);
 }
 
 static const struct pressure_report of_system = {
@@ -435,6 +439,7 @@ static void test_stalls_of_others(void **state) {
         assert_int_equal(fake.n_resizes, 0);
         assert_false(fake.spare_refused);
         assert_int_equal(f->d->memory.policy.n_events, 0);
+        assert_int_equal(fake.n_notes, 0);
         put(root, "/proc/meminfo", "MemTotal: 25165824 kB\nMemAvailable: 2097152 kB\n");
         memory_pressure(f->d, &of_system);
         assert_int_equal(fake.n_resizes, 1);
@@ -517,9 +522,15 @@ static void test_one_step_for_one_event(void **state) {
                 assert_true(i == 0 ? m->next_step > 0 : m->next_step == 0);
         }
         assert_true(fake.spare_refused);
+        assert_int_equal(fake.n_notes, 2); /* one for each step down */
+        assert_true(fake.pressed);
+        assert_int_equal(fake.pressed_budget, fake.pool_size);
         m->policy.last_event -= m->policy.patience;
         look_now(f);
         assert_false(fake.spare_refused);
+        assert_int_equal(fake.n_notes, 3);
+        assert_false(fake.pressed);
+        assert_int_equal(fake.pressed_budget, m->policy.budget);
 }
 
 static void test_pressure_no(void **state) {

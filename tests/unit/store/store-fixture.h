@@ -112,6 +112,7 @@ static inline int32_t fixture_token(uint32_t pos) {
 /* One turn of @n tokens at the end. */
 static inline int fixture_append(
         struct store *s, uint64_t id, uint32_t role, uint32_t n, const char *text, struct err *e) {
+        const struct figures figures = {.model = "a model", .seed = UINT64_MAX, .n_generated = n};
         struct store_conv c;
         struct store_turn t;
         int32_t *tokens;
@@ -129,6 +130,7 @@ static inline int fixture_append(
                 .start = c.n_tokens,
                 .end = c.n_tokens + n,
                 .finish = role == 2,
+                .figures = role == 2 ? &figures : NULL,
                 .text = text,
                 .text_size = strlen(text)};
         r = store_append(s, id, &t, 1, tokens, n, &revision, e);

@@ -149,7 +149,8 @@ static void test_sampling_round_trips(void **state) {
         fixture_reopen(f);
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         check_same(&got.sampling, &c.sampling);
-        assert_int_equal(store_conv_update(f->s, c.id, NULL, &half, STORE_OVERFLOW_KEEP, &f->e), 0);
+        assert_int_equal(
+                store_conv_update(f->s, c.id, NULL, &half, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         check_same(&got.sampling, &half);
 }
@@ -161,7 +162,8 @@ static void test_negative_zero_is_zero(void **state) {
         struct sampling in = {.has = SAMPLING_MIN_P, .min_p = -0.0f};
         struct store_conv got;
 
-        assert_int_equal(store_conv_update(f->s, id, NULL, &in, STORE_OVERFLOW_KEEP, &f->e), 0);
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, &in, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, id, NULL, &got, &f->e), 0);
         assert_int_equal(got.sampling.has, SAMPLING_MIN_P);
         assert_true(got.sampling.min_p == 0.0f);
@@ -172,14 +174,14 @@ static void test_sampling_is_checked(void **state) {
         uint64_t id = fixture_conv(f, 1, "a");
         struct sampling bad = {.has = SAMPLING_TEMPERATURE, .temperature = NAN};
 
-        assert_int_equal(
-                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_INVALID);
         bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = SAMPLING_MAX_BIASES + 1};
-        assert_int_equal(
-                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_INVALID);
         bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = 1, .biases = {{1, NAN}}};
-        assert_int_equal(
-                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_INVALID);
 }
 
 static void test_update_name(void **state) {
@@ -189,18 +191,20 @@ static void test_update_name(void **state) {
 
         fixture_conv(f, 1, "b");
         fixture_conv(f, 2, "c");
+        assert_int_equal(store_conv_update(f->s, a, "b", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_EXISTS);
+        assert_int_equal(store_conv_update(f->s, a, "", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_INVALID);
         assert_int_equal(
-                store_conv_update(f->s, a, "b", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_EXISTS);
+                store_conv_update(f->s, a, "a", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
         assert_int_equal(
-                store_conv_update(f->s, a, "", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
-        assert_int_equal(store_conv_update(f->s, a, "a", NULL, STORE_OVERFLOW_KEEP, &f->e), 0);
-        assert_int_equal(store_conv_update(f->s, a, "c", NULL, STORE_OVERFLOW_KEEP, &f->e), 0);
+                store_conv_update(f->s, a, "c", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, 0, "c", &c, &f->e), 0);
         assert_int_equal(c.id, a);
         assert_int_equal(c.revision, 1);
         assert_int_equal(store_conv_get(f->s, 1, 0, "a", &c, &f->e), -ERR_NOT_FOUND);
-        assert_int_equal(
-                store_conv_update(f->s, 99, "z", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_update(f->s, 99, "z", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_NOT_FOUND);
 }
 
 static void test_fork_copies(void **state) {
