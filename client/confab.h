@@ -302,9 +302,6 @@ struct confab_request {
         bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
         const struct confab_message *messages; /* continue, CONFAB_INPUT_MESSAGES: [n_messages] */
         size_t n_messages;
-        /* export: the bytes come in events (CONFAB_EVENT_CHUNK), and no descriptor; import: they are sent
-         * by confab_send_chunk() */
-        bool in_stream;
         /* open, fork, update: or NULL. Strings that are NULL, and the rest without has_..., change nothing;
          * an empty string removes what was noted. A fork has the first one's title, tags and metadata
          * where they are not given. */
@@ -312,6 +309,9 @@ struct confab_request {
         /* watch: from behind the notice that had this cursor; NULL: from now on. (all_users is watch's,
          * too.) */
         const char *cursor;
+        /* export: the bytes come in events (CONFAB_EVENT_CHUNK), and no descriptor; import: they are sent
+         * by confab_send_chunk() */
+        bool in_stream;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -332,8 +332,8 @@ enum confab_event_kind {
         CONFAB_EVENT_MODEL_INFO,    /* final */
         CONFAB_EVENT_STATS,         /* final */
         CONFAB_EVENT_EXPORTED,      /* final */
-        CONFAB_EVENT_CHUNK, /* export with in_stream: bytes of the file, one after the other */
-        CONFAB_EVENT_NOTICE /* watch */
+        CONFAB_EVENT_NOTICE,        /* watch */
+        CONFAB_EVENT_CHUNK /* export with in_stream: bytes of the file, one after the other */
 };
 
 struct confab_bytes {
@@ -569,8 +569,8 @@ struct confab_event {
                 const struct confab_model_info *model_info;
                 const struct confab_stats *stats;
                 const struct confab_exported *exported;
-                const struct confab_bytes *chunk;
                 const struct confab_notice *notice;
+                const struct confab_bytes *chunk;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */

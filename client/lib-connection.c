@@ -86,10 +86,10 @@ static const enum confab_event_kind results[] = {
 static bool kind_fits(const struct pending *p, const struct confab_event *event) {
         if (event->kind == CONFAB_EVENT_ERROR || event->kind == results[p->verb])
                 return true;
-        if (event->kind == CONFAB_EVENT_CHUNK)
-                return p->verb == CONFAB_EXPORT && p->in_stream;
         if (event->kind == CONFAB_EVENT_NOTICE)
                 return p->verb == CONFAB_WATCH;
+        if (event->kind == CONFAB_EVENT_CHUNK)
+                return p->verb == CONFAB_EXPORT && p->in_stream;
         return (p->verb == CONFAB_CONTINUE || p->verb == CONFAB_ATTACH) && !event->final;
 }
 

@@ -40,8 +40,8 @@ struct view {
                 struct confab_model_info model_info;
                 struct confab_stats stats;
                 struct confab_exported exported;
-                struct confab_bytes chunk;
                 struct confab_notice notice;
+                struct confab_bytes chunk;
         };
 };
 

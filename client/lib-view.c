@@ -516,13 +516,13 @@ int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
                         -1, m->exported->size, m->exported->n_memory_tokens};
                 v->event.exported = &v->exported;
                 return view_kind(v, CONFAB_EVENT_EXPORTED, true);
+        case CONFAB__V1__EVENT__KIND_NOTICE:
+                view_notice(v, m->notice);
+                return view_kind(v, CONFAB_EVENT_NOTICE, false);
         case CONFAB__V1__EVENT__KIND_CHUNK:
                 v->chunk = (struct confab_bytes){m->chunk->data.data, m->chunk->data.len};
                 v->event.chunk = &v->chunk;
                 return view_kind(v, CONFAB_EVENT_CHUNK, false);
-        case CONFAB__V1__EVENT__KIND_NOTICE:
-                view_notice(v, m->notice);
-                return view_kind(v, CONFAB_EVENT_NOTICE, false);
         default:
                 return 1;
         }

@@ -47,7 +47,7 @@ int methods_put_results(struct scratch *s, const struct engine_result *results, 
 
 /* May the peer see all figures of Stats, those of other users among them? */
 static inline bool methods_sees_all_figures(const struct peer *p) {
-        return p->admin || p->uid == geteuid();
+        return p->admin || (!p->acts && p->uid == geteuid());
 }
 /* A notice of Watch. */
 void methods_send_notice(struct request *r, const struct engine_event *in);

@@ -563,9 +563,9 @@ enum engine_event_kind {
         ENGINE_INFO,         /* final: model_info */
         ENGINE_STATS_RESULT, /* final */
         ENGINE_EXPORTED,     /* final */
-        ENGINE_BYTES,        /* final: read file */
         ENGINE_OWNER,        /* final: tenant */
         ENGINE_NOTICE,       /* watch */
+        ENGINE_BYTES,        /* final: read file */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -645,10 +645,6 @@ struct engine_event {
                         uint64_t size;
                         uint32_t n_memory_tokens; /* tokens whose memory is in the file */
                 } exported;
-                struct {
-                        uint8_t *data;
-                        size_t n;
-                } bytes;
                 uint64_t owner; /* OWNER */
                 /* The first one is of kind MODEL. Where some were lost, or may have been, LIST_AGAIN
                  * stands in their place. Fields that do not belong to the kind are 0. */
@@ -663,6 +659,10 @@ struct engine_event {
                         uint64_t budget; /* PRESSURE */
                         bool pressed;
                 } notice;
+                struct {
+                        uint8_t *data;
+                        size_t n;
+                } bytes;
         };
 };
 

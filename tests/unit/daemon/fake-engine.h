@@ -31,11 +31,11 @@ struct fake_engine {
         uint64_t pool_used, pool_idle; /* the result of engine_pool_use() */
         bool spare_refused;
         unsigned n_resizes;
-        uint64_t file_bytes; /* of files that were begun or written, and not ended */
         /* What watchers were told of pressure last, and how often. */
         bool pressed;
         uint64_t pressed_budget;
         unsigned n_notes;
+        uint64_t file_bytes; /* of files that were begun or written, and not ended */
 };
 extern struct fake_engine fake;
 
