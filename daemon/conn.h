@@ -20,12 +20,9 @@
  * 6. A lingering connection writes its last message, announces the end of its output, and reads and
  *    discards what the peer still sends until the peer hangs up. So a peer that is still sending
  *    gets the last message, not a broken pipe.
- * 7. While a connection is held (conn_hold()) reading from it stops, and its frames wait. The time does
- *    not count for `frame_usec`.
- * 8. At most PROTO_FDS_MAX file descriptors wait in each direction; more end the connection. At
+ * 7. At most PROTO_FDS_MAX file descriptors wait in each direction; more end the connection. At
  *    most CONN_FDS_SENT sent descriptors may be unreceived (conn_can_send_fd()), since the kernel
  *    keeps them until the peer takes them. No descriptor leaks, whatever happens to the connection.
- *
  * 8. While a connection is held (conn_hold()), its frames wait as in 2. What it received stays charged.
  *
  * Loop thread only.

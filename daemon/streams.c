@@ -62,7 +62,7 @@ static struct stream *stream_new(struct peer *p, uint64_t id, enum stream_kind k
         s->daemon = p->daemon;
         s->peer = p;
         s->id = id;
-        s->owner = p->uid;
+        s->owner = p->owner;
         s->file = ENGINE_FILE_NULL;
         list_append(&p->streams, &s->link);
         list_append(&p->daemon->streams, &s->all);

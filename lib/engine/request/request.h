@@ -59,7 +59,7 @@ struct verb {
         /* Set if an administrator may use it by id on conversations of all users: what the journal
          * then says, such as "closes". */
         const char *by_admin;
-        bool uncounted; /* quotas of requests do not hold it back: the caller bounds it */
+        bool uncounted;     /* quotas of requests do not hold it back: the caller bounds it */
         bool is_long;       /* engine_stop() cancels it: the client can ask again */
         bool answers_found; /* its answer has the conversation's row as it was found */
         bool is_made;       /* its conversation was just made: later failures are ignored */
