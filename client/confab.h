@@ -296,6 +296,9 @@ struct confab_request {
         enum confab_order order; /* list */
         const char *cursor;      /* list: in place of after_id, from the page before; or NULL */
         const char *tag;         /* list: only those with this tag; or NULL */
+        /* list: only those that have all of these words, or words that begin with them, in one turn, or in
+         * name, title and tags; or NULL. Latest change first; not with all_users. */
+        const char *search;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -441,6 +444,9 @@ struct confab_conversation {
         const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
         const struct confab_about *about; /* what is noted, or NULL */
         uint32_t first_turn;              /* get with a page of turns: the number of turns[0] */
+        const char *snippet; /* list with `search`: the text around the first word; or NULL */
+        bool has_hit_turn; /* of turn hit_turn, the newest that has the words; else of its name, */
+        uint32_t hit_turn; /* title and tags */
 };
 struct confab_conversations {
         const struct confab_conversation *items;

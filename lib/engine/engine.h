@@ -351,7 +351,10 @@ struct engine_request {
         bool goes_on; /* list: behind `after` of the same order; by id only its id counts */
         struct engine_place after;
         const char *tag; /* list: only those with this tag; NULL: all */
-        uint32_t limit;  /* list: at most ENGINE_MAX_LIST; 0: that many */
+        /* List, by ENGINE_ORDER_UPDATED, not of all users: only those that have all of these words (or words
+         * that begin with them) in one turn, or in name, title and tags; NULL: all. Anything is only words. */
+        const char *search;
+        uint32_t limit; /* list: at most ENGINE_MAX_LIST; 0: that many */
         bool all_users;
         bool special, add_bos; /* tokenize */
         /* Tokenize: the longest answer, in bytes, that the receiver takes; 0: any. A longer answer
@@ -429,6 +432,10 @@ struct engine_conv {
         uint32_t n_token_list;
         char *tools;         /* get with want_turns: definitions that hold at its end, or NULL */
         struct about *about; /* what is noted, in one block; NULL: nothing */
+        /* List with `search`: the text around the first word, one line, or NULL; of turn hit_turn, the
+         * newest that has the words, or (ENGINE_UNSET) of name, title and tags. */
+        char *snippet;
+        uint32_t hit_turn;
 };
 
 struct engine_logprob {

@@ -15,7 +15,7 @@
  * (class 1) and 4 (class 2).
  */
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/words.h"
 
 #define APPLICATION_ID 0x636e6662 /* "cnfb" */
 
@@ -188,7 +188,9 @@ static const char *const migrations[] = {
         " FOREIGN KEY (conversation, n) REFERENCES turn (conversation, n) ON DELETE CASCADE"
         ") STRICT, WITHOUT ROWID;"
         "CREATE TRIGGER tag_follows AFTER UPDATE OF updated_usec ON conversation BEGIN"
-        " UPDATE tag SET updated_usec = new.updated_usec WHERE conversation = new.id; END;",
+        " UPDATE tag SET updated_usec = new.updated_usec WHERE conversation = new.id; END;"
+        /* words_open() fills it. */
+        WORDS_CREATE,
 };
 
 /* turn_hash() for the migration. */
@@ -314,5 +316,6 @@ int store_migrate(struct store *s, const char *path, bool fresh, struct err *e) 
                 if (r < 0)
                         return err_wrap(e, r, "to schema version %zu", v + 1);
         }
-        return let_shrink(s, e);
+        r = words_open(s, e);
+        return r < 0 ? r : let_shrink(s, e);
 }

@@ -349,6 +349,7 @@ static void conv_deinit(struct engine_conv *c) {
                 for (uint32_t i = 0; i < c->n_turn_list; i++)
                         turn_deinit(&c->turns[i]);
         free(c->about);
+        free(c->snippet);
         free(c->tools);
         free(c->turns);
         free(c->tokens);

@@ -169,6 +169,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->search, e);
+        a = b < 0 ? b : a;
         b = copy_str(&r->tag, e);
         a = b < 0 ? b : a;
         b = copy_about(r, e);
@@ -205,7 +207,7 @@ static size_t request_size(
 
         n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
         n += copy_size(r->tools) + copy_size(r->reasoning) + 2 * PART_SIZE;
-        n += copy_size(r->tag);
+        n += copy_size(r->tag) + copy_size(r->search);
         for (size_t i = 0; i < r->n_results; i++)
                 n += sizeof(*r->results) + copy_size(r->results[i].call_id) +
                      copy_size(r->results[i].name) + copy_size(r->results[i].text);
@@ -300,6 +302,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         free_copy(request->r.tools);
         free_copy(request->r.reasoning);
         free_copy(request->r.tag);
+        free_copy(request->r.search);
         free_copy(request->r.about);
         free_calls(&request->r);
         free_copy(request->r.text);
