@@ -265,6 +265,14 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_sampling(j, &c->sampling);
         if (c->about)
                 put_about(j, c->about);
+        if (c->snippet) {
+                json_key(j, "hit");
+                json_object_begin(j);
+                if (c->has_hit_turn)
+                        put_u64(j, "turn", c->hit_turn);
+                put_str(j, "snippet", c->snippet);
+                json_object_end(j);
+        }
 }
 
 void cli_json_tokens(struct json *j, const struct confab_conversation *c) {

@@ -324,6 +324,9 @@ struct confab_request {
          * this cursor; NULL: from now on. (all_users is watch's, too.) */
         const char *cursor;
         const char *tag; /* list: only those with this tag; or NULL */
+        /* list: only those that have all of these words, or words that begin with them, in one turn, or in
+         * name, title and tags; or NULL. Latest change first; not with all_users. */
+        const char *search;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -491,6 +494,9 @@ struct confab_conversation {
         const struct confab_writing *writing; /* get: the last reply is not done yet; or NULL */
         bool unanswered;                      /* its last turn is a message without a reply */
         uint32_t first_turn;                  /* get with a page of turns: the number of turns[0] */
+        const char *snippet; /* list with `search`: the text around the first word; or NULL */
+        bool has_hit_turn; /* of turn hit_turn, the newest that has the words; else of its name, */
+        uint32_t hit_turn; /* title and tags */
 };
 struct confab_conversations {
         const struct confab_conversation *items;

@@ -463,7 +463,9 @@ static int draft_list(struct draft *d, struct err *e) {
         if (d->from->order)
                 PUT(d->list, order, (Confab__V1__Order)d->from->order);
         r = put_string(&d->list.cursor, d->from->cursor, "cursor", e);
-        return r < 0 ? r : put_string(&d->list.tag, d->from->tag, "tag", e);
+        if (r == 0)
+                r = put_string(&d->list.tag, d->from->tag, "tag", e);
+        return r < 0 ? r : put_string(&d->list.search, d->from->search, "search", e);
 }
 
 static int draft_update(struct draft *d, struct err *e) {

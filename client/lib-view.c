@@ -361,6 +361,9 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .n_biases_dropped = m->n_biases_dropped,
                 .tools = m->tools,
                 .first_turn = m->first_turn,
+                .snippet = m->hit ? or_empty(m->hit->snippet) : NULL,
+                .has_hit_turn = m->hit && m->hit->has_turn,
+                .hit_turn = m->hit ? m->hit->turn : 0,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
         if (r == 0)

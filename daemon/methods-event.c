@@ -159,6 +159,18 @@ static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1_
         return 0;
 }
 
+static Confab__V1__Hit *put_hit(struct scratch *s, const struct engine_conv *c) {
+        Confab__V1__Hit *m = scratch_alloc(s, 1, sizeof(*m));
+
+        if (!m)
+                return NULL;
+        confab__v1__hit__init(m);
+        m->snippet = c->snippet;
+        if (c->hit_turn != ENGINE_UNSET)
+                SET(m, turn, c->hit_turn);
+        return m;
+}
+
 static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__Conversation *m,
         struct err *e) {
         int r;
@@ -205,6 +217,8 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
                 r = put_writing(s, c->writing, m, e);
         if (r < 0)
                 return r;
+        if (c->snippet && !(m->hit = put_hit(s, c)))
+                return no_memory(e);
         if (c->is_page)
                 SET(m, first_turn, c->first_turn);
         if (c->tokens) {

@@ -58,6 +58,14 @@ int methods_take_place(const Confab__V1__List *in, struct engine_request *out, s
 
         if (r < 0)
                 return r;
+        if (in->search && *in->search) {
+                if (in->all_users)
+                        return err_set(e, ERR_INVALID, "search: not in conversations of all users");
+                if (in->order == CONFAB__V1__ORDER__ORDER_ID)
+                        return err_set(e, ERR_INVALID, "search: what is found comes latest first");
+                out->order = ENGINE_ORDER_UPDATED;
+                out->search = in->search;
+        }
         if (in->cursor && *in->cursor) {
                 if (in->after_id)
                         return err_set(

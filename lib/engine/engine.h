@@ -412,6 +412,9 @@ struct engine_request {
         bool goes_on; /* list: behind `after` of the same order; by id only its id counts */
         struct engine_place after;
         const char *tag; /* list: only those with this tag; NULL: all */
+        /* List, by ENGINE_ORDER_UPDATED, not of all users: only those that have all of these words (or words
+         * that begin with them) in one turn, or in name, title and tags; NULL: all. Anything is only words. */
+        const char *search;
         uint32_t limit;  /* list: at most ENGINE_MAX_LIST; 0: that many */
         /* Tenant: its label. Byte for byte, and like a conversation's name, but it may be a number. */
         const char *tenant;
@@ -515,6 +518,10 @@ struct engine_conv {
         struct engine_writing *writing; /* get: the last reply is not done yet; or NULL */
         bool unanswered;                /* the last turn is a message without a reply */
         struct about *about;            /* what is noted, in one block; NULL: nothing */
+        /* List with `search`: the text around the first word, one line, or NULL; of turn hit_turn, the
+         * newest that has the words, or (ENGINE_UNSET) of name, title and tags. */
+        char *snippet;
+        uint32_t hit_turn;
 };
 
 struct engine_logprob {

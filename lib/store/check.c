@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/util.h"
 #include "store/places.h"
+#include "store/words.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -432,6 +433,58 @@ static int check_tags(struct check *x) {
         return absorb(x, r, STORE_FINDING_FILE, 0, 0);
 }
 
+static int report_rows(struct check *x, enum store_stmt which, const char *what) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, which, &x->err);
+
+        if (r < 0)
+                return r;
+        while ((r = query_step(&q, &x->err)) > 0) {
+                uint64_t conv = query_u64(&q, 0);
+
+                q.bad = NULL;
+                report(x, STORE_FINDING_FILE, conv, 0, "the search index %s", what);
+        }
+        return r;
+}
+
+static int look_for_words(struct check *x, uint64_t id) {
+        struct store_conv c;
+        int r = conv_read(x->s, id, &c, &x->err);
+
+        if (r == -ERR_CORRUPT || r == -ERR_NOT_FOUND) /* told elsewhere */
+                return 0;
+        if (r < 0 || c.n_turns == 0)
+                return r;
+        r = words_look(x->s, c.owner, id, c.n_turns - 1, &x->err);
+        if (r == 0)
+                report(x, STORE_FINDING_FILE, id, 0,
+                        "the search index does not find its last turn");
+        return MIN(r, 0);
+}
+
+/* The index has a row for each turn, and for what each conversation is called, and no others; the last turn
+ * of each conversation is found. An index that is going to be made again is not looked at. */
+static int check_search(struct check *x) {
+        _cleanup_(ids_deinit) struct ids ids = {};
+        _query_ q = {};
+        int r = words_current(x->s, &x->err);
+
+        if (r <= 0)
+                return absorb(x, r, STORE_FINDING_FILE, 0, 0);
+        r = report_rows(x, STMT_SEARCH_STRAYS, "has what the conversation does not have");
+        if (r == 0)
+                r = report_rows(x, STMT_SEARCH_MISSING, "does not have all of the conversation");
+        if (r == 0)
+                r = query_begin(&q, x->s, STMT_CHECK_CONVS, &x->err);
+        if (r == 0)
+                r = ids_read(&q, &ids, &x->err);
+        query_end(&q);
+        for (size_t i = 0; r == 0 && i < ids.n; i++)
+                r = look_for_words(x, ids.v[i]);
+        return absorb(x, r, STORE_FINDING_FILE, 0, 0);
+}
+
 /* Ids are never used again: the counters are not behind. */
 static int check_counters(struct check *x) {
         _query_ q = {};
@@ -448,7 +501,7 @@ static int check_counters(struct check *x) {
 int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
         struct store_census *ret, struct err *e) {
         static int (*const steps[])(struct check *) = {check_file, check_convs, check_records,
-                check_strays, check_on_disk, check_tags, check_counters};
+                check_strays, check_on_disk, check_tags, check_search, check_counters};
         STORE_LOCK(s);
         struct check x = {.s = s, .found = found, .arg = arg};
 

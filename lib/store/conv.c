@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/words.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -322,6 +322,8 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         r = conv_set_extent(s, &made, e);
         if (r == 0 && made.about)
                 r = about_set(s, &made, made.about, made.updated_usec, e);
+        if (r == 0)
+                r = words_add_names(s, made.owner, made.id, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);
@@ -534,6 +536,7 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
+        bool renamed;
         int r;
 
         if (name) {
@@ -558,7 +561,10 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
-        r = name ? set_name(s, &c, name, e) : 0;
+        renamed = name || (about && about->has & (ABOUT_TITLE | ABOUT_TAGS));
+        r = renamed ? words_take_out_names(s, c.owner, id, e) : 0;
+        if (r == 0 && name)
+                r = set_name(s, &c, name, e);
         if (r < 0)
                 return r;
         r = sampling ? set_sampling(s, id, sampling, e) : 0;
@@ -566,6 +572,8 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
                 r = set_overflow(s, id, overflow, e);
         if (r == 0 && about && about->has)
                 r = about_set(s, &c, about, clock_realtime_usec(), e);
+        if (r == 0 && renamed)
+                r = words_add_names(s, c.owner, id, e);
         if (r < 0)
                 return r;
         return txn_commit(&txn, e);
@@ -583,8 +591,13 @@ int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, str
         if (r < 0)
                 return r;
         r = conv_read(s, id, &c, e);
-        if (r == -ERR_CORRUPT) /* a damaged row must be removable */
-                r = 0;
+        if (r == 0)
+                r = words_take_out_names(s, c.owner, id, e);
+        if (r == 0)
+                r = words_take_out_turns(s, c.owner, id, 0, UINT32_MAX, e);
+        /* A damaged row must be removable. Whose words are its turns' is not known then. */
+        if (r == -ERR_CORRUPT)
+                r = words_give_up(s, e);
         if (r < 0)
                 return r;
         r = links_cut(s, id, 0, 0, &lost, e);

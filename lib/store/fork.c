@@ -4,7 +4,7 @@
  * and checkable on its own. Its memory is not copied: it has links to the parent's records.
  */
 #include "base/clock.h"
-#include "store/store-private.h"
+#include "store/words.h"
 #include <string.h>
 
 static int copy_turns(
@@ -79,6 +79,10 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         if (r < 0)
                 return r;
         r = last ? turn_shorten(s, made.id, n_turns - 1, last, e) : 0;
+        if (r == 0)
+                r = words_add_names(s, made.owner, made.id, e);
+        if (r == 0)
+                r = words_add_turns(s, made.owner, made.id, 0, n_turns, e);
         if (r < 0)
                 return r;
         r = links_copy(s, parent, &made, common, e);

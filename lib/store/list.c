@@ -92,7 +92,8 @@ int store_list(struct store *s, const struct store_list *list, store_admit_fn *a
         for (size_t i = 0; i < max; i++)
                 out[i] = (struct store_listed){};
         if (r == 0)
-                r = read_page(s, list, admit, arg, out, max, &n, &more, e);
+                r = (list->search ? search_list : read_page)(
+                        s, list, admit, arg, out, max, &n, &more, e);
         if (r < 0)
                 return r;
         *ret_n = n;

@@ -6,7 +6,8 @@
  * stays readable in the log, in old versions of its pages, until the log starts over.
  * store_scrub() copies the whole log into the file and truncates it. Since secure_delete overwrites
  * deleted content in the pages themselves, the content is then gone from the file as well. The
- * caller calls store_scrub() soon after something was removed.
+ * caller calls store_scrub() soon after something was removed. Words in the search index go first, in
+ * steps (words.c); they may take several calls.
  *
  * A log that was removed lives on without a name, and everything committed to it is lost when the
  * daemon ends. So each commit is followed by a check of the names (two calls of stat()):
@@ -16,7 +17,7 @@
  * - The register itself was removed or replaced: all commits fail from now on.
  */
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/words.h"
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -126,7 +127,7 @@ static int vacuum_some(struct store *s, struct err *e) {
         return r < 0 ? r : left > SPARE_PAGES && left < n_free;
 }
 
-int store_scrub(struct store *s, struct err *e) {
+static int scrub_log(struct store *s, struct err *e) {
         STORE_LOCK(s);
         int r, more;
 
@@ -140,4 +141,12 @@ int store_scrub(struct store *s, struct err *e) {
         (void)sqlite3_busy_timeout(s->db, STORE_BUSY_MSEC);
         begin_hold(s);
         return r < 0 ? r : r || more;
+}
+
+int store_scrub(struct store *s, struct err *e) {
+        int more = words_merge(s, e), r;
+
+        /* What is in the log need not wait for the words. */
+        r = scrub_log(s, more < 0 ? NULL : e);
+        return more < 0 ? more : r < 0 ? r : r || more;
 }

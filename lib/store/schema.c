@@ -15,7 +15,7 @@
  * (class 1) and 4 (class 2).
  */
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/words.h"
 
 #define APPLICATION_ID 0x636e6662 /* "cnfb" */
 
@@ -204,7 +204,9 @@ static const char *const migrations[] = {
         "  t.past - t.first AS n_tokens, datetime(t.created_usec / 1000000, 'unixepoch') AS at,"
         "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped,"
         "  (SELECT label FROM tenant WHERE number = c.uid >> 32) AS tenant"
-        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;",
+        " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;"
+        /* words_open() fills it. */
+        WORDS_CREATE,
 };
 
 /* turn_hash() for the migration. */
@@ -330,5 +332,6 @@ int store_migrate(struct store *s, const char *path, bool fresh, struct err *e) 
                 if (r < 0)
                         return err_wrap(e, r, "to schema version %zu", v + 1);
         }
-        return let_shrink(s, e);
+        r = words_open(s, e);
+        return r < 0 ? r : let_shrink(s, e);
 }

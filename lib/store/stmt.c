@@ -308,6 +308,38 @@ static const char *const stmt_sql[STMT_N] = {
                            "JOIN conversation c ON c.id = l.conversation "
                            "ORDER BY r.id, l.n_valid = r.n_tokens DESC, c.id",
         [STMT_METER_GET] = "SELECT value FROM meter WHERE name = ?",
+        [STMT_METER_KEEP] = "INSERT OR IGNORE INTO meter (name, value) VALUES (?,?)",
+        [STMT_METER_REMOVE] = "DELETE FROM meter WHERE name = ?",
+        [STMT_SEARCH_ADD] = "INSERT INTO search (rowid, words) VALUES (?,?)",
+        [STMT_SEARCH_REMOVE] = "INSERT INTO search (search, rowid, words) VALUES ('delete',?,?)",
+        [STMT_SEARCH_TURNS] =
+                "SELECT n, text FROM turn WHERE conversation = ? AND n >= ? AND n < ? ORDER BY n",
+        [STMT_SEARCH_NAMES] =
+                "SELECT c.name || char(10) || coalesce(c.title, '') || char(10) || "
+                "coalesce((SELECT "
+                "group_concat(t.tag, char(10)) FROM (SELECT tag FROM tag WHERE conversation = ?1 "
+                "ORDER BY n) t), '') FROM conversation c WHERE c.id = ?1",
+        [STMT_SEARCH_MERGE] = "INSERT INTO search (search, rank) VALUES ('merge',?)",
+        [STMT_SEARCH_FIND] = "SELECT rowid FROM search WHERE search MATCH ? ORDER BY rowid DESC",
+        [STMT_SEARCH_IS] = "SELECT 1 FROM search WHERE search MATCH ? AND rowid = ?",
+        /* Whether it has the tag ?2, or none is asked for. */
+        [STMT_SEARCH_CONV] =
+                "SELECT c.uid, c.updated_usec, ?2 IS NULL OR EXISTS (SELECT 1 FROM tag t WHERE "
+                "t.conversation = c.id AND t.tag = ?2) FROM conversation c WHERE c.id = ?1",
+        [STMT_SEARCH_ROW] = LISTED "WHERE c.id = ?",
+        /* The index has the numbers of its rows in the table of their sizes. */
+        [STMT_SEARCH_STRAYS] =
+                "SELECT id >> 24 FROM search_docsize WHERE CASE id & 16777215 WHEN 0 THEN NOT "
+                "EXISTS "
+                "(SELECT 1 FROM conversation c WHERE c.id = search_docsize.id >> 24) ELSE NOT "
+                "EXISTS "
+                "(SELECT 1 FROM turn t WHERE t.conversation = search_docsize.id >> 24 "
+                "AND t.n = (search_docsize.id & 16777215) - 1) END",
+        [STMT_SEARCH_MISSING] =
+                "SELECT c.id FROM conversation c WHERE NOT EXISTS (SELECT 1 FROM search_docsize d "
+                "WHERE d.id = c.id << 24) OR EXISTS (SELECT 1 FROM turn t WHERE "
+                "t.conversation = c.id AND NOT EXISTS (SELECT 1 FROM search_docsize d "
+                "WHERE d.id = (c.id << 24) + t.n + 1))",
         [STMT_METER_SET] = "INSERT OR REPLACE INTO meter (name, value) VALUES (?,?)",
         [STMT_TENANT_FIND] = "SELECT number FROM tenant WHERE uid = ? AND label = ?",
         [STMT_TENANT_COUNT] = "SELECT count(*) FROM tenant WHERE uid = ?",

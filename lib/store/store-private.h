@@ -136,6 +136,19 @@ enum store_stmt {
         STMT_TENANT_INSERT,
         STMT_TENANT_LABEL,
         STMT_TENANT_FORGET,
+        STMT_METER_KEEP,
+        STMT_METER_REMOVE,
+        STMT_SEARCH_ADD,
+        STMT_SEARCH_REMOVE,
+        STMT_SEARCH_TURNS,
+        STMT_SEARCH_NAMES,
+        STMT_SEARCH_MERGE,
+        STMT_SEARCH_FIND,
+        STMT_SEARCH_IS,
+        STMT_SEARCH_CONV,
+        STMT_SEARCH_ROW,
+        STMT_SEARCH_STRAYS,
+        STMT_SEARCH_MISSING,
         STMT_N
 };
 
@@ -157,6 +170,11 @@ struct store {
         bool watches_log;     /* log.c */
         struct file_id file, log;
         atomic_bool log_lost;
+        struct words *words; /* words.c, owned */
+        bool words_broken;   /* nothing is written to the search index any more */
+        bool merging;        /* what was removed from it is being merged away, since this open */
+        unsigned n_merged;   /* steps of this pass */
+        uint64_t merge_due;  /* clock_monotonic_usec(): before that no pass begins */
 };
 
 #define STORE_BUSY_MSEC 5000 /* how long another program's lock is waited for */
@@ -276,6 +294,9 @@ int conv_read_row(struct query *q, struct store_conv *c, struct err *e);
 /* Of a query with the disk size as well: all of it, and what is noted. */
 int listed_read(struct query *q, struct store *s, store_admit_fn *admit, void *arg,
         struct store_listed *out, struct err *e);
+/* store_list() with words. */
+int search_list(struct store *s, const struct store_list *list, store_admit_fn *admit, void *arg,
+        struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e);
 #define CONV_DISK_SIZE_COLUMN 33 /* behind these, if the query has it */
 /* store_conv_get(). */
 /* The label of @owner's tenant, "" without one. "#" and its number if the register has lost it. */

@@ -6,6 +6,7 @@
  *
  *      store_open              one per missing schema version
  *      store_conv_create       row, turns, tokens (also a whole import)
+ *      (each that changes turns or names: the search index, too)
  *      store_append            turns and tokens, sums, revision
  *      store_rewind            cut and shortened turns, sums, links, records, n_published, gap
  *      store_conv_fork         row, copies of turns, links
@@ -60,6 +61,9 @@
  *    published ones.
  * 7. No id is above its counter in sqlite_sequence; a parent's id is below its child's.
  *
+ * Beside these, the search index has a row for each turn and for what each conversation is called, and no
+ * others, unless it is going to be made again (words.c).
+ *
  * The settings below guarantee:
  *
  * 8. WAL with synchronous=FULL: COMMIT returns after the log is fsynced, and SQLite fsyncs the
@@ -77,7 +81,7 @@
  */
 #include "base/err.h"
 #include "base/file.h"
-#include "store/store-private.h"
+#include "store/words.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -295,6 +299,7 @@ struct store *store_free(struct store *s) {
         store_free(s->reader);
         for (size_t i = 0; i < STMT_N; i++)
                 sqlite3_finalize(s->stmts[i]);
+        words_free(s->words);
         /* Puts the log back into the file; if it cannot, the next opening does. */
         sqlite3_close(s->db);
         pthread_mutex_destroy(&s->mutex);

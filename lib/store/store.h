@@ -210,11 +210,25 @@ struct store_list {
         bool goes_on;   /* behind @after; false: from the beginning */
         struct store_list_place after;
         const char *tag; /* only those with this tag; NULL: all */
+        /* Only those that have all of these words, or words that begin with them, in one turn, or in what
+         * they are called; NULL: all. Of one owner and by time of change. Text without words finds
+         * nothing. -ERR_INVALID; -ERR_TOO_LARGE: far too much was found. */
+        const char *search;
 };
+#define STORE_SEARCH_MAX 1024 /* bytes */
+/* Where the words were found. */
+struct store_hit {
+        bool is;       /* in lists with `search` */
+        bool in_turn;  /* else in name, title or tags */
+        uint32_t turn; /* the newest one that has them */
+        char *snippet; /* the text around the first of them, store_snippet_size() bytes, owned */
+};
+size_t store_snippet_size(void);
 struct store_listed {
         struct store_conv conv;
         uint64_t disk_size;  /* the stored_size of its records together */
         struct about *about; /* one block, owned; NULL: nothing is noted */
+        struct store_hit hit;
 };
 /* Fill @out, [max], and set *ret_n; *ret_more: there are more behind these. A conversation that changes
  * between two pages by time of change is listed again at the front; all others are listed once. @admit is

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "base/util.h"
-#include "store/store-private.h"
+#include "store/words.h"
 #include <string.h>
 
 static const char *const role_words[STORE_N_ROLES] = {"system", "user", "assistant", "raw", "tool"};
@@ -149,6 +149,9 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
                         bytes + 4 * (size_t)(turns[i].start - c->n_tokens), e);
                 if (r == 0 && turns[i].figures)
                         r = figures_insert(s, c->id, c->n_turns + (uint32_t)i, turns[i].figures, e);
+                if (r == 0)
+                        r = words_add(s, c->owner, c->id, c->n_turns + (uint32_t)i, turns[i].text,
+                                turns[i].text_size, e);
                 if (r < 0)
                         return r;
         }
@@ -346,15 +349,29 @@ int store_append(struct store *s, uint64_t id, const struct store_turn *turns, s
         return 0;
 }
 
-static int cut_turns(struct store *s, uint64_t id, uint32_t n_turns, struct err *e) {
+static int cut_turns(struct store *s, const struct store_conv *c, uint32_t n_turns, struct err *e) {
         _query_ q = {};
-        int r = query_begin(&q, s, STMT_TURN_CUT, e);
+        int r = words_take_out_turns(s, c->owner, c->id, n_turns, UINT32_MAX, e);
 
+        if (r == 0)
+                r = query_begin(&q, s, STMT_TURN_CUT, e);
         if (r < 0)
                 return r;
-        query_bind_u64(&q, id);
+        query_bind_u64(&q, c->id);
         query_bind_i64(&q, n_turns);
         return query_run(&q, e);
+}
+
+/* Cut the last turn, n_turns - 1, short; its words change with its text. */
+static int cut_last(struct store *s, const struct store_conv *c, uint32_t n_turns,
+        const struct store_turn *last, struct err *e) {
+        int r = words_take_out_turns(s, c->owner, c->id, n_turns - 1, n_turns, e);
+
+        if (r == 0)
+                r = turn_shorten(s, c->id, n_turns - 1, last, e);
+        if (r == 0)
+                r = words_add(s, c->owner, c->id, n_turns - 1, last->text, last->text_size, e);
+        return r;
 }
 
 int gap_apply(struct store *s, struct store_conv *c, uint32_t n_turns,
@@ -384,9 +401,9 @@ static int cut_conv(struct store *s, struct store_conv *c, uint32_t n_turns,
         int r = gap_apply(s, c, n_turns, last, gap, &common, e);
 
         if (r == 0)
-                r = cut_turns(s, c->id, n_turns, e);
+                r = cut_turns(s, c, n_turns, e);
         if (r == 0 && last)
-                r = turn_shorten(s, c->id, n_turns - 1, last, e);
+                r = cut_last(s, c, n_turns, last, e);
         if (r == 0)
                 r = links_shorten(s, c, common, lost, e);
         if (r < 0)

@@ -75,6 +75,12 @@ int txn_commit(struct store **txn, struct err *e) {
         struct store *s = *txn;
         int r = run_plain(s, STMT_COMMIT, e);
 
+        /* FTS5 writes the index then. Tried again, the call leaves the index alone (words.c). */
+        if (r == -ERR_CORRUPT && sqlite3_extended_errcode(s->db) == SQLITE_CORRUPT_VTAB &&
+                !s->words_broken) {
+                s->words_broken = true;
+                return err_set(e, ERR_BUSY, "register: the search index is damaged");
+        }
         if (r < 0)
                 return r;
         *txn = NULL;

@@ -393,6 +393,7 @@ static void conv_deinit(struct engine_conv *c) {
                 turn_deinit(&c->writing->turn);
         free(c->writing);
         free(c->about);
+        free(c->snippet);
         free(c->tools);
         free(c->turns);
         free(c->tokens);

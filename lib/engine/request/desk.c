@@ -104,6 +104,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->tenant, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->search, e);
+        a = b < 0 ? b : a;
         b = copy_str(&r->tag, e);
         a = b < 0 ? b : a;
         b = copy_about(r, e);
@@ -136,7 +138,7 @@ static size_t request_size(
 
         n += copy_str_size(r->conv_name) + copy_str_size(r->name) + copy_str_size(r->system);
         n += copy_str_size(r->tools) + copy_str_size(r->reasoning) + copy_str_size(r->tenant);
-        n += copy_str_size(r->cursor) + copy_str_size(r->tag);
+        n += copy_str_size(r->cursor) + copy_str_size(r->tag) + copy_str_size(r->search);
         n += copy_results_size(r->results, r->n_results);
         n += copy_calls_size(r->calls, r->n_calls);
         n += copy_messages_size(r->messages, r->n_messages);
@@ -211,6 +213,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         copy_free(request->r.about);
         copy_free(request->r.cursor);
         copy_free(request->r.tag);
+        copy_free(request->r.search);
         copy_free_results(request->r.results, request->r.n_results);
         copy_free_calls(request->r.calls, request->r.n_calls);
         copy_free_messages(request->r.messages, request->r.n_messages);

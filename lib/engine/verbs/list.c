@@ -32,8 +32,10 @@ static void page_deinit(struct engine *engine, struct request *request) {
         struct page *page = page_of(request);
 
         (void)engine;
-        for (size_t i = 0; page->rows && i < page->max; i++)
+        for (size_t i = 0; page->rows && i < page->max; i++) {
                 free(page->rows[i].about);
+                free(page->rows[i].hit.snippet);
+        }
         free(page->rows);
 }
 
@@ -76,7 +78,8 @@ static void list_run(struct engine *engine, struct job *j) {
                 .by_update = r->order == ENGINE_ORDER_UPDATED,
                 .goes_on = r->goes_on,
                 .after = {r->after.updated_usec, r->after.id},
-                .tag = r->tag};
+                .tag = r->tag,
+                .search = r->search};
 
         j->r = make_room(engine, request, &j->err);
         if (j->r == 0)
@@ -98,6 +101,11 @@ static int add(struct engine *engine, struct request *request, struct engine_eve
         if (row->about) {
                 event_adopt(request->final, &request->charge, about_size(row->about));
                 out->about = TAKE_PTR(row->about);
+        }
+        if (row->hit.snippet) {
+                event_adopt(request->final, &request->charge, store_snippet_size());
+                out->snippet = TAKE_PTR(row->hit.snippet);
+                out->hit_turn = row->hit.in_turn ? row->hit.turn : ENGINE_UNSET;
         }
         return 0;
 }

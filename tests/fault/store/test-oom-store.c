@@ -78,6 +78,23 @@ static int link_blocks(struct store *s, struct err *e) {
         return store_link(s, 1, &model, &fixture_shape, links, 4, &meter, 1, &gone, e);
 }
 
+static int search(struct store *s, struct err *e) {
+        const struct store_list list = {
+                .owner = 1, .by_update = true, .search = "te tex", .tag = NULL};
+        struct store_listed found[2];
+        bool more;
+        size_t n;
+        int r = store_list(s, &list, NULL, NULL, found, 2, &n, &more, e);
+
+        if (r == 0)
+                assert_int_equal(n, 1);
+        for (size_t i = 0; i < 2; i++) {
+                free(found[i].about);
+                free(found[i].hit.snippet);
+        }
+        return r;
+}
+
 /* Calls that only look. */
 static int look(struct store *s, struct err *e) {
         _cleanup_(store_turns_deinit) struct store_turns ts = {};
@@ -109,6 +126,8 @@ static int look(struct store *s, struct err *e) {
                 r = fixture_list(s, 1, 0, list, 3, &n, e);
         if (r == 0)
                 r = store_about(s, 1, NULL, NULL, &about, e);
+        if (r == 0)
+                r = search(s, e);
         if (r == 0)
                 r = store_meter_get(s, "written", &meter, e);
         if (r == 0)

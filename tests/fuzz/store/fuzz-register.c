@@ -275,13 +275,14 @@ static void list_convs(struct store *s, unsigned kind) {
         static struct store_listed rows[8];
         const struct store_list list = {.owner = kind & 1 ? 1 : OWNER_ANY,
                 .by_update = kind & 2,
-                .tag = kind & 4 ? "tag" : NULL};
+                .tag = kind & 4 ? "tag" : NULL,
+                .search = (kind & 3) == 3 ? "word or" : NULL};
         bool more;
         size_t n = 0;
 
         (void)store_list(s, &list, NULL, NULL, rows, 8, &n, &more, NULL);
         for (size_t i = 0; i < 8; i++)
-                free(rows[i].about);
+                free(rows[i].about), free(rows[i].hit.snippet);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

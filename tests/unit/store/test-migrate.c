@@ -125,6 +125,20 @@ static const char content[] =
         " 2, 5);"
         "INSERT INTO link (conversation, block, class, record) VALUES (3, 0, 0, 9), (4, 0, 0, 8);";
 
+/* What was said is found, by its owner. */
+static void expect_found(struct fixture *f, uint64_t owner, const char *words, uint64_t id) {
+        const struct store_list list = {.owner = owner, .by_update = true, .search = words};
+        struct store_listed found[4];
+        size_t n = 0;
+        bool more;
+
+        assert_int_equal(store_list(f->s, &list, NULL, NULL, found, 4, &n, &more, &f->e), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(found[0].conv.id, id);
+        free(found[0].hit.snippet);
+        free(found[0].about);
+}
+
 static void test_content_stays(void **state) {
         struct fixture *f = *state;
         struct store_gone links = {}, all = {};
@@ -139,6 +153,9 @@ static void test_content_stays(void **state) {
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.id, 3);
         assert_int_equal(c.revision, 5);
+        expect_found(f, 1000, "hello", 3);
+        expect_found(f, 1001, "hello", 4);
+        expect_found(f, 1001, "play", 5);
         assert_int_equal(c.sampling.top_k, 40);
         assert_int_equal(c.n_published, 0);
         assert_false(c.private_memory);
@@ -179,6 +196,7 @@ static void test_version_2(void **state) {
         fixture_sql(f, content_2);
         fixture_open(f);
         assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        expect_found(f, 1000, "again", 3);
         assert_int_equal(fixture_count(f, "PRAGMA auto_vacuum"), 2);
         assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), 0);
         for (int i = 0; i < 5; i++)
@@ -214,6 +232,7 @@ static void test_version_3(void **state) {
         fixture_sql(f, version_3);
         fixture_open(f);
         assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        expect_found(f, 1000, "again", 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.n_tokens, 5);
         assert_true(gap_is_none(&c.gap));
@@ -261,6 +280,7 @@ static void test_version_4(void **state) {
                        "UPDATE turn SET text = x'ff00' WHERE n = 2;");
         fixture_open(f);
         assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        expect_found(f, 1000, "hello", 3);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.tools_size, 0);
         assert_int_equal(c.gap.to, 3);
@@ -349,6 +369,7 @@ static void test_version_5(void **state) {
         fixture_sql(f, sql);
         fixture_open(f);
         assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        expect_found(f, 1000, "x", 3);
         fixture_expect_sound(f);
         assert_int_equal(store_conv_get(f->s, 1000, 3, NULL, &c, &f->e), 0);
         assert_memory_equal(&c.shape, &fixture_shape, sizeof(c.shape));
@@ -403,6 +424,7 @@ static void test_version_6(void **state) {
         fixture_sql(f, version_6);
         fixture_open(f);
         assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        expect_found(f, 1000, "hell", 3);
         fixture_expect_sound(f);
         assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
         assert_null(got);

@@ -61,7 +61,7 @@ static void test_reclaim_looks_at_few(void **state) {
                        "WHERE i < 20000) INSERT INTO conversation (id, uid, name, parent, "
                        "fork_pos, revision, n_tokens, n_turns, created_usec, updated_usec, "
                        "model_weights, model_rules, vocab) SELECT i, 1, i, 0, 0, 1, 0, 0, 1, 1, 0, "
-                       "0, 0 FROM n");
+                       "0, 0 FROM n; INSERT INTO meter VALUES ('search_broken', 1)");
         id = fixture_conv(f, 1, "full");
         fixture_say(f, id, 320, "x");
         fixture_link(f, id, 7, 0, 10, NULL, 0);

@@ -198,11 +198,13 @@ static void test_work_is_bounded(void **state) {
                 "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n"
                 " WHERE i < 400000) INSERT INTO conversation (id, uid, name, parent, fork_pos,"
                 " revision, n_tokens, n_turns, created_usec, updated_usec, model_weights,"
-                " model_rules, vocab, n_published, private_memory) SELECT i, uid, i, parent,"
-                " fork_pos, revision, n_tokens, n_turns, created_usec, updated_usec,"
-                " model_weights, model_rules, vocab, n_published, private_memory FROM n,"
-                " conversation WHERE "
-                "id = 1;"
+                " model_rules, vocab, temperature, top_k, top_p, min_p, repetition_penalty,"
+                " presence_penalty, frequency_penalty, penalty_last_n, seed, logit_bias,"
+                " n_published, private_memory) SELECT i, uid, i, parent, fork_pos,"
+                " revision, n_tokens, n_turns, created_usec, updated_usec, model_weights,"
+                " model_rules, vocab, temperature, top_k, top_p, min_p, repetition_penalty,"
+                " presence_penalty, frequency_penalty, penalty_last_n, seed, logit_bias,"
+                " n_published, private_memory FROM n, conversation WHERE id = 1;"
                 "INSERT INTO link SELECT id, 0, 0, 1, 32 FROM conversation WHERE id >= 100;"
                 "COMMIT;");
         expect(f, 1, a, 10, 0, 0);

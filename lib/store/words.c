@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The search index: which turns have which words (FTS5, table `search`).
+ *
+ * A row of the index is a turn, or what a conversation is called (its name, title and tags together). Its
+ * number is the conversation's id and the turn's number, so both are known without another table. The
+ * index has no copy of the text ("contentless"): to take a row out, FTS5 is given the text once more.
+ * So each call that changes a text takes the old row out and puts the new one in, in its transaction.
+ *
+ * 1. Each word stands in the index with its owner before it ("1000oowl": the owner 1000 has said "owl").
+ *    A search looks at the words of its owner and at nothing else, neither for the answer nor for its
+ *    cost (I6). FTS5's tokenizer unicode61 splits texts and queries alike, without accents and upper
+ *    case; the table's own tokenizer leaves the result as it is.
+ * 2. The index is made of the texts and can be made again (words_rebuild()). It is, when the daemon
+ *    starts, if this library splits texts in another way than the one that made it, or if it was found
+ *    damaged. A damaged index fails no other call: from then on nothing is written to it, and only
+ *    searches fail.
+ * 3. What was removed stays in FTS5's older segments until these are merged, so meter "search_removed"
+ *    tells that something was, and store_scrub() merges all segments into one, in steps: a commit waits for
+ *    one step at most. A pass writes the whole index anew. So that programs that remove much do not wear out
+ *    the disk, the next pass begins only when the last one's bytes are MERGE_RATE on average.
+ *
+ *      words_take_out() ──→ search_removed ──→ first step ──→ search_merging ──→ last step
+ *                            (commits with        (both change in                (a stop before it: the
+ *                             the removal)         one transaction)               next start begins anew)
+ */
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "base/util.h"
+#include "store/words.h"
+#include <string.h>
+
+#define WORDS_VERSION 1   /* of how texts become words; a change has the index made again */
+#define WORD_MAX 64       /* bytes; of longer words the beginning counts */
+#define TURN_BITS 24      /* of a row's number */
+#define MERGE_PAGES 64    /* written in one step, about 4 KiB each */
+#define MERGE_STEPS 16    /* of one call of store_scrub() */
+#define MERGE_RATE 131072 /* bytes per second */
+
+/* --- words --- */
+
+struct words {
+        fts5_tokenizer kind;
+        Fts5Tokenizer *tokenizer;
+};
+
+struct words *words_free(struct words *w) {
+        if (w && w->tokenizer)
+                w->kind.xDelete(w->tokenizer);
+        free(w);
+        return NULL;
+}
+
+static fts5_api *find_api(struct store *s) {
+        sqlite3_stmt *st = NULL;
+        fts5_api *api = NULL;
+
+        if (sqlite3_prepare_v2(s->db, "SELECT fts5(?1)", -1, &st, NULL) == SQLITE_OK) {
+                (void)sqlite3_bind_pointer(st, 1, &api, "fts5_api_ptr", NULL);
+                (void)sqlite3_step(st);
+        }
+        sqlite3_finalize(st);
+        return api;
+}
+
+/* A connection's tokenizer, made on first use. */
+static int get_words(struct store *s, struct words **ret, struct err *e) {
+        const char *args[] = {"remove_diacritics", "2"};
+        struct words *w = s->words;
+        void *context = NULL;
+        fts5_api *api;
+        int rc;
+
+        if (!w) {
+                api = find_api(s);
+                w = calloc(1, sizeof(*w));
+                if (!api || !w) {
+                        free(w);
+                        return err_set(e, ERR_NOMEM, "no memory for the search index");
+                }
+                rc = api->xFindTokenizer(api, "unicode61", &context, &w->kind);
+                if (rc == SQLITE_OK)
+                        rc = w->kind.xCreate(context, args, 2, &w->tokenizer);
+                if (rc != SQLITE_OK) {
+                        words_free(w);
+                        return store_fail(s, rc, "search index", e);
+                }
+                s->words = w;
+        }
+        *ret = w;
+        return 0;
+}
+
+struct splitting {
+        words_fn *fn;
+        void *arg;
+        int r; /* the callback's result */
+};
+
+static int split_one(void *arg, int flags, const char *word, int n, int from, int to) {
+        struct splitting *x = arg;
+        size_t size = MIN((size_t)n, (size_t)WORD_MAX);
+
+        (void)flags;
+        if (size < (size_t)n)
+                size -= utf8_incomplete_tail(word, size);
+        x->r = x->fn(x->arg, word, size, (size_t)from, (size_t)to);
+        return x->r == 0 ? SQLITE_OK : SQLITE_DONE;
+}
+
+int words_split(
+        struct store *s, const char *text, size_t n, words_fn *fn, void *arg, struct err *e) {
+        struct splitting x = {.fn = fn, .arg = arg};
+        struct words *w = NULL;
+        int r = get_words(s, &w, e), rc;
+
+        if (r < 0 || n == 0)
+                return r;
+        /* Texts are shorter: the context bounds them. */
+        rc = w->kind.xTokenize(w->tokenizer, &x, FTS5_TOKENIZE_DOCUMENT, text,
+                (int)MIN(n, (size_t)INT32_MAX / 2), split_one);
+        if (x.r != 0)
+                return x.r;
+        return rc == SQLITE_OK ? 0 : store_fail(s, rc, "search index", e);
+}
+
+int words_put(struct buf *out, uint64_t owner, const char *word, size_t n) {
+        char head[24];
+        int size = snprintf(head, sizeof(head), "%llo", (unsigned long long)owner);
+        int r = buf_append(out, head, (size_t)size);
+
+        if (r == 0)
+                r = buf_append(out, "o", 1);
+        return r < 0 ? r : buf_append(out, word, n);
+}
+
+/* --- rows --- */
+
+struct row {
+        struct buf text;
+        uint64_t owner;
+};
+
+static int add_word(void *arg, const char *word, size_t n, size_t from, size_t to) {
+        struct row *row = arg;
+        int r = row->text.size > 0 ? buf_append(&row->text, " ", 1) : 0;
+
+        (void)from;
+        (void)to;
+        return r < 0 ? r : words_put(&row->text, row->owner, word, n);
+}
+
+bool words_row(uint64_t id, uint64_t n, int64_t *ret) {
+        if (id == 0 || id >> (63 - TURN_BITS) || n >> TURN_BITS)
+                return false;
+        *ret = (int64_t)(id << TURN_BITS | n);
+        return true;
+}
+
+void words_place(int64_t row, uint64_t *ret_id, uint32_t *ret_n) {
+        *ret_id = (uint64_t)row >> TURN_BITS;
+        *ret_n = (uint32_t)row & ((1u << TURN_BITS) - 1);
+}
+
+static int note(
+        struct store *s, enum store_stmt which, const char *name, int64_t value, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, which, e);
+
+        if (r < 0)
+                return r;
+        query_bind_text(&q, name, strlen(name));
+        if (which != STMT_METER_REMOVE)
+                query_bind_i64(&q, value);
+        return query_run(&q, e);
+}
+
+int words_give_up(struct store *s, struct err *e) {
+        s->words_broken = true;
+        return note(s, STMT_METER_KEEP, "search_broken", 1, e);
+}
+
+static int put_row(
+        struct store *s, bool remove, int64_t row, const struct buf *text, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, remove ? STMT_SEARCH_REMOVE : STMT_SEARCH_ADD, e);
+
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, row);
+        query_bind_text(&q, (const char *)text->data, text->size);
+        return query_run(&q, e);
+}
+
+static int change(struct store *s, bool remove, uint64_t owner, uint64_t id, uint64_t n,
+        const char *text, size_t size, struct err *e) {
+        struct row row = {.text = BUF_NULL, .owner = owner};
+        int64_t number;
+        int r;
+
+        if (!words_row(id, n, &number))
+                return 0;
+        if (s->words_broken)
+                return words_give_up(s, e);
+        r = words_split(s, text, size, add_word, &row, e);
+        if (r == -ERR_NOMEM)
+                r = err_set(e, ERR_NOMEM, "no memory for the words of a turn");
+        if (r == 0)
+                r = put_row(s, remove, number, &row.text, e);
+        buf_deinit(&row.text);
+        if (r == 0 && remove)
+                r = note(s, STMT_METER_KEEP, "search_removed", 1, e);
+        return r == -ERR_CORRUPT ? words_give_up(s, e) : r;
+}
+
+int words_add(struct store *s, uint64_t owner, uint64_t id, uint32_t turn, const char *text,
+        size_t size, struct err *e) {
+        return change(s, false, owner, id, (uint64_t)turn + 1, text, size, e);
+}
+
+/* The present row of a query over n and text. */
+static int change_turn(
+        struct store *s, struct query *q, bool remove, uint64_t owner, uint64_t id, struct err *e) {
+        uint32_t n = query_u32(q, 0);
+        size_t size;
+        const char *text = query_bytes(q, 1, &size);
+        int r = query_check(q, e);
+
+        /* A damaged turn's words are not known. */
+        if (r == -ERR_CORRUPT) {
+                q->bad = NULL;
+                return words_give_up(s, e);
+        }
+        return r < 0 ? r : change(s, remove, owner, id, (uint64_t)n + 1, text, size, e);
+}
+
+static int change_turns(struct store *s, bool remove, uint64_t owner, uint64_t id, uint32_t from,
+        uint32_t past, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_SEARCH_TURNS, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, from);
+        query_bind_i64(&q, past);
+        while ((r = query_step(&q, e)) > 0) {
+                r = change_turn(s, &q, remove, owner, id, e);
+                if (r < 0)
+                        return r;
+        }
+        return r;
+}
+
+int words_add_turns(
+        struct store *s, uint64_t owner, uint64_t id, uint32_t from, uint32_t past, struct err *e) {
+        return change_turns(s, false, owner, id, from, past, e);
+}
+
+int words_take_out_turns(
+        struct store *s, uint64_t owner, uint64_t id, uint32_t from, uint32_t past, struct err *e) {
+        return change_turns(s, true, owner, id, from, past, e);
+}
+
+static int change_names(struct store *s, bool remove, uint64_t owner, uint64_t id, struct err *e) {
+        const char *text;
+        size_t size;
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_SEARCH_NAMES, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r <= 0)
+                return r;
+        text = query_bytes(&q, 0, &size);
+        r = query_check(&q, e);
+        return r < 0 ? r : change(s, remove, owner, id, 0, text, size, e);
+}
+
+int words_add_names(struct store *s, uint64_t owner, uint64_t id, struct err *e) {
+        return change_names(s, false, owner, id, e);
+}
+
+int words_take_out_names(struct store *s, uint64_t owner, uint64_t id, struct err *e) {
+        return change_names(s, true, owner, id, e);
+}
+
+/* --- making it again --- */
+
+static int64_t version(void) {
+        return WORDS_VERSION * (int64_t)1000000000 + sqlite3_libversion_number();
+}
+
+static int read_meter(struct store *s, const char *name, int64_t *ret, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_METER_GET, e);
+
+        if (r < 0)
+                return r;
+        query_bind_text(&q, name, strlen(name));
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        *ret = r > 0 ? (int64_t)query_u64(&q, 0) : 0;
+        return query_check(&q, e);
+}
+
+/* What a conversation has; of one that cannot be read, nothing. */
+static int fill_conv(struct store *s, uint64_t id, struct err *e) {
+        struct store_conv c;
+        int r = conv_read(s, id, &c, e);
+
+        if (r == -ERR_CORRUPT || r == -ERR_NOT_FOUND)
+                return 0;
+        if (r == 0)
+                r = words_add_names(s, c.owner, id, e);
+        return r < 0 ? r : words_add_turns(s, c.owner, id, 0, UINT32_MAX, e);
+}
+
+static int fill(struct store *s, struct err *e) {
+        _cleanup_(ids_deinit) struct ids ids = {};
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_CHECK_CONVS, e);
+
+        if (r == 0)
+                r = ids_read(&q, &ids, e);
+        query_end(&q);
+        for (size_t i = 0; r == 0 && i < ids.n; i++)
+                r = fill_conv(s, ids.v[i], e);
+        return r;
+}
+
+/* A table whose structure record is damaged cannot even be dropped. So it is given that of an empty one
+ * first; these tables are FTS5's own, and nobody else writes to them. */
+static int drop(struct store *s, struct err *e) {
+        int r = store_exec(s, WORDS_DROP, "search index", e);
+
+        if (r != -ERR_CORRUPT)
+                return r;
+        (void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 0, NULL);
+        r = store_exec(s,
+                "DELETE FROM search_data; DELETE FROM search_idx; DELETE FROM search_docsize;"
+                "INSERT INTO search_data (id, block) VALUES (1, x''), (10, x'00000000000000');",
+                "search index", e);
+        (void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+        return r < 0 ? r : store_exec(s, WORDS_DROP, "search index", e);
+}
+
+static int rebuild(struct store *s, struct err *e) {
+        static const char *const passed[] = {"search_broken", "search_removed", "search_merging"};
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        int r = txn_begin(s, &txn, e);
+
+        if (r == 0)
+                r = drop(s, e);
+        if (r == 0)
+                r = store_exec(s, WORDS_CREATE, "search index", e);
+        if (r == 0)
+                r = fill(s, e);
+        for (size_t i = 0; r == 0 && i < ARRAY_SIZE(passed); i++)
+                r = note(s, STMT_METER_REMOVE, passed[i], 0, e);
+        if (r == 0)
+                r = note(s, STMT_METER_SET, "search_version", version(), e);
+        return r < 0 ? r : txn_commit(&txn, e);
+}
+
+int words_current(struct store *s, struct err *e) {
+        int64_t made = 0, broken = 0;
+        int r = read_meter(s, "search_version", &made, e);
+
+        if (r == 0)
+                r = read_meter(s, "search_broken", &broken, e);
+        return r < 0 ? r : made == version() && !broken;
+}
+
+int words_open(struct store *s, struct err *e) {
+        int r = words_current(s, e);
+
+        if (r != 0)
+                return MIN(r, 0);
+        r = rebuild(s, e);
+        return r < 0 ? err_wrap(e, r, "making the search index") : 0;
+}
+
+/* The first word of a text, as the index has it. */
+static int first_word(void *arg, const char *word, size_t n, size_t from, size_t to) {
+        struct row *row = arg;
+        int r = buf_append(&row->text, "\"", 1);
+
+        (void)from;
+        (void)to;
+        if (r == 0)
+                r = words_put(&row->text, row->owner, word, n);
+        if (r == 0)
+                r = buf_append(&row->text, "\"", 1);
+        return r < 0 ? r : 1;
+}
+
+static int is_found(struct store *s, int64_t number, const struct buf *match, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_SEARCH_IS, e);
+
+        if (r < 0)
+                return r;
+        query_bind_text(&q, (const char *)match->data, match->size);
+        query_bind_i64(&q, number);
+        return query_step(&q, e);
+}
+
+int words_look(struct store *s, uint64_t owner, uint64_t id, uint32_t turn, struct err *e) {
+        struct row row = {.text = BUF_NULL, .owner = owner};
+        const char *text;
+        int64_t number;
+        size_t size;
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_TEXT, e);
+
+        if (r < 0 || !words_row(id, (uint64_t)turn + 1, &number))
+                return r < 0 ? r : 1;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, turn);
+        r = query_step(&q, e);
+        if (r <= 0)
+                return r < 0 ? r : 1;
+        text = query_bytes(&q, 0, &size);
+        r = query_check(&q, e);
+        if (r == 0)
+                r = words_split(s, text, size, first_word, &row, e);
+        /* 0: it has no words at all. */
+        if (r == 0)
+                r = 1;
+        else if (r > 0)
+                r = is_found(s, number, &row.text, e);
+        buf_deinit(&row.text);
+        return r;
+}
+
+/* --- merging what was removed away --- */
+
+/* One step. 1: there may be more to do. */
+static int merge(struct store *s, bool first, struct err *e) {
+        int before = sqlite3_total_changes(s->db), r;
+        _query_ q = {};
+
+        r = query_begin(&q, s, STMT_SEARCH_MERGE, e);
+        if (r < 0)
+                return r;
+        query_bind_i64(&q, first ? -MERGE_PAGES : MERGE_PAGES);
+        r = query_run(&q, e);
+        query_end(&q);
+        /* As FTS5's page has it: a merge that finds nothing to do makes less than two changes. */
+        return r < 0 ? r : sqlite3_total_changes(s->db) - before >= 2;
+}
+
+static int merge_step(struct store *s, struct err *e) {
+        STORE_LOCK(s);
+        _cleanup_(txn_endp) struct store *txn = NULL;
+        int64_t removed = 0, merging = 0;
+        bool first;
+        int r = read_meter(s, "search_removed", &removed, e), more;
+
+        if (r == 0)
+                r = read_meter(s, "search_merging", &merging, e);
+        first = !s->merging;
+        if (r < 0 || s->words_broken || (first && !removed && !merging))
+                return r;
+        if (first && clock_monotonic_usec() < s->merge_due)
+                return 1;
+        r = txn_begin(s, &txn, e);
+        if (r == 0 && first)
+                r = note(s, STMT_METER_REMOVE, "search_removed", 0, e);
+        if (r == 0 && first)
+                r = note(s, STMT_METER_SET, "search_merging", 1, e);
+        more = r < 0 ? r : merge(s, first, e);
+        if (more == 0)
+                r = note(s, STMT_METER_REMOVE, "search_merging", 0, e);
+        if (more == -ERR_CORRUPT)
+                more = words_give_up(s, e);
+        if (more < 0 || r < 0)
+                return more < 0 ? more : r;
+        r = txn_commit(&txn, e);
+        if (r < 0)
+                return r;
+        if (first)
+                s->n_merged = 0;
+        s->n_merged++;
+        s->merging = more;
+        s->merge_due = clock_monotonic_usec() +
+                       (uint64_t)s->n_merged * MERGE_PAGES * 4096 * 1000000 / MERGE_RATE;
+        return more ? 2 : 0;
+}
+
+int words_merge(struct store *s, struct err *e) {
+        int r = 2;
+
+        for (int i = 0; i < MERGE_STEPS && r == 2; i++)
+                r = merge_step(s, e);
+        return MIN(r, 1);
+}
