@@ -95,6 +95,7 @@ int conv_read_row(struct query *q, struct store_conv *c, struct err *e) {
                 .gap = {query_u32(q, 25), query_u32(q, 26)},
                 .overflow = read_overflow(q, 27),
                 .tools_size = query_u32(q, 32),
+                .unanswered = query_number(q, 33, 1),
         };
         name = query_bytes(q, 2, &n);
         if (n == 0 || n > STORE_NAME_MAX || memchr(name, 0, n) || !utf8_valid(name, n))

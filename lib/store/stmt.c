@@ -11,16 +11,19 @@
         "updated_usec, model_weights, model_rules, vocab, temperature, top_k, top_p, min_p, "      \
         "repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n, seed, "          \
         "logit_bias, n_published, private_memory, gap_first, gap_past, overflow, " SHAPE_COLUMNS
-/* Behind these in every SELECT: bytes of the definitions of tools. */
-#define CONV_TOOLS_SIZE "coalesce(length(CAST(tools AS BLOB)), 0)"
+/* Behind these in every SELECT: bytes of the definitions of tools; whether its last turn waits for a
+ * reply. */
+#define CONV_REST                                                                                  \
+        "coalesce(length(CAST(tools AS BLOB)), 0), coalesce((SELECT role IN ('user', 'tool') "     \
+        "FROM turn WHERE conversation = id AND n = n_turns - 1), 0)"
 /* Of conversation c: what its records take on disk. */
 #define DISK_SIZE                                                                                  \
         "(SELECT coalesce(sum(r.stored_size), 0) FROM link l JOIN record r ON r.id = l.record "    \
         "WHERE l.conversation = c.id)"
-#define LISTED "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE " FROM conversation c "
+#define LISTED "SELECT " CONV_COLUMNS ", " CONV_REST ", " DISK_SIZE " FROM conversation c "
 /* Of the tags only their index is read. */
 #define LISTED_BY_TAG                                                                              \
-        "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE                                 \
+        "SELECT " CONV_COLUMNS ", " CONV_REST ", " DISK_SIZE                                       \
         " FROM (SELECT tag AS tagged, owner AS tagged_owner, conversation AS tagged_id, "          \
         "updated_usec AS tagged_usec FROM tag) CROSS JOIN conversation c ON c.id = tagged_id "
 #define TURN_COLUMNS "n, role, first, past, finish, created_usec"
@@ -48,16 +51,15 @@ static const char *const stmt_sql[STMT_N] = {
                 "INSERT INTO conversation (" CONV_COLUMNS ", tools) "
                 "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,"
                 "?)",
-        [STMT_CONV_BY_ID] =
-                "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE " FROM conversation WHERE id = ?",
-        [STMT_CONV_BY_NAME] = "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE
+        [STMT_CONV_BY_ID] = "SELECT " CONV_COLUMNS ", " CONV_REST " FROM conversation WHERE id = ?",
+        [STMT_CONV_BY_NAME] = "SELECT " CONV_COLUMNS ", " CONV_REST
                               " FROM conversation WHERE name = ? AND uid = ?",
         [STMT_CONV_BY_NAME_ANY] =
-                "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE " FROM conversation WHERE name = ?",
+                "SELECT " CONV_COLUMNS ", " CONV_REST " FROM conversation WHERE name = ?",
         [STMT_CONV_LIST] =
-                "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE
+                "SELECT " CONV_COLUMNS ", " CONV_REST ", " DISK_SIZE
                 " FROM conversation c WHERE c.id > ? AND c.uid = ? ORDER BY c.id LIMIT ?",
-        [STMT_CONV_LIST_ANY] = "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE
+        [STMT_CONV_LIST_ANY] = "SELECT " CONV_COLUMNS ", " CONV_REST ", " DISK_SIZE
                                " FROM conversation c WHERE c.id > ? ORDER BY c.id LIMIT ?",
         /* Those without an owner are for administrators; with a tag they sort. */
         [STMT_LIST_ID_TAG] = LISTED_BY_TAG "WHERE tagged = ?1 AND tagged_owner = ?2 "

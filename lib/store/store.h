@@ -91,6 +91,7 @@ struct store_conv {
         struct sampling sampling;
         /* Bytes of the definitions of tools that it was opened with; 0: none. store_tools() reads them. */
         uint32_t tools_size;
+        bool unanswered; /* its last turn is the user's, or results; read, never written */
         /* For store_conv_create() only, borrowed: these definitions (UTF-8), or NULL. */
         const char *tools;
         /* For store_conv_create() and store_conv_fork() only, borrowed: what is noted, or NULL.

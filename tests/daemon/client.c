@@ -529,6 +529,16 @@ uint64_t client_say_begin(struct client *c, const struct say *s) {
         return wire_send(&c->w, &r);
 }
 
+uint64_t client_attach_begin(struct client *c, uint64_t conv, uint32_t position) {
+        REQUEST(r, ATTACH, Attach, attach, m);
+        Confab__V1__Ref ref;
+
+        m.conversation = ref_to(&ref, conv, NULL);
+        if (position)
+                SET(m, position, position);
+        return wire_send(&c->w, &r);
+}
+
 static void take_token(struct reply *r, const Confab__V1__DeltaToken *t) {
         uint32_t bits;
 
@@ -584,6 +594,8 @@ int client_say_next(struct client *c, uint64_t request, struct reply *ret) {
                 return 1;
         case CONFAB__V1__EVENT__KIND_DELTA:
                 assert_int_equal(buf_append_str(&ret->text, m->event->delta->text), 0);
+                assert_true(m->event->delta->position >= ret->position);
+                ret->position = m->event->delta->position;
                 for (size_t i = 0; i < m->event->delta->n_tokens; i++)
                         take_token(ret, m->event->delta->tokens[i]);
                 return 1;

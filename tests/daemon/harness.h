@@ -143,6 +143,7 @@ struct reply {
         uint32_t *logprobs; /* [n], the bits of the floats */
         struct buf top;     /* token and bits of every alternative, in order: for memcmp */
         size_t n;
+        uint32_t position; /* of the last delta */
         bool accepted, done;
         struct {
                 uint64_t revision;
@@ -163,6 +164,8 @@ bool reply_equal(const struct reply *a, const struct reply *b);
 /* The whole Continue. On -1 @ret holds the events before the error, and must also be freed. */
 int client_say(struct client *c, const struct say *s, struct reply *ret);
 /* In parts: send it; take one event into @ret: 1 more is to come, 0 done, -1 error. */
+/* Attach, from behind @position (0: all of it); to be read with client_say_next(). */
+uint64_t client_attach_begin(struct client *c, uint64_t conv, uint32_t position);
 /* Tokens that @seed decides, with log-probabilities, and a reply of @max_tokens. */
 int client_say_drawn(struct client *c, uint64_t conv, unsigned seed, size_t n, uint32_t max_tokens,
         struct reply *ret);

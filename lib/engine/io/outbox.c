@@ -373,6 +373,7 @@ int event_conv(
                 .overflow = sc->overflow == STORE_OVERFLOW_SHIFT ? ENGINE_OVERFLOW_SHIFT
                                                                  : ENGINE_OVERFLOW_ERROR,
                 .sampling = sc->sampling,
+                .unanswered = sc->unanswered,
         };
         return 0;
 }
