@@ -378,6 +378,95 @@ static void test_quotas(void **state) {
         harness_stop(h);
 }
 
+static uint64_t open_tagged(struct wire *w, const char *tag) {
+        Confab__V1__Request r = CONFAB__V1__REQUEST__INIT;
+        Confab__V1__Open open = CONFAB__V1__OPEN__INIT;
+        Confab__V1__About about = CONFAB__V1__ABOUT__INIT;
+        Confab__V1__Tags tags = CONFAB__V1__TAGS__INIT;
+        char *one = proto_borrow(tag);
+        struct proto_message *m;
+        uint64_t id;
+
+        tags.tags = &one;
+        tags.n_tags = 1;
+        about.tags = &tags;
+        open.about = &about;
+        r.verb_case = CONFAB__V1__REQUEST__VERB_OPEN;
+        r.open = &open;
+        id = wire_send(w, &r);
+        m = wire_event_for(w, id);
+        assert_int_equal(m->event->kind_case, CONFAB__V1__EVENT__KIND_CONVERSATION);
+        id = m->event->conversation->id;
+        proto_message_free(m);
+        return id;
+}
+
+/* A page of two at most, by the time of change; its cursor, to be freed. */
+static size_t take_page(
+        struct wire *w, const char *tag, const char *cursor, uint64_t ids[2], char **ret_cursor) {
+        Confab__V1__Request r = CONFAB__V1__REQUEST__INIT;
+        Confab__V1__List list = CONFAB__V1__LIST__INIT;
+        struct proto_message *m;
+        size_t n;
+
+        list.has_limit = list.has_order = true;
+        list.limit = 2;
+        list.order = CONFAB__V1__ORDER__ORDER_UPDATED;
+        list.tag = proto_borrow(tag);
+        list.cursor = proto_borrow(cursor);
+        r.verb_case = CONFAB__V1__REQUEST__VERB_LIST;
+        r.list = &list;
+        m = wire_event_for(w, wire_send(w, &r));
+        if (m->event->kind_case == CONFAB__V1__EVENT__KIND_ERROR)
+                fail_msg("%s", m->event->error->message);
+        n = m->event->conversations->n_conversations;
+        assert_true(n <= 2);
+        for (size_t i = 0; i < n; i++)
+                ids[i] = m->event->conversations->conversations[i]->id;
+        *ret_cursor =
+                m->event->conversations->cursor ? strdup(m->event->conversations->cursor) : NULL;
+        proto_message_free(m);
+        return n;
+}
+
+/* Pages have what is their owner's, whoever's cursor they begin with. */
+static void test_pages_are_apart(void **state) {
+        static const char *const tags[] = {NULL, "work"};
+        const uint32_t uid = geteuid() ? geteuid() : OTHER_UID;
+        struct harness *h = *state;
+        struct client *c[OWNERS];
+        uint64_t ids[OWNERS][3], got[2];
+        char *next, *last;
+
+        harness_start(h, NULL);
+        for (int i = 0; i < OWNERS; i++)
+                c[i] = act(h, &uid, labels[i]);
+        for (int k = 0; k < 3; k++)
+                for (int i = 0; i < OWNERS; i++)
+                        ids[i][k] = open_tagged(&c[i]->w, "work");
+        for (int i = 0; i < OWNERS; i++)
+                for (int t = 0; t < 2; t++) {
+                        assert_int_equal(take_page(&c[i]->w, tags[t], NULL, got, &next), 2);
+                        assert_int_equal(got[0], ids[i][2]);
+                        assert_int_equal(got[1], ids[i][1]);
+                        assert_non_null(next);
+                        assert_int_equal(take_page(&c[i]->w, tags[t], next, got, &last), 1);
+                        assert_int_equal(got[0], ids[i][0]);
+                        free(last);
+                        /* Another's page ends there, or before. */
+                        for (size_t n = take_page(
+                                     &c[(i + 1) % OWNERS]->w, tags[t], next, got, &last);
+                                n > 0; n--)
+                                for (int k = 0; k < 3; k++)
+                                        assert_int_not_equal(got[n - 1], ids[i][k]);
+                        free(last);
+                        free(next);
+                }
+        for (int i = 0; i < OWNERS; i++)
+                client_free(c[i]);
+        harness_stop(h);
+}
+
 /* The daemon's own user sees all figures, but not in acting for another. */
 static void test_figures(void **state) {
         struct harness *h = *state;
@@ -481,6 +570,7 @@ int main(void) {
                 daemon_test(test_pipelined),
                 daemon_test(test_connections_are_theirs),
                 daemon_test(test_quotas),
+                daemon_test(test_pages_are_apart),
                 daemon_test(test_figures),
                 daemon_test(test_list_of_all),
                 daemon_test(test_reload),
