@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a reply was made, to be kept with its turn. */
+/* The figures of a request: of Accepted, and how the reply was made, to be kept with its turn. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -24,4 +24,19 @@ struct figures generate_figures(const struct engine *engine, struct request *req
                 .restore_usec = g->t_restored - g->t_admitted,
                 .prefill_usec = g->t_prefilled - g->t_restored,
                 .decode_usec = clock_monotonic_usec() - g->t_prefilled};
+}
+
+void generate_fill_accepted(const struct request *request, struct engine_event *ret) {
+        const struct generation *g = generation_in(request);
+
+        ret->accepted.conv = request->conv->id;
+        ret->accepted.revision = request->conv->revision;
+        ret->accepted.n_prompt = g->n_prompt;
+        ret->accepted.n_ram = g->n_ram;
+        ret->accepted.n_disk = g->n_disk;
+        ret->accepted.n_shared = g->n_shared;
+        ret->accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
+        ret->accepted.differs_at = g->differs_at;
+        ret->accepted.differs_why = g->differs_why;
+        ret->accepted.n_dropped = g->n_dropped;
 }

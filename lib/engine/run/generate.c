@@ -18,21 +18,6 @@
 
 /* --- events --- */
 
-void generate_fill_accepted(const struct request *request, struct engine_event *ret) {
-        const struct generation *g = generation_in(request);
-
-        ret->accepted.conv = request->conv->id;
-        ret->accepted.revision = request->conv->revision;
-        ret->accepted.n_prompt = g->n_prompt;
-        ret->accepted.n_ram = g->n_ram;
-        ret->accepted.n_disk = g->n_disk;
-        ret->accepted.n_shared = g->n_shared;
-        ret->accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
-        ret->accepted.differs_at = g->differs_at;
-        ret->accepted.differs_why = g->differs_why;
-        ret->accepted.n_dropped = g->n_dropped;
-}
-
 static void send_accepted(struct engine *engine, struct request *request) {
         struct event_node *n =
                 event_new_stream(engine, request->credit, request->r.handle, ENGINE_ACCEPTED, 0);
@@ -319,27 +304,4 @@ int generate_flush(struct engine *engine, struct request *request) {
         int r = reply_text_finish(&generation_of(request)->reply, &n);
 
         return r < 0 ? r : send_delta(engine, request, n, NULL, NULL);
-}
-
-void generate_end(struct request *request, enum engine_finish finish) {
-        struct generation *g = generation_of(request);
-
-        g->end = ENDED;
-        g->finish = finish;
-}
-
-void generate_fail(struct request *request, const struct err *e) {
-        struct generation *g = generation_of(request);
-
-        g->end = FAILED;
-        g->why = *e;
-}
-
-void generate_cancel(struct request *request, const struct err *e) {
-        const struct generation *g = generation_of(request);
-
-        if (g->n_generated > 0 || g->storing == STORING || g->storing == STORED)
-                generate_end(request, ENGINE_FINISH_CANCELLED);
-        else
-                generate_fail(request, e);
 }

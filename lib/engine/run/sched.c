@@ -424,7 +424,9 @@ static void close_ended(struct engine *engine, struct list *list) {
         list_for_each_safe (it, tmp, list) {
                 struct request *request = list_entry(it, struct request, link);
 
-                if (generation_of(request)->end == GOES_ON)
+                /* commit.c, 3 */
+                if (generation_of(request)->end == GOES_ON ||
+                        generation_of(request)->storing == STORING)
                         continue;
                 leave(engine, request);
                 generate_close(engine, request);

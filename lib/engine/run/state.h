@@ -328,11 +328,11 @@ void generate_restored(struct engine *engine, struct request *request);
 void generate_adopted(struct engine *engine, struct request *request);
 /* The request's tokens of a step were computed; @logits: of the last one, or NULL. May mark it. */
 void generate_advance(struct engine *engine, struct request *request, const float *logits);
-/* The figures of Accepted. */
+/* The figures of Accepted (figures.c). */
 void generate_fill_accepted(const struct request *request, struct engine_event *ret);
 /* The rest of the held text was no beginning of a stop string: send it. -ERR_NOMEM, -ERR_LIMIT. */
 int generate_flush(struct engine *engine, struct request *request);
-/* Mark the request: it ends after the step. */
+/* Mark the request: it ends after the step (mark.c). */
 void generate_end(struct request *request, enum engine_finish finish);
 /* How the reply was made until now, for its turn (figures.c). The model's name is the engine's. */
 struct figures generate_figures(const struct engine *engine, struct request *request);
@@ -349,6 +349,17 @@ void commit_accepted(struct engine *engine, struct request *request);
 /* Send an event of the request, once its input is stored. */
 void commit_tell(struct engine *engine, struct request *request, struct event_node *n);
 void commit_deinit(struct generation *g);
+/* In a job: append the turns, and their tokens @from to @to of the memory. The first commit of a request
+ * also drops what it replaces. Fails as store_append(). */
+int commit_store(struct engine *engine, struct request *request, const struct store_turn *turns,
+        size_t n, uint32_t from, uint32_t to, struct err *e);
+/* Behind the job: the register has the first @n tokens of the memory; or it failed with @r, and RAM may
+ * differ from a register that was written into a file that was replaced. */
+void commit_stored(struct engine *engine, struct request *request, uint32_t n);
+void commit_failed(struct conv *c, int r);
+
+/* --- close.c --- */
+
 /* Carry out the end of a request that is in no list any more: commit, or fail. */
 void generate_close(struct engine *engine, struct request *request);
 
