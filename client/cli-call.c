@@ -40,7 +40,13 @@ int cli_connect(struct cli *cli) {
         path = cli_socket_path(cli);
         if (!path)
                 return cli_error(cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
-        return confab_connect(&cli->confab, path, &e) < 0 ? cli_fail(cli, &e) : 0;
+        if (confab_connect(&cli->confab, path, &e) < 0)
+                return cli_fail(cli, &e);
+        if ((cli->has_as_uid || cli->tenant) &&
+                confab_act_for(cli->confab, cli->has_as_uid ? cli->as_uid : CONFAB_OWN_UID,
+                        cli->tenant, &e) < 0)
+                return cli_fail(cli, &e);
+        return 0;
 }
 
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata) {

@@ -128,36 +128,99 @@ static void put_results(struct json *j, const struct confab_turn *t) {
         json_array_end(j);
 }
 
+static void put_run(struct json *j, const struct confab_run *run) {
+        json_key(j, "run");
+        json_object_begin(j);
+        put_str(j, "model", run->model);
+        put_u64(j, "seed", run->seed);
+        put_u64(j, "n_prompt", run->n_prompt);
+        put_u64(j, "n_generated", run->n_generated);
+        put_u64(j, "n_ram", run->n_ram);
+        put_u64(j, "n_disk", run->n_disk);
+        put_u64(j, "n_shared", run->n_shared);
+        put_u64(j, "n_computed", run->n_computed);
+        put_u64(j, "queued_usec", run->queued_usec);
+        put_u64(j, "restore_usec", run->restore_usec);
+        put_u64(j, "prefill_usec", run->prefill_usec);
+        put_u64(j, "decode_usec", run->decode_usec);
+        json_object_end(j);
+}
+
+static void put_turn(struct json *j, const struct confab_turn *t) {
+        put_str(j, "role", confab_role_name(t->role));
+        put_bytes(j, t->text);
+        put_u64(j, "start", t->start);
+        put_u64(j, "end", t->end);
+        if (t->finish)
+                put_str(j, "finish", confab_finish_name(t->finish));
+        if (t->created_usec)
+                put_u64(j, "created_usec", t->created_usec);
+        if (t->tools)
+                put_str(j, "tools", t->tools);
+        if (t->role == CONFAB_ROLE_TOOL)
+                put_results(j, t);
+        if (t->n_parts)
+                put_parts(j, t->parts, t->n_parts);
+        if (t->run)
+                put_run(j, t->run);
+}
+
 void cli_json_turns(struct json *j, const struct confab_conversation *c) {
         json_key(j, "turns");
         json_array_begin(j);
         for (size_t i = 0; i < c->n_turn_list; i++) {
-                const struct confab_turn *t = &c->turns[i];
-
                 json_object_begin(j);
-                put_u64(j, "turn", i);
-                put_str(j, "role", confab_role_name(t->role));
-                put_bytes(j, t->text);
-                put_u64(j, "start", t->start);
-                put_u64(j, "end", t->end);
-                if (t->finish)
-                        put_str(j, "finish", confab_finish_name(t->finish));
-                put_u64(j, "created_usec", t->created_usec);
-                if (t->tools)
-                        put_str(j, "tools", t->tools);
-                if (t->role == CONFAB_ROLE_TOOL)
-                        put_results(j, t);
-                if (t->n_parts)
-                        put_parts(j, t->parts, t->n_parts);
+                put_u64(j, "turn", c->first_turn + i);
+                put_turn(j, &c->turns[i]);
                 json_object_end(j);
         }
         json_array_end(j);
+}
+
+static void put_writing(struct json *j, const struct confab_writing *w) {
+        static const char *const states[] = {"", "waits", "restores", "reads", "writes", "ends"};
+
+        json_key(j, "writing");
+        json_object_begin(j);
+        put_str(j, "state", (size_t)w->state < ARRAY_SIZE(states) ? states[w->state] : "");
+        put_u64(j, "revision", w->revision);
+        put_u64(j, "done", w->done);
+        put_u64(j, "total", w->total);
+        put_u64(j, "n_generated", w->n_generated);
+        json_key(j, "turn");
+        json_object_begin(j);
+        put_turn(j, &w->turn);
+        json_object_end(j);
+        json_object_end(j);
+}
+
+static void put_about(struct json *j, const struct confab_about *about) {
+        json_key(j, "about");
+        json_object_begin(j);
+        if (about->title)
+                put_str(j, "title", about->title);
+        if (about->has_tags) {
+                json_key(j, "tags");
+                json_array_begin(j);
+                for (size_t i = 0; i < about->n_tags; i++)
+                        json_string(j, about->tags[i]);
+                json_array_end(j);
+        }
+        if (about->metadata)
+                put_str(j, "metadata", about->metadata);
+        if (about->session)
+                put_str(j, "session", about->session);
+        if (about->has_expires_after)
+                put_u64(j, "expires_after", about->expires_after);
+        json_object_end(j);
 }
 
 void cli_json_conversation(struct json *j, const struct confab_conversation *c) {
         put_u64(j, "id", c->id);
         put_str(j, "name", c->name);
         put_u64(j, "uid", c->uid);
+        if (c->tenant)
+                put_str(j, "tenant", c->tenant);
         put_u64(j, "parent", c->parent);
         put_u64(j, "fork_pos", c->fork_pos);
         put_u64(j, "revision", c->revision);
@@ -166,6 +229,10 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_str(j, "residency", confab_residency_name(c->residency));
         put_bool(j, "busy", c->busy);
         put_bool(j, "generating", c->generating);
+        if (c->unanswered)
+                put_bool(j, "unanswered", true);
+        if (c->writing)
+                put_writing(j, c->writing);
         put_u64(j, "n_published", c->n_published);
         put_bool(j, "private_memory", c->private_memory);
         if (c->overflow)
@@ -196,6 +263,8 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         put_u64(j, "created_usec", c->created_usec);
         put_u64(j, "updated_usec", c->updated_usec);
         put_sampling(j, &c->sampling);
+        if (c->about)
+                put_about(j, c->about);
 }
 
 void cli_json_tokens(struct json *j, const struct confab_conversation *c) {

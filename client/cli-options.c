@@ -9,6 +9,9 @@
 
 const struct cli_option cli_global_options[] = {
         {"socket", "PATH", CLI_STRING, .help = "socket of the daemon (or set CONFAB_SOCKET)"},
+        {"as-uid", "UID", CLI_UINT, .max_uint = UINT32_MAX - 1,
+                .help = "act for this user, if the daemon trusts you"},
+        {"tenant", "LABEL", CLI_STRING, .help = "act for this tenant of the user, likewise"},
         {"json", NULL, CLI_FLAG, .help = "print JSON"},
         {"help", NULL, CLI_FLAG, .help = "show help"},
         {"version", NULL, CLI_FLAG, .help = "show the version"},
@@ -155,7 +158,12 @@ static void set_global(struct cli *cli, const struct cli_value *v) {
 
         if (strcmp(name, "socket") == 0)
                 cli->socket = v->s;
-        else if (strcmp(name, "json") == 0)
+        else if (strcmp(name, "tenant") == 0)
+                cli->tenant = v->s;
+        else if (strcmp(name, "as-uid") == 0) {
+                cli->has_as_uid = true;
+                cli->as_uid = (uint32_t)v->u;
+        } else if (strcmp(name, "json") == 0)
                 cli->json_asked = true;
         else if (strcmp(name, "help") == 0)
                 cli->help = true;

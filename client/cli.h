@@ -71,7 +71,10 @@ struct cli {
         size_t n_args;
         struct cli_value *values; /* owned */
         size_t n_values;
-        const char *socket;                   /* --socket, or NULL */
+        const char *socket; /* --socket, or NULL */
+        const char *tenant; /* --tenant, or NULL */
+        bool has_as_uid;    /* --as-uid: */
+        uint32_t as_uid;
         bool json, json_asked, help, version; /* json: before all is parsed, what it looks like */
         bool out_tty, err_tty;
         const char *go_on; /* the command that continues a cut reply, as users type it */

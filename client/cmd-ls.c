@@ -48,14 +48,16 @@ static char *shown_name(struct cli *cli, const char *name) {
         return s;
 }
 
-/* The name of user @uid, or its number. */
-static void owner_name(char out[64], uint32_t uid) {
-        const struct passwd *p = getpwuid(uid);
+#define OWNER_SIZE 256
 
-        if (p)
-                snprintf(out, 64, "%s", p->pw_name);
-        else
-                snprintf(out, 64, "%u", uid);
+/* The user's name, or the number, and the tenant: "alice", "alice/anna". */
+static void owner_name(char out[OWNER_SIZE], const struct confab_conversation *c) {
+        const struct passwd *p = getpwuid(c->uid);
+        char number[16];
+
+        snprintf(number, sizeof(number), "%u", c->uid);
+        snprintf(out, OWNER_SIZE, "%s%s%s", p ? p->pw_name : number, c->tenant ? "/" : "",
+                c->tenant ? c->tenant : "");
 }
 
 /* What of it is of another model. */
@@ -72,7 +74,7 @@ static void fill_note(struct table *t, char note[NOTE_SIZE], const struct confab
 }
 
 static int fill_row(struct table *t, struct row *row, const struct confab_conversation *c) {
-        char number[N_COLUMNS][24], size[16], owner[64] = "", note[NOTE_SIZE];
+        char number[N_COLUMNS][24], size[16], owner[OWNER_SIZE] = "", note[NOTE_SIZE];
 
         snprintf(number[COL_ID], 24, "%llu", (unsigned long long)c->id);
         snprintf(number[COL_STATE], 24, "%s%s", confab_residency_name(c->residency),
@@ -83,11 +85,11 @@ static int fill_row(struct table *t, struct row *row, const struct confab_conver
         snprintf(number[COL_DISK], 24, "%s", human_size(size, c->disk_size));
         snprintf(number[COL_AGE], 24, "%s", human_age(size, c->updated_usec, t->now_usec));
         if (t->all)
-                owner_name(owner, c->uid);
+                owner_name(owner, c);
         fill_note(t, note, c);
         for (size_t i = 0; i < N_COLUMNS; i++) {
                 row->cells[i] = i == COL_NAME    ? shown_name(t->cli, c->name)
-                                : i == COL_OWNER ? strdup(owner)
+                                : i == COL_OWNER ? shown_name(t->cli, owner)
                                 : i == COL_NOTE  ? strdup(note)
                                                  : strdup(number[i]);
                 if (!row->cells[i])
@@ -197,7 +199,7 @@ const struct cli_command cmd_ls = {
                 "are\n"
                 "kept); a star marks a conversation that is busy. AGE is the time since its last "
                 "turn.\nNOTE tells what another model has made. With --all the owners are named, "
-                "too.",
+                "too: user, or user/tenant.",
         .options = {options},
         .run = run,
 };

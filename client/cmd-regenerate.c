@@ -21,7 +21,9 @@ const struct cli_command cmd_regenerate = {
         .min_args = 1,
         .max_args = 1,
         .summary = "Drop the last reply and give another",
-        .help = "A fork made before keeps the reply. Prints as 'say' does. With the same seed and "
+        .help = "A message without a reply, because that was cancelled, gets one. A fork made "
+                "before "
+                "keeps the\nreply. Prints as 'say' does. With the same seed and "
                 "options\nthe reply is the same again.",
         .options = {cli_generate_options, cli_sampling_options},
         .run = run,

@@ -86,11 +86,14 @@ enum confab_verb {
         CONFAB_TOKENIZE,
         CONFAB_MODEL_INFO,
         CONFAB_STATS,
-        CONFAB_PUBLISH,   /* for root and the daemon's admin group */
-        CONFAB_EXPORT,    /* see confab_export() */
-        CONFAB_IMPORT,    /* see confab_import() */
-        CONFAB_CARRY,     /* write the turns anew with the tokens of the daemon's model */
-        CONFAB_WATCH = 20 /* be told what happens to conversations, until it is cancelled */
+        CONFAB_PUBLISH, /* for root and the daemon's admin group */
+        CONFAB_EXPORT,  /* see confab_export() */
+        CONFAB_IMPORT,  /* see confab_import() */
+        CONFAB_CARRY,   /* write the turns anew with the tokens of the daemon's model */
+        /* Read the reply that is being written, or else the last one. Events as for continue. From
+         * at_position on: what follows the delta with this position; stops, as of its continue. */
+        CONFAB_ATTACH,
+        CONFAB_WATCH /* be told what happens to conversations, until it is cancelled */
 };
 
 /* Numbers as on the wire. */
@@ -123,7 +126,8 @@ enum confab_input {
         CONFAB_INPUT_RAW,     /* any bytes, without template */
         CONFAB_INPUT_TOKENS,
         CONFAB_INPUT_RESULTS, /* of calls of the last reply */
-        CONFAB_INPUT_GIVEN /* a message of the assistant from elsewhere: text, reasoning, calls */
+        CONFAB_INPUT_GIVEN, /* a message of the assistant from elsewhere: text, reasoning, calls */
+        CONFAB_INPUT_MESSAGES /* several of any role, at most 1024; each becomes a turn */
 };
 /* What a reply is made of. */
 enum confab_part_kind {
@@ -173,6 +177,18 @@ struct confab_result {
         const char *text;
 };
 
+/* A message of any role but CONFAB_ROLE_RAW. Fields that its role does not have are NULL or 0. */
+struct confab_message {
+        enum confab_role role;
+        const void *text; /* not of tools */
+        size_t text_size;
+        const char *reasoning;           /* of the assistant: or NULL */
+        const struct confab_call *calls; /* of the assistant: [n_calls] */
+        size_t n_calls;
+        const struct confab_result *results; /* of tools: [n_results] */
+        size_t n_results;
+};
+
 struct confab_bias {
         int32_t token;
         float bias; /* added to the logit; -infinity forbids the token */
@@ -196,6 +212,24 @@ struct confab_sampling {
         uint64_t seed;
         const struct confab_bias *biases;
         size_t n_biases;
+};
+
+enum confab_order {
+        CONFAB_ORDER_NONE,   /* by id */
+        CONFAB_ORDER_ID,     /* oldest id first */
+        CONFAB_ORDER_UPDATED /* latest change first */
+};
+
+/* What people and programs note about a conversation; the model never sees it. */
+struct confab_about {
+        /* Or NULL. For people; need not be unique. At most 512 bytes. */
+        const char *title;
+        const char *metadata;    /* a JSON object, at most 16 KiB */
+        const char *session;     /* what a program calls it, at most 256 bytes */
+        const char *const *tags; /* [n_tags], at most 32, of 64 bytes each */
+        size_t n_tags;
+        bool has_tags, has_expires_after;
+        uint32_t expires_after; /* seconds without use until it is closed; 0: never */
 };
 
 /* Initialise with CONFAB_REQUEST_INIT, which also tells the library the size that you compiled
@@ -272,9 +306,24 @@ struct confab_request {
         const struct confab_call *calls; /* likewise: [n_calls] */
         size_t n_calls;
         bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
-        /* watch: from behind the notice that had this cursor; NULL: from now on. (all_users is watch's,
-         * too.) */
+        const struct confab_message *messages; /* continue, CONFAB_INPUT_MESSAGES: [n_messages] */
+        size_t n_messages;
+        /* open, fork, update: or NULL. Strings that are NULL, and the rest without has_..., change nothing;
+         * an empty string removes what was noted. A fork has the first one's title, tags and metadata
+         * where they are not given. */
+        const struct confab_about *about;
+        /* export: the bytes come in events (CONFAB_EVENT_CHUNK), and no descriptor; import: they are sent
+         * by confab_send_chunk() */
+        bool in_stream;
+        /* get, with want_turns: a page of them, at most max_turns (0: any number), from turn from_turn on, or
+         * without it the last ones before before_turn, or before the end. */
+        uint32_t max_turns, from_turn, before_turn;
+        bool has_from_turn, has_before_turn;
+        enum confab_order order; /* list */
+        /* list: in place of after_id, from the page before; or NULL. watch: from behind the notice that had
+         * this cursor; NULL: from now on. (all_users is watch's, too.) */
         const char *cursor;
+        const char *tag; /* list: only those with this tag; or NULL */
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -295,7 +344,8 @@ enum confab_event_kind {
         CONFAB_EVENT_MODEL_INFO,    /* final */
         CONFAB_EVENT_STATS,         /* final */
         CONFAB_EVENT_EXPORTED,      /* final */
-        CONFAB_EVENT_NOTICE = 14    /* watch */
+        CONFAB_EVENT_NOTICE,        /* watch */
+        CONFAB_EVENT_CHUNK /* export with in_stream: bytes of the file, one after the other */
 };
 
 struct confab_bytes {
@@ -345,6 +395,7 @@ struct confab_delta {
         size_t n_tokens;
         const struct confab_part *parts; /* with want_parts; then there is no text */
         size_t n_parts;
+        uint32_t position; /* behind its last token, in the transcript: for attach */
 };
 struct confab_done {
         enum confab_finish finish;
@@ -358,6 +409,13 @@ struct confab_done {
         bool has_n_calls; /* with want_parts: */
         uint32_t n_calls; /* proper calls in the reply */
 };
+/* How a reply was made. */
+struct confab_run {
+        const char *model; /* its name */
+        uint64_t seed;
+        uint32_t n_prompt, n_generated, n_ram, n_disk, n_shared, n_computed; /* as in Done */
+        uint64_t queued_usec, restore_usec, prefill_usec, decode_usec;
+};
 struct confab_turn {
         enum confab_role role;
         enum confab_finish finish; /* replies */
@@ -368,14 +426,32 @@ struct confab_turn {
         size_t n_results;
         const struct confab_part *parts; /* [n_parts], of the assistant, with want_parts */
         size_t n_parts;
-        const char *tools; /* definitions that were told with it, or NULL */
+        const char *tools;            /* definitions that were told with it, or NULL */
+        const struct confab_run *run; /* replies only, or NULL: not known */
+};
+/* A reply that is being written. Numbers as on the wire. */
+enum confab_writing_state {
+        CONFAB_WRITING_NONE,
+        CONFAB_WRITING_WAITS,    /* for a place */
+        CONFAB_WRITING_RESTORES, /* its memory is brought into RAM */
+        CONFAB_WRITING_READS,    /* the prompt is computed */
+        CONFAB_WRITING_WRITES,
+        CONFAB_WRITING_ENDS /* it is being stored */
+};
+struct confab_writing {
+        enum confab_writing_state state;
+        uint64_t revision;    /* as in its accepted event */
+        uint32_t done, total; /* tokens of the prompt that are computed, of those to be computed */
+        uint32_t n_generated;
+        struct confab_turn turn; /* so far; its text with want_turns; its end is a position */
 };
 struct confab_conversation {
         uint64_t id;
         const char *name;
         uint32_t uid;
-        uint32_t fork_pos; /* tokens shared with the parent when it was forked */
-        uint64_t parent;   /* 0: none */
+        const char *tenant; /* the owner is this tenant of the uid; NULL: the uid itself */
+        uint32_t fork_pos;  /* tokens shared with the parent when it was forked */
+        uint64_t parent;    /* 0: none */
         uint64_t revision;
         uint32_t n_tokens, n_turns;
         enum confab_residency residency;
@@ -411,11 +487,16 @@ struct confab_conversation {
         /* Get, list: bytes of disk_size that this model can't use, since another model made them. */
         uint64_t unusable_size;
         const char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        const struct confab_about *about;     /* what is noted, or NULL */
+        const struct confab_writing *writing; /* get: the last reply is not done yet; or NULL */
+        bool unanswered;                      /* its last turn is a message without a reply */
+        uint32_t first_turn;                  /* get with a page of turns: the number of turns[0] */
 };
 struct confab_conversations {
         const struct confab_conversation *items;
         size_t n_items;
-        bool more; /* ask again with after_id = the last one's id */
+        bool more;          /* ask again with after_id = the last one's id, or with cursor */
+        const char *cursor; /* where the next page begins; NULL: there is none */
 };
 struct confab_tokens {
         const int32_t *tokens;
@@ -445,8 +526,9 @@ struct confab_stats {
 };
 
 struct confab_exported {
-        int fd;        /* read from its beginning; closed after the callback: dup(2) to keep it */
-        uint64_t size; /* bytes */
+        /* Read from its beginning; closed after the callback: dup(2) to keep it. -1 with in_stream. */
+        int fd;
+        uint64_t size;            /* bytes */
         uint32_t n_memory_tokens; /* tokens whose memory the file has */
 };
 
@@ -502,6 +584,7 @@ struct confab_event {
                 const struct confab_stats *stats;
                 const struct confab_exported *exported;
                 const struct confab_notice *notice;
+                const struct confab_bytes *chunk;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */
@@ -515,6 +598,17 @@ CONFAB_PUBLIC int confab_connect(struct confab **ret, const char *path, struct c
 /* The same over a connected stream socket, which the connection then owns (also on failure, when it
  * is closed). */
 CONFAB_PUBLIC int confab_new_from_fd(struct confab **ret, int fd, struct confab_error *e);
+#define CONFAB_OWN_UID UINT32_MAX
+/* Act for @uid (CONFAB_OWN_UID: the own) and, unless @tenant is NULL, for the tenant of this label, 1 to 128 bytes:
+ * all requests of the connection are theirs. Before the first confab_process() and the first request. The daemon
+ * decides when it greets whether that may be (setting trusted-users); else the connection is over, with
+ * "permission". Requests are held back until it has agreed. Errors: "invalid", "no_memory", "state" (too late). */
+CONFAB_PUBLIC int confab_act_for(
+        struct confab *c, uint32_t uid, const char *tenant, struct confab_error *e);
+/* For whom the daemon takes the requests: 0, and the uid and the tenant's label (NULL: none; valid until
+ * confab_free()); -1 before its Hello has come, or if an older daemon does not tell. */
+CONFAB_PUBLIC int confab_get_owner(
+        const struct confab *c, uint32_t *ret_uid, const char **ret_tenant);
 /* Close the connection. Requests in flight get no more events; the daemon cancels those that are
  * not detached. Returns NULL; @c may be NULL. */
 CONFAB_PUBLIC struct confab *confab_free(struct confab *c);
@@ -561,6 +655,22 @@ CONFAB_PUBLIC int confab_export(struct confab *c, const struct confab_request *r
  * conversation. */
 CONFAB_PUBLIC int confab_import(struct confab *c, int fd, const char *name, confab_event_fn fn,
         void *userdata, struct confab_error *e);
+
+/* The same without descriptors: the bytes of the file travel in the connection. @write gets them in order;
+ * if it returns anything but 0 the export ends with "cancelled". @ret may be NULL. */
+typedef int (*confab_write_fn)(void *userdata, const void *data, size_t size);
+CONFAB_PUBLIC int confab_export_stream(struct confab *c, const struct confab_request *r,
+        confab_write_fn write, void *userdata, struct confab_exported *ret, struct confab_error *e);
+/* @read gives up to @size bytes of the file: their number, 0 at the end; negative: the import ends with
+ * "cancelled". */
+typedef ptrdiff_t (*confab_read_fn)(void *userdata, void *data, size_t size);
+CONFAB_PUBLIC int confab_import_stream(struct confab *c, confab_read_fn read, void *read_userdata,
+        const char *name, confab_event_fn fn, void *userdata, struct confab_error *e);
+/* In an event loop: bytes of the import that was submitted with in_stream as request @id; with @last the
+ * file is complete. They are copied, and wait in memory until they are sent: for a large file, send more
+ * when confab_get_events() has no POLLOUT. "not_found": the import has ended already. */
+CONFAB_PUBLIC int confab_send_chunk(struct confab *c, uint64_t id, const void *data, size_t size,
+        bool last, struct confab_error *e);
 
 #ifdef __cplusplus
 }

@@ -10,8 +10,11 @@
  *    daemon may send more.
  * 5. After the daemon has stopped reading, the data it has sent is still read, because its last
  *    message is the reason for the end.
+ * 6. A connection that acts for another owner sends nothing behind Hello before the daemon has agreed: a
+ *    daemon that does not know of owners would take the requests for the user's own.
  */
 #include "base/map.h"
+#include "base/utf8.h"
 #include "client/lib-internal.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +26,13 @@
 #define READS_PER_CALL 32 /* then other things in the caller's loop have their turn */
 #define OUT_MAX (64u << 20)
 #define HELLO_ID 1
+#define TENANT_MAX 128 /* bytes of a label */
 
 struct pending {
         struct list link;
         uint64_t id;
         enum confab_verb verb;
+        bool in_stream; /* export, import */
         confab_event_fn fn;
         void *userdata;
 };
@@ -44,6 +49,13 @@ struct confab {
         uint64_t next_id;
         uint32_t max_frame; /* that the daemon takes */
         char *server;       /* NULL before its Hello */
+        bool acts;          /* confab_act_for() was called with these */
+        uint32_t act_uid;   /* CONFAB_OWN_UID: not named */
+        char *tenant;       /* or NULL */
+        size_t hello_size;  /* bytes of Hello, the first of the stream */
+        bool owner_known;   /* an older daemon does not tell */
+        uint32_t owner_uid; /* as the daemon's Hello says */
+        char *owner_tenant; /* likewise, or NULL */
         struct confab_error end;
 };
 
@@ -67,15 +79,18 @@ static const enum confab_event_kind results[] = {
         [CONFAB_EXPORT] = CONFAB_EVENT_EXPORTED,
         [CONFAB_IMPORT] = CONFAB_EVENT_CONVERSATION,
         [CONFAB_CARRY] = CONFAB_EVENT_CONVERSATION,
+        [CONFAB_ATTACH] = CONFAB_EVENT_DONE,
         [CONFAB_WATCH] = CONFAB_EVENT_EMPTY,
 };
 
-static bool kind_fits(enum confab_verb verb, const struct confab_event *event) {
-        if (event->kind == CONFAB_EVENT_ERROR || event->kind == results[verb])
+static bool kind_fits(const struct pending *p, const struct confab_event *event) {
+        if (event->kind == CONFAB_EVENT_ERROR || event->kind == results[p->verb])
                 return true;
         if (event->kind == CONFAB_EVENT_NOTICE)
-                return verb == CONFAB_WATCH;
-        return verb == CONFAB_CONTINUE && !event->final;
+                return p->verb == CONFAB_WATCH;
+        if (event->kind == CONFAB_EVENT_CHUNK)
+                return p->verb == CONFAB_EXPORT && p->in_stream;
+        return (p->verb == CONFAB_CONTINUE || p->verb == CONFAB_ATTACH) && !event->final;
 }
 
 /* Only the first reason counts. */
@@ -125,8 +140,12 @@ static int queue_hello(struct confab *c, struct confab_error *e) {
         hello.software = proto_borrow("libconfab " CONFAB_VERSION);
         hello.has_max_frame = true;
         hello.max_frame = PROTO_MAX_EVENT;
+        hello.has_act_uid = c->acts && c->act_uid != CONFAB_OWN_UID;
+        hello.act_uid = c->act_uid;
+        hello.tenant = c->tenant;
         if (proto_append_frame(&c->out, &request.base, PROTO_MAX_REQUEST, &err) < 0)
                 return error_from_err(e, &err);
+        c->hello_size = c->out.size;
         return 0;
 }
 
@@ -176,18 +195,27 @@ struct confab *confab_free(struct confab *c) {
         proto_fds_deinit(&c->out_fds);
         buf_deinit(&c->out);
         free(c->server);
+        free(c->tenant);
+        free(c->owner_tenant);
         free(c);
         return NULL;
 }
 
 /* ---- bytes ---- */
 
-static void write_some(struct confab *c) {
-        size_t sent = 0;
+/* Bytes of `out` that may be sent now (invariant 6). */
+static size_t sendable(const struct confab *c) {
+        if (!c->acts || c->hello_seen)
+                return c->out.size;
+        return c->n_sent < c->hello_size ? c->hello_size - (size_t)c->n_sent : 0;
+}
 
-        while (!c->write_closed && sent < c->out.size) {
-                ssize_t n = proto_send(c->fd, c->out.data + sent, c->out.size - sent,
-                        c->n_sent + sent, MSG_NOSIGNAL, &c->out_fds);
+static void write_some(struct confab *c) {
+        size_t sent = 0, n_now = sendable(c);
+
+        while (!c->write_closed && sent < n_now) {
+                ssize_t n = proto_send(c->fd, c->out.data + sent, n_now - sent, c->n_sent + sent,
+                        MSG_NOSIGNAL, &c->out_fds);
 
                 if (n >= 0) {
                         sent += (size_t)n;
@@ -210,6 +238,13 @@ static void write_some(struct confab *c) {
                 buf_consume(&c->out, sent);
 }
 
+/* Whether the daemon takes the requests for the owner that was named. */
+static bool agrees(const struct confab *c, const Confab__V1__Hello *hello) {
+        if (c->act_uid != CONFAB_OWN_UID && (!hello->has_act_uid || hello->act_uid != c->act_uid))
+                return false;
+        return c->tenant ? hello->tenant && strcmp(hello->tenant, c->tenant) == 0 : !hello->tenant;
+}
+
 static void see_hello(struct confab *c, const Confab__V1__Hello *hello) {
         const char *software = hello->software && *hello->software ? hello->software : "confabd";
 
@@ -218,8 +253,15 @@ static void see_hello(struct confab *c, const Confab__V1__Hello *hello) {
                         hello->version, PROTO_VERSION);
                 return;
         }
+        if (c->acts && !agrees(c, hello)) {
+                END(c, CONFAB_UNSUPPORTED, "the daemon does not act for other owners");
+                return;
+        }
         c->server = strdup(software);
-        if (!c->server) {
+        c->owner_known = hello->has_act_uid;
+        c->owner_uid = hello->act_uid;
+        c->owner_tenant = hello->tenant ? strdup(hello->tenant) : NULL;
+        if (!c->server || (hello->tenant && !c->owner_tenant)) {
                 END(c, CONFAB_NO_MEMORY, "no memory for the daemon's greeting");
                 return;
         }
@@ -251,8 +293,8 @@ static bool see_connection_event(struct confab *c, const Confab__V1__Event *m) {
 }
 
 /* Make the descriptor that came with the frame part of the event. */
-static bool take_descriptor(struct confab *c, struct view *v) {
-        if (v->event.kind != CONFAB_EVENT_EXPORTED)
+static bool take_descriptor(struct confab *c, const struct pending *p, struct view *v) {
+        if (v->event.kind != CONFAB_EVENT_EXPORTED || p->in_stream)
                 return true;
         v->exported.fd = proto_decoder_take_fd(&c->in);
         return v->exported.fd >= 0;
@@ -272,9 +314,9 @@ static void see_event(struct confab *c, const Confab__V1__Event *m) {
         r = view_init(&v, m, &err);
         if (r < 0) {
                 END(c, CONFAB_NO_MEMORY, "%s", err.msg);
-        } else if (r == 0 && !kind_fits(p->verb, &v.event)) {
+        } else if (r == 0 && !kind_fits(p, &v.event)) {
                 END(c, CONFAB_PROTOCOL, "the daemon gave the answer to another question");
-        } else if (r == 0 && !take_descriptor(c, &v)) {
+        } else if (r == 0 && !take_descriptor(c, p, &v)) {
                 END(c, CONFAB_PROTOCOL, "the daemon gave an export without its file descriptor");
         } else if (r == 0) {
                 if (v.event.final) {
@@ -285,7 +327,7 @@ static void see_event(struct confab *c, const Confab__V1__Event *m) {
                         p->fn(p->userdata, &v.event);
                 if (v.event.final)
                         free(p);
-                if (v.event.kind == CONFAB_EVENT_EXPORTED)
+                if (v.event.kind == CONFAB_EVENT_EXPORTED && v.exported.fd >= 0)
                         close(v.exported.fd);
         }
         view_deinit(&v);
@@ -406,7 +448,16 @@ int confab_get_fd(const struct confab *c) {
 }
 
 int confab_get_events(const struct confab *c) {
-        return POLLIN | (c->out.size ? POLLOUT : 0);
+        return POLLIN | (c->out.size && sendable(c) ? POLLOUT : 0);
+}
+
+bool confab_is_processing(const struct confab *c) {
+        return c->processing;
+}
+
+void confab_give_up(struct confab *c) {
+        END(c, CONFAB_SYSTEM, "cannot wait for the daemon");
+        fail_pending(c);
 }
 
 size_t confab_get_n_pending(const struct confab *c) {
@@ -417,6 +468,45 @@ const char *confab_get_server(const struct confab *c) {
         return c->server;
 }
 
+int confab_act_for(struct confab *c, uint32_t uid, const char *tenant, struct confab_error *e) {
+        size_t before = c->out.size, n = tenant ? strlen(tenant) : 0;
+        char *copy = NULL;
+
+        if (c->over)
+                return error_copy(e, &c->end);
+        if (c->acts || c->n_sent > 0 || c->next_id != HELLO_ID + 1)
+                return error_set(e, CONFAB_STATE, false, "Hello has been said already");
+        if (tenant && (n == 0 || n > TENANT_MAX || !utf8_valid(tenant, n)))
+                return error_set(e, CONFAB_INVALID, false,
+                        "a tenant's label is 1 to %d bytes of UTF-8", TENANT_MAX);
+        if (tenant) {
+                copy = strdup(tenant);
+                if (!copy)
+                        return error_set(e, CONFAB_NO_MEMORY, true, "no memory for a connection");
+        }
+        c->acts = true;
+        c->act_uid = uid;
+        c->tenant = copy;
+        if (queue_hello(c, e) < 0) {
+                c->acts = false;
+                c->tenant = NULL;
+                free(copy);
+                return -1;
+        }
+        /* In place of the Hello of before. */
+        buf_consume(&c->out, before);
+        c->hello_size = c->out.size;
+        return 0;
+}
+
+int confab_get_owner(const struct confab *c, uint32_t *ret_uid, const char **ret_tenant) {
+        if (!c->hello_seen || !c->owner_known)
+                return -1;
+        *ret_uid = c->owner_uid;
+        *ret_tenant = c->owner_tenant;
+        return 0;
+}
+
 /* Queue the frame of @r, and with it a duplicate of its descriptor. */
 static int queue_request(
         struct confab *c, const struct confab_request *r, uint64_t id, struct err *e) {
@@ -424,7 +514,7 @@ static int queue_request(
         int fd, k;
 
         k = request_append(&c->out, r, id, c->max_frame, e);
-        if (k < 0 || r->verb != CONFAB_IMPORT)
+        if (k < 0 || r->verb != CONFAB_IMPORT || r->in_stream)
                 return k;
         fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
         if (fd < 0)
@@ -451,7 +541,8 @@ int confab_submit(struct confab *c, const struct confab_request *from, confab_ev
         p = calloc(1, sizeof(*p));
         if (!p)
                 return error_set(e, CONFAB_NO_MEMORY, true, "no memory for a request");
-        *p = (struct pending){.id = id, .verb = r.verb, .fn = fn, .userdata = userdata};
+        *p = (struct pending){
+                .id = id, .verb = r.verb, .in_stream = r.in_stream, .fn = fn, .userdata = userdata};
         if (map_add_u64(c->pending, id, p, &err) < 0) {
                 free(p);
                 return error_from_err(e, &err);
@@ -465,6 +556,20 @@ int confab_submit(struct confab *c, const struct confab_request *from, confab_ev
         c->next_id++;
         if (ret_id)
                 *ret_id = id;
+        return 0;
+}
+
+int confab_send_chunk(struct confab *c, uint64_t id, const void *data, size_t size, bool last,
+        struct confab_error *e) {
+        const struct pending *p = map_get_u64(c->pending, id);
+        struct err err;
+
+        if (c->over)
+                return error_copy(e, &c->end);
+        if (!p || p->verb != CONFAB_IMPORT || !p->in_stream)
+                return error_set(e, CONFAB_NOT_FOUND, false, "this import has ended");
+        if (request_append_chunk(&c->out, id, data, size, last, c->max_frame, &err) < 0)
+                return error_from_err(e, &err);
         return 0;
 }
 
@@ -521,10 +626,8 @@ int confab_call(struct confab *c, const struct confab_request *r, confab_event_f
         if (confab_submit(c, r, call_event, &call, NULL, e) < 0)
                 return -1;
         while (!call.ended)
-                if (confab_wait(c, -1, e) < 0 && !call.ended) {
-                        /* the connection is not over, or the request would be */
-                        END(c, CONFAB_SYSTEM, "cannot wait for the daemon");
-                        fail_pending(c);
-                }
+                /* If the connection were over, the request would be. */
+                if (confab_wait(c, -1, e) < 0 && !call.ended)
+                        confab_give_up(c);
         return call.failed ? error_copy(e, &call.error) : 0;
 }

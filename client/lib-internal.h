@@ -14,6 +14,16 @@ int request_normalise(struct confab_request *ret, const struct confab_request *r
 int request_append(struct buf *out, const struct confab_request *r, uint64_t id, uint32_t max_frame,
         struct err *e);
 
+/* The messages of the protocol: *ret, one block for the caller to free, which borrows strings from
+ * @from. -ERR_INVALID with the number of the message, -ERR_NOMEM. */
+int messages_put(
+        Confab__V1__Message ***ret, const struct confab_message *from, size_t n, struct err *e);
+
+/* Append @size bytes of import @id, in as many frames as @max_frame makes necessary. @out is unchanged on
+ * failure. */
+int request_append_chunk(struct buf *out, uint64_t id, const void *data, size_t size, bool last,
+        uint32_t max_frame, struct err *e);
+
 /* The memory behind one event. */
 struct view {
         struct list blocks;
@@ -31,6 +41,7 @@ struct view {
                 struct confab_stats stats;
                 struct confab_exported exported;
                 struct confab_notice notice;
+                struct confab_bytes chunk;
         };
 };
 
@@ -39,6 +50,11 @@ struct view {
  * be deinitialised in every case. */
 int view_init(struct view *v, const Confab__V1__Event *event, struct err *e);
 void view_deinit(struct view *v);
+
+/* Whether confab_process() runs. */
+bool confab_is_processing(const struct confab *c);
+/* It can't be waited for the daemon: the connection is over, and all requests end. */
+void confab_give_up(struct confab *c);
 
 /* Fill *e (may be NULL) and return -1. */
 int error_set(struct confab_error *e, const char *code, bool retry, const char *fmt, ...)

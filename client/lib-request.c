@@ -15,6 +15,9 @@ struct draft {
         char *text; /* owned, NUL-terminated copy */
         Confab__V1__ToolResults results;
         Confab__V1__Given given;
+        Confab__V1__Messages messages;
+        Confab__V1__About about;
+        Confab__V1__Tags tags;
         void *items, *places; /* owned: results or calls, and pointers to them */
         union {
                 Confab__V1__Open open;
@@ -35,9 +38,13 @@ struct draft {
                 Confab__V1__Export export;
                 Confab__V1__Import import;
                 Confab__V1__Carry carry;
+                Confab__V1__Attach attach;
                 Confab__V1__Watch watch;
         };
 };
+
+#define CHUNK_SIZE (256u << 10)
+#define CHUNK_MORE 64 /* bytes of a frame beside a chunk's data */
 
 /* Set an optional scalar of a protobuf-c struct. */
 #define PUT(message, field, value) ((message).field = (value), (message).has_##field = true)
@@ -135,6 +142,33 @@ static int put_sampling(struct draft *d, Confab__V1__Sampling **ret, struct err 
         return put_biases(d, s, e);
 }
 
+static int put_about(struct draft *d, Confab__V1__About **ret, struct err *e) {
+        const struct confab_about *about = d->from->about;
+        int r;
+
+        if (!about)
+                return 0;
+        d->about = (Confab__V1__About)CONFAB__V1__ABOUT__INIT;
+        r = put_string(&d->about.title, about->title, "title", e);
+        if (r == 0)
+                r = put_string(&d->about.metadata, about->metadata, "metadata", e);
+        if (r == 0)
+                r = put_string(&d->about.session, about->session, "session", e);
+        for (size_t i = 0; r == 0 && about->has_tags && i < about->n_tags; i++)
+                if (!about->tags[i] || !utf8_valid(about->tags[i], strlen(about->tags[i])))
+                        r = err_set(e, ERR_INVALID, "a tag is not valid UTF-8");
+        if (about->has_tags) {
+                d->tags = (Confab__V1__Tags)CONFAB__V1__TAGS__INIT;
+                d->tags.tags = proto_borrow(about->tags);
+                d->tags.n_tags = about->n_tags;
+                d->about.tags = &d->tags;
+        }
+        if (about->has_expires_after)
+                PUT(d->about, expires_after, about->expires_after);
+        *ret = &d->about;
+        return r;
+}
+
 static int draft_open(struct draft *d, struct err *e) {
         int r;
 
@@ -146,6 +180,8 @@ static int draft_open(struct draft *d, struct err *e) {
                 r = put_string(&d->open.tools, d->from->tools, "definitions of tools", e);
         if (d->from->overflow)
                 PUT(d->open, overflow, (Confab__V1__Overflow)d->from->overflow);
+        if (r == 0)
+                r = put_about(d, &d->open.about, e);
         return r < 0 ? r : put_sampling(d, &d->open.sampling, e);
 }
 
@@ -236,6 +272,12 @@ static int put_input(struct draft *d, struct err *e) {
         case CONFAB_INPUT_GIVEN:
                 c->input_case = CONFAB__V1__CONTINUE__INPUT_GIVEN;
                 return put_given(d, e);
+        case CONFAB_INPUT_MESSAGES:
+                c->input_case = CONFAB__V1__CONTINUE__INPUT_MESSAGES;
+                d->messages = (Confab__V1__Messages)CONFAB__V1__MESSAGES__INIT;
+                d->messages.n_messages = r->n_messages;
+                c->messages = &d->messages;
+                return messages_put(&d->messages.messages, r->messages, r->n_messages, e);
         }
         return err_set(e, ERR_INVALID, "unknown kind of input");
 }
@@ -272,6 +314,35 @@ static int put_constraint(struct draft *d, struct err *e) {
         return 0;
 }
 
+static int put_stops(struct draft *d, char ***ret, size_t *ret_n, struct err *e) {
+        const struct confab_request *r = d->from;
+
+        for (size_t i = 0; i < r->n_stops; i++)
+                if (!r->stops[i] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
+                        return err_set(e, ERR_INVALID, "a stop string is not valid UTF-8");
+        *ret = proto_borrow(r->stops);
+        *ret_n = r->n_stops;
+        return 0;
+}
+
+static int draft_attach(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        Confab__V1__Attach *a = &d->attach;
+        int k;
+
+        BEGIN(d, attach, attach, ATTACH);
+        k = put_ref(d, &a->conversation, e);
+        if (k == 0)
+                k = put_stops(d, &a->stop, &a->n_stop, e);
+        if (r->has_at_position)
+                PUT(*a, position, r->at_position);
+        if (r->has_expect_revision)
+                PUT(*a, expect_revision, r->expect_revision);
+        if (r->want_parts)
+                PUT(*a, want_parts, true);
+        return k;
+}
+
 static int draft_continue(struct draft *d, struct err *e) {
         const struct confab_request *r = d->from;
         Confab__V1__Continue *c = &d->cont;
@@ -291,11 +362,9 @@ static int draft_continue(struct draft *d, struct err *e) {
                 k = put_string(&c->tools, r->tools, "definitions of tools", e);
         if (k < 0)
                 return k;
-        for (size_t i = 0; i < r->n_stops; i++)
-                if (!r->stops[i] || !utf8_valid(r->stops[i], strlen(r->stops[i])))
-                        return err_set(e, ERR_INVALID, "a stop string is not valid UTF-8");
-        c->stop = proto_borrow(r->stops);
-        c->n_stop = r->n_stops;
+        k = put_stops(d, &c->stop, &c->n_stop, e);
+        if (k < 0)
+                return k;
         if (r->has_max_tokens)
                 PUT(*c, max_tokens, r->max_tokens);
         if (r->n_logprobs)
@@ -332,7 +401,7 @@ static int draft_fork(struct draft *d, struct err *e) {
                 PUT(d->fork, at_position, d->from->at_position);
         if (d->from->has_expect_revision)
                 PUT(d->fork, expect_revision, d->from->expect_revision);
-        return r;
+        return r < 0 ? r : put_about(d, &d->fork.about, e);
 }
 
 static int draft_rewind(struct draft *d, struct err *e) {
@@ -372,10 +441,18 @@ static int draft_get(struct draft *d, struct err *e) {
                 PUT(d->get, tokens, true);
         if (d->from->want_parts)
                 PUT(d->get, parts, true);
+        if (d->from->max_turns)
+                PUT(d->get, max_turns, d->from->max_turns);
+        if (d->from->has_from_turn)
+                PUT(d->get, from_turn, d->from->from_turn);
+        if (d->from->has_before_turn)
+                PUT(d->get, before_turn, d->from->before_turn);
         return put_ref(d, &d->get.conversation, e);
 }
 
 static int draft_list(struct draft *d, struct err *e) {
+        int r;
+
         BEGIN(d, list, list, LIST);
         if (d->from->after_id)
                 PUT(d->list, after_id, d->from->after_id);
@@ -383,7 +460,10 @@ static int draft_list(struct draft *d, struct err *e) {
                 PUT(d->list, limit, d->from->limit);
         if (d->from->all_users)
                 PUT(d->list, all_users, true);
-        return 0;
+        if (d->from->order)
+                PUT(d->list, order, (Confab__V1__Order)d->from->order);
+        r = put_string(&d->list.cursor, d->from->cursor, "cursor", e);
+        return r < 0 ? r : put_string(&d->list.tag, d->from->tag, "tag", e);
 }
 
 static int draft_update(struct draft *d, struct err *e) {
@@ -395,6 +475,8 @@ static int draft_update(struct draft *d, struct err *e) {
                 r = put_string(&d->update.name, d->from->name, "name", e);
         if (d->from->overflow)
                 PUT(d->update, overflow, (Confab__V1__Overflow)d->from->overflow);
+        if (r == 0)
+                r = put_about(d, &d->update.about, e);
         return r < 0 ? r : put_sampling(d, &d->update.sampling, e);
 }
 
@@ -449,12 +531,16 @@ static int draft_export(struct draft *d, struct err *e) {
         BEGIN(d, export, export, EXPORT);
         if (d->from->without_memory)
                 PUT(d->export, without_memory, true);
+        if (d->from->in_stream)
+                PUT(d->export, in_stream, true);
         return put_ref(d, &d->export.conversation, e);
 }
 
 static int draft_import(struct draft *d, struct err *e) {
         BEGIN(d, import, import, IMPORT);
-        if (!d->from->has_fd || d->from->fd < 0)
+        if (d->from->in_stream)
+                PUT(d->import, in_stream, true);
+        else if (!d->from->has_fd || d->from->fd < 0)
                 return err_set(e, ERR_INVALID, "no file descriptor is given");
         return put_string(&d->import.name, d->from->name, "name", e);
 }
@@ -485,6 +571,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_EXPORT] = draft_export,
         [CONFAB_IMPORT] = draft_import,
         [CONFAB_CARRY] = draft_carry,
+        [CONFAB_ATTACH] = draft_attach,
         [CONFAB_WATCH] = draft_watch,
 };
 
@@ -502,6 +589,32 @@ int request_normalise(struct confab_request *ret, const struct confab_request *r
         return 0;
 }
 
+int request_append_chunk(struct buf *out, uint64_t id, const void *data, size_t size, bool last,
+        uint32_t max_frame, struct err *e) {
+        Confab__V1__Request request = CONFAB__V1__REQUEST__INIT;
+        Confab__V1__Chunk chunk = CONFAB__V1__CHUNK__INIT;
+        size_t before = out->size, at = 0;
+        size_t piece = max_frame > 2 * CHUNK_MORE ? max_frame - CHUNK_MORE : CHUNK_MORE;
+        int r;
+
+        PUT(request, id, id);
+        request.verb_case = CONFAB__V1__REQUEST__VERB_CHUNK;
+        request.chunk = &chunk;
+        piece = MIN(piece, (size_t)CHUNK_SIZE);
+        do {
+                size_t n = MIN(size - at, piece);
+
+                PUT(chunk, data, ((ProtobufCBinaryData){n, proto_borrow((const char *)data + at)}));
+                at += n;
+                if (last && at == size)
+                        PUT(chunk, last, true);
+                r = proto_append_frame(out, &request.base, max_frame, e);
+        } while (r == 0 && at < size);
+        if (r < 0)
+                out->size = before;
+        return r;
+}
+
 int request_append(struct buf *out, const struct confab_request *from, uint64_t id,
         uint32_t max_frame, struct err *e) {
         struct draft d = {.from = from, .request = CONFAB__V1__REQUEST__INIT};
@@ -517,6 +630,7 @@ int request_append(struct buf *out, const struct confab_request *from, uint64_t 
         free(d.pointers);
         free(d.items);
         free(d.places);
+        free(d.messages.messages);
         free(d.text);
         return r;
 }

@@ -143,6 +143,7 @@ static int view_delta(struct view *v, const Confab__V1__Delta *m, struct err *e)
                         return r;
         }
         v->delta = (struct confab_delta){
+                .position = m->position,
                 .text = or_empty(m->text),
                 .text_size = strlen(or_empty(m->text)),
                 .tokens = tokens,
@@ -217,6 +218,69 @@ static int view_sampling(
         return 0;
 }
 
+static int view_run(
+        struct view *v, struct confab_turn *ret, const Confab__V1__Run *m, struct err *e) {
+        struct confab_run *run;
+
+        if (!m)
+                return 0;
+        run = view_alloc(v, 1, sizeof(*run), e);
+        if (!run)
+                return -ERR_NOMEM;
+        *run = (struct confab_run){
+                .model = or_empty(m->model),
+                .seed = m->seed,
+                .n_prompt = m->n_prompt,
+                .n_generated = m->n_generated,
+                .n_ram = m->n_ram,
+                .n_disk = m->n_disk,
+                .n_shared = m->n_shared,
+                .n_computed = m->n_computed,
+                .queued_usec = m->queued_usec,
+                .restore_usec = m->restore_usec,
+                .prefill_usec = m->prefill_usec,
+                .decode_usec = m->decode_usec,
+        };
+        ret->run = run;
+        return 0;
+}
+
+static int view_turn(
+        struct view *v, struct confab_turn *ret, const Confab__V1__Turn *m, struct err *e) {
+        *ret = (struct confab_turn){
+                .role = (enum confab_role)m->role,
+                .finish = (enum confab_finish)m->finish,
+                .start = m->start,
+                .end = m->end,
+                .text = bytes_of(m->text),
+                .created_usec = m->created_usec,
+                .tools = m->tools,
+        };
+        if (view_results(v, ret, m, e) < 0 || view_run(v, ret, m->run, e) < 0)
+                return -ERR_NOMEM;
+        return view_parts(v, &ret->parts, &ret->n_parts, m->parts, m->n_parts, e);
+}
+
+static int view_writing(struct view *v, struct confab_conversation *ret,
+        const Confab__V1__Writing *m, struct err *e) {
+        struct confab_writing *writing;
+
+        if (!m)
+                return 0;
+        writing = view_alloc(v, 1, sizeof(*writing), e);
+        if (!writing)
+                return -ERR_NOMEM;
+        *writing = (struct confab_writing){
+                .state = (enum confab_writing_state)m->state,
+                .revision = m->revision,
+                .done = m->done,
+                .total = m->total,
+                .n_generated = m->n_generated,
+        };
+        ret->writing = writing;
+        return m->turn ? view_turn(v, &writing->turn, m->turn, e) : 0;
+}
+
 static int view_turns(struct view *v, struct confab_conversation *ret,
         const Confab__V1__Conversation *m, struct err *e) {
         struct confab_turn *turns;
@@ -226,25 +290,34 @@ static int view_turns(struct view *v, struct confab_conversation *ret,
         turns = view_alloc(v, m->n_turn_list, sizeof(*turns), e);
         if (!turns)
                 return -ERR_NOMEM;
-        for (size_t i = 0; i < m->n_turn_list; i++) {
-                const Confab__V1__Turn *t = m->turn_list[i];
-
-                turns[i] = (struct confab_turn){
-                        .role = (enum confab_role)t->role,
-                        .finish = (enum confab_finish)t->finish,
-                        .start = t->start,
-                        .end = t->end,
-                        .text = bytes_of(t->text),
-                        .created_usec = t->created_usec,
-                        .tools = t->tools,
-                };
-                if (view_results(v, &turns[i], t, e) < 0 ||
-                        view_parts(v, &turns[i].parts, &turns[i].n_parts, t->parts, t->n_parts, e) <
-                                0)
+        for (size_t i = 0; i < m->n_turn_list; i++)
+                if (view_turn(v, &turns[i], m->turn_list[i], e) < 0)
                         return -ERR_NOMEM;
-        }
         ret->turns = turns;
         ret->n_turn_list = m->n_turn_list;
+        return 0;
+}
+
+static int view_about(struct view *v, struct confab_conversation *ret, const Confab__V1__About *m,
+        struct err *e) {
+        struct confab_about *about;
+
+        if (!m)
+                return 0;
+        about = view_alloc(v, 1, sizeof(*about), e);
+        if (!about)
+                return -ERR_NOMEM;
+        *about = (struct confab_about){
+                .title = m->title,
+                .metadata = m->metadata,
+                .session = m->session,
+                .tags = m->tags ? (const char *const *)m->tags->tags : NULL,
+                .n_tags = m->tags ? m->tags->n_tags : 0,
+                .has_tags = m->tags != NULL,
+                .has_expires_after = m->has_expires_after,
+                .expires_after = m->expires_after,
+        };
+        ret->about = about;
         return 0;
 }
 
@@ -256,6 +329,7 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .id = m->id,
                 .name = or_empty(m->name),
                 .uid = m->uid,
+                .tenant = m->tenant,
                 .fork_pos = m->fork_pos,
                 .parent = m->parent,
                 .revision = m->revision,
@@ -277,6 +351,7 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .damaged = m->has_damaged_turn,
                 .damaged_turn = m->damaged_turn,
                 .overflow = (enum confab_overflow)m->overflow,
+                .unanswered = m->unanswered,
                 .dropped_from = m->dropped_from,
                 .dropped_to = m->dropped_to,
                 .other_vocabulary = m->other_vocabulary,
@@ -285,8 +360,13 @@ static int view_conversation(struct view *v, struct confab_conversation *ret,
                 .n_tokens_before = m->n_tokens_before,
                 .n_biases_dropped = m->n_biases_dropped,
                 .tools = m->tools,
+                .first_turn = m->first_turn,
         };
         r = view_sampling(v, &ret->sampling, m->sampling, e);
+        if (r == 0)
+                r = view_about(v, ret, m->about, e);
+        if (r == 0)
+                r = view_writing(v, ret, m->writing, e);
         return r < 0 ? r : view_turns(v, ret, m, e);
 }
 
@@ -304,7 +384,8 @@ static int view_conversations(struct view *v, const Confab__V1__Conversations *m
                 if (r < 0)
                         return r;
         }
-        v->conversations = (struct confab_conversations){items, m->n_conversations, m->more};
+        v->conversations =
+                (struct confab_conversations){items, m->n_conversations, m->more, m->cursor};
         v->event.conversations = &v->conversations;
         return 0;
 }
@@ -440,6 +521,10 @@ int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
         case CONFAB__V1__EVENT__KIND_NOTICE:
                 view_notice(v, m->notice);
                 return view_kind(v, CONFAB_EVENT_NOTICE, false);
+        case CONFAB__V1__EVENT__KIND_CHUNK:
+                v->chunk = (struct confab_bytes){m->chunk->data.data, m->chunk->data.len};
+                v->event.chunk = &v->chunk;
+                return view_kind(v, CONFAB_EVENT_CHUNK, false);
         default:
                 return 1;
         }

@@ -63,9 +63,14 @@ static void charge(struct conn *c) {
         }
 }
 
+/* Whether it takes frames. */
+static bool reads(const struct conn *c) {
+        return c->state == CONN_OPEN && !c->blocked && !c->held;
+}
+
 /* Start or stop the timer within which a message that has begun must be complete. */
 static void watch_frame(struct conn *c) {
-        bool in_frame = c->state == CONN_OPEN && !c->blocked && proto_decoder_partial(&c->in);
+        bool in_frame = reads(c) && proto_decoder_partial(&c->in);
         struct timeval t = {.tv_sec = (time_t)(c->limits->frame_usec / 1000000),
                 .tv_usec = (suseconds_t)(c->limits->frame_usec % 1000000)};
         uint64_t frame = c->in.next;
@@ -97,7 +102,7 @@ static void hand_out_frames(struct conn *c) {
         if (c->draining)
                 return;
         c->draining = true;
-        while (c->state == CONN_OPEN && !c->blocked) {
+        while (reads(c)) {
                 const uint8_t *data;
                 struct err e;
                 size_t n;
@@ -115,8 +120,7 @@ static void hand_out_frames(struct conn *c) {
 
 /* Read if the connection is open and its peer reads; a lingering connection reads and discards. */
 static void update_reading(struct conn *c) {
-        bool wanted =
-                c->state == CONN_LINGERING ? !c->hung_up : c->state == CONN_OPEN && !c->blocked;
+        bool wanted = c->state == CONN_LINGERING ? !c->hung_up : reads(c);
         struct err e;
 
         if (!wanted) {
@@ -187,14 +191,30 @@ static void on_read(evutil_socket_t fd, short what, void *arg) {
                 take_input(c, data, (size_t)n, passed);
 }
 
-/* The peer reads again: first handle its frames that waited, then new bytes. */
+/* First handle the frames that waited, then new bytes. */
+static void resume(struct conn *c) {
+        hand_out_frames(c);
+        watch_frame(c);
+        update_reading(c);
+}
+
+/* The peer reads again. */
 static void unblock(struct conn *c) {
         c->blocked = false;
         if (c->state == CONN_OPEN)
                 c->ops->pressure(c, false);
-        hand_out_frames(c);
+        resume(c);
+}
+
+void conn_hold(struct conn *c) {
+        c->held = true;
         watch_frame(c);
         update_reading(c);
+}
+
+void conn_let_go(struct conn *c) {
+        c->held = false;
+        resume(c);
 }
 
 /* All output is written and no more will come: tell the peer so. */
@@ -257,7 +277,11 @@ void conn_flush(struct conn *c) {
 }
 
 static void on_write(evutil_socket_t fd, short what, void *arg) {
-        conn_flush(arg);
+        struct conn *c = arg;
+
+        conn_flush(c);
+        if (c->state == CONN_OPEN && c->ops->written)
+                c->ops->written(c);
 }
 
 static void on_close(evutil_socket_t fd, short what, void *arg) {

@@ -23,6 +23,7 @@
  * 7. At most PROTO_FDS_MAX file descriptors wait in each direction; more end the connection. At
  *    most CONN_FDS_SENT sent descriptors may be unreceived (conn_can_send_fd()), since the kernel
  *    keeps them until the peer takes them. No descriptor leaks, whatever happens to the connection.
+ * 8. While a connection is held (conn_hold()), its frames wait as in 2. What it received stays charged.
  *
  * Loop thread only.
  */
@@ -42,6 +43,8 @@ struct conn_ops {
         /* The stream of frames cannot continue (a malformed or oversized length, a message that
          * takes too long, no memory for it): tell the peer, and linger. */
         void (*broken)(struct conn *c, const struct err *e);
+        /* Some output was written; NULL: nobody wants to know. */
+        void (*written)(struct conn *c);
         /* @blocked: the peer does not read. */
         void (*pressure)(struct conn *c, bool blocked);
         /* @e: the reason; code ERR_NONE if the peer ended the connection. */
@@ -60,6 +63,7 @@ struct conn {
         int fd; /* owned */
         enum conn_state state;
         bool blocked, draining;
+        bool held;     /* frames wait for conn_let_go() */
         bool refused;  /* its share of memory is used up: nothing more is charged to it */
         bool hung_up;  /* lingering: the peer sends nothing more */
         bool shut;     /* lingering: the peer has been told that we send nothing more */
@@ -100,6 +104,14 @@ bool conn_can_send_fd(struct conn *c, size_t n);
 /* In ops->frame(): the descriptor that came with the frame, now owned by the caller; or -1. */
 static inline int conn_take_fd(struct conn *c) {
         return proto_decoder_take_fd(&c->in);
+}
+/* Hand out no more frames, and read no more, until conn_let_go(), which hands out those that wait. Not a
+ * nesting pair; also allowed on a connection that ends meanwhile. */
+void conn_hold(struct conn *c);
+void conn_let_go(struct conn *c);
+/* Charge another share from now on; what was charged to the present one has been moved there. */
+static inline void conn_set_memory(struct conn *c, struct share *memory) {
+        c->memory = memory;
 }
 /* Write waiting output, as much as the socket accepts. */
 void conn_flush(struct conn *c);

@@ -10,6 +10,7 @@
 #include "daemon/peer.h"
 #include "daemon/reply.h"
 #include "daemon/startup.h"
+#include "daemon/streams.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
@@ -199,6 +200,18 @@ void daemon_take_limits(struct daemon *d) {
         log_set_level((int)d->settings->log_level);
 }
 
+/* Put trusted-users into force. On failure those of before stay trusted. */
+static int take_trusted(struct daemon *d, struct err *e) {
+        struct trusted t = TRUSTED_NULL;
+        int r = trusted_parse(&t, d->settings->trusted_users, e);
+
+        if (r < 0)
+                return r;
+        trusted_deinit(&d->trusted);
+        d->trusted = t;
+        return 0;
+}
+
 void daemon_reload(struct daemon *d) {
         const char *ignored = NULL;
         struct err e;
@@ -208,6 +221,8 @@ void daemon_reload(struct daemon *d) {
                 LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
         } else {
                 daemon_take_limits(d);
+                if (take_trusted(d, &e) < 0)
+                        LOG_ERROR(LOG_ERR, &e, "trusted users stay as they were");
                 LOG(LOG_INFO, "settings reloaded");
                 if (ignored)
                         LOG(LOG_WARNING, "%s takes effect after a restart", ignored);
@@ -282,6 +297,8 @@ static int set_up(struct daemon *d, struct err *e) {
         if (r == 0)
                 r = find_admin_group(d, e);
         if (r == 0)
+                r = take_trusted(d, e);
+        if (r == 0)
                 r = listeners_open(
                         &d->listeners, s->socket, (mode_t)s->socket_mode, s->socket_group, e);
         if (r == 0)
@@ -312,6 +329,7 @@ int daemon_new(struct daemon **ret, struct settings *settings, int argc, char *c
         d->argc = argc;
         d->argv = argv;
         list_init(&d->peers);
+        list_init(&d->streams);
         daemon_take_limits(d);
         r = set_up(d, e);
         if (r < 0)
@@ -364,11 +382,13 @@ struct daemon *daemon_free(struct daemon *d) {
         loop_event_free(d->stop_timer);
         loop_event_free(d->status_timer);
         memory_stop(d);
-        engine_free(d->engine);
+        d->engine = engine_free(d->engine);
+        streams_free_all(d);
         if (d->base)
                 event_base_free(d->base);
         requests_deinit(&d->requests);
         users_deinit(&d->users);
+        trusted_deinit(&d->trusted);
         free(d);
         return NULL;
 }

@@ -20,6 +20,7 @@
 #include "daemon/memory.h"
 #include "daemon/requests.h"
 #include "daemon/settings.h"
+#include "daemon/trusted.h"
 #include "daemon/users.h"
 #include "engine/engine.h"
 
@@ -48,10 +49,12 @@ struct daemon {
         size_t n_refused; /* of these, refused: they are being told the reason */
         struct users users;
         struct requests requests;
-        bool probing; /* the daemon's own Stats are in flight */
+        struct list streams; /* streams.h: all of them */
+        bool probing;        /* the daemon's own Stats are in flight */
         bool probe_answered;
         uint64_t heartbeat; /* when the last sign of life was given */
         uint32_t admin_gid; /* UINT32_MAX: none */
+        struct trusted trusted;
         struct memory memory;
         const struct err *refusal; /* NULL, or why every connection is refused; borrowed */
         struct conn_limits limits;

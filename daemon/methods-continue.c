@@ -102,23 +102,27 @@ static int take_input(const Confab__V1__Continue *m, struct engine_request *out,
         case CONFAB__V1__CONTINUE__INPUT_GIVEN:
                 out->input = ENGINE_INPUT_GIVEN;
                 return take_given(m->given, out, e);
+        case CONFAB__V1__CONTINUE__INPUT_MESSAGES:
+                out->input = ENGINE_INPUT_MESSAGES;
+                return methods_take_messages(
+                        m->messages->messages, m->messages->n_messages, out, e);
         default:
                 return err_set(e, ERR_INVALID,
-                        "no input: give message, raw, tokens, results, given, or say nothing = "
-                        "true");
+                        "no input: give message, messages, raw, tokens, results, given, or say "
+                        "nothing = true");
         }
 }
 
-static int take_stops(const Confab__V1__Continue *m, struct engine_request *out, struct err *e) {
-        if (m->n_stop > ENGINE_MAX_STOPS)
+static int take_stops(char *const *stops, size_t n, struct engine_request *out, struct err *e) {
+        if (n > ENGINE_MAX_STOPS)
                 return err_set(
                         e, ERR_INVALID, "at most %d stop strings are taken", ENGINE_MAX_STOPS);
-        for (size_t i = 0; i < m->n_stop; i++) {
-                if (!*m->stop[i])
+        for (size_t i = 0; i < n; i++) {
+                if (!*stops[i])
                         return err_set(e, ERR_INVALID, "a stop string is not empty");
-                out->stops[i] = m->stop[i];
+                out->stops[i] = stops[i];
         }
-        out->n_stops = m->n_stop;
+        out->n_stops = n;
         return 0;
 }
 
@@ -160,7 +164,7 @@ int method_continue(
         if (r == 0)
                 r = take_input(m, out, e);
         if (r == 0)
-                r = take_stops(m, out, e);
+                r = take_stops(m->stop, m->n_stop, out, e);
         if (r == 0)
                 r = methods_take_sampling(m->sampling, &out->sampling, e);
         if (r < 0)
@@ -184,4 +188,19 @@ int method_continue(
         out->background = m->background;
         out->wait = m->wait;
         return 0;
+}
+
+int method_attach(
+        struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
+        const Confab__V1__Attach *m = in->attach;
+        int r = methods_take_ref(m->conversation, out, e);
+
+        if (r == 0)
+                r = take_stops(m->stop, m->n_stop, out, e);
+        if (r == 0 && m->has_position)
+                r = methods_take_number(m->position, &out->at_position, "position", e);
+        out->want_parts = m->want_parts;
+        out->has_expect_revision = m->has_expect_revision;
+        out->expect_revision = m->expect_revision;
+        return r;
 }

@@ -2,6 +2,7 @@
 /* Verbs on conversations that generate nothing, and on the daemon as a whole. */
 #include "base/util.h"
 #include "daemon/methods-private.h"
+#include "daemon/streams.h"
 #include <math.h>
 #include <string.h>
 
@@ -100,7 +101,8 @@ int method_open(
         out->name = some(in->open->name);
         out->system = some(in->open->system);
         out->tools = some(in->open->tools);
-        return methods_take_sampling(in->open->sampling, &out->sampling, e);
+        r = methods_take_about(in->open->about, out, e);
+        return r < 0 ? r : methods_take_sampling(in->open->sampling, &out->sampling, e);
 }
 
 int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct err *e) {
@@ -113,8 +115,10 @@ int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct 
 int method_fork(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Fork *m = in->fork;
-        int r = 0;
+        int r = methods_take_about(m->about, out, e);
 
+        if (r < 0)
+                return r;
         out->name = some(m->name);
         if (m->has_at_turn && m->has_at_position)
                 return err_set(e, ERR_INVALID, "fork names at_turn or at_position, not both");
@@ -182,6 +186,15 @@ int method_get(
         out->want_turns = in->get->turns;
         out->want_tokens = in->get->tokens;
         out->want_parts = in->get->parts;
+        out->pages = in->get->has_max_turns || in->get->has_from_turn || in->get->has_before_turn;
+        out->max_turns = in->get->max_turns;
+        out->from_turn = out->before_turn = ENGINE_UNSET;
+        if (in->get->has_from_turn &&
+                methods_take_number(in->get->from_turn, &out->from_turn, "from_turn", e) < 0)
+                return -ERR_INVALID;
+        if (in->get->has_before_turn &&
+                methods_take_number(in->get->before_turn, &out->before_turn, "before_turn", e) < 0)
+                return -ERR_INVALID;
         return methods_take_ref(in->get->conversation, out, e);
 }
 
@@ -192,10 +205,10 @@ int method_list(
         if (in->list->all_users && !p->admin)
                 return err_set(e, ERR_PERMISSION,
                         "only root and the admin group see the conversations of all users");
-        out->after_id = in->list->after_id;
+        out->tag = some(in->list->tag);
         out->limit = in->list->limit ? MIN(in->list->limit, page) : page;
         out->all_users = in->list->all_users;
-        return 0;
+        return methods_take_place(in->list, out, e);
 }
 
 int method_update(
@@ -205,6 +218,8 @@ int method_update(
         if (r == 0)
                 r = take_overflow(
                         in->update->has_overflow, in->update->overflow, &out->overflow, e);
+        if (r == 0)
+                r = methods_take_about(in->update->about, out, e);
         if (r < 0)
                 return r;
         if (in->update->name && !*in->update->name)
@@ -226,6 +241,7 @@ int method_evict(
 int method_cancel(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
         const Confab__V1__Cancel *m = in->cancel;
+        struct stream *stream;
         struct request *r;
 
         if (!m->has_request)
@@ -234,6 +250,12 @@ int method_cancel(
                 return err_set(
                         e, ERR_INVALID, "cancel names a request or a conversation, not both");
         r = request_list_find(&p->in_flight, m->request);
+        stream = r ? NULL : streams_find(p, m->request);
+        if (stream) {
+                stream_cancel(stream);
+                reply_empty(p, in->id);
+                return 1;
+        }
         if (!r)
                 return err_set(e, ERR_NOT_FOUND, "no request %llu of this connection is in flight",
                         (unsigned long long)m->request);

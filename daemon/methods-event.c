@@ -96,6 +96,50 @@ static int put_sampling(
         return put_biases(s, in, m, e);
 }
 
+static int put_turn(
+        struct scratch *s, const struct engine_turn *t, Confab__V1__Turn *m, struct err *e) {
+        confab__v1__turn__init(m);
+        SET(m, role, (Confab__V1__Role)((unsigned)t->role + 1));
+        SET(m, start, t->start);
+        SET(m, end, t->end);
+        if (t->finish)
+                SET(m, finish, (Confab__V1__FinishReason)t->finish);
+        if (t->created_usec)
+                SET(m, created_usec, t->created_usec);
+        m->has_text = t->text != NULL;
+        m->text.data = t->text;
+        m->text.len = t->text_size;
+        m->tools = t->tools;
+        if (methods_put_results(s, t->results, t->n_results, &m->results, &m->n_results, e) < 0 ||
+                methods_put_parts(s, t->parts, t->n_parts, &m->parts, &m->n_parts, e) < 0 ||
+                methods_put_run(s, t->figures, &m->run, e) < 0)
+                return -ERR_NOMEM;
+        return 0;
+}
+
+/* A reply that is not done. */
+static int put_writing(struct scratch *s, const struct engine_writing *w,
+        Confab__V1__Conversation *conv, struct err *e) {
+        Confab__V1__Writing *m;
+
+        if (!w)
+                return 0;
+        m = scratch_alloc(s, 1, sizeof(*m));
+        if (!m)
+                return no_memory(e);
+        confab__v1__writing__init(m);
+        m->turn = scratch_alloc(s, 1, sizeof(*m->turn));
+        if (!m->turn)
+                return no_memory(e);
+        SET(m, state, (Confab__V1__WritingState)w->state);
+        SET(m, revision, w->revision);
+        SET(m, done, w->done);
+        SET(m, total, w->total);
+        SET(m, n_generated, w->n_generated);
+        conv->writing = m;
+        return put_turn(s, &w->turn, m->turn, e);
+}
+
 static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1__Conversation *m,
         struct err *e) {
         Confab__V1__Turn *items;
@@ -107,23 +151,7 @@ static int put_turns(struct scratch *s, const struct engine_conv *c, Confab__V1_
         if (!items || !m->turn_list)
                 return no_memory(e);
         for (uint32_t i = 0; i < c->n_turn_list; i++) {
-                const struct engine_turn *t = &c->turns[i];
-
-                confab__v1__turn__init(&items[i]);
-                SET(&items[i], role, (Confab__V1__Role)((unsigned)t->role + 1));
-                SET(&items[i], start, t->start);
-                SET(&items[i], end, t->end);
-                if (t->finish)
-                        SET(&items[i], finish, (Confab__V1__FinishReason)t->finish);
-                SET(&items[i], created_usec, t->created_usec);
-                items[i].has_text = true;
-                items[i].text.data = t->text;
-                items[i].text.len = t->text_size;
-                items[i].tools = t->tools;
-                if (methods_put_results(s, t->results, t->n_results, &items[i].results,
-                            &items[i].n_results, e) < 0 ||
-                        methods_put_parts(
-                                s, t->parts, t->n_parts, &items[i].parts, &items[i].n_parts, e) < 0)
+                if (put_turn(s, &c->turns[i], &items[i], e) < 0)
                         return -ERR_NOMEM;
                 m->turn_list[i] = &items[i];
         }
@@ -139,6 +167,7 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         SET(m, id, c->id);
         m->name = c->name;
         SET(m, uid, owner_uid(c->owner));
+        m->tenant = c->tenant;
         SET(m, parent, c->parent);
         SET(m, fork_pos, c->fork_pos);
         SET(m, revision, c->revision);
@@ -161,6 +190,7 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
                 SET(m, damaged_turn, c->damaged_turn);
         SET(m, other_vocabulary, c->other_vocab);
         SET(m, unusable_bytes, c->unusable_size);
+        SET(m, unanswered, c->unanswered);
         if (c->carried) {
                 SET(m, carried, true);
                 SET(m, n_tokens_before, c->n_tokens_before);
@@ -168,9 +198,15 @@ static int put_conv(struct scratch *s, const struct engine_conv *c, Confab__V1__
         }
         r = put_sampling(s, &c->sampling, &m->sampling, e);
         if (r == 0)
+                r = methods_put_about(s, c->about, &m->about, e);
+        if (r == 0)
                 r = put_turns(s, c, m, e);
+        if (r == 0)
+                r = put_writing(s, c->writing, m, e);
         if (r < 0)
                 return r;
+        if (c->is_page)
+                SET(m, first_turn, c->first_turn);
         if (c->tokens) {
                 m->token_list = c->tokens;
                 m->n_token_list = c->n_token_list;
@@ -199,6 +235,7 @@ static void send_conv(struct request *r, const struct engine_event *in) {
 
 /* Send as many as fit into the peer's longest message; "more" tells it to ask again. */
 static void send_convs(struct request *r, const struct engine_event *in) {
+        char cursor[METHODS_CURSOR_SIZE];
         _cleanup_(scratch_deinit) struct scratch s = {};
         Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
         Confab__V1__Conversations m = CONFAB__V1__CONVERSATIONS__INIT;
@@ -228,7 +265,16 @@ static void send_convs(struct request *r, const struct engine_event *in) {
         do {
                 m.n_conversations = n;
                 m.more = in->convs.more || n < in->convs.n;
+                m.cursor = m.more ? methods_put_cursor(in, n, cursor) : NULL;
         } while (protobuf_c_message_get_packed_size(&ev.base) > r->peer->max_event && (n /= 2));
+        if (n == 0 && in->convs.n > 0) {
+                err_set(&e, ERR_TOO_LARGE,
+                        "conversation %llu alone is larger than the %u bytes that this connection "
+                        "takes",
+                        (unsigned long long)in->convs.convs[0].id, r->peer->max_event);
+                reply_error(r->peer, r->id, &e);
+                return;
+        }
         reply_send(r->peer, r->id, &ev, true);
 }
 
@@ -266,6 +312,7 @@ static void send_delta(struct request *r, const struct engine_event *in) {
         struct err e;
 
         m.text = in->delta.text ? in->delta.text : proto_borrow("");
+        SET(&m, position, in->delta.position);
         if (in->delta.has_token) {
                 SET(&token, token, in->delta.token);
                 if (in->delta.has_logprob)
@@ -320,17 +367,20 @@ static void send_progress(struct request *r, const struct engine_event *in) {
         reply_send(r->peer, r->id, &ev, false);
 }
 
-static void send_done(struct request *r, const struct engine_event *in) {
-        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
-        Confab__V1__Done m = CONFAB__V1__DONE__INIT;
-        struct user_figures *f = &r->peer->user->figures;
-
+static void count_done(struct user_figures *f, const struct engine_event *in) {
         f->prefilled += in->done.n_computed;
         f->decoded += in->done.n_generated;
         f->reused_ram += in->done.n_ram;
         f->reused_disk += in->done.n_disk;
         f->reused_shared += in->done.n_shared;
+}
 
+static void send_done(struct request *r, const struct engine_event *in) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Done m = CONFAB__V1__DONE__INIT;
+
+        if (r->verb == ENGINE_CONTINUE)
+                count_done(&r->peer->user->figures, in);
         SET(&m, finish, (Confab__V1__FinishReason)in->done.finish);
         SET(&m, revision, in->done.revision);
         SET(&m, n_prompt, in->done.n_prompt);
@@ -548,6 +598,8 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
         case ENGINE_NOTICE:
                 methods_send_notice(r, ev);
                 break;
+        case ENGINE_OWNER: /* methods-hello.c takes it */
+        case ENGINE_BYTES: /* of the daemon's own requests */
         case ENGINE_LOG:
         case ENGINE_STOPPED:
                 break;

@@ -7,20 +7,44 @@
 #include <unistd.h>
 
 /* A verb: fill @out from @in for the engine. 0: submit it; 1: the answer has been sent; negative:
- * the answer is this error. Pointers in @out may borrow from @in; the arrays `results` and `calls` are
- * allocated, and freed by the caller in every case. */
+ * the answer is this error. Pointers in @out may borrow from @in; `results`, `calls`, `messages`
+ * and `about` are allocated, and freed by the caller in every case. */
 typedef int method_fn(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e);
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
         method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
-        method_watch;
+        method_attach, method_watch;
+
+/* The peer's first message. Ends the connection if it is refused. */
+void methods_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello);
 
 int methods_take_ref(const Confab__V1__Ref *ref, struct engine_request *out, struct err *e);
 /* A number for which the engine has ENGINE_UNSET as well: that value is refused, or it would mean
  * what leaving the field out means. */
 int methods_take_number(uint32_t value, uint32_t *ret, const char *what, struct err *e);
+/* Fill @out->messages and n_messages: one block, which borrows strings from @in. -ERR_INVALID, also if
+ * there are none; -ERR_NOMEM. */
+int methods_take_messages(
+        Confab__V1__Message *const *in, size_t n, struct engine_request *out, struct err *e);
 int methods_take_sampling(const Confab__V1__Sampling *in, struct sampling *out, struct err *e);
+
+/* What is noted: @out->about is allocated, and freed by the caller in every case. NULL: none. */
+int methods_take_about(const Confab__V1__About *in, struct engine_request *out, struct err *e);
+/* The same as a message in @s; nothing if @in is NULL. -ERR_NOMEM. */
+int methods_put_about(
+        struct scratch *s, const struct about *in, Confab__V1__About **ret, struct err *e);
+
+/* How a reply was made; nothing if @in is NULL. -ERR_NOMEM. */
+int methods_put_run(
+        struct scratch *s, const struct figures *in, Confab__V1__Run **ret, struct err *e);
+
+/* Where a list goes on: from `order`, `cursor` and `after_id`. -ERR_INVALID. */
+int methods_take_place(const Confab__V1__List *in, struct engine_request *out, struct err *e);
+/* The cursor behind the first @n conversations of a list (behind all that were looked at, if these are all).
+ * Written to @out; returns it. */
+#define METHODS_CURSOR_SIZE 48
+char *methods_put_cursor(const struct engine_event *in, size_t n, char out[METHODS_CURSOR_SIZE]);
 
 /* Parts and results as arrays of messages in @s; nothing if @n is 0. -ERR_NOMEM. */
 int methods_put_parts(struct scratch *s, const struct engine_part *parts, size_t n,
@@ -30,9 +54,11 @@ int methods_put_results(struct scratch *s, const struct engine_result *results, 
 
 /* May the peer see all figures of Stats, those of other users among them? */
 static inline bool methods_sees_all_figures(const struct peer *p) {
-        return p->admin || p->uid == geteuid();
+        return p->admin || (!p->acts && p->uid == geteuid());
 }
 /* A notice of Watch. */
 void methods_send_notice(struct request *r, const struct engine_event *in);
+/* A part of an import in the stream. It has no answer of its own. */
+void method_chunk(struct peer *p, const Confab__V1__Request *in);
 /* The answer to Export; takes the descriptor out of @ev. */
 void methods_send_exported(struct request *r, struct engine_event *ev);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Export and Import: the verbs that pass a file descriptor.
+ * Export and Import, which pass a file descriptor, or (in_stream) bytes: streams.h has the rules of
+ * these.
  *
  * 1. The descriptor of an Import must be a file in memory that no one can change or shrink any more
  *    (a memfd with seals): reading it never waits, and reading it twice gives the same bytes.
@@ -9,32 +10,46 @@
  */
 #include "daemon/closer.h"
 #include "daemon/methods-private.h"
+#include "daemon/streams.h"
 #include <fcntl.h>
 #include <unistd.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-static size_t exports_in_flight(const struct peer *p) {
+static size_t exports_in_flight(const struct peer *p, bool in_stream) {
         size_t n = 0;
         struct list *it;
 
-        list_for_each (it, &p->in_flight.requests)
-                n += list_entry(it, struct request, link)->verb == ENGINE_EXPORT;
+        list_for_each (it, &p->in_flight.requests) {
+                const struct request *r = list_entry(it, struct request, link);
+
+                n += r->verb == ENGINE_EXPORT && r->in_stream == in_stream;
+        }
         return n;
 }
 
 int method_export(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
-        if (!conn_can_send_fd(&p->conn, exports_in_flight(p) + 1))
+        const Confab__V1__Export *m = in->export;
+
+        if (m->in_stream && streams_admit(p, exports_in_flight(p, true), e) < 0)
+                return -(int)e->code;
+        if (!m->in_stream && !conn_can_send_fd(&p->conn, exports_in_flight(p, false) + 1))
                 return err_set(e, ERR_LIMIT, "%d exports were not received yet", CONN_FDS_SENT);
-        out->without_memory = in->export->without_memory;
-        return methods_take_ref(in->export->conversation, out, e);
+        out->without_memory = m->without_memory;
+        return methods_take_ref(m->conversation, out, e);
 }
 
 int method_import(
         struct peer *p, const Confab__V1__Request *in, struct engine_request *out, struct err *e) {
-        int fd = conn_take_fd(&p->conn), seals;
+        const char *name = in->import->name && *in->import->name ? in->import->name : NULL;
+        int fd, seals;
 
+        out->name = name;
+        out->own_file = in->import->in_stream;
+        if (out->own_file)
+                return 0; /* the upload comes first */
+        fd = conn_take_fd(&p->conn);
         if (fd < 0)
                 return err_set(e, ERR_INVALID, "no file descriptor came with the import");
         seals = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY ? -1 : fcntl(fd, F_GET_SEALS);
@@ -46,23 +61,20 @@ int method_import(
                         "and shrinking");
         }
         out->fd = fd;
-        out->name = in->import->name && *in->import->name ? in->import->name : NULL;
         return 0;
 }
 
 void methods_send_exported(struct request *r, struct engine_event *in) {
-        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
-        Confab__V1__Exported m = CONFAB__V1__EXPORTED__INIT;
         int fd = TAKE_FD(in->exported.fd);
-        struct err e;
 
-        m.has_size = m.has_n_memory_tokens = true;
-        m.size = in->exported.size;
-        m.n_memory_tokens = in->exported.n_memory_tokens;
-        ev.has_request = true;
-        ev.request = r->id;
-        ev.kind_case = CONFAB__V1__EVENT__KIND_EXPORTED;
-        ev.exported = &m;
-        if (conn_send_fd(&r->peer->conn, &ev.base, r->peer->max_event, fd, &e) < 0)
-                conn_fail(&r->peer->conn, &e);
+        if (r->in_stream)
+                streams_export(r->peer, r->id, fd, in->exported.size, in->exported.n_memory_tokens);
+        else
+                reply_exported(r->peer, r->id, in->exported.size, in->exported.n_memory_tokens, fd);
+}
+
+void method_chunk(struct peer *p, const Confab__V1__Request *in) {
+        const Confab__V1__Chunk *m = in->chunk;
+
+        streams_chunk(p, in->id, m->data.data, m->data.len, m->last);
 }

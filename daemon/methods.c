@@ -4,18 +4,15 @@
  *
  * - A frame that is no Request, a length out of bounds, an id of 0, an id in flight twice, or
  *   anything before Hello breaks the protocol: the daemon sends Error with request 0 (or the id, if
- *   it is not in flight) and ends the connection.
+ *   it is not in flight) and ends the connection. So does a Hello that is refused (methods-hello.c).
  * - A well-formed Request with invalid content gets Error, and the connection stays open.
  */
 #include "base/util.h"
 #include "daemon/methods-private.h"
-#include <event2/event.h>
+#include "daemon/streams.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Room for any Error and Hello. */
-#define MIN_MAX_FRAME 1024
 
 static const struct {
         enum engine_verb verb;
@@ -39,37 +36,9 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_EXPORT] = {ENGINE_EXPORT, method_export},
         [CONFAB__V1__REQUEST__VERB_IMPORT] = {ENGINE_IMPORT, method_import},
         [CONFAB__V1__REQUEST__VERB_CARRY] = {ENGINE_CARRY, method_carry},
+        [CONFAB__V1__REQUEST__VERB_ATTACH] = {ENGINE_ATTACH, method_attach},
         [CONFAB__V1__REQUEST__VERB_WATCH] = {ENGINE_WATCH, method_watch},
 };
-
-static void handle_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello) {
-        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
-        Confab__V1__Hello answer = CONFAB__V1__HELLO__INIT;
-        struct err e;
-
-        if (hello->version != PROTO_VERSION) {
-                err_set(&e, ERR_UNSUPPORTED, "protocol version %u, this daemon speaks %u",
-                        hello->version, PROTO_VERSION);
-                reply_protocol_error(p, id, &e);
-                return;
-        }
-        if (hello->has_max_frame && hello->max_frame < MIN_MAX_FRAME) {
-                err_set(&e, ERR_INVALID, "max_frame must be at least %u", MIN_MAX_FRAME);
-                reply_protocol_error(p, id, &e);
-                return;
-        }
-        if (hello->has_max_frame)
-                p->max_event = hello->max_frame;
-        p->said_hello = true;
-        event_del(p->hello_timer);
-        answer.has_version = answer.has_max_frame = true;
-        answer.version = PROTO_VERSION;
-        answer.software = proto_borrow("confab " CONFAB_VERSION);
-        answer.max_frame = (uint32_t)p->daemon->settings->max_frame;
-        ev.kind_case = CONFAB__V1__EVENT__KIND_HELLO;
-        ev.hello = &answer;
-        reply_send(p, id, &ev, true);
-}
 
 /* Checks that come before the verb; a violation breaks the protocol. */
 static int check_order(struct peer *p, const Confab__V1__Request *in, struct err *e) {
@@ -92,7 +61,7 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
                 .max_tokens = ENGINE_UNSET,
                 .role = ENGINE_USER,
                 .fd = -1,
-                .owner = p->uid,
+                .owner = p->owner,
                 .admin = p->admin,
                 .max_answer = p->max_event,
         };
@@ -106,25 +75,37 @@ static int run_method(struct peer *p, const Confab__V1__Request *in, struct err 
 
         if ((unsigned)in->verb_case >= ARRAY_SIZE(methods) || !methods[in->verb_case].fn)
                 return err_set(e, ERR_UNSUPPORTED, "request without a verb that is known here");
-        if (p->in_flight.n >= d->settings->max_connection_requests)
+        if (p->in_flight.n + p->n_streams >= d->settings->max_connection_requests)
                 return err_set(e, ERR_LIMIT, "%zu requests of this connection are in flight",
-                        p->in_flight.n);
+                        p->in_flight.n + p->n_streams);
         r.verb = methods[in->verb_case].verb;
         n = methods[in->verb_case].fn(p, in, &r, e);
+        asked.in_stream =
+                in->verb_case == CONFAB__V1__REQUEST__VERB_EXPORT && in->export->in_stream;
         asked.detach = in->verb_case == CONFAB__V1__REQUEST__VERB_CONTINUE && in->continue_->detach;
-        if (n == 0)
+        if (n == 0 && r.own_file)
+                n = streams_upload(p, in->id, r.owner, r.name, asked.on_event, e);
+        else if (n == 0)
                 n = requests_submit(&d->requests, &asked, &r, e);
         if (n == 0)
                 p->user->figures.requests++;
         free((void *)(uintptr_t)r.results);
         free((void *)(uintptr_t)r.calls);
+        free((void *)(uintptr_t)r.messages);
+        free((void *)(uintptr_t)r.about);
         if (r.fd >= 0)
                 close(r.fd); /* the engine has its own, and method_import() has looked at it */
         return n;
 }
 
+/* A part of a request that came before, with the same id. */
+static bool is_chunk(const Confab__V1__Request *in) {
+        return in->verb_case == CONFAB__V1__REQUEST__VERB_CHUNK;
+}
+
 void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
         _cleanup_(proto_message_freep) struct proto_message *m = NULL;
+        struct stream *stream;
         uint64_t id = 0;
         struct err e;
         int r;
@@ -134,7 +115,12 @@ void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
                 reply_protocol_error(p, 0, &e);
                 return;
         }
-        if (request_list_find(&p->in_flight, id)) {
+        stream = streams_find(p, id);
+        if (r < 0 && stream) {
+                stream_fail(stream, &e);
+                return;
+        }
+        if (request_list_find(&p->in_flight, id) || (stream && !is_chunk(m->request))) {
                 err_set(&e, ERR_INVALID, "request id %llu is in flight already",
                         (unsigned long long)id);
                 reply_protocol_error(p, 0, &e);
@@ -145,7 +131,11 @@ void methods_handle(struct peer *p, const uint8_t *data, size_t n) {
                 return;
         }
         if (r == 0 && m->request->verb_case == CONFAB__V1__REQUEST__VERB_HELLO) {
-                handle_hello(p, id, m->request->hello);
+                methods_hello(p, id, m->request->hello);
+                return;
+        }
+        if (r == 0 && is_chunk(m->request)) {
+                method_chunk(p, m->request);
                 return;
         }
         if (r == 0)

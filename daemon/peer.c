@@ -5,6 +5,7 @@
 #include "daemon/loop.h"
 #include "daemon/methods.h"
 #include "daemon/reply.h"
+#include "daemon/streams.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <string.h>
@@ -22,7 +23,10 @@ void peer_pause_requests(struct peer *p, bool pause) {
         list_for_each (it, &p->in_flight.requests) {
                 struct request *r = list_entry(it, struct request, link);
 
-                if ((r->verb != ENGINE_CONTINUE && r->verb != ENGINE_WATCH) || r->paused == pause)
+                bool streams = r->verb == ENGINE_CONTINUE || r->verb == ENGINE_ATTACH ||
+                               r->verb == ENGINE_WATCH;
+
+                if (!streams || r->paused == pause)
                         continue;
                 r->paused = pause;
                 engine_pause(p->daemon->engine, r->handle, pause);
@@ -52,15 +56,20 @@ static void on_closed(struct conn *c, const struct err *e) {
         peer_about(p, e, &about);
         /* A protocol error was logged when it was found. */
         if (e->code != ERR_NONE && !p->over)
-                LOG_PEER(LOG_NOTICE, &about, "connection of uid %u closed", p->uid);
+                LOG_PEER(LOG_NOTICE, &about, "connection of %s closed", PEER_TEXT(p));
         else
                 log_write(LOG_DEBUG, &(struct log_about){.uid = p->uid, .pid = p->pid},
-                        "connection of uid %u ended", p->uid);
+                        "connection of %s ended", PEER_TEXT(p));
         peer_free(p);
+}
+
+static void on_written(struct conn *c) {
+        streams_go_on(of_conn(c));
 }
 
 static const struct conn_ops ops = {
         .frame = on_frame,
+        .written = on_written,
         .broken = on_broken,
         .pressure = on_pressure,
         .closed = on_closed,
@@ -101,9 +110,10 @@ static int identify(struct peer *p, int fd, struct err *e) {
         if (cred.uid == (uid_t)-1)
                 return err_set(e, ERR_PERMISSION, "nobody is behind a connection");
         p->uid = cred.uid;
+        p->owner = cred.uid;
         p->pid = cred.pid;
         p->admin = cred.uid == 0 || in_group(fd, cred.gid, p->daemon->admin_gid);
-        return users_join(&p->daemon->users, p->uid, &p->user, e);
+        return users_join(&p->daemon->users, p->owner, &p->user, e);
 }
 
 static int start_hello_timer(struct peer *p, struct err *e) {
@@ -120,6 +130,9 @@ static int start_hello_timer(struct peer *p, struct err *e) {
 /* The checks that may refuse a connection once it is set up, and so can be told the reason. */
 static int admit(struct peer *p, struct err *e) {
         struct daemon *d = p->daemon;
+        /* A gateway has a connection for each of those for whom it acts, and says for whom only in Hello. */
+        uint64_t max = trusted_has(&d->trusted, p->uid) ? d->settings->max_connections
+                                                        : d->settings->max_user_connections;
         int r;
 
         if (d->refusal) {
@@ -127,7 +140,7 @@ static int admit(struct peer *p, struct err *e) {
                 return -(int)e->code;
         }
         d->users.connections.total = d->settings->max_connections;
-        r = users_admit(&d->users, p->user, d->settings->max_user_connections, e);
+        r = users_admit(&d->users, p->user, max, e);
         if (r < 0)
                 return r;
         p->counted = true;
@@ -146,6 +159,7 @@ static int peer_new(struct peer **ret, struct daemon *d, int fd, struct err *e) 
         p->daemon = d;
         p->max_event = PROTO_MAX_EVENT;
         request_list_init(&p->in_flight);
+        list_init(&p->streams);
         list_init(&p->link);
         r = identify(p, fd, e);
         if (r < 0) {
@@ -173,7 +187,7 @@ static void refuse(struct peer *p, const struct err *e) {
         struct log_about about;
 
         peer_about(p, e, &about);
-        LOG_PEER(LOG_NOTICE, &about, "refusing a connection of uid %u", p->uid);
+        LOG_PEER(LOG_NOTICE, &about, "refusing a connection of %s", PEER_TEXT(p));
         reply_refuse(p, e);
         if (d->n_refused >= REFUSED_MAX) {
                 conn_fail(&p->conn, e);
@@ -215,6 +229,7 @@ struct peer *peer_free(struct peer *p) {
                         engine_cancel(d->engine, r->handle);
                 request_disown(r);
         }
+        streams_leave(p);
         if (p->counted)
                 share_give(&p->user->connections, 1);
         if (p->refused)
@@ -224,6 +239,7 @@ struct peer *peer_free(struct peer *p) {
         users_leave(&d->users, p->user);
         list_unlink(&p->link);
         d->n_peers--;
+        free(p->tenant);
         free(p);
         return NULL;
 }

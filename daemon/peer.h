@@ -2,7 +2,11 @@
 #pragma once
 /*
  * A peer: a connection, its user, and its requests in flight. Loop thread only.
+ *
+ * The kernel tells the uid of who connects. Hello may name another user, or a tenant, for whom the peer acts
+ * (trusted.h). Requests, limits and figures are that owner's from then on. Logs name both.
  */
+#include "base/owner.h"
 #include "daemon/conn.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
@@ -13,22 +17,36 @@ struct peer {
         struct list link; /* in daemon->peers */
         uint32_t uid;     /* SO_PEERCRED */
         int32_t pid;
-        bool admin; /* root, or in the admin group */
-        struct user *user;
-        bool counted; /* among its user's connections */
-        bool refused; /* lingers, and was never counted */
+        uint64_t owner;    /* whose requests it sends: the uid, until Hello names another */
+        char *tenant;      /* the label that Hello named, owned, or NULL */
+        bool acts;         /* for another owner than the uid */
+        bool admin;        /* root, or in the admin group; not if it acts for another */
+        struct user *user; /* of the owner */
+        bool counted;      /* among its user's connections */
+        bool refused;      /* lingers, and was never counted */
         bool said_hello;
         bool over;          /* was told of its protocol error: nothing more is read or sent */
         uint32_t max_event; /* longest message that it accepts */
         struct request_list in_flight;
+        struct list streams; /* exports and imports in the stream (streams.h) */
+        size_t n_streams;
         struct event *hello_timer;
 };
 
 /* For listeners_start(): @arg is the daemon; takes over @fd. */
 void peer_accept(void *arg, int fd);
 struct peer *peer_free(struct peer *p);
+/* From now on the peer's requests are @owner's, whose limits must allow the connection: -ERR_LIMIT, -ERR_NOMEM. */
+int peer_act_for(struct peer *p, uint64_t owner, struct err *e);
 /* Pause the engine's work on the peer's requests, or let it continue. */
 void peer_pause_requests(struct peer *p, bool pause);
+/* Who it is, for logs: "uid 990", or "uid 990 acting for tenant 'x' of user 1000". */
+struct peer_text {
+        char s[256];
+};
+struct peer_text peer_text(const struct peer *p);
+/* Lives until the full expression ends. */
+#define PEER_TEXT(p) (peer_text(p).s)
 /* Logs about this peer. */
 static inline void peer_about(const struct peer *p, const struct err *e, struct log_about *ret) {
         *ret = (struct log_about){.err = e, .uid = p->uid, .pid = p->pid};

@@ -56,18 +56,58 @@ void reply_empty(struct peer *p, uint64_t id) {
         reply_send(p, id, &ev, true);
 }
 
-void reply_refuse(struct peer *p, const struct err *e) {
+void reply_chunk(struct peer *p, uint64_t id, const void *data, size_t n) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Chunk chunk = CONFAB__V1__CHUNK__INIT;
+
+        chunk.has_data = true;
+        chunk.data = (ProtobufCBinaryData){n, proto_borrow(data)};
+        ev.kind_case = CONFAB__V1__EVENT__KIND_CHUNK;
+        ev.chunk = &chunk;
+        reply_send(p, id, &ev, false);
+}
+
+void reply_exported(struct peer *p, uint64_t id, uint64_t size, uint32_t n_memory_tokens, int fd) {
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Exported m = CONFAB__V1__EXPORTED__INIT;
+        struct err e;
+
+        m.has_size = m.has_n_memory_tokens = true;
+        m.size = size;
+        m.n_memory_tokens = n_memory_tokens;
+        ev.has_request = true;
+        ev.request = id;
+        ev.kind_case = CONFAB__V1__EVENT__KIND_EXPORTED;
+        ev.exported = &m;
+        if (fd < 0)
+                reply_send(p, id, &ev, true);
+        else if (conn_send_fd(&p->conn, &ev.base, p->max_event, fd, &e) < 0)
+                conn_fail(&p->conn, &e);
+}
+
+/* The last message. */
+static void end_with(struct peer *p, uint64_t id, const struct err *e) {
         p->over = true;
-        reply_error(p, 0, e);
+        reply_error(p, id, e);
         conn_linger(&p->conn);
+}
+
+void reply_refuse(struct peer *p, const struct err *e) {
+        end_with(p, 0, e);
+}
+
+void reply_refuse_hello(struct peer *p, uint64_t id, const struct err *e) {
+        struct log_about about;
+
+        peer_about(p, e, &about);
+        LOG_PEER(LOG_NOTICE, &about, "refusing the Hello of %s", PEER_TEXT(p));
+        end_with(p, id, e);
 }
 
 void reply_protocol_error(struct peer *p, uint64_t id, const struct err *e) {
         struct log_about about;
 
         peer_about(p, e, &about);
-        LOG_PEER(LOG_NOTICE, &about, "protocol error by uid %u", p->uid);
-        p->over = true;
-        reply_error(p, id, e);
-        conn_linger(&p->conn);
+        LOG_PEER(LOG_NOTICE, &about, "protocol error by %s", PEER_TEXT(p));
+        end_with(p, id, e);
 }

@@ -39,6 +39,7 @@ struct request {
         enum engine_verb verb;
         uint64_t conv_id; /* as the peer named it, or 0 */
         bool detach, paused;
+        bool in_stream; /* export */
 };
 
 struct requests {

@@ -79,6 +79,10 @@ const struct setting settings_table[] = {
                 .metavar = "N", .help = "Conversations that one user may have."},
         {"max-user-requests", SETTING_COUNT, AT(max_user_requests), 1, 65536, "64", .metavar = "N",
                 .help = "Requests of one user in flight."},
+        {"max-user-tenants", SETTING_COUNT, AT(max_user_tenants), 1, 1u << 30, "10000",
+                .metavar = "N",
+                .help = "Tenants that one user may have. Those without a conversation are "
+                        "forgotten at the next start."},
         {"max-queued", SETTING_COUNT, AT(max_queued), 1, 65536, "1024", .metavar = "N",
                 .help = "Requests of all users in flight. The last eighth and thirty-second are "
                         "kept "
@@ -113,6 +117,13 @@ const struct setting settings_table[] = {
                 .help = "Group whose members, like root, may list, cancel, evict and close the "
                         "conversations of all "
                         "users, and publish prefixes to them."},
+        {"trusted-users", SETTING_TEXT, AT(trusted_users), .metavar = "USERS",
+                .help = "Users, by name or number, who may say for which user and for which tenant "
+                        "of a user they act, as a gateway does. They reach the conversations of "
+                        "those users, but have no administrator's rights. Root always may. The "
+                        "user whom confabd runs as may act for tenants of its own. Their own "
+                        "connections are not limited by max-user-connections.",
+                .reloadable = true},
         {"max-connections", SETTING_COUNT, AT(max_connections), 1, 100000, "1024", .metavar = "N",
                 .help = "Connections at the same time. The last eighth is kept for users who have "
                         "few, the last thirty-second for root and the user whom confabd runs as.",
@@ -142,7 +153,9 @@ const struct setting settings_table[] = {
                 .reloadable = true},
         {"frame-timeout", SETTING_DURATION, AT(frame_timeout), USEC / 1000, 3600 * USEC, "30s",
                 .metavar = "TIME",
-                .help = "Time in which a message of a client that has begun must be complete.",
+                .help = "Time in which a message of a client that has begun must be complete, and "
+                        "in "
+                        "which the next part of an import in the stream must come.",
                 .reloadable = true},
         {"stop-timeout", SETTING_DURATION, AT(stop_timeout), USEC / 1000, 3600 * USEC, "60s",
                 .metavar = "TIME",

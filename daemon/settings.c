@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/util.h"
+#include "daemon/trusted.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -162,11 +163,13 @@ int settings_init(struct settings *s, struct err *e) {
 
 /* Settings that only make sense together. */
 static int check_whole(const struct settings *s, struct err *e) {
+        _cleanup_(trusted_deinit) struct trusted trusted = TRUSTED_NULL;
+
         if (s->output_low >= s->output_high)
                 return err_set(e, ERR_INVALID, "output-low must be less than output-high");
         if (s->output_high >= s->output_limit)
                 return err_set(e, ERR_INVALID, "output-high must be less than output-limit");
-        return 0;
+        return trusted_parse(&trusted, s->trusted_users, e);
 }
 
 static char *trim(char *s) {
@@ -321,6 +324,14 @@ static bool same_text(const char *a, const char *b) {
         return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
+/* The old one is freed with the settings that were read. */
+static void swap_texts(char **a, char **b) {
+        char *was = *a;
+
+        *a = *b;
+        *b = was;
+}
+
 int settings_reload(
         struct settings *s, int argc, char *const *argv, const char **ret_ignored, struct err *e) {
         _cleanup_(settings_deinit) struct settings fresh = SETTINGS_NULL;
@@ -338,10 +349,12 @@ int settings_reload(
 
                 if (same)
                         continue;
-                if (t->reloadable && t->type != SETTING_TEXT)
-                        *number_at(s, t) = *number_at(&fresh, t);
-                else
+                if (!t->reloadable)
                         ignored = t->name;
+                else if (t->type == SETTING_TEXT)
+                        swap_texts(text_at(s, t), text_at(&fresh, t));
+                else
+                        *number_at(s, t) = *number_at(&fresh, t);
         }
         *ret_ignored = ignored;
         return 0;

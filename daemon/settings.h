@@ -24,11 +24,11 @@ struct settings {
         char *model, *socket, *state, *config; /* owned, NULL when not given */
         char *socket_group, *admin_group;      /* likewise */
         char *defaults, *model_fingerprint;    /* likewise */
-        char *chat_format;                     /* likewise */
+        char *chat_format, *trusted_users;     /* likewise */
         /* engine */
         uint64_t pool_size; /* 0: auto */
         uint64_t threads, context, kv_type, batch_tokens, max_active, default_max_tokens;
-        uint64_t max_conversations, max_user_requests, max_queued;
+        uint64_t max_conversations, max_user_requests, max_queued, max_user_tenants;
         uint64_t spill_delay;                                          /* usec; 0: never */
         uint64_t disk_limit, disk_limit_per_user, disk_writes_per_day; /* 0: none */
         uint64_t disk_floor;

@@ -80,6 +80,7 @@ void unavailable_serve(struct unavailable *u, const struct err *why) {
         d->refusal = &refusal;
         d->admin_gid = UINT32_MAX;
         list_init(&d->peers);
+        list_init(&d->streams);
         take_sockets(u, &d->listeners);
         if (refuse_all(d, &e) < 0)
                 LOG_ERROR(LOG_WARNING, &e, "clients cannot be told");

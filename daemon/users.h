@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * What the daemon keeps for each user (uid): the number of connections and the memory of their
+ * What the daemon keeps for each user: an owner (base/owner.h), that is a uid or a tenant of one. The number of connections and the memory of their
  * buffers, as fair shares of the totals (base/share.h), and figures of the work done for the user's
  * connections.
  *
@@ -26,16 +26,17 @@ struct user_figures {
 };
 
 struct user {
-        uint32_t uid;
+        uint64_t owner;
         size_t n_refs;            /* connections, refused ones too */
         struct share connections; /* admitted ones */
         struct share io;          /* bytes of buffers */
+        size_t n_streams;         /* exports and imports in the stream (streams.h) */
         struct user_figures figures;
 };
 
 struct users {
-        struct map *by_uid; /* to struct user */
-        size_t n_idle;      /* users without connections */
+        struct map *by_owner; /* to struct user */
+        size_t n_idle;        /* users without connections */
         struct share_pot connections, io;
 };
 
@@ -43,7 +44,11 @@ struct users {
 int users_init(struct users *users, struct err *e);
 void users_deinit(struct users *users);
 /* The user of one more connection, to be given back with users_leave(). -ERR_NOMEM. */
-int users_join(struct users *users, uint32_t uid, struct user **ret, struct err *e);
+int users_join(struct users *users, uint64_t owner, struct user **ret, struct err *e);
 void users_leave(struct users *users, struct user *user);
 /* Count a connection of @user, who may have @max: 0 or -ERR_LIMIT. */
 int users_admit(struct users *users, struct user *user, uint64_t max, struct err *e);
+/* A counted connection of @from, with @io bytes of buffers, becomes one of @to, who may have @max: 0, or
+ * -ERR_LIMIT and nothing has moved. */
+int users_move(struct users *users, struct user *from, struct user *to, uint64_t max, uint64_t io,
+        struct err *e);

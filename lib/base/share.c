@@ -47,3 +47,19 @@ void share_give(struct share *share, uint64_t n) {
         share->used -= n;
         share->pot->used -= n;
 }
+
+bool share_may_move(const struct share *from, const struct share *to, uint64_t n) {
+        struct share_pot pot = *to->pot;
+        struct share after = *to;
+
+        assert(from->pot == to->pot && from->used >= n && pot.used >= n);
+        after.pot = &pot;
+        pot.used -= n;
+        return n == 0 || fits(&after, n);
+}
+
+void share_move(struct share *from, struct share *to, uint64_t n) {
+        assert(from->pot == to->pot && from->used >= n);
+        from->used -= n;
+        to->used += n;
+}

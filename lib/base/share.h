@@ -38,3 +38,8 @@ bool share_exempt(uint64_t owner);
 int share_take(struct share *share, uint64_t n);
 /* Give back @n <= share->used. */
 void share_give(struct share *share, uint64_t n);
+/* Whether @to, of the same pot, could take @n if @from gave them back first. Nothing changes. 0 can always
+ * be moved. */
+bool share_may_move(const struct share *from, const struct share *to, uint64_t n);
+/* @n <= from->used of the one become the other's, whatever the rules say. */
+void share_move(struct share *from, struct share *to, uint64_t n);

@@ -11,7 +11,7 @@
  * 3. Requests that change the same conversation do not overlap: the second one gets ERR_BUSY, or
  *    waits (engine_request.wait).
  * 4. A conversation is named by (owner, id or name); another owner's conversation is "not found" (I6).
- *    The engine checks uids. request.admin lifts these checks for metadata (list, stats), and for
+ *    The engine checks owners. request.admin lifts these checks for metadata (list, stats), and for
  *    CANCEL, EVICT and CLOSE by id, which are then logged (ENGINE_LOG).
  *
  * One loop thread calls all functions below, except where noted.
@@ -20,8 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/figures.h"
 #include "base/owner.h"
 #include "base/sampling.h"
 
@@ -54,6 +56,7 @@ enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
 #define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
 #define ENGINE_MAX_TOOLS (256 << 10)      /* bytes of definitions of tools */
 #define ENGINE_MAX_CALLS 256              /* calls or results in one message */
+#define ENGINE_MAX_MESSAGES 1024          /* in one request */
 
 struct engine_options {
         const char *model_path;
@@ -68,6 +71,7 @@ struct engine_options {
         uint32_t max_active;
         uint32_t default_max_tokens;
         uint32_t max_conversations_per_owner, max_requests_per_owner, max_queued;
+        uint32_t max_tenants_per_user;
         uint64_t disk_limit;           /* bytes of spill files; 0: no limit */
         uint64_t disk_limit_per_owner; /* of one user's conversations; 0: no limit */
         uint64_t disk_writes_per_day;  /* bytes; 0: no limit */
@@ -94,6 +98,7 @@ struct engine_options {
                 .max_active = 16,                                                                  \
                 .default_max_tokens = 512,                                                         \
                 .max_conversations_per_owner = 10000,                                              \
+                .max_tenants_per_user = 10000,                                                     \
                 .max_requests_per_owner = 64,                                                      \
                 .max_queued = 1024,                                                                \
                 .disk_floor = 256u << 20,                                                          \
@@ -165,8 +170,16 @@ enum engine_verb {
                            stop sharing it (publish, at_turn) */
         ENGINE_EXPORT,  /* into an unnamed file: transcript, tokens, memory (docs/spill.md) */
         ENGINE_IMPORT,  /* a new conversation (name: or the file's, if that is free) */
-        ENGINE_CARRY,   /* turns written anew with this model's vocabulary (verbs/carry.c) */
-        ENGINE_WATCH,   /* notices of what happens to conversations, until it is cancelled */
+        ENGINE_READ_FILE,  /* n_bytes of `file` from offset on */
+        ENGINE_WRITE_FILE, /* the text at the end of `file` */
+        ENGINE_CARRY,      /* turns written anew with this model's vocabulary (verbs/carry.c) */
+        /* Read the reply that is being written, or else the last one: Accepted, Deltas, Done (at_position,
+         * want_parts, expect_revision, stops). */
+        ENGINE_ATTACH,
+        /* The owner that tenant `tenant` of the owner's uid is; a new one is made. Not subject to
+         * max_requests_per_owner and max_queued: the caller has few of them in flight. */
+        ENGINE_TENANT,
+        ENGINE_WATCH, /* notices of what happens to conversations, until it is cancelled */
         ENGINE_N_VERBS
 };
 
@@ -176,7 +189,8 @@ enum engine_input {
         ENGINE_INPUT_RAW,
         ENGINE_INPUT_TOKENS,
         ENGINE_INPUT_RESULTS, /* of calls of the last reply */
-        ENGINE_INPUT_GIVEN    /* a message of the assistant, with reasoning or calls */
+        ENGINE_INPUT_GIVEN,   /* a message of the assistant, with reasoning or calls */
+        ENGINE_INPUT_MESSAGES /* several messages, each a turn; results that follow each other are one */
 };
 /* Numbers as in enum chat_role. */
 enum engine_role { ENGINE_SYSTEM, ENGINE_USER, ENGINE_ASSISTANT, ENGINE_RAW, ENGINE_TOOL };
@@ -190,6 +204,17 @@ struct engine_result {
         const char *call_id;
         const char *name; /* NULL: the call's */
         const char *text;
+};
+/* A message of any role but RAW. Fields that its role does not have are NULL or 0. */
+struct engine_message {
+        enum engine_role role;
+        const void *text; /* not of tools */
+        size_t text_size;
+        const char *reasoning;           /* of the assistant: or NULL */
+        const struct engine_call *calls; /* of the assistant: [n_calls], at most ENGINE_MAX_CALLS */
+        size_t n_calls;
+        const struct engine_result *results; /* of tools: [n_results], at least one */
+        size_t n_results;
 };
 
 /* A part of what the assistant said, or news of it. A view of tokens (chat/reply.h). */
@@ -260,12 +285,31 @@ enum engine_notice_kind {
         ENGINE_NOTICE_CLOSED,
         ENGINE_NOTICE_PRESSURE
 };
+/* Numbers as in the protocol. */
+enum engine_order {
+        ENGINE_ORDER_UNSET,  /* by id */
+        ENGINE_ORDER_ID,     /* oldest id first */
+        ENGINE_ORDER_UPDATED /* latest change first */
+};
+/* Of a conversation in a list: where the next page begins. */
+struct engine_place {
+        uint64_t updated_usec, id;
+};
 
 #define ENGINE_UNSET UINT32_MAX
 #define ENGINE_CURSOR_MAX 63 /* bytes of a cursor of WATCH */
 #define ENGINE_MAX_STOPS 16
 #define ENGINE_MAX_LOGPROBS 32768
 #define ENGINE_NAME_MAX 128 /* bytes; valid UTF-8, no control characters, not only digits */
+
+/* A file of the engine's own, for bytes of exports and imports that come in pieces. Owned by the caller,
+ * who leaves it alone while a request with it is in flight. */
+struct engine_file {
+        int fd;        /* -1: none yet; the first WRITE_FILE makes it */
+        uint64_t size; /* bytes. They count against disk_limit until engine_file_end() */
+};
+#define ENGINE_FILE_NULL ((struct engine_file){.fd = -1})
+#define ENGINE_MAX_BYTES (1u << 20) /* of one READ_FILE or WRITE_FILE */
 
 /* Fields that a verb does not name are ignored. engine_submit() only borrows the pointers. */
 struct engine_request {
@@ -288,6 +332,10 @@ struct engine_request {
         const char *tools;
         struct sampling sampling;      /* open, update: defaults; continue: for this request */
         enum engine_overflow overflow; /* open, update */
+        /* Open, fork, update: what is noted, or NULL. Update changes the fields that are set. A fork has
+         * the first one's title, tags and metadata where they are not set. -ERR_INVALID names the
+         * field. */
+        const struct about *about;
 
         enum engine_input input; /* continue */
         enum engine_role role;   /* of a message: user (default), system, assistant */
@@ -303,6 +351,12 @@ struct engine_request {
         const char *reasoning;
         const struct engine_call *calls;
         size_t n_calls;
+        /* MESSAGES: [n_messages], 1 to ENGINE_MAX_MESSAGES. -ERR_INVALID names the message by its
+         * number, from 1, and the field. Neighbouring messages of tools have at most
+         * ENGINE_MAX_CALLS results together. The tokens and turns are those of the same messages
+         * given one by one. */
+        const struct engine_message *messages;
+        size_t n_messages;
         /* Continue: deltas have parts, and no text. Get with want_turns: turns of the assistant have
          * them. */
         bool want_parts;
@@ -326,9 +380,8 @@ struct engine_request {
         bool wait;
 
         /* Continue: keep the part that at_turn or at_position tells, and go on from there. The
-         * transaction that commits the new turns drops the rest. Until then, and also if the
-         * request is refused, fails, or is cancelled before its first token, the conversation is
-         * unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
+         * transaction that commits the first new turn drops the rest: the input, or without input the
+         * reply. Until then the conversation is unchanged. Such a request and a Fork exclude each other (-ERR_BUSY). */
         bool cuts;
         /* Fork, rewind, publish, continue: keep turns [0, at_turn); ENGINE_UNSET: see below. */
         uint32_t at_turn;
@@ -345,10 +398,24 @@ struct engine_request {
          * (F_SEAL_WRITE, F_SEAL_GROW, F_SEAL_SHRINK), so that it can neither change nor block; else
          * -ERR_INVALID. engine_submit() duplicates it; its file offset is ignored. */
         int fd;
+        bool own_file; /* import: fd is that of a struct engine_file, and needs no seals */
+        struct engine_file *file; /* read file, write file */
+        uint64_t offset;          /* read file */
+        size_t n_bytes;           /* read file: 1 to ENGINE_MAX_BYTES, all of them in the file */
         bool want_turns, want_tokens; /* get */
-        uint64_t after_id;            /* list */
-        uint32_t limit;               /* list: at most ENGINE_MAX_LIST; 0: that many */
-        bool all_users;               /* list, watch */
+        /* Get with want_turns: a page of them, at most max_turns (0: any number), from turn from_turn on, or
+         * (ENGINE_UNSET) the last ones; none from turn before_turn on (ENGINE_UNSET: to the end).
+         * -ERR_INVALID if the conversation has not so many turns. */
+        bool pages;
+        uint32_t max_turns, from_turn, before_turn;
+        enum engine_order order; /* list */
+        bool goes_on; /* list: behind `after` of the same order; by id only its id counts */
+        struct engine_place after;
+        const char *tag; /* list: only those with this tag; NULL: all */
+        uint32_t limit;  /* list: at most ENGINE_MAX_LIST; 0: that many */
+        /* Tenant: its label. Byte for byte, and like a conversation's name, but it may be a number. */
+        const char *tenant;
+        bool all_users; /* list, watch */
         /* Watch: from behind the notice that had this cursor; NULL: from now on. A text that is no cursor
          * of this engine, or too old, leads to LIST_AGAIN; more than ENGINE_CURSOR_MAX bytes: -ERR_INVALID. */
         const char *cursor;
@@ -380,12 +447,30 @@ struct engine_turn {
         size_t n_results;
         struct engine_part *parts; /* [n_parts]: of the assistant, if asked for */
         size_t n_parts;
-        char *tools; /* definitions that were told with it, or NULL */
+        char *tools;             /* definitions that were told with it, or NULL */
+        struct figures *figures; /* of a reply: how it was made, one block; or NULL */
 };
+/* A reply that is being written. Numbers as in the protocol. */
+enum engine_writing_state {
+        ENGINE_WRITING_NONE,
+        ENGINE_WRITING_WAITS,    /* for a place */
+        ENGINE_WRITING_RESTORES, /* its memory is brought into RAM */
+        ENGINE_WRITING_READS,    /* the prompt is computed */
+        ENGINE_WRITING_WRITES,
+        ENGINE_WRITING_ENDS /* it is being stored */
+};
+struct engine_writing {
+        enum engine_writing_state state;
+        uint64_t revision; /* as in its Accepted */
+        uint32_t done, total, n_generated;
+        struct engine_turn turn; /* so far; without text unless turns are wanted */
+};
+
 struct engine_conv {
         uint64_t id;
         char *name;
         uint64_t owner;
+        char *tenant; /* the label of the owner's tenant, or NULL */
         uint64_t parent;
         uint32_t fork_pos;
         uint64_t revision;
@@ -422,9 +507,14 @@ struct engine_conv {
         uint32_t damaged_turn;
         struct engine_turn *turns; /* [n_turn_list] or NULL */
         uint32_t n_turn_list;
-        int32_t *tokens; /* [n_token_list] or NULL */
+        bool is_page;        /* get of a page of turns: */
+        uint32_t first_turn; /* the number of turns[0] */
+        int32_t *tokens;     /* [n_token_list] or NULL */
         uint32_t n_token_list;
         char *tools; /* get with want_turns: definitions that hold at its end, or NULL */
+        struct engine_writing *writing; /* get: the last reply is not done yet; or NULL */
+        bool unanswered;                /* the last turn is a message without a reply */
+        struct about *about;            /* what is noted, in one block; NULL: nothing */
 };
 
 struct engine_logprob {
@@ -485,7 +575,7 @@ enum engine_event_kind {
         ENGINE_PROGRESS,
         ENGINE_DELTA,
         ENGINE_DONE,  /* final, continue */
-        ENGINE_EMPTY, /* final: close, cancel; watch, when it was cancelled */
+        ENGINE_EMPTY, /* final: close, cancel, write file; watch, when it was cancelled */
         /* final: open, fork, rewind, get, update, warm, evict, publish, import, carry */
         ENGINE_CONV,
         ENGINE_CONVS,        /* final: list */
@@ -493,7 +583,9 @@ enum engine_event_kind {
         ENGINE_INFO,         /* final: model_info */
         ENGINE_STATS_RESULT, /* final */
         ENGINE_EXPORTED,     /* final */
+        ENGINE_OWNER,        /* final: tenant */
         ENGINE_NOTICE,       /* watch */
+        ENGINE_BYTES,        /* final: read file */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -506,7 +598,8 @@ struct engine_event {
         bool told;      /* ERROR: a LOG has reported this error, now or before */
         int log_level;  /* LOG: syslog priority */
         union {
-                /* Sent when all reusable memory is in RAM and computing begins; the counts are
+                /* Sent when all reusable memory is in RAM, computing begins, and the input is durable (I4):
+                 * `revision` is the one with it, and from here on it stays, whatever happens. The counts are
                  * those known at that time. DONE has the final counts: if another request computes
                  * the same prompt, blocks may have been taken over from it meanwhile (n_shared
                  * more, n_computed fewer, differs_at further on). */
@@ -529,6 +622,7 @@ struct engine_event {
                         size_t text_size;
                         bool has_token; /* false: only text that had been held back */
                         int32_t token;
+                        uint32_t position; /* behind the last token, in the transcript */
                         bool has_logprob;
                         float logprob;
                         size_t n_top;
@@ -553,7 +647,9 @@ struct engine_event {
                 struct {
                         struct engine_conv *convs;
                         size_t n;
-                        bool more;
+                        bool more;               /* behind `after` */
+                        enum engine_order order; /* as they stand */
+                        struct engine_place after;
                 } convs;
                 struct {
                         int32_t *ids;
@@ -571,6 +667,7 @@ struct engine_event {
                         uint64_t size;
                         uint32_t n_memory_tokens; /* tokens whose memory is in the file */
                 } exported;
+                uint64_t owner; /* OWNER */
                 /* The first one is of kind MODEL. Where some were lost, or may have been, LIST_AGAIN
                  * stands in their place. Fields that do not belong to the kind are 0. */
                 struct {
@@ -584,8 +681,18 @@ struct engine_event {
                         uint64_t budget; /* PRESSURE */
                         bool pressed;
                 } notice;
+                struct {
+                        uint8_t *data;
+                        size_t n;
+                } bytes;
         };
 };
+
+/* Make *file the file of @size bytes whose descriptor is @fd (of an EXPORTED event), taken over. */
+void engine_file_begin(struct engine *engine, struct engine_file *file, int fd, uint64_t size);
+/* *file is no longer needed: returns its descriptor, for the caller to close, or -1. (Closing the last one
+ * of a large file takes time.) Also once all requests with it have ended. */
+int engine_file_end(struct engine *engine, struct engine_file *file);
 
 /* Readable while events wait. Owned by the engine. */
 int engine_fd(struct engine *engine);

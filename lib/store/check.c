@@ -62,6 +62,15 @@ static int absorb(
         return 0;
 }
 
+/* SQLite reports a page for which it had no memory as damage, with its code for that. */
+static bool tells_no_memory(const char *text, size_t n) {
+        static const char words[] = "error code=7"; /* SQLITE_NOMEM */
+        const char *at = memmem(text, n, words, sizeof(words) - 1);
+
+        return at &&
+               (at + sizeof(words) - 1 == text + n || !strchr("0123456789", at[sizeof(words) - 1]));
+}
+
 static int check_file(struct check *x) {
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_CHECK_FILE, &x->err);
@@ -72,6 +81,8 @@ static int check_file(struct check *x) {
                 size_t n;
                 const char *text = query_bytes(&q, 0, &n);
 
+                if (tells_no_memory(text, n))
+                        return err_set(&x->err, ERR_NOMEM, "no memory to check the register");
                 if (n != 2 || memcmp(text, "ok", 2) != 0)
                         report(x, STORE_FINDING_FILE, 0, 0, "%.*s", (int)MIN(n, (size_t)400), text);
         }
@@ -257,6 +268,21 @@ static int check_links(struct check *x, const struct store_conv *c, const struct
         return absorb(x, r, STORE_FINDING_LINK, c->id, 0);
 }
 
+/* What is noted about a conversation can be read. */
+static int check_about(struct check *x, uint64_t id) {
+        struct about *about = NULL;
+        int r = about_read(x->s, id, NULL, NULL, &about, &x->err);
+
+        if (r == 0 && about)
+                r = about_check(about, &x->err);
+        if (r == -ERR_INVALID) {
+                report(x, STORE_FINDING_CONV, id, 0, "what is noted: %s", x->err.msg);
+                r = 0;
+        }
+        free(about);
+        return absorb(x, r, STORE_FINDING_CONV, id, 0);
+}
+
 static int check_conv(struct check *x, uint64_t id) {
         _cleanup_(history_deinit) struct history h = {};
         struct store_conv c;
@@ -270,7 +296,11 @@ static int check_conv(struct check *x, uint64_t id) {
         if (c.parent >= id)
                 report(x, STORE_FINDING_CONV, id, 0, "forked from %llu, which came later",
                         (unsigned long long)c.parent);
-        r = check_turns(x, &c, &h);
+        r = check_about(x, id);
+        if (r == 0)
+                r = absorb(x, figures_check(x->s, id, &x->err), STORE_FINDING_TURN, id, 0);
+        if (r == 0)
+                r = check_turns(x, &c, &h);
         if (r < 0)
                 return r;
         if (c.shape.block_tokens > 0 && !store_shape_is_possible(&c.shape))
@@ -344,20 +374,27 @@ static int check_records(struct check *x) {
         return absorb(x, r, STORE_FINDING_RECORD, 0, 0);
 }
 
-/* Rows whose conversation is not there. */
+/* Rows whose conversation is not there, and conversations whose tenant is not there. */
 static int check_strays(struct check *x) {
+        static const struct {
+                enum store_finding_kind kind;
+                const char *what;
+        } strays[] = {{STORE_FINDING_TURN, "turns of a conversation that does not exist"},
+                {STORE_FINDING_LINK, "links of a conversation that does not exist"},
+                {STORE_FINDING_CONV, "tags of a conversation that does not exist"},
+                {STORE_FINDING_TURN, "figures of a turn of a conversation that does not exist"},
+                {STORE_FINDING_CONV, "it belongs to a tenant that does not exist"}};
         _query_ q = {};
         int r = query_begin(&q, x->s, STMT_CHECK_STRAYS, &x->err);
 
         if (r < 0)
                 return r;
         while ((r = query_step(&q, &x->err)) > 0) {
-                bool link = query_number(&q, 0, 1);
+                uint64_t which = query_number(&q, 0, ARRAY_SIZE(strays) - 1);
                 uint64_t conv = query_u64(&q, 1);
 
                 q.bad = NULL;
-                report(x, link ? STORE_FINDING_LINK : STORE_FINDING_TURN, conv, 0,
-                        "%s of a conversation that does not exist", link ? "links" : "turns");
+                report(x, strays[which].kind, conv, 0, "%s", strays[which].what);
         }
         return absorb(x, r, STORE_FINDING_FILE, 0, 0);
 }
@@ -378,6 +415,23 @@ static int check_on_disk(struct check *x) {
         return absorb(x, r, STORE_FINDING_FILE, 0, 0);
 }
 
+/* A page by tag is a walk through the tags alone: they repeat what their conversations say. */
+static int check_tags(struct check *x) {
+        _query_ q = {};
+        int r = query_begin(&q, x->s, STMT_CHECK_TAGS, &x->err);
+
+        if (r < 0)
+                return r;
+        while ((r = query_step(&q, &x->err)) > 0) {
+                uint64_t conv = query_u64(&q, 0);
+
+                q.bad = NULL;
+                report(x, STORE_FINDING_CONV, conv, 0,
+                        "its tags have another owner or another time of change");
+        }
+        return absorb(x, r, STORE_FINDING_FILE, 0, 0);
+}
+
 /* Ids are never used again: the counters are not behind. */
 static int check_counters(struct check *x) {
         _query_ q = {};
@@ -394,7 +448,7 @@ static int check_counters(struct check *x) {
 int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
         struct store_census *ret, struct err *e) {
         static int (*const steps[])(struct check *) = {check_file, check_convs, check_records,
-                check_strays, check_on_disk, check_counters};
+                check_strays, check_on_disk, check_tags, check_counters};
         STORE_LOCK(s);
         struct check x = {.s = s, .found = found, .arg = arg};
 

@@ -72,10 +72,10 @@ int conv_shape(struct store *s, uint64_t id, struct store_shape *ret, struct err
         return 0;
 }
 
-/* The present row of a query over CONV_COLUMNS. */
-static int read_row(struct query *q, struct store_conv *c, struct err *e) {
+int conv_read_row(struct query *q, struct store_conv *c, struct err *e) {
         const char *name;
         size_t n;
+        int r;
 
         *c = (struct store_conv){
                 .id = query_number(q, 0, INT64_MAX),
@@ -115,7 +115,8 @@ static int read_row(struct query *q, struct store_conv *c, struct err *e) {
                 query_bad(q, 23);
         sampling_read(q, 13, &c->sampling);
         shape_read(q, 28, &c->shape);
-        return query_check(q, e);
+        r = query_check(q, e);
+        return r < 0 ? r : tenant_label(q->s, c->owner, c->tenant, e);
 }
 
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e) {
@@ -133,7 +134,7 @@ int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *
                 return r;
         if (r == 0)
                 return err_set(e, ERR_NOT_FOUND, "no conversation %llu", (unsigned long long)id);
-        return read_row(&q, ret, e);
+        return conv_read_row(&q, ret, e);
 }
 
 int conv_begin(
@@ -175,10 +176,12 @@ static int next_id(struct store *s, uint64_t *ret, struct err *e) {
         return 0;
 }
 
-/* Fill in id and name for a new row. */
+/* Fill in id, name and the label of the tenant for a new row. */
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e) {
         int r = next_id(s, &c->id, e);
 
+        if (r == 0)
+                r = tenant_label(s, c->owner, c->tenant, e);
         if (r < 0)
                 return r;
         if (c->name[0]) {
@@ -278,6 +281,11 @@ static int check_new(const struct store_conv *c, struct err *e) {
                 return err_set(e, ERR_INVALID, "unknown overflow %u", c->overflow);
         if (c->tools && (!*c->tools || !utf8_valid(c->tools, strlen(c->tools))))
                 return err_set(e, ERR_INVALID, "definitions of tools are UTF-8, and not empty");
+        if (c->about) {
+                r = about_check(c->about, e);
+                if (r < 0)
+                        return r;
+        }
         return sampling_check(&c->sampling, e);
 }
 
@@ -312,6 +320,8 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
         if (r < 0)
                 return r;
         r = conv_set_extent(s, &made, e);
+        if (r == 0 && made.about)
+                r = about_set(s, &made, made.about, made.updated_usec, e);
         if (r < 0)
                 return r;
         r = txn_commit(&txn, e);
@@ -319,6 +329,7 @@ int store_conv_create(struct store *s, struct store_conv *c, const struct store_
                 return r;
         made.tools_size = made.tools ? (uint32_t)strlen(made.tools) : 0;
         made.tools = NULL;
+        made.about = NULL;
         *c = made;
         return 0;
 }
@@ -405,7 +416,7 @@ static int get_by_name(
                 return r;
         if (r == 0)
                 return err_set(e, ERR_NOT_FOUND, "no conversation '%s'", name);
-        r = read_row(&q, &c, e);
+        r = conv_read_row(&q, &c, e);
         if (r < 0)
                 return r;
         r = query_step(&q, e);
@@ -440,47 +451,6 @@ int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *nam
         int r = read_begin(&s, &reading, e);
 
         return r < 0 ? r : conv_get(s, owner, id, name, ret, e);
-}
-
-static int list_convs(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
-        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e) {
-        bool any = owner == OWNER_ANY;
-        _query_ q = {};
-        size_t n = 0;
-        int r;
-
-        r = query_begin(&q, s, any ? STMT_CONV_LIST_ANY : STMT_CONV_LIST, e);
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, MIN(after, (uint64_t)INT64_MAX));
-        if (!any)
-                query_bind_i64(&q, owner);
-        query_bind_u64(&q, MIN((uint64_t)max, (uint64_t)INT64_MAX));
-        while (n < max) {
-                r = query_step(&q, e);
-                if (r < 0)
-                        return r;
-                if (r == 0)
-                        break;
-                r = read_row(&q, &out[n], e);
-                if (r == 0 && disk_sizes) {
-                        disk_sizes[n] = query_number(&q, 33, INT64_MAX);
-                        r = query_check(&q, e);
-                }
-                if (r < 0)
-                        return r;
-                n++;
-        }
-        *ret_n = n;
-        return 0;
-}
-
-int store_conv_list(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
-        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e) {
-        _cleanup_(read_endp) struct store *reading = NULL;
-        int r = read_begin(&s, &reading, e);
-
-        return r < 0 ? r : list_convs(s, owner, after, out, disk_sizes, max, ret_n, e);
 }
 
 static int count_convs(struct store *s, uint64_t owner, uint64_t *ret, struct err *e) {
@@ -559,7 +529,8 @@ static int set_overflow(struct store *s, uint64_t id, uint32_t overflow, struct 
 }
 
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, struct err *e) {
+        const struct sampling *sampling, uint32_t overflow, const struct about *about,
+        struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         struct store_conv c;
@@ -579,6 +550,11 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         }
         if (overflow != STORE_OVERFLOW_KEEP && overflow >= STORE_N_OVERFLOWS)
                 return err_set(e, ERR_INVALID, "unknown overflow %u", overflow);
+        if (about) {
+                r = about_check(about, e);
+                if (r < 0)
+                        return r;
+        }
         r = conv_begin(s, &txn, id, &c, e);
         if (r < 0)
                 return r;
@@ -588,6 +564,8 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         r = sampling ? set_sampling(s, id, sampling, e) : 0;
         if (r == 0 && overflow != STORE_OVERFLOW_KEEP)
                 r = set_overflow(s, id, overflow, e);
+        if (r == 0 && about && about->has)
+                r = about_set(s, &c, about, clock_realtime_usec(), e);
         if (r < 0)
                 return r;
         return txn_commit(&txn, e);

@@ -50,6 +50,8 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         int r;
 
         r = conv_check_name(child->name, e);
+        if (r == 0 && child->about)
+                r = about_check(child->about, e);
         if (r < 0)
                 return r;
         r = conv_begin(s, &txn, parent, &from, e);
@@ -66,7 +68,14 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
                 return r;
         r = made.tools_size > 0 ? conv_copy_tools(s, parent, made.id, e) : 0;
         if (r == 0)
+                r = about_inherit(s, parent, &made, e);
+        if (r == 0 && child->about)
+                r = about_set(s, &made, child->about, made.updated_usec, e);
+        if (r == 0)
                 r = copy_turns(s, parent, made.id, n_turns, e);
+        if (r < 0)
+                return r;
+        r = figures_copy(s, parent, made.id, n_turns, e);
         if (r < 0)
                 return r;
         r = last ? turn_shorten(s, made.id, n_turns - 1, last, e) : 0;

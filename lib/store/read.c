@@ -121,17 +121,50 @@ static int read_turn(struct query *q, struct store_reading *x, uint32_t n, unsig
         return 1;
 }
 
-static int read_history(struct store *s, struct store_reading *x, unsigned what, struct err *e) {
+/* Which rows are read, and of which of them the texts. */
+struct span {
+        bool is_page;
+        uint32_t first, past; /* turns with texts */
+        uint32_t from, to;    /* all rows that are read */
+};
+
+static int begin_history(struct query *q, struct store *s, uint64_t id, unsigned what,
+        const struct span *span, struct err *e) {
         bool text = what & STORE_READ_TEXTS;
-        uint32_t pos = 0, n = 0;
-        struct err why;
-        _query_ q = {};
-        int r = query_begin(&q, s, text ? STMT_TURN_LIST : STMT_TURN_LIST_BARE, e);
+        enum store_stmt which = span->is_page ? STMT_TURN_PAGE
+                                : text        ? STMT_TURN_LIST
+                                              : STMT_TURN_LIST_BARE;
+        int r = query_begin(q, s, which, e);
 
         if (r < 0)
                 return r;
-        query_bind_u64(&q, x->conv.id);
+        query_bind_u64(q, id);
+        if (!span->is_page)
+                return 0;
+        query_bind_i64(q, span->first);
+        query_bind_i64(q, text ? span->past : 0);
+        query_bind_i64(q, span->from);
+        query_bind_i64(q, span->to);
+        return 0;
+}
+
+static int read_history(struct store *s, struct store_reading *x, unsigned what,
+        const struct span *span, struct err *e) {
+        bool all = span->from == 0 && span->to == x->conv.n_turns;
+        uint32_t pos = 0, n = span->from;
+        struct err why;
+        _query_ q = {};
+        int r = begin_history(&q, s, x->conv.id, what, span, e);
+
+        if (r < 0)
+                return r;
+        x->turns_first = span->from;
         while ((r = query_step(&q, &why)) > 0) {
+                /* What is before a page is not known: its first turn begins anywhere. */
+                if (n == span->from && n > 0) {
+                        pos = query_u32(&q, 2);
+                        q.bad = NULL;
+                }
                 r = read_turn(&q, x, n, what, &pos, e);
                 if (r < 0)
                         return r;
@@ -146,7 +179,7 @@ static int read_history(struct store *s, struct store_reading *x, unsigned what,
                         *e = why;
                 return r;
         }
-        if (n != x->conv.n_turns || pos != x->conv.n_tokens)
+        if (n != span->to || (all && pos != x->conv.n_tokens))
                 note_damage(x, n, pos, "turns are missing, or there are too many");
         return 0;
 }
@@ -165,25 +198,30 @@ static int read_size(struct store *s, struct store_reading *x, struct err *e) {
         return query_check(&q, e);
 }
 
-static int read_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
+static int step_sizes(struct query *q, struct store_sizes *ret, struct err *e) {
         struct store_sizes sizes;
+        int r = query_step(q, e);
+
+        if (r < 0)
+                return r;
+        sizes.texts_size = query_number(q, 0, INT64_MAX);
+        sizes.n_links = query_number(q, 1, INT64_MAX);
+        sizes.n_turns = query_number(q, 2, INT64_MAX);
+        sizes.tokens_size = query_number(q, 3, INT64_MAX);
+        r = query_check(q, e);
+        if (r == 0)
+                *ret = sizes;
+        return r;
+}
+
+static int read_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_TURN_SIZES, e);
 
         if (r < 0)
                 return r;
         query_bind_u64(&q, id);
-        r = query_step(&q, e);
-        if (r < 0)
-                return r;
-        sizes.texts_size = query_number(&q, 0, INT64_MAX);
-        sizes.n_links = query_number(&q, 1, INT64_MAX);
-        sizes.n_turns = query_number(&q, 2, INT64_MAX);
-        sizes.tokens_size = query_number(&q, 3, INT64_MAX);
-        r = query_check(&q, e);
-        if (r == 0)
-                *ret = sizes;
-        return r;
+        return step_sizes(&q, ret, e);
 }
 
 int store_sizes(struct store *s, uint64_t id, struct store_sizes *ret, struct err *e) {
@@ -213,12 +251,93 @@ static uint64_t cost_of(const struct store_sizes *sizes, unsigned what) {
         return n;
 }
 
-static int admit_reading(struct store *s, uint64_t id, unsigned what, store_admit_fn *admit,
-        void *arg, struct err *e) {
-        struct store_sizes sizes;
-        int r = read_sizes(s, id, &sizes, e);
+/* Bytes of the figures of turns [first, past). */
+static int figures_cost(
+        struct store *s, uint64_t id, uint64_t first, uint64_t past, uint64_t *ret, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_FIGURES_SIZES, e);
 
-        return r < 0 ? r : admit(arg, (size_t)MIN(cost_of(&sizes, what), (uint64_t)SIZE_MAX), e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_u64(&q, first);
+        query_bind_u64(&q, past);
+        r = query_step(&q, e);
+        if (r < 0)
+                return r;
+        *ret = query_number(&q, 0, UINT32_MAX) * (sizeof(struct figures) + 1 + TEXT_COST) +
+               query_number(&q, 1, INT64_MAX);
+        return query_check(&q, e);
+}
+
+/* The sizes of what is read of a page. */
+static int page_sizes(struct store *s, uint64_t id, const struct span *span,
+        struct store_sizes *ret, struct err *e) {
+        _query_ q = {};
+        int r = query_begin(&q, s, STMT_TURN_PAGE_SIZES, e);
+
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, id);
+        query_bind_i64(&q, span->first);
+        query_bind_i64(&q, span->past);
+        query_bind_i64(&q, span->from);
+        query_bind_i64(&q, span->to);
+        return step_sizes(&q, ret, e);
+}
+
+/* Bytes of the definitions that hold behind the first @n_turns turns. */
+static int tools_cost(
+        struct store *s, uint64_t id, uint32_t n_turns, uint64_t *cost, struct err *e) {
+        static const enum store_stmt places[] = {STMT_TURN_TOOLS, STMT_CONV_TOOLS};
+        int r = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(places) && r == 0; i++) {
+                _query_ q = {};
+                size_t n;
+
+                r = query_begin(&q, s, places[i], e);
+                if (r < 0)
+                        return r;
+                query_bind_u64(&q, id);
+                if (places[i] == STMT_TURN_TOOLS)
+                        query_bind_i64(&q, n_turns);
+                r = query_step(&q, e);
+                if (r > 0) {
+                        (void)query_bytes(&q, 0, &n);
+                        *cost += n + TEXT_COST;
+                        r = query_check(&q, e);
+                        if (r == 0)
+                                return 0;
+                }
+        }
+        return r;
+}
+
+static int admit_reading(struct store *s, uint64_t id, unsigned what, const struct span *span,
+        store_admit_fn *admit, void *arg, struct err *e) {
+        struct store_sizes sizes;
+        uint64_t more = 0, n;
+        int r;
+
+        /* The sums look at all texts. */
+        if (!(what & ~(unsigned)STORE_READ_SIZE))
+                return admit(arg, 0, e);
+        r = span->is_page ? page_sizes(s, id, span, &sizes, e) : read_sizes(s, id, &sizes, e);
+
+        if (r == 0 && what & STORE_READ_FIGURES)
+                r = figures_cost(s, id, span->first, span->past, &more, e);
+        /* Elsewhere they are among the texts. */
+        if (r == 0 && span->is_page && what & STORE_READ_TOOLS)
+                r = tools_cost(s, id, UINT32_MAX, &more, e);
+        if (r == 0 && span->is_page && what & STORE_READ_TOOLS)
+                r = tools_cost(s, id, span->first, &more, e);
+        if (r < 0)
+                return r;
+        if (span->is_page)
+                what &= ~(unsigned)STORE_READ_TOOLS;
+        n = cost_of(&sizes, what) + more;
+        return admit(arg, (size_t)MIN(n, (uint64_t)SIZE_MAX), e);
 }
 
 /* The text in column 0 of the present row: see store_tools(). */
@@ -320,33 +439,99 @@ int store_read(struct store *s, uint64_t owner, uint64_t id, const char *name, u
         return store_read_admitted(s, owner, id, name, what, NULL, NULL, ret, e);
 }
 
-int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
-        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
+/* The turns of the page, and the rows that are to be read for @what. */
+static int find_span(const struct store_conv *c, unsigned what, const struct store_turn_page *page,
+        struct span *ret, struct err *e) {
+        uint32_t first = 0, past = c->n_turns;
+
+        *ret = (struct span){.past = past, .to = past};
+        if (!page)
+                return 0;
+        if (page->before != STORE_TURN_UNSET && page->before > past)
+                return err_set(e, ERR_INVALID, "before_turn %u: the conversation has %u turns",
+                        page->before, past);
+        if (page->from != STORE_TURN_UNSET && page->from > past)
+                return err_set(e, ERR_INVALID, "from_turn %u: the conversation has %u turns",
+                        page->from, past);
+        if (page->before != STORE_TURN_UNSET)
+                past = page->before;
+        if (page->from != STORE_TURN_UNSET) {
+                first = MIN(page->from, past);
+                if (page->max > 0 && page->max < past - first)
+                        past = first + page->max;
+        } else if (page->max > 0) {
+                first = past - MIN(page->max, past);
+        }
+        *ret = (struct span){.is_page = true, .first = first, .past = past};
+        ret->from = what & STORE_READ_TOKENS ? 0 : first;
+        ret->to = what & STORE_READ_TOKENS ? c->n_turns : past;
+        return 0;
+}
+
+/* The figures of the page's turns, as far as these were read. */
+static int read_figures(
+        struct store *s, struct store_reading *x, const struct span *span, struct err *e) {
+        uint32_t skip = span->first - x->turns_first;
+        struct store_turns some;
+
+        if (skip >= x->turns.n)
+                return 0;
+        some = (struct store_turns){
+                x->turns.turns + skip, MIN(x->turns.n - skip, (size_t)(span->past - span->first))};
+        return figures_read(s, x->conv.id, span->first, &some, e);
+}
+
+static int read_all(struct store *s, struct store_reading *x, unsigned what,
+        const struct span *span, struct err *e) {
+        int r = 0;
+
+        if (what & STORE_READ_SIZE)
+                r = read_size(s, x, e);
+        if (r == 0 && what & (STORE_READ_TURNS | STORE_READ_TOKENS))
+                r = read_history(s, x, what, span, e);
+        if (r == 0 && what & STORE_READ_FIGURES)
+                r = read_figures(s, x, span, e);
+        if (r == 0 && what & STORE_READ_TOOLS)
+                r = read_tools(s, x->conv.id, UINT32_MAX, NULL, NULL, &x->tools, &x->tools_size, e);
+        if (r == 0 && what & STORE_READ_TOOLS)
+                r = read_tools(s, x->conv.id, span->first, NULL, NULL, &x->first_tools,
+                        &x->first_tools_size, e);
+        if (r == 0 && what & STORE_READ_LINKS)
+                r = links_read(s, x->conv.id, &x->links, e);
+        return r;
+}
+
+int store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
+        const struct store_turn_page *page, store_admit_fn *admit, void *arg,
+        struct store_reading *ret, struct err *e) {
         _cleanup_(store_reading_deinit) struct store_reading x = {};
         _cleanup_(read_endp) struct store *reading = NULL;
+        struct span span = {};
         int r = read_begin(&s, &reading, e);
 
         if (r == 0)
                 r = conv_get(s, owner, id, name, &x.conv, e);
+        if (r == 0)
+                r = find_span(&x.conv, what, page, &span, e);
         if (r == 0 && admit)
-                r = admit_reading(s, x.conv.id, what, admit, arg, e);
+                r = admit_reading(s, x.conv.id, what, &span, admit, arg, e);
+        if (r < 0)
+                return r;
+        x.page_first = span.first;
+        x.page_past = span.past;
         x.n_sound_turns = x.conv.n_turns;
         x.n_sound_tokens = x.conv.n_tokens;
-        if (r == 0 && what & STORE_READ_SIZE)
-                r = read_size(s, &x, e);
-        if (r == 0 && what & (STORE_READ_TURNS | STORE_READ_TOKENS))
-                r = read_history(s, &x, what, e);
-        if (r == 0 && what & STORE_READ_TOOLS)
-                r = read_tools(s, x.conv.id, UINT32_MAX, NULL, NULL, &x.tools, &x.tools_size, e);
-        if (r == 0 && what & STORE_READ_TOOLS)
-                r = read_tools(s, x.conv.id, 0, NULL, NULL, &x.first_tools, &x.first_tools_size, e);
-        if (r == 0 && what & STORE_READ_LINKS)
-                r = links_read(s, x.conv.id, &x.links, e);
+        r = read_all(s, &x, what, &span, e);
         if (r < 0)
                 return r;
         *ret = x;
         x = (struct store_reading){};
         return 0;
+}
+
+int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
+        unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
+        return store_read_page(s, owner, id, name, what, NULL, admit, arg, ret, e);
 }
 
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e) {

@@ -17,9 +17,18 @@
 #define DISK_SIZE                                                                                  \
         "(SELECT coalesce(sum(r.stored_size), 0) FROM link l JOIN record r ON r.id = l.record "    \
         "WHERE l.conversation = c.id)"
+#define LISTED "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE " FROM conversation c "
+/* Of the tags only their index is read. */
+#define LISTED_BY_TAG                                                                              \
+        "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE                                 \
+        " FROM (SELECT tag AS tagged, owner AS tagged_owner, conversation AS tagged_id, "          \
+        "updated_usec AS tagged_usec FROM tag) CROSS JOIN conversation c ON c.id = tagged_id "
 #define TURN_COLUMNS "n, role, first, past, finish, created_usec"
 /* In place of a turn's extra where only its presence matters. */
 #define HAS_EXTRA "CASE WHEN extra IS NULL THEN NULL ELSE '' END"
+#define FIGURES_COLUMNS                                                                            \
+        "model, seed, n_prompt, n_ram, n_disk, n_shared, n_computed, n_generated, queued_usec, "   \
+        "restore_usec, prefill_usec, decode_usec"
 #define RECORD_COLUMNS                                                                             \
         "r.id, r.file_key, r.start, r.stored_size, r.raw_size, r.class, r.block, r.n_tokens, "     \
         "r.token_hash, r.uid, r.private"
@@ -50,6 +59,25 @@ static const char *const stmt_sql[STMT_N] = {
                 " FROM conversation c WHERE c.id > ? AND c.uid = ? ORDER BY c.id LIMIT ?",
         [STMT_CONV_LIST_ANY] = "SELECT " CONV_COLUMNS ", " CONV_TOOLS_SIZE ", " DISK_SIZE
                                " FROM conversation c WHERE c.id > ? ORDER BY c.id LIMIT ?",
+        /* Those without an owner are for administrators; with a tag they sort. */
+        [STMT_LIST_ID_TAG] = LISTED_BY_TAG "WHERE tagged = ?1 AND tagged_owner = ?2 "
+                                           "AND tagged_id > ?4 ORDER BY tagged_id LIMIT "
+                                           "?5",
+        [STMT_LIST_ID_TAG_ANY] = LISTED_BY_TAG "WHERE tagged = ?1 AND tagged_id > ?4 "
+                                               "ORDER BY tagged_id LIMIT ?5",
+        [STMT_LIST_UPDATED] = LISTED "INDEXED BY conversation_updated WHERE c.uid = ?2 "
+                                     "AND (c.updated_usec, c.id) < (?3, ?4) "
+                                     "ORDER BY c.updated_usec DESC, c.id DESC LIMIT ?5",
+        [STMT_LIST_UPDATED_ANY] = LISTED "INDEXED BY conversation_updated_any "
+                                         "WHERE (c.updated_usec, c.id) < (?3, ?4) "
+                                         "ORDER BY c.updated_usec DESC, c.id DESC LIMIT ?5",
+        [STMT_LIST_UPDATED_TAG] =
+                LISTED_BY_TAG "WHERE tagged = ?1 AND tagged_owner = ?2 "
+                              "AND (tagged_usec, tagged_id) < (?3, ?4) "
+                              "ORDER BY tagged_usec DESC, tagged_id DESC LIMIT ?5",
+        [STMT_LIST_UPDATED_TAG_ANY] =
+                LISTED_BY_TAG "WHERE tagged = ?1 AND (tagged_usec, tagged_id) < (?3, ?4) "
+                              "ORDER BY tagged_usec DESC, tagged_id DESC LIMIT ?5",
         [STMT_CONV_COUNT] = "SELECT count(*) FROM conversation WHERE uid = ?",
         [STMT_CONV_COUNT_ANY] = "SELECT count(*) FROM conversation",
         [STMT_CONV_SET_NAME] = "UPDATE conversation SET name = ?, updated_usec = ? WHERE id = ?",
@@ -83,6 +111,22 @@ static const char *const stmt_sql[STMT_N] = {
                 "WHERE p.id = ?2) WHERE id = ?1",
         [STMT_CONV_TOOLS] = "SELECT tools FROM conversation WHERE id = ?",
         [STMT_CONV_DELETE] = "DELETE FROM conversation WHERE id = ?",
+        /* ?2: enum about_field. */
+        [STMT_ABOUT_SET] = "UPDATE conversation SET title = iif(?2 & 1, ?3, title), "
+                           "metadata = iif(?2 & 4, ?4, metadata), "
+                           "session = iif(?2 & 8, ?5, session), "
+                           "expires_after = iif(?2 & 16, ?6, expires_after), updated_usec = ?7 "
+                           "WHERE id = ?1",
+        [STMT_ABOUT_GET] =
+                "SELECT title, metadata, session, expires_after FROM conversation WHERE id = ?",
+        [STMT_ABOUT_COPY] = "UPDATE conversation SET (title, metadata) = (SELECT p.title, "
+                            "p.metadata FROM conversation p WHERE p.id = ?2) WHERE id = ?1",
+        [STMT_TAG_CLEAR] = "DELETE FROM tag WHERE conversation = ?",
+        [STMT_TAG_INSERT] =
+                "INSERT INTO tag (conversation, n, tag, owner, updated_usec) VALUES (?,?,?,?,?)",
+        [STMT_TAG_COPY] = "INSERT INTO tag (conversation, n, tag, owner, updated_usec) "
+                          "SELECT ?1, n, tag, owner, ?3 FROM tag WHERE conversation = ?2",
+        [STMT_TAG_LIST] = "SELECT tag FROM tag WHERE conversation = ? ORDER BY n",
         [STMT_TURN_INSERT] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
                              "created_usec, text, tokens, token_hash, extra) "
                              "VALUES (?,?,?,?,?,?,?,?,?,?,?)",
@@ -96,6 +140,18 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_TURN_LIST_BARE] =
                 "SELECT " TURN_COLUMNS ", NULL, tokens, token_hash, " HAS_EXTRA " FROM turn "
                 "WHERE conversation = ? ORDER BY n",
+        /* Turns from ?4 on and before ?5; of those in [?2, ?3) the texts, too. */
+        [STMT_TURN_PAGE] =
+                "SELECT " TURN_COLUMNS ", CASE WHEN n >= ?2 AND n < ?3 THEN text END, tokens, "
+                "token_hash, CASE WHEN n >= ?2 AND n < ?3 THEN extra ELSE " HAS_EXTRA " END "
+                "FROM turn WHERE conversation = ?1 AND n >= ?4 AND n < ?5 ORDER BY n",
+        /* The columns of STMT_TURN_SIZES, of the same; no links. */
+        [STMT_TURN_PAGE_SIZES] =
+                "SELECT coalesce(sum(CASE WHEN n >= ?2 AND n < ?3 THEN length(CAST(text AS BLOB)) "
+                "+ "
+                "coalesce(length(CAST(extra AS BLOB)), 0) END), 0), 0, count(*), "
+                "coalesce(sum(length(tokens)), 0) FROM turn WHERE conversation = ?1 AND n >= ?4 "
+                "AND n < ?5",
         [STMT_TURN_TOKENS] =
                 "SELECT n, first, past, tokens FROM turn WHERE conversation = ? ORDER BY n",
         [STMT_TURN_TOKENS_OF] =
@@ -118,6 +174,15 @@ static const char *const stmt_sql[STMT_N] = {
                               "WHERE conversation = ? AND n = ?",
         [STMT_TURN_RENEW] = "UPDATE turn SET first = ?, past = ?, tokens = ?, token_hash = ? "
                             "WHERE conversation = ? AND n = ?",
+        [STMT_FIGURES_INSERT] = "INSERT INTO turn_figures (conversation, n, " FIGURES_COLUMNS ") "
+                                "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        [STMT_FIGURES_COPY] = "INSERT INTO turn_figures (conversation, n, " FIGURES_COLUMNS ") "
+                              "SELECT ?, n, " FIGURES_COLUMNS " FROM turn_figures "
+                              "WHERE conversation = ? AND n < ?",
+        [STMT_FIGURES_LIST] = "SELECT n, " FIGURES_COLUMNS " FROM turn_figures "
+                              "WHERE conversation = ? AND n >= ? AND n < ? ORDER BY n",
+        [STMT_FIGURES_SIZES] = "SELECT count(*), coalesce(sum(length(CAST(model AS BLOB))), 0) "
+                               "FROM turn_figures WHERE conversation = ? AND n >= ? AND n < ?",
         [STMT_RECORD_INSERT] = "INSERT INTO record (file_key, start, stored_size, raw_size, class, "
                                "block, n_tokens, token_hash, uid, private) "
                                "VALUES (?,?,?,?,?,?,?,?,?,?)",
@@ -191,13 +256,16 @@ static const char *const stmt_sql[STMT_N] = {
                 "AND c.model_rules = ?3 AND c.vocab = ?4 ORDER BY c.n_published DESC, c.id "
                 "LIMIT ?5",
         /* Only conversations with records, in portions after the place reached so far: those that
-         * were reclaimed already come before it and are not visited again. */
+         * were reclaimed already come before it and are not visited again. SQLite would rather walk the
+         * index of all conversations by time of change. */
         [STMT_RECLAIM_CONVS] =
-                "SELECT id, updated_usec FROM conversation WHERE on_disk = 1 AND uid = ?4 "
+                "SELECT id, updated_usec FROM conversation INDEXED BY conversation_uid_on_disk "
+                "WHERE on_disk = 1 AND uid = ?4 "
                 "AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY updated_usec, id LIMIT 64",
         [STMT_RECLAIM_CONVS_ANY] =
-                "SELECT id, updated_usec FROM conversation WHERE on_disk = 1 "
-                "AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY updated_usec, id LIMIT 64",
+                "SELECT id, updated_usec FROM conversation INDEXED BY conversation_on_disk "
+                "WHERE on_disk = 1 AND id <> ?1 AND (updated_usec, id) > (?2, ?3) ORDER BY "
+                "updated_usec, id LIMIT 64",
         [STMT_RECLAIM_RECORDS] = "SELECT id FROM record WHERE uid = ? ORDER BY block DESC, id DESC",
         [STMT_CHECK_FILE] = "PRAGMA integrity_check",
         [STMT_CHECK_CONVS] = "SELECT id FROM conversation ORDER BY id",
@@ -209,10 +277,22 @@ static const char *const stmt_sql[STMT_N] = {
         [STMT_CHECK_RECORDS] = "SELECT " RECORD_COLUMNS ", NOT EXISTS (SELECT 1 FROM link "
                                "WHERE record = r.id) FROM record r "
                                "ORDER BY r.file_key, r.start, r.id",
-        [STMT_CHECK_STRAYS] = "SELECT DISTINCT 0, conversation FROM turn WHERE conversation NOT IN "
-                              "(SELECT id FROM conversation) UNION ALL "
-                              "SELECT DISTINCT 1, conversation FROM link WHERE conversation NOT IN "
-                              "(SELECT id FROM conversation)",
+        [STMT_CHECK_STRAYS] =
+                "SELECT DISTINCT 0, conversation FROM turn WHERE conversation NOT IN "
+                "(SELECT id FROM conversation) UNION ALL "
+                "SELECT DISTINCT 1, conversation FROM link WHERE conversation NOT IN "
+                "(SELECT id FROM conversation) UNION ALL "
+                "SELECT DISTINCT 2, conversation FROM tag WHERE conversation NOT IN "
+                "(SELECT id FROM conversation) UNION ALL "
+                "SELECT DISTINCT 3, f.conversation FROM turn_figures f WHERE NOT EXISTS "
+                "(SELECT 1 FROM turn t WHERE t.conversation = f.conversation "
+                "AND t.n = f.n) UNION ALL "
+                "SELECT 4, id FROM conversation WHERE uid >> 32 <> 0 AND NOT EXISTS "
+                "(SELECT 1 FROM tenant WHERE number = conversation.uid >> 32 "
+                "AND tenant.uid = conversation.uid & 4294967295)",
+        [STMT_CHECK_TAGS] =
+                "SELECT DISTINCT c.id FROM tag t JOIN conversation c ON c.id = t.conversation "
+                "WHERE t.owner <> c.uid OR t.updated_usec <> c.updated_usec",
         [STMT_CHECK_ON_DISK] =
                 "SELECT c.id FROM conversation c WHERE c.on_disk <> EXISTS (SELECT 1 FROM link l "
                 "WHERE l.conversation = c.id)",
@@ -220,13 +300,21 @@ static const char *const stmt_sql[STMT_N] = {
                 "SELECT 1 WHERE coalesce((SELECT max(id) FROM conversation), 0) > "
                 "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'conversation'), 0) "
                 "OR coalesce((SELECT max(id) FROM record), 0) > "
-                "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'record'), 0)",
+                "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'record'), 0) "
+                "OR coalesce((SELECT max(number) FROM tenant), 0) > "
+                "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'tenant'), 0)",
         [STMT_LIST_HELD] = "SELECT " RECORD_COLUMNS ", l.n_valid, c.id, c.model_weights, "
                            "c.model_rules FROM record r JOIN link l ON l.record = r.id "
                            "JOIN conversation c ON c.id = l.conversation "
                            "ORDER BY r.id, l.n_valid = r.n_tokens DESC, c.id",
         [STMT_METER_GET] = "SELECT value FROM meter WHERE name = ?",
         [STMT_METER_SET] = "INSERT OR REPLACE INTO meter (name, value) VALUES (?,?)",
+        [STMT_TENANT_FIND] = "SELECT number FROM tenant WHERE uid = ? AND label = ?",
+        [STMT_TENANT_COUNT] = "SELECT count(*) FROM tenant WHERE uid = ?",
+        [STMT_TENANT_INSERT] = "INSERT INTO tenant (uid, label) VALUES (?,?)",
+        [STMT_TENANT_LABEL] = "SELECT label FROM tenant WHERE number = ? AND uid = ?",
+        [STMT_TENANT_FORGET] = "DELETE FROM tenant WHERE NOT EXISTS (SELECT 1 FROM conversation c "
+                               "WHERE c.uid = tenant.number << 32 | tenant.uid)",
 };
 
 const char *stmt_text(enum store_stmt which) {

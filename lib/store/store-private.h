@@ -46,6 +46,12 @@ enum store_stmt {
         STMT_CONV_BY_NAME_ANY,
         STMT_CONV_LIST,
         STMT_CONV_LIST_ANY,
+        STMT_LIST_ID_TAG,
+        STMT_LIST_ID_TAG_ANY,
+        STMT_LIST_UPDATED,
+        STMT_LIST_UPDATED_ANY,
+        STMT_LIST_UPDATED_TAG,
+        STMT_LIST_UPDATED_TAG_ANY,
         STMT_CONV_COUNT,
         STMT_CONV_COUNT_ANY,
         STMT_CONV_SET_NAME,
@@ -60,11 +66,20 @@ enum store_stmt {
         STMT_CONV_COPY_TOOLS,
         STMT_CONV_TOOLS,
         STMT_CONV_DELETE,
+        STMT_ABOUT_SET,
+        STMT_ABOUT_GET,
+        STMT_ABOUT_COPY,
+        STMT_TAG_CLEAR,
+        STMT_TAG_INSERT,
+        STMT_TAG_COPY,
+        STMT_TAG_LIST,
         STMT_TURN_INSERT,
         STMT_TURN_COPY,
         STMT_TURN_CUT,
         STMT_TURN_LIST,
         STMT_TURN_LIST_BARE,
+        STMT_TURN_PAGE,
+        STMT_TURN_PAGE_SIZES,
         STMT_TURN_TOKENS,
         STMT_TURN_TOKENS_OF,
         STMT_TURN_SIZES,
@@ -74,6 +89,10 @@ enum store_stmt {
         STMT_TURN_TEXT,
         STMT_TURN_SHORTEN,
         STMT_TURN_RENEW,
+        STMT_FIGURES_INSERT,
+        STMT_FIGURES_COPY,
+        STMT_FIGURES_LIST,
+        STMT_FIGURES_SIZES,
         STMT_RECORD_INSERT,
         STMT_RECORD_GET,
         STMT_RECORD_DELETE,
@@ -108,9 +127,15 @@ enum store_stmt {
         STMT_CHECK_STRAYS,
         STMT_CHECK_ON_DISK,
         STMT_CHECK_COUNTERS,
+        STMT_CHECK_TAGS,
         STMT_LIST_HELD,
         STMT_METER_GET,
         STMT_METER_SET,
+        STMT_TENANT_FIND,
+        STMT_TENANT_COUNT,
+        STMT_TENANT_INSERT,
+        STMT_TENANT_LABEL,
+        STMT_TENANT_FORGET,
         STMT_N
 };
 
@@ -242,11 +267,19 @@ int gone_push(struct store_gone *g, const struct store_record *rec, struct err *
 
 /* Shared between the files; the lock is held. */
 int conv_check_name(const char *name, struct err *e);
-/* Fill in id and name for a new row. */
+/* Fill in id, name and the label of the tenant for a new row. */
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e);
 int conv_insert(struct store *s, const struct store_conv *c, struct err *e);
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
+/* The present row of a query over CONV_COLUMNS and CONV_TOOLS_SIZE. */
+int conv_read_row(struct query *q, struct store_conv *c, struct err *e);
+/* Of a query with the disk size as well: all of it, and what is noted. */
+int listed_read(struct query *q, struct store *s, store_admit_fn *admit, void *arg,
+        struct store_listed *out, struct err *e);
+#define CONV_DISK_SIZE_COLUMN 33 /* behind these, if the query has it */
 /* store_conv_get(). */
+/* The label of @owner's tenant, "" without one. "#" and its number if the register has lost it. */
+int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e);
 int conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name, struct store_conv *ret,
         struct err *e);
 /* store_links(); *ret is empty before. */
@@ -297,6 +330,24 @@ int conv_copy_tools(struct store *s, uint64_t from, uint64_t to, struct err *e);
 int conv_shape(struct store *s, uint64_t id, struct store_shape *ret, struct err *e);
 /* Four values. */
 void shape_bind(struct query *q, const struct store_shape *shape);
+/* Note the fields of @a that are set (checked) about @c, which changed at @updated_usec. */
+int about_set(struct store *s, const struct store_conv *c, const struct about *a,
+        uint64_t updated_usec, struct err *e);
+/* A fork has the title, tags and metadata of its parent; @to has just been inserted. */
+int about_inherit(struct store *s, uint64_t from, const struct store_conv *to, struct err *e);
+/* Keep with turn @n how it was made. */
+int figures_insert(
+        struct store *s, uint64_t id, uint32_t n, const struct figures *f, struct err *e);
+int figures_copy(struct store *s, uint64_t from, uint64_t to, uint32_t n_turns, struct err *e);
+/* Fill in the figures of @turns, of which the first is turn @first. Rows that cannot be read are passed
+ * over. */
+int figures_read(
+        struct store *s, uint64_t id, uint32_t first, struct store_turns *turns, struct err *e);
+/* -ERR_CORRUPT if a row cannot be read. */
+int figures_check(struct store *s, uint64_t id, struct err *e);
+/* store_about(). */
+int about_read(struct store *s, uint64_t id, store_admit_fn *admit, void *arg, struct about **ret,
+        struct err *e);
 int links_copy(struct store *s, uint64_t from, const struct store_conv *to, uint32_t n_tokens,
         struct err *e);
 /* Only the first @n_tokens memory tokens of @c are left. */

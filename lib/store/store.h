@@ -30,8 +30,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/about.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/figures.h"
 #include "base/gap.h"
 #include "base/ids.h"
 #include "base/owner.h"
@@ -61,7 +63,7 @@ static inline uint32_t store_cell_tokens(const struct store_shape *shape, uint32
 
 #define STORE_N_ROLES 5    /* roles of turns are below */
 #define STORE_N_FINISHES 6 /* reasons for the end of a reply are below */
-#define STORE_NAME_MAX 128 /* bytes of a conversation's name, without NUL */
+#define STORE_NAME_MAX 128 /* bytes of a conversation's name, or a tenant's label, without NUL */
 
 /* What a conversation does when its memory would outgrow the context. */
 enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFLOWS };
@@ -70,6 +72,8 @@ enum store_overflow { STORE_OVERFLOW_ERROR, STORE_OVERFLOW_SHIFT, STORE_N_OVERFL
 struct store_conv {
         uint64_t id; /* from 1, never used again */
         uint64_t owner;
+        char tenant[STORE_NAME_MAX +
+                    1]; /* the owner's tenant, "" without one; read, never written */
         char name[STORE_NAME_MAX + 1];
         uint64_t parent; /* 0: none; stays when the parent is deleted */
         uint32_t fork_pos;
@@ -89,6 +93,9 @@ struct store_conv {
         uint32_t tools_size;
         /* For store_conv_create() only, borrowed: these definitions (UTF-8), or NULL. */
         const char *tools;
+        /* For store_conv_create() and store_conv_fork() only, borrowed: what is noted, or NULL.
+         * store_about() reads it. */
+        const struct about *about;
 };
 /* Tokens that its memory is of. */
 static inline uint32_t store_memory_tokens(const struct store_conv *c) {
@@ -108,6 +115,9 @@ struct store_turn {
          * definitions of tools that were told with it, which hold from this turn on. */
         const char *extra;
         size_t extra_size;
+        /* How it was made, or NULL. When turns are read: one block, owned; NULL also if it was not asked
+         * for. */
+        const struct figures *figures;
 };
 
 /* Where the memory of one cell is stored. */
@@ -163,31 +173,64 @@ DEFINE_CLEANUP(struct store *, store_free);
 /* Insert @c (id, revision = 1 and updated_usec are filled in; created_usec too unless given) with
  * its first turns and tokens (may be 0; or a whole imported transcript: texts of any bytes, turns
  * keep the times given). @c's sampling, parent, model, vocab, private_memory, gap and overflow are
- * stored, and its tools; n_published starts at 0. -ERR_EXISTS if the owner has a conversation of that name; an empty name is
+ * stored, its tools and what is noted about it; n_published starts at 0. -ERR_EXISTS if the owner has a conversation of that name; an empty name is
  * replaced by "chat-<id>". */
 int store_conv_create(struct store *s, struct store_conv *c, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, struct err *e);
 /* Copy the first @n_turns turns (and their tokens) of @parent to @child (name given or empty, the
  * rest is filled in), and link the parent's records for these tokens: cells of attention that begin
  * before the end, states that end there or before. @last: NULL, or the new form of turn n_turns - 1 in
- * the copy, see store_rewind(). @gap: of the child, see store_rewind().
+ * the copy, see store_rewind(). @gap: of the child, see store_rewind(). The child has the parent's title,
+ * tags and metadata, except for fields that child->about sets; its session and expiry are of child->about
+ * alone.
  * -ERR_NOT_FOUND, -ERR_EXISTS, -ERR_INVALID. */
 int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
         const struct store_turn *last, const struct gap *gap, struct store_conv *child,
         struct err *e);
+/* The number of @uid's tenant of this label (1 to STORE_NAME_MAX bytes of UTF-8). If there is none, it is made;
+ * with @max == 0, -ERR_NOT_FOUND. -ERR_LIMIT: the uid has @max tenants already. -ERR_INVALID. */
+int store_tenant(struct store *s, uint32_t uid, const char *label, uint64_t max, uint32_t *ret,
+        struct err *e);
+/* Forget the tenants without a conversation. Before anybody acts for a tenant: a number that somebody holds
+ * must stay known. */
+int store_tenants_forget(struct store *s, struct err *e);
+
 /* Get a conversation by id, or by name if id is 0. owner OWNER_ANY: any owner (administrators).
  * -ERR_NOT_FOUND; -ERR_INVALID if several users have a conversation of that name. */
 int store_conv_get(struct store *s, uint64_t owner, uint64_t id, const char *name,
         struct store_conv *ret, struct err *e);
-/* List up to @max conversations of @owner (or OWNER_ANY) with id > @after, by rising id, and set
- * *ret_n. @disk_sizes: [max], the stored_size of each one's records together, or NULL. */
-int store_conv_list(struct store *s, uint64_t owner, uint64_t after, struct store_conv *out,
-        uint64_t *disk_sizes, size_t max, size_t *ret_n, struct err *e);
+/* A page of conversations. Its cost does not depend on how many there are. */
+struct store_list_place {      /* of a conversation in an order */
+        uint64_t updated_usec; /* by time of change only */
+        uint64_t id;
+};
+struct store_list {
+        uint64_t owner; /* or OWNER_ANY */
+        bool by_update; /* latest change first; false: oldest id first */
+        bool goes_on;   /* behind @after; false: from the beginning */
+        struct store_list_place after;
+        const char *tag; /* only those with this tag; NULL: all */
+};
+struct store_listed {
+        struct store_conv conv;
+        uint64_t disk_size;  /* the stored_size of its records together */
+        struct about *about; /* one block, owned; NULL: nothing is noted */
+};
+/* Fill @out, [max], and set *ret_n; *ret_more: there are more behind these. A conversation that changes
+ * between two pages by time of change is listed again at the front; all others are listed once. @admit is
+ * asked for the bytes of each block before it is allocated. If it refuses one with -ERR_LIMIT or
+ * -ERR_TOO_LARGE, the page ends before it, unless that is its first. What is noted but cannot be read is
+ * left out. After a failure the blocks in @out are to be freed as well. */
+typedef int store_admit_fn(void *arg, size_t n, struct err *e);
+int store_list(struct store *s, const struct store_list *list, store_admit_fn *admit, void *arg,
+        struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e);
 int store_conv_count(struct store *s, uint64_t owner, uint64_t *ret, struct err *e);
-/* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged) and the overflow
- * (STORE_OVERFLOW_KEEP: unchanged). */
+/* Set the name (NULL: unchanged; -ERR_EXISTS), sampling defaults (NULL: unchanged), the overflow
+ * (STORE_OVERFLOW_KEEP: unchanged) and what is noted (fields that are not set, or NULL: unchanged). The
+ * revision stays. */
 int store_conv_update(struct store *s, uint64_t id, const char *name,
-        const struct sampling *sampling, uint32_t overflow, struct err *e);
+        const struct sampling *sampling, uint32_t overflow, const struct about *about,
+        struct err *e);
 /* Let every owner use the memory of the first @n_tokens tokens (0: of none). The caller decides who
  * may do this. The revision stays. -ERR_INVALID if the conversation has fewer tokens, -ERR_STATE if
  * its memory is private, or leaves out some of these tokens. */
@@ -247,12 +290,17 @@ int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct er
 /* The definitions of tools that hold behind the first @n_turns turns: those told with the last turn
  * that told any, or those that the conversation was opened with. Owned and NUL-terminated; NULL: none.
  * @admit is asked before they are copied; NULL: none is asked. */
-typedef int store_admit_fn(void *arg, size_t n, struct err *e);
 int store_tools(struct store *s, uint64_t id, uint32_t n_turns, store_admit_fn *admit, void *arg,
         char **ret, size_t *ret_size, struct err *e);
+/* What is noted about a conversation: one block, owned; NULL: nothing. @admit is asked with its size
+ * before it is allocated; NULL: none is asked. -ERR_NOT_FOUND; -ERR_CORRUPT. */
+int store_about(struct store *s, uint64_t id, store_admit_fn *admit, void *arg, struct about **ret,
+        struct err *e);
 /* The text of turn @n, or (@extra) what was given besides, likewise. -ERR_NOT_FOUND without the turn. */
 int store_turn_part(struct store *s, uint64_t id, uint32_t n, bool extra, store_admit_fn *admit,
         void *arg, char **ret, size_t *ret_size, struct err *e);
+/* How the reply of turn @n was made, but for the model's name; all 0 if that is not known. */
+int store_figures(struct store *s, uint64_t id, uint32_t n, struct figures *ret, struct err *e);
 /* The size of a conversation: bytes of all texts (with what was given besides, and the definitions it
  * was opened with), links, turns, bytes of all tokens. */
 struct store_sizes {
@@ -310,18 +358,22 @@ enum { /* what store_read() returns in addition to the row */
         STORE_READ_TOKENS = 4,
         STORE_READ_LINKS = 8,
         STORE_READ_SIZE = 16,
-        STORE_READ_TOOLS = 32, /* the definitions that hold at the end */
+        STORE_READ_TOOLS = 32,   /* the definitions that hold at the end */
+        STORE_READ_FIGURES = 64, /* with the turns: how they were made */
 };
 /* A conversation as of one moment. To be freed with store_reading_deinit(). */
 struct store_reading {
         struct store_conv conv;
         struct store_turns turns; /* all turns whose rows can be read */
-        int32_t *tokens;          /* [n_tokens]; NULL if there are none */
-        size_t n_tokens;          /* n_sound_tokens if tokens were asked for */
-        struct store_gone links;  /* by class, then by rising index */
-        uint64_t disk_size;       /* of its records */
-        /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that the
-         * conversation was opened with. */
+        /* Of a page: turns [page_first, page_past) have texts, as far as they can be read; turns.turns[0] is
+         * turn turns_first. Without a page: 0, all turns, 0. */
+        uint32_t page_first, page_past, turns_first;
+        int32_t *tokens;         /* [n_tokens]; NULL if there are none */
+        size_t n_tokens;         /* n_sound_tokens if tokens were asked for */
+        struct store_gone links; /* by class, then by rising index */
+        uint64_t disk_size;      /* of its records */
+        /* NUL-terminated; NULL: none, or not asked for. Those that hold at the end, and those that hold before
+         * the page (without one: those that the conversation was opened with). */
         char *tools, *first_tools;
         size_t tools_size, first_tools_size;
         /* How much of the history is sound: all of it, unless it is damaged. (Checked only if turns
@@ -335,10 +387,24 @@ void store_reading_deinit(struct store_reading *x);
  * read.c says which parts of it are returned. */
 int store_read(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
         struct store_reading *ret, struct err *e);
+/* Turns [first, past) of a conversation, told from either end. */
+struct store_turn_page {
+        uint32_t max;    /* turns at most; 0: any number */
+        uint32_t from;   /* from this turn on; STORE_TURN_UNSET: the last ones before `before` */
+        uint32_t before; /* none from this turn on; STORE_TURN_UNSET: to the end */
+};
+#define STORE_TURN_UNSET UINT32_MAX
 /* The same for callers that reserve memory first: before anything is allocated, @admit is called
  * once with an upper bound of the bytes needed. If it returns an error, the call returns that. */
 int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char *name,
         unsigned what, store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
+/* The same with the texts, figures and definitions of the turns of @page only. Without STORE_READ_TOKENS no
+ * other rows are read at all: `turns` begins with turn page_first, and only what is read is known to be
+ * sound. With it, `turns` has all rows, those outside the page without texts. -ERR_INVALID: @page names
+ * turns that the conversation does not have. */
+int store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
+        const struct store_turn_page *page, store_admit_fn *admit, void *arg,
+        struct store_reading *ret, struct err *e);
 
 /* Memory of a prefix that some conversation has on disk. */
 struct store_prefix {

@@ -147,6 +147,8 @@ int turns_insert(struct store *s, struct store_conv *c, const struct store_turn 
         for (size_t i = 0; i < n_turns; i++) {
                 r = insert_turn(s, c->id, c->n_turns + (uint32_t)i, &turns[i],
                         bytes + 4 * (size_t)(turns[i].start - c->n_tokens), e);
+                if (r == 0 && turns[i].figures)
+                        r = figures_insert(s, c->id, c->n_turns + (uint32_t)i, turns[i].figures, e);
                 if (r < 0)
                         return r;
         }
@@ -442,7 +444,9 @@ static void check_place(struct query *q, uint32_t n, uint32_t expected, uint32_t
 void turn_deinit(struct store_turn *t) {
         free((void *)(uintptr_t)t->text);
         free((void *)(uintptr_t)t->extra);
+        free((void *)(uintptr_t)t->figures);
         t->text = t->extra = NULL;
+        t->figures = NULL;
 }
 
 int turn_read(

@@ -76,6 +76,36 @@ static struct proto_message *next(struct client *c, uint64_t id) {
         return m;
 }
 
+/* Of its Hello: whom the daemon takes the requests for. */
+static bool is_for(struct client *c, const Confab__V1__Event *ev, const uint32_t *act_uid,
+        const char *tenant) {
+        const Confab__V1__Hello *h = ev->hello;
+
+        return ev->kind_case == CONFAB__V1__EVENT__KIND_HELLO && h->has_act_uid &&
+               (!act_uid || h->act_uid == *act_uid) && !h->tenant == !tenant &&
+               (!tenant || strcmp(h->tenant, tenant) == 0);
+}
+
+int client_act(struct client **ret, const char *path, const uint32_t *act_uid, const char *tenant,
+        struct client_error *ret_error) {
+        struct client *c = calloc(1, sizeof(*c));
+        struct proto_message *m;
+
+        assert_non_null(c);
+        assert_int_equal(wire_connect(&c->w, path, wire_poll, NULL), 0);
+        m = next(c, wire_send_hello_for(&c->w, act_uid, tenant));
+        if (m) {
+                assert_true(is_for(c, m->event, act_uid, tenant));
+                proto_message_free(m);
+                *ret = c;
+                return 0;
+        }
+        *ret_error = c->error;
+        assert_true(wire_wait_eof(&c->w));
+        client_free(c);
+        return -1;
+}
+
 /* Send @r and take its only event, which must be of @kind. */
 static struct proto_message *call(
         struct client *c, Confab__V1__Request *r, Confab__V1__Event__KindCase kind) {
@@ -155,6 +185,7 @@ static void take_conv(const Confab__V1__Conversation *m, struct conv *v) {
                 .n_biases_dropped = m->n_biases_dropped,
         };
         snprintf(v->name, sizeof(v->name), "%s", m->name ? m->name : "");
+        snprintf(v->tenant, sizeof(v->tenant), "%s", m->tenant ? m->tenant : "");
         if (m->n_turn_list)
                 take_turns(m, v);
         if (m->n_token_list) {

@@ -89,10 +89,14 @@ struct client *harness_client(struct harness *h);
 /* The same for any path, and NULL if it fails. */
 struct client *client_connect(const char *path);
 struct client *client_free(struct client *c);
+/* Acting for *act_uid (NULL: not said) and @tenant (NULL: none). 0; -1 with *ret_error when the daemon refuses
+ * and has closed the connection. */
+int client_act(struct client **ret, const char *path, const uint32_t *act_uid, const char *tenant,
+        struct client_error *ret_error);
 
 struct conv {
         uint64_t id, parent, revision, ram_bytes, disk_bytes;
-        char name[160];
+        char name[160], tenant[160];
         uint32_t uid, fork_pos, n_tokens, n_turns;
         int residency; /* Confab__V1__Residency */
         bool busy, generating, private_memory;

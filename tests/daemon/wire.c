@@ -134,17 +134,31 @@ int wire_take_fd(struct wire *w) {
         return proto_decoder_take_fd(&w->in);
 }
 
-uint64_t wire_send_hello(struct wire *w, uint32_t version, uint32_t max_frame) {
+static uint64_t send_hello(struct wire *w, Confab__V1__Hello *h, uint32_t version) {
         Confab__V1__Request r = CONFAB__V1__REQUEST__INIT;
+
+        h->has_version = true;
+        h->version = version;
+        r.verb_case = CONFAB__V1__REQUEST__VERB_HELLO;
+        r.hello = h;
+        return wire_send(w, &r);
+}
+
+uint64_t wire_send_hello(struct wire *w, uint32_t version, uint32_t max_frame) {
         Confab__V1__Hello h = CONFAB__V1__HELLO__INIT;
 
-        h.has_version = true;
-        h.version = version;
         h.has_max_frame = max_frame != 0;
         h.max_frame = max_frame;
-        r.verb_case = CONFAB__V1__REQUEST__VERB_HELLO;
-        r.hello = &h;
-        return wire_send(w, &r);
+        return send_hello(w, &h, version);
+}
+
+uint64_t wire_send_hello_for(struct wire *w, const uint32_t *act_uid, const char *tenant) {
+        Confab__V1__Hello h = CONFAB__V1__HELLO__INIT;
+
+        h.has_act_uid = act_uid != NULL;
+        h.act_uid = act_uid ? *act_uid : 0;
+        h.tenant = proto_borrow(tenant);
+        return send_hello(w, &h, PROTO_VERSION);
 }
 
 bool wire_hello(struct wire *w) {

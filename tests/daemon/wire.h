@@ -43,6 +43,8 @@ bool wire_send_bytes_fds(struct wire *w, const void *data, size_t n, const int *
 int wire_take_fd(struct wire *w);
 /* Hello of this version and frame limit (0: none said). */
 uint64_t wire_send_hello(struct wire *w, uint32_t version, uint32_t max_frame);
+/* Hello that names for whom the client acts: *act_uid, unless NULL, and @tenant, unless NULL. */
+uint64_t wire_send_hello_for(struct wire *w, const uint32_t *act_uid, const char *tenant);
 /* Hello, and its answer: true if the daemon agrees. */
 bool wire_hello(struct wire *w);
 

@@ -51,7 +51,7 @@ static const char chat_template[] =
         "{%- endfor -%}"
         "{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}";
 
-static void vocabulary(struct gguf_build *b, size_t n) {
+static void vocabulary(struct gguf_build *b, size_t n, const char *template) {
         static char text[MOST_VOCAB][16];
         static const char *tokens[MOST_VOCAB];
         static float scores[MOST_VOCAB];
@@ -82,7 +82,7 @@ static void vocabulary(struct gguf_build *b, size_t n) {
         gguf_build_u32(b, "tokenizer.ggml.bos_token_id", 1);
         gguf_build_u32(b, "tokenizer.ggml.eos_token_id", IM_END);
         gguf_build_u32(b, "tokenizer.ggml.unknown_token_id", 0);
-        gguf_build_str(b, "tokenizer.chat_template", chat_template);
+        gguf_build_str(b, "tokenizer.chat_template", template);
 }
 
 int tiny_model_write(const char *path, enum tiny_model which) {
@@ -102,13 +102,14 @@ int tiny_model_write(const char *path, enum tiny_model which) {
         struct gguf_build *b = llama_build(&spec);
         int r;
 
-        vocabulary(b, N_VOCAB);
+        vocabulary(b, N_VOCAB, chat_template);
         r = gguf_build_write(b, path);
         gguf_build_free(b);
         return r;
 }
 
-static int write_arch(const char *path, const char *name, const struct arch_options *o) {
+static int write_arch(
+        const char *path, const char *name, const struct arch_options *o, const char *template) {
         struct gguf_build *b = arch_build(name, o);
         int r;
 
@@ -116,7 +117,7 @@ static int write_arch(const char *path, const char *name, const struct arch_opti
                 errno = EINVAL;
                 return -1;
         }
-        vocabulary(b, MOST_VOCAB);
+        vocabulary(b, MOST_VOCAB, template);
         r = gguf_build_write(b, path);
         gguf_build_free(b);
         return r;
@@ -125,19 +126,26 @@ static int write_arch(const char *path, const char *name, const struct arch_opti
 int tiny_model_write_arch(const char *path, const char *name) {
         const struct arch_options o = {.seed = 5, .omit = "tokenizer.ggml.tokens"};
 
-        return write_arch(path, name, &o);
+        return write_arch(path, name, &o, chat_template);
 }
 
 int tiny_model_write_long(const char *path, const char *name, unsigned context) {
         const struct arch_options o = {
                 .seed = 5, .context = context, .omit = "tokenizer.ggml.tokens"};
 
-        return write_arch(path, name, &o);
+        return write_arch(path, name, &o, chat_template);
 }
 
 int tiny_model_write_wide(const char *path, const char *name, unsigned type, unsigned scale) {
         const struct arch_options o = {
                 .seed = 5, .omit = "tokenizer.ggml.tokens", .type = type, .scale = scale};
 
-        return write_arch(path, name, &o);
+        return write_arch(path, name, &o, chat_template);
+}
+
+int tiny_model_write_chat(const char *path, const char *template) {
+        const struct arch_options o = {
+                .seed = 5, .context = 16384, .omit = "tokenizer.ggml.tokens"};
+
+        return write_arch(path, "llama", &o, template);
 }

@@ -339,7 +339,8 @@ void parts_clear(struct parts *p);
 bool parts_any(const struct parts *p);
 /* A chat_part_fn; @arg: the struct parts. */
 int parts_add(void *arg, const struct chat_part_event *event, struct err *e);
-/* The parts of a message that was given; @given: or NULL. */
+/* The parts of a message that was given; @given: or NULL. p->at is the turn's start: a call that has no id
+ * gets one from there and from its number. */
 int parts_add_given(
         struct parts *p, const char *text, size_t size, const struct given *given, struct err *e);
 /* The parts so far as one block, for the caller to free; @p is empty then. */

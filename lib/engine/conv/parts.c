@@ -217,9 +217,17 @@ int parts_add_given(
                         strlen(given->reasoning), NULL, e);
         if (r == 0 && size > 0)
                 r = add_whole(p, CHAT_PART_TEXT, index++, text, size, NULL, e);
-        for (size_t i = 0; given && r == 0 && i < given->n_calls; i++)
-                r = add_whole(p, CHAT_PART_CALL, index++, given->calls[i].arguments,
-                        strlen(given->calls[i].arguments), &given->calls[i], e);
+        for (size_t i = 0; given && r == 0 && i < given->n_calls; i++) {
+                struct engine_call call = given->calls[i];
+                char id[ID_SIZE + 1];
+
+                if (!call.id || !*call.id) {
+                        make_id(p->at, (uint32_t)i, id);
+                        call.id = id;
+                }
+                r = add_whole(p, CHAT_PART_CALL, index++, call.arguments, strlen(call.arguments),
+                        &call, e);
+        }
         return r;
 }
 

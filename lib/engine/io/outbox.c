@@ -144,7 +144,7 @@ size_t credit_size(const struct engine *engine, const struct engine_request *r) 
 
         if (r->verb == ENGINE_WATCH)
                 return sizeof(struct credit) + WATCH_EVENTS * sizeof(struct event_node);
-        if (r->verb != ENGINE_CONTINUE)
+        if (r->verb != ENGINE_CONTINUE && r->verb != ENGINE_ATTACH)
                 return 0;
         for (size_t i = 0; i < r->n_stops; i++)
                 text += strlen(r->stops[i]);
@@ -334,17 +334,31 @@ void event_log(struct engine *engine, int level, const struct err *e) {
         event_send(engine, n);
 }
 
+/* A charged copy, or NULL. */
+static char *copy_text(struct event_node *n, const char *text, struct err *e) {
+        size_t size = strlen(text) + 1;
+        char *copy = event_calloc(n, size, 1, e);
+
+        if (copy)
+                memcpy(copy, text, size);
+        return copy;
+}
+
 int event_conv(
         struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e) {
-        char *name = event_calloc(n, strlen(sc->name) + 1, 1, e);
+        char *name = copy_text(n, sc->name, e), *tenant = NULL;
 
-        if (!name)
+        if (name && *sc->tenant)
+                tenant = copy_text(n, sc->tenant, e);
+        if (!name || (*sc->tenant && !tenant)) {
+                free(name);
                 return -(int)e->code;
-        memcpy(name, sc->name, strlen(sc->name));
+        }
         *out = (struct engine_conv){
                 .id = sc->id,
                 .name = name,
                 .owner = sc->owner,
+                .tenant = tenant,
                 .parent = sc->parent,
                 .fork_pos = sc->fork_pos,
                 .revision = sc->revision,
@@ -368,16 +382,22 @@ static void turn_deinit(struct engine_turn *t) {
         free(t->results);
         free(t->parts);
         free(t->tools);
+        free(t->figures);
 }
 
 static void conv_deinit(struct engine_conv *c) {
         if (c->turns)
                 for (uint32_t i = 0; i < c->n_turn_list; i++)
                         turn_deinit(&c->turns[i]);
+        if (c->writing)
+                turn_deinit(&c->writing->turn);
+        free(c->writing);
+        free(c->about);
         free(c->tools);
         free(c->turns);
         free(c->tokens);
         free(c->name);
+        free(c->tenant);
 }
 
 /* Free everything that hangs on the event. */
@@ -406,6 +426,9 @@ static void event_deinit(struct engine_event *ev) {
                 break;
         case ENGINE_STATS_RESULT:
                 free(ev->stats.stats);
+                break;
+        case ENGINE_BYTES:
+                free(ev->bytes.data);
                 break;
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)

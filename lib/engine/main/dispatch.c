@@ -52,7 +52,11 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_PUBLISH] = &verb_publish,
         [ENGINE_EXPORT] = &verb_export,
         [ENGINE_IMPORT] = &verb_import,
+        [ENGINE_READ_FILE] = &verb_read_file,
+        [ENGINE_WRITE_FILE] = &verb_write_file,
         [ENGINE_CARRY] = &verb_carry,
+        [ENGINE_ATTACH] = &verb_attach,
+        [ENGINE_TENANT] = &verb_tenant,
         [ENGINE_WATCH] = &verb_watch,
 };
 
@@ -83,6 +87,8 @@ static void resolve_run(struct engine *engine, struct job *j) {
 
         j->r = store_conv_get(engine->store, whose(request), request->r.conv_id,
                 request->r.conv_name, &request->sc, &j->err);
+        if (j->r == 0 && request->verb->answers_found)
+                request_read_noted(engine, request);
 }
 
 static void log_admin(struct engine *engine, const struct request *request) {

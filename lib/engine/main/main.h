@@ -29,6 +29,12 @@ void *thread_main(void *arg);
 /* Ask the engine thread to stop; @abandon: without saving memory to disk. Any thread. */
 void thread_stop(struct engine *engine, bool abandon);
 
+/* --- messages.c --- */
+
+/* Whether each message has what its role has, and nothing else. -ERR_INVALID with the number of the
+ * message, from 1; -ERR_TOO_LARGE. Any thread. */
+int main_check_messages(const struct engine_message *messages, size_t n, struct err *e);
+
 /* --- dispatch.c --- */
 
 /* The row of the request's verb. */

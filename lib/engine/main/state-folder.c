@@ -162,5 +162,8 @@ int state_open_spill(struct engine *engine, struct err *e) {
         /* A file that cannot be swept only takes up space: no reason not to start (I1). */
         if (spill_sweep(engine->spill, NULL, &why) < 0)
                 event_log(engine, LOG_WARNING, &why);
+        /* Likewise. Nobody can act for a tenant yet. */
+        if (store_tenants_forget(engine->store, &why) < 0)
+                event_log(engine, LOG_WARNING, &why);
         return 0;
 }

@@ -22,6 +22,8 @@ static int check_calls(const struct engine_request *r, struct err *e) {
 }
 
 static int check_request(const struct engine_request *r, struct err *e) {
+        int k;
+
         if (!owner_possible(r->owner))
                 return err_set(e, ERR_INVALID, "no user has the number %u", owner_uid(r->owner));
         if (r->handle == 0 || r->verb >= ENGINE_N_VERBS)
@@ -57,13 +59,24 @@ static int check_request(const struct engine_request *r, struct err *e) {
         if (r->tools && strlen(r->tools) > ENGINE_MAX_TOOLS)
                 return err_set(e, ERR_TOO_LARGE, "definitions of tools of %zu bytes, more than %d",
                         strlen(r->tools), ENGINE_MAX_TOOLS);
-        if (r->input > ENGINE_INPUT_GIVEN)
+        if (r->input > ENGINE_INPUT_MESSAGES)
                 return err_set(e, ERR_INVALID, "unknown kind %d of input", (int)r->input);
         if (r->overflow > ENGINE_OVERFLOW_SHIFT)
                 return err_set(e, ERR_INVALID, "unknown overflow %d", (int)r->overflow);
         if (r->input == ENGINE_INPUT_MESSAGE && r->role > ENGINE_ASSISTANT)
                 return err_set(e, ERR_INVALID, "a message's role is user, system or assistant");
-        return check_calls(r, e);
+        if (r->verb == ENGINE_CONTINUE && r->input == ENGINE_INPUT_MESSAGES && r->n_messages == 0)
+                return err_set(e, ERR_INVALID, "no message is given");
+        if ((r->verb == ENGINE_READ_FILE || r->verb == ENGINE_WRITE_FILE) && !r->file)
+                return err_set(e, ERR_INVALID, "no file is named");
+        if (r->verb == ENGINE_READ_FILE &&
+                (r->n_bytes == 0 || r->n_bytes > ENGINE_MAX_BYTES || r->file->fd < 0 ||
+                        r->offset > r->file->size || r->n_bytes > r->file->size - r->offset))
+                return err_set(e, ERR_INVALID, "these bytes are not in the file");
+        if (r->verb == ENGINE_WRITE_FILE && r->text_size > ENGINE_MAX_BYTES)
+                return err_set(e, ERR_TOO_LARGE, "at most %u bytes at a time", ENGINE_MAX_BYTES);
+        k = main_check_messages(r->messages, r->n_messages, e);
+        return k < 0 ? k : check_calls(r, e);
 }
 
 int engine_submit(struct engine *engine, const struct engine_request *r, struct err *e) {

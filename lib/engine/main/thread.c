@@ -97,6 +97,7 @@ void *thread_main(void *arg) {
                 watched = watch_step(engine); /* before a step, which takes long */
                 if (sched_step(engine))
                         engine->again = true;
+                attach_step(engine);
                 due = MIN(watched, writebehind_step(engine));
                 due = MIN(due, grow_spare(engine, sched_busy_size(engine)));
                 due = MIN(due, register_step(engine));

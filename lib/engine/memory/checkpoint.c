@@ -7,7 +7,8 @@
  *
  * Where checkpoints are made:
  * 1. At the end of every turn's memory: a reply's last token is computed only with the next turn, so
- *    that of a reply lies one token before its end. There forks, rewinds and edits begin.
+ *    that of a reply lies one token before its end. There forks, rewinds and edits begin. Of several
+ *    messages in one request only the latest: their memory is computed in long steps.
  * 2. At the end of a message, before the tokens that invite the reply; without such tokens (raw input)
  *    before the last token of the prompt. There a reply is generated once more.
  * 3. Where the tokens of a prompt part from those of another conversation, at the end of the last block
@@ -42,7 +43,6 @@
 
 #define EVERY 512u /* tokens */
 #define LEAST 8    /* states of a conversation, or blocks of windows, whatever they cost */
-#define LATEST 3   /* turns whose checkpoints stay */
 #define SHARE 4    /* the part of the blocks' cost that they may have */
 
 static bool has_checkpoints(const struct engine *engine) {
@@ -58,7 +58,7 @@ static uint32_t message_end(const struct checkpoint_plan *plan) {
 static uint32_t next_place(const struct engine *engine, const struct conv *c,
         const struct checkpoint_plan *plan, uint32_t from) {
         uint32_t bt = engine->info.block_tokens;
-        uint32_t first = c->n_turns > 0 ? gap_to_memory(&c->gap, c->turns[0].end) : 0;
+        uint32_t first = c->n_turns > 0 ? gap_to_memory(&c->gap, c->turns[0].end) : plan->first;
         const uint32_t places[] = {
                 message_end(plan),
                 plan->branch / bt * bt,
@@ -72,6 +72,9 @@ static uint32_t next_place(const struct engine *engine, const struct conv *c,
         for (size_t i = 0; i < ARRAY_SIZE(places); i++)
                 if (places[i] > from)
                         next = MIN(next, places[i]);
+        for (size_t i = 0; i < ARRAY_SIZE(plan->ends); i++)
+                if (plan->ends[i] > from)
+                        next = MIN(next, plan->ends[i]);
         return next;
 }
 
@@ -137,7 +140,10 @@ static bool stays(const struct conv *c, const struct checkpoint_plan *plan, uint
 
         if (plan && pos == message_end(plan))
                 return true;
-        for (uint32_t i = 0; i < LATEST && i < n; i++)
+        for (size_t i = 0; plan && i < ARRAY_SIZE(plan->ends); i++)
+                if (pos == plan->ends[i])
+                        return true;
+        for (uint32_t i = 0; i < CHECKPOINT_LATEST && i < n; i++)
                 if (is_end_of(c, n - i, pos))
                         return true;
         while (n > 0 && c->turns[n - 1].role != CHAT_USER)

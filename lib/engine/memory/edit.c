@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A Continue that begins at an earlier place (engine_request.cuts), or that must drop old turns from
- * the memory (conv/shift.c), or both: only the transaction that commits the new turns drops anything.
+ * the memory (conv/shift.c), or both: only the transaction that commits the first new turn drops
+ * anything.
  *
  *                  edit_begin                 edit_store (register), edit_done (RAM)
  *      OLD ─────────────────────→ PENDING ──────────────────────────────────────────→ NEW
  *       ↑                            │
  *       └────────────────────────────┘
- *         edit_undo: refused, cancelled before the first token, failed
+ *         edit_undo: refused, cancelled or failed before anything was stored
  *
  * While the edit is pending the conversation in RAM is already the new one: its turns end at the
  * place, its tokens are those of the new memory, and its blocks and records end where the old and
@@ -249,13 +250,13 @@ void edit_undo(struct engine *engine, struct conv *c) {
 /* --- forward --- */
 
 int edit_store(struct engine *engine, const struct conv *c, const struct store_turn *turns,
-        size_t n_turns, uint32_t n_new, uint64_t *ret_revision, struct err *e) {
+        size_t n_turns, const int32_t *tokens, uint32_t n_tokens, uint64_t *ret_revision,
+        struct err *e) {
         const struct keep *keep = c->edit->keep;
         struct store_gone gone = {0};
         struct store_turn last;
         int r = store_replace(engine->store, c->id, keep->n_turns, keep_last(keep, &last),
-                &keep->gap, turns, n_turns, c->tokens + (c->n_all - n_new), n_new, ret_revision,
-                &gone, e);
+                &keep->gap, turns, n_turns, tokens, n_tokens, ret_revision, &gone, e);
 
         if (r < 0)
                 return r;

@@ -109,10 +109,15 @@ enum room memory_make_room(struct engine *engine);
 uint64_t writebehind_step(struct engine *engine);
 
 /* Places that a request's prompt leaves behind to come back to, in memory tokens; 0: none. */
+#define CHECKPOINT_LATEST 3 /* turns whose checkpoints stay */
 struct checkpoint_plan {
         uint32_t n_prompt;  /* tokens of the prompt */
         uint32_t input_end; /* of the message, before what invites the reply */
         uint32_t branch;    /* the tokens agree with another conversation's up to here */
+        /* If the input has several turns: the end of the conversation's first turn, if that is one of
+         * them; the ends of the latest before the last one. 0: none. */
+        uint32_t first;
+        uint32_t ends[CHECKPOINT_LATEST - 1];
 };
 
 /* --- recall.c, plan.c, pipeline.c: bringing a prompt's memory into RAM --- */
@@ -209,9 +214,10 @@ void share_unpublish(struct engine *engine);
 int edit_begin(struct engine *engine, struct conv *c, const struct keep *keep, struct err *e);
 /* Make the conversation what it was before edit_begin(). Does nothing if no edit is pending. */
 void edit_undo(struct engine *engine, struct conv *c);
-/* Worker: the commit of @turns, the last @n_new tokens, in place of store_append(). */
+/* Worker: the commit of @turns with their @n_tokens tokens, in place of store_append(). */
 int edit_store(struct engine *engine, const struct conv *c, const struct store_turn *turns,
-        size_t n_turns, uint32_t n_new, uint64_t *ret_revision, struct err *e);
+        size_t n_turns, const int32_t *tokens, uint32_t n_tokens, uint64_t *ret_revision,
+        struct err *e);
 /* The commit succeeded: forget the old end. Does nothing if no edit is pending. */
 void edit_done(struct engine *engine, struct conv *c);
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/share.h"
+#include "engine/request/copy.h"
 #include "engine/request/request.h"
 
 struct desk {
@@ -61,74 +62,15 @@ struct desk *desk_free(struct desk *d) {
 
 /* --- the copy of a request --- */
 
-static int copy_str(const char **p, struct err *e) {
-        if (!*p)
+static int copy_about(struct engine_request *r, struct err *e) {
+        const struct about *from = r->about;
+        void *block;
+
+        if (!from)
                 return 0;
-        *p = strdup(*p);
-        return *p ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
-}
-
-static int copy_bytes(const void **p, size_t n, struct err *e) {
-        char *q = malloc(n + 1);
-
-        if (!q) {
-                *p = NULL;
-                return err_set(e, ERR_NOMEM, "no memory for a request");
-        }
-        if (n > 0)
-                memcpy(q, *p, n);
-        q[n] = '\0';
-        *p = q;
-        return 0;
-}
-
-/* In place of the borrowed arrays: NULL where there was no memory. */
-static int copy_results(struct engine_request *r, struct err *e) {
-        const struct engine_result *from = r->results;
-        struct engine_result *to = NULL;
-        int a = 0, b;
-
-        r->results = NULL;
-        if (r->n_results == 0)
-                return 0;
-        to = calloc(r->n_results, sizeof(*to));
-        if (!to)
-                return err_set(e, ERR_NOMEM, "no memory for a request");
-        memcpy(to, from, r->n_results * sizeof(*to));
-        for (size_t i = 0; i < r->n_results; i++) {
-                b = copy_str(&to[i].call_id, e);
-                a = b < 0 ? b : a;
-                b = copy_str(&to[i].name, e);
-                a = b < 0 ? b : a;
-                b = copy_str(&to[i].text, e);
-                a = b < 0 ? b : a;
-        }
-        r->results = to;
-        return a;
-}
-
-static int copy_calls(struct engine_request *r, struct err *e) {
-        const struct engine_call *from = r->calls;
-        struct engine_call *to = NULL;
-        int a = 0, b;
-
-        r->calls = NULL;
-        if (r->n_calls == 0)
-                return 0;
-        to = calloc(r->n_calls, sizeof(*to));
-        if (!to)
-                return err_set(e, ERR_NOMEM, "no memory for a request");
-        memcpy(to, from, r->n_calls * sizeof(*to));
-        for (size_t i = 0; i < r->n_calls; i++) {
-                b = copy_str(&to[i].id, e);
-                a = b < 0 ? b : a;
-                b = copy_str(&to[i].name, e);
-                a = b < 0 ? b : a;
-                b = copy_str(&to[i].arguments, e);
-                a = b < 0 ? b : a;
-        }
-        r->calls = to;
-        return a;
+        block = malloc(about_size(from));
+        r->about = block ? about_put(block, from) : NULL;
+        return block ? 0 : err_set(e, ERR_NOMEM, "no memory for a request");
 }
 
 static int copy_fd(struct engine_request *r, struct err *e) {
@@ -160,9 +102,17 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_str(&r->reasoning, e);
         a = b < 0 ? b : a;
-        b = copy_results(r, e);
+        b = copy_str(&r->tenant, e);
         a = b < 0 ? b : a;
-        b = copy_calls(r, e);
+        b = copy_str(&r->tag, e);
+        a = b < 0 ? b : a;
+        b = copy_about(r, e);
+        a = b < 0 ? b : a;
+        b = copy_results(&r->results, r->n_results, e);
+        a = b < 0 ? b : a;
+        b = copy_calls(&r->calls, r->n_calls, e);
+        a = b < 0 ? b : a;
+        b = copy_messages(&r->messages, r->n_messages, e);
         a = b < 0 ? b : a;
         b = copy_bytes(&r->text, r->text_size, e);
         a = b < 0 ? b : a;
@@ -178,31 +128,24 @@ static int copy_request(struct engine_request *r, struct err *e) {
         return a;
 }
 
-#define PART_SIZE 32 /* of each copy: the final 0, and the allocator's overhead */
-
-static size_t copy_size(const char *s) {
-        return s ? strlen(s) + PART_SIZE : 0;
-}
-
 /* Bytes of the copy and of the events that it certainly needs. The work is charged later. */
 static size_t request_size(
         const struct engine *engine, const struct verb *verb, const struct engine_request *r) {
         size_t n = sizeof(struct request) + verb->own_size + sizeof(struct event_node) +
                    credit_size(engine, r);
 
-        n += copy_size(r->conv_name) + copy_size(r->name) + copy_size(r->system);
-        n += copy_size(r->tools) + copy_size(r->reasoning) + 2 * PART_SIZE;
-        n += copy_size(r->cursor);
-        for (size_t i = 0; i < r->n_results; i++)
-                n += sizeof(*r->results) + copy_size(r->results[i].call_id) +
-                     copy_size(r->results[i].name) + copy_size(r->results[i].text);
-        for (size_t i = 0; i < r->n_calls; i++)
-                n += sizeof(*r->calls) + copy_size(r->calls[i].id) + copy_size(r->calls[i].name) +
-                     copy_size(r->calls[i].arguments);
-        n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * PART_SIZE;
-        n += r->constraint_size + PART_SIZE;
+        n += copy_str_size(r->conv_name) + copy_str_size(r->name) + copy_str_size(r->system);
+        n += copy_str_size(r->tools) + copy_str_size(r->reasoning) + copy_str_size(r->tenant);
+        n += copy_str_size(r->cursor) + copy_str_size(r->tag);
+        n += copy_results_size(r->results, r->n_results);
+        n += copy_calls_size(r->calls, r->n_calls);
+        n += copy_messages_size(r->messages, r->n_messages);
+        n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * COPY_OVERHEAD;
+        n += r->constraint_size + COPY_OVERHEAD;
+        if (r->about)
+                n += about_size(r->about) + COPY_OVERHEAD;
         for (size_t i = 0; i < r->n_stops; i++)
-                n += copy_size(r->stops[i]);
+                n += copy_str_size(r->stops[i]);
         return n;
 }
 
@@ -252,26 +195,6 @@ int request_new(struct request **ret, struct engine *engine, const struct verb *
         return k;
 }
 
-/* The pointers are const for the submitter; these are our own copies. */
-static void free_copy(const void *p) {
-        free((void *)(uintptr_t)p);
-}
-
-static void free_calls(struct engine_request *r) {
-        for (size_t i = 0; r->results && i < r->n_results; i++) {
-                free_copy(r->results[i].call_id);
-                free_copy(r->results[i].name);
-                free_copy(r->results[i].text);
-        }
-        for (size_t i = 0; r->calls && i < r->n_calls; i++) {
-                free_copy(r->calls[i].id);
-                free_copy(r->calls[i].name);
-                free_copy(r->calls[i].arguments);
-        }
-        free_copy(r->results);
-        free_copy(r->calls);
-}
-
 struct request *request_free(struct engine *engine, struct request *request) {
         struct charge charge;
 
@@ -279,19 +202,25 @@ struct request *request_free(struct engine *engine, struct request *request) {
                 return NULL;
         if (request->verb->deinit)
                 request->verb->deinit(engine, request);
-        free_copy(request->r.conv_name);
-        free_copy(request->r.name);
-        free_copy(request->r.system);
-        free_copy(request->r.tools);
-        free_copy(request->r.cursor);
-        free_copy(request->r.reasoning);
-        free_calls(&request->r);
-        free_copy(request->r.text);
-        free_copy(request->r.tokens);
-        free_copy(request->r.constraint_text);
+        copy_free(request->r.conv_name);
+        copy_free(request->r.name);
+        copy_free(request->r.system);
+        copy_free(request->r.tools);
+        copy_free(request->r.reasoning);
+        copy_free(request->r.tenant);
+        copy_free(request->r.about);
+        copy_free(request->r.cursor);
+        copy_free(request->r.tag);
+        copy_free_results(request->r.results, request->r.n_results);
+        copy_free_calls(request->r.calls, request->r.n_calls);
+        copy_free_messages(request->r.messages, request->r.n_messages);
+        copy_free(request->r.text);
+        copy_free(request->r.tokens);
+        copy_free(request->r.constraint_text);
         for (size_t i = 0; i < request->r.n_stops; i++)
-                free_copy(request->r.stops[i]);
+                copy_free(request->r.stops[i]);
         store_reading_deinit(&request->reading);
+        free(request->noted.about);
         keep_deinit(&request->keep);
         if (request->r.fd >= 0)
                 close(request->r.fd);
@@ -346,7 +275,9 @@ static int enter(struct engine *engine, struct request *request, struct err *e) 
         if (d->closed)
                 return err_set(e, ERR_SHUTDOWN, "the daemon is stopping");
         u = map_get_u64(d->usage, request->r.owner);
-        r = check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
+        r = request->verb->uncounted
+                    ? 0
+                    : check_quotas(engine, request->r.owner, u ? u->n_requests : 0, e);
         if (r < 0)
                 return r;
         if (!u) {

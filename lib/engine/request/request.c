@@ -99,9 +99,38 @@ void request_fill_residency(struct engine *engine, const struct store_conv *sc, 
                 out->residency = disk > 0 && !useless ? ENGINE_SPILLED : ENGINE_COLD;
 }
 
+static int admit_noted(void *arg, size_t n, struct err *e) {
+        struct request *request = arg;
+        int r = charge_take(&request->charge, n, "what is noted about the conversation", e);
+
+        if (r == 0)
+                request->noted.size = n;
+        return r;
+}
+
+void request_read_noted(struct engine *engine, struct request *request) {
+        struct noted *noted = &request->noted;
+
+        noted->r = store_about(
+                engine->store, request->sc.id, admit_noted, request, &noted->about, &noted->err);
+}
+
 int request_answer_conv(struct request *request, struct engine_event **ret, struct err *e) {
+        struct noted *noted = &request->noted;
+        int r;
+
         *ret = request_answer(request, ENGINE_CONV);
-        return event_conv(request->final, &(*ret)->conv, &request->sc, e);
+        if (noted->r < 0) {
+                *e = noted->err;
+                return noted->r;
+        }
+        r = event_conv(request->final, &(*ret)->conv, &request->sc, e);
+        if (r < 0)
+                return r;
+        event_adopt(request->final, &request->charge, noted->size);
+        (*ret)->conv.about = TAKE_PTR(noted->about);
+        noted->size = 0;
+        return 0;
 }
 
 void request_finish_held(struct engine *engine, struct request *request) {

@@ -59,8 +59,10 @@ struct verb {
         /* Set if an administrator may use it by id on conversations of all users: what the journal
          * then says, such as "closes". */
         const char *by_admin;
-        bool is_long; /* engine_stop() cancels it: the client can ask again */
-        bool is_made; /* its conversation was just made: later failures are ignored */
+        bool uncounted;     /* quotas of requests do not hold it back: the caller bounds it */
+        bool is_long;       /* engine_stop() cancels it: the client can ask again */
+        bool answers_found; /* its answer has the conversation's row as it was found */
+        bool is_made;       /* its conversation was just made: later failures are ignored */
 };
 
 enum phase {
@@ -78,6 +80,14 @@ enum phase {
 struct usage {
         uint64_t owner;
         uint32_t n_requests; /* under the desk's lock */
+};
+
+/* What is noted about the conversation of an answer. The block is charged to the request. */
+struct noted {
+        struct about *about; /* NULL: nothing */
+        size_t size;         /* bytes charged */
+        int r;               /* negative: it could not be read, and `err` tells why */
+        struct err err;
 };
 
 struct request {
@@ -102,6 +112,7 @@ struct request {
         struct store_conv sc;     /* the conversation's row: filled by jobs */
         struct store_reading reading;
         size_t load_size; /* bytes charged for `reading` */
+        struct noted noted;
         uint64_t disk_size;
         uint64_t revision;
         struct keep keep; /* fork, rewind, publish, a continue that cuts */
@@ -162,7 +173,11 @@ void request_release(struct engine *engine, struct request *request);
 /* The request's final event, blank, to be filled. It was made on arrival, so ending a request never
  * fails for lack of memory. */
 struct engine_event *request_answer(struct request *request, enum engine_event_kind kind);
-/* The same, filled with the conversation of row request.sc. Fails as event_conv(). */
+/* In a job, once it has done its work: read what is noted about conversation request.sc.id. A failure is
+ * kept for request_answer_conv(): the work is done. */
+void request_read_noted(struct engine *engine, struct request *request);
+/* The same as request_answer(), filled with the conversation of row request.sc and with request.noted.
+ * Fails as event_conv() and request_read_noted(). */
 int request_answer_conv(struct request *request, struct engine_event **ret, struct err *e);
 /* The same for a request that was carried out. NULL: there was no memory for the answer, and the
  * request has ended with an error that says both. */

@@ -98,8 +98,11 @@ static double costs_ratio(const struct engine *engine) {
 /* --- shares --- */
 
 static bool is_ready(struct request *request) {
-        return generation_of(request)->end == GOES_ON &&
-               (request->phase == PHASE_PREFILL || request->phase == PHASE_DECODE) &&
+        const struct generation *g = generation_of(request);
+
+        return g->end == GOES_ON &&
+               (request->phase == PHASE_PREFILL ||
+                       (request->phase == PHASE_DECODE && g->storing != STORING)) &&
                !request_is_paused(request);
 }
 

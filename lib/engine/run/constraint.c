@@ -317,7 +317,7 @@ static int no_token(const struct generation *g, struct err *e) {
 int constraint_sample(struct engine *engine, struct request *request, const float *logits,
         int32_t *ret, struct err *e) {
         struct generation *g = generation_of(request);
-        bool strip = g->stream.strip_space;
+        bool strip = g->reply.stream.strip_space;
         int r = grammar_mask(g->constraint->grammar, &g->state, strip, engine->run->mask, e);
 
         if (r < 0)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Continue and Warm: turning computed tokens into a reply, and into turns in the register.
+ * Continue and Warm: turning computed tokens into a reply. commit.c puts input and reply into the
+ * register.
  *
  * 1. History is never rendered or tokenised again (I1): input becomes tokens that are appended,
  *    once.
- * 2. Until the commit the new tokens lie behind conv->n_tokens. Any earlier failure cuts back to
- *    n_tokens, and restores what was to be replaced or dropped (memory/edit.c).
- * 3. Done is sent after the register has the turns (I4).
- * 4. Tokens are kept as they were sampled; a stop string cuts only the text.
+ * 2. Tokens are kept as they were sampled; a stop string cuts only the text.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,24 +18,29 @@
 
 /* --- events --- */
 
+void generate_fill_accepted(const struct request *request, struct engine_event *ret) {
+        const struct generation *g = generation_in(request);
+
+        ret->accepted.conv = request->conv->id;
+        ret->accepted.revision = request->conv->revision;
+        ret->accepted.n_prompt = g->n_prompt;
+        ret->accepted.n_ram = g->n_ram;
+        ret->accepted.n_disk = g->n_disk;
+        ret->accepted.n_shared = g->n_shared;
+        ret->accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
+        ret->accepted.differs_at = g->differs_at;
+        ret->accepted.differs_why = g->differs_why;
+        ret->accepted.n_dropped = g->n_dropped;
+}
+
 static void send_accepted(struct engine *engine, struct request *request) {
         struct event_node *n =
                 event_new_stream(engine, request->credit, request->r.handle, ENGINE_ACCEPTED, 0);
-        struct generation *g = generation_of(request);
 
         if (!n)
                 return; /* Done has the figures, too */
-        n->ev.accepted.conv = request->conv->id;
-        n->ev.accepted.revision = request->conv->revision;
-        n->ev.accepted.n_prompt = g->n_prompt;
-        n->ev.accepted.n_ram = g->n_ram;
-        n->ev.accepted.n_disk = g->n_disk;
-        n->ev.accepted.n_shared = g->n_shared;
-        n->ev.accepted.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
-        n->ev.accepted.differs_at = g->differs_at;
-        n->ev.accepted.differs_why = g->differs_why;
-        n->ev.accepted.n_dropped = g->n_dropped;
-        event_send(engine, n);
+        generate_fill_accepted(request, &n->ev);
+        commit_tell(engine, request, n);
 }
 
 static void send_progress(struct engine *engine, struct request *request) {
@@ -55,7 +58,7 @@ static void send_progress(struct engine *engine, struct request *request) {
                 return;
         n->ev.progress.total = g->n_prompt - g->n_kept;
         n->ev.progress.done = seq_n_tokens(request->conv->seq) - g->n_kept;
-        event_send(engine, n);
+        commit_tell(engine, request, n);
 }
 
 static int fill_logprobs(struct engine *engine, struct request *request, struct engine_event *ev,
@@ -87,20 +90,9 @@ static size_t tops_size(const struct engine *engine, const struct engine_request
         return top * (sizeof(struct engine_logprob) + sizeof(struct sample_logprob));
 }
 
-/* @n more bytes of the text are sent: read the tokens that they are of, and at a stop string the rest. */
-static int read_parts(struct generation *g, size_t n) {
-        struct err e;
-        int r;
-
-        if (!g->parts.reader || g->parts.ended)
-                return 0;
-        r = reply_parts_release(&g->parts, n, &e);
-        return r == 0 && g->stop ? reply_parts_end(&g->parts, &g->text, true, &e) : r;
-}
-
 /* What was read of the parts, for the event. */
 static int put_parts(struct request *request, struct event_node *node) {
-        struct reply_parts *p = &generation_of(request)->parts;
+        struct reply_parts *p = &generation_of(request)->reply.parts;
         struct err e;
         size_t size;
         int r = reply_parts_take(p, &node->ev.delta.parts, &node->ev.delta.n_parts, &size, &e);
@@ -115,16 +107,14 @@ static int put_parts(struct request *request, struct event_node *node) {
 static int send_delta(struct engine *engine, struct request *request, size_t n,
         const int32_t *token, const float *logits) {
         struct generation *g = generation_of(request);
-        size_t size, n_sent = g->parts.reader ? 0 : n;
+        size_t size, n_sent = g->reply.parts.reader ? 0 : n;
         struct event_node *node;
         int r;
 
-        if (n == 0 && !token && !parts_any(&g->parts.parts))
+        if (n == 0 && !token && !parts_any(&g->reply.parts.parts))
                 return 0;
         size = n_sent + 1 + (token ? tops_size(engine, &request->r) : 0);
-        r = n > 0 ? buf_append(&g->text, g->held.data, n) : 0;
-        if (r == 0)
-                r = read_parts(g, n);
+        r = reply_text_release(&g->reply, n);
         if (r < 0)
                 return r;
         node = event_new_stream(engine, request->credit, request->r.handle, ENGINE_DELTA, size);
@@ -139,7 +129,7 @@ static int send_delta(struct engine *engine, struct request *request, size_t n,
         if (!node->ev.delta.text)
                 goto fail;
         if (n_sent > 0)
-                memcpy(node->ev.delta.text, g->held.data, n_sent);
+                memcpy(node->ev.delta.text, g->reply.text.data + g->reply.text.size - n, n_sent);
         node->ev.delta.text[n_sent] = '\0';
         node->ev.delta.text_size = n_sent;
         if (token) {
@@ -149,49 +139,12 @@ static int send_delta(struct engine *engine, struct request *request, size_t n,
                         fill_logprobs(engine, request, &node->ev, *token, logits) < 0)
                         goto fail;
         }
-        buf_consume(&g->held, n);
-        event_send(engine, node);
+        node->ev.delta.position = request->conv->n_all + gap_size(&request->conv->gap);
+        commit_tell(engine, request, node);
         return 0;
 fail:
         engine_event_free(&node->ev);
         return -ERR_NOMEM;
-}
-
-/* --- stop strings --- */
-
-/* The earliest stop string in the held text: its position, or SIZE_MAX. */
-static size_t find_stop(const struct request *request, const char **ret) {
-        const struct buf *h = &generation_in(request)->held;
-        size_t best = SIZE_MAX;
-
-        for (size_t i = 0; i < request->r.n_stops; i++) {
-                size_t n = strlen(request->r.stops[i]);
-                const uint8_t *p =
-                        h->size ? memmem(h->data, h->size, request->r.stops[i], n) : NULL;
-
-                if (p && (size_t)(p - h->data) < best) {
-                        best = (size_t)(p - h->data);
-                        *ret = request->r.stops[i];
-                }
-        }
-        return best;
-}
-
-/* Bytes at the end of the held text that may be the beginning of a stop string. */
-static size_t partial_stop(const struct request *request) {
-        const struct buf *h = &generation_in(request)->held;
-        size_t most = 0;
-
-        for (size_t i = 0; i < request->r.n_stops; i++) {
-                size_t n = strlen(request->r.stops[i]);
-
-                for (size_t k = MIN(n - 1, h->size); k > most; k--)
-                        if (memcmp(h->data + h->size - k, request->r.stops[i], k) == 0) {
-                                most = k;
-                                break;
-                        }
-        }
-        return most;
 }
 
 /* --- stepping --- */
@@ -237,9 +190,12 @@ void generate_restored(struct engine *engine, struct request *request) {
                 checkpoint_reached(engine, c, &g->plan);
                 g->n_kept = g->n_reached = kept;
                 g->t_restored = g->recall.t_read ? g->recall.t_read : clock_monotonic_usec();
-                tell_turn_begun(engine, request);
-                if (!request_is_warm(request))
+                if (!request_is_warm(request)) {
+                        commit_input(engine, request);
                         send_accepted(engine, request);
+                        if (g->storing != STORING)
+                                commit_accepted(engine, request);
+                }
         } else {
                 /* The request was parked, and its client has heard all of this. Only tokens that
                  * others have computed meanwhile are new. */
@@ -250,19 +206,6 @@ void generate_restored(struct engine *engine, struct request *request) {
         engine->again = true;
         if (kept == c->n_all)
                 generate_end(request, ENGINE_FINISH_LENGTH);
-}
-
-/* Append the token's text to the held text. A NUL, which strings cannot have, becomes U+FFFD. */
-static int push_text(struct engine *engine, struct generation *g, int32_t token) {
-        _cleanup_(buf_deinit) struct buf text = BUF_NULL;
-        size_t n = g->held.size;
-        int r = tok_stream_push(&g->stream, engine->tok, token, &text);
-
-        if (r == 0)
-                r = buf_append_text(&g->held, text.data, text.size);
-        if (r == 0 && g->parts.reader)
-                r = reply_parts_wait(&g->parts, token, g->held.size - n, g->stream.n_held > 0);
-        return r;
 }
 
 /* The share of all requests is full: the reply ends here, and is kept. The text of the last token
@@ -278,10 +221,7 @@ static void end_without_room(struct engine *engine, struct request *request) {
                 generate_fail(request, &e);
                 return;
         }
-        g->held.size = 0;
-        g->stop = NULL;
-        reply_parts_drop(&g->parts);
-        tok_stream_init(&g->stream, engine->tok, false, false);
+        reply_text_drop(engine, &g->reply);
         generate_end(request, ENGINE_FINISH_LENGTH);
 }
 
@@ -309,37 +249,29 @@ static void generate_token(struct engine *engine, struct request *request, const
         struct generation *g = generation_of(request);
         int32_t token;
         struct err e;
-        size_t cut;
+        bool ends;
+        size_t n;
         int r;
 
         if (!next_token(engine, request, logits, &token))
                 return;
         c->tokens[c->n_all++] = token;
         g->n_generated++;
-        if (tok_is_eog(engine->tok, token) && !request->r.ignore_eos) {
-                if (g->parts.reader && reply_parts_wait(&g->parts, token, 0, false) < 0)
-                        goto nomem;
-                if (send_delta(engine, request, 0, &token, logits) < 0)
-                        goto nomem;
-                generate_end(request, ENGINE_FINISH_STOP);
-                return;
-        }
-        r = push_text(engine, g, token);
+        ends = tok_is_eog(engine->tok, token) && !request->r.ignore_eos;
+        r = reply_text_push(engine, &g->reply, token, ends, &n);
         if (r < 0)
                 goto nomem;
-        cut = find_stop(request, &g->stop);
-        if (cut != SIZE_MAX)
-                g->held.size = cut;
-        else
-                cut = g->held.size - partial_stop(request);
-        r = send_delta(engine, request, cut, &token, logits);
+        r = send_delta(engine, request, n, &token, logits);
         if (r == -ERR_LIMIT || r == -ERR_TOO_LARGE) {
                 end_without_room(engine, request);
                 return;
         }
         if (r < 0)
                 goto nomem;
-        if (g->stop)
+        attach_token(request, token);
+        if (ends)
+                generate_end(request, ENGINE_FINISH_STOP);
+        else if (g->reply.stop)
                 generate_end(request, ENGINE_FINISH_STOP_STRING);
         else if (g->n_generated == g->max_new)
                 generate_end(
@@ -382,6 +314,13 @@ void generate_advance(struct engine *engine, struct request *request, const floa
 
 /* --- the end --- */
 
+int generate_flush(struct engine *engine, struct request *request) {
+        size_t n;
+        int r = reply_text_finish(&generation_of(request)->reply, &n);
+
+        return r < 0 ? r : send_delta(engine, request, n, NULL, NULL);
+}
+
 void generate_end(struct request *request, enum engine_finish finish) {
         struct generation *g = generation_of(request);
 
@@ -397,157 +336,10 @@ void generate_fail(struct request *request, const struct err *e) {
 }
 
 void generate_cancel(struct request *request, const struct err *e) {
-        if (generation_of(request)->n_generated > 0)
+        const struct generation *g = generation_of(request);
+
+        if (g->n_generated > 0 || g->storing == STORING || g->storing == STORED)
                 generate_end(request, ENGINE_FINISH_CANCELLED);
         else
                 generate_fail(request, e);
-}
-
-static void warm_run(struct engine *engine, struct job *j) {
-        struct request *request = request_of(j);
-
-        j->r = store_conv_get(
-                engine->store, request->r.owner, request->conv->id, NULL, &request->sc, &j->err);
-}
-
-static void warm_done(struct engine *engine, struct job *j) {
-        struct request *request = request_of(j);
-
-        if (j->r < 0)
-                request_fail(engine, request, &j->err);
-        else
-                request_finish_conv(engine, request);
-}
-
-static void commit_run(struct engine *engine, struct job *j) {
-        struct request *request = request_of(j);
-        struct generation *g = generation_of(request);
-        struct conv *c = request->conv; /* held by this request: tokens and id do not change */
-        struct store_turn turns[2];
-        uint64_t now = clock_realtime_usec();
-        bool results = request->r.input == ENGINE_INPUT_RESULTS;
-        const char *text = results ? (const char *)g->said.data : request->r.text;
-        unsigned tries = 0;
-        size_t n = 0;
-
-        if (g->has_input_turn)
-                turns[n++] = (struct store_turn){.role = g->input_turn.role,
-                        .start = g->input_turn.start,
-                        .end = g->input_turn.end,
-                        .text = text ? text : "",
-                        .text_size = results ? g->said.size : request->r.text_size,
-                        .extra = g->extra.size > 0 ? (const char *)g->extra.data : NULL,
-                        .extra_size = g->extra.size,
-                        .created_usec = now};
-        if (g->has_reply_turn)
-                turns[n++] = (struct store_turn){.role = g->reply_turn.role,
-                        .start = g->reply_turn.start,
-                        .end = c->n_all + gap_size(&c->gap),
-                        .finish = g->finish,
-                        .text = g->text.size ? (const char *)g->text.data : "",
-                        .text_size = g->text.size,
-                        .created_usec = now};
-        do {
-                if (c->edit)
-                        j->r = edit_store(engine, c, turns, n, c->n_all - g->n_history,
-                                &request->revision, &j->err);
-                else
-                        j->r = store_append(engine->store, c->id, turns, n,
-                                c->tokens + g->n_history, c->n_all - g->n_history,
-                                &request->revision, &j->err);
-        } while (register_retry(engine, &tries, j->r, &j->err));
-}
-
-static void fill_done(struct request *request) {
-        struct engine_event *ev = request_answer(request, ENGINE_DONE);
-        struct generation *g = generation_of(request);
-        uint64_t now = clock_monotonic_usec();
-
-        /* Hand over the request's own copy, which was charged on arrival. */
-        for (size_t i = 0; g->stop && i < request->r.n_stops; i++)
-                if (request->r.stops[i] == g->stop) {
-                        event_adopt(request->final, &request->charge, strlen(g->stop));
-                        ev->done.stop = (char *)(uintptr_t)TAKE_PTR(request->r.stops[i]);
-                        break;
-                }
-        ev->done.finish = g->finish;
-        ev->done.revision = request->revision;
-        ev->done.seed = g->seed;
-        ev->done.n_prompt = g->n_prompt;
-        ev->done.n_generated = g->n_generated;
-        ev->done.has_n_calls = g->parts.reader != NULL;
-        ev->done.n_calls = g->parts.parts.n_calls;
-        ev->done.n_ram = g->n_ram;
-        ev->done.n_disk = g->n_disk;
-        ev->done.n_shared = g->n_shared;
-        ev->done.n_computed = g->n_prompt - g->n_ram - g->n_disk - g->n_shared;
-        ev->done.differs_at = g->differs_at;
-        ev->done.differs_why = g->differs_why;
-        ev->done.n_dropped = g->n_dropped;
-        ev->done.queued_usec = g->t_admitted - request->t_submitted;
-        ev->done.restore_usec = g->t_restored - g->t_admitted;
-        ev->done.prefill_usec = g->t_prefilled - g->t_restored;
-        ev->done.decode_usec = now - g->t_prefilled;
-}
-
-static void commit_done(struct engine *engine, struct job *j) {
-        struct request *request = request_of(j);
-        struct conv *c = request->conv;
-        struct generation *g = generation_of(request);
-
-        if (j->r < 0) {
-                /* Written, but into a file that was replaced: RAM may differ from the register. */
-                c->stale = c->stale || j->r == -ERR_STATE;
-                request_fail(engine, request, &j->err);
-                return;
-        }
-        edit_done(engine, c);
-        conv_link_again(engine, c, c->n_tokens);
-        c->n_tokens = c->n_all;
-        c->revision = request->revision;
-        g->reply_turn.end = conv_n_transcript(c);
-        g->reply_turn.finish = g->finish;
-        g->input_turn.extra = g->extra.size > 0;
-        if ((g->has_input_turn && conv_add_turn(engine, c, &g->input_turn, &j->err) < 0) ||
-                (g->has_reply_turn && conv_add_turn(engine, c, &g->reply_turn, &j->err) < 0)) {
-                /* Committed, but RAM no longer agrees with the register: load it anew next time. */
-                c->stale = true;
-        }
-        checkpoint_turn_ended(engine, c);
-        tell_turn_ended(engine, request, g->finish);
-        fill_done(request);
-        request_finish(engine, request);
-}
-
-/* The rest of the held text was no beginning of a stop string: send it. */
-static int flush(struct engine *engine, struct request *request) {
-        struct generation *g = generation_of(request);
-        int r = tok_stream_finish(&g->stream, &g->held);
-
-        if (r == 0 && g->parts.reader && !g->parts.ended)
-                r = reply_parts_end(&g->parts, &g->text, false, NULL);
-        return r < 0 ? r : send_delta(engine, request, g->held.size, NULL, NULL);
-}
-
-void generate_close(struct engine *engine, struct request *request) {
-        struct generation *g = generation_of(request);
-
-        recall_abandon(engine, &g->recall);
-        if (g->end == ENDED && g->finish != ENGINE_FINISH_STOP_STRING &&
-                flush(engine, request) < 0) {
-                err_set(&g->why, ERR_NOMEM, "no memory for the reply");
-                g->end = FAILED;
-        }
-        if (g->end == FAILED) {
-                request_fail(engine, request, &g->why);
-                return;
-        }
-        if (g->t_prefilled == 0)
-                g->t_prefilled = clock_monotonic_usec();
-        seq_unreserve(request->conv->seq);
-        request->phase = PHASE_COMMIT;
-        request->job.kind = JOB_VERB;
-        request->job.run = request_is_warm(request) ? warm_run : commit_run;
-        request->job.done = request_is_warm(request) ? warm_done : commit_done;
-        io_submit(engine, &request->job);
 }

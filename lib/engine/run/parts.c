@@ -38,35 +38,34 @@ void reply_parts_deinit(struct reply_parts *p) {
 
 /* When the open reply ended, the reader gave out what it had held back. If the same turns out to be text,
  * it is not given out again. */
-static int skip_given(struct engine *engine, struct request *request, const struct said_reply *at,
-        struct err *e) {
-        struct generation *g = generation_of(request);
-        const struct said said = conv_said(request->conv);
+static int skip_given(struct engine *engine, struct reply_parts *p, const struct reply_from *from,
+        const struct said_reply *at, struct err *e) {
+        const struct said said = conv_said(from->conv);
         struct parts given = {.silent = true};
         struct chat_reply *reader = NULL;
-        int r = chat_reply_new(&reader, engine->chat, g->tools, g->tools_size, &request->charge, e);
+        int r = chat_reply_new(
+                &reader, engine->chat, from->tools, from->tools_size, from->charge, e);
 
         if (r == 0)
                 r = said_feed_header(&said, at, reader, e);
         if (r == 0)
-                r = said_feed(&said, at->begin, request->keep.n_tokens, reader, &given, e);
+                r = said_feed(&said, at->begin, from->begin, reader, &given, e);
         if (r == 0)
                 r = chat_reply_finish(reader, parts_add, &given, e);
         chat_reply_free(reader);
-        g->parts.parts.skip_index = given.index;
-        g->parts.parts.skip = given.index_size;
-        if (given.index == g->parts.parts.index)
-                g->parts.parts.skip -= MIN(given.index_size, g->parts.parts.index_size);
+        p->parts.skip_index = given.index;
+        p->parts.skip = given.index_size;
+        if (given.index == p->parts.index)
+                p->parts.skip -= MIN(given.index_size, p->parts.index_size);
         return r;
 }
 
 /* Read what the open reply already has. */
-static int read_open_reply(struct engine *engine, struct request *request, struct err *e) {
-        struct reply_parts *p = &generation_of(request)->parts;
-        const struct said said = conv_said(request->conv);
-        uint32_t end = request->keep.n_tokens;
+static int read_open_reply(struct engine *engine, struct reply_parts *p,
+        const struct reply_from *from, struct err *e) {
+        const struct said said = conv_said(from->conv);
         struct said_reply at;
-        int r = said_find_reply(engine, &said, request->conv->n_turns - 1, &at, e);
+        int r = said_find_reply(engine, &said, from->n_turns - 1, &at, e);
 
         if (r == 0)
                 r = said_feed_header(&said, &at, p->reader, e);
@@ -74,42 +73,54 @@ static int read_open_reply(struct engine *engine, struct request *request, struc
                 return r;
         p->parts.at = at.begin;
         p->parts.silent = true;
-        r = said_feed(&said, at.begin, end, p->reader, &p->parts, e);
+        r = said_feed(&said, at.begin, from->begin, p->reader, &p->parts, e);
         p->parts.silent = false;
-        return r == 0 && chat_reply_holds(p->reader) ? skip_given(engine, request, &at, e) : r;
+        return r == 0 && chat_reply_holds(p->reader) ? skip_given(engine, p, from, &at, e) : r;
 }
 
-int reply_parts_begin(struct engine *engine, struct request *request, struct err *e) {
-        struct generation *g = generation_of(request);
-        struct reply_parts *p = &g->parts;
-        const struct conv *c = request->conv;
-        const struct chat_tail tail = conv_chat_tail(engine, c);
-        const struct said said = conv_said(c);
-        size_t n = g->n_invites;
+int reply_parts_open(struct engine *engine, struct reply_parts *p, const struct reply_from *from,
+        struct err *e) {
+        const struct said said = conv_said(from->conv);
         int32_t last;
-        int r = 0;
+        int r = chat_reply_new(
+                &p->reader, engine->chat, from->tools, from->tools_size, from->charge, e);
 
-        if (!request->r.want_parts || g->wanted == 0 || p->reader)
-                return 0;
-        r = chat_reply_new(&p->reader, engine->chat, g->tools, g->tools_size, &request->charge, e);
         if (r == 0 && (buf_reserve(&p->parts.bytes, FIRST_BYTES) < 0 ||
                               buf_reserve(&p->parts.items, FIRST_BYTES) < 0))
                 r = err_set(e, ERR_LIMIT, "requests have no memory for the parts of a reply");
         if (r < 0)
                 return r;
-        if (request->r.input == ENGINE_INPUT_NONE &&
-                (g->reply_turn.role == CHAT_RAW
-                                ? c->turns[c->n_turns - 1].finish != ENGINE_FINISH_NONE
-                                : tail.state == CHAT_OPEN_REPLY))
-                return read_open_reply(engine, request, e);
-        /* A raw text has no tokens that invite a reply; its last one may open reasoning. */
-        if (g->reply_turn.role == CHAT_RAW)
-                n = MIN(g->input.n, (size_t)1);
-        p->parts.at = request->keep.n_tokens + (uint32_t)g->input.n;
-        if (n > 0)
-                return chat_reply_header(p->reader, g->input.ids + g->input.n - n, n, e);
-        last = transcript_token(&said.tokens, request->keep.n_tokens - 1);
+        if (from->goes_on)
+                return read_open_reply(engine, p, from, e);
+        p->parts.at = from->begin;
+        if (from->n_header > 0)
+                return chat_reply_header(p->reader, from->header, from->n_header, e);
+        last = transcript_token(&said.tokens, from->begin - 1);
         return chat_reply_header(p->reader, &last, 1, e);
+}
+
+int reply_parts_begin(struct engine *engine, struct request *request, struct err *e) {
+        struct generation *g = generation_of(request);
+        const struct conv *c = request->conv;
+        /* A raw text has no tokens that invite a reply; its last one may open reasoning. */
+        size_t n = g->reply_turn.role == CHAT_RAW ? MIN(g->input.n, (size_t)1) : g->n_invites;
+        const struct reply_from from = {.conv = c,
+                .tools = g->tools,
+                .tools_size = g->tools_size,
+                .charge = &request->charge,
+                .n_turns = c->n_turns,
+                .begin = request->keep.n_tokens + (uint32_t)g->input.n,
+                .header = n > 0 ? g->input.ids + g->input.n - n : NULL,
+                .n_header = n,
+                .goes_on = request->r.input == ENGINE_INPUT_NONE &&
+                           (g->reply_turn.role == CHAT_RAW
+                                           ? c->turns[c->n_turns - 1].finish != ENGINE_FINISH_NONE
+                                           : conv_chat_tail(engine, c).state == CHAT_OPEN_REPLY)};
+
+        g->goes_on = from.goes_on;
+        if (!request->r.want_parts || g->wanted == 0 || g->reply.parts.reader)
+                return 0;
+        return reply_parts_open(engine, &g->reply.parts, &from, e);
 }
 
 void reply_parts_drop(struct reply_parts *p) {

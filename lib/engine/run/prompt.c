@@ -19,187 +19,7 @@
 /* Text of a reply that is set aside at once: this many tokens, of usual length. */
 #define REPLY_TOKENS 1024u
 #define REPLY_BYTES 6
-#define TEXT_COST 4096  /* the allocator's overhead */
 #define REPLY_DIVISOR 4 /* of the limit: room for a reply that a shift makes at most */
-
-size_t text_memory(const struct engine *engine, const void *text, size_t size, bool special) {
-        struct tok_fragment f = {text, size, special};
-
-        return tok_encode_memory(engine->tok, &f, 1) + TEXT_COST;
-}
-
-/* The most tokens of an input: one more than could fit, so that the context error can tell the
- * number. */
-static size_t input_most(const struct engine *engine) {
-        return (size_t)engine->info.context + 1;
-}
-
-int prompt_raw(const struct engine *engine, const void *text, size_t size, bool first, size_t max,
-        struct tok_ids *out, struct err *e) {
-        struct tok_fragment f = {.text = text, .size = size};
-        int32_t bos = tok_bos(engine->tok);
-        int r;
-
-        if (first && tok_add_bos(engine->tok) && bos >= 0) {
-                r = tok_ids_append(out, &bos, 1, e);
-                if (r < 0)
-                        return r;
-        }
-        return tok_encode(engine->tok, &f, 1, false, first, max, out, e);
-}
-
-void prompt_results(const struct engine_result *results, size_t n,
-        struct chat_message messages[ENGINE_MAX_CALLS]) {
-        for (size_t i = 0; i < n; i++)
-                messages[i] = (struct chat_message){.role = CHAT_TOOL,
-                        .text = results[i].text,
-                        .size = strlen(results[i].text),
-                        .call_id = results[i].call_id,
-                        .name = results[i].name};
-}
-
-void prompt_given(const struct given *given, struct chat_call calls[ENGINE_MAX_CALLS],
-        struct chat_message *message) {
-        for (size_t i = 0; i < given->n_calls; i++)
-                calls[i] = (struct chat_call){.id = given->calls[i].id,
-                        .name = given->calls[i].name,
-                        .arguments = given->calls[i].arguments,
-                        .arguments_size = strlen(given->calls[i].arguments)};
-        message->role = CHAT_ASSISTANT;
-        message->reasoning = given->reasoning;
-        message->reasoning_size = given->reasoning ? strlen(given->reasoning) : 0;
-        message->calls = calls;
-        message->n_calls = given->n_calls;
-}
-
-/* The input as messages; @calls: room for those of a given message. Borrows from the request. */
-static size_t input_messages(const struct request *request,
-        struct chat_message messages[ENGINE_MAX_CALLS], struct chat_call calls[ENGINE_MAX_CALLS]) {
-        const struct engine_request *r = &request->r;
-        const struct given given = {
-                r->reasoning, (struct engine_call *)(uintptr_t)r->calls, r->n_calls};
-
-        if (r->input == ENGINE_INPUT_RESULTS) {
-                prompt_results(generation_in(request)->results, r->n_results, messages);
-                return r->n_results;
-        }
-        messages[0] = (struct chat_message){.role = (enum chat_role)r->role,
-                .text = r->text_size > 0 ? r->text : "",
-                .size = r->text_size};
-        if (r->input == ENGINE_INPUT_GIVEN)
-                prompt_given(&given, calls, &messages[0]);
-        return 1;
-}
-
-/* The message, which lib/chat charges itself, and the tokens that invite the reply. */
-static int input_message(struct engine *engine, struct request *request,
-        const struct chat_tail *tail, uint32_t at, struct err *e) {
-        struct chat_message messages[ENGINE_MAX_CALLS];
-        struct chat_call calls[ENGINE_MAX_CALLS];
-        const char *tools = tools_to_tell(request);
-        const struct chat_input in = {.messages = messages,
-                .n = input_messages(request, messages, calls),
-                .tools = tools,
-                .tools_size = tools ? strlen(tools) : 0};
-        struct chat_tail behind = *tail;
-        struct generation *g = generation_of(request);
-        enum chat_role role = messages[0].role;
-        size_t max = input_most(engine), n;
-        int r = chat_append(engine->chat, tail, &in, max, &g->input, e);
-
-        g->input_turn.role = role;
-        g->input_turn.end = at + (uint32_t)g->input.n;
-        if (r < 0 || request->r.max_tokens == 0)
-                return r;
-        if (tail->state == CHAT_EMPTY)
-                behind.has_tools = tools != NULL;
-        behind.state = chat_state_after(engine->chat, role, behind.has_tools);
-        behind.role = role;
-        n = g->input.n;
-        r = chat_append_reply_start(engine->chat, &behind, max + 64, &g->input, e);
-        g->n_invites = g->input.n - n;
-        return r;
-}
-
-static int input_tokens(struct engine *engine, struct request *request, struct err *e) {
-        for (size_t i = 0; i < request->r.n_tokens; i++)
-                if (request->r.tokens[i] < 0 ||
-                        (uint32_t)request->r.tokens[i] >= engine->info.n_vocab)
-                        return err_set(e, ERR_INVALID,
-                                "token %d at %zu is not in the vocabulary of %u",
-                                request->r.tokens[i], i, engine->info.n_vocab);
-        return tok_ids_append(
-                &generation_of(request)->input, request->r.tokens, request->r.n_tokens, e);
-}
-
-/* Fill generation.input and the roles of the turns. @tail: of the memory before the input. */
-static int make_input(struct engine *engine, struct request *request, const struct chat_tail *tail,
-        struct err *e) {
-        struct conv *c = request->conv;
-        uint32_t at = c->n_all + gap_size(&c->gap); /* in the transcript */
-        struct generation *g = generation_of(request);
-        size_t max = input_most(engine);
-        const struct conv_turn *last = c->n_turns ? &c->turns[c->n_turns - 1] : NULL;
-        bool reply = request->r.max_tokens != 0;
-        int r = 0;
-
-        g->input_turn.start = at;
-        g->reply_turn.role = CHAT_ASSISTANT;
-        g->has_input_turn = request->r.input != ENGINE_INPUT_NONE;
-        switch (request->r.input) {
-        case ENGINE_INPUT_RESULTS:
-                if (!gap_is_none(&c->gap) && c->gap.to == at)
-                        return err_set(e, ERR_CONTEXT,
-                                "the memory leaves out tokens %u to %u, in which the calls are "
-                                "that the results answer",
-                                c->gap.from, c->gap.to);
-                r = input_message(engine, request, tail, at, e);
-                break;
-        case ENGINE_INPUT_MESSAGE:
-        case ENGINE_INPUT_GIVEN:
-                r = input_message(engine, request, tail, at, e);
-                break;
-        case ENGINE_INPUT_RAW:
-        case ENGINE_INPUT_TOKENS:
-                g->input_turn.role = g->reply_turn.role = CHAT_RAW;
-                r = request->r.input == ENGINE_INPUT_RAW
-                            ? prompt_raw(engine, request->r.text, request->r.text_size,
-                                      tail->state == CHAT_EMPTY, input_most(engine), &g->input, e)
-                            : input_tokens(engine, request, e);
-                g->input_turn.end = at + (uint32_t)g->input.n;
-                break;
-        case ENGINE_INPUT_NONE:
-                if (!last || !reply)
-                        return err_set(e, ERR_INVALID,
-                                last ? "nothing to do: no input and max_tokens 0"
-                                     : "the conversation is empty: nothing to continue");
-                g->input_turn.end = at;
-                if (!gap_is_none(&c->gap) && c->gap.to == at)
-                        return err_set(e, ERR_CONTEXT,
-                                "the memory leaves out tokens %u to %u, which the reply would go "
-                                "on from",
-                                c->gap.from, c->gap.to);
-                if (tail->state == CHAT_OPEN_SYSTEM)
-                        return err_set(e, ERR_INVALID,
-                                "only a system message was said: nothing to reply to");
-                if (last->role == CHAT_RAW)
-                        g->reply_turn.role = CHAT_RAW;
-                else if (tail->state == CHAT_CLOSED)
-                        r = chat_append_reply_start(engine->chat, tail, max + 64, &g->input, e);
-                g->n_invites = g->input.n;
-                break;
-        }
-        if (r == -ERR_LIMIT && !g->input.refused)
-                return err_set(e, ERR_CONTEXT,
-                        "the conversation has %u tokens, and the input alone more than the context "
-                        "of %u",
-                        c->n_all, engine->info.context);
-        if (r < 0)
-                return r;
-        if (g->has_input_turn && g->input_turn.end == g->input_turn.start)
-                return err_set(e, ERR_INVALID, "the input is empty");
-        return 0;
-}
 
 /* --- parameters --- */
 
@@ -279,6 +99,7 @@ static int make_bounds(struct engine *engine, struct request *request, struct er
         g->need_size = memory_need(engine, (uint32_t)n_prompt + g->max_new);
         g->plan = (struct checkpoint_plan){
                 .n_prompt = g->n_prompt, .input_end = g->n_prompt - (uint32_t)g->n_invites};
+        input_plan(request, &g->plan);
         return 0;
 }
 
@@ -301,7 +122,7 @@ static int charge_work(struct engine *engine, struct request *request, struct er
         int r = charge_take(&request->charge, n_blocks * per_block, "the prompt", e);
 
         if (r == 0 && g->max_new > 0 &&
-                (r = buf_reserve(&g->text, MIN(g->max_new, REPLY_TOKENS) * REPLY_BYTES)) < 0)
+                (r = buf_reserve(&g->reply.text, MIN(g->max_new, REPLY_TOKENS) * REPLY_BYTES)) < 0)
                 r = err_set(e, (enum err_code) - r, "requests have no memory for a reply");
         return r;
 }
@@ -330,7 +151,7 @@ static void prepare_need(struct engine *engine, struct request *request) {
                 .n_reply = MIN(g->wanted, (uint32_t)limit / REPLY_DIVISOR),
                 /* Results without the calls that they answer would be no results. */
                 .goes_on = request->r.input == ENGINE_INPUT_NONE ||
-                           request->r.input == ENGINE_INPUT_RESULTS};
+                           input_first_role(&request->r) == ENGINE_TOOL};
         g->need.n_reply = MAX(g->need.n_reply, MIN(g->wanted, 1u));
         if (!request->r.cuts)
                 keep_all(request->conv, &request->keep);
@@ -356,7 +177,7 @@ static int plan_memory(struct engine *engine, struct request *request, struct er
         if (front.state == now.state && front.role == now.role)
                 return 0;
         g->input.n = 0;
-        r = make_input(engine, request, &front, e);
+        r = input_make(engine, request, &front, e);
         g->need.n_input = g->input.n;
         return r < 0 ? r : shift_plan(engine, c, &request->keep, &g->need, gap, e);
 }
@@ -414,31 +235,34 @@ static void start(struct engine *engine, struct request *request) {
         tok_ids_deinit(&g->input);
         g->n_history = c->n_all;
         c->n_all = g->n_prompt;
-        g->reply_turn.start = g->input_turn.end;
+        g->begun = true;
         g->has_reply_turn = g->recall.wants_logits = g->max_new > 0;
         g->recall.conv = c;
         g->recall.plan = &g->plan;
         /* A text starts anew after a special token: the space that SPM puts before the first word
          * does not belong to the reply. */
-        tok_stream_init(&g->stream, engine->tok,
+        g->reply.n_stops = request->r.n_stops;
+        tok_stream_init(&g->reply.stream, engine->tok,
                 g->n_prompt > 0 && tok_is_special(engine->tok, c->tokens[g->n_prompt - 1]), false);
         if (sched_queue(engine, request, &e) < 0)
                 request_fail(engine, request, &e);
 }
 
-/* The conversation is held, so the parts of it that make_input() reads do not change. */
+/* The conversation is held, so the parts of it that input_make() reads do not change. */
 static int charged_input(struct engine *engine, struct request *request, struct err *e) {
         struct chat_tail tail = conv_chat_tail(engine, request->conv);
         size_t n = request->r.input == ENGINE_INPUT_RAW
                            ? text_memory(engine, request->r.text, request->r.text_size, false)
                            : 0; /* lib/chat knows what it needs */
-        int r = tools_prepare(engine, request, e);
+        int r = input_begin(request, e);
 
+        if (r == 0)
+                r = tools_prepare(engine, request, e);
         if (r == 0)
                 r = charge_take(&request->charge, n, "tokenising the input", e);
         if (r < 0)
                 return r;
-        r = make_input(engine, request, &tail, e);
+        r = input_make(engine, request, &tail, e);
         if (r == 0)
                 r = plan_memory(engine, request, e);
         charge_give(&request->charge, n);
@@ -476,23 +300,12 @@ static void input_done(struct engine *engine, struct job *j) {
                 resume(engine, request_of(j));
 }
 
-/* Bytes of all texts of the input. */
-static size_t input_size(const struct engine_request *r) {
-        size_t n = r->text_size + (r->reasoning ? strlen(r->reasoning) : 0);
-
-        for (size_t i = 0; i < r->n_results; i++)
-                n += strlen(r->results[i].text);
-        for (size_t i = 0; i < r->n_calls; i++)
-                n += strlen(r->calls[i].arguments);
-        return n + (r->tools ? strlen(r->tools) : 0);
-}
-
 /* The kind of job that the input needs: a text that is long, a constraint that is not compiled yet, or
  * something of the register. */
 static bool input_job(struct engine *engine, struct request *request, enum job_kind *ret) {
         bool found = constraint_find(engine, request);
 
-        *ret = !found || text_is_long(input_size(&request->r)) ? JOB_TEXT : JOB_VERB;
+        *ret = !found || input_is_long(&request->r) ? JOB_TEXT : JOB_VERB;
         return *ret == JOB_TEXT || tools_need_job(request);
 }
 
@@ -522,10 +335,12 @@ static void generate_start(struct engine *engine, struct request *request) {
 static void generation_init(struct request *request) {
         struct generation *g = generation_of(request);
 
-        g->input.charge = g->held.charge = g->text.charge = &request->charge;
-        g->said.charge = g->extra.charge = &request->charge;
-        reply_parts_init(&g->parts, &request->charge);
+        g->input.charge = &request->charge;
+        reply_text_init(&g->reply, &request->charge, request->r.stops, 0);
+        list_init(&g->followers);
         g->input.stop = &request->cancel;
+        list_init(&g->early);
+        list_init(&g->input_job.link);
 }
 
 static void generation_deinit(struct engine *engine, struct request *request) {
@@ -533,13 +348,14 @@ static void generation_deinit(struct engine *engine, struct request *request) {
 
         tok_ids_deinit(&g->input);
         free(g->biases);
-        buf_deinit(&g->held);
-        buf_deinit(&g->text);
+        attach_lost(engine, request);
         constraint_put(engine, g->constraint);
         grammar_state_deinit(&g->state);
         recall_deinit(engine, &g->recall);
-        reply_parts_deinit(&g->parts);
-        tools_deinit(g);
+        reply_text_deinit(&g->reply);
+        input_deinit(g);
+        free(g->tools);
+        commit_deinit(g);
         tell_turn_ended(engine, request, ENGINE_FINISH_NONE);
 }
 

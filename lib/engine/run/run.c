@@ -16,6 +16,7 @@ int run_new(struct engine *engine, struct err *e) {
         list_init(&run->queue);
         list_init(&run->active);
         list_init(&run->users);
+        list_init(&run->followers);
         list_init(&run->constraints);
         r = model_work_new(&run->work, engine->model, engine->kern, max_tokens, max_active, e);
         if (r == 0)

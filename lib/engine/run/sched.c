@@ -22,7 +22,8 @@
  *    tokens, and its memory stays until the room is needed (memory/evict.c). When it has a place
  *    again, its memory is restored or computed again, and it goes on with the same bits (I2). Its
  *    client sees a pause. If its memory is just being read from disk, the reading is stopped first,
- *    and the request is parked when the workers are done.
+ *    and the request is parked when the workers are done; nor is it parked while its input
+ *    is being stored (commit.c).
  * 3. The next request to get a place is chosen by class (interactive before background), then by
  *    flow (fewest places, then least service), then by arrival. While it does not fit, nobody
  *    overtakes it.
@@ -349,11 +350,11 @@ static void park(struct engine *engine, struct request *request) {
 }
 
 /* Park others until @request fits (rule 4). False if they are not enough, or if workers must first
- * stop reading for one of them. */
+ * stop reading for one of them, or store its input. */
 static bool make_place(struct engine *engine, const struct request *request) {
         struct request *victims[ENGINE_MAX_ACTIVE];
         size_t n = 0, n_active = engine->run->n_active, size = engine->run->active_size;
-        bool reading = false;
+        bool busy = false;
 
         while (!fits(engine, request, n_active, size)) {
                 struct request *victim = next_victim(engine, request);
@@ -367,14 +368,16 @@ static bool make_place(struct engine *engine, const struct request *request) {
                 n_active--;
                 size -= generation_of(victim)->need_size;
         }
-        for (size_t i = 0; i < n; i++)
-                if (generation_of(victims[i])->recall.reading) {
-                        recall_stop(&generation_of(victims[i])->recall);
-                        reading = true;
-                }
-        for (size_t i = 0; i < n && !reading; i++)
+        for (size_t i = 0; i < n; i++) {
+                struct generation *g = generation_of(victims[i]);
+
+                if (g->recall.reading)
+                        recall_stop(&g->recall);
+                busy = busy || g->recall.reading || g->storing == STORING;
+        }
+        for (size_t i = 0; i < n && !busy; i++)
                 park(engine, victims[i]);
-        return !reading;
+        return !busy;
 }
 
 static void take_place(struct engine *engine, struct request *request, uint64_t now) {

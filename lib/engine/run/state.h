@@ -17,6 +17,29 @@ struct reply_parts {
         bool ended;
 };
 
+/* What a client reads of a reply (text.c). */
+struct reply_text {
+        const char *const *stops; /* [n_stops], borrowed */
+        size_t n_stops;
+        struct tok_stream stream;
+        struct buf held; /* text that may be the beginning of a stop string */
+        struct buf text; /* all text that may be sent */
+        struct reply_parts parts;
+        const char *stop; /* the stop string that ended it, of `stops` */
+};
+
+/* A turn of the input. */
+struct input_turn {
+        struct conv_turn turn;
+        /* [n], what it is made of: one message, or several of tools; NULL: raw text or tokens. */
+        const struct engine_message *messages;
+        size_t n;
+        struct engine_result *results; /* [n_results], of tools, with names; borrows strings */
+        size_t n_results;
+        struct buf said,
+                extra; /* text and extra in the register, if not the message's text, none */
+};
+
 /* What watchers know of the turn (tell.c). */
 struct turn_told {
         bool begun;
@@ -31,12 +54,14 @@ struct generation {
         /* tools.c */
         char *tools; /* definitions that hold for the reply, or NULL */
         size_t tools_size;
-        const char *told; /* those that the input's turn tells anew, or NULL: borrowed */
-        struct engine_result *results; /* [r.n_results], with names; borrows from the request */
-        struct engine_part *calls;     /* of the last reply */
-        struct buf said,
-                extra; /* text and extra of the input's turn, if not those of the request */
-        struct reply_parts parts;
+        const char *told; /* those that the input's first turn tells anew, or NULL: borrowed */
+        struct engine_part *calls; /* of the last reply */
+        /* input.c */
+        struct input_turn *input_turns; /* [n_input_turns] */
+        size_t n_input_turns;
+        struct store_turn *rows; /* [n_input_turns + 1] */
+        struct engine_message
+                single; /* the input, if it is one message; borrows from the request */
         struct sample_params params;
         struct sample_bias *biases;
         uint64_t seed;
@@ -50,8 +75,13 @@ struct generation {
         uint32_t n_dropped; /* tokens that it drops from the memory */
         bool was_told;      /* the journal knows that it waits for system memory */
         bool context_bound; /* the context or the pool reduced max_new */
-        struct conv_turn input_turn, reply_turn;
-        bool has_input_turn, has_reply_turn;
+        struct conv_turn reply_turn;
+        bool has_reply_turn;
+        /* commit.c: the input's way into the register. */
+        enum { NOT_STORED, STORING, STORED } storing;
+        struct job input_job;
+        struct request *request; /* of input_job */
+        struct list early;       /* events that wait for it */
         uint32_t n_generated;
         struct recall recall;
         uint32_t n_ram, n_disk, n_shared; /* tokens of the prompt by where they came from */
@@ -61,11 +91,12 @@ struct generation {
         enum engine_differs differs_why;
         size_t need_size; /* bytes of memory that it may come to need */
         struct checkpoint_plan plan;
-        struct tok_stream stream;
-        struct buf held; /* text that may be the beginning of a stop string */
-        struct buf text; /* all text that was sent */
+        struct reply_text reply;
+        bool begun;            /* the input is in the conversation's tokens */
+        bool accepted;         /* the client was told */
+        bool goes_on;          /* the reply goes on with an open one */
+        struct list followers; /* of attach.c */
         enum engine_finish finish;
-        const char *stop;              /* the stop string that ended it */
         uint32_t in_batch;             /* tokens in the present step */
         struct constraint *constraint; /* or NULL: a reference */
         struct grammar_state state;    /* of the constraint, behind all tokens so far */
@@ -146,8 +177,9 @@ struct run {
         struct list queue;           /* requests waiting for a place, in order of arrival */
         struct list active;
         size_t n_active, active_size;
-        struct list users; /* the users that sched.c remembers */
-        int64_t floor[2];  /* least service of the working flows, by class */
+        struct list users;     /* the users that sched.c remembers */
+        struct list followers; /* of attach.c */
+        int64_t floor[2];      /* least service of the working flows, by class */
         uint64_t next_order;
         struct costs costs;
         /* constraint.c */
@@ -193,17 +225,57 @@ int constraint_sample(struct engine *engine, struct request *request, const floa
 int32_t constraint_choose(
         struct engine *engine, struct request *request, const float *logits, const uint64_t *mask);
 
+/* --- input.c --- */
+
+/* The role of the input's first turn; ENGINE_RAW: without messages. */
+enum engine_role input_first_role(const struct engine_request *r);
+/* Whether definitions of tools can be told with the input. */
+bool input_tells(const struct engine_request *r);
+/* Whether the input is too long to be tokenised on the engine thread. */
+bool input_is_long(const struct engine_request *r);
+/* Find out which turns the input becomes. Any thread. -ERR_LIMIT, -ERR_TOO_LARGE, -ERR_NOMEM. */
+int input_begin(struct request *request, struct err *e);
+/* Fill generation.input, n_invites, where the turns begin and end, and the role and start of the
+ * reply's turn. @tail: of the memory before the input. May be called again. Any thread, while the
+ * conversation is held. -ERR_INVALID, -ERR_CONTEXT, and as chat_append(). */
+int input_make(struct engine *engine, struct request *request, const struct chat_tail *tail,
+        struct err *e);
+/* Where checkpoints go that turns before the input's last one end with; @plan has the others. */
+void input_plan(const struct request *request, struct checkpoint_plan *plan);
+/* Fill generation.rows with the input's turns, for the register: the first n_input_turns of them. Any
+ * thread. */
+void input_fill_rows(struct request *request, uint64_t now_usec);
+/* The turns are in the register: add them to the conversation. Fails as conv_add_turn(). */
+int input_add_turns(struct engine *engine, struct request *request, struct err *e);
+/* "message 3: " in front of the error, if the input has several; returns @r. */
+int input_wrap(const struct request *request, const struct engine_message *m, int r, struct err *e);
+void input_deinit(struct generation *g);
+
 /* --- tools.c --- */
 
 /* Whether tools_prepare() must read the register, or definitions: then it runs in a job. */
 bool tools_need_job(const struct request *request);
 /* Find the definitions that hold, and the calls that the results answer; make the text and the extra of
- * the input's turn. Before the input is rendered. Any thread. -ERR_INVALID and others: see
- * engine_request. */
+ * the input's turns. After input_begin(), before the input is rendered. Any thread. -ERR_INVALID and
+ * others: see engine_request. */
 int tools_prepare(struct engine *engine, struct request *request, struct err *e);
-/* The definitions to be told with the input, or NULL. */
-const char *tools_to_tell(const struct request *request);
-void tools_deinit(struct generation *g);
+
+/* --- text.c --- */
+
+/* @t is zeroed; borrows @stops. */
+void reply_text_init(
+        struct reply_text *t, struct charge *charge, const char *const *stops, size_t n_stops);
+void reply_text_deinit(struct reply_text *t);
+/* The next token. @is_end: it ends the generation, and has no text. *ret_n: so many bytes of the held text
+ * may be sent. At a stop string t->stop is set. -ERR_NOMEM, -ERR_LIMIT, -ERR_TOO_LARGE. */
+int reply_text_push(const struct engine *engine, struct reply_text *t, int32_t token, bool is_end,
+        size_t *ret_n);
+/* The first @n bytes of the held text become the last ones of t->text, and their parts are read. */
+int reply_text_release(struct reply_text *t, size_t n);
+/* No token follows, and the text did not end at a stop string: the rest may be sent. */
+int reply_text_finish(struct reply_text *t, size_t *ret_n);
+/* What is held is never sent. */
+void reply_text_drop(const struct engine *engine, struct reply_text *t);
 
 /* --- tell.c --- */
 
@@ -217,6 +289,21 @@ void tell_turn_ended(struct engine *engine, struct request *request, enum engine
 
 void reply_parts_init(struct reply_parts *p, struct charge *charge);
 void reply_parts_deinit(struct reply_parts *p);
+/* Where a reply stands. */
+struct reply_from {
+        const struct conv *conv;
+        const char *tools; /* definitions that hold for it, or NULL */
+        size_t tools_size;
+        struct charge *charge;
+        uint32_t n_turns; /* turns before it */
+        uint32_t begin;   /* in the transcript: its first token behind those that invite it */
+        const int32_t *header;
+        size_t n_header; /* the tokens that invite it; 0: there are none */
+        bool goes_on;    /* it goes on with the open reply before it */
+};
+/* Read parts of it. Fails as chat_reply_new(). Any thread, while the conversation is held. */
+int reply_parts_open(
+        struct engine *engine, struct reply_parts *p, const struct reply_from *from, struct err *e);
 /* The input is made: begin to read the reply, if the client wants parts. Any thread. Fails as
  * chat_reply_new(). */
 int reply_parts_begin(struct engine *engine, struct request *request, struct err *e);
@@ -241,10 +328,34 @@ void generate_restored(struct engine *engine, struct request *request);
 void generate_adopted(struct engine *engine, struct request *request);
 /* The request's tokens of a step were computed; @logits: of the last one, or NULL. May mark it. */
 void generate_advance(struct engine *engine, struct request *request, const float *logits);
+/* The figures of Accepted. */
+void generate_fill_accepted(const struct request *request, struct engine_event *ret);
+/* The rest of the held text was no beginning of a stop string: send it. -ERR_NOMEM, -ERR_LIMIT. */
+int generate_flush(struct engine *engine, struct request *request);
 /* Mark the request: it ends after the step. */
 void generate_end(struct request *request, enum engine_finish finish);
+/* How the reply was made until now, for its turn (figures.c). The model's name is the engine's. */
+struct figures generate_figures(const struct engine *engine, struct request *request);
 void generate_fail(struct request *request, const struct err *e);
-/* The request is cancelled: it ends with what was generated, or fails with @e if nothing was. */
+/* The request is cancelled: it ends with what was generated, or fails with @e if it was not accepted. */
 void generate_cancel(struct request *request, const struct err *e);
+
+/* --- commit.c --- */
+
+/* Begin to store the input, if there is any. */
+void commit_input(struct engine *engine, struct request *request);
+/* The request was accepted: tell others than its client. */
+void commit_accepted(struct engine *engine, struct request *request);
+/* Send an event of the request, once its input is stored. */
+void commit_tell(struct engine *engine, struct request *request, struct event_node *n);
+void commit_deinit(struct generation *g);
 /* Carry out the end of a request that is in no list any more: commit, or fail. */
 void generate_close(struct engine *engine, struct request *request);
+
+/* --- attach.c: followers of a reply --- */
+
+/* The request was accepted, has chosen a token, is done (@done: its figures), or ends otherwise. */
+void attach_accepted(struct engine *engine, struct request *request);
+void attach_token(struct request *request, int32_t token);
+void attach_done(struct engine *engine, struct request *request, const struct engine_event *done);
+void attach_lost(struct engine *engine, struct request *request);

@@ -4,11 +4,12 @@
  *
  * 1. Definitions are told with a message, once, and are tokens from then on (I1). Those that the
  *    conversation was opened with are told with its first message, if that is the system's or the
- *    user's. Those that a Continue gives are told with its input, and are stored with its turn: a
+ *    user's. Those that a Continue gives are told with its input's first turn, and are stored with it: a
  *    rewind takes them back with the turn, a fork has them if it has the turn.
  * 2. A client may give the same definitions each time: those that hold already are not told again.
- * 3. A result answers a call of the last reply, or of the message that was given in its place. No call
- *    is answered twice; turns of tools behind the reply have answered some. Calls may stay without a
+ * 3. A result answers a call of the last reply, or of the message that was given in its place. Of
+ *    several messages in one request, a result answers a call of the message before it. No call is
+ *    answered twice; turns of tools behind the reply have answered some. Calls may stay without a
  *    result.
  * 4. What the register has is read when it is needed, by a job: definitions may be long, and RAM is
  *    for memory.
@@ -18,18 +19,11 @@
 
 #include "engine/run/state.h"
 
-static bool is_told(const struct request *request) {
-        const struct engine_request *r = &request->r;
-
-        return r->input == ENGINE_INPUT_RESULTS ||
-               (r->input == ENGINE_INPUT_MESSAGE && r->role != ENGINE_ASSISTANT);
-}
-
 bool tools_need_job(const struct request *request) {
         const struct engine_request *r = &request->r;
         const struct conv *c = request->conv;
 
-        return r->input == ENGINE_INPUT_RESULTS || r->tools ||
+        return input_first_role(r) == ENGINE_TOOL || r->tools ||
                (conv_has_tools(c) && (r->want_parts || c->n_turns == 0));
 }
 
@@ -62,7 +56,7 @@ static int take_definitions(struct engine *engine, struct request *request, stru
 
         if (!tools || (g->tools && g->tools_size == n && memcmp(g->tools, tools, n) == 0))
                 return 0;
-        if (!is_told(request) && request->r.input != ENGINE_INPUT_RAW &&
+        if (!input_tells(&request->r) && request->r.input != ENGINE_INPUT_RAW &&
                 request->r.input != ENGINE_INPUT_TOKENS)
                 return err_set(e, ERR_INVALID,
                         "definitions of tools are told with a message of the user, the system or "
@@ -81,22 +75,18 @@ static int take_definitions(struct engine *engine, struct request *request, stru
         return 0;
 }
 
-const char *tools_to_tell(const struct request *request) {
-        const struct generation *g = generation_in(request);
-
-        if (!is_told(request))
-                return NULL;
-        return g->told ? g->told : request->conv->n_turns == 0 ? g->tools : NULL;
-}
-
 /* --- results --- */
 
-/* The calls of the last reply, or of the message that was given in its place. */
+/* A call of the last reply, of the message that was given in its place, or of the message before. */
+struct asked_call {
+        const char *id; /* or NULL: nothing answers it */
+        const char *name;
+        bool answered;
+};
 struct asked {
-        uint32_t turn;
-        struct engine_part *parts; /* generation.calls */
+        struct asked_call *calls; /* [n], for the caller to free */
         size_t n;
-        bool *answered; /* [n] */
+        uint32_t turn; /* of the conversation, if they are of one */
 };
 
 static int read_given(struct engine *engine, struct request *request, uint32_t turn,
@@ -110,6 +100,7 @@ static int read_given(struct engine *engine, struct request *request, uint32_t t
 
         if (r == 0 && text)
                 r = given_parse(text, size, &memory, &given, e);
+        parts->at = request->conv->turns[turn].start;
         if (r == 0)
                 r = parts_add_given(parts, "", 0, &given, e);
         free(given.calls);
@@ -141,10 +132,12 @@ static int read_reply(struct engine *engine, struct request *request, uint32_t t
 
 static int read_calls(
         struct engine *engine, struct request *request, struct asked *asked, struct err *e) {
+        struct generation *g = generation_of(request);
         const struct conv *c = request->conv;
         const struct conv_turn *t;
         struct parts parts;
         uint32_t i = c->n_turns;
+        size_t n = 0;
         int r;
 
         while (i > 0 && c->turns[i - 1].role == CHAT_TOOL)
@@ -162,10 +155,15 @@ static int read_calls(
         else
                 r = 0;
         if (r == 0)
-                r = parts_take(&parts, take_block, request, &asked->parts, &asked->n, e);
+                r = parts_take(&parts, take_block, request, &g->calls, &n, e);
         parts_deinit(&parts);
-        generation_of(request)->calls = asked->parts;
-        return r;
+        if (r == 0)
+                asked->calls = take_block(request, n * sizeof(*asked->calls), e);
+        for (size_t k = 0; asked->calls && k < n; k++)
+                if (g->calls[k].kind == ENGINE_PART_CALL)
+                        asked->calls[asked->n++] =
+                                (struct asked_call){g->calls[k].call_id, g->calls[k].name, false};
+        return r < 0 || asked->calls ? r : -(int)e->code;
 }
 
 /* The first call with this id that waits; else the first with this id, or SIZE_MAX. (A model may give
@@ -174,9 +172,9 @@ static size_t find_call(const struct asked *asked, const char *id) {
         size_t found = SIZE_MAX;
 
         for (size_t i = asked->n; i-- > 0;) {
-                const char *is = asked->parts[i].call_id;
+                const char *is = asked->calls[i].id;
 
-                if (is && strcmp(is, id) == 0 && (!asked->answered[i] || found == SIZE_MAX))
+                if (is && strcmp(is, id) == 0 && (!asked->calls[i].answered || found == SIZE_MAX))
                         found = i;
         }
         return found;
@@ -198,7 +196,7 @@ static int mark_answered(struct engine *engine, struct request *request, uint32_
                 size_t k = find_call(asked, results[i].call_id);
 
                 if (k != SIZE_MAX)
-                        asked->answered[k] = true;
+                        asked->calls[k].answered = true;
         }
         free(results);
         free(text);
@@ -211,16 +209,16 @@ static int no_such_call(const struct asked *asked, const char *id, struct err *e
         size_t n = 0, k = find_call(asked, id);
 
         for (size_t i = 0; i < asked->n; i++) {
-                const struct engine_part *call = &asked->parts[i];
+                const struct asked_call *call = &asked->calls[i];
 
-                if (call->kind != ENGINE_PART_CALL || asked->answered[i])
+                if (!call->id || call->answered)
                         continue;
-                if (n + strlen(call->call_id) + 8 > sizeof(names)) {
+                if (n + strlen(call->id) + 8 > sizeof(names)) {
                         strcat(names, ", ...");
                         break;
                 }
                 n += (size_t)snprintf(
-                        names + n, sizeof(names) - n, "%s%s", n > 0 ? ", " : "", call->call_id);
+                        names + n, sizeof(names) - n, "%s%s", n > 0 ? ", " : "", call->id);
         }
         if (k != SIZE_MAX)
                 return err_set(e, ERR_INVALID, "call '%.40s' has a result already; %s%s", id,
@@ -229,48 +227,81 @@ static int no_such_call(const struct asked *asked, const char *id, struct err *e
                 n > 0 ? "waiting: " : "no call waits", names);
 }
 
-static int match_results(struct request *request, struct asked *asked, struct err *e) {
-        struct generation *g = generation_of(request);
-        const struct engine_request *r = &request->r;
+/* The results of a message, behind those that the turn has already. */
+static int match_results(
+        struct input_turn *t, const struct engine_message *m, struct asked *asked, struct err *e) {
+        for (size_t i = 0; i < m->n_results; i++) {
+                size_t k = find_call(asked, m->results[i].call_id);
+                struct engine_result *result = &t->results[t->n_results];
 
-        for (size_t i = 0; i < r->n_results; i++) {
-                size_t k = find_call(asked, r->results[i].call_id);
-
-                if (k == SIZE_MAX || asked->answered[k])
-                        return no_such_call(asked, r->results[i].call_id, e);
-                asked->answered[k] = true;
-                g->results[i] = r->results[i];
-                if (!g->results[i].name && *asked->parts[k].name)
-                        g->results[i].name = asked->parts[k].name;
+                if (k == SIZE_MAX || asked->calls[k].answered)
+                        return no_such_call(asked, m->results[i].call_id, e);
+                asked->calls[k].answered = true;
+                *result = m->results[i];
+                if (!result->name && *asked->calls[k].name)
+                        result->name = asked->calls[k].name;
+                t->n_results++;
         }
         return 0;
 }
 
-static int take_results(struct engine *engine, struct request *request, struct err *e) {
-        struct generation *g = generation_of(request);
-        struct asked asked = {0};
-        int r = read_calls(engine, request, &asked, e);
+/* The calls of the message in front of turn @i of the input. */
+static int take_calls(struct request *request, size_t i, struct asked *asked, struct err *e) {
+        const struct input_turn *before = &generation_in(request)->input_turns[i - 1];
+        const struct engine_message *m = before->messages;
 
-        if (r < 0)
-                return r;
-        g->results = take_block(request, request->r.n_results * sizeof(*g->results), e);
-        asked.answered = g->results ? take_block(request, asked.n * sizeof(bool), e) : NULL;
-        if (!asked.answered)
+        if (before->turn.role != CHAT_ASSISTANT)
+                return err_set(e, ERR_INVALID,
+                        "results answer the calls of the message before, and it is not the "
+                        "assistant's");
+        asked->calls = take_block(request, m->n_calls * sizeof(*asked->calls), e);
+        if (!asked->calls)
                 return -(int)e->code;
-        memset(asked.answered, 0, asked.n * sizeof(bool));
-        for (uint32_t i = asked.turn + 1; r == 0 && i < request->conv->n_turns; i++)
-                r = mark_answered(engine, request, i, &asked, e);
-        if (r == 0)
-                r = match_results(request, &asked, e);
-        free(asked.answered);
-        return r < 0 ? r : results_format(&g->said, g->results, request->r.n_results, e);
+        for (size_t k = 0; k < m->n_calls; k++)
+                asked->calls[asked->n++] =
+                        (struct asked_call){m->calls[k].id, m->calls[k].name, false};
+        return 0;
+}
+
+/* The results of turn @i of the input. */
+static int take_results(struct engine *engine, struct request *request, size_t i, struct err *e) {
+        struct input_turn *t = &generation_of(request)->input_turns[i];
+        struct asked asked = {0};
+        size_t n = 0;
+        int r = i > 0 ? take_calls(request, i, &asked, e) : read_calls(engine, request, &asked, e);
+
+        for (uint32_t k = asked.turn + 1; r == 0 && i == 0 && k < request->conv->n_turns; k++)
+                r = mark_answered(engine, request, k, &asked, e);
+        r = input_wrap(request, t->messages, r, e);
+        for (size_t k = 0; k < t->n; k++)
+                n += t->messages[k].n_results;
+        if (r == 0) {
+                t->results = take_block(request, n * sizeof(*t->results), e);
+                r = t->results ? 0 : -(int)e->code;
+        }
+        for (size_t k = 0; r == 0 && k < t->n; k++)
+                r = input_wrap(
+                        request, &t->messages[k], match_results(t, &t->messages[k], &asked, e), e);
+        free(asked.calls);
+        return r < 0 ? r : results_format(&t->said, t->results, t->n_results, e);
 }
 
 /* --- both --- */
 
+/* What the register gets of turn @i besides its text. */
+static int prepare_turn(struct engine *engine, struct request *request, size_t i, struct err *e) {
+        struct input_turn *t = &generation_of(request)->input_turns[i];
+        const struct engine_message *m = t->messages;
+
+        if (t->turn.role == CHAT_TOOL)
+                return take_results(engine, request, i, e);
+        if (t->turn.role == CHAT_ASSISTANT && (m->reasoning || m->n_calls > 0))
+                return given_format(&t->extra, m->reasoning, m->calls, m->n_calls, e);
+        return 0;
+}
+
 int tools_prepare(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
-        const struct engine_request *r = &request->r;
         int k = 0;
 
         if (conv_has_tools(request->conv) && tools_need_job(request))
@@ -278,21 +309,11 @@ int tools_prepare(struct engine *engine, struct request *request, struct err *e)
                         request, &g->tools, &g->tools_size, e);
         if (k == 0)
                 k = take_definitions(engine, request, e);
-        if (k == 0 && r->input == ENGINE_INPUT_RESULTS)
-                k = take_results(engine, request, e);
-        if (k == 0 && r->input == ENGINE_INPUT_GIVEN && (r->reasoning || r->n_calls > 0))
-                k = given_format(&g->extra, r->reasoning, r->calls, r->n_calls, e);
+        for (size_t i = 0; k == 0 && i < g->n_input_turns; i++)
+                k = prepare_turn(engine, request, i, e);
         if (k == 0 && g->told)
-                k = buf_append_str(&g->extra, g->told) < 0
+                k = buf_append_str(&g->input_turns[0].extra, g->told) < 0
                             ? err_set(e, ERR_NOMEM, "no memory for definitions of tools")
                             : 0;
         return k;
-}
-
-void tools_deinit(struct generation *g) {
-        free(g->tools);
-        free(g->results);
-        free(g->calls);
-        buf_deinit(&g->said);
-        buf_deinit(&g->extra);
 }

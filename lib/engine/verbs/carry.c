@@ -149,11 +149,11 @@ static int write_message(struct engine *engine, struct request *request, const s
         if (t->role == CHAT_TOOL) {
                 r = results_parse(t->text, t->text_size, &from, &results, &in.n, e);
                 if (r == 0)
-                        prompt_results(results, in.n, messages);
+                        input_results(results, in.n, messages);
         } else if (t->role == CHAT_ASSISTANT && t->extra) {
                 r = given_parse(t->extra, t->extra_size, &from, &given, e);
                 if (r == 0)
-                        prompt_given(&given, calls, &messages[0]);
+                        input_given(&given, calls, &messages[0]);
         }
         find_tools(request, t, &in);
         if (r == 0 && in.tools)
@@ -183,7 +183,7 @@ static int write_turn(
         if (reply)
                 r = write_reply(engine, x, t, &tail, e);
         else if (raw)
-                r = prompt_raw(
+                r = input_raw(
                         engine, t->text, t->text_size, tail.state == CHAT_EMPTY, 0, &x->tokens, e);
         else
                 r = write_message(engine, request, t, &tail, e);
@@ -285,6 +285,7 @@ static void commit_run(struct engine *engine, struct job *j) {
         records_release(engine, &gone);
         store_gone_deinit(&gone);
         j->r = store_conv_get(engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void commit_done(struct engine *engine, struct job *j) {
@@ -381,6 +382,7 @@ static void look_run(struct engine *engine, struct job *j) {
 
         j->r = store_conv_get(
                 engine->store, request->r.owner, request->sc.id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {

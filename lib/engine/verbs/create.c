@@ -25,24 +25,40 @@ struct verb_state *verb_state_free(struct verb_state *s) {
         return NULL;
 }
 
-int create_check_name(const char *name, struct err *e) {
-        size_t n = strlen(name);
-        bool digits = true;
+/* @what: "name", ... */
+static int check_text(const char *text, const char *what, struct err *e) {
+        size_t n = strlen(text);
 
         if (n == 0 || n > ENGINE_NAME_MAX)
-                return err_set(e, ERR_INVALID, "a name has 1 to %d bytes", ENGINE_NAME_MAX);
-        if (!utf8_valid(name, n))
-                return err_set(e, ERR_INVALID, "the name is not UTF-8");
+                return err_set(e, ERR_INVALID, "a %s has 1 to %d bytes", what, ENGINE_NAME_MAX);
+        if (!utf8_valid(text, n))
+                return err_set(e, ERR_INVALID, "the %s is not UTF-8", what);
         for (size_t i = 0; i < n; i++) {
-                unsigned char ch = (unsigned char)name[i];
+                unsigned char ch = (unsigned char)text[i];
 
-                if (ch < 0x20 || ch == 0x7f || (ch == 0xc2 && (unsigned char)name[i + 1] < 0xa0))
-                        return err_set(e, ERR_INVALID, "the name has a control character");
-                digits = digits && ch >= '0' && ch <= '9';
+                if (ch < 0x20 || ch == 0x7f || (ch == 0xc2 && (unsigned char)text[i + 1] < 0xa0))
+                        return err_set(e, ERR_INVALID, "the %s has a control character", what);
         }
-        if (digits || name[0] == '#')
+        return 0;
+}
+
+int create_check_name(const char *name, struct err *e) {
+        int r = check_text(name, "name", e);
+
+        if (r < 0)
+                return r;
+        if (!name[strspn(name, "0123456789")] || name[0] == '#')
                 return err_set(e, ERR_INVALID, "a name is not a number and does not begin with #");
         return 0;
+}
+
+int create_check_label(const char *label, struct err *e) {
+        int r = check_text(label, "tenant's label", e);
+
+        /* That is what a tenant is called that the register has lost. */
+        if (r == 0 && label[0] == '#')
+                return err_set(e, ERR_INVALID, "a tenant's label does not begin with #");
+        return r;
 }
 
 int create_copy_name(char *dst, const char *name, struct err *e) {

@@ -21,6 +21,8 @@ struct verb_state {
 
 /* May @name be the name of a conversation? -ERR_INVALID if not. */
 int create_check_name(const char *name, struct err *e);
+/* May @label be a tenant's? -ERR_INVALID if not. */
+int create_check_label(const char *label, struct err *e);
 /* Check @name and copy it to @dst, STORE_NAME_MAX + 1 bytes. NULL or "": the register chooses. */
 int create_copy_name(char *dst, const char *name, struct err *e);
 /* May the user have one more conversation? -ERR_LIMIT. Under create_lock, which the caller holds

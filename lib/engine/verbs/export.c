@@ -19,7 +19,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -29,44 +28,9 @@
 #define TRANSCRIPT_COST 8192 /* whole pages of large blocks */
 #define TEXT_COST 32         /* the allocation of a text, however short */
 
-static int open_unnamed(struct engine *engine, struct err *e) {
-        char path[4096];
-        /* With O_EXCL the file can never get a name. */
-        int fd = open(engine->state_dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-
-        if (fd >= 0)
-                return fd;
-        /* The file system does not support O_TMPFILE. */
-        snprintf(path, sizeof(path), "%s/export-XXXXXX", engine->state_dir);
-        fd = mkostemp(path, O_CLOEXEC);
-        if (fd < 0)
-                return err_set(e, ERR_SYS, "cannot make a file in '%s'", engine->state_dir);
-        unlink(path);
-        return fd;
-}
-
 /* May @n more bytes of the file go to disk? */
 static int check_room(struct engine *engine, const struct transfer *x, uint64_t n, struct err *e) {
-        struct spill_stats s;
-        struct statvfs v;
-        uint64_t avail;
-
-        spill_stats(engine->spill, &s);
-        if (engine->o.disk_limit > 0 &&
-                s.disk_size + atomic_load(&engine->verbs->export_bytes) > engine->o.disk_limit)
-                return err_set(e, ERR_LIMIT,
-                        "the disk limit of %" PRIu64 " bytes has no room for an export of %" PRIu64,
-                        engine->o.disk_limit, xfer_file_size(&x->h));
-        if (fstatvfs(x->fd, &v) < 0)
-                return err_set(e, ERR_SYS, "cannot tell the free space of the state folder");
-        if (__builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &avail))
-                avail = UINT64_MAX;
-        if (avail < n || avail - n < engine->o.disk_floor)
-                return err_set(e, ERR_LIMIT,
-                        "exporting %" PRIu64 " bytes would leave less than %" PRIu64
-                        " of the %" PRIu64 " bytes free",
-                        n, engine->o.disk_floor, avail);
-        return 0;
+        return transfer_check_room(engine, x->fd, n, "an export", xfer_file_size(&x->h), e);
 }
 
 static void count(struct engine *engine, struct transfer *x, uint64_t n) {
@@ -97,6 +61,7 @@ static int charge_transcript(struct engine *engine, struct request *request, str
         if (r < 0)
                 return r;
         x->h.n_turns = request->sc.n_turns;
+        sizes.texts_size += x->h.noted_size;
         x->h.texts_size = sizes.texts_size;
         x->h.with_tools = true; /* at most */
         if (sizes.texts_size > XFER_MAX_TEXTS)
@@ -116,8 +81,8 @@ static int charge_transcript(struct engine *engine, struct request *request, str
 static void set_sizes(struct xfer_header *h, const struct store_turns *turns, size_t tools_size) {
         h->n_turns = (uint32_t)turns->n;
         h->tools_size = (uint32_t)tools_size;
-        h->with_tools = tools_size > 0 || xfer_has_classes(h);
-        h->texts_size = tools_size;
+        h->with_tools = tools_size > 0 || xfer_has_classes(h) || h->noted_size > 0;
+        h->texts_size = tools_size + h->noted_size;
         for (size_t i = 0; i < turns->n; i++) {
                 const struct store_turn *t = &turns->turns[i];
 
@@ -150,8 +115,8 @@ static int write_transcript(struct engine *engine, struct request *request, stru
         count(engine, x, xfer_file_size(h));
         r = check_room(engine, x, xfer_file_size(h), e);
         if (r == 0)
-                r = xfer_transcript_format(
-                        &out, h, request->sc.name, tools, turns.turns, &tokens, e);
+                r = xfer_transcript_format(&out, h, request->sc.name, tools, request->noted.about,
+                        turns.turns, &tokens, e);
         xfer_header_format(h, header);
         if (r == 0)
                 r = write_part(x, header, sizeof(header), e);
@@ -172,7 +137,7 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         if (r < 0)
                 return r;
         if (x->fd < 0)
-                x->fd = open_unnamed(engine, e);
+                x->fd = transfer_open_unnamed(engine, e);
         if (x->fd < 0)
                 return -ERR_SYS;
         if (ftruncate(x->fd, 0) < 0)
@@ -182,8 +147,15 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         xfer_sum_init(&x->sum, key);
         r = store_conv_get(
                 engine->store, request->r.owner, request->conv->id, NULL, &request->sc, e);
+        if (r == 0 && !request->noted.about)
+                request_read_noted(engine, request);
+        if (r == 0 && request->noted.r < 0) {
+                *e = request->noted.err;
+                r = request->noted.r;
+        }
         if (r < 0)
                 return r;
+        x->h.noted_size = xfer_noted_size(request->noted.about);
         x->h.vocab = request->sc.vocab;
         x->h.model = x->h.n_memory_tokens > 0 ? engine->info.fingerprint : request->sc.model;
         x->h.n_tokens = request->sc.n_tokens;

@@ -27,7 +27,7 @@ static void fork_run(struct engine *engine, struct job *j) {
         struct store_turn last;
         unsigned tries = 0;
 
-        request->sc = (struct store_conv){.owner = request->r.owner};
+        request->sc = (struct store_conv){.owner = request->r.owner, .about = request->r.about};
         j->r = create_copy_name(request->sc.name, request->r.name, &j->err);
         if (j->r < 0)
                 return;
@@ -40,6 +40,8 @@ static void fork_run(struct engine *engine, struct job *j) {
                                 &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         pthread_mutex_unlock(&engine->verbs->create_lock);
+        if (j->r == 0)
+                request_read_noted(engine, request);
 }
 
 /* The child exists in the register: load it into RAM, too. If that fails it is loaded when needed.

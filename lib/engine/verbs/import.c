@@ -2,9 +2,10 @@
 /*
  * Import: a file that anybody may have made becomes a new conversation.
  *
- * 1. Only a memfd that is sealed against writing, growing and shrinking is accepted: its contents
- *    cannot change after they were checked, and no read can block. (A file on a file system of the
- *    client's own could do both.)
+ * 1. Of clients' descriptors only a memfd that is sealed against writing, growing and shrinking is
+ *    accepted: its contents cannot change after they were checked, and no read can block. (A file on a
+ *    file system of the client's own could do both.) A file of our own (file.c) is as good: nobody else
+ *    can write into it.
  * 2. Every length is checked before it is used. Data that must be in memory at once is charged
  *    before it is allocated, and the blocks are read in pieces.
  * 3. First everything is checked, then one transaction makes the conversation with its transcript.
@@ -31,6 +32,8 @@
 #include "engine/memory/memory.h"
 #include "engine/verbs/transfer.h"
 
+/* A copy of what is noted, beside its bytes: the struct, places of tags, NULs. */
+#define NOTED_COST (sizeof(struct about) + ABOUT_TAGS_MAX * (sizeof(char *) + 1) + 3)
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK)
 
 static int read_part(
@@ -145,7 +148,8 @@ static int read_transcript(struct engine *engine, struct request *request, struc
         struct transfer *x = transfer_of(request);
         uint64_t size = xfer_transcript_size(&x->h) + 8;
         size_t more = ((size_t)x->h.n_turns + 1) * sizeof(*x->t.turns) +
-                      ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens) + x->h.tools_size + 1;
+                      ((size_t)x->h.n_tokens + 1) * sizeof(*x->t.tokens) + x->h.tools_size + 1 +
+                      (x->h.noted_size > 0 ? NOTED_COST + x->h.noted_size : 0);
         int r = transfer_charge(request, (size_t)size + more, e);
 
         if (r < 0)
@@ -169,7 +173,7 @@ static int begin(struct engine *engine, struct request *request, struct err *e) 
         struct transfer *x = transfer_of(request);
         uint8_t key[XFER_KEY_SIZE];
         struct stat st;
-        int seals = fcntl(request->r.fd, F_GET_SEALS), r;
+        int seals = request->r.own_file ? SEALS : fcntl(request->r.fd, F_GET_SEALS), r;
 
         if (seals < 0 || (seals & SEALS) != SEALS)
                 return err_set(e, ERR_INVALID,
@@ -229,6 +233,7 @@ static int create(struct engine *engine, struct request *request, struct err *e)
                 .gap = x->h.gap,
                 .overflow = x->h.overflow,
                 .tools = x->t.tools,
+                .about = x->t.about,
                 .sampling = x->t.sampling};
         if (create_copy_name(request->sc.name, name ? name : x->t.name, name ? e : NULL) < 0) {
                 if (name)
@@ -248,6 +253,8 @@ static int create(struct engine *engine, struct request *request, struct err *e)
                 }
         } while (register_retry(engine, &tries, r, e));
         pthread_mutex_unlock(&engine->verbs->create_lock);
+        if (r == 0)
+                request_read_noted(engine, request);
         return r;
 }
 

@@ -67,19 +67,19 @@ const struct verb verb_model_info = {.start = model_info_start};
 
 /* --- figures --- */
 
-struct figures {
+struct readings {
         struct memory_figures memory;
         struct run_figures run;
         struct spill_stats spill;
         size_t n_resident, n_turns;
 };
 
-static void gather(struct engine *engine, struct figures *f) {
+static void gather(struct engine *engine, struct readings *f) {
         struct conv *c;
         struct list *l, *turns = desk_turns(engine);
         size_t it = 0;
 
-        *f = (struct figures){0};
+        *f = (struct readings){0};
         memory_figures(engine, &f->memory);
         run_figures(engine, &f->run);
         spill_stats(engine->spill, &f->spill);
@@ -91,7 +91,7 @@ static void gather(struct engine *engine, struct figures *f) {
 
 #define MOST_TOKENS (1u << 28)
 
-static size_t fill(struct engine *engine, const struct figures *f, struct engine_stat *out) {
+static size_t fill(struct engine *engine, const struct readings *f, struct engine_stat *out) {
         const struct counters *c = &engine->count;
         struct budget *b = engine->budget;
         const struct engine_stat all[] = {
@@ -178,7 +178,7 @@ static size_t fill(struct engine *engine, const struct figures *f, struct engine
 
 static void stats(struct engine *engine, struct request *request) {
         struct engine_event *ev = request_answer(request, ENGINE_STATS_RESULT);
-        struct figures f;
+        struct readings f;
         struct err e;
 
         gather(engine, &f);

@@ -21,6 +21,7 @@ static void open_run(struct engine *engine, struct job *j) {
         unsigned tries = 0;
 
         request->sc.tools = request->r.tools;
+        request->sc.about = request->r.about;
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
                 j->r = create_check_quota(engine, request->r.owner, &j->err);
@@ -30,6 +31,8 @@ static void open_run(struct engine *engine, struct job *j) {
                                 input_of(request)->n, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         pthread_mutex_unlock(&engine->verbs->create_lock);
+        if (j->r == 0)
+                request_read_noted(engine, request);
 }
 
 static void open_done(struct engine *engine, struct job *j) {

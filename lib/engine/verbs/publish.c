@@ -24,6 +24,7 @@ static void publish_run(struct engine *engine, struct job *j) {
         if (j->r == 0)
                 j->r = store_conv_get(
                         engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void publish_done(struct engine *engine, struct job *j) {

@@ -19,6 +19,7 @@ static void rewind_run(struct engine *engine, struct job *j) {
         store_gone_deinit(&gone);
         j->r = store_conv_get(
                 engine->store, request->r.owner, request->sc.id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 /* Tokens and memory of the kept part. On failure the conversation must be loaded anew. */

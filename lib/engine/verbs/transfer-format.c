@@ -3,7 +3,7 @@
  * The header:
  *
  *      0  u32 magic "cEXP"             48  u32 tokens per block
- *      4  u16 version (2 to 5)         52  u32 blocks, of all classes together
+ *      4  u16 version (2 to 6)         52  u32 blocks, of all classes together
  *      6  u16 flags (1: private)       56  u64 bytes per block of SEQ_ALL; version 5: or 0
  *      8  u64 size of the file         64  u32 bytes of the name
  *     16  u64 fingerprint: weights     68  u32 logit biases
@@ -17,7 +17,8 @@
  *                                     152  u32 window, u32 chunk (version 5)
  *                                     160  u64 bytes per block of SEQ_WINDOW, or 0 (version 5)
  *                                     168  u64 bytes of a state, or 0 (version 5)
- *                                     176  zeros
+ *                                     176  u32 bytes of what is noted (version 6)
+ *                                     180  zeros
  *                                     248  u64 XXH64 of bytes 0 .. 247
  *
  * Sampling: u32 mask of what is set (enum sampling_field), f32 temperature, top_p, min_p,
@@ -25,7 +26,9 @@
  *
  * The transcript: the name; biases (i32 token, f32 bias); turns (u32 role, u32 start, u32 end, u32
  * finish, u64 bytes of text, u64 created; version 4: u64 1 + bytes of extra, 0: none); tokens (i32);
- * texts, one after the other; version 4: the definitions of tools, then the extras.
+ * texts, one after the other; version 4: the definitions of tools, then the extras; version 6: what is
+ * noted: u32 bytes of the title, u32 bytes of the metadata, u32 tags; for each tag its u32 bytes; then
+ * title, metadata, tags. From version 6 on a file without classes of memory has zeros in their places.
  */
 #include "engine/verbs/transfer-format.h"
 
@@ -45,7 +48,8 @@ enum {
         OFFSET_OVERFLOW = 140,
         OFFSET_TOOLS = 144,
         OFFSET_CLASSES = 148,
-        OFFSET_ZEROS = 176,
+        OFFSET_NOTED = 176,
+        OFFSET_ZEROS = 180,
         OFFSET_HASH = 248,
         BIAS_SIZE = 8,
         TURN_SIZE = 32,
@@ -147,8 +151,10 @@ static uint8_t *format_sampling(uint8_t *p, const struct sampling *s) {
 }
 
 static unsigned version_of(const struct xfer_header *h) {
-        if (xfer_has_classes(h))
+        if (h->noted_size > 0)
                 return XFER_VERSION;
+        if (xfer_has_classes(h))
+                return XFER_VERSION_CLASSES;
         if (h->with_tools)
                 return XFER_VERSION_TOOLS;
         return gap_is_none(&h->gap) && h->overflow == 0 ? XFER_VERSION_PLAIN : XFER_VERSION_GAP;
@@ -181,13 +187,14 @@ void xfer_header_format(const struct xfer_header *h, uint8_t out[XFER_HEADER_SIZ
         }
         put(out + OFFSET_OVERFLOW, h->overflow, 4);
         put(out + OFFSET_TOOLS, h->with_tools ? h->tools_size : 0, 4);
-        if (xfer_has_classes(h)) {
+        if (version_of(h) >= XFER_VERSION_CLASSES) {
                 p = put(out + OFFSET_CLASSES, h->n_memory_tokens, 4);
                 p = put(p, h->shape.window, 4);
                 p = put(p, h->shape.chunk, 4);
                 p = put(p, h->shape.size[SEQ_WINDOW], 8);
                 put(p, h->shape.size[SEQ_STATE], 8);
         }
+        put(out + OFFSET_NOTED, h->noted_size, 4);
         put(out + OFFSET_HASH, hash64(out, OFFSET_HASH, 0), 8);
 }
 
@@ -205,7 +212,9 @@ static int check_memory(
         const struct seq_shape *x = &h->shape;
         uint32_t n = h->n_tokens - gap_size(&h->gap);
         bool good = x->block_tokens >= 1 && x->block_tokens <= 65536 &&
-                    xfer_has_classes(h) == (version >= XFER_VERSION) && !(x->window && x->chunk) &&
+                    (version >= XFER_VERSION ||
+                            xfer_has_classes(h) == (version >= XFER_VERSION_CLASSES)) &&
+                    !(x->window && x->chunk) &&
                     (x->size[SEQ_WINDOW] > 0) == (x->window || x->chunk);
 
         for (int c = 0; c < SEQ_N_CLASSES; c++)
@@ -214,7 +223,9 @@ static int check_memory(
                 return err_set(e, ERR_FORMAT,
                         "the export file has memory of %zu, %zu and %zu bytes for %u tokens",
                         x->size[SEQ_ALL], x->size[SEQ_WINDOW], x->size[SEQ_STATE], x->block_tokens);
-        if (h->n_memory_tokens > n || xfer_n_cells(h) != n_blocks)
+        /* Blocks of SEQ_ALL alone are full ones. */
+        if (h->n_memory_tokens > n || xfer_n_cells(h) != n_blocks ||
+                (!xfer_has_classes(h) && h->n_memory_tokens % x->block_tokens != 0))
                 return err_set(e, ERR_FORMAT,
                         "the export file has %u blocks of memory for %u of %u tokens", n_blocks,
                         h->n_memory_tokens, n);
@@ -235,17 +246,18 @@ static int check_ranges(const struct xfer_header *h, uint16_t flags, struct err 
                 return err_set(e, ERR_FORMAT,
                         "the export file has a gap from %u to %u in %u tokens, overflow %u",
                         h->gap.from, h->gap.to, h->n_tokens, h->overflow);
-        if (h->tools_size > h->texts_size)
+        if (h->tools_size > h->texts_size || h->noted_size > h->texts_size - h->tools_size)
                 return err_set(e, ERR_FORMAT,
-                        "the export file has definitions of %u bytes in texts of %" PRIu64,
-                        h->tools_size, h->texts_size);
+                        "the export file has definitions of %u bytes and notes of %u in texts of "
+                        "%" PRIu64,
+                        h->tools_size, h->noted_size, h->texts_size);
         if ((h->sampling.has & ~(unsigned)SAMPLING_ALL) ||
                 (h->sampling.n_biases > 0 && !(h->sampling.has & SAMPLING_BIASES)))
                 return err_set(e, ERR_FORMAT, "the export file has unknown sampling settings");
         return 0;
 }
 
-/* What versions 3 to 5 add. Returns where zeros begin, or 0. */
+/* What versions 3 to 6 add. Returns where zeros begin, or 0. */
 static size_t read_later(struct cursor *c, unsigned version, struct xfer_header *h) {
         uint64_t window = 0, state = 0;
         int r = 0;
@@ -255,17 +267,20 @@ static size_t read_later(struct cursor *c, unsigned version, struct xfer_header 
         r = cursor_u32(c, &h->gap.from) | cursor_u32(c, &h->gap.to) | cursor_u32(c, &h->overflow);
         if (version >= XFER_VERSION_TOOLS)
                 r |= cursor_u32(c, &h->tools_size);
-        if (version >= XFER_VERSION)
+        if (version >= XFER_VERSION_CLASSES)
                 r |= cursor_u32(c, &h->n_memory_tokens) | cursor_u32(c, &h->shape.window) |
                      cursor_u32(c, &h->shape.chunk) | cursor_u64(c, &window) |
                      cursor_u64(c, &state);
+        if (version >= XFER_VERSION)
+                r |= cursor_u32(c, &h->noted_size);
         h->shape.size[SEQ_WINDOW] = (size_t)window;
         h->shape.size[SEQ_STATE] = (size_t)state;
         if (r)
                 return 0;
-        return version >= XFER_VERSION         ? OFFSET_ZEROS
-               : version >= XFER_VERSION_TOOLS ? OFFSET_CLASSES
-                                               : OFFSET_TOOLS;
+        return version >= XFER_VERSION           ? OFFSET_ZEROS
+               : version >= XFER_VERSION_CLASSES ? OFFSET_NOTED
+               : version >= XFER_VERSION_TOOLS   ? OFFSET_CLASSES
+                                                 : OFFSET_TOOLS;
 }
 
 int xfer_header_parse(
@@ -303,7 +318,7 @@ int xfer_header_parse(
                 return err_set(e, ERR_FORMAT, "the export file's header is malformed");
         h.is_private = flags & FLAG_PRIVATE;
         r = check_ranges(&h, flags, e);
-        if (r == 0 && version < XFER_VERSION &&
+        if (r == 0 && version < XFER_VERSION_CLASSES &&
                 __builtin_mul_overflow(n_blocks, h.shape.block_tokens, &h.n_memory_tokens))
                 h.n_memory_tokens = UINT32_MAX; /* more than it can have */
         if (r == 0)
@@ -328,9 +343,43 @@ static uint8_t *put_bytes(uint8_t *p, const char *s, size_t n) {
         return p + n;
 }
 
+static const char *noted_text(const struct about *about, enum about_field field, const char *s) {
+        return about->has & field ? s : "";
+}
+
+uint32_t xfer_noted_size(const struct about *about) {
+        size_t n, n_tags;
+
+        if (!about || !(about->has & (ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA)))
+                return 0;
+        n_tags = about->has & ABOUT_TAGS ? about->n_tags : 0;
+        n = 12 + strlen(noted_text(about, ABOUT_TITLE, about->title)) +
+            strlen(noted_text(about, ABOUT_METADATA, about->metadata));
+        for (size_t i = 0; i < n_tags; i++)
+                n += 4 + strlen(about->tags[i]);
+        return (uint32_t)n; /* about_check() bounds it */
+}
+
+static uint8_t *format_noted(uint8_t *p, const struct about *about) {
+        const char *title = noted_text(about, ABOUT_TITLE, about->title);
+        const char *metadata = noted_text(about, ABOUT_METADATA, about->metadata);
+        size_t n_tags = about->has & ABOUT_TAGS ? about->n_tags : 0;
+
+        p = put(p, strlen(title), 4);
+        p = put(p, strlen(metadata), 4);
+        p = put(p, n_tags, 4);
+        for (size_t i = 0; i < n_tags; i++)
+                p = put(p, strlen(about->tags[i]), 4);
+        p = put_bytes(p, title, strlen(title));
+        p = put_bytes(p, metadata, strlen(metadata));
+        for (size_t i = 0; i < n_tags; i++)
+                p = put_bytes(p, about->tags[i], strlen(about->tags[i]));
+        return p;
+}
+
 int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
-        const char *tools, const struct store_turn *turns, const struct transcript *tokens,
-        struct err *e) {
+        const char *tools, const struct about *about, const struct store_turn *turns,
+        const struct transcript *tokens, struct err *e) {
         const struct sampling *s = &h->sampling;
         size_t size = (size_t)xfer_transcript_size(h), begin = out->size;
         uint8_t *p;
@@ -364,12 +413,15 @@ int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const c
         for (uint32_t i = 0; i < h->n_turns && h->with_tools; i++)
                 if (turns[i].extra)
                         p = put_bytes(p, turns[i].extra, turns[i].extra_size);
+        if (h->noted_size > 0)
+                p = format_noted(p, about);
         put(p, hash64(out->data + begin, size, 0), 8);
         out->size = begin + size + 8;
         return 0;
 }
 
 void xfer_transcript_deinit(struct xfer_transcript *t) {
+        free(t->about);
         free(t->tools);
         free(t->turns);
         free(t->tokens);
@@ -406,7 +458,7 @@ static bool turn_is_possible(
 
 static int parse_turns(
         struct cursor *c, const struct xfer_header *h, struct xfer_transcript *t, struct err *e) {
-        uint64_t texts = h->tools_size;
+        uint64_t texts = (uint64_t)h->tools_size + h->noted_size;
         uint32_t end = 0;
 
         for (uint32_t i = 0; i < h->n_turns; i++) {
@@ -478,6 +530,71 @@ static int parse_tools(
         return r;
 }
 
+/* A copy of the next @size bytes as a string: it may not be longer than @most, nor have a NUL. */
+static int parse_line(struct cursor *c, uint32_t size, size_t most, char *out, struct err *e) {
+        const uint8_t *text;
+
+        if (size > most || cursor_bytes(c, size, &text) || memchr(text, 0, size))
+                return err_set(e, ERR_FORMAT, "what the export file notes is malformed");
+        memcpy(out, text, size);
+        out[size] = '\0';
+        return 0;
+}
+
+struct noted_texts {
+        char title[ABOUT_TITLE_MAX + 1], metadata[ABOUT_METADATA_MAX + 1];
+        char tags[ABOUT_TAGS_MAX][ABOUT_TAG_MAX + 1];
+        const char *places[ABOUT_TAGS_MAX];
+};
+
+static int take_noted(struct xfer_transcript *t, const struct about *a, struct err *e) {
+        void *block;
+        int r = about_check(a, e);
+
+        if (r == -ERR_INVALID) {
+                if (e)
+                        e->code = ERR_FORMAT;
+                return err_wrap(e, -ERR_FORMAT, "what the export file notes");
+        }
+        if (r < 0)
+                return r;
+        block = malloc(about_size(a));
+        if (!block)
+                return err_set(e, ERR_NOMEM, "no memory to import what is noted");
+        t->about = about_put(block, a);
+        return 0;
+}
+
+/* The rest of the transcript, of noted_size bytes. */
+static int parse_noted(struct cursor *c, struct xfer_transcript *t, struct err *e) {
+        uint32_t title = 0, metadata = 0, n_tags = 0, sizes[ABOUT_TAGS_MAX];
+        struct noted_texts texts;
+        struct about a = {.title = texts.title, .metadata = texts.metadata, .tags = texts.places};
+        bool ends = cursor_u32(c, &title) | cursor_u32(c, &metadata) | cursor_u32(c, &n_tags);
+        int r;
+
+        if (ends || n_tags > ABOUT_TAGS_MAX)
+                return err_set(e, ERR_FORMAT, "what the export file notes is malformed");
+        for (uint32_t i = 0; i < n_tags; i++)
+                if (cursor_u32(c, &sizes[i]))
+                        return err_set(e, ERR_FORMAT, "what the export file notes ends early");
+        r = parse_line(c, title, ABOUT_TITLE_MAX, texts.title, e);
+        if (r == 0)
+                r = parse_line(c, metadata, ABOUT_METADATA_MAX, texts.metadata, e);
+        for (uint32_t i = 0; r == 0 && i < n_tags; i++) {
+                r = parse_line(c, sizes[i], ABOUT_TAG_MAX, texts.tags[i], e);
+                texts.places[i] = texts.tags[i];
+        }
+        if (r == 0 && cursor_left(c) > 0)
+                r = err_set(e, ERR_FORMAT, "what the export file notes is malformed");
+        if (r < 0)
+                return r;
+        a.n_tags = n_tags;
+        a.has = (title > 0 ? ABOUT_TITLE : 0) | (metadata > 0 ? ABOUT_METADATA : 0) |
+                (n_tags > 0 ? ABOUT_TAGS : 0);
+        return take_noted(t, &a, e);
+}
+
 static int parse_texts(
         struct cursor *c, const struct xfer_header *h, struct xfer_transcript *t, struct err *e) {
         for (uint32_t i = 0; i < h->n_turns; i++) {
@@ -516,6 +633,8 @@ int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size
                 r = parse_texts(&c, h, &t, e);
         if (r == 0)
                 r = parse_tools(&c, h, &t, e);
+        if (r == 0 && h->noted_size > 0)
+                r = parse_noted(&c, &t, e);
         if (r < 0) {
                 xfer_transcript_deinit(&t);
                 return r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /*
- * Export files, version 5 (docs/spill.md describes them for users). All integers are little-endian.
+ * Export files, version 6 (docs/spill.md describes them for users). All integers are little-endian.
  *
  *      header       256 bytes, see transfer-format.c
  *      transcript   name, biases, turns, tokens, texts; then u64 XXH64 of these
@@ -19,7 +19,8 @@
  * can be imported, and their memory is foreign. Version 3 adds the gap of the memory and the
  * overflow, version 4 definitions of tools, turns of tools, and what was given with a message besides
  * its text. Version 5 is for memory of several classes (seq/seq.h). The cells are those that position
- * n_memory_tokens needs, by class and index; before version 5, full blocks of SEQ_ALL. A file is written as the oldest version, from 2 on, that has what it needs, so older
+ * n_memory_tokens needs, by class and index; before version 5, full blocks of SEQ_ALL. Version 6 adds
+ * what is noted about the conversation: title, tags, metadata. A file is written as the oldest version, from 2 on, that has what it needs, so older
  * daemons read it.
  *
  * This code knows nothing of the engine: bytes in, structs out.
@@ -39,10 +40,11 @@
 struct err;
 
 enum {
-        XFER_VERSION = 5,
-        XFER_VERSION_TOOLS = 4, /* without classes of memory */
-        XFER_VERSION_GAP = 3,   /* without tools */
-        XFER_VERSION_PLAIN = 2, /* without gap and overflow */
+        XFER_VERSION = 6,
+        XFER_VERSION_CLASSES = 5, /* without what is noted */
+        XFER_VERSION_TOOLS = 4,   /* without classes of memory */
+        XFER_VERSION_GAP = 3,     /* without tools */
+        XFER_VERSION_PLAIN = 2,   /* without gap and overflow */
         XFER_VERSION_OLDEST = 1,
         XFER_HEADER_SIZE = 256,
         XFER_KEY_SIZE = 32,
@@ -62,13 +64,14 @@ struct xfer_header {
          * lies between blocks. */
         uint32_t n_memory_tokens;
         uint32_t name_size;
-        uint64_t texts_size; /* of all texts, tools and extras together */
+        uint64_t texts_size; /* of all texts, tools, extras and what is noted together */
         uint64_t created_usec;
-        bool with_tools;          /* version 4, and always in version 5: */
+        bool with_tools;          /* version 4, and always from version 5 on: */
         uint32_t tools_size;      /* of the definitions that the conversation was opened with */
         struct sampling sampling; /* its biases are in the transcript */
         struct gap gap;           /* tokens that the memory leaves out: no block is of them */
         uint32_t overflow;        /* enum store_overflow */
+        uint32_t noted_size;      /* version 6: of what is noted; 0: nothing */
 };
 /* Whether the memory takes version 5. */
 static inline bool xfer_has_classes(const struct xfer_header *h) {
@@ -96,17 +99,22 @@ struct xfer_transcript {
         char name[STORE_NAME_MAX + 1]; /* any bytes but NUL */
         struct sampling sampling;      /* with biases */
         char *tools;                   /* owned, NUL-terminated; NULL: none */
+        struct about *about;           /* owned, one block: title, tags, metadata; NULL: none */
         struct store_turn *turns;      /* owned; texts are borrowed from the data */
         int32_t *tokens;               /* owned */
 };
 void xfer_transcript_deinit(struct xfer_transcript *t);
-/* Append the transcript with its checksum. 0 or -ERR_NOMEM. @h has its sizes; @tools: [tools_size]. */
+/* The bytes that title, tags and metadata of @about take in a file; 0 if none of them is set. */
+uint32_t xfer_noted_size(const struct about *about);
+/* Append the transcript with its checksum. 0 or -ERR_NOMEM. @h has its sizes; @tools: [tools_size];
+ * @about may be NULL if @h has none. */
 int xfer_transcript_format(struct buf *out, const struct xfer_header *h, const char *name,
-        const char *tools, const struct store_turn *turns, const struct transcript *tokens,
-        struct err *e);
+        const char *tools, const struct about *about, const struct store_turn *turns,
+        const struct transcript *tokens, struct err *e);
 /* @data: xfer_transcript_size() bytes and the checksum. Checks everything: turns are adjacent from
  * 0 to n_tokens, none is empty, roles and finishes are known, tokens are in a vocabulary of
- * @n_vocab, the sizes of the texts add up, tools and extras are UTF-8 without NUL. What they say, and
+ * @n_vocab, the sizes of the texts add up, tools and extras are UTF-8 without NUL, what is noted is as
+ * about_check() has it. What they say, and
  * the texts of turns of tools, is the caller's to check. 0, -ERR_CORRUPT, -ERR_FORMAT, -ERR_NOMEM. */
 int xfer_transcript_parse(const struct xfer_header *h, const uint8_t *data, size_t n,
         uint32_t n_vocab, struct xfer_transcript *ret, struct err *e);

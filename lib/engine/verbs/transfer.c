@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -61,6 +63,46 @@ void transfer_deinit(struct engine *engine, struct request *request) {
 
 int transfer_charge(struct request *request, size_t n, struct err *e) {
         return charge_take(&request->charge, n, "a transfer", e);
+}
+
+int transfer_open_unnamed(struct engine *engine, struct err *e) {
+        char path[4096];
+        /* With O_EXCL the file can never get a name. */
+        int fd = open(engine->state_dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+
+        if (fd >= 0)
+                return fd;
+        /* The file system does not support O_TMPFILE. */
+        snprintf(path, sizeof(path), "%s/export-XXXXXX", engine->state_dir);
+        fd = mkostemp(path, O_CLOEXEC);
+        if (fd < 0)
+                return err_set(e, ERR_SYS, "cannot make a file in '%s'", engine->state_dir);
+        unlink(path);
+        return fd;
+}
+
+int transfer_check_room(
+        struct engine *engine, int fd, uint64_t n, const char *what, uint64_t size, struct err *e) {
+        struct spill_stats s;
+        struct statvfs v;
+        uint64_t avail;
+
+        spill_stats(engine->spill, &s);
+        if (engine->o.disk_limit > 0 &&
+                s.disk_size + atomic_load(&engine->verbs->export_bytes) > engine->o.disk_limit)
+                return err_set(e, ERR_LIMIT,
+                        "the disk limit of %" PRIu64 " bytes has no room for %s of %" PRIu64,
+                        engine->o.disk_limit, what, size);
+        if (fstatvfs(fd, &v) < 0)
+                return err_set(e, ERR_SYS, "cannot tell the free space of the state folder");
+        if (__builtin_mul_overflow((uint64_t)v.f_bavail, (uint64_t)v.f_frsize, &avail))
+                avail = UINT64_MAX;
+        if (avail < n || avail - n < engine->o.disk_floor)
+                return err_set(e, ERR_LIMIT,
+                        "%" PRIu64 " bytes of %s would leave less than %" PRIu64 " of the %" PRIu64
+                        " bytes free",
+                        n, what, engine->o.disk_floor, avail);
+        return 0;
 }
 
 /* A file of exactly 32 bytes that only we can read. We never replace it: changing the key makes

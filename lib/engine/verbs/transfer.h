@@ -52,6 +52,12 @@ size_t transfer_buffer_size(const struct engine *engine);
 /* Charge @n bytes to the request until it ends. -ERR_LIMIT, -ERR_TOO_LARGE. Engine thread, or the
  * worker of the request's job. */
 int transfer_charge(struct request *request, size_t n, struct err *e);
+/* An unnamed file in the state folder, for reading and writing. -ERR_SYS. Any worker. */
+int transfer_open_unnamed(struct engine *engine, struct err *e);
+/* May @n more bytes of the file @fd go to disk? Those that count against the disk limit are counted
+ * already. @what, and its @size in bytes, are for the error: -ERR_LIMIT, -ERR_SYS. Any worker. */
+int transfer_check_room(
+        struct engine *engine, int fd, uint64_t n, const char *what, uint64_t size, struct err *e);
 /* The key of this state folder; made when it is first used. Any worker. */
 int transfer_key(struct engine *engine, uint8_t key[XFER_KEY_SIZE], struct err *e);
 static inline int transfer_cancelled(struct request *request, struct err *e) {

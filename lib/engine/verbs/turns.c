@@ -10,7 +10,9 @@
  *    of a mark) comes with the turn that goes on. The last turn of a reply has the rest.
  * 3. Of a reply that ended at a stop string, the parts end there, as its text does, unless a later turn
  *    goes on with it: then the model has seen the stop string, and the parts have it.
- * 4. Texts that have not the form of results, or of what is given with a message, can only come from a
+ * 4. A page of turns has the same parts as all turns have: a reply that the page begins within is read from
+ *    its beginning, and what belongs to earlier turns is dropped.
+ * 5. Texts that have not the form of results, or of what is given with a message, can only come from a
  *    damaged register: the turn then has a text and nothing else.
  */
 #include "engine/verbs/turns.h"
@@ -22,8 +24,9 @@ struct maker {
         struct engine *engine;
         struct request *request;
         struct turns_answer *answer;
-        struct conv_turn *turns; /* [n], owned */
-        uint32_t n;              /* turns whose tokens are known */
+        struct conv_turn *turns; /* owned: of all rows that were read. Rows are numbered as here */
+        uint32_t skip, end;      /* the answer has rows [skip, end) */
+        uint32_t n;              /* rows whose tokens are known */
         struct said said;
         struct parts parts;
         /* Of the reply that is being read. */
@@ -50,9 +53,15 @@ void turns_answer_deinit(struct turns_answer *t) {
                 free(t->turns[i].results);
                 free(t->turns[i].parts);
                 free(t->turns[i].tools);
+                free(t->turns[i].figures);
         }
         free(t->turns);
         *t = (struct turns_answer){0};
+}
+
+/* Row @i, which is in the answer. */
+static struct engine_turn *turn_at(const struct maker *m, uint32_t i) {
+        return &m->answer->turns[i - m->skip];
 }
 
 /* --- what was given --- */
@@ -82,6 +91,7 @@ static int add_given(
                 r = 0;
         }
         parts_clear(&m->parts);
+        m->parts.at = from->start;
         if (r == 0)
                 r = parts_add_given(&m->parts, (const char *)t->text, t->text_size, &given, e);
         if (r == 0)
@@ -96,9 +106,9 @@ static int add_given(
 static void tools_at(const struct maker *m, uint32_t i, const char **ret, size_t *ret_size) {
         const struct store_reading *x = &m->request->reading;
 
-        while (i-- > 0)
-                if (m->turns[i].role != CHAT_ASSISTANT && m->answer->turns[i].tools) {
-                        *ret = m->answer->turns[i].tools;
+        while (i-- > m->skip)
+                if (m->turns[i].role != CHAT_ASSISTANT && turn_at(m, i)->tools) {
+                        *ret = turn_at(m, i)->tools;
                         *ret_size = strlen(*ret);
                         return;
                 }
@@ -125,7 +135,7 @@ static int begin_reply(struct maker *m, uint32_t i, uint32_t header, struct err 
 static int feed_text(struct maker *m, uint32_t i, uint32_t from, struct err *e) {
         const struct conv_turn *t = &m->turns[i];
         const struct tok *tok = m->engine->tok;
-        size_t all = m->answer->turns[i].text_size, size = 0;
+        size_t all = turn_at(m, i)->text_size, size = 0;
         uint32_t pos = from, unit = from;
         size_t unit_at = 0;
         struct tok_stream s;
@@ -152,9 +162,8 @@ static int feed_text(struct maker *m, uint32_t i, uint32_t from, struct err *e) 
                 unit_at = size;
         }
         if (r == 0 && unit_at < all)
-                r = chat_reply_push_text(m->reader,
-                        (const char *)m->answer->turns[i].text + unit_at, all - unit_at, parts_add,
-                        &m->parts, e);
+                r = chat_reply_push_text(m->reader, (const char *)turn_at(m, i)->text + unit_at,
+                        all - unit_at, parts_add, &m->parts, e);
         return r;
 }
 
@@ -171,7 +180,7 @@ static int next_goes_on(struct maker *m, uint32_t i, struct err *e) {
 
 static int add_reply(struct maker *m, uint32_t i, struct err *e) {
         const struct conv_turn *t = &m->turns[i];
-        struct engine_turn *to = &m->answer->turns[i];
+        struct engine_turn *to = i >= m->skip ? turn_at(m, i) : NULL;
         uint32_t header = 0;
         int goes_on = said_goes_on(m->engine, &m->said, i, &header), next, r = 0;
 
@@ -183,7 +192,7 @@ static int add_reply(struct maker *m, uint32_t i, struct err *e) {
         parts_clear(&m->parts);
         if (!goes_on || !m->reader)
                 r = begin_reply(m, i, header, e);
-        if (r == 0 && t->finish == ENGINE_FINISH_STOP_STRING && !next && !goes_on)
+        if (r == 0 && t->finish == ENGINE_FINISH_STOP_STRING && !next && !goes_on && to)
                 r = feed_text(m, i, t->start + header, e);
         else if (r == 0)
                 r = said_feed(&m->said, t->start + header, t->end, m->reader, &m->parts, e);
@@ -191,14 +200,14 @@ static int add_reply(struct maker *m, uint32_t i, struct err *e) {
                 r = chat_reply_finish(m->reader, parts_add, &m->parts, e);
                 m->reader = chat_reply_free(m->reader);
         }
-        return r < 0 ? r : parts_take(&m->parts, take_block, m, &to->parts, &to->n_parts, e);
+        return r < 0 || !to ? r : parts_take(&m->parts, take_block, m, &to->parts, &to->n_parts, e);
 }
 
 /* --- all --- */
 
 static int add_turn(struct maker *m, uint32_t i, struct err *e) {
         struct store_turn *from = &m->request->reading.turns.turns[i];
-        struct engine_turn *to = &m->answer->turns[i];
+        struct engine_turn *to = turn_at(m, i);
 
         *to = (struct engine_turn){.role = (enum engine_role)from->role,
                 .start = from->start,
@@ -208,7 +217,9 @@ static int add_turn(struct maker *m, uint32_t i, struct err *e) {
                 .text_size = from->text_size,
                 .created_usec = from->created_usec};
         from->text = NULL;
-        m->answer->n = i + 1;
+        to->figures = (struct figures *)(uintptr_t)from->figures;
+        from->figures = NULL;
+        m->answer->n = i + 1 - m->skip;
         if (from->role == CHAT_TOOL)
                 return add_results(m, to, e);
         return 0;
@@ -219,7 +230,7 @@ static void add_tools(struct maker *m, uint32_t i) {
 
         if (from->role == CHAT_ASSISTANT || !from->extra || strlen(from->extra) != from->extra_size)
                 return;
-        m->answer->turns[i].tools = (char *)(uintptr_t)from->extra;
+        turn_at(m, i)->tools = (char *)(uintptr_t)from->extra;
         from->extra = NULL;
 }
 
@@ -227,8 +238,33 @@ static int add_parts(struct maker *m, uint32_t i, struct err *e) {
         if (m->turns[i].role != CHAT_ASSISTANT)
                 return 0;
         if (m->turns[i].finish == ENGINE_FINISH_NONE)
-                return add_given(m, &m->answer->turns[i], &m->request->reading.turns.turns[i], e);
+                return i < m->skip ? 0
+                                   : add_given(m, turn_at(m, i),
+                                             &m->request->reading.turns.turns[i], e);
         return add_reply(m, i, e);
+}
+
+/* The row that the parts of the answer are read from: a reply may begin before the page. */
+static int first_with_parts(struct maker *m, uint32_t *ret, struct err *e) {
+        struct said_reply reply;
+        int r = 0;
+
+        *ret = m->skip;
+        if (m->skip >= m->n || m->turns[m->skip].role != CHAT_ASSISTANT)
+                return 0;
+        r = said_find_reply(m->engine, &m->said, m->skip, &reply, e);
+        if (r == 0)
+                *ret = reply.turn;
+        return r;
+}
+
+static int add_all_parts(struct maker *m, struct err *e) {
+        uint32_t i;
+        int r = first_with_parts(m, &i, e);
+
+        for (; r == 0 && i < MIN(m->n, m->end); i++)
+                r = add_parts(m, i, e);
+        return r;
 }
 
 static int make(struct maker *m, struct err *e) {
@@ -236,23 +272,25 @@ static int make(struct maker *m, struct err *e) {
         uint32_t n = (uint32_t)x->turns.n;
         int r = 0;
 
-        m->answer->turns = take_block(m, n * sizeof(*m->answer->turns), e);
+        m->skip = MIN(x->page_first - x->turns_first, n);
+        m->end = MIN(x->page_past - x->turns_first, n);
+        m->answer->turns = take_block(m, (m->end - m->skip) * sizeof(*m->answer->turns), e);
         m->turns = m->answer->turns ? take_block(m, n * sizeof(*m->turns), e) : NULL;
         if (!m->turns)
                 return -(int)e->code;
-        for (uint32_t i = 0; r == 0 && i < n; i++) {
+        for (uint32_t i = 0; i < n; i++) {
                 const struct store_turn *t = &x->turns.turns[i];
 
                 m->turns[i] = (struct conv_turn){(enum chat_role)t->role, t->start, t->end,
                         (enum engine_finish)t->finish, t->extra != NULL};
+        }
+        for (uint32_t i = m->skip; r == 0 && i < m->end; i++) {
                 r = add_turn(m, i, e);
                 add_tools(m, i);
         }
         m->n = MIN(n, x->n_sound_turns);
         m->said = (struct said){{.memory = x->tokens}, m->turns, x->conv.created_usec};
-        for (uint32_t i = 0; r == 0 && m->request->r.want_parts && i < m->n; i++)
-                r = add_parts(m, i, e);
-        return r;
+        return r == 0 && m->request->r.want_parts ? add_all_parts(m, e) : r;
 }
 
 int turns_answer_make(

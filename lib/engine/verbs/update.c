@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Update: change the name of a conversation, its defaults for sampling, and its overflow. */
+/* Update: change the name of a conversation, its defaults for sampling, its overflow, and what is noted. */
 #include "engine/verbs/create.h"
 
 /* Whether the register has the change, even if reading it back failed. */
@@ -36,12 +36,14 @@ static void update_run(struct engine *engine, struct job *j) {
         sampling_merge(&s, &request->r.sampling);
         do {
                 j->r = store_conv_update(engine->store, id, name,
-                        request->r.sampling.has ? &s : NULL, new_overflow(&request->r), &j->err);
+                        request->r.sampling.has ? &s : NULL, new_overflow(&request->r),
+                        request->r.about, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         *changed_of(request) = j->r == 0;
         if (j->r == 0)
                 j->r = store_conv_get(
                         engine->store, request->r.owner, id, NULL, &request->sc, &j->err);
+        request_read_noted(engine, request);
 }
 
 static void update_done(struct engine *engine, struct job *j) {
@@ -53,6 +55,7 @@ static void update_done(struct engine *engine, struct job *j) {
         if (j->r == 0) {
                 request->conv->sampling = request->sc.sampling;
                 request->conv->shifts = request->sc.overflow == STORE_OVERFLOW_SHIFT;
+                register_removed(engine); /* a name or title that was */
         }
         request_row_done(engine, j);
 }

@@ -47,6 +47,9 @@ static void write_script(void) {
 
         hello.has_version = true;
         hello.version = PROTO_VERSION;
+        hello.has_act_uid = true;
+        hello.act_uid = 5;
+        hello.tenant = proto_borrow("anna");
         say(1, CONFAB__V1__EVENT__KIND_HELLO, &hello);
         token.top = top;
         token.n_top = 1;
@@ -141,6 +144,8 @@ static int session(void) {
         send_script(sv[1]);
         close(sv[1]);
         r = confab_new_from_fd(&c, sv[0], &e);
+        if (r == 0)
+                r = confab_act_for(c, 5, "anna", &e);
         for (size_t i = 0; i < N_REQUESTS && r == 0; i++)
                 r = submit(c, verbs[i], &count, &e);
         if (!c) {

@@ -238,11 +238,12 @@ struct image {
         float logprobs[8];
 };
 static struct image images[MAX_STEPS + 1][N_CONVS + 1]; /* after so many steps; [0]: before any */
+static struct image asked[MAX_STEPS]; /* in the middle of a step: its message has no reply yet */
 
 static struct answer A;
 static const char *self;
 static long n_points = POINTS;
-static uint64_t n_from_disk, n_imported, n_damaged, n_carried;
+static uint64_t n_from_disk, n_imported, n_damaged, n_carried, n_unanswered;
 
 /* Made by the parent: the model, and the bundled one with another word in its vocabulary: the same weights,
  * so the same tokens go on with the same bits. */
@@ -328,6 +329,17 @@ static void wait_write_behind(struct erig *r) {
                 n_at_rest = erig_stat(r, "writebehind_running") > 0 ? 0 : n_at_rest + 1;
 }
 
+/* In the child, which goes through the program: where to tell the parent of messages that were accepted,
+ * "?", and of steps that were acknowledged, "+". */
+static int acknowledges = -1;
+
+static void acknowledge(const char *what) {
+        crash_pause(true);
+        while (write(acknowledges, what, 1) < 0 && errno == EINTR)
+                ;
+        crash_pause(false);
+}
+
 static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
         struct engine_request q = {
                 .conv_id = (uint64_t)s->conv, .at_turn = ENGINE_UNSET, .at_position = ENGINE_UNSET};
@@ -396,13 +408,15 @@ static enum engine_event_kind do_step(struct erig *r, const struct step *s) {
                 wait_write_behind(r);
                 return ENGINE_EMPTY;
         }
-        return erig_do(r, &q, &A);
-}
-
-/* In the child: go through the program, telling the parent of each step that was acknowledged. */
-static void acknowledge(int fd) {
-        while (write(fd, "+", 1) < 0 && errno == EINTR)
-                ;
+        if (acknowledges < 0 || q.verb != ENGINE_CONTINUE)
+                return erig_do(r, &q, &A);
+        erig_send(r, &q, &A);
+        while (!A.accepted && !A.final)
+                erig_step(r);
+        if (A.accepted && q.input != ENGINE_INPUT_NONE)
+                acknowledge("?");
+        erig_wait(r, &A);
+        return A.kind;
 }
 
 static enum crash_mode child_mode;
@@ -412,8 +426,8 @@ static const char *child_dir;
 
 static void test_child(void **state) {
         struct erig r = {.next = 1, .silence_msec = 60000, .o = options()};
-        int ack = 3;
 
+        acknowledges = 3;
         r.o.state_dir = child_dir;
         crash_arm(child_mode, child_point, child_error, (uint64_t)child_point);
         if (engine_open(&r.en, &r.o, &A.err) < 0) {
@@ -426,9 +440,7 @@ static void test_child(void **state) {
                                 fail_msg("step %zu: %s", i, A.err.msg);
                         break;
                 }
-                crash_pause(true);
-                acknowledge(ack);
-                crash_pause(false);
+                acknowledge("+");
         }
         /* It answers still, whatever failed. */
         if (r.en && child_mode >= FAULT_ONCE) {
@@ -439,22 +451,23 @@ static void test_child(void **state) {
                         kind == ENGINE_CONVS || (child_mode == FAULT_FROM && kind == ENGINE_ERROR));
         }
         crash_pause(true);
-        dprintf(ack, "=%ld", crash_count());
+        dprintf(acknowledges, "=%ld", crash_count());
         crash_pause(false);
         r.en = engine_free(r.en);
 }
 
-/* Run the program in @dir with a stop at @point. Returns the number of acknowledged steps, and the
- * number of calls that were counted if it came to its end (else -1). */
-static size_t run_child(
-        const char *dir, enum crash_mode mode, long point, int error, long *n_calls) {
-        char args[4][32], text[128] = "";
+/* Run the program in @dir with a stop at @point. Returns the number of acknowledged steps, whether the
+ * message of the next one was accepted, and the number of calls that were counted if it came to its
+ * end (else -1). */
+static size_t run_child(const char *dir, enum crash_mode mode, long point, int error,
+        bool *accepted, long *n_calls) {
+        char args[4][32], text[256] = "";
         char *argv[] = {(char *)(uintptr_t)self, (char *)(uintptr_t) "--child",
                 (char *)(uintptr_t)dir, args[0], args[1], args[2], args[3], own_model, other_model,
                 (char *)(uintptr_t)arch, NULL};
         posix_spawn_file_actions_t fa;
         int fds[2], status;
-        size_t n = 0, acked = 0;
+        size_t n = 0, acked = 0, i;
         extern char **environ;
         ssize_t k;
         pid_t pid;
@@ -474,9 +487,10 @@ static size_t run_child(
                 n += (size_t)k;
         close(fds[0]);
         assert_int_equal(waitpid(pid, &status, 0), pid);
-        while (text[acked] == '+')
-                acked++;
-        *n_calls = text[acked] == '=' ? atol(text + acked + 1) : -1;
+        for (i = 0; text[i] == '+' || text[i] == '?'; i++)
+                acked += text[i] == '+';
+        *accepted = i > 0 && text[i - 1] == '?';
+        *n_calls = text[i] == '=' ? atol(text + i + 1) : -1;
         if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != CRASH_STATUS))
                 fail_msg("mode %d, point %ld: the child ended with status %x after %zu steps",
                         (int)mode, point, status, acked);
@@ -551,6 +565,21 @@ static bool same_history(const struct image *a, const struct image *b) {
                memcmp(a->tokens, b->tokens, a->n_tokens * sizeof(*a->tokens)) == 0;
 }
 
+/* What is there of step @i once its message was accepted. */
+static void take_asked(struct erig *r, struct erig *straight, size_t i) {
+        const struct step *step = &steps[i];
+        struct image *im = &asked[i];
+
+        if ((step->act != SAY && step->act != EDIT) || !step->text)
+                return;
+        *im = images[i + 1][step->conv];
+        erig_get(r, (uint64_t)step->conv, &A);
+        assert_true(A.n_turns >= 2 && A.turns[A.n_turns - 1].finish != ENGINE_FINISH_NONE);
+        im->n_turns--;
+        im->n_tokens = A.turns[A.n_turns - 2].end;
+        fill_next(straight, im);
+}
+
 /* The script reaches what it is for. */
 static void check_images(size_t n) {
         /* It has dropped something, and the last edit is inside of that. */
@@ -586,6 +615,7 @@ static void make_images(void) {
                         else if (im->exists)
                                 fill_next(&straight, im);
                 }
+                take_asked(&r, &straight, i);
         }
         if (arch)
                 check_class_images();
@@ -597,7 +627,7 @@ static void make_images(void) {
 
 /* --- looking at what a stop left --- */
 
-static void check_conversation(struct erig *r, size_t acked, int c) {
+static void check_conversation(struct erig *r, size_t acked, bool accepted, int c) {
         static struct image now;
         const struct image *before = &images[acked][c];
         const struct image *after = &images[MIN(acked + 1, n_steps)][c], *is;
@@ -606,6 +636,16 @@ static void check_conversation(struct erig *r, size_t acked, int c) {
         memset(&now, 0, sizeof(now));
         take_image(r, c, &now);
         is = same_history(&now, before) ? before : after;
+        if (acked < n_steps && steps[acked].conv == c && asked[acked].exists) {
+                if (accepted && is == before)
+                        fail_msg("after %zu steps conversation %d has lost a message that was "
+                                 "accepted",
+                                acked, c);
+                if (same_history(&now, &asked[acked])) {
+                        is = &asked[acked];
+                        n_unanswered++;
+                }
+        }
         if (!same_history(&now, is))
                 fail_msg("after %zu steps conversation %d has %u turns, %zu tokens, not %u, %zu or "
                          "%u, %zu",
@@ -642,7 +682,7 @@ static const char *model_after(size_t n) {
         return model;
 }
 
-static void check_folder(const char *dir, enum crash_mode mode, size_t acked) {
+static void check_folder(const char *dir, enum crash_mode mode, size_t acked, bool accepted) {
         struct engine_options o = options();
         struct erig r = {.next = 1, .silence_msec = 60000, .o = o};
         uint64_t damaged;
@@ -652,7 +692,7 @@ static void check_folder(const char *dir, enum crash_mode mode, size_t acked) {
         r.o.model_path = model_after(acked);
         erig_start(&r);
         for (int c = 1; c <= N_CONVS; c++)
-                check_conversation(&r, acked, c);
+                check_conversation(&r, acked, accepted, c);
         damaged = erig_stat(&r, "restore_failures");
         n_damaged += damaged;
         if (mode != CRASH_POWER)
@@ -669,18 +709,20 @@ static void stop_at(enum crash_mode mode, long point, int error) {
         char dir[] = "/tmp/confab-crash-XXXXXX";
         size_t acked;
         long n;
+        bool accepted;
 
         assert_non_null(mkdtemp(dir));
-        acked = run_child(dir, mode, point, error, &n);
-        check_folder(dir, mode, acked);
+        acked = run_child(dir, mode, point, error, &accepted, &n);
+        check_folder(dir, mode, acked, accepted);
 }
 
 static long count_calls(void) {
         char dir[] = "/tmp/confab-crash-XXXXXX", cmd[64];
         long n;
+        bool accepted;
 
         assert_non_null(mkdtemp(dir));
-        assert_int_equal(run_child(dir, CRASH_COUNT, -1, 0, &n), n_steps);
+        assert_int_equal(run_child(dir, CRASH_COUNT, -1, 0, &accepted, &n), n_steps);
         assert_true(n > 0);
         snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
         assert_int_equal(system(cmd), 0);
@@ -740,6 +782,7 @@ static void test_memory_came_back(void **state) {
         /* A few points may miss the steps with the import. */
         assert_true(n_imported > 0 || (n_points > 0 && n_points < 15));
         assert_true(arch || n_carried > 0);
+        assert_true(n_unanswered > 0);
         unlink(arch ? own_model : other_model);
 }
 

@@ -77,6 +77,9 @@ static void answer_all(void) {
                                 .final = true,
                                 .convs = {.convs = convs, .n = 2}});
                         break;
+                case ENGINE_TENANT:
+                        fake_emit_owner(h, 1);
+                        break;
                 case ENGINE_EXPORT:
                         fake_emit_exported(h, "export");
                         break;
@@ -111,6 +114,30 @@ static void session(struct fixture *f) {
         fixture_steps(f, 5);
 }
 
+/* Another one acts for a tenant, and does not wait for the answer. */
+static void acting(struct fixture *f) {
+        struct wire w;
+        uint64_t id;
+
+        if (wire_connect(&w, f->socket, step_only, f) < 0)
+                return;
+        id = wire_send_hello_for(&w, NULL, "anna");
+        if (id)
+                id = fixture_send_stats(&w);
+        for (int i = 0; i < 2; i++) {
+                fixture_steps(f, 5);
+                answer_all();
+        }
+        if (id)
+                drain(&w, id);
+        wire_close(&w);
+        /* The engine never owes an answer, but the fake one may have lost it. */
+        for (size_t i = 0; i < fake.n; i++)
+                if (fake.requests[i].r.verb == ENGINE_TENANT)
+                        fake_emit_owner(fake.requests[i].r.handle, 1);
+        fixture_steps(f, 5);
+}
+
 static bool history(void **state, long n) {
         struct fixture *f;
         bool hit;
@@ -124,6 +151,7 @@ static bool history(void **state, long n) {
                 assert_null(f->d);
         } else {
                 session(f);
+                acting(f);
                 hit = fault_alloc_hit();
                 fault_alloc_at(-1);
                 /* The next client is served. */

@@ -228,6 +228,36 @@ static void input_cases(uint64_t conv) {
         assert_int_equal(run("say 5000 bytes", q).kind, ENGINE_DONE);
 }
 
+static void messages_cases(uint64_t conv) {
+        static struct engine_message messages[ENGINE_MAX_MESSAGES];
+        static struct engine_call calls[ENGINE_MAX_CALLS];
+        struct engine_request q = say(conv, NULL, 0, 4);
+        struct outcome o;
+
+        fill_words();
+        q.input = ENGINE_INPUT_MESSAGES;
+        q.messages = messages;
+        q.n_messages = ENGINE_MAX_MESSAGES;
+        for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
+                messages[i] = (struct engine_message){
+                        .role = ENGINE_USER, .text = large, .text_size = 4096};
+        assert_int_equal(run("say 1024 messages of 4 KiB", q).err.code, ERR_CONTEXT);
+        for (size_t i = 0; i < ENGINE_MAX_CALLS; i++)
+                calls[i] = (struct engine_call){"c", "f", "{}"};
+        for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
+                messages[i] = (struct engine_message){.role = ENGINE_ASSISTANT,
+                        .calls = calls,
+                        .n_calls = i == ENGINE_MAX_MESSAGES / 2 ? ENGINE_MAX_CALLS : 1};
+        assert_int_equal(run("say 1024 messages with calls", q).kind, ENGINE_ERROR);
+        for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
+                messages[i] = (struct engine_message){
+                        .role = ENGINE_USER, .text = "Hello.", .text_size = 6};
+        q.n_messages = 12;
+        o = run("say 12 messages", q);
+        if (o.kind != ENGINE_DONE)
+                fail_msg("12 messages: %s", o.err.msg);
+}
+
 static struct outcome constrained(
         const char *what, uint64_t conv, enum engine_constraint kind, const char *text) {
         struct engine_request q = say(conv, "Hello.", 6, 40);
@@ -396,6 +426,34 @@ static void carry_case(void) {
         imports = OURS;
 }
 
+/* As much as may be noted about a conversation, in all places where it is held. */
+static void about_cases(uint64_t conv) {
+        static char metadata[ABOUT_METADATA_MAX + 1], names[ABOUT_TAGS_MAX][ABOUT_TAG_MAX + 1];
+        static char title[ABOUT_TITLE_MAX + 1];
+        const char *tags[ABOUT_TAGS_MAX];
+        const struct about most = {.has = ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA,
+                .title = title,
+                .tags = tags,
+                .n_tags = ABOUT_TAGS_MAX,
+                .metadata = metadata};
+        struct engine_request q = {.verb = ENGINE_UPDATE, .conv_id = conv, .about = &most};
+
+        memset(title, 't', ABOUT_TITLE_MAX);
+        for (int i = 0; i < ABOUT_TAGS_MAX; i++) {
+                snprintf(names[i], sizeof(names[i]), "%0*d", ABOUT_TAG_MAX, i);
+                tags[i] = names[i];
+        }
+        memset(metadata, 'm', ABOUT_METADATA_MAX);
+        memcpy(metadata, "{\"k\":\"", 6);
+        memcpy(metadata + ABOUT_METADATA_MAX - 2, "\"}", 2);
+        assert_int_equal(run("note much", q).kind, ENGINE_CONV);
+        assert_int_equal(verb("get what is noted", ENGINE_GET, conv).kind, ENGINE_CONV);
+        q = (struct engine_request){.verb = ENGINE_UPDATE,
+                .conv_id = conv,
+                .about = &(struct about){.has = most.has, .title = "", .metadata = ""}};
+        assert_int_equal(run("note nothing", q).kind, ENGINE_CONV);
+}
+
 static void conversation_cases(uint64_t conv) {
         struct engine_request get = {
                 .verb = ENGINE_GET, .conv_id = conv, .want_turns = true, .want_tokens = true};
@@ -414,6 +472,7 @@ static void conversation_cases(uint64_t conv) {
         assert_int_equal(verb("warm", ENGINE_WARM, conv).kind, ENGINE_CONV);
         assert_int_equal(verb("publish", ENGINE_PUBLISH, conv).kind, ENGINE_CONV);
         assert_int_equal(verb("update", ENGINE_UPDATE, conv).kind, ENGINE_CONV);
+        about_cases(conv);
         assert_int_equal(verb("cancel", ENGINE_CANCEL, conv).kind, ENGINE_EMPTY);
         transfer_case(conv, true);
         transfer_case(conv, false);
@@ -472,6 +531,7 @@ static void test_every_verb(void **state) {
         wait_for(submit(&(struct engine_request){.verb = ENGINE_LIST}));
         tokenize_cases();
         input_cases(conv);
+        messages_cases(conv);
         constraint_cases(erig_new(&r, NULL, NULL));
         unread_case(erig_new(&r, NULL, NULL), 0);
         unread_case(erig_new(&r, NULL, NULL), 20);

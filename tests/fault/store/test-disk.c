@@ -94,9 +94,16 @@ static int carry(struct store *s, struct err *e) {
         return store_carry(s, 2, &x, &revision, &gone, e);
 }
 
+static const char *const some_tags[] = {"one", "two"};
+static const struct about some = {.has = ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA,
+        .title = "A title",
+        .tags = some_tags,
+        .n_tags = 2,
+        .metadata = "{\"k\": \"a string\"}"};
+
 static int run_step(struct store *s, unsigned step, struct err *e) {
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
-        struct store_conv c = {.owner = 1, .name = "a"}, child = {.name = "b"};
+        struct store_conv c = {.owner = 1, .name = "a", .about = &some}, child = {.name = "b"};
         struct store_turn last = {.role = 1, .end = 2000, .text = "lo", .text_size = 2};
         struct store_meter meter = {"written", 9};
         uint64_t revision;

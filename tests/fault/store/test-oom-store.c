@@ -81,7 +81,9 @@ static int link_blocks(struct store *s, struct err *e) {
 /* Calls that only look. */
 static int look(struct store *s, struct err *e) {
         _cleanup_(store_turns_deinit) struct store_turns ts = {};
+        _cleanup_(store_reading_deinit) struct store_reading x = {};
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
+        _cleanup_(freep) struct about *about = NULL;
         struct fingerprint model = {1, 2};
         struct store_census census;
         struct store_prefix p = {};
@@ -98,9 +100,15 @@ static int look(struct store *s, struct err *e) {
                 prev = hashes[i] = hash64_chain_tokens(tokens + 32 * i, 32, prev);
         r = store_turns(s, 1, true, &ts, e);
         if (r == 0)
+                r = store_read(s, 1, 1, NULL, STORE_READ_TURNS | STORE_READ_FIGURES, &x, e);
+        if (r == 0)
+                assert_non_null(x.turns.turns[0].figures);
+        if (r == 0)
                 r = store_links(s, 1, &gone, e);
         if (r == 0)
-                r = store_conv_list(s, 1, 0, list, NULL, 3, &n, e);
+                r = fixture_list(s, 1, 0, list, 3, &n, e);
+        if (r == 0)
+                r = store_about(s, 1, NULL, NULL, &about, e);
         if (r == 0)
                 r = store_meter_get(s, "written", &meter, e);
         if (r == 0)
@@ -177,12 +185,20 @@ static int carry(struct store *s, struct err *e) {
         return store_carry(s, 2, &x, &revision, &gone, e);
 }
 
+static const char *const some_tags[] = {"one", "two"};
+static const struct about some = {.has = ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA,
+        .title = "A title",
+        .tags = some_tags,
+        .n_tags = 2,
+        .metadata = "{\"k\": \"a string\"}"};
+
 static int run_step(struct store *s, unsigned step, struct err *e) {
-        struct store_conv c = {.owner = 1, .name = "a", .sampling = {.has = 0x3ff, .n_biases = 3}};
+        struct store_conv c = {
+                .owner = 1, .name = "a", .sampling = {.has = 0x3ff, .n_biases = 3}, .about = &some};
         struct store_conv child = {.name = "b"};
         _cleanup_(store_gone_deinit) struct store_gone gone = {};
         _cleanup_(store_reclaimed_deinit) struct store_reclaimed got = {};
-        struct store_turn last = {.role = 1, .end = 70, .text = "te", .text_size = 2};
+        struct store_turn last = {.role = 2, .end = 70, .text = "te", .text_size = 2};
         struct store_meter meter = {"day", 1};
         uint64_t revision;
         int r;
@@ -191,7 +207,7 @@ static int run_step(struct store *s, unsigned step, struct err *e) {
         case 0:
                 return store_conv_create(s, &c, NULL, 0, NULL, 0, e);
         case 1:
-                return fixture_append(s, 1, 1, 100, "text", e);
+                return fixture_append(s, 1, 2, 100, "text", e);
         case 2:
                 return link_blocks(s, e);
         case 3:
@@ -235,8 +251,12 @@ static void expect_state(struct store *s, unsigned done) {
                 fixture_verify(
                         s, 1, done == 1 || done >= 11 ? 0 : 1, done == 1 || done >= 11 ? 0 : 100);
         if (done >= 4) {
+                struct about *about = NULL;
                 struct store_conv c;
 
+                assert_int_equal(store_about(s, 2, NULL, NULL, &about, &e), 0);
+                assert_int_equal(about->n_tags, 2);
+                free(about);
                 assert_int_equal(store_conv_get(s, 1, 2, NULL, &c, &e), 0);
                 assert_int_equal(c.n_tokens, done >= 10 ? 3 : 70);
                 assert_int_equal(c.vocab, done >= 10 ? 7 : 0);

@@ -21,7 +21,7 @@ static void check(const struct xfer_header *h, const struct xfer_transcript *t,
         struct xfer_header out = *h;
         struct transcript all = {.memory = t->tokens};
         struct buf again = BUF_NULL;
-        uint64_t texts = h->tools_size;
+        uint64_t texts = (uint64_t)h->tools_size + h->noted_size;
         uint32_t end = 0;
 
         for (uint32_t i = 0; i < h->n_turns; i++) {
@@ -36,7 +36,8 @@ static void check(const struct xfer_header *h, const struct xfer_transcript *t,
                 if (t->tokens[i] < 0 || t->tokens[i] >= N_VOCAB)
                         abort();
         out.sampling = t->sampling;
-        if (xfer_transcript_format(&again, &out, t->name, t->tools, t->turns, &all, NULL) == 0 &&
+        if (xfer_transcript_format(
+                    &again, &out, t->name, t->tools, t->about, t->turns, &all, NULL) == 0 &&
                 (again.size != size || memcmp(again.data, transcript, size) != 0))
                 abort();
         buf_deinit(&again);
@@ -80,6 +81,7 @@ static uint64_t sum_up(const uint8_t *data, unsigned turn_size, uint64_t *ret_tr
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint64_t transcript, file_size;
         uint8_t *copy;
+        bool noted;
 
         parse(data, size, size);
         if (size < XFER_HEADER_SIZE || size > MAX_SIZE)
@@ -88,12 +90,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (!copy)
                 return 0;
         memcpy(copy, data, size);
-        /* As a file with tools, and as one without. */
-        memcpy(copy, copy[4] & 4 ? "cEXP\4\0" : "cEXP\1\0", 6);
+        /* As a file with notes and without memory, as one with tools, and as one without. */
+        noted = copy[4] == 6;
+        if (noted)
+                memset(copy + 52, 0, 4);
+        memcpy(copy, noted ? "cEXP\6\0" : copy[4] & 4 ? "cEXP\4\0" : "cEXP\1\0", 6);
         file_size = sum_up(copy, copy[4] & 4 ? 40 : 32, &transcript);
         put(copy + 8, file_size, 8);
         memset(copy + 132, 0, 144 - 132);
-        memset(copy + (copy[4] & 4 ? 148 : 144), 0, 248 - (copy[4] & 4 ? 148 : 144));
+        memset(copy + (copy[4] & 4 ? 148 : 144), 0,
+                (noted ? 176 : 248) - (copy[4] & 4 ? 148 : 144));
+        if (noted)
+                memset(copy + 180, 0, 248 - 180);
         put(copy + 248, hash64(copy, 248, 0), 8);
         if (transcript <= size - XFER_HEADER_SIZE && size - XFER_HEADER_SIZE - transcript >= 8)
                 put(copy + XFER_HEADER_SIZE + transcript,

@@ -104,7 +104,9 @@ static void make_conv(struct store *s, uint64_t owner, const char *name) {
 }
 
 static void make_template(void) {
+        struct store_conv theirs = {.name = "theirs"};
         struct store *s = NULL;
+        uint32_t number;
         FILE *f;
 
         strcpy(dir, "/tmp/confab-fuzz-XXXXXX");
@@ -114,6 +116,9 @@ static void make_template(void) {
         check(store_open(&s, path, NULL) == 0);
         make_conv(s, 1, "one");
         make_conv(s, 2, "two");
+        check(store_tenant(s, 1, "tenant", 1, &number, NULL) == 0);
+        theirs.owner = owner_make(1, number);
+        check(store_conv_create(s, &theirs, NULL, 0, NULL, 0, NULL) == 0);
         store_free(s);
         f = fopen(path, "rb");
         check(f && fseek(f, 0, SEEK_END) == 0);
@@ -163,6 +168,8 @@ static const char *const edits[] = {
         "UPDATE sqlite_sequence SET seq = ? WHERE rowid = ?",
         "DELETE FROM turn WHERE ? <> rowid AND rowid = ?",
         "DELETE FROM record WHERE ? <> id AND id = ?",
+        "UPDATE tenant SET uid = ? WHERE number = ?",
+        "UPDATE tenant SET label = ? WHERE number = ?",
 };
 
 static void edit(sqlite3 *db, const uint8_t *p) {
@@ -234,6 +241,7 @@ static void change(struct store *s) {
         static const struct store_cell cells[] = {{1, 3}, {2, 63}, {7, 7}};
         struct store_conv child = {0};
         uint64_t revision;
+        uint32_t number;
 
         (void)store_conv_fork(s, 1, 2, NULL, NULL, &child, NULL);
         if (store_rewind(s, 1, 1, NULL, NULL, &revision, &gone, NULL) == 0)
@@ -257,15 +265,29 @@ static void change(struct store *s) {
                 if (store_conv_delete(s, id, &gone, NULL) == 0)
                         store_gone_deinit(&gone);
         }
+        (void)store_tenant(s, 1, "tenant", 0, &number, NULL);
+        (void)store_tenant(s, 1, "another", 2, &number, NULL);
+        (void)store_tenants_forget(s, NULL);
         (void)store_scrub(s, NULL);
 }
 
+static void list_convs(struct store *s, unsigned kind) {
+        static struct store_listed rows[8];
+        const struct store_list list = {.owner = kind & 1 ? 1 : OWNER_ANY,
+                .by_update = kind & 2,
+                .tag = kind & 4 ? "tag" : NULL};
+        bool more;
+        size_t n = 0;
+
+        (void)store_list(s, &list, NULL, NULL, rows, 8, &n, &more, NULL);
+        for (size_t i = 0; i < 8; i++)
+                free(rows[i].about);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        static struct store_conv rows[8];
         struct store_census census;
         struct store_held *held = NULL;
         struct store *s = NULL;
-        uint64_t sizes[8];
         size_t n = 0;
 
         if (!template)
@@ -275,8 +297,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 (void)store_check(s, NULL, NULL, &census, NULL);
                 if (store_list_held(s, &held, &n, NULL) == 0)
                         free(held);
-                (void)store_conv_list(s, OWNER_ANY, 0, rows, sizes, 8, &n, NULL);
-                (void)store_conv_list(s, 1, 0, rows, NULL, 8, &n, NULL);
+                for (unsigned kind = 0; kind < 8; kind++)
+                        list_convs(s, kind);
                 for (uint64_t id = 1; id <= 4; id++)
                         read_conv(s, id);
                 find_prefix(s, 1);

@@ -73,6 +73,35 @@ static void test_exempt(void **state) {
         assert_false(share_exempt(owner_make(geteuid(), 1)));
 }
 
+/* From one to another nothing is free in between, and the rules hold for who gets it. */
+static void test_move(void **state) {
+        struct share_pot pot = {.total = 100}, none = {.total = 0};
+        struct share a = {.pot = &pot}, b = {.pot = &pot}, root = {.pot = &pot, .exempt = true},
+                     c = {.pot = &none}, d = {.pot = &none};
+
+        assert_int_equal(take_all(&a), 50);
+        assert_int_equal(take_all(&b), 25);
+        assert_int_equal(take_all(&root), 25);
+        /* All is taken. What one has can be another's; the pot does not change. */
+        assert_true(share_may_move(&root, &a, 0));
+        assert_true(share_may_move(&a, &root, 50));
+        assert_false(share_may_move(&root, &a, 2));
+        share_move(&a, &root, 50);
+        assert_int_equal(a.used, 0);
+        assert_int_equal(root.used, 75);
+        assert_int_equal(pot.used, 100);
+        assert_int_equal(pot.peak, 100);
+        /* The first one is little; with more of it the rest is root's and others'. */
+        assert_false(share_may_move(&b, &a, 20));
+        share_give(&root, 70);
+        assert_true(share_may_move(&b, &a, 20));
+        a.max = 10;
+        assert_false(share_may_move(&b, &a, 20));
+        /* Nothing can be moved in a pot of nothing, too. */
+        assert_true(share_may_move(&c, &d, 0));
+        share_move(&c, &d, 0);
+}
+
 static void test_shrink(void **state) {
         struct share_pot pot = {.total = 100};
         struct share user = {.pot = &pot}, root = {.pot = &pot, .exempt = true};
@@ -107,6 +136,7 @@ int main(void) {
                 cmocka_unit_test(test_halves),
                 cmocka_unit_test(test_max),
                 cmocka_unit_test(test_exempt),
+                cmocka_unit_test(test_move),
                 cmocka_unit_test(test_shrink),
                 cmocka_unit_test(test_extremes),
         };

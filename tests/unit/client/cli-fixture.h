@@ -119,13 +119,16 @@ static inline void end_input(struct fixture *f) {
 }
 
 /* The program connects once it has what it is to say: a test that gives input has given it. */
-static inline void greet(struct fixture *f) {
+static inline void accept_client(struct fixture *f) {
         if (f->in >= 0)
                 end_input(f);
         if (f->peer.fd >= 0)
                 peer_deinit(&f->peer);
         peer_init(&f->peer, accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC));
         assert_true(f->peer.fd >= 0);
+}
+static inline void greet(struct fixture *f) {
+        accept_client(f);
         peer_hello(&f->peer);
 }
 

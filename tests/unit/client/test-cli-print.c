@@ -23,6 +23,7 @@ static void test_ls_all(void **state) {
                 c[i].name = proto_borrow(i ? "b" : "a");
                 c[i].residency = CONFAB__V1__RESIDENCY__RESIDENCY_COLD;
         }
+        c[1].tenant = proto_borrow("anna");
         list.conversations = items;
         list.n_conversations = 2;
         event.has_request = true;
@@ -37,8 +38,15 @@ static void test_ls_all(void **state) {
                 finish(&f, 0, NULL, NULL);
                 assert_int_equal(strstr(f.text, "OWNER") != NULL, all);
                 assert_int_equal(strstr(f.text, "root") != NULL, all);
-                assert_int_equal(strstr(f.text, "4000000123") != NULL, all);
+                assert_int_equal(strstr(f.text, "4000000123/anna") != NULL, all);
         }
+        START(&f, "ls", "--all", "--json");
+        greet(&f);
+        event.request = expect(&f, REQ(LIST));
+        peer_send(&f.peer, &event);
+        finish(&f, 0, NULL, NULL);
+        assert_non_null(strstr(f.text, "\"name\":\"a\",\"uid\":0,\"parent\":0"));
+        assert_non_null(strstr(f.text, "\"uid\":4000000123,\"tenant\":\"anna\",\"parent\":0"));
         teardown(&f);
 }
 

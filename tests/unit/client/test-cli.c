@@ -56,6 +56,44 @@ static void test_help(void **state) {
         teardown(&f);
 }
 
+/* For whom, before or after the command; what is not agreed is not sent. */
+static void test_acting(void **state) {
+        static const char *const words[][6] = {{"--as-uid", "1000", "--tenant=anna", "close", "a"},
+                {"close", "a", "--tenant", "anna", "--as-uid=1000"}};
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Hello hello = CONFAB__V1__HELLO__INIT;
+        struct proto_message *m;
+        struct fixture f;
+
+        setup(&f);
+        USAGE(&f, "not a number", "ls", "--as-uid", "root");
+        USAGE(&f, "not a number", "ls", "--as-uid", "4294967295");
+        event.kind_case = CONFAB__V1__EVENT__KIND_HELLO;
+        event.hello = &hello;
+        hello.has_version = hello.has_act_uid = event.has_request = true;
+        hello.version = PROTO_VERSION;
+        hello.act_uid = 1000;
+        for (int i = 0; i < 3; i++) {
+                start(&f, words[i % 2]);
+                accept_client(&f);
+                m = peer_next(&f.peer);
+                assert_int_equal(m->request->hello->act_uid, 1000);
+                assert_string_equal(m->request->hello->tenant, "anna");
+                event.request = m->request->id;
+                proto_message_free(m);
+                hello.tenant = proto_borrow(i < 2 ? "anna" : NULL);
+                peer_send(&f.peer, &event);
+                if (i < 2) {
+                        peer_send_empty(&f.peer, expect(&f, REQ(CLOSE)));
+                        finish(&f, 0, "", "");
+                } else {
+                        assert_null(peer_next(&f.peer));
+                        finish(&f, 1, "", "does not act for other owners");
+                }
+        }
+        teardown(&f);
+}
+
 static void test_no_daemon(void **state) {
         struct fixture f;
 
@@ -401,6 +439,7 @@ int main(int argc, char **argv) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_usage),
                 cmocka_unit_test(test_help),
+                cmocka_unit_test(test_acting),
                 cmocka_unit_test(test_no_daemon),
                 cmocka_unit_test(test_conversations),
                 cmocka_unit_test(test_overflow),

@@ -236,6 +236,205 @@ static void test_export_without_descriptor(void **state) {
         teardown(&f);
 }
 
+/* --- in the stream --- */
+
+static void send_bytes(struct peer *p, uint64_t id, const char *text) {
+        Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Chunk chunk = CONFAB__V1__CHUNK__INIT;
+
+        chunk.has_data = true;
+        chunk.data = (ProtobufCBinaryData){strlen(text), proto_borrow(text)};
+        event.has_request = true;
+        event.request = id;
+        event.kind_case = CONFAB__V1__EVENT__KIND_CHUNK;
+        event.chunk = &chunk;
+        peer_send(p, &event);
+}
+
+struct sink {
+        char text[64];
+        unsigned n_calls, stop_at;
+};
+
+static int take_bytes(void *userdata, const void *data, size_t size) {
+        struct sink *s = userdata;
+
+        assert_true(strlen(s->text) + size < sizeof(s->text));
+        strncat(s->text, data, size);
+        return ++s->n_calls == s->stop_at;
+}
+
+static void test_export_stream(void **state) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct confab_exported exported;
+        struct confab_error e;
+        struct sink s = {};
+        struct fixture f;
+        struct proto_message *m;
+
+        setup(&f);
+        r.conversation = "a";
+        send_bytes(&f.peer, FIRST_ID, "one ");
+        send_bytes(&f.peer, FIRST_ID, "two ");
+        peer_send_exported(&f.peer, FIRST_ID, -1, 8);
+        assert_int_equal(confab_export_stream(f.c, &r, take_bytes, &s, &exported, &e), 0);
+        assert_string_equal(s.text, "one two ");
+        assert_int_equal(exported.size, 8);
+        assert_int_equal(exported.fd, -1);
+        m = peer_next(&f.peer);
+        assert_true(m->request->export->in_stream);
+        proto_message_free(m);
+        /* The receiver has enough: the rest is not handed out. */
+        s = (struct sink){.stop_at = 1};
+        send_bytes(&f.peer, FIRST_ID + 1, "one ");
+        send_bytes(&f.peer, FIRST_ID + 1, "two ");
+        peer_send_error(&f.peer, FIRST_ID + 1, "cancelled", "cancelled", false);
+        assert_int_equal(confab_export_stream(f.c, &r, take_bytes, &s, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_CANCELLED);
+        assert_string_equal(s.text, "one ");
+        peer_expect(&f.peer, CONFAB__V1__REQUEST__VERB_EXPORT);
+        /* The daemon says no. Chunks of a request that wants none break the protocol. */
+        peer_send_error(&f.peer, FIRST_ID + 3, "not_found", "none", false);
+        assert_int_equal(confab_export_stream(f.c, &r, take_bytes, &s, NULL, &e), -1);
+        assert_string_equal(e.code, "not_found");
+        r.verb = CONFAB_GET;
+        send_bytes(&f.peer, FIRST_ID + 4, "one ");
+        assert_int_equal(confab_call(f.c, &r, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_PROTOCOL);
+        teardown(&f);
+}
+
+struct source {
+        struct peer *peer;
+        size_t left;
+        bool fails;
+};
+
+/* At the end the daemon has its answer ready, so that the caller finds it. */
+static ptrdiff_t give_bytes(void *userdata, void *data, size_t size) {
+        struct source *s = userdata;
+        size_t most = MIN(size, (size_t)8000), n = MIN(s->left, most);
+
+        if (s->left == 0 && s->fails) {
+                peer_send_error(s->peer, FIRST_ID + 1, "cancelled", "cancelled", false);
+                return -1;
+        }
+        if (s->left == 0)
+                peer_send_conversation(s->peer, FIRST_ID, 9, "copy");
+        memset(data, 'x', n);
+        s->left -= n;
+        return (ptrdiff_t)n;
+}
+
+/* Chunks of import @id until the last one, or (@n of them) without: their bytes. */
+static size_t take_chunks(struct fixture *f, uint64_t id, size_t n) {
+        bool last = false;
+        size_t size = 0;
+
+        for (size_t i = 0; !last && i < n; i++) {
+                struct proto_message *m = peer_next(&f->peer);
+
+                assert_int_equal(m->request->verb_case, CONFAB__V1__REQUEST__VERB_CHUNK);
+                assert_int_equal(m->request->id, id);
+                size += m->request->chunk->data.len;
+                last = m->request->chunk->last;
+                proto_message_free(m);
+        }
+        assert_true(last || n < SIZE_MAX);
+        return size;
+}
+
+static void test_import_stream(void **state) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct source s = {.left = 20000};
+        struct confab_error e;
+        struct fixture f;
+        struct proto_message *m;
+        char name[32] = "", data[3000] = "";
+        uint64_t id;
+
+        setup(&f);
+        s.peer = &f.peer;
+        assert_int_equal(confab_import_stream(f.c, give_bytes, &s, "copy", see_name, name, &e), 0);
+        assert_string_equal(name, "copy");
+        m = peer_next(&f.peer);
+        assert_int_equal(m->request->id, FIRST_ID);
+        assert_true(m->request->import->in_stream);
+        assert_string_equal(m->request->import->name, "copy");
+        proto_message_free(m);
+        assert_int_equal(take_chunks(&f, FIRST_ID, SIZE_MAX), 20000);
+        /* The sender gives up. */
+        s = (struct source){.peer = &f.peer, .left = 10, .fails = true};
+        assert_int_equal(confab_import_stream(f.c, give_bytes, &s, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_CANCELLED);
+        peer_expect(&f.peer, CONFAB__V1__REQUEST__VERB_IMPORT);
+        assert_int_equal(take_chunks(&f, FIRST_ID + 1, 1), 10);
+        /* In an event loop; the import may be over before all is sent. */
+        confab_process(f.c, NULL);
+        r.verb = CONFAB_IMPORT;
+        r.in_stream = true;
+        assert_int_equal(confab_send_chunk(f.c, 77, "x", 1, true, &e), -1);
+        assert_string_equal(e.code, CONFAB_NOT_FOUND);
+        assert_int_equal(confab_submit(f.c, &r, see_name, name, &id, &e), 0);
+        assert_int_equal(confab_send_chunk(f.c, id, data, sizeof(data), false, &e), 0);
+        peer_send_error(&f.peer, id, "limit", "full", true);
+        assert_int_equal(confab_process(f.c, NULL), 0);
+        assert_int_equal(confab_send_chunk(f.c, id, data, 1, true, &e), -1);
+        assert_string_equal(e.code, CONFAB_NOT_FOUND);
+        teardown(&f);
+}
+
+static void test_messages(void **state) {
+        static const struct confab_call call = {"i", "f", NULL};
+        static const struct confab_result result = {"i", NULL, "1"};
+        struct confab_message messages[] = {
+                {.role = CONFAB_ROLE_USER, .text = "hello", .text_size = 5},
+                {.role = CONFAB_ROLE_ASSISTANT, .reasoning = "hm", .calls = &call, .n_calls = 1},
+                {.role = CONFAB_ROLE_TOOL, .results = &result, .n_results = 1},
+                {.role = CONFAB_ROLE_ASSISTANT, .text = "1", .text_size = 1},
+        };
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        const Confab__V1__Messages *got;
+        struct confab_error e;
+        struct fixture f;
+        struct proto_message *m;
+
+        setup(&f);
+        r.verb = CONFAB_CONTINUE;
+        r.conversation = "a";
+        r.input = CONFAB_INPUT_MESSAGES;
+        r.messages = messages;
+        r.n_messages = ARRAY_SIZE(messages);
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), 0);
+        assert_int_equal(confab_process(f.c, NULL), 0);
+        m = peer_next(&f.peer);
+        assert_int_equal(m->request->continue_->input_case, CONFAB__V1__CONTINUE__INPUT_MESSAGES);
+        got = m->request->continue_->messages;
+        assert_int_equal(got->n_messages, 4);
+        assert_int_equal(got->messages[0]->role, CONFAB__V1__ROLE__ROLE_USER);
+        assert_string_equal(got->messages[0]->text, "hello");
+        assert_string_equal(got->messages[1]->reasoning, "hm");
+        assert_int_equal(got->messages[1]->n_calls, 1);
+        assert_string_equal(got->messages[1]->calls[0]->name, "f");
+        assert_null(got->messages[1]->calls[0]->arguments);
+        assert_null(got->messages[1]->text);
+        assert_string_equal(got->messages[2]->results[0]->call_id, "i");
+        assert_string_equal(got->messages[2]->results[0]->text, "1");
+        assert_string_equal(got->messages[3]->text, "1");
+        proto_message_free(m);
+        messages[3].text = "\xff";
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_INVALID);
+        assert_string_equal(e.message, "message 4: the text is not valid UTF-8");
+        messages[3].text = "\0";
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.message, "message 4: the text has a NUL byte");
+        messages[1].reasoning = "\xff";
+        assert_int_equal(confab_submit(f.c, &r, NULL, NULL, NULL, &e), -1);
+        assert_string_equal(e.message, "message 2: the reasoning is not valid UTF-8");
+        teardown(&f);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_import_sealed),
@@ -243,6 +442,9 @@ int main(void) {
                 cmocka_unit_test(test_import_errors),
                 cmocka_unit_test(test_export),
                 cmocka_unit_test(test_export_without_descriptor),
+                cmocka_unit_test(test_export_stream),
+                cmocka_unit_test(test_import_stream),
+                cmocka_unit_test(test_messages),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,6 +120,16 @@ static void add_line(char *dst, size_t size, const char *a, const char *b, const
         snprintf(dst + n, size - n, "%s|%s|%s;", a ? a : "-", b ? b : "-", c ? c : "-");
 }
 
+static void add_message(char *dst, size_t size, const struct engine_message *m) {
+        char role[2] = {(char)('0' + m->role), 0};
+
+        add_line(dst, size, role, m->text_size > 0 ? m->text : NULL, m->reasoning);
+        for (size_t i = 0; i < m->n_calls; i++)
+                add_line(dst, size, m->calls[i].id, m->calls[i].name, m->calls[i].arguments);
+        for (size_t i = 0; i < m->n_results; i++)
+                add_line(dst, size, m->results[i].call_id, m->results[i].name, m->results[i].text);
+}
+
 static int remember(const struct engine_request *r, struct err *e) {
         struct fake_request *q = realloc(fake.requests, (fake.n + 1) * sizeof(*q));
 
@@ -138,17 +148,56 @@ static int remember(const struct engine_request *r, struct err *e) {
         copy_text(q->tools, sizeof(q->tools), r->tools);
         copy_text(q->reasoning, sizeof(q->reasoning), r->reasoning);
         copy_text(q->cursor, sizeof(q->cursor), r->cursor);
+        copy_text(q->tenant, sizeof(q->tenant), r->tenant);
         for (size_t i = 0; i < r->n_results; i++)
                 add_line(q->results, sizeof(q->results), r->results[i].call_id, r->results[i].name,
                         r->results[i].text);
         for (size_t i = 0; i < r->n_calls; i++)
                 add_line(q->calls, sizeof(q->calls), r->calls[i].id, r->calls[i].name,
                         r->calls[i].arguments);
+        for (size_t i = 0; i < r->n_messages; i++)
+                add_message(q->messages, sizeof(q->messages), &r->messages[i]);
         if (r->text)
                 memcpy(q->text, r->text, MIN(r->text_size, sizeof(q->text) - 1));
         if (r->tokens)
                 memcpy(q->tokens, r->tokens, MIN(r->n_tokens, ARRAY_SIZE(q->tokens)) * 4);
         return 0;
+}
+
+void engine_file_begin(struct engine *en, struct engine_file *file, int fd, uint64_t size) {
+        *file = (struct engine_file){.fd = fd, .size = size};
+        fake.file_bytes += size;
+}
+
+int engine_file_end(struct engine *en, struct engine_file *file) {
+        int fd = file->fd;
+
+        fake.file_bytes -= file->size;
+        *file = ENGINE_FILE_NULL;
+        return fd;
+}
+
+static void fake_read(const struct engine_request *r) {
+        static uint8_t data[ENGINE_MAX_BYTES];
+
+        if (pread(r->file->fd, data, r->n_bytes, (off_t)r->offset) != (ssize_t)r->n_bytes)
+                abort();
+        fake_emit(&(struct engine_event){.handle = r->handle,
+                .kind = ENGINE_BYTES,
+                .final = true,
+                .bytes = {data, r->n_bytes}});
+}
+
+static void fake_write(const struct engine_request *r) {
+        struct engine_file *file = r->file;
+
+        if (file->fd < 0)
+                file->fd = memfd_create("fake", MFD_CLOEXEC);
+        if (pwrite(file->fd, r->text, r->text_size, (off_t)file->size) != (ssize_t)r->text_size)
+                abort();
+        file->size += r->text_size;
+        fake.file_bytes += r->text_size;
+        fake_emit(&(struct engine_event){.handle = r->handle, .kind = ENGINE_EMPTY, .final = true});
 }
 
 static void answer(const struct engine_request *r) {
@@ -174,9 +223,18 @@ static void answer(const struct engine_request *r) {
         case ENGINE_EXPORT:
                 fake_emit_exported(r->handle, "export");
                 return;
+        case ENGINE_TENANT:
+                fake_emit_owner(r->handle, 1);
+                return;
         case ENGINE_CONTINUE:
                 ev.kind = ENGINE_DONE;
                 break;
+        case ENGINE_READ_FILE:
+                fake_read(r);
+                return;
+        case ENGINE_WRITE_FILE:
+                fake_write(r);
+                return;
         default:
                 ev.conv.id = 1;
                 ev.conv.name = (char *)(uintptr_t) "fake";
@@ -293,6 +351,7 @@ static void *copy_array(const void *p, size_t n, size_t size) {
 
 static void copy_conv(struct engine_conv *c) {
         c->name = copy_string(c->name);
+        c->tenant = copy_string(c->tenant);
         c->turns = copy_array(c->turns, c->n_turn_list, sizeof(*c->turns));
         for (uint32_t i = 0; c->turns && i < c->n_turn_list; i++)
                 c->turns[i].text = copy_array(c->turns[i].text, c->turns[i].text_size, 1);
@@ -305,6 +364,7 @@ static void free_conv(struct engine_conv *c) {
         free(c->turns);
         free(c->tokens);
         free(c->name);
+        free(c->tenant);
 }
 
 void fake_emit(const struct engine_event *from) {
@@ -346,6 +406,9 @@ void fake_emit(const struct engine_event *from) {
                                 ev->tokens.pieces, ev->tokens.piece_ends[ev->tokens.n - 1], 1);
                 ev->tokens.piece_ends =
                         copy_array(ev->tokens.piece_ends, ev->tokens.n, sizeof(uint32_t));
+                break;
+        case ENGINE_BYTES:
+                ev->bytes.data = copy_array(ev->bytes.data, ev->bytes.n, 1);
                 break;
         case ENGINE_STATS_RESULT:
                 ev->stats.stats =
@@ -389,6 +452,9 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
         case ENGINE_EXPORTED:
                 if (ev->exported.fd >= 0)
                         close(ev->exported.fd);
+                break;
+        case ENGINE_BYTES:
+                free(ev->bytes.data);
                 break;
         default:
                 break;
@@ -438,4 +504,13 @@ void fake_emit_done(uint64_t handle) {
                 .kind = ENGINE_DONE,
                 .final = true,
                 .done = {.finish = ENGINE_FINISH_STOP, .revision = 2}});
+}
+
+void fake_emit_owner(uint64_t handle, uint32_t tenant) {
+        const struct fake_request *q = find(handle);
+
+        fake_emit(&(struct engine_event){.handle = handle,
+                .kind = ENGINE_OWNER,
+                .final = true,
+                .owner = owner_make(owner_uid(q->r.owner), tenant)});
 }

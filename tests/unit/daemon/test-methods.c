@@ -411,6 +411,69 @@ static void test_tools(void **state) {
         wire_close(&w);
 }
 
+/* Messages of all roles: as they came. */
+static void test_messages(void **state) {
+        struct fixture *f = *state;
+        Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
+        Confab__V1__ToolResult a = CONFAB__V1__TOOL_RESULT__INIT, *results[] = {&a};
+        Confab__V1__Call c = CONFAB__V1__CALL__INIT, d = CONFAB__V1__CALL__INIT,
+                         *calls[] = {&c, &d};
+        static Confab__V1__Message list[ENGINE_MAX_MESSAGES + 1], *all[ENGINE_MAX_MESSAGES + 1];
+        Confab__V1__Messages messages = CONFAB__V1__MESSAGES__INIT;
+        struct wire w;
+        REQUEST(r, CONTINUE, Continue, continue_, m);
+
+        fixture_client(f, &w);
+        for (size_t i = 0; i <= ENGINE_MAX_MESSAGES; i++) {
+                list[i] = (Confab__V1__Message)CONFAB__V1__MESSAGE__INIT;
+                all[i] = &list[i];
+        }
+        ref.has_id = true;
+        ref.id = 3;
+        m.conversation = &ref;
+        m.input_case = CONFAB__V1__CONTINUE__INPUT_MESSAGES;
+        m.messages = &messages;
+        messages.messages = all;
+        expect_error(&w, wire_send(&w, &r), "invalid", false); /* none */
+        list[0].has_role = list[1].has_role = list[2].has_role = true;
+        list[0].role = CONFAB__V1__ROLE__ROLE_USER;
+        list[0].text = proto_borrow("hello");
+        messages.n_messages = 4;
+        list[1].role = CONFAB__V1__ROLE__ROLE_ASSISTANT;
+        list[1].reasoning = proto_borrow("why");
+        list[1].calls = calls;
+        list[1].n_calls = 2;
+        c.id = proto_borrow("i");
+        c.name = proto_borrow("f");
+        c.arguments = proto_borrow("{\"x\":1}");
+        d.name = proto_borrow("g");
+        list[2].role = CONFAB__V1__ROLE__ROLE_TOOL;
+        list[2].results = results;
+        list[2].n_results = 1;
+        a.call_id = proto_borrow("i");
+        r.has_id = false;
+        expect_error(&w, wire_send(&w, &r), "invalid", false); /* the last has no role */
+        list[3].has_role = true;
+        list[3].role = CONFAB__V1__ROLE__ROLE_RAW;
+        r.has_id = false;
+        expect_error(&w, wire_send(&w, &r), "invalid", false);
+        messages.n_messages = ENGINE_MAX_MESSAGES + 1;
+        r.has_id = false;
+        expect_error(&w, wire_send(&w, &r), "invalid", false);
+        assert_int_equal(fake.n, 0);
+        messages.n_messages = 4;
+        list[3].role = CONFAB__V1__ROLE__ROLE_SYSTEM;
+        list[3].text = proto_borrow("Be kind.");
+        r.has_id = false;
+        wire_send(&w, &r);
+        fixture_wait_requests(f, 1);
+        assert_int_equal(fake.requests[0].r.input, ENGINE_INPUT_MESSAGES);
+        assert_int_equal(fake.requests[0].r.n_messages, 4);
+        assert_string_equal(fake.requests[0].messages,
+                "1|hello|-;2|-|why;i|f|{\"x\":1};-|g|{};4|-|-;i|-|;0|Be kind.|-;");
+        wire_close(&w);
+}
+
 static void test_continue_refuses(void **state) {
         struct fixture *f = *state;
         Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
@@ -523,7 +586,8 @@ static void test_list_limits(void **state) {
         wire_send(&w, &r);
         fixture_wait_requests(f, 2);
         assert_int_equal(fake.requests[1].r.limit, 100);
-        assert_int_equal(fake.requests[1].r.after_id, 17);
+        assert_true(fake.requests[1].r.goes_on);
+        assert_int_equal(fake.requests[1].r.after.id, 17);
         m.has_all_users = m.all_users = true;
         r.has_id = false;
         if (getuid() == 0) {
@@ -660,6 +724,7 @@ int main(void) {
                 daemon_test(test_continue),
                 daemon_test(test_continue_inputs),
                 daemon_test(test_tools),
+                daemon_test(test_messages),
                 daemon_test(test_continue_refuses),
                 daemon_test(test_greatest_number),
                 daemon_test(test_fork_and_rewind),

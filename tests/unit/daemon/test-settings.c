@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/util.h"
 #include "daemon/settings.h"
+#include "daemon/trusted.h"
 #include "engine/engine.h"
 #include "util/test.h"
 #include <stdio.h>
@@ -321,10 +322,53 @@ static void test_reload(void **state) {
         assert_string_equal(ignored, "threads");
         assert_int_equal(s.threads, 0);
         assert_int_equal(s.max_user_connections, 6);
+        /* Texts come and go; a user that there is not changes nothing. */
+        write_file("max-user-connections = 6\ntrusted-users = root, 54320\n");
+        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), 0);
+        assert_null(ignored);
+        assert_string_equal(s.trusted_users, "root, 54320");
+        write_file("trusted-users = no-such-user\n");
+        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), -ERR_INVALID);
+        assert_non_null(strstr(e.msg, "no-such-user"));
+        assert_string_equal(s.trusted_users, "root, 54320");
+        write_file("admin-group = adm\nmax-user-connections = 6\n");
+        assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), 0);
+        assert_string_equal(ignored, "admin-group");
+        assert_null(s.trusted_users);
+        assert_null(s.admin_group);
         write_file("max-user-connections = 7\nbroken\n");
         assert_int_equal(settings_reload(&s, 6, argv, &ignored, &e), -ERR_INVALID);
         assert_int_equal(s.max_user_connections, 6);
         settings_deinit(&s);
+}
+
+static void test_trusted(void **state) {
+        struct trusted t = TRUSTED_NULL;
+        struct err e;
+
+        assert_int_equal(trusted_parse(&t, NULL, &e), 0);
+        assert_int_equal(t.n, 0);
+        assert_int_equal(trusted_parse(&t, " root,54320 ,\t4294967294,", &e), 0);
+        assert_int_equal(t.n, 3);
+        assert_true(trusted_has(&t, 0) && trusted_has(&t, 54320) && trusted_has(&t, 4294967294));
+        assert_false(trusted_has(&t, 54321));
+        assert_int_equal(trusted_check(&t, 54320, 7, true, &e), 0);
+        assert_int_equal(trusted_check(&t, 54321, 54321, false, &e), 0);
+        assert_int_equal(trusted_check(&t, 54321, 54320, false, &e), -ERR_PERMISSION);
+        assert_int_equal(trusted_check(&t, 54321, 54321, true, &e), -ERR_PERMISSION);
+        assert_int_equal(trusted_check(&t, 54320, UINT32_MAX, false, &e), -ERR_INVALID);
+        trusted_deinit(&t);
+        /* Without a list: root for all, the daemon's user for tenants of its own. */
+        assert_int_equal(trusted_check(&t, 0, 7, true, &e), 0);
+        assert_int_equal(trusted_check(&t, geteuid(), geteuid(), true, &e), 0);
+        assert_int_equal(trusted_check(&t, geteuid() + 1, geteuid(), false, &e), -ERR_PERMISSION);
+        /* (uid_t)-1 is nobody; numbers do not wrap. */
+        assert_int_equal(trusted_parse(&t, "4294967295", &e), -ERR_INVALID);
+        assert_int_equal(trusted_parse(&t, "4294967296", &e), -ERR_INVALID);
+        assert_int_equal(trusted_parse(&t, "99999999999999999999999", &e), -ERR_INVALID);
+        assert_int_equal(trusted_parse(&t, "root -1", &e), -ERR_INVALID);
+        assert_int_equal(t.n, 0);
+        assert_null(t.uids);
 }
 
 /* What the table takes, the engine takes; more is refused here, and nowhere clamped. */
@@ -388,6 +432,7 @@ int main(void) {
                 cmocka_unit_test(test_flag_errors),
                 cmocka_unit_test(test_help_and_version),
                 cmocka_unit_test(test_reload),
+                cmocka_unit_test(test_trusted),
                 cmocka_unit_test(test_ranges_are_the_engines),
                 cmocka_unit_test(test_man_pages),
         };

@@ -5,6 +5,7 @@
  */
 #include "daemon-fixture.h"
 #include "daemon/closer.h"
+#include "daemon/streams.h"
 #include "util/fds.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -393,6 +394,230 @@ static void test_exports_in_flight(void **state) {
         wire_close(&w);
 }
 
+/* --- in the stream --- */
+
+static uint64_t send_stream_export(struct wire *w) {
+        REQUEST(r, EXPORT, Export, export, m);
+        Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
+
+        ref.has_id = true;
+        ref.id = 7;
+        m.conversation = &ref;
+        m.has_in_stream = m.in_stream = true;
+        return wire_send(w, &r);
+}
+
+static uint64_t send_upload(struct wire *w) {
+        REQUEST(r, IMPORT, Import, import, m);
+
+        m.name = proto_borrow("mine");
+        m.has_in_stream = m.in_stream = true;
+        return wire_send(w, &r);
+}
+
+static void send_chunk(struct wire *w, uint64_t id, const char *text, bool last) {
+        REQUEST(r, CHUNK, Chunk, chunk, m);
+
+        r.has_id = true;
+        r.id = id;
+        m.has_data = true;
+        m.data = (ProtobufCBinaryData){strlen(text), proto_borrow(text)};
+        m.has_last = m.last = last;
+        assert_true(wire_send(w, &r));
+}
+
+static void send_stats(struct wire *w) {
+        REQUEST(r, STATS, Stats, stats, m);
+
+        assert_true(wire_send(w, &r));
+}
+
+static uint64_t send_cancel(struct wire *w, uint64_t id) {
+        REQUEST(r, CANCEL, Cancel, cancel, m);
+
+        m.has_request = true;
+        m.request = id;
+        return wire_send(w, &r);
+}
+
+static void emit(enum engine_event_kind kind, uint64_t handle) {
+        fake_emit(&(struct engine_event){.handle = handle, .kind = kind, .final = true});
+}
+
+/* An export is read and sent; one that is cancelled while it is read goes when the reading ends. */
+static void test_stream_export(void **state) {
+        struct fixture *f = *state;
+        size_t before = test_count_fds();
+        struct proto_message *m;
+        struct wire w;
+        uint64_t id;
+
+        fixture_client(f, &w);
+        fake_answer(ENGINE_EXPORT, true);
+        fake_answer(ENGINE_READ_FILE, true);
+        id = send_stream_export(&w);
+        m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_CHUNK);
+        assert_int_equal(m->event->chunk->data.len, 6);
+        assert_memory_equal(m->event->chunk->data.data, "export", 6);
+        proto_message_free(m);
+        m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_EXPORTED);
+        assert_int_equal(m->event->exported->size, 6);
+        assert_int_equal(wire_take_fd(&w), -1);
+        proto_message_free(m);
+        assert_int_equal(fake.file_bytes, 0);
+        fake_answer(ENGINE_READ_FILE, false);
+        for (unsigned i = 0; i < 3; i++) {
+                uint64_t handle;
+
+                fake_reset();
+                fake_answer(ENGINE_EXPORT, true);
+                id = send_stream_export(&w);
+                fixture_wait_requests(f, 2);
+                assert_int_equal(fake.requests[1].r.verb, ENGINE_READ_FILE);
+                handle = fake.requests[1].r.handle;
+                assert_int_equal(fake.file_bytes, 6);
+                if (i == 0) {
+                        uint64_t cancel = send_cancel(&w, id);
+
+                        expect_error(&w, id, "cancelled", false);
+                        proto_message_free(expect_kind(&w, cancel, CONFAB__V1__EVENT__KIND_EMPTY));
+                        assert_int_equal(fake.file_bytes, 6);
+                        fake_emit_error(handle, ERR_STATE, "too late");
+                } else if (i == 1) {
+                        fake_emit_error(handle, ERR_STATE, "a broken disk");
+                        expect_error(&w, id, "state", false);
+                } else {
+                        wire_close(&w);
+                        fixture_wait_peers(f, 0);
+                        emit(ENGINE_EMPTY, handle);
+                        fixture_steps(f, 5);
+                }
+                fixture_steps(f, 5);
+                assert_int_equal(fake.file_bytes, 0);
+        }
+        wait_fds(f, before);
+}
+
+/* While a chunk is written, what the client sends next waits. */
+static void test_stream_import(void **state) {
+        struct fixture *f = *state;
+        size_t before = test_count_fds();
+        struct wire w;
+        uint64_t id;
+
+        fixture_client(f, &w);
+        id = send_upload(&w);
+        send_chunk(&w, id, "one", false);
+        send_stats(&w);
+        fixture_wait_requests(f, 1);
+        fixture_steps(f, 20);
+        assert_int_equal(fake.n, 1);
+        assert_int_equal(fake.requests[0].r.verb, ENGINE_WRITE_FILE);
+        assert_string_equal(fake.requests[0].text, "one");
+        emit(ENGINE_EMPTY, fake.requests[0].r.handle);
+        fixture_wait_requests(f, 2);
+        assert_int_equal(fake.requests[1].r.verb, ENGINE_STATS);
+        fake_answer(ENGINE_WRITE_FILE, true);
+        send_chunk(&w, id, "two", true);
+        fixture_wait_requests(f, 4);
+        assert_int_equal(fake.requests[3].r.verb, ENGINE_IMPORT);
+        assert_true(fake.requests[3].r.own_file);
+        assert_string_equal(fake.requests[3].name, "mine");
+        expect_text(fake.requests[3].fd, "two");
+        send_chunk(&w, id, "three", true); /* ignored */
+        fixture_steps(f, 5);
+        assert_int_equal(fake.n, 4);
+        fake_emit(&(struct engine_event){.handle = fake.requests[3].r.handle,
+                .kind = ENGINE_CONV,
+                .final = true,
+                .conv = {.id = 3, .name = proto_borrow("mine")}});
+        proto_message_free(expect_kind(&w, id, CONFAB__V1__EVENT__KIND_CONVERSATION));
+        assert_int_equal(fake.file_bytes, 0);
+        wire_close(&w);
+        fixture_wait_peers(f, 0);
+        fake_reset();
+        wait_fds(f, before);
+}
+
+/* However an upload ends, nothing of it is left. */
+static void test_stream_import_ends(void **state) {
+        struct fixture *f = *state;
+        size_t before = test_count_fds();
+        struct wire w;
+        uint64_t id;
+
+        for (unsigned i = 0; i < 6; i++) {
+                fixture_client(f, &w);
+                fake_reset();
+                id = send_upload(&w);
+                if (i == 0) { /* the engine takes no chunk */
+                        fixture_steps(f, 5);
+                        fake_fail_submit(ERR_LIMIT, "full");
+                        send_chunk(&w, id, "one", false);
+                        expect_error(&w, id, "limit", true);
+                } else if (i == 1) { /* hangs up while a chunk is written */
+                        send_chunk(&w, id, "one", false);
+                        fixture_wait_requests(f, 1);
+                        wire_close(&w);
+                        /* Nothing is read meanwhile: the end is found behind the chunk. */
+                        emit(ENGINE_EMPTY, fake.requests[0].r.handle);
+                        fixture_wait_peers(f, 0);
+                        continue;
+                } else if (i == 2) { /* the disk fails */
+                        send_chunk(&w, id, "one", false);
+                        fixture_wait_requests(f, 1);
+                        fake_emit_error(fake.requests[0].r.handle, ERR_STATE, "broken");
+                        expect_error(&w, id, "state", false);
+                } else if (i == 3) { /* cancelled before anything came */
+                        send_cancel(&w, id);
+                        expect_error(&w, id, "cancelled", false);
+                } else { /* cancelled while it is imported; hangs up then */
+                        fake_answer(ENGINE_WRITE_FILE, true);
+                        send_chunk(&w, id, "one", true);
+                        fixture_wait_requests(f, 2);
+                        if (i == 4)
+                                proto_message_free(expect_kind(
+                                        &w, send_cancel(&w, id), CONFAB__V1__EVENT__KIND_EMPTY));
+                        else
+                                wire_close(&w);
+                        fixture_steps(f, 20);
+                        assert_true(fake.requests[1].cancelled);
+                        fake_emit_error(fake.requests[1].r.handle, ERR_CANCELLED, "cancelled");
+                        if (i == 4)
+                                expect_error(&w, id, "cancelled", false);
+                        else
+                                fixture_steps(f, 5);
+                }
+                if (i < 5)
+                        wire_close(&w);
+                fixture_wait_peers(f, 0);
+                assert_int_equal(fake.file_bytes, 0);
+        }
+        fake_reset();
+        wait_fds(f, before);
+}
+
+/* So many of a connection, and of a user. */
+static void test_stream_limits(void **state) {
+        struct fixture *f = *state;
+        struct wire w[STREAMS_PER_USER / STREAMS_PER_PEER + 1];
+
+        for (size_t i = 0; i < ARRAY_SIZE(w); i++) {
+                fixture_client(f, &w[i]);
+                for (unsigned k = 0; i + 1 < ARRAY_SIZE(w) && k < STREAMS_PER_PEER; k++)
+                        send_upload(&w[i]);
+                expect_error(&w[i], send_upload(&w[i]), "limit", true);
+                expect_error(&w[i], send_stream_export(&w[i]), "limit", true);
+        }
+        wire_close(&w[0]);
+        fixture_wait_peers(f, ARRAY_SIZE(w) - 1);
+        send_stream_export(&w[ARRAY_SIZE(w) - 1]);
+        fixture_wait_requests(f, 1);
+        for (size_t i = 1; i < ARRAY_SIZE(w); i++)
+                wire_close(&w[i]);
+        fixture_wait_peers(f, 0);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_import),
@@ -404,6 +629,10 @@ int main(void) {
                 daemon_test(test_export),
                 daemon_test(test_export_unread),
                 daemon_test(test_exports_in_flight),
+                daemon_test(test_stream_export),
+                daemon_test(test_stream_import),
+                daemon_test(test_stream_import_ends),
+                daemon_test(test_stream_limits),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

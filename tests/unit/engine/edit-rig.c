@@ -52,6 +52,13 @@ struct engine_request edit_request(
         return q;
 }
 
+struct engine_request edit_answer(uint64_t conv, uint32_t max_tokens) {
+        struct engine_request q = edit_request(conv, 0, "", max_tokens);
+
+        q.cuts = false;
+        return q;
+}
+
 void edit_send_and_hold(
         struct erig *r, struct engine_request *q, unsigned n_steps, struct answer *a) {
         gate_close(&edit_step_gate, n_steps);
@@ -75,6 +82,20 @@ void edit_check_same(const struct answer *is, const struct answer *was) {
         assert_int_equal(is->conv.dropped_from, was->conv.dropped_from);
         assert_int_equal(is->conv.dropped_to, was->conv.dropped_to);
         answer_same_history(is, was);
+}
+
+void edit_check_unanswered(struct erig *r, uint64_t conv, const struct answer *a) {
+        static struct answer is;
+
+        assert_int_equal(a->kind, ENGINE_DONE);
+        assert_true(a->accepted);
+        assert_int_equal(a->finish, ENGINE_FINISH_CANCELLED);
+        assert_int_equal(a->n_tokens, 0);
+        erig_get(r, conv, &is);
+        assert_int_equal(is.conv.revision, a->revision);
+        assert_int_equal(is.turns[is.n_turns - 1].role, ENGINE_USER);
+        assert_int_equal(is.turns[is.n_turns - 1].end, is.conv.n_tokens);
+        assert_false(is.conv.busy);
 }
 
 void edit_check_as_before(struct erig *r, uint64_t conv, const struct answer *was) {

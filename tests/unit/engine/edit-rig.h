@@ -14,12 +14,16 @@ uint64_t edit_open(struct erig *r, const struct engine_options *o);
 /* From a turn on; without text without input. */
 struct engine_request edit_request(
         uint64_t conv, uint32_t at_turn, const char *text, uint32_t max_tokens);
+/* A reply to what was said last. */
+struct engine_request edit_answer(uint64_t conv, uint32_t max_tokens);
 /* Send it, and let it come through @n_steps steps of the engine; the next one waits. */
 void edit_send_and_hold(
         struct erig *r, struct engine_request *q, unsigned n_steps, struct answer *a);
 /* Of @n tokens or more; good until the next call. */
 const char *edit_words(size_t n);
 
+/* It was cancelled after it was accepted, and has chosen no token: the message is there. */
+void edit_check_unanswered(struct erig *r, uint64_t conv, const struct answer *a);
 /* Same history, revision and publication. */
 void edit_check_same(const struct answer *is, const struct answer *was);
 /* The conversation is as @was, in the register as well. */

@@ -85,9 +85,14 @@ void answer_reset(struct answer *a) {
                 free(a->turns[i].results);
                 free(a->turns[i].parts);
                 free(a->turns[i].tools);
+                free(a->turns[i].figures);
         }
         free(a->turns);
         free(a->tools);
+        free(a->about);
+        if (a->writing)
+                free(a->writing->turn.text);
+        free(a->writing);
         if (a->fd > 0)
                 close(a->fd);
         memset(a, 0, sizeof(*a));
@@ -145,6 +150,7 @@ static void take_delta(struct answer *a, const struct engine_event *ev) {
                 assert_true(a->n_tokens < sizeof(a->tokens) / sizeof(a->tokens[0]));
                 a->tokens[a->n_tokens] = ev->delta.token;
                 a->ends[a->n_tokens] = n + ev->delta.text_size;
+                a->positions[a->n_tokens] = ev->delta.position;
                 a->logprobs[a->n_tokens++] = ev->delta.logprob;
         }
 }
@@ -181,6 +187,7 @@ static void take_event(struct answer *a, struct engine_event *ev) {
         case ENGINE_ACCEPTED:
                 assert_false(a->accepted);
                 a->accepted = true;
+                a->revision = ev->accepted.revision;
                 a->n_prompt = ev->accepted.n_prompt;
                 a->n_ram = ev->accepted.n_ram;
                 a->n_disk = ev->accepted.n_disk;
@@ -204,7 +211,11 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->turns = TAKE_PTR(ev->conv.turns);
                 a->n_turns = a->turns ? ev->conv.n_turn_list : 0;
                 a->tools = TAKE_PTR(ev->conv.tools);
-                a->conv.name = a->conv.tools = NULL;
+                a->about = TAKE_PTR(ev->conv.about);
+                a->writing = TAKE_PTR(ev->conv.writing);
+                snprintf(
+                        a->tenant, sizeof(a->tenant), "%s", ev->conv.tenant ? ev->conv.tenant : "");
+                a->conv.name = a->conv.tools = a->conv.tenant = NULL;
                 a->conv.turns = NULL;
                 a->conv.tokens = NULL;
                 a->n_history = ev->conv.n_token_list;
@@ -212,10 +223,17 @@ static void take_event(struct answer *a, struct engine_event *ev) {
                 a->damaged_turn = ev->conv.damaged_turn;
                 a->history = TAKE_PTR(ev->conv.tokens);
                 break;
+        case ENGINE_OWNER:
+                a->owner = ev->owner;
+                break;
         case ENGINE_EXPORTED:
                 a->fd = TAKE_FD(ev->exported.fd);
                 a->size = ev->exported.size;
                 a->n_memory = ev->exported.n_memory_tokens;
+                break;
+        case ENGINE_BYTES:
+                a->size = ev->bytes.n;
+                memcpy(a->text, ev->bytes.data, MIN(ev->bytes.n, sizeof(a->text)));
                 break;
         default:
                 break;
@@ -296,6 +314,13 @@ void erig_send(struct erig *r, struct engine_request *q, struct answer *a) {
 void erig_wait(struct erig *r, struct answer *a) {
         while (!a->final)
                 erig_step(r);
+}
+
+void erig_wait_accepted(struct erig *r, struct answer *a) {
+        while (!a->accepted) {
+                assert_false(a->final);
+                erig_step(r);
+        }
 }
 
 void erig_do_all(struct erig *r, struct engine_request *q, struct answer *a, size_t n) {

@@ -35,10 +35,11 @@ struct answer {
         size_t n_tokens;
         int32_t tokens[2048];
         float logprobs[2048];
-        size_t ends[2048]; /* of the text, after each token */
-        char stop[64];     /* Done: the stop string, or empty */
-        char parts[16384]; /* deltas with parts: see erig_put_parts() */
-        uint32_t n_calls;  /* Done */
+        size_t ends[2048];        /* of the text, after each token */
+        uint32_t positions[2048]; /* of the delta with the token */
+        char stop[64];            /* Done: the stop string, or empty */
+        char parts[16384];        /* deltas with parts: see erig_put_parts() */
+        uint32_t n_calls;         /* Done */
         size_t n_deltas;
         int32_t *history; /* GET with want_tokens: [n_history], owned, see answer_reset() */
         uint32_t n_history;
@@ -47,10 +48,14 @@ struct answer {
         bool told;                 /* ERROR: the journal knows */
         struct engine_turn *turns; /* GET with want_turns: [n_turns], owned too */
         uint32_t n_turns;
-        char *tools; /* likewise, or NULL */
-        int fd;      /* EXPORTED: owned, 0 if none */
-        uint64_t size;
+        char *tools;                    /* likewise, or NULL */
+        struct engine_writing *writing; /* GET: owned too, or NULL */
+        struct about *about;            /* CONV: owned, or NULL */
+        int fd;                         /* EXPORTED: owned, 0 if none */
+        uint64_t size;                  /* likewise; BYTES: of them, which are in `text` */
         uint32_t n_memory;
+        uint64_t owner;                   /* OWNER */
+        char tenant[ENGINE_NAME_MAX + 1]; /* CONV: its label, or empty */
 };
 void answer_reset(struct answer *a);
 
@@ -99,6 +104,8 @@ void erig_send(struct erig *r, struct engine_request *q, struct answer *a);
 /* Take one event, waiting for it. */
 void erig_step(struct erig *r);
 void erig_wait(struct erig *r, struct answer *a);
+/* Until it is accepted. Its revision is that of the input then. */
+void erig_wait_accepted(struct erig *r, struct answer *a);
 /* Send and collect until the final event. @a may be NULL. Returns the final event's kind. */
 enum engine_event_kind erig_do(struct erig *r, struct engine_request *q, struct answer *a);
 /* Several at the same time. */

@@ -97,7 +97,7 @@ static void test_waiting_for_eviction(void **state) {
         assert_int_equal(A.kind, ENGINE_DONE);
         get = (struct engine_request){.verb = ENGINE_GET, .conv_id = c};
         assert_int_equal(erig_do(&rig, &get, &C), ENGINE_CONV);
-        assert_int_equal(C.conv.revision, 2);
+        assert_int_equal(C.conv.revision, 3);
         erig_say(&rig, c, "Go on.", 4, &B);
 }
 

@@ -128,6 +128,65 @@ static void test_latest_tools(void **state) {
         }
 }
 
+/* Several messages came in one request: one comes back to the ends of the latest, and another conversation
+ * begins with the same system message. */
+static void test_several(void **state) {
+        EACH_KIND(k) {
+                const char *system = erig_words(40, 1);
+                struct engine_message messages[8] = {
+                        {.role = ENGINE_SYSTEM, .text = system, .text_size = strlen(system)}};
+                struct engine_request q;
+                uint32_t first, again;
+                struct erig r;
+                uint64_t c, d;
+
+                for (size_t i = 1; i < ARRAY_SIZE(messages); i++) {
+                        const char *text = erig_words(5, (unsigned)i);
+
+                        messages[i] = (struct engine_message){
+                                .role = i % 2 ? ENGINE_USER : ENGINE_ASSISTANT,
+                                .text = text,
+                                .text_size = strlen(text)};
+                }
+                kind_open(&r, k, UINT32_MAX);
+                for (unsigned n = 7; n > 5; n--) {
+                        const char *other = erig_words(5, 50 + n);
+
+                        /* Not what another conversation has computed. */
+                        messages[1].text = other;
+                        messages[1].text_size = strlen(other);
+                        c = erig_new(&r, NULL, NULL);
+                        q = erig_long_request(c, "", 4);
+                        q.input = ENGINE_INPUT_MESSAGES;
+                        q.messages = messages;
+                        q.n_messages = ARRAY_SIZE(messages);
+                        if (erig_do(&r, &q, &A) != ENGINE_DONE)
+                                fail_msg("%s: %s", k->arch, A.err.msg);
+                        erig_get(&r, c, &T);
+                        assert_int_equal(T.n_turns, ARRAY_SIZE(messages) + 1);
+                        q = kind_cut_request(ENGINE_REWIND, c, n);
+                        assert_int_equal(erig_do(&r, &q, NULL), ENGINE_CONV);
+                        kind_say(&r, c, 99, &B);
+                        again = kind_computed_of(&B, T.turns[n - 1].end);
+                        if (again > 0)
+                                fail_msg("%s: back to turn %u: %u of %u computed again", k->arch, n,
+                                        again, T.turns[n - 1].end);
+                }
+                d = erig_new(&r, NULL, NULL);
+                q = erig_long_request(d, "", 4);
+                q.input = ENGINE_INPUT_MESSAGES;
+                messages[1].text_size = 3;
+                q.messages = messages;
+                q.n_messages = 2;
+                if (erig_do(&r, &q, &A) != ENGINE_DONE)
+                        fail_msg("%s: %s", k->arch, A.err.msg);
+                first = T.turns[0].end / KIND_BLOCK * KIND_BLOCK;
+                if (kind_computed_of(&A, first) > 0)
+                        fail_msg("%s: %u of %u computed", k->arch, A.n_computed, A.n_prompt);
+                kind_close(&r);
+        }
+}
+
 /* --- long texts --- */
 
 /* Go back to a position in the middle of a text and on from there: what is computed again. */
@@ -486,6 +545,7 @@ int main(void) {
                 cmocka_unit_test(test_latest),
                 cmocka_unit_test(test_latest_long),
                 cmocka_unit_test(test_latest_tools),
+                cmocka_unit_test(test_several),
                 cmocka_unit_test(test_long_text),
                 cmocka_unit_test(test_wide_windows),
                 cmocka_unit_test(test_loaded),

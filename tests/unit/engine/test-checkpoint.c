@@ -302,12 +302,14 @@ static void test_undone(void **state) {
                 uint64_t c;
 
                 kind_open(&r, k, 0);
+                r.o.batch_tokens = 2;
+                erig_restart(&r, true);
                 c = kind_talk(&r, 3, &A);
                 B = A;
                 erig_get(&r, c, &T);
                 end = T.conv.n_tokens;
                 kind_wait_idle(&r);
-                q = edit_request(c, 3, erig_words(30, 1), 12);
+                q = edit_request(c, T.n_turns - 1, "", 12);
                 edit_send_and_hold(&r, &q, 0, &A);
                 engine_cancel(r.en, q.handle);
                 gate_open(&edit_step_gate);

@@ -31,8 +31,7 @@ static void straight_answers(size_t n_words) {
         erig_close(&r);
 }
 
-/* What is replaced takes no room from what replaces it: where both do not fit, the old memory goes.
- * And if that was for nothing, what is lost is computed again. */
+/* What is replaced takes no room from what replaces it: where both do not fit, the old memory goes. */
 static void room_case(bool cancel) {
         struct engine_options o = erig_options(0);
         struct engine_request q;
@@ -53,13 +52,12 @@ static void room_case(bool cancel) {
         }
         erig_wait(&r, &A);
         if (cancel) {
-                assert_int_equal(A.kind, ENGINE_ERROR);
-                erig_say(&r, c, "And my dog?", 8, &A);
-                answer_same(&A, &went_on);
+                edit_check_unanswered(&r, c, &A);
+                q = edit_answer(c, 12);
+                assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
                 assert_int_equal(erig_stat(&r, "restore_failures"), 0);
-        } else {
-                answer_same(&A, &edited);
         }
+        answer_same(&A, &edited);
         erig_check_budget(&r);
         erig_check_register(&r);
         erig_simple(&r, ENGINE_CLOSE, c, NULL);
@@ -101,16 +99,12 @@ static void parked_case(bool cancel) {
         engine_pause(r.en, q.handle, false);
         erig_wait(&r, &many[0]);
         if (cancel) {
-                assert_int_equal(many[0].kind, ENGINE_ERROR);
-                edit_check_as_before(&r, c, &T);
-        } else {
-                answer_same(&many[0], &edited);
+                edit_check_unanswered(&r, c, &many[0]);
+                q = edit_answer(c, 12);
+                assert_int_equal(erig_do(&r, &q, &many[0]), ENGINE_DONE);
         }
+        answer_same(&many[0], &edited);
         erig_check_register(&r);
-        if (cancel) {
-                erig_say(&r, c, "And my dog?", 8, &A);
-                answer_same(&A, &went_on);
-        }
         assert_int_equal(erig_stat(&r, "restore_failures"), 0);
         erig_check_budget(&r);
         erig_close(&r);
@@ -142,7 +136,7 @@ static void test_damaged(void **state) {
         assert_true(fd >= 0);
         assert_int_equal(pwrite(fd, zeros, sizeof(zeros), 3000), sizeof(zeros));
         close(fd);
-        q = edit_request(c, 3, edit_words(300), 12);
+        q = edit_request(c, 4, "", 12);
         edit_send_and_hold(&r, &q, 2, &many[0]);
         engine_cancel(r.en, q.handle);
         gate_open(&edit_step_gate);
@@ -222,7 +216,7 @@ static void test_published(void **state) {
         kept = T.turns[0].end;
         assert_int_equal(T.conv.n_published, T.conv.n_tokens);
         assert_true(erig_others_get(&r, 1, T.history, T.conv.n_tokens) > kept);
-        /* Pending: the register says the same as before; the new tokens are not for others. */
+        /* Accepted: what it replaces is gone; the new tokens are not for others. */
         q = edit_request(c, 1,
                 "Tell me a story about a bird that lives on a green river, and "
                 "another one about a stone that is seven years old.",
@@ -232,7 +226,8 @@ static void test_published(void **state) {
         while (many[0].n_tokens < 70)
                 erig_step(&r);
         erig_get(&r, c, &C);
-        edit_check_same(&C, &T);
+        assert_int_equal(C.n_turns, 2);
+        assert_int_equal(C.conv.n_published, kept);
         engine_cancel(r.en, q.handle);
         erig_wait(&r, &many[0]);
         erig_get(&r, c, &C);
@@ -244,8 +239,8 @@ static void test_published(void **state) {
          * publication has the index forget and enter again what is public.) */
         assert_int_equal(erig_do(&r, &publish, &A), ENGINE_CONV);
         erig_get(&r, c, &T);
-        q = edit_request(c, 1, edit_words(300), 8);
-        edit_send_and_hold(&r, &q, 2, &many[0]);
+        q = edit_request(c, 2, "", 8);
+        edit_send_and_hold(&r, &q, 0, &many[0]);
         engine_cancel(r.en, q.handle);
         gate_open(&edit_step_gate);
         erig_wait(&r, &many[0]);

@@ -26,7 +26,8 @@ static void compare(struct erig *r, uint64_t conv, struct engine_request q) {
         rewind.conv_id = erig_fork(r, conv);
         if (erig_do(r, &q, &A) != ENGINE_DONE)
                 fail_msg("turn %u, position %u: %s", q.at_turn, q.at_position, A.err.msg);
-        assert_int_equal(A.revision, revision + 1);
+        assert_int_equal(
+                A.revision, revision + (q.input != ENGINE_INPUT_NONE) + (q.max_tokens > 0));
         assert_int_equal(erig_do(r, &rewind, &B), ENGINE_CONV);
         q.cuts = false;
         q.conv_id = rewind.conv_id;
@@ -205,7 +206,11 @@ static void cancelled_early(uint32_t max_active, bool queued, bool spilled) {
         d = erig_fork(&r, c);
         erig_get(&r, c, &T);
         for (uint32_t at = 1; at <= T.n_turns; at += 2) {
-                q = edit_request(c, at, edit_words(300), 8);
+                /* One with a message is accepted as soon as it has its place. */
+                q = queued ? edit_request(c, at, edit_words(300), 8)
+                           : edit_request(c, at + 1, "", 8);
+                if (at == 5 && !queued)
+                        continue;
                 if (at == 5) { /* inside the last reply, and inside a block */
                         q.at_turn = ENGINE_UNSET;
                         q.at_position = T.conv.n_tokens - 7;
@@ -222,7 +227,7 @@ static void cancelled_early(uint32_t max_active, bool queued, bool spilled) {
                         erig_get(&r, c, &C); /* it is under way: the turns are the old ones */
                         assert_int_equal(C.n_turns, T.n_turns);
                 } else {
-                        edit_send_and_hold(&r, &q, at, &many[1]);
+                        edit_send_and_hold(&r, &q, 0, &many[1]);
                 }
                 engine_cancel(r.en, q.handle);
                 gate_open(&edit_step_gate);
@@ -242,7 +247,7 @@ static void cancelled_early(uint32_t max_active, bool queued, bool spilled) {
         assert_int_equal(A.n_ram + A.n_shared + A.n_disk, T.conv.n_tokens - 1);
         assert_int_equal(erig_stat(&r, "restore_failures"), 0);
         /* What a cancelled one has read is there still. */
-        assert_true(!spilled || queued || A.n_disk < 32);
+        assert_true(!spilled || queued || A.n_disk < T.conv.n_tokens - T.turns[3].end + 32);
         /* (Of a block that is cut and lies on disk only, the kept tokens are computed anew.) */
         assert_true(spilled || erig_stat(&r, "tokens_recomputed") == 0);
         erig_check_register(&r);
@@ -256,7 +261,38 @@ static void test_cancelled_early(void **state) {
         cancelled_early(1, true, true);
 }
 
-/* After the first token it is kept, and what it replaces goes. */
+/* Once it is accepted the message is there, and what it replaces is gone. */
+static void test_cancelled_accepted(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c, d;
+
+        o.batch_tokens = 2;
+        c = edit_open(&r, &o);
+        d = erig_fork(&r, c);
+        q = edit_request(d, 3, edit_words(100), 8);
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        q.conv_id = c;
+        edit_send_and_hold(&r, &q, 5, &A);
+        engine_pause(r.en, q.handle, true); /* it stays in its prompt */
+        gate_open(&edit_step_gate);
+        erig_wait_accepted(&r, &A);
+        erig_get(&r, c, &C);
+        assert_int_equal(C.n_turns, 4);
+        assert_int_equal(C.conv.revision, A.revision);
+        assert_true(C.conv.busy);
+        engine_cancel(r.en, q.handle);
+        erig_wait(&r, &A);
+        edit_check_unanswered(&r, c, &A);
+        q = edit_answer(c, 8);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        answer_same(&A, &B);
+        erig_check_register(&r);
+        erig_close(&r);
+}
+
+/* The reply so far is kept. */
 static void test_cancelled_late(void **state) {
         struct engine_options o = erig_options(64 << 20);
         struct engine_request q;
@@ -271,13 +307,14 @@ static void test_cancelled_late(void **state) {
         while (A.n_tokens < 3)
                 erig_step(&r);
         erig_get(&r, c, &C);
-        edit_check_same(&C, &T);
+        assert_int_equal(C.n_turns, 4);
+        assert_int_equal(C.conv.revision, T.conv.revision + 1);
         assert_true(C.conv.busy);
         engine_cancel(r.en, q.handle);
         erig_wait(&r, &A);
         assert_int_equal(A.kind, ENGINE_DONE);
         assert_int_equal(A.finish, ENGINE_FINISH_CANCELLED);
-        assert_int_equal(A.revision, T.conv.revision + 1);
+        assert_int_equal(A.revision, T.conv.revision + 2);
         erig_get(&r, c, &C);
         assert_int_equal(C.n_turns, 5);
         assert_int_equal(C.conv.revision, A.revision);
@@ -422,6 +459,7 @@ int main(void) {
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_not_ours),
                 cmocka_unit_test(test_cancelled_early),
+                cmocka_unit_test(test_cancelled_accepted),
                 cmocka_unit_test(test_cancelled_late),
                 cmocka_unit_test(test_busy),
                 cmocka_unit_test(test_link_under_way),

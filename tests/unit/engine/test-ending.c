@@ -133,19 +133,21 @@ static void test_cancel_phases(void **state) {
                 erig_step(&r);
         engine_cancel(r.en, q[1].handle);
         erig_wait(&r, &many[1]);
-        assert_int_equal(many[1].kind, ENGINE_ERROR);
-        assert_int_equal(many[1].err.code, ERR_CANCELLED);
+        assert_int_equal(many[1].kind, ENGINE_DONE);
+        assert_int_equal(many[1].finish, ENGINE_FINISH_CANCELLED);
+        assert_int_equal(many[1].n_tokens, 0);
         q[1] = (struct engine_request){.verb = ENGINE_GET, .conv_id = c[1]};
         assert_int_equal(erig_do(&r, &q[1], &B), ENGINE_CONV);
-        assert_int_equal(B.conv.n_tokens, 0);
-        assert_int_equal(B.conv.revision, 1);
+        assert_int_equal(B.conv.n_turns, 1); /* the message was accepted */
+        assert_int_equal(B.conv.revision, many[1].revision);
+        assert_int_equal(B.conv.revision, 2);
         /* Before it was even looked at. */
-        q[1] = erig_long_request(c[1], "Two.", 4);
+        q[1] = erig_long_request(c[2], "Two.", 4);
         erig_send(&r, &q[1], &many[1]);
         engine_cancel(r.en, q[1].handle);
         erig_wait(&r, &many[1]);
         assert_int_equal(many[1].err.code, ERR_CANCELLED);
-        q[1] = erig_long_request(c[1], "Two.", 4);
+        q[1] = erig_long_request(c[2], "Two.", 4);
         assert_int_equal(erig_do(&r, &q[1], &B), ENGINE_DONE);
         erig_alone(erig_long_request(0, "Two.", 4), &A);
         answer_same(&A, &B);

@@ -24,7 +24,7 @@ static void test_say(void **state) {
         assert_true(A.n_generated > 0 && A.n_generated <= 24);
         assert_int_equal(A.n_ram, 0);
         assert_int_equal(A.n_prompt, A.n_computed);
-        assert_int_equal(A.revision, 2);
+        assert_int_equal(A.revision, 3); /* system, message, reply */
         print_message("said: %s\n", A.text);
         erig_say(&r, c, "What is my name?", 24, &B);
         print_message("said: %s\n", B.text);
@@ -293,7 +293,7 @@ static void test_errors(void **state) {
         q[0].expect_revision = 1;
         assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_ERROR);
         assert_int_equal(A.err.code, ERR_CONFLICT);
-        q[0].expect_revision = 2;
+        q[0].expect_revision = 3;
         assert_int_equal(erig_do(&r, &q[0], &A), ENGINE_DONE);
         /* Longer than the context. */
         char *longtext = malloc(100001);

@@ -267,6 +267,17 @@ static void find_expected(void) {
         erig_close(r);
 }
 
+/* The message is there: what the request says is a reply alone, and it need not wait for its input to be
+ * stored, which takes some steps of the others. */
+static struct engine_request reply_to(struct erig *r, struct engine_request say) {
+        struct engine_request q = say;
+
+        q.max_tokens = 0;
+        assert_int_equal(erig_do(r, &q, &C), ENGINE_DONE);
+        say.input = ENGINE_INPUT_NONE;
+        return say;
+}
+
 /* One is the beginning of the other. */
 static void check_same(const struct answer *a, const struct answer *full) {
         size_t n = MIN(a->n_tokens, full->n_tokens);
@@ -276,33 +287,44 @@ static void check_same(const struct answer *a, const struct answer *full) {
         assert_memory_equal(a->logprobs, full->logprobs, n * sizeof(a->logprobs[0]));
 }
 
+static void send_all(struct erig *r, struct engine_request *q, unsigned n, bool background) {
+        for (unsigned i = 0; i < n; i++) {
+                q[i].background = background;
+                erig_send(r, &q[i], &A[i]);
+                handles[i] = q[i].handle;
+                /* Workers look for their conversations, and would bring them in any order. */
+                wait_queued(q[i].handle);
+        }
+}
+
 static void send_many(struct erig *r, unsigned n, bool background, uint32_t length) {
-        uint64_t conv[MOST];
+        struct engine_request q[MOST];
 
         for (unsigned i = 0; i < n; i++)
-                conv[i] = open_for(r, UID_A);
-        for (unsigned i = 0; i < n; i++) {
-                struct engine_request q = say(conv[i], UID_A, i, length);
-
-                q.background = background;
-                erig_send(r, &q, &A[i]);
-                handles[i] = q.handle;
-                /* Workers look for their conversations, and would bring them in any order. */
-                wait_queued(q.handle);
-        }
+                q[i] = say(open_for(r, UID_A), UID_A, i, length);
+        send_all(r, q, n, background);
 }
 
 /* --- from a given step on, however fast this thread is --- */
 
-/* As send_many(), and @q of UID_B as the last one: all are in the queue, and nothing is computed
- * until go_on(). */
-static void send_paused(
-        struct erig *r, unsigned n, bool background, uint32_t length, struct engine_request *q) {
+/* Those of UID_A, and @q of UID_B as the last one: all are in the queue, and nothing is computed until
+ * go_on(). */
+static void send_all_paused(struct erig *r, struct engine_request *many, unsigned n,
+        bool background, struct engine_request *q) {
         pause_what_comes(true);
-        send_many(r, n, background, length);
+        send_all(r, many, n, background);
         erig_send(r, q, &B);
         wait_queued(q->handle);
         pause_what_comes(false);
+}
+
+static void send_paused(
+        struct erig *r, unsigned n, bool background, uint32_t length, struct engine_request *q) {
+        struct engine_request many[MOST];
+
+        for (unsigned i = 0; i < n; i++)
+                many[i] = say(open_for(r, UID_A), UID_A, i, length);
+        send_all_paused(r, many, n, background, q);
 }
 
 /* Do the first @n of UID_A have tokens in this step? */
@@ -531,13 +553,15 @@ static void test_own_background(void **state) {
 /* UID_A generates in 15 conversations, UID_B in one: tokens of the steps that they shared. */
 static void share(bool background, uint64_t base, uint64_t per_token, double *a, double *b) {
         enum { N = 15, LENGTH = 60 };
-        struct engine_request q;
+        struct engine_request q, many[N];
         struct erig *r = &rig;
 
         begin(r, 16, 256, 256 << 20);
         fake_time(base, per_token);
-        q = say(open_for(r, UID_B), UID_B, 1, LENGTH);
-        send_paused(r, N, background, 400, &q);
+        for (unsigned i = 0; i < N; i++)
+                many[i] = reply_to(r, say(open_for(r, UID_A), UID_A, i, 400));
+        q = reply_to(r, say(open_for(r, UID_B), UID_B, 1, LENGTH));
+        send_all_paused(r, many, N, background, &q);
         go_on(r, N, N, &q);
         erig_wait(r, &B);
         assert_int_equal(B.kind, ENGINE_DONE);
@@ -593,12 +617,15 @@ static void test_share_of_prompt(void **state) {
 /* A user alone has the whole step, with any number of requests. */
 static void test_alone(void **state) {
         enum { N = 15 };
+        struct engine_request q[N];
         struct erig *r = &rig;
 
         find_expected();
         begin(r, 16, 256, 64 << 20);
         fake_time(0, 100);
-        send_many(r, N, false, 60);
+        for (unsigned i = 0; i < N; i++)
+                q[i] = reply_to(r, say(open_for(r, UID_A), UID_A, i, 60));
+        send_all(r, q, N, false);
         for (unsigned i = 0; i < N; i++) {
                 erig_wait(r, &A[i]);
                 check_same(&A[i], &expected[i % 8]);

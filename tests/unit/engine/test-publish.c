@@ -71,7 +71,7 @@ static void test_publish(void **state) {
         assert_int_equal(publish(&r, 0, c, ENGINE_UNSET, true), ENGINE_CONV);
         all = A.conv.n_published;
         assert_int_equal(all, A.conv.n_tokens);
-        assert_int_equal(A.conv.revision, 2);
+        assert_int_equal(A.conv.revision, 3);
         got = others_get(&r, 2);
         assert_true(got > 0);
         assert_int_equal(publish(&r, 0, c, 1, true), ENGINE_CONV);

@@ -99,29 +99,34 @@ static void test_places(void **state) {
         shift_close(&r);
 }
 
-/* An edit inside the dropped part that is cancelled puts everything back. */
+/* An edit inside the dropped part that is cancelled before it is accepted puts everything back. */
 static void test_edit_cancelled(void **state) {
         struct engine_options o = shift_options(64 << 20);
-        struct engine_request q;
+        struct engine_request q, first;
+        uint64_t c, other;
         struct erig r;
-        uint64_t c;
 
         o.batch_tokens = 4;
+        o.max_active = 1;
         shift_open(&r, &o);
         c = shift_new(&r, system_text);
+        other = shift_new(&r, system_text);
         for (unsigned k = 0; k < 9; k++)
                 shift_say(&r, c, k, &A);
         erig_get(&r, c, &whole);
         for (unsigned i = 1; i < whole.n_turns; i += 3) {
+                first = shift_request(other, i);
+                edit_send_and_hold(&r, &first, 1, &B);
                 q = shift_request(c, 100 + i);
                 q.cuts = true;
                 q.at_turn = i;
-                edit_send_and_hold(&r, &q, 2, &A);
+                erig_send(&r, &q, &A);
                 engine_cancel(r.en, q.handle);
                 gate_open(&edit_step_gate);
                 erig_wait(&r, &A);
                 assert_int_equal(A.kind, ENGINE_ERROR);
                 edit_check_as_before(&r, c, &whole);
+                erig_wait(&r, &B);
         }
         erig_check_register(&r);
         shift_say(&r, c, 9, &A);

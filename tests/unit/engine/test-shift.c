@@ -213,7 +213,15 @@ static void test_sharing(void **state) {
         shift_close(&r);
 }
 
-/* A request that is cancelled while it computes the shortened memory has dropped nothing. */
+/* Another reply in place of the last one, so long that there is no room for it. */
+static struct engine_request longer_reply(uint64_t conv, uint32_t at_turn) {
+        struct engine_request q = edit_request(conv, at_turn, "", 400);
+
+        q.ignore_eos = true;
+        return q;
+}
+
+/* A reply that is cancelled while it computes the shortened memory has dropped nothing. */
 static void test_cancelled(void **state) {
         struct engine_options o = shift_options(64 << 20);
         struct engine_request q;
@@ -229,11 +237,17 @@ static void test_cancelled(void **state) {
         assert_int_equal(erig_simple(&r, ENGINE_CLOSE, d, NULL), ENGINE_EMPTY);
         for (unsigned i = 0; i + 1 < k; i++)
                 shift_say(&r, c, i, &B);
+        erig_get(&r, c, &T);
+        d = erig_fork(&r, c);
+        q = longer_reply(d, T.n_turns - 1);
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        assert_true(A.n_dropped > 0);
+        assert_int_equal(erig_simple(&r, ENGINE_CLOSE, d, NULL), ENGINE_EMPTY);
         for (unsigned evicted = 0; evicted < 2; evicted++) {
                 if (evicted)
                         assert_int_equal(erig_simple(&r, ENGINE_EVICT, c, NULL), ENGINE_CONV);
                 erig_get(&r, c, &T);
-                q = shift_request(c, k - 1);
+                q = longer_reply(c, T.n_turns - 1);
                 edit_send_and_hold(&r, &q, 5, &B);
                 engine_cancel(r.en, q.handle);
                 gate_open(&edit_step_gate);
@@ -243,10 +257,40 @@ static void test_cancelled(void **state) {
                 edit_check_as_before(&r, c, &T);
         }
         erig_check_register(&r);
-        q = shift_request(c, k - 1);
+        q = longer_reply(c, T.n_turns - 1);
         assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
         answer_same(&A, &B);
         assert_int_equal(A.n_dropped, B.n_dropped);
+        shift_close(&r);
+}
+
+/* Once it is accepted, the message is there, and what it dropped is dropped. */
+static void test_cancelled_accepted(void **state) {
+        struct engine_options o = shift_options(64 << 20);
+        struct engine_request q;
+        struct erig r;
+        uint64_t c, d;
+        unsigned k;
+
+        o.batch_tokens = 4;
+        shift_open(&r, &o);
+        c = shift_new(&r, system_text);
+        d = erig_fork(&r, c);
+        k = shift_fill(&r, d, &A);
+        for (unsigned i = 0; i + 1 < k; i++)
+                shift_say(&r, c, i, &B);
+        q = shift_request(c, k - 1);
+        edit_send_and_hold(&r, &q, 2, &B);
+        engine_cancel(r.en, q.handle);
+        gate_open(&edit_step_gate);
+        erig_wait(&r, &B);
+        edit_check_unanswered(&r, c, &B);
+        assert_int_equal(A.n_dropped, B.n_dropped);
+        q = edit_answer(c, 12);
+        q.ignore_eos = true;
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        answer_same(&A, &B);
+        erig_check_register(&r);
         shift_close(&r);
 }
 
@@ -302,6 +346,7 @@ int main(void) {
                 cmocka_unit_test(test_crowd),
                 cmocka_unit_test(test_sharing),
                 cmocka_unit_test(test_cancelled),
+                cmocka_unit_test(test_cancelled_accepted),
                 cmocka_unit_test(test_links),
         };
 

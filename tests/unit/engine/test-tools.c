@@ -365,6 +365,54 @@ static void test_given(void **state) {
         erig_close(&r);
 }
 
+/* Calls that were given without ids have ids of their place, which results may answer. No two calls of a
+ * conversation have the same. */
+static void test_given_without_ids(void **state) {
+        const struct engine_call calls[] = {{NULL, "f", "{}"}, {NULL, "g", "{}"}};
+        struct engine_result result = {.text = "one"};
+        char ids[4][64];
+        struct erig r;
+        uint64_t c;
+
+        (void)state;
+        open_rig(&r);
+        c = open_with(&r, NULL, DEFS);
+        for (unsigned i = 0; i < 2; i++) {
+                struct engine_request q = ask(c, "go", i ? "Yes." : NULL);
+
+                q.max_tokens = i ? 40 : 0;
+                answer_reset(&A);
+                done(&r, q, &A);
+                q = erig_request(ENGINE_CONTINUE, c);
+                q.input = ENGINE_INPUT_GIVEN;
+                q.text = "I call.";
+                q.text_size = i ? 7 : 0;
+                q.reasoning = i ? "hm" : NULL;
+                q.calls = calls;
+                q.n_calls = 2;
+                q.max_tokens = 0;
+                answer_reset(&A);
+                done(&r, q, &A);
+                answer_reset(&G);
+                get_parts(&r, c, &G);
+                strcpy(ids[2 * i], call_id(turn_parts(&G, G.n_turns - 1), "f"));
+                strcpy(ids[2 * i + 1], call_id(turn_parts(&G, G.n_turns - 1), "g"));
+                for (unsigned k = 0; k < 2; k++) {
+                        q = answer_call(c, &result, 1, NULL);
+                        q.max_tokens = 0;
+                        q.constraint = ENGINE_CONSTRAINT_NONE;
+                        result.call_id = ids[2 * i + k];
+                        answer_reset(&A);
+                        done(&r, q, &A);
+                }
+        }
+        for (unsigned i = 0; i < 4; i++)
+                for (unsigned k = 0; k < i; k++)
+                        assert_string_not_equal(ids[i], ids[k]);
+        answer_reset(&G);
+        erig_close(&r);
+}
+
 /* Definitions are told with the first message, and only once; those that a Continue gives go with its
  * turn: a rewind takes them back. */
 static void test_definitions(void **state) {
@@ -683,13 +731,107 @@ static void test_export(void **state) {
         erig_close(&r);
 }
 
+/* Each page of the turns is what all of them are there, with the parts and the ids of calls; the page's
+ * numbers tell from which end it is counted. */
+static void same_page(struct erig *r, uint64_t c, uint32_t first, uint32_t n, bool from_end) {
+        struct engine_request q = erig_request(ENGINE_GET, c);
+        char want[16384];
+
+        q.want_turns = q.want_parts = q.pages = true;
+        q.max_turns = n;
+        q.from_turn = from_end ? ENGINE_UNSET : first;
+        q.before_turn = from_end ? first + n : ENGINE_UNSET;
+        answer_reset(&B);
+        if (erig_do(r, &q, &B) != ENGINE_CONV)
+                fail_msg("%s", B.err.msg);
+        assert_true(B.conv.is_page);
+        assert_int_equal(B.conv.first_turn, first);
+        assert_int_equal(B.n_turns, n);
+        assert_string_equal(B.tools, G.tools);
+        for (uint32_t i = 0; i < n; i++) {
+                const struct engine_turn *got = &B.turns[i], *all = &G.turns[first + i];
+
+                assert_int_equal(got->start, all->start);
+                assert_int_equal(got->end, all->end);
+                assert_int_equal(got->text_size, all->text_size);
+                assert_memory_equal(got->text, all->text, got->text_size);
+                assert_int_equal(!got->figures, !all->figures);
+                assert_int_equal(!got->tools, !all->tools);
+                assert_int_equal(got->n_results, all->n_results);
+                strcpy(want, turn_parts(&G, first + i));
+                assert_string_equal(turn_parts(&B, i), want);
+        }
+}
+
+static void test_pages(void **state) {
+        static const char reply[] = "x < y and <tool_call>\n{\"name\": \"f\", \"arguments\": "
+                                    "{\"x\": [1, 2]}}\n</tool_call>";
+        struct engine_result result = {.text = "2"};
+        char id[64];
+        struct engine_request q;
+        struct erig r;
+        uint64_t c;
+
+        (void)state;
+        open_rig(&r);
+        c = open_with(&r, "Help.", DEFS);
+        answer_reset(&A);
+        done(&r, ask(c, "go", CALL_F), &A);
+        strcpy(id, call_id(A.parts, "f"));
+        result.call_id = id;
+        answer_reset(&A);
+        done(&r, answer_call(c, &result, 1, "It is 2."), &A);
+        /* A reply in several turns. */
+        q = ask(c, "go", reply);
+        q.max_tokens = 9;
+        answer_reset(&A);
+        done(&r, q, &A);
+        for (int i = 0; i < 3; i++) {
+                q = ask(c, "", reply);
+                q.input = ENGINE_INPUT_NONE;
+                q.max_tokens = i < 2 ? 11 : 400;
+                answer_reset(&A);
+                done(&r, q, &A);
+        }
+        answer_reset(&G);
+        get_parts(&r, c, &G);
+        assert_int_equal(G.n_turns, 10);
+        for (uint32_t first = 0; first <= G.n_turns; first++)
+                for (uint32_t n = first < G.n_turns; first + n <= G.n_turns; n++) {
+                        same_page(&r, c, first, n, false);
+                        if (n > 0)
+                                same_page(&r, c, first, n, true);
+                }
+        /* Without parts, from both ends, with all tokens. */
+        q = erig_request(ENGINE_GET, c);
+        q.want_turns = q.want_tokens = q.pages = true;
+        q.from_turn = 2;
+        q.before_turn = 4;
+        answer_reset(&B);
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_CONV);
+        assert_int_equal(B.conv.first_turn, 2);
+        assert_int_equal(B.n_turns, 2);
+        assert_int_equal(B.n_history, G.n_history);
+        assert_memory_equal(B.history, G.history, G.n_history * sizeof(int32_t));
+        q.before_turn = 11;
+        refused(&r, q, ERR_INVALID, "before_turn");
+        q.before_turn = ENGINE_UNSET;
+        q.from_turn = 11;
+        refused(&r, q, ERR_INVALID, "from_turn");
+        answer_reset(&B);
+        answer_reset(&G);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_parts_everywhere),
                 cmocka_unit_test(test_a_view),
                 cmocka_unit_test(test_goes_on),
+                cmocka_unit_test(test_pages),
                 cmocka_unit_test(test_results),
                 cmocka_unit_test(test_given),
+                cmocka_unit_test(test_given_without_ids),
                 cmocka_unit_test(test_definitions),
                 cmocka_unit_test(test_nothing_is_left),
                 cmocka_unit_test(test_shift),

@@ -259,6 +259,92 @@ static void test_refusals(void **state) {
         erig_close(&r);
 }
 
+static enum engine_event_kind append(
+        struct erig *r, struct engine_file *file, const void *data, size_t n) {
+        struct engine_request q = erig_request(ENGINE_WRITE_FILE, 0);
+
+        q.file = file;
+        q.text = data;
+        q.text_size = n;
+        return erig_do(r, &q, &A);
+}
+
+static enum engine_event_kind read_at(
+        struct erig *r, struct engine_file *file, uint64_t offset, size_t n) {
+        struct engine_request q = erig_request(ENGINE_READ_FILE, 0);
+
+        q.file = file;
+        q.offset = offset;
+        q.n_bytes = n;
+        return erig_do(r, &q, &A);
+}
+
+/* An export is read, and an import written, in pieces. What is on disk counts until it is forgotten, and
+ * no longer. */
+static void test_in_pieces(void **state) {
+        enum { PIECE = 5000 };
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_file from, to = ENGINE_FILE_NULL, other = ENGINE_FILE_NULL;
+        struct engine_request q = erig_request(ENGINE_IMPORT, 0);
+        static uint8_t zeros[ENGINE_MAX_BYTES + 1], piece[PIECE];
+        struct transfer_file f;
+        struct erig r;
+        uint64_t c;
+
+        c = transfer_open(&r, &o, "origin", &f);
+        /* Room for the file, and not for a second one. */
+        r.o.disk_limit = erig_stat(&r, "spill_disk_bytes") + 3 * f.size + f.size / 2;
+        r.o.max_requests_per_owner = 1;
+        erig_restart(&r, true);
+        assert_int_equal(erig_simple(&r, ENGINE_EXPORT, c, &A), ENGINE_EXPORTED);
+        engine_file_begin(r.en, &from, A.fd, A.size);
+        A.fd = 0;
+        for (uint64_t at = 0; at < f.size; at += PIECE) {
+                size_t n = MIN((size_t)PIECE, (size_t)(f.size - at));
+
+                if (read_at(&r, &from, at, n) != ENGINE_BYTES)
+                        fail_msg("%s", A.err.msg);
+                assert_int_equal(A.size, n);
+                memcpy(piece, A.text, n);
+                if (append(&r, &to, piece, n) != ENGINE_EMPTY)
+                        fail_msg("%s", A.err.msg);
+        }
+        assert_int_equal(to.size, f.size);
+        for (uint64_t at = 0; at < f.size; at += PIECE) {
+                size_t n = MIN((size_t)PIECE, (size_t)(f.size - at));
+
+                assert_int_equal(read_at(&r, &to, at, n), ENGINE_BYTES);
+                assert_memory_equal(A.text, f.data + at, n);
+        }
+        assert_int_equal(read_at(&r, &to, f.size - 1, 2), ENGINE_ERROR);
+        assert_int_equal(read_at(&r, &to, f.size + 1, 1), ENGINE_ERROR);
+        assert_int_equal(read_at(&r, &to, UINT64_MAX, 1), ENGINE_ERROR);
+        assert_int_equal(read_at(&r, &to, 0, 0), ENGINE_ERROR);
+        assert_int_equal(append(&r, &to, zeros, sizeof(zeros)), ENGINE_ERROR);
+        assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        assert_int_equal(to.size, f.size);
+        q.fd = to.fd;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR); /* not sealed */
+        assert_int_equal(A.err.code, ERR_INVALID);
+        q.own_file = true;
+        if (erig_do(&r, &q, &A) != ENGINE_CONV)
+                fail_msg("%s", A.err.msg);
+        assert_false(A.conv.private_memory);
+        transfer_same_transcript(&r, c, A.conv.id);
+        erig_simple(&r, ENGINE_CLOSE, A.conv.id, &A);
+        /* Both count. */
+        while (append(&r, &other, f.data, MIN(f.size, (size_t)PIECE)) == ENGINE_EMPTY)
+                assert_true(other.size < 2 * f.size);
+        assert_int_equal(A.err.code, ERR_LIMIT);
+        close(engine_file_end(r.en, &from));
+        assert_int_equal(append(&r, &other, f.data, PIECE), ENGINE_EMPTY);
+        close(engine_file_end(r.en, &other));
+        close(engine_file_end(r.en, &to));
+        assert_int_equal(engine_file_end(r.en, &other), -1);
+        free(f.data);
+        erig_close(&r);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_damaged_record),
@@ -266,6 +352,7 @@ int main(void) {
                 cmocka_unit_test(test_version_1),
                 cmocka_unit_test(test_poison),
                 cmocka_unit_test(test_refusals),
+                cmocka_unit_test(test_in_pieces),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static struct xfer_header make(struct buf *out) {
                 tokens[i] = i + 1;
         xfer_header_format(&h, header);
         assert_int_equal(buf_append(out, header, sizeof(header)), 0);
-        assert_int_equal(xfer_transcript_format(out, &h, "name", NULL, turns, &all, NULL), 0);
+        assert_int_equal(xfer_transcript_format(out, &h, "name", NULL, NULL, turns, &all, NULL), 0);
         for (int i = 0; i < 2; i++) {
                 memset(block, i + 1, sizeof(block));
                 assert_int_equal(buf_append(out, block, sizeof(block)), 0);
@@ -123,7 +123,8 @@ static void test_gap(void **state) {
         memcpy(memory + 3, tokens + 9, 55 * sizeof(*tokens));
         all.memory = memory;
         file.size = 0;
-        assert_int_equal(xfer_transcript_format(&file, &h, "name", NULL, turns, &all, NULL), 0);
+        assert_int_equal(
+                xfer_transcript_format(&file, &h, "name", NULL, NULL, turns, &all, NULL), 0);
         {
                 struct buf plain = BUF_NULL;
 
@@ -181,7 +182,8 @@ static void test_tools(void **state) {
         xfer_header_format(&h, header);
         assert_int_equal(header[4], 4);
         assert_int_equal(buf_append(&file, header, sizeof(header)), 0);
-        assert_int_equal(xfer_transcript_format(&file, &h, "name", defs, with, &all, NULL), 0);
+        assert_int_equal(
+                xfer_transcript_format(&file, &h, "name", defs, NULL, with, &all, NULL), 0);
         n = (size_t)xfer_transcript_size(&h) + 8;
         assert_int_equal(file.size, XFER_HEADER_SIZE + n);
         assert_int_equal(
@@ -299,7 +301,8 @@ static void test_hostile_classes(void **state) {
         /* A whole file, for the fuzz corpus too. */
         file.size = XFER_HEADER_SIZE;
         xfer_header_format(&h, file.data);
-        assert_int_equal(xfer_transcript_format(&file, &h, "name", NULL, turns, &all, NULL), 0);
+        assert_int_equal(
+                xfer_transcript_format(&file, &h, "name", NULL, NULL, turns, &all, NULL), 0);
         assert_int_equal(xfer_transcript_parse(&h, file.data + XFER_HEADER_SIZE,
                                  file.size - XFER_HEADER_SIZE, N_VOCAB, &t, NULL),
                 0);
@@ -334,6 +337,96 @@ static void test_hostile_classes(void **state) {
         assert_int_equal(parse(&file, size - 2 * (64 + 8) - (192 + 8)), -ERR_FORMAT);
         file.data[176] = 1;
         assert_int_equal(parse(&file, size), -ERR_FORMAT);
+        buf_deinit(&file);
+}
+
+/* What is noted makes a file of version 6, with memory of any classes, or none. */
+static void test_noted(void **state) {
+        static const char *const tags[] = {"a", "\xc3\xa9"};
+        static const struct about about = {
+                .has = ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA | ABOUT_SESSION,
+                .title = "T",
+                .tags = tags,
+                .n_tags = 2,
+                .metadata = "{}",
+                .session = "not told"};
+        /* Places behind the texts of turns, and what is impossible there. */
+        static const struct {
+                size_t at;
+                uint8_t value;
+        } bad[] = {{0, 0}, {0, 2}, {1, 2}, {4, 1}, {8, 3}, {8, 33}, {12, 0}, {20, 0}, {20, 0x1f},
+                {21, '['}, {23, 0xff}, {24, 'a'}};
+        struct transcript all = {.memory = tokens};
+        const char *dump = getenv("XFER_DUMP_NOTED");
+        struct buf file = BUF_NULL;
+        struct xfer_header h = make(&file), got;
+        struct xfer_transcript t;
+        uint8_t *noted;
+        uint64_t size;
+        size_t n;
+
+        assert_int_equal(xfer_noted_size(NULL), 0);
+        assert_int_equal(xfer_noted_size(&(struct about){.has = ABOUT_SESSION, .session = "x"}), 0);
+        h.with_tools = true;
+        h.noted_size = xfer_noted_size(&about);
+        assert_int_equal(h.noted_size, 12 + 8 + 1 + 2 + 3);
+        h.texts_size += h.noted_size;
+        h.n_memory_tokens = 0;
+        size = xfer_file_size(&h);
+        n = (size_t)xfer_transcript_size(&h) + 8;
+        file.size = XFER_HEADER_SIZE;
+        xfer_header_format(&h, file.data);
+        assert_int_equal(file.data[4], 6);
+        assert_int_equal(
+                xfer_transcript_format(&file, &h, "name", NULL, &about, turns, &all, NULL), 0);
+        assert_int_equal(file.size, XFER_HEADER_SIZE + n);
+        while (file.size < size)
+                assert_int_equal(buf_append(&file, "", 1), 0);
+        if (dump)
+                assert_int_equal(file_replace(dump, file.data, file.size, 0644, NULL), 0);
+        assert_int_equal(xfer_header_parse(file.data, file.size, size, &got, NULL), 0);
+        assert_int_equal(got.noted_size, h.noted_size);
+        assert_int_equal(
+                xfer_transcript_parse(&got, file.data + XFER_HEADER_SIZE, n, N_VOCAB, &t, NULL), 0);
+        assert_int_equal(t.about->has, ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA);
+        assert_string_equal(t.about->title, "T");
+        assert_string_equal(t.about->metadata, "{}");
+        assert_string_equal(t.about->session, "");
+        assert_int_equal(t.about->n_tags, 2);
+        assert_string_equal(t.about->tags[1], tags[1]);
+        xfer_transcript_deinit(&t);
+        noted = file.data + XFER_HEADER_SIZE + n - 8 - h.noted_size;
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                uint8_t old = noted[bad[i].at];
+
+                noted[bad[i].at] = bad[i].value;
+                put(file.data + XFER_HEADER_SIZE + n - 8,
+                        hash64(file.data + XFER_HEADER_SIZE, n - 8, 0), 8);
+                if (xfer_transcript_parse(&got, file.data + XFER_HEADER_SIZE, n, N_VOCAB, &t,
+                            NULL) != -ERR_FORMAT)
+                        fail_msg("case %zu", i);
+                noted[bad[i].at] = old;
+        }
+        /* More than the texts; a block of attention alone that is not full; in an older version. */
+        put(file.data + 176, h.texts_size + 1, 4);
+        assert_int_equal(parse(&file, size), -ERR_FORMAT);
+        put(file.data + 176, h.noted_size, 4);
+        put(file.data + 148, 33, 4);
+        put(file.data + 52, 2, 4);
+        put(file.data + 8, size + 2 * 136, 8);
+        assert_int_equal(parse(&file, size + 2 * 136), -ERR_FORMAT);
+        put(file.data + 148, 64, 4);
+        assert_int_equal(parse(&file, size + 2 * 136), 0);
+        file.data[4] = 5;
+        assert_int_equal(parse(&file, size + 2 * 136), -ERR_FORMAT);
+        /* With classes of memory. */
+        h.shape = (struct seq_shape){.block_tokens = 32, .size = {128, 64, 192}, .window = 30};
+        h.n_memory_tokens = 40;
+        xfer_header_format(&h, file.data);
+        assert_int_equal(file.data[4], 6);
+        assert_int_equal(
+                xfer_header_parse(file.data, file.size, xfer_file_size(&h), &got, NULL), 0);
+        assert_memory_equal(&got.shape, &h.shape, sizeof(h.shape));
         buf_deinit(&file);
 }
 
@@ -463,6 +556,7 @@ int main(void) {
                 cmocka_unit_test(test_tools),
                 cmocka_unit_test(test_classes),
                 cmocka_unit_test(test_hostile_classes),
+                cmocka_unit_test(test_noted),
                 cmocka_unit_test(test_hostile_header),
                 cmocka_unit_test(test_hostile_turns),
                 cmocka_unit_test(test_sum),

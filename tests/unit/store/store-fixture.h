@@ -104,6 +104,21 @@ static inline uint64_t fixture_conv(struct fixture *f, uint64_t owner, const cha
         return c.id;
 }
 
+/* By rising id, behind @after; at most 16. */
+static inline int fixture_list(struct store *s, uint64_t owner, uint64_t after,
+        struct store_conv *out, size_t max, size_t *ret_n, struct err *e) {
+        const struct store_list list = {.owner = owner, .goes_on = true, .after = {.id = after}};
+        struct store_listed listed[16];
+        bool more;
+        int r = store_list(s, &list, NULL, NULL, listed, max, ret_n, &more, e);
+
+        for (size_t i = 0; i < max; i++)
+                free(listed[i].about);
+        for (size_t i = 0; r == 0 && i < *ret_n; i++)
+                out[i] = listed[i].conv;
+        return r;
+}
+
 /* Token @pos of every conversation here: any function of the position will do. */
 static inline int32_t fixture_token(uint32_t pos) {
         return (int32_t)((pos * 2654435761u) >> 1);
@@ -112,6 +127,7 @@ static inline int32_t fixture_token(uint32_t pos) {
 /* One turn of @n tokens at the end. */
 static inline int fixture_append(
         struct store *s, uint64_t id, uint32_t role, uint32_t n, const char *text, struct err *e) {
+        const struct figures figures = {.model = "a model", .seed = UINT64_MAX, .n_generated = n};
         struct store_conv c;
         struct store_turn t;
         int32_t *tokens;
@@ -129,6 +145,7 @@ static inline int fixture_append(
                 .start = c.n_tokens,
                 .end = c.n_tokens + n,
                 .finish = role == 2,
+                .figures = role == 2 ? &figures : NULL,
                 .text = text,
                 .text_size = strlen(text)};
         r = store_append(s, id, &t, 1, tokens, n, &revision, e);

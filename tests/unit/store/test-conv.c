@@ -93,18 +93,18 @@ static void test_list_and_count(void **state) {
 
         for (uint32_t i = 0; i < 9; i++)
                 fixture_conv(f, i % 3, "");
-        assert_int_equal(store_conv_list(f->s, 1, 0, out, NULL, 10, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, 1, 0, out, 10, &n, &f->e), 0);
         assert_int_equal(n, 3);
         assert_int_equal(out[0].id, 2);
         assert_int_equal(out[2].id, 8);
-        assert_int_equal(store_conv_list(f->s, 1, 2, out, NULL, 1, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, 1, 2, out, 1, &n, &f->e), 0);
         assert_int_equal(n, 1);
         assert_int_equal(out[0].id, 5);
-        assert_int_equal(store_conv_list(f->s, OWNER_ANY, 4, out, NULL, 10, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, OWNER_ANY, 4, out, 10, &n, &f->e), 0);
         assert_int_equal(n, 5);
-        assert_int_equal(store_conv_list(f->s, 1, UINT64_MAX, out, NULL, 10, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, 1, UINT64_MAX, out, 10, &n, &f->e), 0);
         assert_int_equal(n, 0);
-        assert_int_equal(store_conv_list(f->s, 1, 0, out, NULL, 0, &n, &f->e), 0);
+        assert_int_equal(fixture_list(f->s, 1, 0, out, 0, &n, &f->e), 0);
         assert_int_equal(n, 0);
         assert_int_equal(store_conv_count(f->s, 2, &count, &f->e), 0);
         assert_int_equal(count, 3);
@@ -149,7 +149,8 @@ static void test_sampling_round_trips(void **state) {
         fixture_reopen(f);
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         check_same(&got.sampling, &c.sampling);
-        assert_int_equal(store_conv_update(f->s, c.id, NULL, &half, STORE_OVERFLOW_KEEP, &f->e), 0);
+        assert_int_equal(
+                store_conv_update(f->s, c.id, NULL, &half, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, c.id, NULL, &got, &f->e), 0);
         check_same(&got.sampling, &half);
 }
@@ -161,7 +162,8 @@ static void test_negative_zero_is_zero(void **state) {
         struct sampling in = {.has = SAMPLING_MIN_P, .min_p = -0.0f};
         struct store_conv got;
 
-        assert_int_equal(store_conv_update(f->s, id, NULL, &in, STORE_OVERFLOW_KEEP, &f->e), 0);
+        assert_int_equal(
+                store_conv_update(f->s, id, NULL, &in, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, id, NULL, &got, &f->e), 0);
         assert_int_equal(got.sampling.has, SAMPLING_MIN_P);
         assert_true(got.sampling.min_p == 0.0f);
@@ -172,14 +174,14 @@ static void test_sampling_is_checked(void **state) {
         uint64_t id = fixture_conv(f, 1, "a");
         struct sampling bad = {.has = SAMPLING_TEMPERATURE, .temperature = NAN};
 
-        assert_int_equal(
-                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_INVALID);
         bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = SAMPLING_MAX_BIASES + 1};
-        assert_int_equal(
-                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_INVALID);
         bad = (struct sampling){.has = SAMPLING_BIASES, .n_biases = 1, .biases = {{1, NAN}}};
-        assert_int_equal(
-                store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
+        assert_int_equal(store_conv_update(f->s, id, NULL, &bad, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_INVALID);
 }
 
 static void test_update_name(void **state) {
@@ -189,18 +191,20 @@ static void test_update_name(void **state) {
 
         fixture_conv(f, 1, "b");
         fixture_conv(f, 2, "c");
+        assert_int_equal(store_conv_update(f->s, a, "b", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_EXISTS);
+        assert_int_equal(store_conv_update(f->s, a, "", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_INVALID);
         assert_int_equal(
-                store_conv_update(f->s, a, "b", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_EXISTS);
+                store_conv_update(f->s, a, "a", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
         assert_int_equal(
-                store_conv_update(f->s, a, "", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_INVALID);
-        assert_int_equal(store_conv_update(f->s, a, "a", NULL, STORE_OVERFLOW_KEEP, &f->e), 0);
-        assert_int_equal(store_conv_update(f->s, a, "c", NULL, STORE_OVERFLOW_KEEP, &f->e), 0);
+                store_conv_update(f->s, a, "c", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e), 0);
         assert_int_equal(store_conv_get(f->s, 1, 0, "c", &c, &f->e), 0);
         assert_int_equal(c.id, a);
         assert_int_equal(c.revision, 1);
         assert_int_equal(store_conv_get(f->s, 1, 0, "a", &c, &f->e), -ERR_NOT_FOUND);
-        assert_int_equal(
-                store_conv_update(f->s, 99, "z", NULL, STORE_OVERFLOW_KEEP, &f->e), -ERR_NOT_FOUND);
+        assert_int_equal(store_conv_update(f->s, 99, "z", NULL, STORE_OVERFLOW_KEEP, NULL, &f->e),
+                -ERR_NOT_FOUND);
 }
 
 static void test_fork_copies(void **state) {
@@ -269,8 +273,7 @@ static void expect_corrupt(struct fixture *f, uint64_t id, const char *sql) {
         fixture_sql(f, "BEGIN; CREATE TABLE saved AS SELECT * FROM conversation; COMMIT");
         fixture_sql(f, sql);
         assert_int_equal(store_conv_get(f->s, OWNER_ANY, id, NULL, &c, &f->e), -ERR_CORRUPT);
-        assert_int_equal(
-                store_conv_list(f->s, OWNER_ANY, 0, list, NULL, 4, &n, &f->e), -ERR_CORRUPT);
+        assert_int_equal(fixture_list(f->s, OWNER_ANY, 0, list, 4, &n, &f->e), -ERR_CORRUPT);
         assert_int_equal(n, 99);
         assert_int_equal(store_append(f->s, id, NULL, 0, NULL, 0, &revision, &f->e), -ERR_CORRUPT);
         assert_int_equal(

@@ -135,7 +135,7 @@ static void test_content_stays(void **state) {
         make_version_1(f);
         fixture_sql(f, content);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.id, 3);
         assert_int_equal(c.revision, 5);
@@ -178,7 +178,7 @@ static void test_version_2(void **state) {
         fixture_sql(f, version_2);
         fixture_sql(f, content_2);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
         assert_int_equal(fixture_count(f, "PRAGMA auto_vacuum"), 2);
         assert_int_equal(store_tokens(f->s, 3, tokens, 5, &f->e), 0);
         for (int i = 0; i < 5; i++)
@@ -213,13 +213,14 @@ static void test_version_3(void **state) {
         fixture_sql(f, content_2);
         fixture_sql(f, version_3);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.n_tokens, 5);
         assert_true(gap_is_none(&c.gap));
         assert_int_equal(c.overflow, STORE_OVERFLOW_ERROR);
         assert_int_equal(fixture_count(f, "SELECT sum(n_dropped) FROM transcript"), 0);
-        assert_int_equal(store_conv_update(f->s, c.id, NULL, NULL, STORE_OVERFLOW_SHIFT, &f->e), 0);
+        assert_int_equal(
+                store_conv_update(f->s, c.id, NULL, NULL, STORE_OVERFLOW_SHIFT, NULL, &f->e), 0);
         fixture_reopen(f);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.overflow, STORE_OVERFLOW_SHIFT);
@@ -259,7 +260,7 @@ static void test_version_4(void **state) {
                        " WHERE id = 3; UPDATE turn SET finish = 'length' WHERE n = 1;"
                        "UPDATE turn SET text = x'ff00' WHERE n = 2;");
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
         assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
         assert_int_equal(c.tools_size, 0);
         assert_int_equal(c.gap.to, 3);
@@ -347,7 +348,7 @@ static void test_version_5(void **state) {
                 (long long)hash64(tokens, sizeof(tokens), 0), hex, (long long)hash);
         fixture_sql(f, sql);
         fixture_open(f);
-        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 6);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
         fixture_expect_sound(f);
         assert_int_equal(store_conv_get(f->s, 1000, 3, NULL, &c, &f->e), 0);
         assert_memory_equal(&c.shape, &fixture_shape, sizeof(c.shape));
@@ -371,6 +372,54 @@ static void test_version_5(void **state) {
         assert_int_equal(links.n, 1);
         assert_int_equal(links.records[0].n_valid, 30);
         store_gone_deinit(&links);
+}
+
+/* The step to version 6, as it was. */
+static const char version_6[] =
+        "ALTER TABLE conversation ADD COLUMN block_tokens INTEGER NOT NULL DEFAULT 32;"
+        "ALTER TABLE conversation ADD COLUMN memory_classes INTEGER NOT NULL DEFAULT 1"
+        " CHECK (memory_classes BETWEEN 0 AND 7);"
+        "ALTER TABLE conversation ADD COLUMN memory_window INTEGER NOT NULL DEFAULT 0;"
+        "ALTER TABLE conversation ADD COLUMN memory_chunk INTEGER NOT NULL DEFAULT 0;"
+        "PRAGMA user_version = 6;";
+
+/* Of version 6: nothing is noted, and can be from now on; what uids had is theirs, without a tenant, and
+ * tenants of theirs may come. */
+static void test_version_6(void **state) {
+        static const char *const tags[] = {"old"};
+        const struct about about = {
+                .has = ABOUT_TITLE | ABOUT_TAGS, .title = "Work", .tags = tags, .n_tags = 1};
+        struct fixture *f = *state;
+        struct about *got = NULL;
+        struct store_conv c;
+        uint32_t number;
+
+        make_version_1(f);
+        fixture_sql(f, version_2);
+        fixture_sql(f, content_2);
+        fixture_sql(f, version_3);
+        fixture_sql(f, version_4);
+        fixture_sql(f, version_5);
+        fixture_sql(f, version_6);
+        fixture_open(f);
+        assert_int_equal(fixture_count(f, "PRAGMA user_version"), 7);
+        fixture_expect_sound(f);
+        assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
+        assert_null(got);
+        assert_int_equal(
+                store_conv_update(f->s, 3, NULL, NULL, STORE_OVERFLOW_KEEP, &about, &f->e), 0);
+        assert_int_equal(store_about(f->s, 3, NULL, NULL, &got, &f->e), 0);
+        assert_string_equal(got->title, "Work");
+        assert_string_equal(got->tags[0], "old");
+        free(got);
+        assert_int_equal(store_conv_get(f->s, 1000, 0, "work", &c, &f->e), 0);
+        assert_int_equal(c.owner, 1000);
+        assert_string_equal(c.tenant, "");
+        assert_int_equal(fixture_count(f, "SELECT count(*) FROM transcript WHERE uid = 1000"), 3);
+        assert_int_equal(fixture_count(f, "SELECT count(tenant) FROM transcript"), 0);
+        assert_int_equal(store_tenant(f->s, 1000, "anna", 1, &number, &f->e), 0);
+        fixture_conv(f, owner_make(1000, number), "work");
+        fixture_expect_sound(f);
 }
 
 /* Nor does a stop in the step that moves the turns lose any of them. */
@@ -442,6 +491,7 @@ int main(void) {
                 store_test_closed(test_version_3),
                 store_test_closed(test_version_4),
                 store_test_closed(test_version_5),
+                store_test_closed(test_version_6),
                 store_test_closed(test_stopped_move),
                 store_test_closed(test_same_form),
                 store_test_closed(test_stopped_migration),

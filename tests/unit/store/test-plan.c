@@ -32,6 +32,11 @@ static void test_plans(void **state) {
 
         expect_plan(f, STMT_CONV_LIST, "conversation_uid ");
         expect_plan(f, STMT_CONV_LIST_ANY, "PRIMARY KEY");
+        expect_plan(f, STMT_LIST_ID_TAG, "tag_id");
+        expect_plan(f, STMT_LIST_UPDATED, "conversation_updated ");
+        expect_plan(f, STMT_LIST_UPDATED_ANY, "conversation_updated_any ");
+        expect_plan(f, STMT_LIST_UPDATED_TAG, "tag_updated");
+        expect_plan(f, STMT_TURN_PAGE, "turn");
         expect_plan(f, STMT_CONV_COUNT, "conversation_uid ");
         expect_plan(f, STMT_RECLAIM_CONVS, "conversation_uid_on_disk");
         expect_plan(f, STMT_RECLAIM_CONVS_ANY, "conversation_on_disk");

@@ -29,10 +29,13 @@ static const struct store_shape shapes[] = {
         {BT, ALL | WINDOW, 1, 0},
 };
 
+/* One is a tenant of another. */
+static const uint64_t owners[] = {1, 2, 1 | 1ull << 32};
+
 struct record {
         bool live, is_private;
-        uint64_t owner, block_class, index, n_tokens;
-        uint64_t hash;
+        uint32_t block_class, index, n_tokens;
+        uint64_t owner, hash;
 };
 struct link {
         uint64_t record; /* 0: none */
@@ -40,7 +43,8 @@ struct link {
 };
 struct conv {
         uint64_t id; /* 0: not there */
-        uint64_t owner, n, n_turns, published;
+        uint64_t owner;
+        uint32_t n, n_turns, published;
         bool is_private;
         int32_t tokens[MAX_TOKENS];
         uint32_t ends[MAX_TURNS], roles[MAX_TURNS];
@@ -210,7 +214,7 @@ static void step_create(struct world *w) {
 
         if (!c)
                 return;
-        *c = (struct conv){.owner = 1 + pick(w, 2), .is_private = pick(w, 6) == 0};
+        *c = (struct conv){.owner = owners[pick(w, 3)], .is_private = pick(w, 6) == 0};
         n = make_turns(w, c, turns);
         sc.owner = c->owner;
         sc.private_memory = c->is_private;
@@ -606,7 +610,7 @@ static bool keeps(const struct conv *keep, uint64_t record) {
 }
 
 static void step_reclaim(struct world *w, struct conv *keep) {
-        uint64_t owner = pick(w, 2) ? OWNER_ANY : 1 + pick(w, 2);
+        uint64_t owner = pick(w, 2) ? OWNER_ANY : owners[pick(w, 3)];
         uint64_t wanted = pick(w, 12) * PAGE, bytes = 0;
         struct store_reclaimed got = {};
 
@@ -691,11 +695,14 @@ static void step(struct world *w) {
 static void run_program(uint32_t seed) {
         static struct world w;
         void *state = NULL;
+        uint32_t number;
 
         fixture_setup(&state);
         w = (struct world){.f = state,
                 .seed = seed,
                 .shape = shapes[seed % (sizeof(shapes) / sizeof(shapes[0]))]};
+        assert_int_equal(store_tenant(w.f->s, 1, "tenant", 1, &number, &w.f->e), 0);
+        assert_true(owner_make(1, number) == owners[2]);
         for (int i = 0; i < N_STEPS; i++) {
                 step(&w);
                 fixture_expect_sound(w.f);

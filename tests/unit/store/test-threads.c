@@ -17,7 +17,7 @@ static int look_around(struct store *s, struct err *e) {
         struct store_conv list[2 * N_THREADS];
         struct store_gone records = {};
         size_t n = 0;
-        int r = store_conv_list(s, OWNER_ANY, 0, list, NULL, 2 * N_THREADS, &n, e);
+        int r = fixture_list(s, OWNER_ANY, 0, list, 2 * N_THREADS, &n, e);
 
         if (r == 0)
                 r = store_records(s, &records, e);

@@ -32,6 +32,7 @@ void life_fail(struct life *l, const char *category, const char *fmt, ...) {
 /* --- start and stop --- */
 
 void life_start(struct life *l) {
+        struct reply *a;
         struct err e;
 
         l->stopped = false;
@@ -39,6 +40,14 @@ void life_start(struct life *l) {
         l->o.state_dir = l->dir;
         if (engine_open(&l->en, &l->o, &e) < 0)
                 life_fail(l, "open", "engine_open: %s", e.msg);
+        /* One without a conversation was forgotten, and has another number now. */
+        a = life_ask(l,
+                &(struct engine_request){.verb = ENGINE_TENANT, .owner = 1000, .tenant = "tenant"});
+        if (a->kind != ENGINE_OWNER)
+                life_fail(l, "open", "tenant: %s", a->err.msg);
+        l->owners[0] = 1000;
+        l->owners[1] = a->event->owner;
+        l->owners[2] = 1001;
 }
 
 void life_stop(struct life *l, bool clean) {

@@ -213,7 +213,7 @@ static void fill_request(struct life *l, struct call *k, const struct op *op) {
 
         *q = (struct engine_request){.verb = verbs[op->kind],
                 .conv_id = m->id,
-                .owner = m->id ? m->owner : 1000 + op->arg[ARG_UID],
+                .owner = m->id ? m->owner : l->owners[op->arg[ARG_UID]],
                 .at_turn = ENGINE_UNSET,
                 .at_position = ENGINE_UNSET,
                 .background = op->arg[ARG_BACK] != 0,

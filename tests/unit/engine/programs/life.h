@@ -58,7 +58,8 @@ struct mirror {
 /* A history that a user's conversation has had. */
 struct past {
         struct past *next;
-        uint64_t owner, n;
+        uint64_t owner;
+        uint32_t n;
         bool is_public;
         const struct call *call; /* of the present group, which made it */
         int32_t tokens[];
@@ -89,7 +90,8 @@ struct life {
         struct mirror m[N_SLOTS];
         struct file files[N_FILES];
         struct past *past, *published;
-        bool aborted[N_UIDS]; /* the user has said something that is in no history */
+        uint64_t owners[N_UIDS]; /* by number in the program: a uid, a tenant of it, another uid */
+        bool aborted[N_UIDS];    /* the owner has said something that is in no history */
         struct call calls[N_SLOTS];
         size_t n_calls;
         struct reply own; /* of life_ask() */
@@ -128,6 +130,10 @@ void life_remove_dir(const char *path);
 
 /* The conversation as the engine has it now, with turns and tokens; NULL if there is none. Valid
  * until the next life_ask(). */
+/* Its number in the program. */
+static inline unsigned life_owner_index(uint64_t owner) {
+        return owner_tenant(owner) ? 1 : owner == 1000 ? 0 : 2;
+}
 struct engine_conv *life_get(struct life *l, uint64_t owner, uint64_t id, const char *name);
 /* It is what it should be. */
 void life_verify(struct life *l, struct mirror *m);

@@ -3,6 +3,7 @@
  * Faults for the suite to find, so that it is known to find any: put between the engine and the
  * modules below it when the test program is linked (--wrap). The product knows nothing of them.
  */
+#include "base/util.h"
 #include "programs.h"
 #include "seq/seq.h"
 #include "store/store.h"
@@ -23,11 +24,11 @@ size_t __wrap_seq_index_match(struct seq_index *x, uint64_t scope, const int32_t
         size_t n_blocks, struct seq_step *out);
 size_t __wrap_seq_index_match(struct seq_index *x, uint64_t scope, const int32_t *tokens,
         size_t n_blocks, struct seq_step *out) {
+        static const uint64_t owners[] = {1000, 1000 | 1ull << 32, 1001};
         size_t n = __real_seq_index_match(x, scope, tokens, n_blocks, out);
 
-        for (uint64_t other = 1000; planted == PLANT_FOREIGN && n == 0 && other < 1000 + N_UIDS;
-                other++)
-                n = __real_seq_index_match(x, other, tokens, n_blocks, out);
+        for (size_t i = 0; planted == PLANT_FOREIGN && n == 0 && i < ARRAY_SIZE(owners); i++)
+                n = __real_seq_index_match(x, owners[i], tokens, n_blocks, out);
         return n;
 }
 

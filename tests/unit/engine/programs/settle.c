@@ -9,7 +9,10 @@
 #include "life.h"
 #include "sample/sample.h"
 
-#define FOREIGN_UID(owner) (1000 + ((owner)-1000 + 1) % N_UIDS)
+/* Somebody else. */
+static uint64_t foreign(const struct life *l, uint64_t owner) {
+        return l->owners[(life_owner_index(owner) + 1) % N_UIDS];
+}
 
 /* --- looking --- */
 
@@ -140,14 +143,15 @@ static struct engine_conv *get_own(struct life *l, const struct mirror *m) {
 
 void life_verify(struct life *l, struct mirror *m) {
         check_same(l, &m->c, get_own(l, m));
-        if (life_get(l, FOREIGN_UID(m->owner), m->id, NULL))
+        if (life_get(l, foreign(l, m->owner), m->id, NULL))
                 life_fail(l, "foreign", "%s sees conversation %llu of %s",
-                        OWNER_TEXT(FOREIGN_UID(m->owner)), (unsigned long long)m->id,
+                        OWNER_TEXT(foreign(l, m->owner)), (unsigned long long)m->id,
                         OWNER_TEXT(m->owner));
 }
 
 void life_verify_all(struct life *l) {
-        for (uint64_t owner = 1000; owner < 1000 + N_UIDS; owner++) {
+        for (size_t u = 0; u < N_UIDS; u++) {
+                uint64_t owner = l->owners[u];
                 struct reply *a;
                 size_t n = 0;
 
@@ -376,6 +380,24 @@ static void check_parts(struct life *l, const struct call *k, const struct engin
         l->tally->parts++;
 }
 
+/* Turns that the request adds, and as many revisions. A request that was cancelled after it was accepted
+ * leaves its input. */
+static uint32_t n_added(const struct call *k) {
+        bool has_input = k->q.input != ENGINE_INPUT_NONE;
+        bool has_reply = k->q.max_tokens > 0 &&
+                         (k->a.n_tokens > 0 || k->a.finish != ENGINE_FINISH_CANCELLED);
+
+        return has_input + has_reply;
+}
+
+/* The tokens that invite a reply belong to it. */
+static bool has_memory(const struct call *k, const struct engine_conv *now) {
+        uint32_t all = k->a.counts.n_prompt + (uint32_t)k->a.n_tokens, n = n_memory(now);
+
+        return n == all || (k->a.finish == ENGINE_FINISH_CANCELLED && k->a.n_tokens == 0 &&
+                                   n < all && all - n <= 16);
+}
+
 static void settle_reply(struct life *l, struct call *k) {
         struct mirror *m = &l->m[k->op->arg[ARG_CONV]];
         struct reply *a = &k->a;
@@ -390,9 +412,9 @@ static void settle_reply(struct life *l, struct call *k) {
         check_counts(l, k, m);
         now = get_own(l, m);
         check_beginning(l, k, &m->c, now);
-        if (a->n_generated != a->n_tokens || n_memory(now) != a->counts.n_prompt + a->n_tokens ||
-                now->n_turns <= k->n_kept_turns || now->n_turns > k->n_kept_turns + 2 ||
-                now->revision != a->revision || now->revision != m->c.revision + 1)
+        if (a->n_generated != a->n_tokens || !has_memory(k, now) ||
+                now->n_turns != k->n_kept_turns + n_added(k) || now->revision != a->revision ||
+                now->revision != m->c.revision + n_added(k))
                 life_fail(l, "history",
                         "%u tokens in %u turns became %u in %u with %u of the prompt and %u "
                         "generated",
@@ -631,17 +653,21 @@ static void resolve_new(struct life *l, struct call *k) {
 
 static void resolve_reply(struct life *l, struct call *k, struct mirror *m) {
         struct engine_conv *now = get_own(l, m);
+        uint32_t n;
 
         if (now->revision == m->c.revision) {
+                if (k->a.accepted && k->q.input != ENGINE_INPUT_NONE)
+                        life_fail(l, "lost", "a message was accepted, and is not there");
                 check_same(l, &m->c, now);
                 return;
         }
         check_beginning(l, k, &m->c, now);
-        if (now->n_turns > k->n_kept_turns + 2 || now->revision != m->c.revision + 1)
+        n = (uint32_t)(now->revision - m->c.revision);
+        if (n > (k->q.input != ENGINE_INPUT_NONE) + 1u || now->n_turns != k->n_kept_turns + n)
                 life_fail(l, "history", "%u turns became %u", m->c.n_turns, now->n_turns);
         ref_cut(m->memory, same_memory(&m->c, now, k->n_kept));
-        /* It is there. What was heard of it must be its beginning. */
-        if (k->a.accepted) {
+        /* The reply is there. What was heard of it must be its beginning. */
+        if (k->a.accepted && now->turns[now->n_turns - 1].finish != ENGINE_FINISH_NONE) {
                 int32_t *memory = memory_of(now);
 
                 if (n_memory(now) < k->a.counts.n_prompt + k->a.n_tokens)
@@ -769,18 +795,22 @@ void life_check_sharing(struct life *l) {
         for (size_t i = 0; i < l->n_calls; i++) {
                 const struct call *k = &l->calls[i];
 
-                if (!op_generates(k->op->kind) || k->a.kind == ENGINE_DONE)
+                bool unanswered = k->a.kind == ENGINE_DONE && k->a.n_tokens == 0 &&
+                                  k->a.finish == ENGINE_FINISH_CANCELLED;
+
+                if (!op_generates(k->op->kind) || (k->a.kind == ENGINE_DONE && !unanswered))
                         continue;
-                if (k->a.final && k->a.err.code == ERR_CANCELLED)
-                        l->aborted[k->q.owner - 1000] = true;
-                killed[k->q.owner - 1000] = true;
+                if (unanswered || (k->a.final && k->a.err.code == ERR_CANCELLED))
+                        l->aborted[life_owner_index(k->q.owner)] = true;
+                killed[life_owner_index(k->q.owner)] = true;
         }
         note_published(l);
         for (size_t i = 0; i < l->n_calls; i++) {
                 const struct call *k = &l->calls[i];
 
                 if (!op_generates(k->op->kind) || k->a.kind != ENGINE_DONE ||
-                        l->aborted[k->q.owner - 1000] || killed[k->q.owner - 1000])
+                        l->aborted[life_owner_index(k->q.owner)] ||
+                        killed[life_owner_index(k->q.owner)])
                         continue;
                 l->at = k->index;
                 check_one(l, k);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tenant: the owner that a tenant of a uid is (base/owner.h). The tenant is made when it is first named.
+ *
+ * The daemon asks before it takes the first request of a connection, and at most once for each. So quotas
+ * of requests do not hold this back: many connections of a gateway may be made at the same time.
+ */
+#include "engine/verbs/create.h"
+
+static uint32_t *number_of(struct request *request) {
+        return request_own(request);
+}
+
+static void run(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        j->r = store_tenant(engine->store, owner_uid(request->r.owner), request->r.tenant,
+                engine->o.max_tenants_per_user, number_of(request), &j->err);
+}
+
+static void done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+        uint64_t owner = owner_make(owner_uid(request->r.owner), *number_of(request));
+
+        if (j->r < 0) {
+                request_fail(engine, request, &j->err);
+                return;
+        }
+        request_answer(request, ENGINE_OWNER)->owner = owner;
+        request_finish(engine, request);
+}
+
+static void tenant(struct engine *engine, struct request *request) {
+        struct err e;
+
+        if (create_check_label(request->r.tenant ? request->r.tenant : "", &e) < 0)
+                request_fail(engine, request, &e);
+        else
+                request_submit(engine, request, run, done);
+}
+
+const struct verb verb_tenant = {.own_size = sizeof(uint32_t), .start = tenant, .uncounted = true};
