@@ -38,6 +38,8 @@ int method_watch(
 static void put_conv(const struct engine_event *in, Confab__V1__Notice *m) {
         SET(m, conversation, in->notice.conv);
         SET(m, uid, owner_uid(in->notice.owner));
+        if (in->notice.tenant[0])
+                m->tenant = proto_borrow(in->notice.tenant);
         SET(m, revision, in->notice.revision);
         if (in->notice.parent)
                 SET(m, parent, in->notice.parent);

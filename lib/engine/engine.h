@@ -681,6 +681,8 @@ struct engine_event {
                         enum engine_notice_kind kind;
                         char cursor[ENGINE_CURSOR_MAX + 1]; /* of the place behind this notice */
                         uint64_t owner;
+                        char tenant[ENGINE_NAME_MAX +
+                                    1]; /* the label of the owner's tenant, or "" */
                         uint64_t conv, revision, parent;
                         enum engine_finish finish; /* TURN_ENDED; NONE: it failed */
                         const char *model;         /* MODEL: its name, owned by the engine */

@@ -192,6 +192,9 @@ int store_conv_fork(struct store *s, uint64_t parent, uint32_t n_turns,
  * with @max == 0, -ERR_NOT_FOUND. -ERR_LIMIT: the uid has @max tenants already. -ERR_INVALID. */
 int store_tenant(struct store *s, uint32_t uid, const char *label, uint64_t max, uint32_t *ret,
         struct err *e);
+/* The label of the owner's tenant: "" without one; "#" and the number if the register has forgotten it. */
+int store_tenant_label(
+        struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e);
 /* Forget the tenants without a conversation. Before anybody acts for a tenant: a number that somebody holds
  * must stay known. */
 int store_tenants_forget(struct store *s, struct err *e);

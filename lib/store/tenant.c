@@ -170,6 +170,19 @@ int tenant_label(struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], 
         return query_check(&q, e);
 }
 
+int store_tenant_label(
+        struct store *s, uint64_t owner, char ret[STORE_NAME_MAX + 1], struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        char label[STORE_NAME_MAX + 1];
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = tenant_label(s, owner, label, e);
+        if (r == 0)
+                memcpy(ret, label, sizeof(label));
+        return r;
+}
+
 static int forget_unused(struct store *s, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_TENANT_FORGET, e);

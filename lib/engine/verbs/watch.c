@@ -15,9 +15,13 @@
  *    goes on from the newest one: whoever lists again after LIST_AGAIN finds everything older.
  * 3. A watcher that begins with a cursor that is unknown here has lost everything. Its MODEL has the same
  *    cursor once more, so that a client that stops before LIST_AGAIN does not believe to have all.
- * 4. A watcher holds no conversation and no place, and nobody waits for it to end. When the engine stops,
+ * 4. A notice of a tenant has the tenant's label. The label is read from the register by a job, once as long
+ *    as the owner stays the same; the notice waits in the ring meanwhile. If it can't be read the watch
+ *    fails, since a notice without the label would be taken for one of the user's own.
+ * 5. A watcher holds no conversation and no place, and nobody waits for it to end. When the engine stops,
  *    watchers end after all other requests, so that they hear how these end.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -31,7 +35,12 @@ struct watching {
         uint64_t place; /* of the next notice in the ring */
         bool greeted;   /* MODEL was given */
         bool lost;      /* LIST_AGAIN is to be given */
+        bool asking;    /* a job reads the label of `owner` */
+        /* The owner whose label was read last; 0: none yet, and has none. */
+        uint64_t owner;
+        char label[STORE_NAME_MAX + 1];
 };
+static_assert(STORE_NAME_MAX == ENGINE_NAME_MAX, "labels fit");
 
 static struct watching *watching_of(struct request *request) {
         return request_own(request);
@@ -49,6 +58,39 @@ static void start(struct engine *engine, struct request *request) {
         request->phase = PHASE_WAITS;
         list_append(&engine->verbs->watchers, &request->link);
         engine->verbs->n_watchers++;
+}
+
+/* --- labels of tenants (4) --- */
+
+static void label_run(struct engine *engine, struct job *j) {
+        struct watching *w = watching_of(request_of(j));
+
+        j->r = store_tenant_label(engine->store, w->owner, w->label, &j->err);
+}
+
+static void leave(struct engine *engine, struct request *request);
+
+static void label_done(struct engine *engine, struct job *j) {
+        struct request *request = request_of(j);
+
+        watching_of(request)->asking = false;
+        request->phase = PHASE_WAITS;
+        if (j->r < 0) {
+                leave(engine, request);
+                request_fail(engine, request, &j->err);
+        }
+}
+
+/* True if the label of @owner is at hand; else it will be, soon. */
+static bool has_label(struct engine *engine, struct request *request, uint64_t owner) {
+        struct watching *w = watching_of(request);
+
+        if (owner_tenant(owner) == 0 || w->owner == owner)
+                return true;
+        w->owner = owner;
+        w->asking = true;
+        request_submit(engine, request, label_run, label_done);
+        return false;
 }
 
 /* --- giving --- */
@@ -76,10 +118,12 @@ static void fill_list_again(struct engine *engine, struct watching *w, struct en
         w->lost = false;
 }
 
-static void fill_notice(struct engine *engine, const struct notice *notice, uint64_t behind,
-        struct engine_event *ev) {
+static void fill_notice(struct engine *engine, const struct watching *w,
+        const struct notice *notice, uint64_t behind, struct engine_event *ev) {
         ev->notice.kind = notice->kind;
         ev->notice.owner = notice->owner;
+        if (owner_tenant(notice->owner) > 0)
+                memcpy(ev->notice.tenant, w->label, sizeof(w->label));
         ev->notice.conv = notice->conv;
         ev->notice.revision = notice->revision;
         ev->notice.parent = notice->parent;
@@ -106,6 +150,8 @@ static int give(struct engine *engine, struct request *request) {
                         w->lost = true;
                         break;
                 case NOTICES_ONE:
+                        if (!has_label(engine, request, notice.owner))
+                                return 0;
                         break;
                 }
         }
@@ -117,7 +163,7 @@ static int give(struct engine *engine, struct request *request) {
         } else if (w->lost) {
                 fill_list_again(engine, w, &node->ev);
         } else {
-                fill_notice(engine, &notice, place, &node->ev);
+                fill_notice(engine, w, &notice, place, &node->ev);
                 w->place = place;
         }
         event_send(engine, node);
@@ -140,7 +186,7 @@ static void leave(struct engine *engine, struct request *request) {
         engine->verbs->n_watchers--;
 }
 
-/* Everybody else has ended (4). */
+/* Everybody else has ended (5). */
 static void end_stopped(struct engine *engine, struct request *request) {
         struct err e;
 
@@ -157,13 +203,15 @@ uint64_t watch_step(struct engine *engine) {
         list_for_each_safe (it, tmp, watchers) {
                 struct request *request = list_entry(it, struct request, link);
 
+                if (watching_of(request)->asking)
+                        continue; /* the job comes back */
                 if (atomic_load(&request->cancel)) {
                         leave(engine, request);
                         request_finish_empty(engine, request);
                         continue;
                 }
                 no_memory = give_all(engine, request) < 0 || no_memory;
-                if (alone)
+                if (alone && !watching_of(request)->asking)
                         end_stopped(engine, request);
         }
         return no_memory ? clock_monotonic_usec() + RETRY_USEC : UINT64_MAX;

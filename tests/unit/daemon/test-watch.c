@@ -62,6 +62,9 @@ static struct proto_message *expect_notice(
         assert_int_equal(n->has_conversation, of_conversation);
         assert_int_equal(n->has_uid, of_conversation);
         assert_int_equal(n->has_revision, of_conversation);
+        assert_int_equal(n->tenant != NULL, of_conversation);
+        if (n->tenant)
+                assert_string_equal(n->tenant, "anna");
         assert_int_equal(n->has_parent, kind == CONFAB__V1__NOTICE_KIND__NOTICE_FORKED);
         assert_int_equal(n->has_pressed, kind == CONFAB__V1__NOTICE_KIND__NOTICE_PRESSURE);
         assert_int_equal(n->has_budget, kind == CONFAB__V1__NOTICE_KIND__NOTICE_PRESSURE);
@@ -75,7 +78,8 @@ static void emit(uint64_t handle, enum engine_notice_kind kind) {
                 .kind = ENGINE_NOTICE,
                 .notice = {.kind = kind,
                         .cursor = "place",
-                        .owner = 5,
+                        .owner = owner_make(5, 2),
+                        .tenant = "anna",
                         .conv = 7,
                         .revision = 3,
                         .budget = 99,

@@ -514,6 +514,47 @@ static void test_owners(void **state) {
         }
 }
 
+static uint64_t tenant_of(uint64_t uid, const char *label) {
+        struct engine_request q = {.verb = ENGINE_TENANT, .owner = uid, .tenant = label};
+
+        assert_int_equal(erig_do(&rig, &q, &B), ENGINE_OWNER);
+        return B.owner;
+}
+
+/* Notices of tenants have their labels, also where the owner changes from one to the next. */
+static void test_labels(void **state) {
+        uint64_t anna, bert, last = 0;
+        struct watcher *own, *all;
+
+        (void)state;
+        erig_need_model();
+        anna = tenant_of(1, "anna");
+        bert = tenant_of(1, "bert");
+        own = watch_begin(&rig, &(struct watch_request){.owner = bert});
+        all = watch_begin(&rig, &(struct watch_request){.owner = 3, .all = true});
+        (void)watch_next(&rig, own, ENGINE_NOTICE_MODEL);
+        (void)watch_next(&rig, all, ENGINE_NOTICE_MODEL);
+        for (int i = 0; i < 12; i++) {
+                const uint64_t owners[] = {anna, bert, 1, bert};
+
+                last = new_of(owners[i % 4]);
+        }
+        for (int i = 0; i < 12; i++) {
+                static const char *const labels[] = {"anna", "bert", "", "bert"};
+                const struct seen *s = watch_next(&rig, all, ENGINE_NOTICE_OPENED);
+
+                assert_string_equal(s->tenant, labels[i % 4]);
+                if (i % 2)
+                        assert_string_equal(
+                                watch_expect(&rig, own, ENGINE_NOTICE_OPENED, s->conv)->tenant,
+                                "bert");
+        }
+        assert_int_equal(all->seen[all->n - 1].conv, last);
+        watch_nothing(&rig, own);
+        watch_end(&rig, own);
+        watch_end(&rig, all);
+}
+
 static void test_pressure(void **state) {
         struct watcher *w;
         const struct seen *s;
@@ -670,6 +711,7 @@ int main(void) {
                 cmocka_unit_test(test_overrun_by_others),
                 cmocka_unit_test(test_untaken),
                 cmocka_unit_test(test_owners),
+                cmocka_unit_test(test_labels),
                 cmocka_unit_test(test_pressure),
                 cmocka_unit_test(test_stopping),
                 cmocka_unit_test(test_quota),

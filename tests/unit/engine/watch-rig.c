@@ -31,6 +31,7 @@ static void on_notice(void *arg, const struct engine_event *ev) {
                         .finish = ev->notice.finish,
                         .pressed = ev->notice.pressed};
                 snprintf(s->cursor, sizeof(s->cursor), "%s", ev->notice.cursor);
+                snprintf(s->tenant, sizeof(s->tenant), "%s", ev->notice.tenant);
                 snprintf(
                         s->model, sizeof(s->model), "%s", ev->notice.model ? ev->notice.model : "");
         }

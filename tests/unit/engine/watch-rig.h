@@ -7,7 +7,7 @@ enum { WATCH_MAX = 8192, WATCH_WATCHERS = 8 };
 
 struct seen {
         enum engine_notice_kind kind;
-        char cursor[ENGINE_CURSOR_MAX + 1], model[64];
+        char cursor[ENGINE_CURSOR_MAX + 1], model[64], tenant[ENGINE_NAME_MAX + 1];
         uint64_t owner;
         uint64_t conv, revision, parent, fingerprint, budget;
         enum engine_finish finish;

@@ -29,6 +29,22 @@ static void test_numbers(void **state) {
         assert_int_equal(number, a);
 }
 
+static void test_labels(void **state) {
+        struct fixture *f = *state;
+        uint32_t a = tenant(f, 1000, "anna");
+        char label[STORE_NAME_MAX + 1] = "before";
+
+        assert_int_equal(store_tenant_label(f->s, owner_make(1000, a), label, &f->e), 0);
+        assert_string_equal(label, "anna");
+        assert_int_equal(store_tenant_label(f->s, 1000, label, &f->e), 0);
+        assert_string_equal(label, "");
+        /* Not of this uid, or not at all. */
+        assert_int_equal(store_tenant_label(f->s, owner_make(1001, a), label, &f->e), 0);
+        assert_int_equal(label[0], '#');
+        assert_int_equal(store_tenant_label(f->s, owner_make(1000, 4711), label, &f->e), 0);
+        assert_string_equal(label, "#4711");
+}
+
 static void test_bad_labels(void **state) {
         struct fixture *f = *state;
         char longest[STORE_NAME_MAX + 2];
@@ -219,6 +235,7 @@ static void test_damage_is_found(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test(test_numbers),
+                store_test(test_labels),
                 store_test(test_bad_labels),
                 store_test(test_limit),
                 store_test(test_forgotten),
