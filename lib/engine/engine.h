@@ -415,7 +415,7 @@ struct engine_request {
         /* List, by ENGINE_ORDER_UPDATED, not of all users: only those that have all of these words (or words
          * that begin with them) in one turn, or in name, title and tags; NULL: all. Anything is only words. */
         const char *search;
-        uint32_t limit;  /* list: at most ENGINE_MAX_LIST; 0: that many */
+        uint32_t limit; /* list: at most ENGINE_MAX_LIST; 0: that many */
         /* Tenant: its label. Byte for byte, and like a conversation's name, but it may be a number. */
         const char *tenant;
         bool all_users; /* list, watch */

@@ -23,7 +23,7 @@ static void reply_run(struct engine *engine, struct job *j) {
                 .figures = &figures,
                 .created_usec = clock_realtime_usec()};
 
-        j->r = store(
+        j->r = commit_store(
                 engine, request, &turn, 1, g->n_prompt - (uint32_t)g->n_invites, c->n_all, &j->err);
 }
 
