@@ -175,8 +175,7 @@ static void streaming(struct fixture *f) {
         /* As above. */
         for (size_t i = 0; i < fake.n; i++)
                 if (fake.requests[i].r.verb == ENGINE_READ_FILE ||
-                        fake.requests[i].r.verb == ENGINE_WRITE_FILE ||
-                        fake.requests[i].r.own_file)
+                        fake.requests[i].r.verb == ENGINE_WRITE_FILE || fake.requests[i].r.own_file)
                         fake_emit_error(fake.requests[i].r.handle, ERR_STATE, "again");
         answer_all();
         fixture_steps(f, 5);
