@@ -138,6 +138,49 @@ static void acting(struct fixture *f) {
         fixture_steps(f, 5);
 }
 
+/* Another one takes and gives files in the stream. */
+static void streaming(struct fixture *f) {
+        REQUEST(export, EXPORT, Export, export, m1);
+        REQUEST(import, IMPORT, Import, import, m2);
+        REQUEST(part, CHUNK, Chunk, chunk, m3);
+        Confab__V1__Ref ref = CONFAB__V1__REF__INIT;
+        struct wire w;
+        uint64_t id = 0;
+
+        if (wire_connect(&w, f->socket, step_only, f) < 0)
+                return;
+        fake_answer(ENGINE_READ_FILE, true);
+        fake_answer(ENGINE_WRITE_FILE, true);
+        ref.has_id = true;
+        ref.id = 7;
+        m1.conversation = &ref;
+        m1.has_in_stream = m1.in_stream = m2.has_in_stream = m2.in_stream = true;
+        m2.name = proto_borrow("copy");
+        m3.has_data = true;
+        m3.data = (ProtobufCBinaryData){4, proto_borrow("text")};
+        if (wire_hello(&w))
+                id = wire_send(&w, &import);
+        if (id && wire_send(&w, &export)) {
+                part.has_id = true;
+                part.id = id;
+                wire_send(&w, &part);
+                m3.has_last = m3.last = true;
+                wire_send(&w, &part);
+                fixture_steps(f, 10);
+                answer_all();
+                drain(&w, id);
+        }
+        wire_close(&w);
+        fixture_steps(f, 5);
+        /* As above. */
+        for (size_t i = 0; i < fake.n; i++)
+                if (fake.requests[i].r.verb == ENGINE_READ_FILE ||
+                        fake.requests[i].r.verb == ENGINE_WRITE_FILE || fake.requests[i].r.own_file)
+                        fake_emit_error(fake.requests[i].r.handle, ERR_STATE, "again");
+        answer_all();
+        fixture_steps(f, 5);
+}
+
 static bool history(void **state, long n) {
         struct fixture *f;
         bool hit;
@@ -152,12 +195,17 @@ static bool history(void **state, long n) {
         } else {
                 session(f);
                 acting(f);
+                streaming(f);
                 hit = fault_alloc_hit();
                 fault_alloc_at(-1);
                 /* The next client is served. */
                 fixture_wait_peers(f, 0);
                 session(f);
                 fixture_wait_peers(f, 0);
+                streaming(f);
+                fixture_wait_peers(f, 0);
+                assert_int_equal(fake.file_bytes, 0);
+                assert_true(list_empty(&f->d->streams));
                 assert_int_equal(f->d->users.io.used, 0);
                 if (!hit)
                         return false;

@@ -37,6 +37,37 @@ static const char SYSTEM[] =
         "the old bridge and the market, and you answer in one or two short sentences.";
 static const char QUESTION[] = "My name is Ada, and I live in a green house near the river.";
 
+/* Bytes of a transfer in pieces: a piece that was not written is not in the file. */
+static void pieces(struct erig *r, const uint8_t *data, size_t n) {
+        struct engine_file file = ENGINE_FILE_NULL;
+        struct engine_request q;
+        int fd;
+
+        for (size_t at = 0, k; at < n; at += k) {
+                uint64_t before = file.size;
+
+                k = MIN((size_t)1 << 17, n - at);
+                q = (struct engine_request){.verb = ENGINE_WRITE_FILE,
+                        .file = &file,
+                        .text = data + at,
+                        .text_size = k};
+                if (erig_do(r, &q, &A) == ENGINE_EMPTY) {
+                        assert_int_equal(file.size, at + k);
+                        continue;
+                }
+                assert_int_equal(file.size, before);
+                break;
+        }
+        if (file.size > 0) {
+                q = (struct engine_request){.verb = ENGINE_READ_FILE, .file = &file, .n_bytes = 16};
+                if (erig_do(r, &q, &A) == ENGINE_BYTES)
+                        assert_memory_equal(A.text, data, 16);
+        }
+        fd = engine_file_end(r->en, &file);
+        if (fd >= 0)
+                close(fd);
+}
+
 /* Out of the engine, and in again: as it was, and as somebody else's. */
 static void transfer(struct erig *r, uint64_t c) {
         static uint8_t data[1 << 20];
@@ -48,6 +79,7 @@ static void transfer(struct erig *r, uint64_t c) {
                 return;
         n = pread(A.fd, data, sizeof(data), 0);
         assert_true(n > 0 && (uint64_t)n == A.size);
+        pieces(r, data, (size_t)n);
         for (int foreign = 0; foreign < 2; foreign++) {
                 q = (struct engine_request){.verb = ENGINE_IMPORT};
                 q.fd = fd = memfd_create("import", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -409,6 +409,7 @@ void fake_emit(const struct engine_event *from) {
                 break;
         case ENGINE_BYTES:
                 ev->bytes.data = copy_array(ev->bytes.data, ev->bytes.n, 1);
+                ev->bytes.n = ev->bytes.data ? ev->bytes.n : 0;
                 break;
         case ENGINE_STATS_RESULT:
                 ev->stats.stats =
