@@ -9,6 +9,7 @@
  *    The rows that are visited are counted: a search that finds more than SEARCH_ROWS is refused.
  * 3. The place of a hit is looked for in the text itself, up to the first word.
  */
+#include "base/buf.h"
 #include "base/utf8.h"
 #include "base/util.h"
 #include "store/words.h"
@@ -26,8 +27,7 @@ struct sought {
         struct store *s;
         struct buf match;  /* for FTS5 */
         struct buf firsts; /* the first part of each word, each behind its length in a byte */
-        uint64_t owner;
-        bool any; /* parts of the present word were found */
+        bool any;          /* parts of the present word were found */
         size_t n;
 };
 
@@ -55,7 +55,7 @@ static int add_part(void *arg, const char *word, size_t n, size_t from, size_t t
                         r = buf_append(&x->firsts, word, n);
         }
         x->any = true;
-        return r < 0 ? r : words_put(&x->match, x->owner, word, n);
+        return r < 0 ? r : buf_append(&x->match, word, n);
 }
 
 /* One word of the search, between blanks. */
@@ -158,6 +158,7 @@ static int collect(struct store *s, const struct sought *x, struct page *page, s
         if (r < 0)
                 return r;
         query_bind_text(&q, (const char *)x->match.data, x->match.size - 1);
+        s->words_owner = page->list->owner;
         while ((r = query_step(&q, e)) > 0) {
                 uint64_t id;
                 uint32_t n;
@@ -322,8 +323,7 @@ size_t store_snippet_size(void) {
 
 int search_list(struct store *s, const struct store_list *list, store_admit_fn *admit, void *arg,
         struct store_listed *out, size_t max, size_t *ret_n, bool *ret_more, struct err *e) {
-        _cleanup_(sought_deinit) struct sought x = {
-                .s = s, .match = BUF_NULL, .firsts = BUF_NULL, .owner = list->owner};
+        _cleanup_(sought_deinit) struct sought x = {.s = s, .match = BUF_NULL, .firsts = BUF_NULL};
         _cleanup_(freep) struct found *found = NULL;
         struct page page = {.list = list, .max = max};
         int r;

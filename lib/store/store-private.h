@@ -170,11 +170,12 @@ struct store {
         bool watches_log;     /* log.c */
         struct file_id file, log;
         atomic_bool log_lost;
-        struct words *words; /* words.c, owned */
-        bool words_broken;   /* nothing is written to the search index any more */
-        bool merging;        /* what was removed from it is being merged away, since this open */
-        unsigned n_merged;   /* steps of this pass */
-        uint64_t merge_due;  /* clock_monotonic_usec(): before that no pass begins */
+        struct words *words;  /* words.c, owned */
+        uint64_t words_owner; /* whose words the search index takes or is asked for */
+        bool words_broken;    /* nothing is written to the search index any more */
+        bool merging;         /* what was removed from it is being merged away, since this open */
+        unsigned n_merged;    /* steps of this pass */
+        uint64_t merge_due;   /* clock_monotonic_usec(): before that no pass begins */
 };
 
 #define STORE_BUSY_MSEC 5000 /* how long another program's lock is waited for */

@@ -6,7 +6,6 @@
  *
  *      store_open              one per missing schema version
  *      store_conv_create       row, turns, tokens (also a whole import)
- *      (each that changes turns or names: the search index, too)
  *      store_append            turns and tokens, sums, revision
  *      store_rewind            cut and shortened turns, sums, links, records, n_published, gap
  *      store_conv_fork         row, copies of turns, links
@@ -193,6 +192,8 @@ static int connect_to(struct store **ret, const char *path, int flags, bool alon
                 r = store_exec(s, "PRAGMA locking_mode = EXCLUSIVE", "settings", e);
         if (r == 0)
                 r = configure(s, e);
+        if (r == 0)
+                r = words_connect(s, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(s);

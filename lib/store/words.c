@@ -9,8 +9,9 @@
  *
  * 1. Each word stands in the index with its owner before it ("1000oowl": the owner 1000 has said "owl").
  *    A search looks at the words of its owner and at nothing else, neither for the answer nor for its
- *    cost (I6). FTS5's tokenizer unicode61 splits texts and queries alike, without accents and upper
- *    case; the table's own tokenizer leaves the result as it is.
+ *    cost (I6). The table's tokenizer is FTS5's unicode61, which splits texts and queries alike, without
+ *    accents and upper case, with the owner put before each word. So other programs cannot open this one
+ *    table; nothing that people want to read is in it.
  * 2. The index is made of the texts and can be made again (words_rebuild()). It is, when the daemon
  *    starts, if this library splits texts in another way than the one that made it, or if it was found
  *    damaged. A damaged index fails no other call: from then on nothing is written to it, and only
@@ -39,7 +40,10 @@
 
 /* --- words --- */
 
+/* Two of them for each connection: FTS5's own as it is, for queries and places (store.words), and within the
+ * table, where each word gets its owner. */
 struct words {
+        struct store *s;
         fts5_tokenizer kind;
         Fts5Tokenizer *tokenizer;
 };
@@ -63,33 +67,87 @@ static fts5_api *find_api(struct store *s) {
         return api;
 }
 
-/* A connection's tokenizer, made on first use. */
-static int get_words(struct store *s, struct words **ret, struct err *e) {
+static int make_words(struct words **ret, struct store *s, fts5_api *api) {
         const char *args[] = {"remove_diacritics", "2"};
-        struct words *w = s->words;
+        struct words *w = calloc(1, sizeof(*w));
         void *context = NULL;
-        fts5_api *api;
         int rc;
 
-        if (!w) {
-                api = find_api(s);
-                w = calloc(1, sizeof(*w));
-                if (!api || !w) {
-                        free(w);
-                        return err_set(e, ERR_NOMEM, "no memory for the search index");
-                }
-                rc = api->xFindTokenizer(api, "unicode61", &context, &w->kind);
-                if (rc == SQLITE_OK)
-                        rc = w->kind.xCreate(context, args, 2, &w->tokenizer);
-                if (rc != SQLITE_OK) {
-                        words_free(w);
-                        return store_fail(s, rc, "search index", e);
-                }
-                s->words = w;
-        }
-        *ret = w;
-        return 0;
+        if (!w)
+                return SQLITE_NOMEM;
+        w->s = s;
+        rc = api->xFindTokenizer(api, "unicode61", &context, &w->kind);
+        if (rc == SQLITE_OK)
+                rc = w->kind.xCreate(context, args, 2, &w->tokenizer);
+        if (rc != SQLITE_OK)
+                words_free(w);
+        else
+                *ret = w;
+        return rc;
 }
+
+/* Of longer words the beginning counts. */
+static size_t word_size(const char *word, int n) {
+        size_t size = MIN((size_t)n, (size_t)WORD_MAX);
+
+        return size < (size_t)n ? size - utf8_incomplete_tail(word, size) : size;
+}
+
+/* --- the table's tokenizer: words with their owner --- */
+
+struct owning {
+        void *context;
+        int (*put)(void *, int, const char *, int, int, int);
+        uint64_t owner;
+};
+
+static int own_one(void *arg, int flags, const char *word, int n, int from, int to) {
+        struct owning *x = arg;
+        size_t size = word_size(word, n);
+        char owned[24 + WORD_MAX];
+        int head = snprintf(owned, sizeof(owned), "%lluo", (unsigned long long)x->owner);
+
+        memcpy(owned + head, word, size);
+        return x->put(x->context, flags, owned, head + (int)size, from, to);
+}
+
+static int table_create(void *context, const char **args, int n, Fts5Tokenizer **ret) {
+        struct store *s = context;
+        struct words *w = NULL;
+        int rc = make_words(&w, s, find_api(s));
+
+        (void)args;
+        (void)n;
+        *ret = (Fts5Tokenizer *)w;
+        return rc;
+}
+
+static void table_delete(Fts5Tokenizer *tokenizer) {
+        words_free((struct words *)tokenizer);
+}
+
+static int table_split(Fts5Tokenizer *tokenizer, void *context, int flags, const char *text, int n,
+        int (*put)(void *, int, const char *, int, int, int)) {
+        struct words *w = (struct words *)tokenizer;
+        struct owning x = {context, put, w->s->words_owner};
+
+        return w->kind.xTokenize(w->tokenizer, &x, flags, text, n, own_one);
+}
+
+int words_connect(struct store *s, struct err *e) {
+        static fts5_tokenizer table = {table_create, table_delete, table_split};
+        fts5_api *api = find_api(s);
+        int rc;
+
+        if (!api)
+                return err_set(e, ERR_UNSUPPORTED, "this SQLite has no full-text search (FTS5)");
+        rc = api->xCreateTokenizer(api, "confab", s, &table, NULL);
+        if (rc == SQLITE_OK)
+                rc = make_words(&s->words, s, api);
+        return rc == SQLITE_OK ? 0 : store_fail(s, rc, "search index", e);
+}
+
+/* --- words as they are --- */
 
 struct splitting {
         words_fn *fn;
@@ -99,23 +157,20 @@ struct splitting {
 
 static int split_one(void *arg, int flags, const char *word, int n, int from, int to) {
         struct splitting *x = arg;
-        size_t size = MIN((size_t)n, (size_t)WORD_MAX);
 
         (void)flags;
-        if (size < (size_t)n)
-                size -= utf8_incomplete_tail(word, size);
-        x->r = x->fn(x->arg, word, size, (size_t)from, (size_t)to);
+        x->r = x->fn(x->arg, word, word_size(word, n), (size_t)from, (size_t)to);
         return x->r == 0 ? SQLITE_OK : SQLITE_DONE;
 }
 
 int words_split(
         struct store *s, const char *text, size_t n, words_fn *fn, void *arg, struct err *e) {
         struct splitting x = {.fn = fn, .arg = arg};
-        struct words *w = NULL;
-        int r = get_words(s, &w, e), rc;
+        struct words *w = s->words;
+        int rc;
 
-        if (r < 0 || n == 0)
-                return r;
+        if (n == 0)
+                return 0;
         /* Texts are shorter: the context bounds them. */
         rc = w->kind.xTokenize(w->tokenizer, &x, FTS5_TOKENIZE_DOCUMENT, text,
                 (int)MIN(n, (size_t)INT32_MAX / 2), split_one);
@@ -124,31 +179,7 @@ int words_split(
         return rc == SQLITE_OK ? 0 : store_fail(s, rc, "search index", e);
 }
 
-int words_put(struct buf *out, uint64_t owner, const char *word, size_t n) {
-        char head[24];
-        int size = snprintf(head, sizeof(head), "%llo", (unsigned long long)owner);
-        int r = buf_append(out, head, (size_t)size);
-
-        if (r == 0)
-                r = buf_append(out, "o", 1);
-        return r < 0 ? r : buf_append(out, word, n);
-}
-
 /* --- rows --- */
-
-struct row {
-        struct buf text;
-        uint64_t owner;
-};
-
-static int add_word(void *arg, const char *word, size_t n, size_t from, size_t to) {
-        struct row *row = arg;
-        int r = row->text.size > 0 ? buf_append(&row->text, " ", 1) : 0;
-
-        (void)from;
-        (void)to;
-        return r < 0 ? r : words_put(&row->text, row->owner, word, n);
-}
 
 bool words_row(uint64_t id, uint64_t n, int64_t *ret) {
         if (id == 0 || id >> (63 - TURN_BITS) || n >> TURN_BITS)
@@ -180,21 +211,21 @@ int words_give_up(struct store *s, struct err *e) {
         return note(s, STMT_METER_KEEP, "search_broken", 1, e);
 }
 
-static int put_row(
-        struct store *s, bool remove, int64_t row, const struct buf *text, struct err *e) {
+static int put_row(struct store *s, bool remove, uint64_t owner, int64_t row, const char *text,
+        size_t size, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, remove ? STMT_SEARCH_REMOVE : STMT_SEARCH_ADD, e);
 
         if (r < 0)
                 return r;
         query_bind_i64(&q, row);
-        query_bind_text(&q, (const char *)text->data, text->size);
+        query_bind_text(&q, text, size);
+        s->words_owner = owner;
         return query_run(&q, e);
 }
 
 static int change(struct store *s, bool remove, uint64_t owner, uint64_t id, uint64_t n,
         const char *text, size_t size, struct err *e) {
-        struct row row = {.text = BUF_NULL, .owner = owner};
         int64_t number;
         int r;
 
@@ -202,12 +233,7 @@ static int change(struct store *s, bool remove, uint64_t owner, uint64_t id, uin
                 return 0;
         if (s->words_broken)
                 return words_give_up(s, e);
-        r = words_split(s, text, size, add_word, &row, e);
-        if (r == -ERR_NOMEM)
-                r = err_set(e, ERR_NOMEM, "no memory for the words of a turn");
-        if (r == 0)
-                r = put_row(s, remove, number, &row.text, e);
-        buf_deinit(&row.text);
+        r = put_row(s, remove, owner, number, text, size, e);
         if (r == 0 && remove)
                 r = note(s, STMT_METER_KEEP, "search_removed", 1, e);
         return r == -ERR_CORRUPT ? words_give_up(s, e) : r;
@@ -384,33 +410,31 @@ int words_open(struct store *s, struct err *e) {
         return r < 0 ? err_wrap(e, r, "making the search index") : 0;
 }
 
-/* The first word of a text, as the index has it. */
+/* The first word of a text, quoted. */
 static int first_word(void *arg, const char *word, size_t n, size_t from, size_t to) {
-        struct row *row = arg;
-        int r = buf_append(&row->text, "\"", 1);
+        char *quoted = arg;
 
         (void)from;
         (void)to;
-        if (r == 0)
-                r = words_put(&row->text, row->owner, word, n);
-        if (r == 0)
-                r = buf_append(&row->text, "\"", 1);
-        return r < 0 ? r : 1;
+        snprintf(quoted, WORD_MAX + 3, "\"%.*s\"", (int)n, word);
+        return 1;
 }
 
-static int is_found(struct store *s, int64_t number, const struct buf *match, struct err *e) {
+static int is_found(
+        struct store *s, uint64_t owner, int64_t number, const char *match, struct err *e) {
         _query_ q = {};
         int r = query_begin(&q, s, STMT_SEARCH_IS, e);
 
         if (r < 0)
                 return r;
-        query_bind_text(&q, (const char *)match->data, match->size);
+        query_bind_text(&q, match, strlen(match));
         query_bind_i64(&q, number);
+        s->words_owner = owner;
         return query_step(&q, e);
 }
 
 int words_look(struct store *s, uint64_t owner, uint64_t id, uint32_t turn, struct err *e) {
-        struct row row = {.text = BUF_NULL, .owner = owner};
+        char match[WORD_MAX + 3] = "";
         const char *text;
         int64_t number;
         size_t size;
@@ -427,14 +451,9 @@ int words_look(struct store *s, uint64_t owner, uint64_t id, uint32_t turn, stru
         text = query_bytes(&q, 0, &size);
         r = query_check(&q, e);
         if (r == 0)
-                r = words_split(s, text, size, first_word, &row, e);
+                r = words_split(s, text, size, first_word, match, e);
         /* 0: it has no words at all. */
-        if (r == 0)
-                r = 1;
-        else if (r > 0)
-                r = is_found(s, number, &row.text, e);
-        buf_deinit(&row.text);
-        return r;
+        return r < 0 ? r : r == 0 ? 1 : is_found(s, owner, number, match, e);
 }
 
 /* --- merging what was removed away --- */

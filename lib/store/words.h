@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Private to lib/store: the search index. words.c begins with what is promised. */
-#include "base/buf.h"
 #include "store/store-private.h"
 
-/* The text is a row's words, each with its owner before it; `ascii` splits them at the blanks. */
 #define WORDS_CREATE                                                                               \
-        "CREATE VIRTUAL TABLE search USING fts5 (words, content = '', tokenize = 'ascii');"
+        "CREATE VIRTUAL TABLE search USING fts5 (words, content = '', tokenize = 'confab');"
 #define WORDS_DROP "DROP TABLE IF EXISTS search;"
 
 /* A word, in its form for comparing, which is at text[from, to). 0, or a result to end with. */
 typedef int words_fn(void *arg, const char *word, size_t n, size_t from, size_t to);
-/* Call @fn for the words of a text. The result is that of @fn, if it is not 0. -ERR_NOMEM. */
+/* Call @fn for the words of a text. A word has 64 bytes at most. The result
+ * is that of @fn, if it is not 0. -ERR_NOMEM. */
 int words_split(
         struct store *s, const char *text, size_t n, words_fn *fn, void *arg, struct err *e);
-/* Append a word with its owner before it. -ERR_NOMEM. */
-int words_put(struct buf *out, uint64_t owner, const char *word, size_t n);
 /* The number of a row: @n is 1 + the turn, or 0 for what the conversation is called. false: there is no
  * number for it, and it is not in the index. */
 bool words_row(uint64_t id, uint64_t n, int64_t *ret);
@@ -36,6 +33,8 @@ int words_take_out_names(struct store *s, uint64_t owner, uint64_t id, struct er
 /* In a transaction: write nothing more to the index, and have it made again at the next start. */
 int words_give_up(struct store *s, struct err *e);
 
+/* A connection is made, before anything of the index is used. -ERR_UNSUPPORTED: SQLite has no FTS5. */
+int words_connect(struct store *s, struct err *e);
 /* When the register is opened for writing: make the index, if it is not as this library makes it. */
 int words_open(struct store *s, struct err *e);
 /* 1: the index is made as this library makes it, and is not known to be damaged; 0: it is made again at the

@@ -4,6 +4,7 @@
 #include "base/utf8.h"
 #include "base/util.h"
 #include "store-fixture.h"
+#include "store/store-private.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -14,7 +15,7 @@ static size_t n_rows;
 static bool more;
 static char snippet[300];
 
-static int search_list(struct fixture *f, struct store_list list, size_t max) {
+static int find(struct fixture *f, struct store_list list, size_t max) {
         int r;
 
         list.by_update = true;
@@ -33,7 +34,7 @@ static int search_list(struct fixture *f, struct store_list list, size_t max) {
 static void look_for(struct fixture *f, uint64_t owner, const char *words) {
         const struct store_list list = {.owner = owner, .search = words};
 
-        if (search_list(f, list, MAX) < 0)
+        if (find(f, list, MAX) < 0)
                 fail_msg("'%s': %s", words, f->e.msg);
 }
 
@@ -113,16 +114,16 @@ static void test_no_syntax(void **state) {
         memset(large, 'n', sizeof(large) - 1);
         large[sizeof(large) - 1] = 0;
         assert_int_equal(
-                search_list(f, (struct store_list){.owner = 7, .search = large}, 4), -ERR_INVALID);
+                find(f, (struct store_list){.owner = 7, .search = large}, 4), -ERR_INVALID);
         large[STORE_SEARCH_MAX] = 0;
         FINDS(large);
         for (size_t i = 1; i < STORE_SEARCH_MAX; i += 2)
                 large[i] = ' ';
         FINDS(large, a);
         assert_int_equal(
-                search_list(f, (struct store_list){.owner = 7, .search = "\xff"}, 4), -ERR_INVALID);
-        assert_int_equal(search_list(f, (struct store_list){.owner = OWNER_ANY, .search = "a"}, 4),
-                -ERR_INVALID);
+                find(f, (struct store_list){.owner = 7, .search = "\xff"}, 4), -ERR_INVALID);
+        assert_int_equal(
+                find(f, (struct store_list){.owner = OWNER_ANY, .search = "a"}, 4), -ERR_INVALID);
 }
 
 /* A long word counts by its beginning, in the text and in the search. */
@@ -231,7 +232,7 @@ static void test_pages(void **state) {
                 size_t at = 0;
 
                 do {
-                        assert_int_equal(search_list(f, list, 2), 0);
+                        assert_int_equal(find(f, list, 2), 0);
                         assert_int_equal(n_rows, 2);
                         assert_int_equal(rows[0].conv.id, order[at]);
                         assert_int_equal(rows[1].conv.id, order[at + 1]);
@@ -244,7 +245,7 @@ static void test_pages(void **state) {
         }
         list.goes_on = false;
         list.tag = "t";
-        assert_int_equal(search_list(f, list, MAX), 0);
+        assert_int_equal(find(f, list, MAX), 0);
         expect("word", (const uint64_t[]){7, 5, 1}, 3);
         want = n_rows;
         assert_int_equal(want, 3);
@@ -414,6 +415,15 @@ static unsigned n_findings(struct fixture *f) {
         return x.n;
 }
 
+/* SQL on the index, which other connections cannot open, for the owner 7. */
+static void index_sql(struct fixture *f, const char *sql) {
+        char *msg = NULL;
+
+        f->s->words_owner = 7;
+        if (sqlite3_exec(f->s->db, sql, NULL, NULL, &msg) != SQLITE_OK)
+                fail_msg("%s: %s", sql, msg);
+}
+
 /* It is made again if another library made it, or if it is known to be damaged. */
 static void test_made_again(void **state) {
         struct fixture *f = *state;
@@ -421,8 +431,8 @@ static void test_made_again(void **state) {
 
         fixture_say(f, a, 4, "word");
         for (int i = 0; i < 2; i++) {
+                index_sql(f, "INSERT INTO search (search) VALUES ('delete-all')");
                 f->s = store_free(f->s);
-                fixture_sql(f, "INSERT INTO search (search) VALUES ('delete-all')");
                 fixture_sql(f, i ? "INSERT INTO meter VALUES ('search_broken', 1)"
                                  : "UPDATE meter SET value = 1 WHERE name = 'search_version'");
                 fixture_open(f);
@@ -440,20 +450,20 @@ static void test_check(void **state) {
         fixture_say(f, a, 4, "one word");
         fixture_say(f, a, 4, "another");
         fixture_expect_sound(f);
-        fixture_sql(f, "INSERT INTO search (search, rowid, words) VALUES ('delete', 16777217, "
-                       "'7oone 7oword')");
+        index_sql(f, "INSERT INTO search (search, rowid, words) VALUES ('delete', 16777217, "
+                     "'one word')");
         assert_int_equal(n_findings(f), 1);
-        fixture_sql(f, "INSERT INTO search (rowid, words) VALUES (16777217, '7oone 7oword')");
+        index_sql(f, "INSERT INTO search (rowid, words) VALUES (16777217, 'one word')");
         fixture_expect_sound(f);
-        fixture_sql(f, "INSERT INTO search (rowid, words) VALUES (16777219, '7owrong')");
+        index_sql(f, "INSERT INTO search (rowid, words) VALUES (16777219, 'wrong')");
         assert_int_equal(n_findings(f), 1);
-        fixture_sql(f, "INSERT INTO search (search, rowid, words) VALUES ('delete', 16777219, "
-                       "'7owrong'); INSERT INTO search (rowid, words) VALUES (33554432, '7ox')");
+        index_sql(f, "INSERT INTO search (search, rowid, words) VALUES ('delete', 16777219, "
+                     "'wrong'); INSERT INTO search (rowid, words) VALUES (33554432, 'x')");
         assert_int_equal(n_findings(f), 1);
-        fixture_sql(f, "INSERT INTO search (search, rowid, words) VALUES ('delete', 33554432, "
-                       "'7ox'); INSERT INTO search (search, rowid, words) VALUES ('delete', "
-                       "16777218, '7oanother'); INSERT INTO search (rowid, words) VALUES "
-                       "(16777218, '7oother')");
+        index_sql(f, "INSERT INTO search (search, rowid, words) VALUES ('delete', 33554432, "
+                     "'x'); INSERT INTO search (search, rowid, words) VALUES ('delete', "
+                     "16777218, 'another'); INSERT INTO search (rowid, words) VALUES "
+                     "(16777218, 'other')");
         assert_int_equal(n_findings(f), 1);
 }
 
@@ -483,8 +493,8 @@ static void test_damaged_index(void **state) {
                 if (r < 0)
                         fail_msg("%s", f->e.msg);
         }
-        assert_int_equal(search_list(f, (struct store_list){.owner = 7, .search = "word"}, MAX),
-                -ERR_CORRUPT);
+        assert_int_equal(
+                find(f, (struct store_list){.owner = 7, .search = "word"}, MAX), -ERR_CORRUPT);
         assert_int_equal(store_rewind(f->s, a, 23, NULL, NULL, &revision, &gone, &f->e), 0);
         while (store_scrub(f->s, &f->e) > 0)
                 ;
