@@ -17,6 +17,7 @@ struct engine_options engine_options_of(const struct settings *s) {
                 .max_requests_per_owner = (uint32_t)s->max_user_requests,
                 .max_queued = (uint32_t)s->max_queued,
                 .max_tenants_per_user = (uint32_t)s->max_user_tenants,
+                .max_throwaways_per_owner = (uint32_t)s->max_throwaways,
                 .disk_limit = s->disk_limit,
                 .disk_limit_per_owner = s->disk_limit_per_user,
                 .disk_writes_per_day = s->disk_writes_per_day,

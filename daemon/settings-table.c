@@ -83,6 +83,9 @@ const struct setting settings_table[] = {
                 .metavar = "N",
                 .help = "Tenants that one user may have. Those without a conversation are "
                         "forgotten at the next start."},
+        {"max-throwaways", SETTING_COUNT, AT(max_throwaways), 1, 1u << 30, "1000", .metavar = "N",
+                .help = "Throw-away conversations (expires_after) that one user may have. Beyond "
+                        "it those that were changed longest ago are closed."},
         {"max-queued", SETTING_COUNT, AT(max_queued), 1, 65536, "1024", .metavar = "N",
                 .help = "Requests of all users in flight. The last eighth and thirty-second are "
                         "kept "

@@ -72,6 +72,9 @@ struct engine_options {
         uint32_t default_max_tokens;
         uint32_t max_conversations_per_owner, max_requests_per_owner, max_queued;
         uint32_t max_tenants_per_user;
+        /* Throw-away conversations of one owner: beyond it those that were changed longest ago are
+         * closed. */
+        uint32_t max_throwaways_per_owner;
         uint64_t disk_limit;           /* bytes of spill files; 0: no limit */
         uint64_t disk_limit_per_owner; /* of one user's conversations; 0: no limit */
         uint64_t disk_writes_per_day;  /* bytes; 0: no limit */
@@ -98,6 +101,7 @@ struct engine_options {
                 .max_active = 16,                                                                  \
                 .default_max_tokens = 512,                                                         \
                 .max_conversations_per_owner = 10000,                                              \
+                .max_throwaways_per_owner = 1000,                                                  \
                 .max_tenants_per_user = 10000,                                                     \
                 .max_requests_per_owner = 64,                                                      \
                 .max_queued = 1024,                                                                \

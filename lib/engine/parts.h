@@ -42,7 +42,7 @@ struct counters {
         uint64_t spill_failures, unspilled_drops, requests, forks;
         uint64_t reused_shared, writebehind_blocks, evict_blocks_written, blocks_linked;
         uint64_t reclaimed, blocks_lost, restores_skipped, restores_overlapped;
-        uint64_t budget_shrunk, exports, imports;
+        uint64_t budget_shrunk, exports, imports, expired;
         uint64_t scrubs, shifts;
 };
 

@@ -580,7 +580,9 @@ int store_conv_update(struct store *s, uint64_t id, const char *name,
         return txn_commit(&txn, e);
 }
 
-int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, struct err *e) {
+/* @due: NULL, or the time at which it must be due. */
+static int conv_delete(
+        struct store *s, uint64_t id, const uint64_t *due, struct store_gone *gone, struct err *e) {
         STORE_LOCK(s);
         _cleanup_(txn_endp) struct store *txn = NULL;
         _cleanup_(store_gone_deinit) struct store_gone lost = {};
@@ -592,6 +594,10 @@ int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, str
         if (r < 0)
                 return r;
         r = conv_read(s, id, &c, e);
+        if (due && r == 0)
+                r = expire_check(s, &c, *due, e);
+        if (due && r < 0)
+                return r;
         if (r == 0)
                 r = words_take_out_names(s, c.owner, id, e);
         if (r == 0)
@@ -618,4 +624,13 @@ int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, str
         *gone = lost;
         lost = (struct store_gone){};
         return 0;
+}
+
+int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, struct err *e) {
+        return conv_delete(s, id, NULL, gone, e);
+}
+
+int store_conv_expire(
+        struct store *s, uint64_t id, uint64_t now_usec, struct store_gone *gone, struct err *e) {
+        return conv_delete(s, id, &now_usec, gone, e);
 }

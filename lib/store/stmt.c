@@ -113,6 +113,18 @@ static const char *const stmt_sql[STMT_N] = {
                 "WHERE p.id = ?2) WHERE id = ?1",
         [STMT_CONV_TOOLS] = "SELECT tools FROM conversation WHERE id = ?",
         [STMT_CONV_DELETE] = "DELETE FROM conversation WHERE id = ?",
+        [STMT_EXPIRE_LIST] =
+                "SELECT id, uid, expires_after, updated_usec + expires_after * 1000000 AS due "
+                "FROM conversation INDEXED BY conversation_due WHERE expires_after > 0 "
+                "AND (updated_usec + expires_after * 1000000, id) > (?1, ?2) "
+                "ORDER BY updated_usec + expires_after * 1000000, id LIMIT ?3",
+        [STMT_EXPIRE_BEYOND] =
+                "SELECT id, uid, expires_after, due FROM (SELECT id, uid, expires_after, "
+                "updated_usec + expires_after * 1000000 AS due, row_number() OVER "
+                "(PARTITION BY uid ORDER BY updated_usec DESC, id DESC) AS place "
+                "FROM conversation INDEXED BY conversation_throwaway WHERE expires_after > 0) "
+                "WHERE place > ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+        [STMT_EXPIRE_GET] = "SELECT expires_after FROM conversation WHERE id = ?",
         /* ?2: enum about_field. */
         [STMT_ABOUT_SET] = "UPDATE conversation SET title = iif(?2 & 1, ?3, title), "
                            "metadata = iif(?2 & 4, ?4, metadata), "

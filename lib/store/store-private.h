@@ -66,6 +66,9 @@ enum store_stmt {
         STMT_CONV_COPY_TOOLS,
         STMT_CONV_TOOLS,
         STMT_CONV_DELETE,
+        STMT_EXPIRE_LIST,
+        STMT_EXPIRE_BEYOND,
+        STMT_EXPIRE_GET,
         STMT_ABOUT_SET,
         STMT_ABOUT_GET,
         STMT_ABOUT_COPY,
@@ -289,6 +292,8 @@ int conv_check_name(const char *name, struct err *e);
 /* Fill in id, name and the label of the tenant for a new row. */
 int conv_choose_identity(struct store *s, struct store_conv *c, struct err *e);
 int conv_insert(struct store *s, const struct store_conv *c, struct err *e);
+/* In a transaction: -ERR_STATE if the conversation is no throw-away one that is due. */
+int expire_check(struct store *s, const struct store_conv *c, uint64_t now_usec, struct err *e);
 int conv_read(struct store *s, uint64_t id, struct store_conv *ret, struct err *e);
 /* The present row of a query over CONV_COLUMNS and CONV_TOOLS_SIZE. */
 int conv_read_row(struct query *q, struct store_conv *c, struct err *e);

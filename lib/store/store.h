@@ -265,6 +265,24 @@ struct store_gone {
 void store_gone_deinit(struct store_gone *g);
 
 int store_conv_delete(struct store *s, uint64_t id, struct store_gone *gone, struct err *e);
+/* A throw-away conversation: one with expires_after. */
+struct store_throwaway {
+        uint64_t id, owner;
+        uint32_t expires_after; /* seconds */
+        uint64_t due_usec;      /* realtime: so long after its last change */
+};
+/* Throw-away conversations by the time when they are due: behind @after (by due_usec and id) up to @max
+ * of them. */
+int store_throwaways(struct store *s, const struct store_throwaway *after,
+        struct store_throwaway *out, size_t max, size_t *ret_n, struct err *e);
+/* Of each owner that has more than @most of them, all but the @most that were changed last; by id,
+ * behind @after's. */
+int store_throwaways_beyond(struct store *s, uint32_t most, const struct store_throwaway *after,
+        struct store_throwaway *out, size_t max, size_t *ret_n, struct err *e);
+/* store_conv_delete() if the conversation is a throw-away one that is due at @now_usec (UINT64_MAX: that
+ * it is one is enough); else -ERR_STATE. */
+int store_conv_expire(
+        struct store *s, uint64_t id, uint64_t now_usec, struct store_gone *gone, struct err *e);
 /* One acknowledged step: append turns and tokens (turns[0].start must equal n_tokens, checked),
  * increment the revision and return it. */
 int store_append(struct store *s, uint64_t id, const struct store_turn *turns, size_t n_turns,

@@ -99,6 +99,7 @@ void *thread_main(void *arg) {
                         engine->again = true;
                 attach_step(engine);
                 due = MIN(watched, writebehind_step(engine));
+                due = MIN(due, sweep_step(engine));
                 due = MIN(due, grow_spare(engine, sched_busy_size(engine)));
                 due = MIN(due, register_step(engine));
                 atomic_fetch_add(&engine->heartbeat, 1);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Close: remove the conversation, and everything that is left of it. */
-#include "engine/verbs/verbs.h"
+#include "engine/verbs/create.h"
+
+static int remove_conv(
+        struct engine *engine, struct request *request, struct store_gone *gone, struct err *e) {
+        const struct expiry *x = request->verb == &verb_expire ? request_own(request) : NULL;
+
+        return x ? store_conv_expire(engine->store, request->sc.id, x->due_usec, gone, e)
+                 : store_conv_delete(engine->store, request->sc.id, gone, e);
+}
 
 static void close_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
@@ -8,7 +16,7 @@ static void close_run(struct engine *engine, struct job *j) {
         unsigned tries = 0;
 
         do {
-                j->r = store_conv_delete(engine->store, request->sc.id, &gone, &j->err);
+                j->r = remove_conv(engine, request, &gone, &j->err);
         } while (register_retry(engine, &tries, j->r, &j->err));
         if (j->r < 0)
                 return;
@@ -24,6 +32,8 @@ static void close_done(struct engine *engine, struct job *j) {
                 return;
         }
         register_removed(engine);
+        if (request->verb == &verb_expire)
+                engine->count.expired++;
         notice_conv(engine, ENGINE_NOTICE_CLOSED, request->conv->owner, request->conv->id,
                 request->conv->revision);
         request->conv->stale = true;
@@ -42,3 +52,10 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
 
 const struct verb verb_close = {
         .act = act, .after = AFTER_WRITING, .removes = true, .by_admin = "closes"};
+
+/* A throw-away conversation that is due (sweep.c). Nobody hears the end of the request. */
+const struct verb verb_expire = {.own_size = sizeof(struct expiry),
+        .act = act,
+        .after = AFTER_WRITING,
+        .removes = true,
+        .uncounted = true};

@@ -14,12 +14,14 @@ struct verb_state *verb_state_new(void) {
                 return NULL;
         pthread_mutex_init(&s->create_lock, NULL);
         list_init(&s->watchers);
-        return s;
+        s->sweep = sweep_new();
+        return s->sweep ? s : verb_state_free(s);
 }
 
 struct verb_state *verb_state_free(struct verb_state *s) {
         if (!s)
                 return NULL;
+        sweep_free(s->sweep);
         pthread_mutex_destroy(&s->create_lock);
         free(s);
         return NULL;

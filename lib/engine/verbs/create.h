@@ -14,10 +14,26 @@ struct verb_state {
 
         atomic_uint_fast64_t export_bytes; /* bytes on disk of exports being written */
 
+        struct sweep *sweep; /* sweep.c: engine thread */
         /* watch.c: engine thread */
         struct list watchers;
         size_t n_watchers;
 };
+
+/* --- sweep.c: throw-away conversations --- */
+
+struct sweep *sweep_new(void);
+struct sweep *sweep_free(struct sweep *w);
+/* The verb's own data of a request that closes a throw-away conversation (close.c). */
+struct expiry {
+        uint64_t due_usec; /* realtime: when it must be due; UINT64_MAX: its owner has too many */
+};
+extern const struct verb verb_expire;
+/* The request has made a conversation, or noted something about one: look for those that are due, if
+ * this one expires. */
+void sweep_noted(struct engine *engine, const struct request *request);
+
+/* --- create.c --- */
 
 /* May @name be the name of a conversation? -ERR_INVALID if not. */
 int create_check_name(const char *name, struct err *e);

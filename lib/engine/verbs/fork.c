@@ -83,6 +83,7 @@ static void fork_done(struct engine *engine, struct job *j) {
                 return;
         }
         engine->count.forks++;
+        sweep_noted(engine, request);
         notice_push(engine, &(struct notice){.kind = ENGINE_NOTICE_FORKED,
                                     .owner = request->sc.owner,
                                     .conv = request->sc.id,

@@ -138,6 +138,7 @@ static size_t fill(struct engine *engine, const struct readings *f, struct engin
                 {"watchers", engine->verbs->n_watchers},
                 {"exports", c->exports},
                 {"imports", c->imports},
+                {"conversations_expired", c->expired},
                 {"evictions", c->evictions},
                 {"restores", c->restores},
                 {"restore_failures", c->restore_failures},

@@ -40,6 +40,7 @@ static void open_done(struct engine *engine, struct job *j) {
 
         if (j->r == 0)
                 notice_conv(engine, ENGINE_NOTICE_OPENED, c->owner, c->id, c->revision);
+        sweep_noted(engine, request_of(j));
         request_row_done(engine, j);
 }
 

@@ -56,6 +56,7 @@ static void update_done(struct engine *engine, struct job *j) {
                 request->conv->sampling = request->sc.sampling;
                 request->conv->shifts = request->sc.overflow == STORE_OVERFLOW_SHIFT;
                 register_removed(engine); /* a name or title that was */
+                sweep_noted(engine, request);
         }
         request_row_done(engine, j);
 }

@@ -19,6 +19,9 @@ struct verb_state *verb_state_free(struct verb_state *s);
  * the engine thread. Returns the time to call again at the latest (clock_monotonic_usec()). */
 uint64_t watch_step(struct engine *engine);
 
+/* Close throw-away conversations that are due. As watch_step(). */
+uint64_t sweep_step(struct engine *engine);
+
 /* Describe the model; the engine owns the strings. Any thread. */
 void engine_describe_model(struct engine *engine, struct engine_model_info *ret);
 /* The number format of memory. */
