@@ -93,7 +93,8 @@ enum confab_verb {
         /* Read the reply that is being written, or else the last one. Events as for continue. From
          * at_position on: what follows the delta with this position; stops, as of its continue. */
         CONFAB_ATTACH,
-        CONFAB_WATCH /* be told what happens to conversations, until it is cancelled */
+        CONFAB_WATCH, /* be told what happens to conversations, until it is cancelled */
+        CONFAB_FIND   /* the conversation that begins like `messages` for longest */
 };
 
 /* Numbers as on the wire. */
@@ -306,7 +307,8 @@ struct confab_request {
         const struct confab_call *calls; /* likewise: [n_calls] */
         size_t n_calls;
         bool want_parts; /* continue: deltas have parts, and no text; get, with want_turns */
-        const struct confab_message *messages; /* continue, CONFAB_INPUT_MESSAGES: [n_messages] */
+        /* continue, CONFAB_INPUT_MESSAGES, and find: [n_messages] */
+        const struct confab_message *messages;
         size_t n_messages;
         /* open, fork, update: or NULL. Strings that are NULL, and the rest without has_..., change nothing;
          * an empty string removes what was noted. A fork has the first one's title, tags and metadata
@@ -327,6 +329,9 @@ struct confab_request {
         /* list: only those that have all of these words, or words that begin with them, in one turn, or in
          * name, title and tags; or NULL. Latest change first; not with all_users. */
         const char *search;
+        /* find, beside messages and tools (that hold from the beginning): of conversations that fit
+         * equally well, those of this session; or NULL. */
+        const char *session;
 };
 #define CONFAB_REQUEST_INIT                                                                        \
         { .size = sizeof(struct confab_request) }
@@ -348,7 +353,8 @@ enum confab_event_kind {
         CONFAB_EVENT_STATS,         /* final */
         CONFAB_EVENT_EXPORTED,      /* final */
         CONFAB_EVENT_NOTICE,        /* watch */
-        CONFAB_EVENT_CHUNK /* export with in_stream: bytes of the file, one after the other */
+        CONFAB_EVENT_CHUNK, /* export with in_stream: bytes of the file, one after the other */
+        CONFAB_EVENT_FOUND  /* final: find */
 };
 
 struct confab_bytes {
@@ -573,6 +579,14 @@ struct confab_notice {
         const char *tenant;              /* of `uid`, or NULL */
 };
 
+struct confab_found {
+        const struct confab_conversation
+                *conversation; /* NULL: none begins with the first message */
+        uint32_t at_turn;      /* its turns [0, at_turn) say the same as */
+        uint32_t n_messages;   /* messages [0, n_messages); both are places to go on from */
+        bool other_session;    /* a session was named, and it belongs to another one, or to none */
+};
+
 struct confab_event {
         uint64_t request;
         enum confab_event_kind kind;
@@ -591,6 +605,7 @@ struct confab_event {
                 const struct confab_exported *exported;
                 const struct confab_notice *notice;
                 const struct confab_bytes *chunk;
+                const struct confab_found *found;
         };
 };
 /* May submit and cancel requests on the connection, but not process, wait on or free it. */

@@ -81,6 +81,7 @@ static const enum confab_event_kind results[] = {
         [CONFAB_CARRY] = CONFAB_EVENT_CONVERSATION,
         [CONFAB_ATTACH] = CONFAB_EVENT_DONE,
         [CONFAB_WATCH] = CONFAB_EVENT_EMPTY,
+        [CONFAB_FIND] = CONFAB_EVENT_FOUND,
 };
 
 static bool kind_fits(const struct pending *p, const struct confab_event *event) {

@@ -42,6 +42,10 @@ struct view {
                 struct confab_exported exported;
                 struct confab_notice notice;
                 struct confab_bytes chunk;
+                struct {
+                        struct confab_found found;
+                        struct confab_conversation found_conversation;
+                };
         };
 };
 

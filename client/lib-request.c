@@ -40,6 +40,7 @@ struct draft {
                 Confab__V1__Carry carry;
                 Confab__V1__Attach attach;
                 Confab__V1__Watch watch;
+                Confab__V1__Find find;
         };
 };
 
@@ -554,6 +555,21 @@ static int draft_watch(struct draft *d, struct err *e) {
         return put_string(&d->watch.cursor, d->from->cursor, "cursor", e);
 }
 
+static int draft_find(struct draft *d, struct err *e) {
+        const struct confab_request *r = d->from;
+        int k;
+
+        BEGIN(d, find, find, FIND);
+        k = put_string(&d->find.tools, r->tools, "definitions of tools", e);
+        if (k == 0)
+                k = put_string(&d->find.session, r->session, "session", e);
+        if (k == 0)
+                k = messages_put(&d->messages.messages, r->messages, r->n_messages, e);
+        d->find.messages = d->messages.messages;
+        d->find.n_messages = k == 0 ? r->n_messages : 0;
+        return k;
+}
+
 static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_OPEN] = draft_open,
         [CONFAB_CONTINUE] = draft_continue,
@@ -575,6 +591,7 @@ static int (*const drafts[])(struct draft *d, struct err *e) = {
         [CONFAB_CARRY] = draft_carry,
         [CONFAB_ATTACH] = draft_attach,
         [CONFAB_WATCH] = draft_watch,
+        [CONFAB_FIND] = draft_find,
 };
 
 int request_normalise(struct confab_request *ret, const struct confab_request *r, struct err *e) {

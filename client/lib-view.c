@@ -393,6 +393,17 @@ static int view_conversations(struct view *v, const Confab__V1__Conversations *m
         return 0;
 }
 
+static int view_found(struct view *v, const Confab__V1__Found *m, struct err *e) {
+        v->found = (struct confab_found){.at_turn = m->at_turn,
+                .n_messages = m->n_messages,
+                .other_session = m->other_session};
+        v->event.found = &v->found;
+        if (!m->conversation)
+                return 0;
+        v->found.conversation = &v->found_conversation;
+        return view_conversation(v, &v->found_conversation, m->conversation, e);
+}
+
 static int view_tokens(struct view *v, const Confab__V1__TokenizeResult *m, struct err *e) {
         struct confab_bytes *pieces = NULL;
 
@@ -507,6 +518,9 @@ int view_init(struct view *v, const Confab__V1__Event *m, struct err *e) {
         case CONFAB__V1__EVENT__KIND_CONVERSATIONS:
                 view_kind(v, CONFAB_EVENT_CONVERSATIONS, true);
                 return view_conversations(v, m->conversations, e);
+        case CONFAB__V1__EVENT__KIND_FOUND:
+                view_kind(v, CONFAB_EVENT_FOUND, true);
+                return view_found(v, m->found, e);
         case CONFAB__V1__EVENT__KIND_TOKENIZE:
                 view_kind(v, CONFAB_EVENT_TOKENS, true);
                 return view_tokens(v, m->tokenize, e);

@@ -247,6 +247,28 @@ static void send_conv(struct request *r, const struct engine_event *in) {
         reply_send(r->peer, r->id, &ev, true);
 }
 
+static void send_found(struct request *r, const struct engine_event *in) {
+        _cleanup_(scratch_deinit) struct scratch s = {};
+        Confab__V1__Event ev = CONFAB__V1__EVENT__INIT;
+        Confab__V1__Found m = CONFAB__V1__FOUND__INIT;
+        Confab__V1__Conversation conversation;
+        struct err e;
+
+        if (in->found.n_messages > 0) {
+                if (put_conv(&s, &in->conv, &conversation, &e) < 0) {
+                        reply_error(r->peer, r->id, &e);
+                        return;
+                }
+                m.conversation = &conversation;
+                SET(&m, at_turn, in->found.at_turn);
+                SET(&m, n_messages, in->found.n_messages);
+                SET(&m, other_session, in->found.other_session);
+        }
+        ev.kind_case = CONFAB__V1__EVENT__KIND_FOUND;
+        ev.found = &m;
+        reply_send(r->peer, r->id, &ev, true);
+}
+
 /* Send as many as fit into the peer's longest message; "more" tells it to ask again. */
 static void send_convs(struct request *r, const struct engine_event *in) {
         char cursor[METHODS_CURSOR_SIZE];
@@ -593,6 +615,9 @@ void methods_send_event(struct request *r, struct engine_event *ev) {
                 break;
         case ENGINE_CONV:
                 send_conv(r, ev);
+                break;
+        case ENGINE_FOUND:
+                send_found(r, ev);
                 break;
         case ENGINE_CONVS:
                 send_convs(r, ev);

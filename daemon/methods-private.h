@@ -14,7 +14,7 @@ typedef int method_fn(
 method_fn method_open, method_continue, method_fork, method_rewind, method_close, method_get,
         method_list, method_update, method_warm, method_evict, method_cancel, method_tokenize,
         method_model_info, method_stats, method_publish, method_export, method_import, method_carry,
-        method_attach, method_watch;
+        method_attach, method_find, method_watch;
 
 /* The peer's first message. Ends the connection if it is refused. */
 void methods_hello(struct peer *p, uint64_t id, const Confab__V1__Hello *hello);

@@ -38,6 +38,7 @@ static const struct {
         [CONFAB__V1__REQUEST__VERB_CARRY] = {ENGINE_CARRY, method_carry},
         [CONFAB__V1__REQUEST__VERB_ATTACH] = {ENGINE_ATTACH, method_attach},
         [CONFAB__V1__REQUEST__VERB_WATCH] = {ENGINE_WATCH, method_watch},
+        [CONFAB__V1__REQUEST__VERB_FIND] = {ENGINE_FIND, method_find},
 };
 
 /* Checks that come before the verb; a violation breaks the protocol. */

@@ -56,6 +56,10 @@ int startup_progress(void *arg, const struct engine_opening *o) {
         case ENGINE_STAGE_WEIGHTS:
                 tell_weights(s, o);
                 break;
+        case ENGINE_STAGE_CHAINS:
+                notify_status("Starting: reading conversations of an older version, %llu so far",
+                        (unsigned long long)o->done);
+                break;
         case ENGINE_STAGE_SPILL:
                 notify_status("Starting: checking the spill files");
                 break;

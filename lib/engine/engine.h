@@ -37,6 +37,7 @@ enum engine_stage {
         ENGINE_STAGE_REGISTER, /* open the register, upgrade it if need be */
         ENGINE_STAGE_MODEL,    /* load the model; weights_size and ram_size are known */
         ENGINE_STAGE_WEIGHTS,  /* hash the weights: `done` of `total` bytes are read */
+        ENGINE_STAGE_CHAINS,   /* after an upgrade, for Find: `done` conversations so far */
         ENGINE_STAGE_SPILL     /* check that spill files and register agree */
 };
 struct engine_opening {
@@ -184,6 +185,7 @@ enum engine_verb {
          * max_requests_per_owner and max_queued: the caller has few of them in flight. */
         ENGINE_TENANT,
         ENGINE_WATCH, /* notices of what happens to conversations, until it is cancelled */
+        ENGINE_FIND,  /* the conversation whose turns say the same as messages for longest */
         ENGINE_N_VERBS
 };
 
@@ -361,6 +363,9 @@ struct engine_request {
          * given one by one. */
         const struct engine_message *messages;
         size_t n_messages;
+        /* Find: of conversations that fit equally well, those of this session; or NULL. The messages are
+         * those above, `tools` holds from the beginning. */
+        const char *session;
         /* Continue: deltas have parts, and no text. Get with want_turns: turns of the assistant have
          * them. */
         bool want_parts;
@@ -597,6 +602,7 @@ enum engine_event_kind {
         ENGINE_OWNER,        /* final: tenant */
         ENGINE_NOTICE,       /* watch */
         ENGINE_BYTES,        /* final: read file */
+        ENGINE_FOUND,        /* final: find */
         ENGINE_LOG,    /* handle 0: something to put into the journal (a damaged spill file, ...) */
         ENGINE_STOPPED /* handle 0 */
 };
@@ -608,6 +614,12 @@ struct engine_event {
         struct err err; /* ERROR, LOG; CONV where n_not_kept > 0 */
         bool told;      /* ERROR: a LOG has reported this error, now or before */
         int log_level;  /* LOG: syslog priority */
+        /* FOUND: turns [0, at_turn) of `conv` are the first n_messages messages. 0 of both: there is no
+         * such conversation, and no `conv`. */
+        struct engine_found {
+                uint32_t at_turn, n_messages;
+                bool other_session; /* a session was named, and this one has another one or none */
+        } found;
         union {
                 /* Sent when all reusable memory is in RAM, computing begins, and the input is durable (I4):
                  * `revision` is the one with it, and from here on it stays, whatever happens. The counts are

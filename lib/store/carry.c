@@ -60,7 +60,7 @@ int store_carry(struct store *s, uint64_t id, const struct store_carried *x, uin
         if (r == 0)
                 r = check_carried(&c, x, e);
         if (r == 0)
-                r = turns_renew(s, id, x->ends, x->n_turns, x->tokens, e);
+                r = turns_renew(s, id, x->ends, x->chains, x->n_turns, x->tokens, e);
         if (r == 0)
                 r = links_cut(s, id, 0, 0, &lost, e);
         if (r == 0)

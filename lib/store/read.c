@@ -534,6 +534,34 @@ int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char
         return store_read_page(s, owner, id, name, what, NULL, admit, arg, ret, e);
 }
 
+int store_read_head(struct store *s, uint64_t owner, uint64_t id, uint32_t n_turns,
+        store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e) {
+        const unsigned what =
+                STORE_READ_TURNS | STORE_READ_TEXTS | STORE_READ_TOKENS | STORE_READ_TOOLS;
+        _cleanup_(store_reading_deinit) struct store_reading x = {};
+        _cleanup_(read_endp) struct store *reading = NULL;
+        struct span span = {.is_page = true};
+        int r = read_begin(&s, &reading, e);
+
+        if (r == 0)
+                r = conv_get(s, owner, id, NULL, &x.conv, e);
+        if (r < 0)
+                return r;
+        span.past = span.to = MIN(n_turns, x.conv.n_turns);
+        if (admit)
+                r = admit_reading(s, x.conv.id, what, &span, admit, arg, e);
+        x.page_past = x.n_sound_turns = span.to;
+        if (r == 0)
+                r = read_all(s, &x, what, &span, e);
+        if (r < 0)
+                return r;
+        if (!x.damaged)
+                x.n_sound_tokens = (uint32_t)x.n_tokens;
+        *ret = x;
+        x = (struct store_reading){};
+        return 0;
+}
+
 int store_tokens(struct store *s, uint64_t id, int32_t *out, size_t n, struct err *e) {
         _cleanup_(store_reading_deinit) struct store_reading x = {};
         int r = store_read(s, OWNER_ANY, id, NULL, STORE_READ_TOKENS, &x, e);

@@ -12,7 +12,7 @@
  * closed: ids are never used again, so it cannot come to mean another conversation. Tokens are
  * little-endian int32, 4 bytes each; logit_bias is pairs of int32 and float. `block` is the index of a
  * cell in its class: of 32 tokens, or of one token in class 2. memory_classes is a sum of 1 (class 0), 2
- * (class 1) and 4 (class 2).
+ * (class 1) and 4 (class 2). `chain` is NULL if it is not known, see chain.c.
  */
 #include "base/util.h"
 #include "store/words.h"
@@ -209,6 +209,11 @@ static const char *const migrations[] = {
         "  max(0, min(t.past, c.gap_past) - max(t.first, c.gap_first)) AS n_dropped,"
         "  (SELECT label FROM tenant WHERE number = c.uid >> 32) AS tenant"
         " FROM conversation c JOIN turn t ON t.conversation = c.id ORDER BY c.id, t.n;"
+        /* Chained hashes of what was said. Those of turns from before are not known: the engine makes
+         * up for them (store_chains_missing()). */
+        "ALTER TABLE turn ADD COLUMN chain INTEGER;"
+        "CREATE INDEX turn_chain ON turn (chain, conversation, n) WHERE chain IS NOT NULL;"
+        "CREATE INDEX turn_no_chain ON turn (conversation) WHERE chain IS NULL;"
         /* words_open() fills it. */
         WORDS_CREATE,
 };

@@ -142,12 +142,12 @@ static const char *const stmt_sql[STMT_N] = {
                           "SELECT ?1, n, tag, owner, ?3 FROM tag WHERE conversation = ?2",
         [STMT_TAG_LIST] = "SELECT tag FROM tag WHERE conversation = ? ORDER BY n",
         [STMT_TURN_INSERT] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
-                             "created_usec, text, tokens, token_hash, extra) "
-                             "VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+                             "created_usec, text, tokens, token_hash, extra, chain) "
+                             "VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
         [STMT_TURN_COPY] = "INSERT INTO turn (conversation, n, role, first, past, finish, "
-                           "created_usec, text, tokens, token_hash, extra) SELECT ?, n, role, "
-                           "first, past, finish, created_usec, text, tokens, token_hash, extra "
-                           "FROM turn WHERE conversation = ? AND n < ?",
+                           "created_usec, text, tokens, token_hash, extra, chain) SELECT ?, "
+                           "n, role, first, past, finish, created_usec, text, tokens, token_hash, "
+                           "extra, chain FROM turn WHERE conversation = ? AND n < ?",
         [STMT_TURN_CUT] = "DELETE FROM turn WHERE conversation = ? AND n >= ?",
         [STMT_TURN_LIST] = "SELECT " TURN_COLUMNS ", text, tokens, token_hash, extra FROM turn "
                            "WHERE conversation = ? ORDER BY n",
@@ -184,10 +184,21 @@ static const char *const stmt_sql[STMT_N] = {
                             "extra IS NOT NULL AND role <> 'assistant' ORDER BY n DESC LIMIT 1",
         [STMT_TURN_TEXT] = "SELECT text FROM turn WHERE conversation = ? AND n = ?",
         [STMT_TURN_SHORTEN] = "UPDATE turn SET past = ?, tokens = ?, token_hash = ?, finish = ?, "
-                              "created_usec = coalesce(?, created_usec), text = ? "
+                              "created_usec = coalesce(?, created_usec), text = ?, chain = ? "
                               "WHERE conversation = ? AND n = ?",
-        [STMT_TURN_RENEW] = "UPDATE turn SET first = ?, past = ?, tokens = ?, token_hash = ? "
-                            "WHERE conversation = ? AND n = ?",
+        [STMT_TURN_RENEW] = "UPDATE turn SET first = ?, past = ?, tokens = ?, token_hash = ?, "
+                            "chain = ? WHERE conversation = ? AND n = ?",
+        [STMT_CHAIN_GET] = "SELECT chain FROM turn WHERE conversation = ? AND n = ?",
+        [STMT_CHAIN_SET] = "UPDATE turn SET chain = ? WHERE conversation = ? AND n = ?",
+        [STMT_CHAIN_MISSING] = "SELECT DISTINCT conversation FROM turn WHERE chain IS NULL "
+                               "AND conversation > ? ORDER BY conversation LIMIT ?",
+        [STMT_CHAIN_HAS] = "SELECT 1 FROM turn WHERE chain = ? LIMIT 1",
+        /* The first turn with this chain of each conversation, newest conversations first. */
+        [STMT_CHAIN_CONVS] = "SELECT conversation, min(n) FROM turn WHERE chain = ? "
+                             "GROUP BY conversation ORDER BY conversation DESC LIMIT ?",
+        [STMT_CHAIN_SESSION] = "SELECT id FROM conversation WHERE uid = ? AND session = ? "
+                               "ORDER BY id DESC LIMIT ?",
+        [STMT_CHAIN_OF] = "SELECT min(n) FROM turn WHERE chain = ? AND conversation = ?",
         [STMT_FIGURES_INSERT] = "INSERT INTO turn_figures (conversation, n, " FIGURES_COLUMNS ") "
                                 "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         [STMT_FIGURES_COPY] = "INSERT INTO turn_figures (conversation, n, " FIGURES_COLUMNS ") "

@@ -96,6 +96,13 @@ enum store_stmt {
         STMT_FIGURES_COPY,
         STMT_FIGURES_LIST,
         STMT_FIGURES_SIZES,
+        STMT_CHAIN_GET,
+        STMT_CHAIN_SET,
+        STMT_CHAIN_MISSING,
+        STMT_CHAIN_HAS,
+        STMT_CHAIN_CONVS,
+        STMT_CHAIN_OF,
+        STMT_CHAIN_SESSION,
         STMT_RECORD_INSERT,
         STMT_RECORD_GET,
         STMT_RECORD_DELETE,
@@ -331,10 +338,12 @@ int gap_apply(struct store *s, struct store_conv *c, uint32_t n_turns,
 /* Give turn @n the end, finish, text and time of @to, which turns_extent() has checked. */
 int turn_shorten(
         struct store *s, uint64_t id, uint32_t n, const struct store_turn *to, struct err *e);
-/* Give all turns other tokens: turn i has those from ends[i - 1] to ends[i]. -ERR_CORRUPT if a turn
- * is missing. */
-int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, size_t n_turns,
-        const int32_t *tokens, struct err *e);
+/* Give all turns other tokens and chains (NULL: not known): turn i has tokens ends[i - 1] to ends[i].
+ * -ERR_CORRUPT if a turn is missing. */
+int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, const uint64_t *chains,
+        size_t n_turns, const int32_t *tokens, struct err *e);
+/* A chain as it is stored: STORE_CHAIN_UNKNOWN is NULL. */
+void bind_chain(struct query *q, uint64_t chain);
 /* A turn row's token_hash: of its tokens' bytes, seeded with their place in the conversation. */
 static inline uint64_t turn_hash(const void *tokens, size_t size, uint32_t first) {
         return hash64(tokens, size, first);

@@ -119,7 +119,14 @@ struct store_turn {
         /* How it was made, or NULL. When turns are read: one block, owned; NULL also if it was not asked
          * for. */
         const struct figures *figures;
+        uint64_t chain; /* STORE_CHAIN_... below; reading calls do not fill it in */
 };
+/*
+ * The chain of a turn is a hash of what was said from the beginning to its end, as whoever writes the
+ * turn defines it; equal hashes only lead to candidates. Two values are no hashes.
+ */
+#define STORE_CHAIN_UNKNOWN 0 /* to be made up for: store_chains_missing() */
+#define STORE_CHAIN_NEVER 1   /* no list of messages says the same */
 
 /* Where the memory of one cell is stored. */
 struct store_record {
@@ -310,7 +317,8 @@ int store_replace(struct store *s, uint64_t id, uint32_t n_kept, const struct st
 struct store_carried {
         struct fingerprint model; /* of the memory to come */
         uint64_t vocab;
-        const uint32_t *ends; /* [n_turns], in the new tokens */
+        const uint32_t *ends;   /* [n_turns], in the new tokens */
+        const uint64_t *chains; /* [n_turns], or NULL: unknown */
         size_t n_turns;
         const int32_t *tokens; /* [n_tokens] */
         size_t n_tokens;
@@ -351,6 +359,42 @@ struct store_turns {
 int store_turns(
         struct store *s, uint64_t id, bool with_text, struct store_turns *ret, struct err *e);
 void store_turns_deinit(struct store_turns *t);
+
+/* --- what was said (chain.c) --- */
+
+/* The chain of the first @n_turns turns, at least one; STORE_CHAIN_UNKNOWN also without such a turn. */
+int store_chain(struct store *s, uint64_t id, uint32_t n_turns, uint64_t *ret, struct err *e);
+/* Conversations with an unknown chain and an id > @after, by rising id: at most @max; sets *ret_n. */
+int store_chains_missing(
+        struct store *s, uint64_t after, uint64_t *out, size_t max, size_t *ret_n, struct err *e);
+/* Set the chains of turns that exist; others are passed over. The revision stays. One transaction. */
+struct store_chain_of {
+        uint64_t conv;
+        uint32_t turn;
+        uint64_t chain;
+};
+int store_chains_set(struct store *s, const struct store_chain_of *chains, size_t n, struct err *e);
+/* *ret: the greatest k <= @n with a turn of chain chains[k - 1]; 0: none. @chains must be such that a
+ * conversation with one of them has a turn with each one before it: then log n look-ups find the
+ * greatest. (Else a smaller k is found.) */
+int store_chain_longest(
+        struct store *s, const uint64_t *chains, size_t n, size_t *ret, struct err *e);
+/* A conversation whose first n_turns turns have a chain; of several such places the first one. */
+struct store_candidate {
+        uint64_t conv;
+        uint32_t n_turns;
+        bool session;   /* it is of the session that was asked for */
+        bool own_vocab; /* its tokens are of the wanted vocabulary */
+        bool ends;      /* it has no later turns */
+        uint64_t updated_usec;
+};
+/* The conversations of @owner with this chain: those of @session (or NULL) first, then those of the
+ * vocabulary @vocab, then those that end there, then by the latest change. At most @max; sets *ret_n. No
+ * more than STORE_CANDIDATES_SEEN of the session and as many others are looked at, those with the
+ * highest ids, so the cost has a bound. */
+#define STORE_CANDIDATES_SEEN 64
+int store_chain_candidates(struct store *s, uint64_t owner, uint64_t vocab, const char *session,
+        uint64_t chain, struct store_candidate *out, size_t max, size_t *ret_n, struct err *e);
 
 /* A small persistent number, by name (1 to 64 bytes). The later of two calls wins. */
 struct store_meter {
@@ -441,6 +485,10 @@ int store_read_admitted(struct store *s, uint64_t owner, uint64_t id, const char
 int store_read_page(struct store *s, uint64_t owner, uint64_t id, const char *name, unsigned what,
         const struct store_turn_page *page, store_admit_fn *admit, void *arg,
         struct store_reading *ret, struct err *e);
+/* As store_read_admitted() with turns, texts and tokens, but only of the first @n_turns turns; first_tools
+ * are the definitions that the conversation was opened with. */
+int store_read_head(struct store *s, uint64_t owner, uint64_t id, uint32_t n_turns,
+        store_admit_fn *admit, void *arg, struct store_reading *ret, struct err *e);
 
 /* Memory of a prefix that some conversation has on disk. */
 struct store_prefix {

@@ -112,6 +112,7 @@ static int insert_turn(struct store *s, uint64_t id, uint32_t n, const struct st
                 query_bind_text(&q, t->extra, t->extra_size);
         else
                 query_bind_null(&q);
+        bind_chain(&q, t->chain);
         return query_run(&q, e);
 }
 
@@ -283,11 +284,13 @@ int turn_shorten(
         else
                 query_bind_null(&q);
         bind_said(&q, to);
+        bind_chain(&q, to->chain);
         query_bind_u64(&q, id);
         query_bind_i64(&q, n);
         return query_run(&q, e);
 }
 
+/* Of @place only its extent and its chain. */
 static int renew_turn(struct store *s, uint64_t id, uint32_t n, const struct store_turn *place,
         const uint8_t *tokens, struct err *e) {
         size_t size = ((size_t)place->end - place->start) * 4;
@@ -300,6 +303,7 @@ static int renew_turn(struct store *s, uint64_t id, uint32_t n, const struct sto
         query_bind_i64(&q, place->end);
         query_bind_blob(&q, tokens, size);
         query_bind_u64(&q, turn_hash(tokens, size, place->start));
+        bind_chain(&q, place->chain);
         query_bind_u64(&q, id);
         query_bind_i64(&q, n);
         r = query_run(&q, e);
@@ -309,8 +313,8 @@ static int renew_turn(struct store *s, uint64_t id, uint32_t n, const struct sto
         return r;
 }
 
-int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, size_t n_turns,
-        const int32_t *tokens, struct err *e) {
+int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, const uint64_t *chains,
+        size_t n_turns, const int32_t *tokens, struct err *e) {
         size_t n_tokens = n_turns > 0 ? ends[n_turns - 1] : 0;
         _cleanup_(freep) uint8_t *copy = NULL;
         struct store_turn place = {};
@@ -319,6 +323,7 @@ int turns_renew(struct store *s, uint64_t id, const uint32_t *ends, size_t n_tur
 
         for (size_t i = 0; r == 0 && i < n_turns; i++) {
                 place.end = ends[i];
+                place.chain = chains ? chains[i] : STORE_CHAIN_UNKNOWN;
                 r = renew_turn(s, id, (uint32_t)i, &place, bytes + 4 * (size_t)place.start, e);
                 place.start = place.end;
         }

@@ -277,6 +277,7 @@ struct keep {
         bool inside;                /* the last kept turn is cut; then: */
         struct conv_turn last;      /* its new form */
         struct buf text;            /* text of the cut turn */
+        uint64_t chain;             /* of what is kept: chain_kept() */
 };
 
 /* Find out which part of @c the request @r keeps. @ret: zeroed; call keep_deinit() also on failure.
@@ -373,6 +374,102 @@ int said_feed_header(const struct said *said, const struct said_reply *at,
 /* Feed tokens [@from, @to) to the reader, which tells @parts. */
 int said_feed(const struct said *said, uint32_t from, uint32_t to, struct chat_reply *reader,
         struct parts *parts, struct err *e);
+
+/* Feed the tokens of @turn from @from on, the last one of a reply that ended at a stop string, as far as
+ * its @text goes. */
+int said_feed_text(struct engine *engine, const struct said *said, uint32_t turn, uint32_t from,
+        const char *text, size_t size, struct chat_reply *reader, chat_part_fn fn, void *arg,
+        struct err *e);
+
+/* --- normal.c: the form in which Find compares what was said. Any thread --- */
+
+struct normal {
+        struct buf
+                items; /* of the messages since normal_clear(), but for what normal_meet() took */
+        struct buf exact;     /* likewise: the texts of the assistant, with their white space */
+        struct buf reasoning; /* likewise, trimmed */
+        bool reasons;         /* there is reasoning */
+        uint64_t chain;       /* of all items, whether they were cleared or not */
+        /* Of the message that is being said. */
+        struct buf calls;
+        size_t said_at, reasoning_at, call_at;
+};
+/* @chain: where the chain goes on from. @charge (or NULL) pays, and outlives the form. */
+void normal_init(struct normal *n, uint64_t chain, struct charge *charge);
+void normal_deinit(struct normal *n);
+void normal_clear(struct normal *n);
+/* All of these: -ERR_NOMEM, or what charge_take() returns. */
+int normal_put_message(struct normal *n, const struct engine_message *m, struct err *e);
+int normal_put_tools(struct normal *n, const char *tools, size_t size, struct err *e);
+/* A message of the assistant, bit by bit: texts and reasoning are joined, and calls keep their order. */
+void normal_begin(struct normal *n);
+int normal_put_text(struct normal *n, const char *text, size_t size, struct err *e);
+int normal_put_reasoning(struct normal *n, const char *text, size_t size, struct err *e);
+int normal_begin_call(struct normal *n, const char *name, struct err *e);
+int normal_put_arguments(struct normal *n, const char *text, size_t size, struct err *e);
+int normal_end(struct normal *n, struct err *e);
+/* Take off the items that both begin with. False: they differ; else one of them has none left. */
+bool normal_meet(struct normal *a, struct normal *b);
+/* Whether the reasoning is the same, or one of them has none; whether the exact texts are. */
+bool normal_same_reasoning(const struct normal *a, const struct normal *b);
+bool normal_same_text(const struct normal *a, const struct normal *b);
+/* The chain of no messages, for this owner and these definitions (or NULL). */
+int chain_seed(uint64_t owner, const char *tools, size_t size, struct charge *charge, uint64_t *ret,
+        struct err *e);
+
+/* --- teller.c: what turns say, and their chains. Any thread --- */
+
+/* Turns one after the other, with their texts and tokens. */
+struct teller {
+        struct engine *engine;
+        struct charge *charge;          /* pays; or NULL */
+        struct said said;               /* turns[] and the tokens of all of them */
+        const struct store_turn *turns; /* the same turns as the register has them */
+        const char *tools; /* definitions that hold before the next turn, or NULL: borrowed */
+        size_t tools_size;
+        bool foreign;   /* the tokens are of another vocabulary: replies are told by their texts */
+        uint64_t owner; /* of the conversation */
+        /* Of the turns so far; and of those before the reply that the last one is (a part of). */
+        uint64_t chain, before_reply;
+        bool begun; /* there are turns before the next one */
+};
+/* What turn @i says. 0; 1: nothing that a message could say (rule 7 of normal.c). */
+int teller_say(struct teller *t, uint32_t i, struct normal *to, struct err *e);
+/* Whether turn @i goes on with the reply of the turn before. 1, 0, -ERR_NOMEM. */
+int teller_goes_on(struct teller *t, uint32_t i, struct err *e);
+/* Add turn @i to the chain. -ERR_NOMEM, or what charge_take() returns: the chain is unknown then. */
+int teller_chain(struct teller *t, uint32_t i, struct err *e);
+
+/* The chains of turns [0, @n), the first of the conversation. On failure the rest is unknown. */
+int teller_chain_all(struct teller *t, uint32_t n, uint64_t *ret, struct err *e);
+struct conv_turn teller_turn(const struct store_turn *row);
+
+/* --- chain.c. Any thread --- */
+
+/* A teller of what was read, from the first turn on: of n turns, those that are sound. Borrows from
+ * @reading, which has turns, texts, tokens and first_tools. */
+struct told {
+        struct teller teller;
+        struct conv_turn *turns; /* [n], owned, and charged */
+        uint32_t n;
+        size_t charged;
+};
+/* On failure, too, told_deinit() is to be called. */
+int told_init(struct told *x, struct engine *engine, const struct store_reading *reading,
+        struct charge *charge, struct err *e);
+void told_deinit(struct told *x);
+/* The chains of a whole conversation as it was read: [conv.n_turns]. */
+int chain_reading(struct engine *engine, const struct store_reading *reading, struct charge *charge,
+        uint64_t *ret, struct err *e);
+
+/* Fill in the chains of new turns behind those of @c, and that of @cut (the edit of @c that is pending, or
+ * NULL) if it cuts a turn. What there is no memory for is unknown. Not the turns of @c, nor its tokens
+ * before these, may change meanwhile. */
+void chain_new_turns(struct engine *engine, const struct conv *c, struct keep *cut,
+        struct store_turn *turns, size_t n);
+/* Fill in the chain of what @keep keeps of conversation @id, if it cuts a turn; as above. Reads the
+ * register. */
+void chain_kept(struct engine *engine, uint64_t id, struct keep *keep);
 
 /* --- shift.c: what the memory leaves out --- */
 

@@ -154,6 +154,7 @@ const struct store_turn *keep_last(const struct keep *k, struct store_turn *out)
                 .end = k->last.end,
                 .finish = (uint32_t)k->last.finish,
                 .text = k->text.size ? (const char *)k->text.data : "",
-                .text_size = k->text.size};
+                .text_size = k->text.size,
+                .chain = k->chain};
         return out;
 }

@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "engine/conv/conv.h"
+#include "tok/tok.h"
 
 #define ID_SIZE 9
 #define ID_SEED 0x63616c6cu /* "call" */
@@ -315,5 +316,39 @@ int said_feed(const struct said *said, uint32_t from, uint32_t to, struct chat_r
         for (uint32_t i = from; r == 0 && i < to; i++)
                 r = chat_reply_push(
                         reader, transcript_token(&said->tokens, i), parts_add, parts, e);
+        return r;
+}
+
+int said_feed_text(struct engine *engine, const struct said *said, uint32_t turn, uint32_t from,
+        const char *text, size_t all, struct chat_reply *reader, chat_part_fn fn, void *arg,
+        struct err *e) {
+        const struct transcript *tokens = &said->tokens;
+        uint32_t pos = from, unit = from, end = said->turns[turn].end;
+        const struct tok *tok = engine->tok;
+        size_t size = 0, unit_at = 0;
+        struct tok_stream s;
+        int r = 0;
+
+        tok_stream_init(&s, tok,
+                from > 0 && tok_is_special(tok, transcript_token(tokens, from - 1)), false);
+        while (r == 0 && pos < end) {
+                _cleanup_(buf_deinit) struct buf piece = BUF_NULL, clean = BUF_NULL;
+
+                r = tok_stream_push(&s, tok, transcript_token(tokens, pos++), &piece);
+                if (r == 0)
+                        r = buf_append_text(&clean, piece.data, piece.size);
+                if (r < 0)
+                        return err_set(e, ERR_NOMEM, "no memory for the parts of a reply");
+                size += clean.size;
+                if (size > all)
+                        break;
+                if (s.n_held > 0)
+                        continue;
+                for (; r == 0 && unit < pos; unit++)
+                        r = chat_reply_push(reader, transcript_token(tokens, unit), fn, arg, e);
+                unit_at = size;
+        }
+        if (r == 0 && unit_at < all)
+                r = chat_reply_push_text(reader, text + unit_at, all - unit_at, fn, arg, e);
         return r;
 }

@@ -414,6 +414,7 @@ static void event_deinit(struct engine_event *ev) {
                 free(ev->done.stop);
                 break;
         case ENGINE_CONV:
+        case ENGINE_FOUND:
                 conv_deinit(&ev->conv);
                 break;
         case ENGINE_CONVS:

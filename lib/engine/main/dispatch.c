@@ -58,6 +58,7 @@ static const struct verb *const verbs[ENGINE_N_VERBS] = {
         [ENGINE_ATTACH] = &verb_attach,
         [ENGINE_TENANT] = &verb_tenant,
         [ENGINE_WATCH] = &verb_watch,
+        [ENGINE_FIND] = &verb_find,
 };
 
 const struct verb *dispatch_verb(const struct engine_request *r) {

@@ -29,6 +29,12 @@ void *thread_main(void *arg);
 /* Ask the engine thread to stop; @abandon: without saving memory to disk. Any thread. */
 void thread_stop(struct engine *engine, bool abandon);
 
+/* --- chains.c --- */
+
+/* Compute the chains of turns that are unknown. While opening, when the model and the register are there.
+ * Reports its progress. */
+int chains_make_up(struct engine *engine, struct err *e);
+
 /* --- messages.c --- */
 
 /* Whether each message has what its role has, and nothing else. -ERR_INVALID with the number of the

@@ -19,6 +19,8 @@ static int open_parts(struct engine *engine, struct err *e) {
         if (r == 0)
                 r = engine_load(engine, e);
         if (r == 0)
+                r = chains_make_up(engine, e);
+        if (r == 0)
                 r = state_open_spill(engine, e);
         if (r == 0)
                 r = io_start(engine, e);

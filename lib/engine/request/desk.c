@@ -116,6 +116,8 @@ static int copy_request(struct engine_request *r, struct err *e) {
         a = b < 0 ? b : a;
         b = copy_messages(&r->messages, r->n_messages, e);
         a = b < 0 ? b : a;
+        b = copy_str(&r->session, e);
+        a = b < 0 ? b : a;
         b = copy_bytes(&r->text, r->text_size, e);
         a = b < 0 ? b : a;
         b = copy_bytes(&tokens, r->n_tokens * sizeof(*r->tokens), e);
@@ -141,7 +143,7 @@ static size_t request_size(
         n += copy_str_size(r->cursor) + copy_str_size(r->tag) + copy_str_size(r->search);
         n += copy_results_size(r->results, r->n_results);
         n += copy_calls_size(r->calls, r->n_calls);
-        n += copy_messages_size(r->messages, r->n_messages);
+        n += copy_messages_size(r->messages, r->n_messages) + copy_str_size(r->session);
         n += r->text_size + r->n_tokens * sizeof(*r->tokens) + 2 * COPY_OVERHEAD;
         n += r->constraint_size + COPY_OVERHEAD;
         if (r->about)
@@ -210,6 +212,7 @@ struct request *request_free(struct engine *engine, struct request *request) {
         copy_free(request->r.tools);
         copy_free(request->r.reasoning);
         copy_free(request->r.tenant);
+        copy_free(request->r.session);
         copy_free(request->r.about);
         copy_free(request->r.cursor);
         copy_free(request->r.tag);

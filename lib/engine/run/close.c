@@ -14,7 +14,7 @@ static void reply_run(struct engine *engine, struct job *j) {
         struct generation *g = generation_of(request);
         const struct conv *c = request->conv;
         struct figures figures = generate_figures(engine, request);
-        const struct store_turn turn = {.role = g->reply_turn.role,
+        struct store_turn turn = {.role = g->reply_turn.role,
                 .start = g->reply_turn.start,
                 .end = c->n_all + gap_size(&c->gap),
                 .finish = g->finish,

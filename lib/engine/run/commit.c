@@ -58,13 +58,14 @@ void commit_deinit(struct generation *g) {
 
 /* --- the register --- */
 
-int commit_store(struct engine *engine, struct request *request, const struct store_turn *turns,
-        size_t n, uint32_t from, uint32_t to, struct err *e) {
+int commit_store(struct engine *engine, struct request *request, struct store_turn *turns, size_t n,
+        uint32_t from, uint32_t to, struct err *e) {
         struct conv *c =
                 request->conv; /* held by this request: what is read of it does not change */
         unsigned tries = 0;
         int r;
 
+        chain_new_turns(engine, c, c->edit ? &request->keep : NULL, turns, n);
         do {
                 if (c->edit)
                         r = edit_store(engine, c, turns, n, c->tokens + from, to - from,

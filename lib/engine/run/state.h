@@ -349,10 +349,10 @@ void commit_accepted(struct engine *engine, struct request *request);
 /* Send an event of the request, once its input is stored. */
 void commit_tell(struct engine *engine, struct request *request, struct event_node *n);
 void commit_deinit(struct generation *g);
-/* In a job: append the turns, and their tokens @from to @to of the memory. The first commit of a request
+/* In a job: fill in the chains of the turns, append them and their tokens @from to @to of the memory. The first commit of a request
  * also drops what it replaces. Fails as store_append(). */
-int commit_store(struct engine *engine, struct request *request, const struct store_turn *turns,
-        size_t n, uint32_t from, uint32_t to, struct err *e);
+int commit_store(struct engine *engine, struct request *request, struct store_turn *turns, size_t n,
+        uint32_t from, uint32_t to, struct err *e);
 /* Behind the job: the register has the first @n tokens of the memory; or it failed with @r, and RAM may
  * differ from a register that was written into a file that was replaced. */
 void commit_stored(struct engine *engine, struct request *request, uint32_t n);

@@ -39,6 +39,7 @@ struct carrying {
         struct conv draft;
         struct tok_ids tokens; /* of the draft, the whole transcript */
         uint32_t *ends;        /* [number of turns] owned */
+        uint64_t *chains;      /* likewise: replies are read anew, with this model's marks */
         uint32_t fork_pos, n_published;
         struct gap gap;
         uint32_t n_tokens_before, n_biases;
@@ -60,6 +61,7 @@ static void deinit(struct engine *engine, struct request *request) {
         tok_ids_deinit(&x->tokens);
         free(x->draft.turns);
         free(x->ends);
+        free(x->chains);
 }
 
 static int check_cancelled(struct request *request, struct err *e) {
@@ -241,6 +243,21 @@ static int plan(struct engine *engine, struct request *request, struct err *e) {
         return r < 0 ? err_wrap(e, r, "with this model the conversation has %u tokens", n) : 0;
 }
 
+/* What there is no memory for stays unknown. */
+static void tell_chains(struct engine *engine, struct request *request) {
+        struct carrying *x = carrying_of(request);
+        const struct store_reading *all = &request->reading;
+        struct teller t = {.engine = engine,
+                .charge = &request->charge,
+                .said = {{.memory = x->tokens.ids}, x->draft.turns, all->conv.created_usec},
+                .turns = all->turns.turns,
+                .tools = all->first_tools,
+                .tools_size = all->first_tools_size,
+                .owner = all->conv.owner};
+
+        (void)teller_chain_all(&t, x->draft.n_turns, x->chains, NULL);
+}
+
 static void write_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct carrying *x = carrying_of(request);
@@ -252,8 +269,10 @@ static void write_run(struct engine *engine, struct job *j) {
                 if (j->r == 0)
                         j->r = carry_turn(engine, request, &j->err);
         }
-        if (j->r == 0 && x->draft.n_turns == request->reading.turns.n)
+        if (j->r == 0 && x->draft.n_turns == request->reading.turns.n) {
+                tell_chains(engine, request);
                 j->r = plan(engine, request, &j->err);
+        }
 }
 
 /* --- committing --- */
@@ -264,6 +283,7 @@ static void commit_run(struct engine *engine, struct job *j) {
         const struct store_carried carried = {.model = engine->info.fingerprint,
                 .vocab = engine->vocab_hash,
                 .ends = x->ends,
+                .chains = x->chains,
                 .n_turns = x->draft.n_turns,
                 .tokens = x->tokens.ids,
                 .n_tokens = x->tokens.n,
@@ -333,14 +353,16 @@ static int begin(struct request *request, struct err *e) {
         struct carrying *x = carrying_of(request);
         const struct store_conv *c = &request->sc;
         size_t n = request->reading.turns.n + 1;
-        int r = charge_take(&request->charge, n * (sizeof(*x->draft.turns) + sizeof(*x->ends)),
+        int r = charge_take(&request->charge,
+                n * (sizeof(*x->draft.turns) + sizeof(*x->ends) + sizeof(*x->chains)),
                 "carrying a conversation over", e);
 
         if (r < 0)
                 return r;
         x->draft.turns = calloc(n, sizeof(*x->draft.turns));
         x->ends = calloc(n, sizeof(*x->ends));
-        if (!x->draft.turns || !x->ends)
+        x->chains = calloc(n, sizeof(*x->chains));
+        if (!x->draft.turns || !x->ends || !x->chains)
                 return err_set(e, ERR_NOMEM, "no memory to carry a conversation over");
         x->draft.created_usec = c->created_usec;
         x->draft.opened_with_tools = c->tools_size > 0;

@@ -53,8 +53,13 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
 const struct verb verb_close = {
         .act = act, .after = AFTER_WRITING, .removes = true, .by_admin = "closes"};
 
+static void expire_deinit(struct engine *engine, struct request *request) {
+        sweep_closed(engine, request_own(request));
+}
+
 /* A throw-away conversation that is due (sweep.c). Nobody hears the end of the request. */
 const struct verb verb_expire = {.own_size = sizeof(struct expiry),
+        .deinit = expire_deinit,
         .act = act,
         .after = AFTER_WRITING,
         .removes = true,

@@ -27,8 +27,10 @@ struct sweep *sweep_free(struct sweep *w);
 /* The verb's own data of a request that closes a throw-away conversation (close.c). */
 struct expiry {
         uint64_t due_usec; /* realtime: when it must be due; UINT64_MAX: its owner has too many */
+        bool counted;      /* among those that are under way */
 };
 extern const struct verb verb_expire;
+void sweep_closed(struct engine *engine, const struct expiry *x);
 /* The request has made a conversation, or noted something about one: look for those that are due, if
  * this one expires. */
 void sweep_noted(struct engine *engine, const struct request *request);

@@ -31,6 +31,7 @@ static void fork_run(struct engine *engine, struct job *j) {
         j->r = create_copy_name(request->sc.name, request->r.name, &j->err);
         if (j->r < 0)
                 return;
+        chain_kept(engine, parent, &request->keep);
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
                 j->r = create_check_quota(engine, request->r.owner, &j->err);

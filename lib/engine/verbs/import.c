@@ -219,6 +219,32 @@ static int check_blocks(struct engine *engine, struct request *request, struct e
         return xfer_trailer_check(is, should_be, &x->ours, e);
 }
 
+/* What there is no memory for stays unknown. */
+static void tell_chains(struct engine *engine, struct request *request) {
+        struct transfer *x = transfer_of(request);
+        _cleanup_(freep) struct conv_turn *turns = NULL;
+        struct teller t = {.engine = engine,
+                .charge = &request->charge,
+                .turns = x->t.turns,
+                .tools = x->t.tools,
+                .tools_size = x->t.tools ? x->h.tools_size : 0,
+                .owner = request->sc.owner};
+        size_t size = ((size_t)x->h.n_turns + 1) * sizeof(*turns);
+        int r = charge_take(&request->charge, size, "turns", NULL);
+
+        if (r < 0)
+                return;
+        turns = calloc(1, size);
+        for (uint32_t i = 0; turns && i < x->h.n_turns; i++)
+                turns[i] = teller_turn(&x->t.turns[i]);
+        t.said = (struct said){{.memory = x->t.tokens}, turns, request->sc.created_usec};
+        for (uint32_t i = 0; turns && r == 0 && i < x->h.n_turns; i++) {
+                r = teller_chain(&t, i, NULL);
+                x->t.turns[i].chain = r < 0 ? STORE_CHAIN_UNKNOWN : t.chain;
+        }
+        charge_give(&request->charge, size);
+}
+
 static int create(struct engine *engine, struct request *request, struct err *e) {
         struct transfer *x = transfer_of(request);
         const char *name = request->r.name && request->r.name[0] ? request->r.name : NULL;
@@ -240,6 +266,7 @@ static int create(struct engine *engine, struct request *request, struct err *e)
                         return -ERR_INVALID;
                 request->sc.name[0] = '\0';
         }
+        tell_chains(engine, request);
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {
                 r = create_check_quota(engine, request->r.owner, e);

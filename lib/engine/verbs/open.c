@@ -10,6 +10,21 @@ static struct tok_ids *input_of(struct request *request) {
         return request_own(request);
 }
 
+/* The system message needs no tokens to be told. */
+static void first_chain(struct engine *engine, struct request *request, struct store_turn *turn) {
+        const struct conv_turn only = teller_turn(turn);
+        const char *tools = request->r.tools;
+        struct teller t = {.engine = engine,
+                .charge = &request->charge,
+                .said = {.turns = &only},
+                .turns = turn,
+                .tools = tools,
+                .tools_size = tools ? strlen(tools) : 0,
+                .owner = request->r.owner};
+
+        (void)teller_chain_all(&t, 1, &turn->chain, NULL); /* or it is unknown */
+}
+
 static void open_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
         struct store_turn turn = {.role = CHAT_SYSTEM,
@@ -21,6 +36,7 @@ static void open_run(struct engine *engine, struct job *j) {
         unsigned tries = 0;
 
         request->sc.tools = request->r.tools;
+        first_chain(engine, request, &turn);
         request->sc.about = request->r.about;
         pthread_mutex_lock(&engine->verbs->create_lock);
         do {

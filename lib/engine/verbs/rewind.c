@@ -8,6 +8,7 @@ static void rewind_run(struct engine *engine, struct job *j) {
         struct store_turn last;
         unsigned tries = 0;
 
+        chain_kept(engine, request->sc.id, &request->keep);
         do {
                 j->r = store_rewind(engine->store, request->sc.id, request->keep.n_turns,
                         keep_last(&request->keep, &last), &request->keep.gap, &request->revision,

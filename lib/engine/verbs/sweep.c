@@ -8,6 +8,7 @@
  *    are due at once, if they are not in use.
  * 3. Each is closed by a request of its own, as Close does it, which ends at once where something has
  *    happened to the conversation meanwhile: it is busy, was used, or changed (store_conv_expire()).
+ *    Few of these are under way at a time, so that they take nobody's place.
  * 4. There is one look at the register at a time: when the first conversation is due, a minute later at
  *    the latest, and when one was made or marked as throw-away.
  */
@@ -17,6 +18,7 @@
 #include "engine/verbs/create.h"
 
 #define PAGE 64
+#define MOST 8 /* under way at a time */
 #define SECOND 1000000u
 #define LONGEST (60 * (uint64_t)SECOND) /* between two looks */
 #define SHORTEST (SECOND / 10)
@@ -30,7 +32,10 @@ struct sweep {
         uint64_t now;    /* realtime, of the look */
         bool too_many;   /* the page has those that are too many; else those that are due */
         struct store_throwaway page[PAGE], after;
-        size_t n;
+        size_t n, at;       /* of the page; so many were looked at */
+        uint64_t next;      /* realtime: when one of them is due */
+        bool looks;         /* through the page */
+        unsigned n_closing; /* requests under way */
 };
 
 struct sweep *sweep_new(void) {
@@ -72,6 +77,8 @@ static void close_it(struct engine *engine, struct sweep *w, uint64_t id, uint64
         if (request_new(&request, engine, &verb_expire, &r, NULL) < 0)
                 return;
         x = request_own(request);
+        x->counted = true;
+        w->n_closing++;
         x->due_usec = w->too_many ? UINT64_MAX : w->now;
         if (desk_enter(engine, request, NULL) < 0)
                 request_free(engine, request);
@@ -113,8 +120,6 @@ static void go_on(struct engine *engine, struct sweep *w, bool more, uint64_t ne
 
 static void look_done(struct engine *engine, struct job *j) {
         struct sweep *w = sweep_of(j);
-        uint64_t next = UINT64_MAX;
-        bool more = j->r == 0 && w->n == PAGE;
 
         engine->again = true;
         if (engine->stopping || j->r < 0) {
@@ -122,24 +127,43 @@ static void look_done(struct engine *engine, struct job *j) {
                 w->due = clock_monotonic_usec() + LONGEST;
                 return;
         }
-        for (size_t i = 0; i < w->n; i++) {
-                const struct store_throwaway *t = &w->page[i];
+        w->at = 0;
+        w->looks = true;
+}
+
+/* Go through the page, as far as requests may be under way. */
+static void look_at_page(struct engine *engine, struct sweep *w) {
+        bool more = w->n == PAGE;
+
+        for (; w->at < w->n; w->at++) {
+                const struct store_throwaway *t = &w->page[w->at];
                 uint64_t due = due_of(engine, t);
 
                 if (!w->too_many && t->due_usec > w->now) {
                         /* They come by this time: none behind it is due. */
-                        next = MIN(next, t->due_usec);
+                        w->next = MIN(w->next, t->due_usec);
                         more = false;
                         break;
                 }
                 if (due == UINT64_MAX)
                         continue;
-                if (w->too_many || due <= w->now)
-                        close_it(engine, w, t->id, t->owner);
-                else
-                        next = MIN(next, due);
+                if (!w->too_many && due > w->now) {
+                        w->next = MIN(w->next, due);
+                        continue;
+                }
+                if (w->n_closing == MOST)
+                        return; /* sweep_closed() */
+                close_it(engine, w, t->id, t->owner);
         }
-        go_on(engine, w, more, next);
+        w->looks = false;
+        go_on(engine, w, more, w->next);
+}
+
+void sweep_closed(struct engine *engine, const struct expiry *x) {
+        if (!x->counted)
+                return;
+        engine->verbs->sweep->n_closing--;
+        engine->again = true;
 }
 
 static void look(struct engine *engine, struct sweep *w) {
@@ -160,12 +184,17 @@ void sweep_noted(struct engine *engine, const struct request *request) {
 uint64_t sweep_step(struct engine *engine) {
         struct sweep *w = engine->verbs->sweep;
 
+        if (w->looks && engine->stopping)
+                w->looks = w->runs = false;
+        if (w->looks && w->n_closing < MOST)
+                look_at_page(engine, w);
         if (w->runs || engine->stopping)
                 return UINT64_MAX;
         if (clock_monotonic_usec() < w->due)
                 return w->due;
         w->runs = true;
         w->asked = false;
+        w->next = UINT64_MAX;
         w->too_many = true;
         w->after = (struct store_throwaway){0};
         look(engine, w);

@@ -130,43 +130,6 @@ static int begin_reply(struct maker *m, uint32_t i, uint32_t header, struct err 
         return r < 0 ? r : said_feed_header(&m->said, &at, m->reader, e);
 }
 
-/* Feed the tokens of turn @i, the last one of a reply that ended at a stop string, as far as its text
- * goes. */
-static int feed_text(struct maker *m, uint32_t i, uint32_t from, struct err *e) {
-        const struct conv_turn *t = &m->turns[i];
-        const struct tok *tok = m->engine->tok;
-        size_t all = turn_at(m, i)->text_size, size = 0;
-        uint32_t pos = from, unit = from;
-        size_t unit_at = 0;
-        struct tok_stream s;
-        int r = 0;
-
-        tok_stream_init(&s, tok,
-                from > 0 && tok_is_special(tok, transcript_token(&m->said.tokens, from - 1)),
-                false);
-        while (r == 0 && pos < t->end) {
-                _cleanup_(buf_deinit) struct buf text = BUF_NULL, clean = BUF_NULL;
-
-                r = tok_stream_push(&s, tok, transcript_token(&m->said.tokens, pos++), &text);
-                if (r == 0)
-                        r = buf_append_text(&clean, text.data, text.size);
-                if (r < 0)
-                        return err_set(e, ERR_NOMEM, "no memory for the parts of a reply");
-                size += clean.size;
-                if (size > all)
-                        break;
-                if (s.n_held > 0)
-                        continue;
-                r = said_feed(&m->said, unit, pos, m->reader, &m->parts, e);
-                unit = pos;
-                unit_at = size;
-        }
-        if (r == 0 && unit_at < all)
-                r = chat_reply_push_text(m->reader, (const char *)turn_at(m, i)->text + unit_at,
-                        all - unit_at, parts_add, &m->parts, e);
-        return r;
-}
-
 /* Does the next turn go on with the reply of turn @i? */
 static int next_goes_on(struct maker *m, uint32_t i, struct err *e) {
         uint32_t header;
@@ -193,7 +156,8 @@ static int add_reply(struct maker *m, uint32_t i, struct err *e) {
         if (!goes_on || !m->reader)
                 r = begin_reply(m, i, header, e);
         if (r == 0 && t->finish == ENGINE_FINISH_STOP_STRING && !next && !goes_on && to)
-                r = feed_text(m, i, t->start + header, e);
+                r = said_feed_text(m->engine, &m->said, i, t->start + header,
+                        (const char *)to->text, to->text_size, m->reader, parts_add, &m->parts, e);
         else if (r == 0)
                 r = said_feed(&m->said, t->start + header, t->end, m->reader, &m->parts, e);
         if (r == 0 && !next) {

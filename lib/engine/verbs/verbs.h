@@ -6,10 +6,10 @@
  */
 #include "engine/run/run.h"
 
-extern const struct verb verb_cancel, verb_carry, verb_close, verb_evict, verb_export, verb_fork,
-        verb_get, verb_import, verb_list, verb_model_info, verb_open, verb_publish, verb_rewind,
-        verb_read_file, verb_stats, verb_tenant, verb_tokenize, verb_update, verb_watch,
-        verb_write_file;
+extern const struct verb verb_cancel, verb_carry, verb_close, verb_evict, verb_export, verb_find,
+        verb_fork, verb_get, verb_import, verb_list, verb_model_info, verb_open, verb_publish,
+        verb_read_file, verb_rewind, verb_stats, verb_tenant, verb_tokenize, verb_update,
+        verb_watch, verb_write_file;
 
 /* State shared by verbs. NULL without memory. */
 struct verb_state *verb_state_new(void);

@@ -102,11 +102,11 @@ static void send_pieces(int socket, const uint8_t *data, size_t size, int memory
 
 /* There are numbers without a verb. */
 static bool is_verb(enum confab_verb v) {
-        return v <= CONFAB_CARRY || v == CONFAB_WATCH;
+        return v <= CONFAB_CARRY || v >= CONFAB_WATCH;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-        int sv[2], n_final[CONFAB_WATCH + 1] = {0};
+        int sv[2], n_final[CONFAB_FIND + 1] = {0};
         static int memory = -1;
         struct confab *c = NULL;
 
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 abort();
         if (memory < 0)
                 memory = memfd_create("fuzz", MFD_CLOEXEC);
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_WATCH; v++) {
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_FIND; v++) {
                 struct confab_request r = CONFAB_REQUEST_INIT;
 
                 if (!is_verb(v))
@@ -137,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         close(sv[1]);
         while (confab_wait(c, 0, NULL) == 0)
                 ;
-        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_WATCH; v++)
+        for (enum confab_verb v = CONFAB_OPEN; v <= CONFAB_FIND; v++)
                 if (is_verb(v) && !n_final[v])
                         abort();
         confab_free(c);

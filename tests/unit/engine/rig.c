@@ -204,10 +204,13 @@ static void take_event(struct answer *a, struct engine_event *ev) {
         case ENGINE_DONE:
                 take_done(a, ev);
                 break;
+        case ENGINE_FOUND:
+                a->found = ev->found;
+                __attribute__((fallthrough));
         case ENGINE_CONV:
                 a->conv = ev->conv;
                 a->err = ev->err;
-                snprintf(a->name, sizeof(a->name), "%s", ev->conv.name);
+                snprintf(a->name, sizeof(a->name), "%s", ev->conv.name ? ev->conv.name : "");
                 a->turns = TAKE_PTR(ev->conv.turns);
                 a->n_turns = a->turns ? ev->conv.n_turn_list : 0;
                 a->tools = TAKE_PTR(ev->conv.tools);

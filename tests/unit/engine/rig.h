@@ -21,7 +21,8 @@ struct answer {
         bool refused;                /* by engine_submit(); err tells why */
         enum engine_event_kind kind; /* of the final event */
         struct err err;
-        struct engine_conv conv; /* CONV; without name, turns and tokens */
+        struct engine_conv conv; /* CONV, FOUND; without name, turns and tokens */
+        struct engine_found found;
         char name[ENGINE_NAME_MAX + 1];
         uint32_t n_prompt, n_ram, n_disk, n_shared, n_computed, n_generated;
         uint32_t done_ram, done_disk, done_shared, done_computed; /* as they turned out */

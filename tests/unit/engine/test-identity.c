@@ -244,6 +244,8 @@ static void test_broken_off(void **state) {
         for (int stage = 0; stage <= ENGINE_STAGE_SPILL; stage++) {
                 struct engine *en = NULL;
 
+                if (stage == ENGINE_STAGE_CHAINS)
+                        continue; /* after an upgrade only: find-kept */
                 t = (struct told){.stop_at = stage};
                 f->o.progress = tell;
                 f->o.progress_arg = &t;

@@ -77,9 +77,9 @@ static void test_damage(void **state) {
         expect(STORE_FINDING_CONV, "UPDATE conversation SET on_disk = 0 WHERE id = 1");
         expect(STORE_FINDING_CONV, "UPDATE conversation SET on_disk = 1 WHERE id = 4");
         expect(STORE_FINDING_TURN, "UPDATE turn SET role = 'king' WHERE n = 1");
-        expect(STORE_FINDING_TURN,
-                "INSERT INTO turn SELECT 77, n, role, first, past, finish, "
-                "created_usec, token_hash, extra, text, tokens FROM turn WHERE conversation = 1");
+        expect(STORE_FINDING_TURN, "INSERT INTO turn SELECT 77, n, role, first, past, finish, "
+                                   "created_usec, token_hash, extra, text, tokens, chain FROM turn "
+                                   "WHERE conversation = 1");
         expect(STORE_FINDING_LINK, "DELETE FROM record WHERE id = 3");
         expect(STORE_FINDING_LINK, "UPDATE link SET block = 30 WHERE block = 9");
         expect(STORE_FINDING_LINK, "UPDATE link SET class = 1 WHERE block = 9");

@@ -47,6 +47,43 @@ static void test_plans(void **state) {
         expect_plan(f, STMT_TURN_LIST, NULL);
         expect_plan(f, STMT_TURN_TOOLS, "turn_extra");
         expect_plan(f, STMT_PREFIX_HAS, "record_prefix");
+        expect_plan(f, STMT_CHAIN_GET, NULL);
+        expect_plan(f, STMT_CHAIN_SET, NULL);
+        expect_plan(f, STMT_CHAIN_HAS, "turn_chain");
+        expect_plan(f, STMT_CHAIN_CONVS, "turn_chain");
+        expect_plan(f, STMT_CHAIN_OF, "turn_chain");
+        expect_plan(f, STMT_CHAIN_MISSING, "turn_no_chain");
+        expect_plan(f, STMT_CHAIN_SESSION, "conversation_session");
+}
+
+/* The same was said in 20000 conversations, and all of them are of one session: few are looked at. */
+static void test_chains_look_at_few(void **state) {
+        static const enum store_stmt statements[] = {
+                STMT_CHAIN_HAS, STMT_CHAIN_CONVS, STMT_CHAIN_OF, STMT_CHAIN_SESSION};
+        struct store_candidate list[16];
+        struct fixture *f = *state;
+        size_t n = 0, k = 0;
+        const uint64_t chain = 77;
+
+        fixture_sql(f, "WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n "
+                       "WHERE i < 20000) INSERT INTO conversation (id, uid, name, parent, "
+                       "fork_pos, revision, n_tokens, n_turns, created_usec, updated_usec, "
+                       "model_weights, model_rules, vocab, session) SELECT i, 1, i, 0, 0, 1, 0, 1, "
+                       "1, i, 0, 0, 0, 's' FROM n;"
+                       "INSERT INTO turn (conversation, n, role, first, past, created_usec, text, "
+                       "tokens, token_hash, chain) SELECT id, 0, 'user', 0, 0, 1, 'x', x'', 0, 77 "
+                       "FROM conversation");
+        assert_int_equal(store_chain_longest(f->s, &chain, 1, &k, &f->e), 0);
+        assert_int_equal(k, 1);
+        assert_int_equal(store_chain_candidates(f->s, 1, 0, "s", chain, list, 16, &n, &f->e), 0);
+        assert_int_equal(n, 16);
+        assert_int_equal(list[0].conv, 20000);
+        for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+                sqlite3_stmt *st = f->s->reader->stmts[statements[i]];
+
+                assert_non_null(st);
+                assert_true(sqlite3_stmt_status(st, SQLITE_STMTSTATUS_VM_STEP, 0) < 4000);
+        }
 }
 
 /* Making room does not look through conversations that have nothing on disk, however many were
@@ -117,6 +154,7 @@ static void test_reclaim_goes_on(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 store_test(test_plans),
+                store_test(test_chains_look_at_few),
                 store_test(test_reclaim_looks_at_few),
                 store_test(test_reclaim_goes_on),
         };
