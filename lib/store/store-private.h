@@ -184,7 +184,7 @@ struct store {
         uint64_t words_owner; /* whose words the search index takes or is asked for */
         bool words_broken;    /* nothing is written to the search index any more */
         bool merging;         /* what was removed from it is being merged away, since this open */
-        unsigned n_merged;    /* steps of this pass */
+        uint64_t n_merged;    /* rows that this pass has written, of a page at most */
         uint64_t merge_due;   /* clock_monotonic_usec(): before that no pass begins */
 };
 

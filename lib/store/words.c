@@ -460,7 +460,7 @@ int words_look(struct store *s, uint64_t owner, uint64_t id, uint32_t turn, stru
 
 /* One step. 1: there may be more to do. */
 static int merge(struct store *s, bool first, struct err *e) {
-        int before = sqlite3_total_changes(s->db), r;
+        int before = sqlite3_total_changes(s->db), changes, r;
         _query_ q = {};
 
         r = query_begin(&q, s, STMT_SEARCH_MERGE, e);
@@ -470,7 +470,11 @@ static int merge(struct store *s, bool first, struct err *e) {
         r = query_run(&q, e);
         query_end(&q);
         /* As FTS5's page has it: a merge that finds nothing to do makes less than two changes. */
-        return r < 0 ? r : sqlite3_total_changes(s->db) - before >= 2;
+        if (r < 0)
+                return r;
+        changes = sqlite3_total_changes(s->db) - before;
+        s->n_merged = (first ? 0 : s->n_merged) + (uint64_t)MAX(changes, 0);
+        return changes >= 2;
 }
 
 static int merge_step(struct store *s, struct err *e) {
@@ -502,12 +506,8 @@ static int merge_step(struct store *s, struct err *e) {
         r = txn_commit(&txn, e);
         if (r < 0)
                 return r;
-        if (first)
-                s->n_merged = 0;
-        s->n_merged++;
         s->merging = more;
-        s->merge_due = clock_monotonic_usec() +
-                       (uint64_t)s->n_merged * MERGE_PAGES * 4096 * 1000000 / MERGE_RATE;
+        s->merge_due = clock_monotonic_usec() + s->n_merged * 4096 * 1000000 / MERGE_RATE;
         return more ? 2 : 0;
 }
 

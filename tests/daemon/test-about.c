@@ -244,6 +244,89 @@ static void test_lists(void **state) {
         harness_stop(h);
 }
 
+/* What was found, of the first conversation. */
+struct found {
+        size_t n;
+        uint64_t id;
+        bool has_turn;
+        uint32_t turn;
+        char snippet[300];
+};
+
+static void take_found(void *userdata, const struct confab_event *event) {
+        struct found *found = userdata;
+
+        *found = (struct found){};
+        if (event->kind != CONFAB_EVENT_CONVERSATIONS)
+                return;
+        found->n = event->conversations->n_items;
+        if (found->n > 0) {
+                const struct confab_conversation *c = event->conversations->items;
+
+                found->id = c->id;
+                found->has_turn = c->has_hit_turn;
+                found->turn = c->hit_turn;
+                snprintf(found->snippet, sizeof(found->snippet), "%s", c->snippet);
+        }
+}
+
+static void test_search(void **state) {
+        struct harness *h = *state;
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        const struct confab_about about = {.title = "Of owls"};
+        struct confab_error e;
+        struct found found;
+        struct confab *c;
+        struct seen seen;
+        uint64_t id;
+
+        harness_start(h, NULL);
+        c = connect_to(h);
+        r.verb = CONFAB_OPEN;
+        r.about = &about;
+        assert_int_equal(call(c, &r, &seen, NULL), 0);
+        id = seen.id;
+        r = (struct confab_request)CONFAB_REQUEST_INIT;
+        r.verb = CONFAB_CONTINUE;
+        r.conversation_id = id;
+        r.input = CONFAB_INPUT_MESSAGE;
+        r.text = "Tell me of \xc3\x89lsinore, please";
+        r.text_size = strlen(r.text);
+        r.has_max_tokens = true;
+        assert_int_equal(confab_call(c, &r, NULL, NULL, NULL), 0);
+        r = (struct confab_request)CONFAB_REQUEST_INIT;
+        r.verb = CONFAB_LIST;
+        for (int i = 0; i < 2; i++) {
+                r.search = "elsin TELL";
+                assert_int_equal(confab_call(c, &r, take_found, &found, NULL), 0);
+                assert_int_equal(found.n, 1);
+                assert_int_equal(found.id, id);
+                assert_true(found.has_turn);
+                assert_int_equal(found.turn, 0);
+                assert_string_equal(found.snippet, "Tell me of \xc3\x89lsinore, please");
+                r.search = "owl";
+                assert_int_equal(confab_call(c, &r, take_found, &found, NULL), 0);
+                assert_int_equal(found.n, 1);
+                assert_false(found.has_turn);
+                r.search = "NEAR(";
+                assert_int_equal(confab_call(c, &r, take_found, &found, NULL), 0);
+                assert_int_equal(found.n, 0);
+                confab_free(c);
+                harness_kill(h);
+                harness_start(h, NULL);
+                c = connect_to(h);
+        }
+        r.search = "owl";
+        r.order = CONFAB_ORDER_ID;
+        assert_int_equal(confab_call(c, &r, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, CONFAB_INVALID);
+        r.order = CONFAB_ORDER_NONE;
+        r.all_users = true;
+        assert_int_equal(confab_call(c, &r, NULL, NULL, &e), -1);
+        confab_free(c);
+        harness_stop(h);
+}
+
 static void test_turns(void **state) {
         struct harness *h = *state;
         struct confab_request r = CONFAB_REQUEST_INIT;
@@ -299,6 +382,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_noted),
                 daemon_test(test_lists),
+                daemon_test(test_search),
                 daemon_test(test_turns),
         };
 

@@ -506,6 +506,14 @@ static void small_cases(void) {
 
         assert_int_equal(o.kind, ENGINE_CONVS);
         assert_true(o.n > 50);
+        list.order = ENGINE_ORDER_UPDATED;
+        list.search = "gr hou";
+        o = run("search", list);
+        assert_int_equal(o.kind, ENGINE_CONVS);
+        assert_true(o.n > 0);
+        list.search = NULL;
+        list.tag = "no such tag";
+        assert_int_equal(run("list by tag", list).n, 0);
         assert_int_equal(verb("stats", ENGINE_STATS, 0).kind, ENGINE_STATS_RESULT);
         assert_int_equal(verb("model info", ENGINE_MODEL_INFO, 0).kind, ENGINE_INFO);
         assert_int_equal(

@@ -153,9 +153,20 @@ static void requests(struct erig *r) {
         edit(r, c, 1);
         if (d)
                 erig_simple(r, ENGINE_WARM, d, &A);
-        q = (struct engine_request){.verb = ENGINE_GET, .conv_id = c, .want_turns = true};
+        q = (struct engine_request){.verb = ENGINE_GET,
+                .conv_id = c,
+                .want_turns = true,
+                .pages = true,
+                .max_turns = 2,
+                .from_turn = ENGINE_UNSET,
+                .before_turn = ENGINE_UNSET};
         erig_do(r, &q, &A);
         q = (struct engine_request){.verb = ENGINE_UPDATE, .conv_id = c, .about = &some};
+        erig_do(r, &q, &A);
+        q = (struct engine_request){.verb = ENGINE_LIST,
+                .order = ENGINE_ORDER_UPDATED,
+                .search = "title",
+                .tag = "one"};
         erig_do(r, &q, &A);
         q = (struct engine_request){
                 .verb = ENGINE_TOKENIZE, .text = "a few words", .text_size = 11};

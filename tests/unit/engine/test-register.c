@@ -389,11 +389,12 @@ static void test_closed_is_gone(void **state) {
                 erig_say(&r, c, first, 2, &A);
                 erig_say(&r, c, text, 2, &A);
                 assert_false(is_gone(&r, secret));
+                assert_false(is_gone(&r, "lsinor")); /* "elsinore" in the search index */
                 before = n_scrubs(true);
                 q = at_turn(round == 1 ? ENGINE_REWIND : ENGINE_CLOSE, c, 2);
                 assert_true(erig_do(&r, &q, &A) != ENGINE_ERROR);
                 assert_true(wait_for_scrub(true, before));
-                if (!is_gone(&r, secret))
+                if (!is_gone(&r, secret) || !is_gone(&r, "lsinor"))
                         fail_msg("round %d: it is still there", round);
         }
         erig_close(&r);

@@ -54,6 +54,44 @@ static void expect(const char *words, const uint64_t *ids, size_t n) {
                 expect(words, want + 1, ARRAY_SIZE(want) - 1);                                     \
         } while (0)
 
+/* SQL on the index, which other connections cannot open, for the owner 7. */
+static void index_sql(struct fixture *f, const char *sql) {
+        char *msg = NULL;
+
+        f->s->words_owner = 7;
+        if (sqlite3_exec(f->s->db, sql, NULL, NULL, &msg) != SQLITE_OK)
+                fail_msg("%s: %s", sql, msg);
+}
+
+/* So many rows of the index does FTS5 look at for this owner. */
+static int64_t n_visited(struct fixture *f, uint64_t owner, const char *word) {
+        sqlite3_stmt *st;
+        int64_t n;
+
+        f->s->words_owner = owner;
+        assert_int_equal(sqlite3_prepare_v2(f->s->db,
+                                 "SELECT count(*) FROM search WHERE search MATCH ?", -1, &st, NULL),
+                SQLITE_OK);
+        assert_int_equal(sqlite3_bind_text(st, 1, word, -1, SQLITE_STATIC), SQLITE_OK);
+        assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+        n = sqlite3_column_int64(st, 0);
+        sqlite3_finalize(st);
+        return n;
+}
+
+/* Others' words are not even looked at: not those of an owner whose number begins alike, either. */
+static void test_owners(void **state) {
+        struct fixture *f = *state;
+
+        for (uint64_t owner = 7; owner <= 77; owner += 70)
+                fixture_say(f, fixture_conv(f, (uint32_t)owner, "a"), 4, "word 7 o7 oword");
+        assert_int_equal(n_visited(f, 7, "wor*"), 1);
+        assert_int_equal(n_visited(f, 77, "word"), 1);
+        assert_int_equal(n_visited(f, 7, "ow*"), 1);
+        assert_int_equal(n_visited(f, 70, "word"), 0);
+        assert_int_equal(n_visited(f, 1, "w*"), 0);
+}
+
 static void test_words(void **state) {
         struct fixture *f = *state;
         uint64_t a = fixture_conv(f, 7, "alpha"), b = fixture_conv(f, 7, "beta");
@@ -415,15 +453,6 @@ static unsigned n_findings(struct fixture *f) {
         return x.n;
 }
 
-/* SQL on the index, which other connections cannot open, for the owner 7. */
-static void index_sql(struct fixture *f, const char *sql) {
-        char *msg = NULL;
-
-        f->s->words_owner = 7;
-        if (sqlite3_exec(f->s->db, sql, NULL, NULL, &msg) != SQLITE_OK)
-                fail_msg("%s: %s", sql, msg);
-}
-
 /* It is made again if another library made it, or if it is known to be damaged. */
 static void test_made_again(void **state) {
         struct fixture *f = *state;
@@ -507,6 +536,7 @@ static void test_damaged_index(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
+                store_test(test_owners),
                 store_test(test_words),
                 store_test(test_no_syntax),
                 store_test(test_long_words),
