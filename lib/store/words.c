@@ -55,16 +55,21 @@ struct words *words_free(struct words *w) {
         return NULL;
 }
 
-static fts5_api *find_api(struct store *s) {
+/* SQLITE_ERROR: this SQLite has no FTS5. */
+static int find_api(struct store *s, fts5_api **ret) {
         sqlite3_stmt *st = NULL;
         fts5_api *api = NULL;
+        int rc = sqlite3_prepare_v2(s->db, "SELECT fts5(?1)", -1, &st, NULL);
 
-        if (sqlite3_prepare_v2(s->db, "SELECT fts5(?1)", -1, &st, NULL) == SQLITE_OK) {
-                (void)sqlite3_bind_pointer(st, 1, &api, "fts5_api_ptr", NULL);
-                (void)sqlite3_step(st);
-        }
+        if (rc == SQLITE_OK)
+                rc = sqlite3_bind_pointer(st, 1, &api, "fts5_api_ptr", NULL);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_step(st);
         sqlite3_finalize(st);
-        return api;
+        if (rc == SQLITE_ROW)
+                rc = api ? SQLITE_OK : SQLITE_ERROR;
+        *ret = api;
+        return rc;
 }
 
 static int make_words(struct words **ret, struct store *s, fts5_api *api) {
@@ -114,8 +119,11 @@ static int own_one(void *arg, int flags, const char *word, int n, int from, int 
 static int table_create(void *context, const char **args, int n, Fts5Tokenizer **ret) {
         struct store *s = context;
         struct words *w = NULL;
-        int rc = make_words(&w, s, find_api(s));
+        fts5_api *api;
+        int rc = find_api(s, &api);
 
+        if (rc == SQLITE_OK)
+                rc = make_words(&w, s, api);
         (void)args;
         (void)n;
         *ret = (Fts5Tokenizer *)w;
@@ -136,12 +144,13 @@ static int table_split(Fts5Tokenizer *tokenizer, void *context, int flags, const
 
 int words_connect(struct store *s, struct err *e) {
         static fts5_tokenizer table = {table_create, table_delete, table_split};
-        fts5_api *api = find_api(s);
-        int rc;
+        fts5_api *api;
+        int rc = find_api(s, &api);
 
-        if (!api)
+        if (rc == SQLITE_ERROR)
                 return err_set(e, ERR_UNSUPPORTED, "this SQLite has no full-text search (FTS5)");
-        rc = api->xCreateTokenizer(api, "confab", s, &table, NULL);
+        if (rc == SQLITE_OK)
+                rc = api->xCreateTokenizer(api, "confab", s, &table, NULL);
         if (rc == SQLITE_OK)
                 rc = make_words(&s->words, s, api);
         return rc == SQLITE_OK ? 0 : store_fail(s, rc, "search index", e);

@@ -41,7 +41,7 @@ int __wrap_store_append(struct store *s, uint64_t id, const struct store_turn *t
 int __wrap_store_append(struct store *s, uint64_t id, const struct store_turn *turns,
         size_t n_turns, const int32_t *tokens, size_t n_tokens, uint64_t *ret_revision,
         struct err *e) {
-        if (planted == PLANT_FORGET && n_turns == 2 && turns[1].end % 16 == 3) {
+        if (planted == PLANT_FORGET && n_turns == 1 && turns[0].end % 16 == 3) {
                 *ret_revision = 1;
                 return 0;
         }
