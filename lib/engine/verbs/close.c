@@ -54,7 +54,12 @@ const struct verb verb_close = {
         .act = act, .after = AFTER_WRITING, .removes = true, .by_admin = "closes"};
 
 static void expire_deinit(struct engine *engine, struct request *request) {
-        sweep_closed(engine, request_own(request));
+        const struct expiry *x = request_own(request);
+
+        if (!x->counted)
+                return;
+        engine->verbs->n_expiring--;
+        engine->again = true;
 }
 
 /* A throw-away conversation that is due (sweep.c). Nobody hears the end of the request. */

@@ -14,7 +14,9 @@ struct verb_state {
 
         atomic_uint_fast64_t export_bytes; /* bytes on disk of exports being written */
 
-        struct sweep *sweep; /* sweep.c: engine thread */
+        /* sweep.c: engine thread */
+        struct sweep *sweep;
+        unsigned n_expiring; /* requests of verb_expire under way */
         /* watch.c: engine thread */
         struct list watchers;
         size_t n_watchers;
@@ -30,7 +32,6 @@ struct expiry {
         bool counted;      /* among those that are under way */
 };
 extern const struct verb verb_expire;
-void sweep_closed(struct engine *engine, const struct expiry *x);
 /* The request has made a conversation, or noted something about one: look for those that are due, if
  * this one expires. */
 void sweep_noted(struct engine *engine, const struct request *request);

@@ -32,10 +32,9 @@ struct sweep {
         uint64_t now;    /* realtime, of the look */
         bool too_many;   /* the page has those that are too many; else those that are due */
         struct store_throwaway page[PAGE], after;
-        size_t n, at;       /* of the page; so many were looked at */
-        uint64_t next;      /* realtime: when one of them is due */
-        bool looks;         /* through the page */
-        unsigned n_closing; /* requests under way */
+        size_t n, at;  /* of the page; so many were looked at */
+        uint64_t next; /* realtime: when one of them is due */
+        bool looks;    /* through the page */
 };
 
 struct sweep *sweep_new(void) {
@@ -78,7 +77,7 @@ static void close_it(struct engine *engine, struct sweep *w, uint64_t id, uint64
                 return;
         x = request_own(request);
         x->counted = true;
-        w->n_closing++;
+        engine->verbs->n_expiring++;
         x->due_usec = w->too_many ? UINT64_MAX : w->now;
         if (desk_enter(engine, request, NULL) < 0)
                 request_free(engine, request);
@@ -98,9 +97,9 @@ static void look_run(struct engine *engine, struct job *j) {
 
 static void look(struct engine *engine, struct sweep *w);
 
-/* The page was looked at; @next: when one of it is due, realtime. */
-static void go_on(struct engine *engine, struct sweep *w, bool more, uint64_t next) {
-        uint64_t now = clock_realtime_usec(), wait = next > now ? next - now : 0;
+/* The page was looked at: go on with the next one, or sleep. */
+static void go_on(struct engine *engine, struct sweep *w, bool more) {
+        uint64_t now = clock_realtime_usec(), wait = w->next > now ? w->next - now : 0;
 
         if (more) {
                 w->after = w->page[w->n - 1];
@@ -151,19 +150,12 @@ static void look_at_page(struct engine *engine, struct sweep *w) {
                         w->next = MIN(w->next, due);
                         continue;
                 }
-                if (w->n_closing == MOST)
-                        return; /* sweep_closed() */
+                if (engine->verbs->n_expiring == MOST)
+                        return; /* sweep_step() comes back */
                 close_it(engine, w, t->id, t->owner);
         }
         w->looks = false;
-        go_on(engine, w, more, w->next);
-}
-
-void sweep_closed(struct engine *engine, const struct expiry *x) {
-        if (!x->counted)
-                return;
-        engine->verbs->sweep->n_closing--;
-        engine->again = true;
+        go_on(engine, w, more);
 }
 
 static void look(struct engine *engine, struct sweep *w) {
@@ -186,7 +178,7 @@ uint64_t sweep_step(struct engine *engine) {
 
         if (w->looks && engine->stopping)
                 w->looks = w->runs = false;
-        if (w->looks && w->n_closing < MOST)
+        if (w->looks && engine->verbs->n_expiring < MOST)
                 look_at_page(engine, w);
         if (w->runs || engine->stopping)
                 return UINT64_MAX;
