@@ -106,7 +106,7 @@ static bool macro_attribute(
 }
 
 struct value get_attribute(struct run *r, struct value of, const struct string *name) {
-        const struct function *f = method_find(of, name);
+        const struct function *f = method_by_name(of, name);
         struct entry *e = NULL;
         struct value v;
 

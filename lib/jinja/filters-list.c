@@ -86,7 +86,7 @@ static struct value f_items(struct run *r, const struct call *c) {
                 return v_list(list_new(&r->arena, 0));
         if (c->self.type != T_DICT)
                 return run_fail(r, "items of '%s', which is no dict", type_name(c->self));
-        return method_find(c->self, &items)->run(r, c);
+        return method_by_name(c->self, &items)->run(r, c);
 }
 
 static struct value f_join(struct run *r, const struct call *c) {

@@ -32,7 +32,7 @@ static struct value f_attr(struct run *r, const struct call *c) {
 
         if (!bind_args(r, c, "name", 1, &v) || !(name = arg_string(r, c, v, NULL)))
                 return UNDEFINED;
-        if (c->self.type == T_DICT && !method_find(c->self, name))
+        if (c->self.type == T_DICT && !method_by_name(c->self, name))
                 return undefined_variable(r, name);
         return get_attribute(r, c->self, name);
 }

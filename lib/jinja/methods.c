@@ -292,7 +292,7 @@ static struct value cycler_reset(struct run *r, const struct call *c) {
 
 static const struct function cycler_methods[] = {{"next", cycler_next}, {"reset", cycler_reset}};
 
-const struct function *method_find(struct value of, const struct string *name) {
+const struct function *method_by_name(struct value of, const struct string *name) {
         switch ((enum type)of.type) {
         case T_STRING:
                 return string_method_find(name);

@@ -166,7 +166,7 @@ bool is_iterable(struct value v);
 /* By name, or NULL. */
 const struct function *global_find(struct run *r, const struct string *name);
 const struct function *string_method_find(const struct string *name);
-const struct function *method_find(struct value of, const struct string *name);
+const struct function *method_by_name(struct value of, const struct string *name);
 const struct function *function_find(
         const struct function *table, size_t n, const struct string *name);
 

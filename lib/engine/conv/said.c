@@ -232,10 +232,12 @@ static void reading_init(struct reading *x, const char *text, size_t size,
 int results_parse(const char *text, size_t size, const struct said_memory *memory,
         struct engine_result **ret, size_t *ret_n, struct err *e) {
         struct engine_result *items = NULL;
+        struct err unread;
         struct reading x;
         size_t n = 0;
         int r;
 
+        e = e ? e : &unread; /* memory->alloc() tells why by it */
         reading_init(&x, text, size, memory, NULL);
         r = read_results(&x, NULL, &n, e);
         json_reader_deinit(&x.json);
@@ -255,9 +257,11 @@ int results_parse(const char *text, size_t size, const struct said_memory *memor
 int given_parse(const char *text, size_t size, const struct said_memory *memory, struct given *ret,
         struct err *e) {
         struct given got = {0};
+        struct err unread;
         struct reading x;
         int r;
 
+        e = e ? e : &unread; /* memory->alloc() tells why by it */
         reading_init(&x, text, size, memory, NULL);
         r = read_given(&x, &got, NULL, e);
         json_reader_deinit(&x.json);

@@ -81,6 +81,8 @@ static void test_waiting_for_eviction(void **state) {
                 "which tells of winter and of music, of apples and of stones, and of the night.",
                 80);
         erig_send(&rig, &other, &A);
+        while (A.n_tokens < 60) /* or its events would be what it waits for */
+                erig_step(&rig);
         gate_wait(&gate);
         say = erig_say_request(c, "Go on.", 4);
         erig_send(&rig, &say, &B);
