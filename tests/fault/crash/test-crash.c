@@ -782,7 +782,7 @@ static void test_memory_came_back(void **state) {
         /* A few points may miss the steps with the import. */
         assert_true(n_imported > 0 || (n_points > 0 && n_points < 15));
         assert_true(arch || n_carried > 0);
-        assert_true(n_unanswered > 0);
+        assert_true(n_unanswered > 0 || (n_points > 0 && n_points < 15));
         unlink(arch ? own_model : other_model);
 }
 

@@ -190,12 +190,14 @@ static void turn_clear(struct engine_turn *t) {
         free(t->results);
         free(t->parts);
         free(t->tools);
+        free(t->figures);
 }
 
 static void conv_clear(struct engine_conv *c) {
         for (uint32_t i = 0; c->turns && i < c->n_turns; i++)
                 turn_clear(&c->turns[i]);
         free(c->tools);
+        free(c->about);
         free(c->turns);
         free(c->tokens);
         free(c->name);
