@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 /* One call of SQLite's makes dozens of allocations, which all end in the same -ERR_NOMEM of the store. Which
- * of them may fail is another third in each attempt. A sanitizer looks at the store's own code. */
-#define EACH (TEST_SANITIZED ? 5 : 3)
+ * of them may fail is another seventh in each attempt. A sanitizer looks at the store's own code. */
+#define EACH (TEST_SANITIZED ? 23 : 7)
 
 void *__real_malloc(size_t n);
 void *__real_realloc(void *p, size_t n);
