@@ -164,6 +164,14 @@ void request_row_done(struct engine *engine, struct job *j) {
                 request_finish_conv(engine, request_of(j));
 }
 
+int request_charge_records(struct request *request, struct err *e) {
+        enum { MOST_AT_ONCE = 3 }; /* an array that is doubled is there twice: n and 2n entries */
+        size_t entry = sizeof(struct store_record) + sizeof(uint64_t /* its id */);
+
+        return charge_take(&request->charge,
+                MOST_AT_ONCE * entry * recs_count(&request->conv->recs), "records on disk", e);
+}
+
 int request_admit_reading(void *arg, size_t n, struct err *e) {
         struct request *request = arg;
         int r = charge_take(&request->charge, n, "reading the conversation", e);

@@ -192,6 +192,9 @@ void request_finish_conv(struct engine *engine, struct request *request);
 void request_finish_held(struct engine *engine, struct request *request);
 /* A done() for jobs that leave the row of the answer in request.sc. */
 void request_row_done(struct engine *engine, struct job *j);
+/* Charges the request what the register needs to list the records that its conversation loses: to be called
+ * before the job that removes tokens. -ERR_LIMIT, -ERR_TOO_LARGE. Engine thread. */
+int request_charge_records(struct request *request, struct err *e);
 /* For store_read_admitted(): charges the reading to request @arg, and sets its load_size. */
 int request_admit_reading(void *arg, size_t n, struct err *e);
 /* Fill in how much of row @sc's conversation is in RAM and on disk (@disk bytes, if not loaded). */

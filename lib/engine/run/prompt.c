@@ -199,6 +199,9 @@ static int shift(struct engine *engine, struct request *request, struct err *e) 
         g->n_dropped = gap_size(&g->gap) - MIN(gap_size(&c->gap), gap_size(&g->gap));
         edit_undo(engine, c);
         request->keep.gap = g->gap;
+        r = request_charge_records(request, e);
+        if (r < 0)
+                return r;
         r = edit_begin(engine, c, &request->keep, e);
         g->recall.shifted = r == 0;
         engine->count.shifts += r == 0;
@@ -379,7 +382,9 @@ static int act_edit(struct engine *engine, struct request *request, struct err *
                 request->told = k == -ERR_CORRUPT; /* logged when it was loaded */
                 return k;
         }
-        k = edit_begin(engine, request->conv, &request->keep, e);
+        k = request_charge_records(request, e);
+        if (k == 0)
+                k = edit_begin(engine, request->conv, &request->keep, e);
         if (k == 0)
                 generate_start(engine, request);
         return k;

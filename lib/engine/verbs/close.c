@@ -45,9 +45,11 @@ static void close_done(struct engine *engine, struct job *j) {
 }
 
 static int act(struct engine *engine, struct request *request, struct err *e) {
-        (void)e;
-        request_submit(engine, request, close_run, close_done);
-        return 0;
+        int r = request_charge_records(request, e);
+
+        if (r == 0)
+                request_submit(engine, request, close_run, close_done);
+        return r;
 }
 
 const struct verb verb_close = {

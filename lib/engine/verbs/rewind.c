@@ -79,6 +79,8 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
 
         request->told = r == -ERR_CORRUPT;
         if (r == 0)
+                r = request_charge_records(request, e);
+        if (r == 0)
                 request_submit(engine, request, rewind_run, rewind_done);
         return r;
 }
