@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "edit-rig.h"
 
+#include <poll.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -64,6 +65,39 @@ void edit_send_and_hold(
         gate_close(&edit_step_gate, n_steps);
         erig_send(r, q, a);
         gate_wait(&edit_step_gate);
+}
+
+void edit_walk(struct erig *r, const struct answer *a, size_t n_tokens) {
+        while (a->n_tokens < n_tokens) {
+                assert_false(a->final);
+                gate_step(&edit_step_gate);
+                gate_wait(&edit_step_gate);
+                erig_take_all(r);
+        }
+}
+
+void edit_walk_meanwhile(struct erig *r, const struct answer *a, const struct answer *other) {
+        while (!other->final)
+                edit_walk(r, a, a->n_tokens + 1);
+}
+
+void edit_walk_accepted(struct erig *r, const struct answer *a) {
+        while (!a->accepted) {
+                assert_false(a->final);
+                poll(NULL, 0, 10);
+                gate_step(&edit_step_gate);
+                gate_wait(&edit_step_gate);
+                erig_take_all(r);
+        }
+}
+
+void edit_walk_get(struct erig *r, const struct answer *a, uint64_t conv, struct answer *got) {
+        struct engine_request q = erig_request(ENGINE_GET, conv);
+
+        q.want_turns = q.want_tokens = true;
+        erig_send(r, &q, got);
+        edit_walk_meanwhile(r, a, got);
+        assert_int_equal(got->kind, ENGINE_CONV);
 }
 
 const char *edit_words(size_t n) {

@@ -19,6 +19,15 @@ struct engine_request edit_answer(uint64_t conv, uint32_t max_tokens);
 /* Send it, and let it come through @n_steps steps of the engine; the next one waits. */
 void edit_send_and_hold(
         struct erig *r, struct engine_request *q, unsigned n_steps, struct answer *a);
+/* The engine stands before a step: let it take one after another until @a has @n_tokens tokens, and stand again.
+ * So it is where the test wants it, however long the test's thread did not run. */
+void edit_walk(struct erig *r, const struct answer *a, size_t n_tokens);
+/* The same, until @other is final. */
+void edit_walk_meanwhile(struct erig *r, const struct answer *a, const struct answer *other);
+/* The same, until @a is accepted, in a few steps of a long prompt: the thread that commits has its time. */
+void edit_walk_accepted(struct erig *r, const struct answer *a);
+/* erig_get() meanwhile. */
+void edit_walk_get(struct erig *r, const struct answer *a, uint64_t conv, struct answer *got);
 /* Of @n tokens or more; good until the next call. */
 const char *edit_words(size_t n);
 

@@ -278,6 +278,13 @@ void erig_step(struct erig *r) {
         dispatch(r, ev);
 }
 
+void erig_take_all(struct erig *r) {
+        struct engine_event *ev;
+
+        while ((ev = engine_next_event(r->en)))
+                dispatch(r, ev);
+}
+
 void erig_stop(struct erig *r, bool clean) {
         if (clean) {
                 engine_stop(r->en);

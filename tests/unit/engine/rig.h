@@ -104,6 +104,8 @@ void erig_close(struct erig *r);
 void erig_send(struct erig *r, struct engine_request *q, struct answer *a);
 /* Take one event, waiting for it. */
 void erig_step(struct erig *r);
+/* Those that are there, without waiting. */
+void erig_take_all(struct erig *r);
 void erig_wait(struct erig *r, struct answer *a);
 /* Until it is accepted. Its revision is that of the input then. */
 void erig_wait_accepted(struct erig *r, struct answer *a);

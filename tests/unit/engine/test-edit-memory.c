@@ -222,13 +222,13 @@ static void test_published(void **state) {
                 "another one about a stone that is seven years old.",
                 500);
         q.ignore_eos = true;
-        erig_send(&r, &q, &many[0]);
-        while (many[0].n_tokens < 70)
-                erig_step(&r);
-        erig_get(&r, c, &C);
+        edit_send_and_hold(&r, &q, 0, &many[0]);
+        edit_walk(&r, &many[0], 70);
+        edit_walk_get(&r, &many[0], c, &C);
         assert_int_equal(C.n_turns, 2);
         assert_int_equal(C.conv.n_published, kept);
         engine_cancel(r.en, q.handle);
+        gate_open(&edit_step_gate);
         erig_wait(&r, &many[0]);
         erig_get(&r, c, &C);
         assert_int_equal(C.conv.n_published, kept);

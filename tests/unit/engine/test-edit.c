@@ -303,14 +303,14 @@ static void test_cancelled_late(void **state) {
         erig_get(&r, c, &T);
         q = edit_request(c, 3, "Tell me a long story.", 400);
         q.ignore_eos = true;
-        erig_send(&r, &q, &A);
-        while (A.n_tokens < 3)
-                erig_step(&r);
-        erig_get(&r, c, &C);
+        edit_send_and_hold(&r, &q, 0, &A);
+        edit_walk(&r, &A, 3);
+        edit_walk_get(&r, &A, c, &C);
         assert_int_equal(C.n_turns, 4);
         assert_int_equal(C.conv.revision, T.conv.revision + 1);
         assert_true(C.conv.busy);
         engine_cancel(r.en, q.handle);
+        gate_open(&edit_step_gate);
         erig_wait(&r, &A);
         assert_int_equal(A.kind, ENGINE_DONE);
         assert_int_equal(A.finish, ENGINE_FINISH_CANCELLED);

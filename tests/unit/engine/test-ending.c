@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "edit-rig.h"
 #include "inside.h"
 #include "rig.h"
 #include "util/test.h"
@@ -27,10 +28,10 @@ static void paused_case(uint32_t max_active, uint64_t pool) {
         c = erig_new(&r, NULL, NULL);
         d = erig_new(&r, NULL, NULL);
         q.conv_id = c;
-        erig_send(&r, &q, &A);
-        while (A.n_tokens < 5)
-                erig_step(&r);
+        edit_send_and_hold(&r, &q, 0, &A);
+        edit_walk(&r, &A, 5);
         engine_pause(r.en, q.handle, true);
+        gate_open(&edit_step_gate);
         other = erig_long_request(d, "Hello.", 70);
         assert_int_equal(erig_do(&r, &other, &B), ENGINE_DONE);
         other = erig_long_request(d, "Hello again.", 10);
@@ -83,10 +84,10 @@ static void test_cancel_paused(void **state) {
                 c = erig_new(&r, NULL, NULL);
                 d = erig_new(&r, NULL, NULL);
                 q = erig_long_request(c, "Tell me a long story.", 500);
-                erig_send(&r, &q, &A);
-                while (A.n_tokens < 5)
-                        erig_step(&r);
+                edit_send_and_hold(&r, &q, 0, &A);
+                edit_walk(&r, &A, 5);
                 engine_pause(r.en, q.handle, true);
+                gate_open(&edit_step_gate);
                 other = erig_long_request(d, "Hello.", 10);
                 assert_int_equal(erig_do(&r, &other, &B), ENGINE_DONE);
                 engine_cancel(r.en, q.handle);
@@ -111,27 +112,28 @@ static void test_cancel_phases(void **state) {
         q[0] = erig_long_request(c[0], "One.", 400);
         q[1] = erig_long_request(c[1], "Two.", 400);
         q[2] = (struct engine_request){.verb = ENGINE_CANCEL, .conv_id = c[0]};
-        erig_send(&r, &q[0], &many[0]);
-        while (!many[0].accepted) /* or the other one might be loaded first */
-                erig_step(&r);
+        edit_send_and_hold(&r, &q[0], 0, &many[0]);
+        edit_walk(&r, &many[0], 1); /* or the other one might be loaded first */
         erig_send(&r, &q[1], &many[1]);
-        while (many[0].n_tokens < 3)
-                erig_step(&r);
+        edit_walk(&r, &many[0], 3);
         /* In the queue: nothing was changed. */
         engine_cancel(r.en, q[1].handle);
-        erig_wait(&r, &many[1]);
+        edit_walk_meanwhile(&r, &many[0], &many[1]);
         assert_int_equal(many[1].err.code, ERR_CANCELLED);
         assert_false(many[0].final);
         /* While it decodes, through the conversation. */
-        assert_int_equal(erig_do(&r, &q[2], &many[2]), ENGINE_EMPTY);
+        erig_send(&r, &q[2], &many[2]);
+        gate_open(&edit_step_gate);
+        erig_wait(&r, &many[2]);
+        assert_int_equal(many[2].kind, ENGINE_EMPTY);
         erig_wait(&r, &many[0]);
         check_partial(&r, c[0], &many[0]);
         /* In the middle of a prompt. */
         q[1] = erig_long_request(c[1], erig_words(200, 3), 4);
-        erig_send(&r, &q[1], &many[1]);
-        while (!many[1].accepted)
-                erig_step(&r);
+        edit_send_and_hold(&r, &q[1], 0, &many[1]);
+        edit_walk_accepted(&r, &many[1]);
         engine_cancel(r.en, q[1].handle);
+        gate_open(&edit_step_gate);
         erig_wait(&r, &many[1]);
         assert_int_equal(many[1].kind, ENGINE_DONE);
         assert_int_equal(many[1].finish, ENGINE_FINISH_CANCELLED);
@@ -164,16 +166,21 @@ static void test_stop_while_busy(void **state) {
         o.max_active = 3;
         for (int life = 0; life < 2; life++) {
                 erig_open(&r, &o);
-                for (int i = 0; i < N; i++) {
+                for (int i = 0; i < N; i++)
                         c[i] = erig_new(&r, NULL, NULL);
+                for (int i = 0; i < N; i++) {
                         q[i] = erig_long_request(c[i], erig_words(5, (unsigned)i), 1900);
                         if (i == 5)
                                 q[i].background = true;
-                        erig_send(&r, &q[i], &many[i]);
+                        if (i == 0)
+                                edit_send_and_hold(&r, &q[i], 0, &many[i]);
+                        else
+                                erig_send(&r, &q[i], &many[i]);
                 }
-                while (many[0].n_tokens < 4 || many[1].n_tokens < 2 || many[2].n_tokens < 2)
-                        erig_step(&r);
+                for (int i = 0; i < 3; i++)
+                        edit_walk(&r, &many[i], 4);
                 engine_pause(r.en, q[1].handle, true);
+                gate_open(&edit_step_gate);
                 if (life == 0) {
                         erig_stop(&r, true);
                         for (int i = 0; i < N; i++) {

@@ -8,6 +8,7 @@
 
 #include "base/about.h"
 #include "base/clock.h"
+#include "edit-rig.h"
 #include "rig.h"
 #include "util/test.h"
 
@@ -96,10 +97,10 @@ static void test_used(void **state) {
         c = make(&r, 100);
         d = make(&r, 100);
         q = erig_long_request(c, "Tell me a story.", 60);
-        erig_send(&r, &q, &A);
-        while (A.n_tokens < 3)
-                erig_step(&r);
+        edit_send_and_hold(&r, &q, 0, &A);
+        edit_walk(&r, &A, 3);
         engine_pause(r.en, q.handle, true);
+        gate_open(&edit_step_gate);
         later(&r, 1000, 1); /* the other one */
         assert_false(is_there(&r, d));
         assert_true(is_there(&r, c));
