@@ -18,9 +18,11 @@
 #include <unistd.h>
 
 #include "fault/count.h"
+#include "spill/spill.h"
 #include "store/store.h"
 #include "unit/engine/inside.h"
 #include "unit/engine/rig.h"
+#include "unit/spill/scratch-rig.h"
 #include "util/test.h"
 #include "util/tiny-model.h"
 
@@ -36,9 +38,12 @@ static int64_t quiet;         /* the same with no request */
 static char large[4 * MIB + 1];
 static int32_t many_tokens[1 << 20];
 
+/* The workers' memory for spill files is a share of the ledger by itself, and comes with its first use. */
 static void began(const struct erig *r) {
+        struct spill *spill = inside_spill(r->en);
+
         engine = r->en;
-        inside_use_scratch(engine);
+        scratch_rig_use(spill, inside_scratch_size(engine) / spill_scratch_size(spill));
 }
 
 static int64_t charged(void) {

@@ -7,7 +7,6 @@
 #include "engine/main/main.h"
 #include "engine/memory/state.h"
 #include "engine/verbs/verbs.h"
-#include "spill/shared.h"
 #include "util/test.h"
 
 uint64_t inside_budget_auto(const char *root, uint64_t weights_size, uint64_t held) {
@@ -30,15 +29,8 @@ uint64_t inside_scratch_size(struct engine *engine) {
         return engine->budget->scratch_size;
 }
 
-void inside_use_scratch(struct engine *engine) {
-        struct spill_scratch *all[16];
-        struct err e;
-
-        assert_true(io_n_workers() <= ARRAY_SIZE(all));
-        for (size_t i = 0; i < io_n_workers(); i++)
-                assert_int_equal(spill_scratch_get(engine->spill, &all[i], &e), 0);
-        for (size_t i = 0; i < io_n_workers(); i++)
-                spill_scratch_put(engine->spill, all[i]);
+struct spill *inside_spill(struct engine *engine) {
+        return engine->spill;
 }
 
 uint64_t inside_charged(struct engine *engine) {

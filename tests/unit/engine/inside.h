@@ -24,8 +24,8 @@ uint64_t inside_budget_with(struct engine *engine, size_t n);
 uint64_t inside_block_size(struct engine *engine);
 /* The workers' memory for reading and writing spill files. */
 uint64_t inside_scratch_size(struct engine *engine);
-/* Allocate all of it, which comes with its first use else. It is a share of the ledger by itself. */
-void inside_use_scratch(struct engine *engine);
+/* Its spill store. */
+struct spill *inside_spill(struct engine *engine);
 /* What is charged for requests, conversations and the index together. Any moment, any thread. */
 uint64_t inside_charged(struct engine *engine);
 /* The share of all requests, in bytes. */
