@@ -502,9 +502,13 @@ int store_check(struct store *s, void (*found)(void *arg, const struct store_fin
         struct store_census *ret, struct err *e) {
         static int (*const steps[])(struct check *) = {check_file, check_convs, check_records,
                 check_strays, check_on_disk, check_tags, check_search, check_counters};
-        STORE_LOCK(s);
-        struct check x = {.s = s, .found = found, .arg = arg};
+        _cleanup_(read_endp) struct store *reading = NULL;
+        struct check x = {.found = found, .arg = arg};
+        int begun = read_begin(&s, &reading, e);
 
+        if (begun < 0)
+                return begun;
+        x.s = s;
         for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
                 int r = steps[i](&x);
 

@@ -573,7 +573,7 @@ struct store_finding {
 struct store_census {
         uint64_t n_convs, n_turns, n_tokens, n_links, n_records, stored_size, raw_size, n_findings;
 };
-/* Check the whole register: call @found for each finding (under the register's lock, so @found must
- * not call back into it) and fill @ret. Negative only if the check itself failed. */
+/* Check the whole register as it is at one moment, whoever writes meanwhile: call @found for each finding (under a lock
+ * of the register, so @found must not call back into it) and fill @ret. Negative only if the check itself failed. */
 int store_check(struct store *s, void (*found)(void *arg, const struct store_finding *f), void *arg,
         struct store_census *ret, struct err *e);

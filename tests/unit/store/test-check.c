@@ -117,6 +117,46 @@ static void fill_classes(struct fixture *f) {
                 sizeof(cells) / sizeof(cells[0]));
 }
 
+/* Between what the check reads of a conversation's row and of its links. */
+static struct fixture *writer;
+int __real_about_read(struct store *s, uint64_t id, store_admit_fn *admit, void *arg,
+        struct about **ret, struct err *e);
+int __wrap_about_read(struct store *s, uint64_t id, store_admit_fn *admit, void *arg,
+        struct about **ret, struct err *e);
+int __wrap_about_read(struct store *s, uint64_t id, store_admit_fn *admit, void *arg,
+        struct about **ret, struct err *e) {
+        static const struct store_cell cells[] = {{0, 0}, {1, 0}, {2, 31}};
+        struct fixture *f = TAKE_PTR(writer);
+        int32_t a[100];
+
+        if (f) {
+                fixture_tokens(a, 100, 1);
+                fixture_link_cells(f, id, &classes, a, 100, cells, ARRAY_SIZE(cells));
+        }
+        return __real_about_read(s, id, admit, arg, ret, e);
+}
+
+/* What is committed meanwhile is no damage: the check sees one moment. */
+static void test_beside_writer(void **state) {
+        struct fixture *f = *state;
+        struct fixture_findings x = {};
+        struct store_census census = {};
+        struct store *s = NULL;
+        int32_t a[100];
+
+        fixture_tokens(a, 100, 1);
+        fixture_history(f, 1, "a", a, 100, 0, false);
+        assert_int_equal(store_open(&s, f->path, &f->e), 0);
+        writer = f;
+        assert_int_equal(store_check(s, fixture_note, &x, &census, &f->e), 0);
+        assert_null(writer);
+        if (census.n_findings > 0)
+                fail_msg("%s", x.first);
+        assert_int_equal(census.n_links, 0);
+        store_free(s);
+        fixture_expect_sound(f);
+}
+
 static void expect_in_classes(enum store_finding_kind kind, const char *sql) {
         struct fixture_findings x = {};
         struct store_census census = {};
@@ -286,6 +326,7 @@ int main(void) {
                 cmocka_unit_test(test_damaged_classes),
                 store_test(test_list_held),
                 cmocka_unit_test(test_missing_table),
+                store_test(test_beside_writer),
                 store_test(test_readonly_changes_nothing),
                 store_test(test_readonly_sees_the_log),
                 store_test(test_readonly_refuses),
