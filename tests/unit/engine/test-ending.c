@@ -143,12 +143,17 @@ static void test_cancel_phases(void **state) {
         assert_int_equal(B.conv.n_turns, 1); /* the message was accepted */
         assert_int_equal(B.conv.revision, many[1].revision);
         assert_int_equal(B.conv.revision, 2);
-        /* Before it was even looked at. */
+        /* Before it was even looked at: the engine is in a step of another one. */
+        q[0] = erig_long_request(c[0], "Three.", 400);
+        edit_send_and_hold(&r, &q[0], 0, &many[0]);
         q[1] = erig_long_request(c[2], "Two.", 4);
         erig_send(&r, &q[1], &many[1]);
         engine_cancel(r.en, q[1].handle);
+        engine_cancel(r.en, q[0].handle);
+        gate_open(&edit_step_gate);
         erig_wait(&r, &many[1]);
         assert_int_equal(many[1].err.code, ERR_CANCELLED);
+        erig_wait(&r, &many[0]);
         q[1] = erig_long_request(c[2], "Two.", 4);
         assert_int_equal(erig_do(&r, &q[1], &B), ENGINE_DONE);
         erig_alone(erig_long_request(0, "Two.", 4), &A);
@@ -176,9 +181,9 @@ static void test_stop_while_busy(void **state) {
                                 edit_send_and_hold(&r, &q[i], 0, &many[i]);
                         else
                                 erig_send(&r, &q[i], &many[i]);
+                        if (i < 3) /* or others might be loaded first, and have the places */
+                                edit_walk(&r, &many[i], 4);
                 }
-                for (int i = 0; i < 3; i++)
-                        edit_walk(&r, &many[i], 4);
                 engine_pause(r.en, q[1].handle, true);
                 gate_open(&edit_step_gate);
                 if (life == 0) {
