@@ -504,14 +504,13 @@ int store_check(struct store *s, void (*found)(void *arg, const struct store_fin
                 check_strays, check_on_disk, check_tags, check_search, check_counters};
         _cleanup_(read_endp) struct store *reading = NULL;
         struct check x = {.found = found, .arg = arg};
-        int begun = read_begin(&s, &reading, e);
+        int r = read_begin(&s, &reading, e);
 
-        if (begun < 0)
-                return begun;
+        if (r < 0)
+                return r;
         x.s = s;
         for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-                int r = steps[i](&x);
-
+                r = steps[i](&x);
                 r = absorb(&x, r, STORE_FINDING_FILE, 0, 0);
                 if (r < 0) {
                         if (e)

@@ -772,6 +772,8 @@ static void test_read_only_from(void **state) {
 }
 
 static void test_memory_came_back(void **state) {
+        bool few = n_points > 0 && n_points < 15;
+
         if (!arch)
                 erig_need_model();
         print_message("%llu tokens came from disk, %llu of them imported, %llu records were found "
@@ -779,10 +781,10 @@ static void test_memory_came_back(void **state) {
                 (unsigned long long)n_from_disk, (unsigned long long)n_imported,
                 (unsigned long long)n_damaged);
         assert_true(n_from_disk > 0);
-        /* A few points may miss the steps with the import. */
-        assert_true(n_imported > 0 || (n_points > 0 && n_points < 15));
+        /* A few points may miss the steps with the import, and those that leave a message unanswered. */
+        assert_true(n_imported > 0 || few);
         assert_true(arch || n_carried > 0);
-        assert_true(n_unanswered > 0 || (n_points > 0 && n_points < 15));
+        assert_true(n_unanswered > 0 || few);
         unlink(arch ? own_model : other_model);
 }
 

@@ -30,6 +30,7 @@
 /* Small things of a request that are not counted one by one (entries of tables, paths, what the
  * allocator adds), and those of a background job. */
 #define SLACK ((size_t)48 << 10)
+/* A job that writes has a copy of the tokens, and lists of blocks, until it ends: some 210 KB here. */
 #define WRITING ((size_t)512 << 10)
 
 static struct engine *engine;
@@ -39,7 +40,7 @@ static char large[4 * MIB + 1];
 static int32_t many_tokens[1 << 20];
 
 /* The workers' memory for spill files is a share of the ledger by itself, and comes with its first use. */
-static void began(const struct erig *r) {
+static void take_engine(const struct erig *r) {
         struct spill *spill = inside_spill(r->en);
 
         engine = r->en;
@@ -57,7 +58,6 @@ static void watch(size_t live) {
                 ;
 }
 
-/* A job that writes has a copy of the tokens, and lists of blocks, until it ends. */
 static bool writes(const char *what) {
         return strstr(what, "evict") || strstr(what, "with memory");
 }
@@ -545,7 +545,7 @@ static void test_every_verb(void **state) {
         erig_need_model();
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
-        began(&r);
+        take_engine(&r);
         conv = erig_new(&r, NULL, NULL);
         /* What comes with the first use of something stays. */
         fill_words();
@@ -569,7 +569,7 @@ static void test_every_verb(void **state) {
         small_cases();
         /* Loaded from the register. */
         erig_restart(&r, true);
-        began(&r);
+        take_engine(&r);
         assert_int_equal(verb("load", ENGINE_UPDATE, conv).kind, ENGINE_CONV);
         assert_int_equal(verb("load and warm", ENGINE_WARM, conv).kind, ENGINE_CONV);
         rewind.conv_id = conv;
@@ -596,7 +596,7 @@ static void kind_case(const char *arch) {
         o.model_path = path;
         o.spill_delay_ms = UINT32_MAX;
         erig_open(&r, &o);
-        began(&r);
+        take_engine(&r);
         conv = at.conv_id = erig_new(&r, NULL, "Be kind.");
         fill_words();
         /* The pool's first slabs stay. */
@@ -609,7 +609,7 @@ static void kind_case(const char *arch) {
         shift_case();
         fork = run("fork", at).conv;
         erig_restart(&r, true);
-        began(&r);
+        take_engine(&r);
         assert_int_equal(verb("close a fork", ENGINE_CLOSE, fork).kind, ENGINE_EMPTY);
         assert_int_equal(verb("load", ENGINE_UPDATE, conv).kind, ENGINE_CONV);
         q = say(erig_new(&r, NULL, "Be kind."), large, 24000, 4);

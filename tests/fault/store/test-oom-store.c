@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 /* One call of SQLite's makes dozens of allocations, which all end in the same -ERR_NOMEM of the store. Which
- * of them may fail is another seventh in each attempt. A sanitizer looks at the store's own code. */
+ * of them may fail is another part in each attempt. A sanitizer looks at the store's own code. */
 #define EACH (TEST_SANITIZED ? 23 : 7)
 
 void *__real_malloc(size_t n);

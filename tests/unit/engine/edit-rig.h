@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
-/* What the tests of a Continue from an earlier place share: a conversation, requests, and gates. */
+/*
+ * What the tests of a Continue from an earlier place share: a conversation, and requests. And the gate before each step of
+ * the engine, for whoever wants the engine at a certain step.
+ */
 #include "util/gate.h"
 #include "rig.h"
 

@@ -153,15 +153,10 @@ struct engine_request kind_cut_request(enum engine_verb verb, uint64_t c, unsign
 
 struct store_gone kind_read_links(const struct erig *r, uint64_t c) {
         struct store_gone links = {0};
-        struct store *s = NULL;
-        char path[128];
+        struct store *s = erig_register(r);
         struct err e;
-        int k;
 
-        snprintf(path, sizeof(path), "%s/register.db", r->dir);
-        /* Whoever only reads wants it alone. */
-        k = r->en ? store_open(&s, path, &e) : store_open_readonly(&s, path, &e);
-        if (k < 0 || store_links(s, c, &links, &e) < 0)
+        if (store_links(s, c, &links, &e) < 0)
                 fail_msg("%s", e.msg);
         store_free(s);
         return links;

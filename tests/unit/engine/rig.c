@@ -447,23 +447,24 @@ static void check_store(struct store *s) {
         store_free(s);
 }
 
-void erig_look_at_register(struct erig *r) {
+struct store *erig_register(const struct erig *r) {
         struct store *s = NULL;
         char path[128];
+        struct err e;
 
         snprintf(path, sizeof(path), "%s/register.db", r->dir);
-        assert_int_equal(store_open(&s, path, NULL), 0);
-        check_store(s);
+        if ((r->en ? store_open(&s, path, &e) : store_open_readonly(&s, path, &e)) < 0)
+                fail_msg("%s", e.msg);
+        return s;
+}
+
+void erig_look_at_register(struct erig *r) {
+        check_store(erig_register(r));
 }
 
 void erig_check_register(struct erig *r) {
-        struct store *s = NULL;
-        char path[128];
-
         erig_stop(r, true);
-        snprintf(path, sizeof(path), "%s/register.db", r->dir);
-        assert_int_equal(store_open_readonly(&s, path, NULL), 0);
-        check_store(s);
+        check_store(erig_register(r));
         erig_start(r);
 }
 

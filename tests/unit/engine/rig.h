@@ -8,6 +8,8 @@
 #include "engine/engine.h"
 #include "util/sanitize.h"
 
+struct store;
+
 /* Rounds of a test: fewer where everything takes ten times as long. */
 #if TEST_TSAN
 #define ERIG_ROUNDS(many, few) (few)
@@ -123,6 +125,9 @@ void erig_stats(struct erig *r, const char *const *names, uint64_t *values, size
 void erig_check_budget(struct erig *r);
 /* Nothing is left of the memory of conversations: to be called after the last was closed. */
 void erig_check_empty(struct erig *r);
+/* The register of @r, opened as another program would: to be freed. While the engine runs it is open for writing, since
+ * who only reads wants the register alone (store_open_readonly()). */
+struct store *erig_register(const struct erig *r);
 /* The register keeps its invariants (store_check()): as it is while the engine runs, or after a
  * clean stop, with a start behind it. */
 void erig_look_at_register(struct erig *r);
