@@ -10,23 +10,23 @@ void cli_json_end(struct cli *cli, struct json *j) {
 }
 
 static void put_u64(struct json *j, const char *key, uint64_t v) {
-        json_key(j, key);
-        json_u64(j, v);
+        json_put_key(j, key);
+        json_put_u64(j, v);
 }
 
 static void put_str(struct json *j, const char *key, const char *s) {
-        json_key(j, key);
-        json_string(j, s);
+        json_put_key(j, key);
+        json_put_string(j, s);
 }
 
 static void put_bool(struct json *j, const char *key, bool v) {
-        json_key(j, key);
-        json_bool(j, v);
+        json_put_key(j, key);
+        json_put_bool(j, v);
 }
 
 static void put_float(struct json *j, const char *key, float v) {
-        json_key(j, key);
-        json_float(j, v);
+        json_put_key(j, key);
+        json_put_float(j, v);
 }
 
 /* "text", plus the exact bytes as "hex" if JSON text cannot hold them. */
@@ -34,8 +34,8 @@ static void put_bytes(struct json *j, struct confab_bytes b) {
         static const char digits[] = "0123456789abcdef";
         struct buf hex = BUF_NULL;
 
-        json_key(j, "text");
-        json_string_n(j, b.data, b.size);
+        json_put_key(j, "text");
+        json_put_string_n(j, b.data, b.size);
         if (b.size == 0 || utf8_valid(b.data, b.size))
                 return;
         for (size_t i = 0; i < b.size && j->error == 0; i++) {
@@ -43,8 +43,8 @@ static void put_bytes(struct json *j, struct confab_bytes b) {
 
                 j->error = buf_append(&hex, two, sizeof(two));
         }
-        json_key(j, "hex");
-        json_string_n(j, hex.data, hex.size);
+        json_put_key(j, "hex");
+        json_put_string_n(j, hex.data, hex.size);
         buf_deinit(&hex);
 }
 
@@ -55,7 +55,7 @@ static void put_error(struct json *j, const struct confab_error *e) {
 }
 
 static void put_sampling(struct json *j, const struct confab_sampling *s) {
-        json_key(j, "sampling");
+        json_put_key(j, "sampling");
         json_object_begin(j);
         if (s->has & CONFAB_HAS_TEMPERATURE)
                 put_float(j, "temperature", s->temperature);
@@ -76,12 +76,12 @@ static void put_sampling(struct json *j, const struct confab_sampling *s) {
         if (s->has & CONFAB_HAS_SEED)
                 put_u64(j, "seed", s->seed);
         if (s->n_biases) {
-                json_key(j, "logit_bias");
+                json_put_key(j, "logit_bias");
                 json_array_begin(j);
                 for (size_t i = 0; i < s->n_biases; i++) {
                         json_object_begin(j);
-                        json_key(j, "token");
-                        json_i64(j, s->biases[i].token);
+                        json_put_key(j, "token");
+                        json_put_i64(j, s->biases[i].token);
                         put_float(j, "bias", s->biases[i].bias);
                         json_object_end(j);
                 }
@@ -91,7 +91,7 @@ static void put_sampling(struct json *j, const struct confab_sampling *s) {
 }
 
 static void put_parts(struct json *j, const struct confab_part *parts, size_t n) {
-        json_key(j, "parts");
+        json_put_key(j, "parts");
         json_array_begin(j);
         for (size_t i = 0; i < n; i++) {
                 const struct confab_part *part = &parts[i];
@@ -103,8 +103,8 @@ static void put_parts(struct json *j, const struct confab_part *parts, size_t n)
                         put_str(j, "call_id", part->call_id);
                 if (part->name)
                         put_str(j, "name", part->name);
-                json_key(j, "text");
-                json_string_n(j, part->text, part->text_size);
+                json_put_key(j, "text");
+                json_put_string_n(j, part->text, part->text_size);
                 if (part->ends)
                         put_bool(j, "ends", true);
                 if (part->broken)
@@ -115,7 +115,7 @@ static void put_parts(struct json *j, const struct confab_part *parts, size_t n)
 }
 
 static void put_results(struct json *j, const struct confab_turn *t) {
-        json_key(j, "results");
+        json_put_key(j, "results");
         json_array_begin(j);
         for (size_t i = 0; i < t->n_results; i++) {
                 json_object_begin(j);
@@ -129,7 +129,7 @@ static void put_results(struct json *j, const struct confab_turn *t) {
 }
 
 static void put_run(struct json *j, const struct confab_run *run) {
-        json_key(j, "run");
+        json_put_key(j, "run");
         json_object_begin(j);
         put_str(j, "model", run->model);
         put_u64(j, "seed", run->seed);
@@ -166,7 +166,7 @@ static void put_turn(struct json *j, const struct confab_turn *t) {
 }
 
 void cli_json_turns(struct json *j, const struct confab_conversation *c) {
-        json_key(j, "turns");
+        json_put_key(j, "turns");
         json_array_begin(j);
         for (size_t i = 0; i < c->n_turn_list; i++) {
                 json_object_begin(j);
@@ -180,14 +180,14 @@ void cli_json_turns(struct json *j, const struct confab_conversation *c) {
 static void put_writing(struct json *j, const struct confab_writing *w) {
         static const char *const states[] = {"", "waits", "restores", "reads", "writes", "ends"};
 
-        json_key(j, "writing");
+        json_put_key(j, "writing");
         json_object_begin(j);
         put_str(j, "state", (size_t)w->state < ARRAY_SIZE(states) ? states[w->state] : "");
         put_u64(j, "revision", w->revision);
         put_u64(j, "done", w->done);
         put_u64(j, "total", w->total);
         put_u64(j, "n_generated", w->n_generated);
-        json_key(j, "turn");
+        json_put_key(j, "turn");
         json_object_begin(j);
         put_turn(j, &w->turn);
         json_object_end(j);
@@ -195,15 +195,15 @@ static void put_writing(struct json *j, const struct confab_writing *w) {
 }
 
 static void put_about(struct json *j, const struct confab_about *about) {
-        json_key(j, "about");
+        json_put_key(j, "about");
         json_object_begin(j);
         if (about->title)
                 put_str(j, "title", about->title);
         if (about->has_tags) {
-                json_key(j, "tags");
+                json_put_key(j, "tags");
                 json_array_begin(j);
                 for (size_t i = 0; i < about->n_tags; i++)
-                        json_string(j, about->tags[i]);
+                        json_put_string(j, about->tags[i]);
                 json_array_end(j);
         }
         if (about->metadata)
@@ -266,7 +266,7 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
         if (c->about)
                 put_about(j, c->about);
         if (c->snippet) {
-                json_key(j, "hit");
+                json_put_key(j, "hit");
                 json_object_begin(j);
                 if (c->has_hit_turn)
                         put_u64(j, "turn", c->hit_turn);
@@ -276,10 +276,10 @@ void cli_json_conversation(struct json *j, const struct confab_conversation *c) 
 }
 
 void cli_json_tokens(struct json *j, const struct confab_conversation *c) {
-        json_key(j, "tokens");
+        json_put_key(j, "tokens");
         json_array_begin(j);
         for (size_t i = 0; i < c->n_token_list; i++)
-                json_i64(j, c->tokens[i]);
+                json_put_i64(j, c->tokens[i]);
         json_array_end(j);
 }
 
@@ -299,17 +299,17 @@ static void put_accepted(struct json *j, const struct confab_accepted *a) {
 
 static void put_token(struct json *j, const struct confab_token *t) {
         json_object_begin(j);
-        json_key(j, "token");
-        json_i64(j, t->token);
+        json_put_key(j, "token");
+        json_put_i64(j, t->token);
         if (t->has_logprob)
                 put_float(j, "logprob", t->logprob);
         if (t->n_top) {
-                json_key(j, "top");
+                json_put_key(j, "top");
                 json_array_begin(j);
                 for (size_t i = 0; i < t->n_top; i++) {
                         json_object_begin(j);
-                        json_key(j, "token");
-                        json_i64(j, t->top[i].token);
+                        json_put_key(j, "token");
+                        json_put_i64(j, t->top[i].token);
                         put_float(j, "logprob", t->top[i].logprob);
                         put_bytes(j, t->top[i].text);
                         json_object_end(j);
@@ -328,12 +328,12 @@ static void put_delta(struct json *j, const struct confab_delta *d) {
         for (size_t i = 0; i < d->n_parts && j->error == 0; i++)
                 if (d->parts[i].kind == CONFAB_PART_TEXT)
                         j->error = buf_append(&text, d->parts[i].text, d->parts[i].text_size);
-        json_key(j, "text");
-        json_string_n(j, text.size ? (char *)text.data : "", text.size);
+        json_put_key(j, "text");
+        json_put_string_n(j, text.size ? (char *)text.data : "", text.size);
         buf_deinit(&text);
         if (d->n_parts)
                 put_parts(j, d->parts, d->n_parts);
-        json_key(j, "tokens");
+        json_put_key(j, "tokens");
         json_array_begin(j);
         for (size_t i = 0; i < d->n_tokens; i++)
                 put_token(j, &d->tokens[i]);
@@ -366,27 +366,27 @@ static void put_done(struct json *j, const struct confab_done *d) {
 
 void cli_json_event(struct json *j, const struct confab_event *event) {
         json_object_begin(j);
-        json_key(j, "event");
+        json_put_key(j, "event");
         switch (event->kind) {
         case CONFAB_EVENT_ACCEPTED:
-                json_string(j, "accepted");
+                json_put_string(j, "accepted");
                 put_accepted(j, event->accepted);
                 break;
         case CONFAB_EVENT_PROGRESS:
-                json_string(j, "progress");
+                json_put_string(j, "progress");
                 put_u64(j, "done", event->progress->done);
                 put_u64(j, "total", event->progress->total);
                 break;
         case CONFAB_EVENT_DELTA:
-                json_string(j, "delta");
+                json_put_string(j, "delta");
                 put_delta(j, event->delta);
                 break;
         case CONFAB_EVENT_DONE:
-                json_string(j, "done");
+                json_put_string(j, "done");
                 put_done(j, event->done);
                 break;
         default: /* the other verbs print their own */
-                json_string(j, "error");
+                json_put_string(j, "error");
                 put_error(j, event->error);
                 break;
         }

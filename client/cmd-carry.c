@@ -92,7 +92,7 @@ static int carry_one(struct all *a, struct one *one, int *status) {
 }
 
 static void put_failed(struct all *a) {
-        json_key(&a->j, "failed");
+        json_put_key(&a->j, "failed");
         json_array_begin(&a->j);
         for (size_t i = 0; i < a->n; i++) {
                 const struct one *one = &a->items[i];
@@ -100,16 +100,16 @@ static void put_failed(struct all *a) {
                 if (!one->failed)
                         continue;
                 json_object_begin(&a->j);
-                json_key(&a->j, "id");
-                json_u64(&a->j, one->id);
-                json_key(&a->j, "name");
-                json_string(&a->j, one->name);
-                json_key(&a->j, "code");
-                json_string(&a->j, one->why.code);
-                json_key(&a->j, "message");
-                json_string(&a->j, one->why.message);
-                json_key(&a->j, "retry");
-                json_bool(&a->j, one->why.retry);
+                json_put_key(&a->j, "id");
+                json_put_u64(&a->j, one->id);
+                json_put_key(&a->j, "name");
+                json_put_string(&a->j, one->name);
+                json_put_key(&a->j, "code");
+                json_put_string(&a->j, one->why.code);
+                json_put_key(&a->j, "message");
+                json_put_string(&a->j, one->why.message);
+                json_put_key(&a->j, "retry");
+                json_put_bool(&a->j, one->why.retry);
                 json_object_end(&a->j);
         }
         json_array_end(&a->j);
@@ -121,7 +121,7 @@ static int carry_each(struct all *a) {
         if (a->cli->json) {
                 json_init(&a->j, &a->cli->out);
                 json_object_begin(&a->j);
-                json_key(&a->j, "conversations");
+                json_put_key(&a->j, "conversations");
                 json_array_begin(&a->j);
         } else if (a->n == 0) {
                 cli_printf(

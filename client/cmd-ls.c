@@ -166,7 +166,7 @@ static int run(struct cli *cli) {
         if (cli->json) {
                 json_init(&t.j, &cli->out);
                 json_object_begin(&t.j);
-                json_key(&t.j, "conversations");
+                json_put_key(&t.j, "conversations");
                 json_array_begin(&t.j);
                 status = cli_list_each(cli, t.all, add_json, &t);
                 if (status)

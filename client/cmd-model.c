@@ -24,11 +24,11 @@ static void print_json(struct cli *cli, const struct field *f, size_t n) {
         json_init(&j, &cli->out);
         json_object_begin(&j);
         for (size_t i = 0; i < n; i++) {
-                json_key(&j, f[i].key);
+                json_put_key(&j, f[i].key);
                 if (f[i].text)
-                        json_string(&j, f[i].text);
+                        json_put_string(&j, f[i].text);
                 else
-                        json_u64(&j, f[i].number);
+                        json_put_u64(&j, f[i].number);
         }
         json_object_end(&j);
         cli_json_end(cli, &j);

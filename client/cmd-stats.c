@@ -64,8 +64,8 @@ static void event(void *userdata, const struct confab_event *ev) {
         json_init(&j, &cli->out);
         json_object_begin(&j);
         for (size_t i = 0; i < ev->stats->n_stats; i++) {
-                json_key(&j, ev->stats->stats[i].name);
-                json_u64(&j, ev->stats->stats[i].value);
+                json_put_key(&j, ev->stats->stats[i].name);
+                json_put_u64(&j, ev->stats->stats[i].value);
         }
         json_object_end(&j);
         cli_json_end(cli, &j);

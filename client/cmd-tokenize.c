@@ -7,15 +7,15 @@ static void print_json(struct cli *cli, const struct confab_tokens *t) {
 
         json_init(&j, &cli->out);
         json_object_begin(&j);
-        json_key(&j, "tokens");
+        json_put_key(&j, "tokens");
         json_array_begin(&j);
         for (size_t i = 0; i < t->n_tokens; i++)
-                json_i64(&j, t->tokens[i]);
+                json_put_i64(&j, t->tokens[i]);
         json_array_end(&j);
-        json_key(&j, "pieces");
+        json_put_key(&j, "pieces");
         json_array_begin(&j);
         for (size_t i = 0; i < t->n_pieces; i++)
-                json_string_n(&j, t->pieces[i].data, t->pieces[i].size);
+                json_put_string_n(&j, t->pieces[i].data, t->pieces[i].size);
         json_array_end(&j);
         json_object_end(&j);
         cli_json_end(cli, &j);

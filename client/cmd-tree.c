@@ -120,22 +120,22 @@ static void draw_json(struct tree *t, const struct node *n, size_t depth) {
         struct json *j = &t->j;
 
         json_object_begin(j);
-        json_key(j, "id");
-        json_u64(j, n->id);
-        json_key(j, "name");
-        json_string(j, n->name);
-        json_key(j, "parent");
-        json_u64(j, n->parent == NONE ? 0 : t->nodes[n->parent].id);
-        json_key(j, "depth");
-        json_u64(j, depth);
-        json_key(j, "fork_pos");
-        json_u64(j, n->fork_pos);
-        json_key(j, "n_turns");
-        json_u64(j, n->n_turns);
-        json_key(j, "n_tokens");
-        json_u64(j, n->n_tokens);
-        json_key(j, "residency");
-        json_string(j, confab_residency_name(n->residency));
+        json_put_key(j, "id");
+        json_put_u64(j, n->id);
+        json_put_key(j, "name");
+        json_put_string(j, n->name);
+        json_put_key(j, "parent");
+        json_put_u64(j, n->parent == NONE ? 0 : t->nodes[n->parent].id);
+        json_put_key(j, "depth");
+        json_put_u64(j, depth);
+        json_put_key(j, "fork_pos");
+        json_put_u64(j, n->fork_pos);
+        json_put_key(j, "n_turns");
+        json_put_u64(j, n->n_turns);
+        json_put_key(j, "n_tokens");
+        json_put_u64(j, n->n_tokens);
+        json_put_key(j, "residency");
+        json_put_string(j, confab_residency_name(n->residency));
         json_object_end(j);
 }
 
@@ -166,7 +166,7 @@ static int run(struct cli *cli) {
         if (status == 0 && cli->json) {
                 json_init(&t.j, &cli->out);
                 json_object_begin(&t.j);
-                json_key(&t.j, "conversations");
+                json_put_key(&t.j, "conversations");
                 json_array_begin(&t.j);
                 walk(&t, draw_json);
                 json_array_end(&t.j);

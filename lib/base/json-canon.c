@@ -52,7 +52,7 @@ static int put_string(struct writer *w, struct err *e) {
         int r;
 
         json_init(&j, w->out);
-        json_string_n(&j, s->size ? (const char *)s->data : "", s->size);
+        json_put_string_n(&j, s->size ? (const char *)s->data : "", s->size);
         r = json_finish(&j);
         return r < 0 ? no_memory(r, e) : 0;
 }
@@ -70,7 +70,7 @@ static int put_number(struct writer *w, struct err *e) {
                 return 0;
         w->out->size = at;
         json_init(&j, w->out);
-        json_double(&j, v == 0 ? 0 : v);
+        json_put_double(&j, v == 0 ? 0 : v);
         r = json_finish(&j);
         return r < 0 ? no_memory(r, e) : 0;
 }

@@ -119,7 +119,7 @@ static void put_quoted(struct json *j, const uint8_t *s, size_t n) {
         put_str(j, "\"");
 }
 
-void json_key(struct json *j, const char *key) {
+void json_put_key(struct json *j, const char *key) {
         if (j->after_key || j->depth == 0)
                 stick(j, -ERR_STATE);
         separate(j);
@@ -128,36 +128,36 @@ void json_key(struct json *j, const char *key) {
         j->after_key = true;
 }
 
-void json_string_n(struct json *j, const void *s, size_t n) {
+void json_put_string_n(struct json *j, const void *s, size_t n) {
         separate(j);
         put_quoted(j, s, n);
 }
 
-void json_string(struct json *j, const char *s) {
+void json_put_string(struct json *j, const char *s) {
         if (s)
-                json_string_n(j, s, strlen(s));
+                json_put_string_n(j, s, strlen(s));
         else
-                json_null(j);
+                json_put_null(j);
 }
 
-void json_u64(struct json *j, uint64_t v) {
+void json_put_u64(struct json *j, uint64_t v) {
         separate(j);
         if (j->error == 0)
                 stick(j, buf_printf(j->out, "%llu", (unsigned long long)v));
 }
 
-void json_i64(struct json *j, int64_t v) {
+void json_put_i64(struct json *j, int64_t v) {
         separate(j);
         if (j->error == 0)
                 stick(j, buf_printf(j->out, "%lld", (long long)v));
 }
 
-void json_bool(struct json *j, bool v) {
+void json_put_bool(struct json *j, bool v) {
         separate(j);
         put_str(j, v ? "true" : "false");
 }
 
-void json_null(struct json *j) {
+void json_put_null(struct json *j) {
         separate(j);
         put_str(j, "null");
 }
@@ -208,18 +208,18 @@ static void put_number(struct json *j, double v, bool as_float) {
         put_str(j, text);
 }
 
-void json_double(struct json *j, double v) {
+void json_put_double(struct json *j, double v) {
         if (!isfinite(v)) {
-                json_null(j);
+                json_put_null(j);
                 return;
         }
         separate(j);
         put_number(j, v, false);
 }
 
-void json_float(struct json *j, float v) {
+void json_put_float(struct json *j, float v) {
         if (!isfinite(v)) {
-                json_null(j);
+                json_put_null(j);
                 return;
         }
         separate(j);

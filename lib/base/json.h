@@ -21,16 +21,16 @@ void json_object_begin(struct json *j);
 void json_object_end(struct json *j);
 void json_array_begin(struct json *j);
 void json_array_end(struct json *j);
-void json_key(struct json *j, const char *key);
-void json_string(struct json *j, const char *s); /* NULL: null */
-void json_string_n(struct json *j, const void *s, size_t n);
-void json_u64(struct json *j, uint64_t v);
-void json_i64(struct json *j, int64_t v);
-void json_bool(struct json *j, bool v);
-void json_null(struct json *j);
+void json_put_key(struct json *j, const char *key);
+void json_put_string(struct json *j, const char *s); /* NULL: null */
+void json_put_string_n(struct json *j, const void *s, size_t n);
+void json_put_u64(struct json *j, uint64_t v);
+void json_put_i64(struct json *j, int64_t v);
+void json_put_bool(struct json *j, bool v);
+void json_put_null(struct json *j);
 /* Shortest decimal that reads back as the same double; not finite: null. */
-void json_double(struct json *j, double v);
+void json_put_double(struct json *j, double v);
 /* Shortest decimal that reads back as the same float; not finite: null. */
-void json_float(struct json *j, float v);
+void json_put_float(struct json *j, float v);
 /* 0 or the first error (-ERR_NOMEM, -ERR_LIMIT). */
 int json_finish(struct json *j);

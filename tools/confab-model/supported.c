@@ -44,7 +44,7 @@ static void put_names(struct json *j, const char *s) {
         while (*s) {
                 size_t n = strcspn(s, " ");
 
-                json_string_n(j, s, n);
+                json_put_string_n(j, s, n);
                 s += n;
                 s += strspn(s, " ");
         }
@@ -58,7 +58,7 @@ static int put_json(struct buf *out) {
         json_init(&j, out);
         json_object_begin(&j);
         for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
-                json_key(&j, lists[i].many);
+                json_put_key(&j, lists[i].many);
                 json_array_begin(&j);
                 for (size_t k = 0; (s = lists[i].at(k)); k++)
                         put_names(&j, s);

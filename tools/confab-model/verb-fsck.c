@@ -26,18 +26,18 @@ enum { FSCK_UNKNOWN = 3 };
 static void finding_json(
         struct fsck *f, const char *kind, uint64_t conv, uint64_t record, const char *text) {
         json_object_begin(&f->j);
-        json_key(&f->j, "kind");
-        json_string(&f->j, kind);
+        json_put_key(&f->j, "kind");
+        json_put_string(&f->j, kind);
         if (conv) {
-                json_key(&f->j, "conversation");
-                json_u64(&f->j, conv);
+                json_put_key(&f->j, "conversation");
+                json_put_u64(&f->j, conv);
         }
         if (record) {
-                json_key(&f->j, "record");
-                json_u64(&f->j, record);
+                json_put_key(&f->j, "record");
+                json_put_u64(&f->j, record);
         }
-        json_key(&f->j, "text");
-        json_string(&f->j, text);
+        json_put_key(&f->j, "text");
+        json_put_string(&f->j, text);
         json_object_end(&f->j);
 }
 
@@ -150,11 +150,11 @@ struct figure {
 
 static void put_figures(struct fsck *f, const char *name, const struct figure *x, size_t n) {
         if (f->json) {
-                json_key(&f->j, name);
+                json_put_key(&f->j, name);
                 json_object_begin(&f->j);
                 for (size_t i = 0; i < n; i++) {
-                        json_key(&f->j, x[i].key);
-                        json_u64(&f->j, x[i].value);
+                        json_put_key(&f->j, x[i].key);
+                        json_put_u64(&f->j, x[i].value);
                 }
                 json_object_end(&f->j);
                 return;
@@ -182,8 +182,8 @@ static void put_summary(struct fsck *f) {
         put_figures(f, "spill", spill, ARRAY_SIZE(spill));
         put_figures(f, "besides", rest, ARRAY_SIZE(rest));
         if (f->json) {
-                json_key(&f->j, "n_findings");
-                json_u64(&f->j, f->n_findings);
+                json_put_key(&f->j, "n_findings");
+                json_put_u64(&f->j, f->n_findings);
         } else if (f->n_findings)
                 printf("%" PRIu64 " finding%s\n", f->n_findings, f->n_findings == 1 ? "" : "s");
         else
@@ -225,7 +225,7 @@ static int run_parsed(struct fsck *f) {
         if (f->json) {
                 json_init(&f->j, &f->out);
                 json_object_begin(&f->j);
-                json_key(&f->j, "findings");
+                json_put_key(&f->j, "findings");
                 json_array_begin(&f->j);
         }
         r = check_all(f, &e);

@@ -26,15 +26,15 @@ struct facts {
 
 static void fact_str(struct facts *f, const char *key, const char *s, size_t n) {
         if (f->json) {
-                json_key(&f->j, key);
-                json_string_n(&f->j, n ? s : "", n);
+                json_put_key(&f->j, key);
+                json_put_string_n(&f->j, n ? s : "", n);
         } else if (f->error == 0) {
                 struct json j;
 
                 /* Names come from the file: quoted, so that they can't play with the terminal. */
                 f->error = buf_printf(f->out, "%-24s ", key);
                 json_init(&j, f->out);
-                json_string_n(&j, n ? s : "", n);
+                json_put_string_n(&j, n ? s : "", n);
                 if (f->error == 0)
                         f->error = json_finish(&j);
                 if (f->error == 0)
@@ -44,8 +44,8 @@ static void fact_str(struct facts *f, const char *key, const char *s, size_t n) 
 
 static void fact_u64(struct facts *f, const char *key, uint64_t v) {
         if (f->json) {
-                json_key(&f->j, key);
-                json_u64(&f->j, v);
+                json_put_key(&f->j, key);
+                json_put_u64(&f->j, v);
         } else if (f->error == 0) {
                 f->error = buf_printf(f->out, "%-24s %llu\n", key, (unsigned long long)v);
         }
@@ -53,8 +53,8 @@ static void fact_u64(struct facts *f, const char *key, uint64_t v) {
 
 static void fact_bool(struct facts *f, const char *key, bool v) {
         if (f->json) {
-                json_key(&f->j, key);
-                json_bool(&f->j, v);
+                json_put_key(&f->j, key);
+                json_put_bool(&f->j, v);
         } else if (f->error == 0)
                 f->error = buf_printf(f->out, "%-24s %s\n", key, v ? "true" : "false");
 }
@@ -116,12 +116,12 @@ static void put_chat(struct facts *f, const struct gguf *g, struct tok *t) {
         fact_str(f, "reply_format", chat_reply_format(chat), strlen(chat_reply_format(chat)));
         fact_bool(f, "reasons", chat_reasons(chat));
         if (f->json) {
-                json_key(&f->j, "chat_differences");
+                json_put_key(&f->j, "chat_differences");
                 json_array_begin(&f->j);
         }
         for (size_t i = 0; (s = chat_difference(chat, i)); i++)
                 if (f->json)
-                        json_string_n(&f->j, s, strlen(s));
+                        json_put_string_n(&f->j, s, strlen(s));
                 else
                         fact_str(f, "chat_difference", s, strlen(s));
         if (f->json)
@@ -185,10 +185,10 @@ static void put_tensors(struct facts *f, const struct gguf *g) {
                         fact_str(f, "name", t->name.data, t->name.size);
                         fact_str(f, "type", quant_info(t->type)->name,
                                 strlen(quant_info(t->type)->name));
-                        json_key(&f->j, "ne");
+                        json_put_key(&f->j, "ne");
                         json_array_begin(&f->j);
                         for (uint32_t d = 0; d < t->n_dims; d++)
-                                json_u64(&f->j, t->ne[d]);
+                                json_put_u64(&f->j, t->ne[d]);
                         json_array_end(&f->j);
                         json_object_end(&f->j);
                 } else {
@@ -223,7 +223,7 @@ static int put_all(
                         put_model(f, m);
         }
         if (tensors && f->json) {
-                json_key(&f->j, "tensors");
+                json_put_key(&f->j, "tensors");
                 json_array_begin(&f->j);
         }
         if (tensors)

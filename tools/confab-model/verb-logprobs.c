@@ -71,8 +71,8 @@ static void put_top(struct json *j, const struct sample_logprob *top, size_t n) 
         json_array_begin(j);
         for (size_t i = 0; i < n; i++) {
                 json_array_begin(j);
-                json_i64(j, top[i].token);
-                json_float(j, top[i].logprob);
+                json_put_i64(j, top[i].token);
+                json_put_float(j, top[i].logprob);
                 json_array_end(j);
         }
         json_array_end(j);

@@ -50,17 +50,17 @@ static int put_json(
 
         json_init(&j, out);
         json_object_begin(&j);
-        json_key(&j, "ids");
+        json_put_key(&j, "ids");
         json_array_begin(&j);
         for (size_t i = 0; i < ids->n; i++)
-                json_i64(&j, ids->ids[i]);
+                json_put_i64(&j, ids->ids[i]);
         json_array_end(&j);
-        json_key(&j, "pieces");
+        json_put_key(&j, "pieces");
         json_array_begin(&j);
         for (size_t i = 0; r == 0 && i < ids->n; i++) {
                 r = piece(t, ids->ids[i], &text, e);
                 if (r == 0)
-                        json_string_n(&j, text.size ? (const void *)text.data : "", text.size);
+                        json_put_string_n(&j, text.size ? (const void *)text.data : "", text.size);
         }
         json_array_end(&j);
         json_object_end(&j);
@@ -95,7 +95,7 @@ static int put_lines(
                         break;
                 r = buf_printf(out, "%d\t", ids->ids[i]);
                 json_init(&j, out);
-                json_string_n(&j, text.size ? (const void *)text.data : "", text.size);
+                json_put_string_n(&j, text.size ? (const void *)text.data : "", text.size);
                 if (r == 0)
                         r = json_finish(&j);
                 if (r == 0)

@@ -23,8 +23,8 @@
 static void put_string(struct json *j, const char *key, const char *s) {
         if (!s)
                 return;
-        json_key(j, key);
-        json_string(j, s);
+        json_put_key(j, key);
+        json_put_string(j, s);
 }
 
 static int finish(struct json *j, struct err *e) {
@@ -57,7 +57,7 @@ int given_format(struct buf *out, const char *reasoning, const struct engine_cal
         json_object_begin(&j);
         put_string(&j, "reasoning", reasoning);
         if (n > 0) {
-                json_key(&j, "calls");
+                json_put_key(&j, "calls");
                 json_array_begin(&j);
         }
         for (size_t i = 0; i < n; i++) {

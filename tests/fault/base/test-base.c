@@ -89,7 +89,7 @@ static void test_json(void **state) {
         fault_alloc_at(0);
         json_array_begin(&j);
         assert_true(fault_alloc_hit());
-        json_u64(&j, 1); /* memory is back, but the gap stays known */
+        json_put_u64(&j, 1); /* memory is back, but the gap stays known */
         json_array_end(&j);
         assert_int_equal(json_finish(&j), -ERR_NOMEM);
         buf_deinit(&b);

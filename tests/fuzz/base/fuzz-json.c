@@ -33,29 +33,29 @@ static int step(struct json *j, struct cursor *c) {
                 break;
         case 4:
                 key[0] = (char)op;
-                json_key(j, key);
+                json_put_key(j, key);
                 break;
         case 5:
                 if (cursor_u8(c, &n) || cursor_bytes(c, n, &s))
                         return 1;
-                json_string_n(j, s, n);
+                json_put_string_n(j, s, n);
                 break;
         case 6:
                 if (cursor_u64(c, &v))
                         return 1;
                 memcpy(&d, &v, sizeof(d));
-                json_double(j, d);
+                json_put_double(j, d);
                 break;
         case 7:
                 if (cursor_u64(c, &v))
                         return 1;
-                json_i64(j, (int64_t)v);
+                json_put_i64(j, (int64_t)v);
                 break;
         case 8:
-                json_bool(j, op & 16);
+                json_put_bool(j, op & 16);
                 break;
         default:
-                json_float(j, (float)op / 3);
+                json_put_float(j, (float)op / 3);
         }
         return 0;
 }

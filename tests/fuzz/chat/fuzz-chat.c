@@ -115,18 +115,18 @@ struct filled {
 };
 
 static void put_text(struct json *j, const char *key, const char *text, size_t n) {
-        json_key(j, key);
-        json_string_n(j, text, n);
+        json_put_key(j, key);
+        json_put_string_n(j, text, n);
 }
 
 static void put_tool(struct json *j, const char *text, size_t n) {
         json_array_begin(j);
         json_object_begin(j);
-        json_key(j, "function");
+        json_put_key(j, "function");
         json_object_begin(j);
         put_text(j, "name", n > 0 ? text : "f", n > 0 ? n : 1);
         put_text(j, "description", text, n);
-        json_key(j, "parameters");
+        json_put_key(j, "parameters");
         json_object_begin(j);
         put_text(j, "type", text, n);
         json_object_end(j);

@@ -146,7 +146,7 @@ static void test_round_trip(void **state) {
 
         (void)state;
         json_init(&j, &b);
-        json_string_n(&j, text, sizeof(text) - 1);
+        json_put_string_n(&j, text, sizeof(text) - 1);
         assert_int_equal(json_finish(&j), 0);
         json_reader_init(&r, (char *)b.data, b.size);
         assert_int_equal(json_next(&r, &item, &e), 0);

@@ -12,22 +12,22 @@ static void test_document(void **state) {
 
         json_init(&j, &b);
         json_object_begin(&j);
-        json_key(&j, "a");
+        json_put_key(&j, "a");
         json_array_begin(&j);
-        json_u64(&j, UINT64_MAX);
-        json_i64(&j, INT64_MIN);
-        json_bool(&j, true);
-        json_bool(&j, false);
-        json_null(&j);
+        json_put_u64(&j, UINT64_MAX);
+        json_put_i64(&j, INT64_MIN);
+        json_put_bool(&j, true);
+        json_put_bool(&j, false);
+        json_put_null(&j);
         json_array_begin(&j);
         json_array_end(&j);
         json_object_begin(&j);
         json_object_end(&j);
         json_array_end(&j);
-        json_key(&j, "b");
-        json_string(&j, "x");
-        json_key(&j, "c");
-        json_string(&j, NULL);
+        json_put_key(&j, "b");
+        json_put_string(&j, "x");
+        json_put_key(&j, "c");
+        json_put_string(&j, NULL);
         json_object_end(&j);
         assert_int_equal(json_finish(&j), 0);
         assert_string_equal((char *)b.data,
@@ -41,7 +41,7 @@ static void check_string(const char *s, size_t n, const char *expected) {
         struct json j;
 
         json_init(&j, &b);
-        json_string_n(&j, s, n);
+        json_put_string_n(&j, s, n);
         assert_int_equal(json_finish(&j), 0);
         assert_string_equal((char *)b.data, expected);
         buf_deinit(&b);
@@ -68,9 +68,9 @@ static void check_number(double v, bool as_float, const char *expected) {
 
         json_init(&j, &b);
         if (as_float)
-                json_float(&j, (float)v);
+                json_put_float(&j, (float)v);
         else
-                json_double(&j, v);
+                json_put_double(&j, v);
         assert_int_equal(json_finish(&j), 0);
         assert_string_equal((char *)b.data, expected);
         buf_deinit(&b);
@@ -115,8 +115,8 @@ static void test_numbers_read_back(void **state) {
                 memcpy(&f, &low, sizeof(f));
                 json_init(&j, &b);
                 json_array_begin(&j);
-                json_double(&j, d);
-                json_float(&j, f);
+                json_put_double(&j, d);
+                json_put_float(&j, f);
                 json_array_end(&j);
                 assert_int_equal(json_finish(&j), 0);
                 if (isfinite(d))
@@ -133,7 +133,7 @@ static void test_errors_stick(void **state) {
 
         json_init(&j, &b);
         json_array_begin(&j);
-        json_string(&j, "too long");
+        json_put_string(&j, "too long");
         json_array_end(&j);
         assert_int_equal(json_finish(&j), -ERR_LIMIT);
         buf_deinit(&b);
@@ -152,12 +152,12 @@ static void test_misuse(void **state) {
         json_array_end(&j);
         assert_int_equal(json_finish(&j), -ERR_STATE); /* not begun */
         json_init(&j, &b);
-        json_u64(&j, 1);
-        json_u64(&j, 2);
+        json_put_u64(&j, 1);
+        json_put_u64(&j, 2);
         assert_int_equal(json_finish(&j), -ERR_STATE); /* two values */
         json_init(&j, &b);
         json_object_begin(&j);
-        json_key(&j, "x");
+        json_put_key(&j, "x");
         json_object_end(&j);
         assert_int_equal(json_finish(&j), -ERR_STATE); /* key without value */
         json_init(&j, &b);

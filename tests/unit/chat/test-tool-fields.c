@@ -47,22 +47,22 @@ struct filled {
 static void put_function(struct json *j, enum field field, const char *text) {
         json_array_begin(j);
         json_object_begin(j);
-        json_key(j, "type");
-        json_string(j, "function");
-        json_key(j, "function");
+        json_put_key(j, "type");
+        json_put_string(j, "function");
+        json_put_key(j, "function");
         json_object_begin(j);
-        json_key(j, "name");
-        json_string(j, field == TOOL_NAME ? text : "f");
-        json_key(j, "description");
-        json_string(j, field == TOOL_DESCRIPTION ? text : "Does it.");
-        json_key(j, "parameters");
+        json_put_key(j, "name");
+        json_put_string(j, field == TOOL_NAME ? text : "f");
+        json_put_key(j, "description");
+        json_put_string(j, field == TOOL_DESCRIPTION ? text : "Does it.");
+        json_put_key(j, "parameters");
         json_object_begin(j);
-        json_key(j, "properties");
+        json_put_key(j, "properties");
         json_object_begin(j);
-        json_key(j, field == TOOL_KEY ? text : "k");
+        json_put_key(j, field == TOOL_KEY ? text : "k");
         json_object_begin(j);
-        json_key(j, "type");
-        json_string(j, field == TOOL_VALUE ? text : "string");
+        json_put_key(j, "type");
+        json_put_string(j, field == TOOL_VALUE ? text : "string");
         json_object_end(j);
         json_object_end(j);
         json_object_end(j);
@@ -96,8 +96,8 @@ static void fill(struct filled *x, enum field field, const char *text) {
                         .reasoning_size = strlen(text)};
         } else {
                 json_object_begin(&j);
-                json_key(&j, field == CALL_KEY ? text : "k");
-                json_string(&j, field == CALL_VALUE ? text : "v");
+                json_put_key(&j, field == CALL_KEY ? text : "k");
+                json_put_string(&j, field == CALL_VALUE ? text : "v");
                 json_object_end(&j);
                 x->call = (struct chat_call){.id = field == CALL_ID ? text : "abcdefghi",
                         .name = field == CALL_NAME ? text : "f",

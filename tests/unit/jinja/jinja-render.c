@@ -58,19 +58,19 @@ static void write_result(int r, const struct jinja_out *out, const struct err *e
         json_init(&j, &line);
         json_object_begin(&j);
         if (r < 0) {
-                json_key(&j, "error");
-                json_string(&j, e->msg);
-                json_key(&j, "code");
-                json_string(&j, err_code_name(e->code));
+                json_put_key(&j, "error");
+                json_put_string(&j, e->msg);
+                json_put_key(&j, "code");
+                json_put_string(&j, err_code_name(e->code));
         } else {
-                json_key(&j, "text");
-                json_string_n(&j, out->text, out->size);
-                json_key(&j, "spans");
+                json_put_key(&j, "text");
+                json_put_string_n(&j, out->text, out->size);
+                json_put_key(&j, "spans");
                 json_array_begin(&j);
                 for (size_t i = 0; i < out->n_spans; i++) {
                         json_array_begin(&j);
-                        json_u64(&j, out->spans[i].size);
-                        json_bool(&j, out->spans[i].trusted);
+                        json_put_u64(&j, out->spans[i].size);
+                        json_put_bool(&j, out->spans[i].trusted);
                         json_array_end(&j);
                 }
                 json_array_end(&j);
