@@ -410,7 +410,7 @@ export interface Options {
 }
 
 declare class Stream<Item> implements AsyncIterableIterator<Item> {
-  private constructor();
+  protected constructor();
   [Symbol.asyncIterator](): this;
   next(): Promise<IteratorResult<Item, undefined>>;
   /** What leaving a loop calls: the request is cancelled, and nothing more is told of it. */

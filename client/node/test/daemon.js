@@ -48,7 +48,7 @@ export class Daemon {
   }
 
   async kill(signal) {
-    this.process.kill(signal);
+    this.process?.kill(signal);
     await this.exited;
   }
 
@@ -60,11 +60,11 @@ export class Daemon {
 // A daemon that runs until the test ends.
 export async function startDaemon(t) {
   const daemon = new Daemon(await mkdtemp(path.join(tmpdir(), 'confab-node-')));
-  await daemon.start();
   t.after(async () => {
     await daemon.kill('SIGTERM');
     await rm(daemon.folder, { recursive: true, force: true });
   });
+  await daemon.start();
   return daemon;
 }
 
