@@ -149,6 +149,13 @@ async def descriptors(_connect, from_socket):
         exported = await answer(from_socket, event(2, exported=messages.Exported(size=5)), fd=null.fileno(),
                                 use=lambda client: take(client.export(7)))
         need(exported == (5, b''), f'{exported}')
+    folder = os.open('/', os.O_RDONLY)
+    try:
+        with fails('protocol'):
+            await answer(from_socket, event(2, exported=messages.Exported(size=5)), fd=folder,
+                         use=lambda client: client.export(7))
+    finally:
+        os.close(folder)
 
 
 async def take(export):

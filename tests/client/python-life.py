@@ -5,6 +5,7 @@ import asyncio
 import gc
 import os
 import socket
+import tempfile
 
 from rig import Daemon, Peer, blocking, both, confab, event, fails, frame, hello, main, messages, need, scripted
 from confab import word
@@ -139,10 +140,12 @@ async def restarted(connect, _from_socket):
     with Daemon() as daemon:
         async with await connect(daemon.path) as client:
             await client.open('trip')
-            async for part in client.continue_('trip', 'Hello!', **LONG):
+            reply = client.continue_('trip', 'Hello!', **LONG)
+            async for part in reply:
                 if isinstance(part, messages.Accepted):
                     break
             daemon.kill()
+            del reply  # not before, or it would be cancelled
         daemon.start()
         async with await connect(daemon.path) as client:
             need((await client.get('trip')).unanswered, 'kept without an answer')
@@ -220,10 +223,12 @@ async def flow():
         pending, sent = pending[n:], sent + n
         await turn()
     need(connection.buffered < Connection.PAUSE + 4 * frame.READ_SIZE, f'{connection.buffered} bytes')
-    before = connection.buffered
-    while send_all_at_once(peer, pending or data):
+    before, n = connection.buffered, 1
+    while n:
+        pending = pending or memoryview(data)
+        n = send_all_at_once(peer, pending)
+        pending = pending[n:]
         await turn()
-    await turn()
     need(connection.buffered == before, 'nothing is received meanwhile')
     while not connection.wants_read:
         need(len((await reply.__anext__()).text) == 1000, 'what was sent')
@@ -321,6 +326,46 @@ def timeouts():
         stream.close()
 
 
+async def queue_is_full():
+    """A daemon that accepts nobody for a while is waited for."""
+    with tempfile.TemporaryDirectory(prefix='confab-client-') as folder, socket.socket(socket.AF_UNIX) as listener:
+        path = os.path.join(folder, 'socket')
+        listener.bind(path)
+        listener.listen(0)
+        fillers = []
+        while True:
+            fillers.append(socket.socket(socket.AF_UNIX))
+            fillers[-1].setblocking(False)
+            try:
+                fillers[-1].connect(path)
+            except BlockingIOError:
+                break
+        try:
+            blocking.Client.connect(path, timeout=0.01)
+            raise AssertionError('connected')
+        except TimeoutError:
+            pass
+        task = asyncio.create_task(confab.Client.connect(path))
+        await turn()
+        need(not task.done(), f'{task}')
+        for filler in fillers:
+            filler.close()
+        listener.setblocking(False)
+        loop = asyncio.get_running_loop()
+        while not task.done():
+            accepted, _ = await loop.sock_accept(listener)
+            with accepted:
+                try:
+                    await loop.sock_sendall(accepted, hello())
+                    if await loop.sock_recv(accepted, 100):
+                        await asyncio.wait([task])
+                except (BrokenPipeError, ConnectionResetError):
+                    pass  # one of those that filled it
+        client = await task
+        need(client.server == 'fake', client.server)
+        await client.disconnect()
+
+
 async def one_reader():
     """Two tasks cannot read one stream; leaving the block ends it."""
     def script(peer):
@@ -356,4 +401,5 @@ def descriptors_stay_few():
 
 
 main(*both(many_at_once), hundred_calls, cancelled_task, *both(let_go), *both(killed), *both(restarted),
-     *both(detached), *both(slow_reader), flow, behind, cancelled_call, timeouts, one_reader, descriptors_stay_few)
+     *both(detached), *both(slow_reader), flow, behind, cancelled_call, timeouts, queue_is_full, one_reader,
+     descriptors_stay_few)

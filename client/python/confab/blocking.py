@@ -214,7 +214,8 @@ class Client:
         except BaseException:
             self._abandon(exchange)
             raise
-        self._connection.send_chunk(exchange, b'', True)
+        with self._working():
+            self._connection.send_chunk(exchange, b'', True)
         return self._end(exchange)
 
     # ---- requests ----
@@ -307,16 +308,22 @@ class Client:
 
 def _connect(path: str, timeout: Optional[float]) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    deadline = None if timeout is None else time.monotonic() + timeout
+    sock.setblocking(timeout is None)
+    pause = 0.001
     try:
-        sock.settimeout(timeout)
-        sock.connect(path)
-        return sock
-    except TimeoutError:
-        sock.close()
-        raise
-    except OSError as e:
-        sock.close()
-        raise connect_error(path, e) from None
+        while True:
+            try:
+                sock.connect(path)
+                return sock
+            except BlockingIOError:
+                # The daemon's queue of connections is full. No event tells when it no longer is.
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise TimeoutError('the daemon has not accepted the connection in time') from None
+                time.sleep(pause)
+                pause = min(2 * pause, 0.1)
+            except OSError as e:
+                raise connect_error(path, e) from None
     except BaseException:
         sock.close()
         raise

@@ -148,8 +148,8 @@ class Client:
         return client
 
     async def disconnect(self) -> None:
-        """Ends the connection; close() closes conversations. Requests in flight end with `disconnected`, and the daemon cancels those that
-        are not detached."""
+        """Ends the connection; close() closes conversations. Requests in flight end with `disconnected`, and
+        the daemon cancels those that are not detached."""
         self._connection.close()
 
     async def __aenter__(self) -> Client:

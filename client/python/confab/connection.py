@@ -329,7 +329,12 @@ class Connection:
         elif kind == call.result and call.with_fd and fd < 0:
             self._end(errors.PROTOCOL, 'the daemon gave an export without its file descriptor')
         elif kind == call.result:
-            self._finish(exchange, call.take_result(body, fd), None, size)
+            try:
+                result = call.take_result(body, fd)
+            except OSError as e:
+                self._end(errors.PROTOCOL, f'what came with an export is no file: {e.strerror}')
+                return False
+            self._finish(exchange, result, None, size)
             return call.with_fd
         elif kind in call.events:
             self._add_event(exchange, call.take_event(body), size)
