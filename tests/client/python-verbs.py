@@ -112,6 +112,7 @@ async def replies(connect, _from_socket):
             need(kinds[0] == 'Accepted' and kinds[-1] == 'Done' and 'Delta' in kinds, f'{kinds}')
             need(reply.result.n_generated == len(seen) > 0, f'{reply.result}')
             need(all(len(token.top) == 2 and token.logprob < 0 for token in seen), 'log-probabilities')
+            need(b''.join(token.text for token in seen).decode().startswith(text), 'texts of tokens')
             whole = await client.get('trip', turns=True, tokens=True, parts=True)
             need([word(messages.Role, t.role) for t in whole.turn_list] == ['user', 'assistant'], f'{whole}')
             need(whole.turn_list[1].text.decode() == text and whole.turn_list[1].parts[0].text == text, f'{whole}')
@@ -169,6 +170,8 @@ async def inputs(connect, _from_socket):
             need(text == 'yes', text)
             found = await client.find([{'role': 'user', 'text': 'Say it.'}], session='none')
             need(found.conversation.name == 'bound' and (found.at_turn, found.n_messages) == (1, 1), f'{found}')
+            found = await client.find([{'role': 'user', 'text': 'Else.'}], conversation='bound')
+            need(found.conversation.name == 'bound' and found.n_messages == 0, f'{found}')
             need(not (await client.find([{'role': 'user', 'text': 'Else.'}])).HasField('conversation'), 'none')
 
 

@@ -187,10 +187,12 @@ def publish(conversation: Conversation, *, at_turn: Optional[int] = None,
 
 
 def find(messages: Iterable[Union[pb.Message, Fields]], *, tools: Optional[Json] = None,
-         session: Optional[str] = None) -> Call[NoReturn, pb.Found]:
-    """The conversation that begins like these messages for longest."""
-    return Call('find', pb.Find(messages=[_message(m) for m in messages], tools=_json(tools), session=session),
-                'found')
+         session: Optional[str] = None,
+         conversation: Optional[Conversation] = None) -> Call[NoReturn, pb.Found]:
+    """The conversation that begins like these messages for longest, or how far `conversation` does."""
+    body = pb.Find(messages=[_message(m) for m in messages], tools=_json(tools), session=session,
+                   conversation=None if conversation is None else _ref(conversation))
+    return Call('find', body, 'found')
 
 
 def cancel(conversation: Optional[Conversation] = None, *, request: Optional[int] = None) -> Call[NoReturn, None]:
