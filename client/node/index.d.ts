@@ -193,6 +193,8 @@ export interface DeltaToken {
   token: number;
   logprob?: number;
   top: TokenLogprob[];
+  /** What the token prints; with log-probabilities only. */
+  text?: Buffer;
 }
 export interface Accepted {
   conversation: bigint;
@@ -402,6 +404,8 @@ export interface FindFields {
   messages: Message[];
   tools?: Json;
   session?: string;
+  /** How far this one agrees; else the one that agrees for longest. */
+  conversation?: Ref;
 }
 
 /** Of every request. An abort rejects at once, and asks the daemon to end the request. */

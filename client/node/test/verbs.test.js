@@ -74,6 +74,9 @@ test('conversations are forked, rewound, found, evicted, warmed, carried and pub
   assert.equal(found.conversation.name, 'a');
   assert.equal(found.nMessages, 3);
   assert.equal((await client.find({ messages: [{ role: 'user', text: 'never said' }] })).conversation, undefined);
+  const named = await client.find({ conversation: 'b', messages: [{ role: 'user', text: 'never said' }] });
+  assert.equal(named.conversation.name, 'b');
+  assert.equal(named.nMessages, 0);
 
   assert.match((await client.evict('a')).residency, /spilled|cold/);
   assert.equal((await client.warm('a')).residency, 'resident');
