@@ -172,10 +172,11 @@ static void begin(struct acp_prompt *prompt) {
 
 /* ---- the method ---- */
 
-static int start_prompt(struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+static int start_prompt(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         struct acp_prompt *prompt = container_of(call, struct acp_prompt, call);
         struct acp_queue *queue;
-        const json_t *blocks;
+        const struct json_value *blocks;
 
         list_init(&prompt->link);
         if (acp_call_take_session(call, params, failure) < 0 ||

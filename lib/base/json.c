@@ -119,13 +119,17 @@ static void put_quoted(struct json *j, const uint8_t *s, size_t n) {
         put_str(j, "\"");
 }
 
-void json_put_key(struct json *j, const char *key) {
+void json_put_key_n(struct json *j, const void *key, size_t n) {
         if (j->after_key || j->depth == 0)
                 stick(j, -ERR_STATE);
         separate(j);
-        put_quoted(j, (const uint8_t *)key, strlen(key));
+        put_quoted(j, key, n);
         put_str(j, ":");
         j->after_key = true;
+}
+
+void json_put_key(struct json *j, const char *key) {
+        json_put_key_n(j, key, strlen(key));
 }
 
 void json_put_string_n(struct json *j, const void *s, size_t n) {
@@ -160,6 +164,11 @@ void json_put_bool(struct json *j, bool v) {
 void json_put_null(struct json *j) {
         separate(j);
         put_str(j, "null");
+}
+
+void json_put_written(struct json *j, const char *text, size_t n) {
+        separate(j);
+        put(j, text, n);
 }
 
 /* Shortest digits of @v in scientific form that read back as @v. The locale may use anything as the

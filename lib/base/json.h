@@ -22,12 +22,15 @@ void json_object_end(struct json *j);
 void json_array_begin(struct json *j);
 void json_array_end(struct json *j);
 void json_put_key(struct json *j, const char *key);
+void json_put_key_n(struct json *j, const void *key, size_t n);
 void json_put_string(struct json *j, const char *s); /* NULL: null */
 void json_put_string_n(struct json *j, const void *s, size_t n);
 void json_put_u64(struct json *j, uint64_t v);
 void json_put_i64(struct json *j, int64_t v);
 void json_put_bool(struct json *j, bool v);
 void json_put_null(struct json *j);
+/* A value that is JSON already, as it stands in @text: the caller answers for that. */
+void json_put_written(struct json *j, const char *text, size_t n);
 /* Shortest decimal that reads back as the same double; not finite: null. */
 void json_put_double(struct json *j, double v);
 /* Shortest decimal that reads back as the same float; not finite: null. */

@@ -51,7 +51,6 @@ EXTERNAL = [
     (r'sodium', 'libsodium', ['engine']),
     (r'sqlite3', 'libsqlite3', ['store']),
     (r'histedit', 'libedit', ['client']),
-    (r'jansson', 'libjansson', ['client']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),
     (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern', 'spill']),
 ]

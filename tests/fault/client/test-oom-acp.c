@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every allocation of the agent of ACP, and of the JSON reader, fails once, in a session with a call of each method:
+/* Every allocation of the agent of ACP fails once, in a session with a call of each method:
  * every request is answered exactly once, unless the agent says that it cannot write, and nothing leaks. */
 #include "client/acp/agent.h"
 #include "fault/fault.h"
@@ -190,19 +190,10 @@ static int session(void) {
         return r;
 }
 
-static void *reader_malloc(size_t n) {
-        return malloc(n);
-}
-
-static void reader_free(void *p) {
-        free(p);
-}
-
 static void test_session(void **state) {
         size_t n_fds;
         int r;
 
-        json_set_alloc_funcs(reader_malloc, reader_free);
         write_script();
         n_fds = test_count_fds();
         fault_alloc_at(-1);

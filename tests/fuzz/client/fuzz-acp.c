@@ -46,12 +46,13 @@ static void check(const char *said, size_t size) {
         while (size > 0) {
                 const char *end = memchr(said, '\n', size);
                 size_t n = end ? (size_t)(end - said) : 0;
-                json_t *root = end ? json_loadb(said, n, JSON_ALLOW_NUL, NULL) : NULL;
+                struct json_value *root = NULL;
 
-                if (!root || !json_object_get(root, "id") ||
-                        !json_object_get(root, "result") == !json_object_get(root, "error"))
+                if (!end || json_tree_parse(&root, said, n, NULL) < 0 ||
+                        !json_tree_get(root, "id") ||
+                        !json_tree_get(root, "result") == !json_tree_get(root, "error"))
                         abort();
-                json_decref(root);
+                json_tree_free(root);
                 said += n + 1;
                 size -= n + 1;
         }

@@ -155,8 +155,10 @@ static inline void expect_part(struct rig *rig, const char *text) {
         "\",\"update\":{\"sessionUpdate\":\"" kind "\"," rest "}}}\n"
 #define USAGE(session, used) UPDATE(session, "usage_update", "\"used\":" #used ",\"size\":1000")
 
+/* ---- what the daemon says ---- */
+
 /* A conversation as the answer, with this title and expiry (NULL, 0: none). */
-static inline void answer_conversation(
+static inline void send_conversation(
         struct rig *rig, uint64_t id, uint64_t number, const char *title, uint32_t expires) {
         Confab__V1__Event event = rig_event(id, KIND(CONVERSATION));
         Confab__V1__Conversation c = CONFAB__V1__CONVERSATION__INIT;
@@ -171,6 +173,33 @@ static inline void answer_conversation(
         c.about = &about;
         event.conversation = &c;
         peer_send(&rig->peer, &event);
+}
+
+static inline void send_part(
+        struct rig *rig, uint64_t id, Confab__V1__PartKind kind, const char *text) {
+        Confab__V1__Event event = rig_event(id, KIND(DELTA));
+        Confab__V1__Delta delta = CONFAB__V1__DELTA__INIT;
+        Confab__V1__Part part = CONFAB__V1__PART__INIT, *parts[] = {&part};
+
+        part.has_kind = true;
+        part.kind = kind;
+        part.text = proto_borrow(text);
+        delta.parts = parts;
+        delta.n_parts = 1;
+        event.delta = &delta;
+        peer_send(&rig->peer, &event);
+}
+
+/* The same, and the agent takes it. */
+static inline void answer_conversation(
+        struct rig *rig, uint64_t id, uint64_t number, const char *title, uint32_t expires) {
+        send_conversation(rig, id, number, title, expires);
+        rig_turn(rig);
+}
+
+static inline void answer_part(
+        struct rig *rig, uint64_t id, Confab__V1__PartKind kind, const char *text) {
+        send_part(rig, id, kind, text);
         rig_turn(rig);
 }
 
@@ -186,21 +215,5 @@ static inline void answer_accepted(struct rig *rig, uint64_t id) {
 
 static inline void answer_done(struct rig *rig, uint64_t id, Confab__V1__FinishReason finish) {
         peer_send_done(&rig->peer, id, finish);
-        rig_turn(rig);
-}
-
-static inline void answer_part(
-        struct rig *rig, uint64_t id, Confab__V1__PartKind kind, const char *text) {
-        Confab__V1__Event event = rig_event(id, KIND(DELTA));
-        Confab__V1__Delta delta = CONFAB__V1__DELTA__INIT;
-        Confab__V1__Part part = CONFAB__V1__PART__INIT, *parts[] = {&part};
-
-        part.has_kind = true;
-        part.kind = kind;
-        part.text = proto_borrow(text);
-        delta.parts = parts;
-        delta.n_parts = 1;
-        event.delta = &delta;
-        peer_send(&rig->peer, &event);
         rig_turn(rig);
 }
