@@ -44,13 +44,14 @@ PUBLIC = {'chat': ['chat.h', 'reply.h'], 'client': ['confab.h'], 'proto': ['prot
 
 # Headers from outside: who may include them.
 EXTERNAL = [
-    (r'event2/|event\.h|ev(dns|http|rpc|util)\.h', 'libevent', ['daemon']),
-    (r'systemd/', 'libsystemd', ['daemon']),
+    (r'event2/|event\.h|ev(dns|http|rpc|util)\.h', 'libevent', ['daemon', 'client']),
+    (r'systemd/', 'libsystemd', ['daemon', 'client']),
     (r'lz4', 'liblz4', ['spill']),
     (r'xxhash', 'libxxhash', ['base', 'spill']),
     (r'sodium', 'libsodium', ['engine']),
     (r'sqlite3', 'libsqlite3', ['store']),
     (r'histedit', 'libedit', ['client']),
+    (r'jansson', 'libjansson', ['client']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),
     (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern', 'spill']),
 ]
