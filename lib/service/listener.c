@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/listener.h"
+#include "service/listener.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
+#include "service/log.h"
+#include "service/loop.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
