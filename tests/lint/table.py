@@ -61,6 +61,14 @@ EXTERNAL = [
 # Where code of one instruction set may stand: kernels, one file each, chosen at run time.
 SIMD_FOLDERS = ('lib/kern/', 'lib/spill/codec/')
 
+# (module, library): the folders of the module that the library is kept to.
+KEPT_TO = {
+    ('client', 'libevent'): ('client/gateway/', 'client/examples/'),
+    ('client', 'libsystemd'): ('client/gateway/',),
+    ('kern', 'instruction sets'): SIMD_FOLDERS,
+    ('spill', 'instruction sets'): SIMD_FOLDERS,
+}
+
 # Headers of the C library, the kernel and the compiler, for everyone.
 SYSTEM = re.compile(
     r'(assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|locale|math|setjmp|signal|stdalign|stdarg|'
