@@ -161,8 +161,8 @@ static int connect_now(int *ret, const char *path, struct err *e) {
         size_t n = strlen(path);
 
         if (n == 0 || n >= sizeof(addr.sun_path))
-                return err_set(e, ERR_UNAVAILABLE, "the path of the daemon's socket has %zu bytes: %s",
-                        n, path);
+                return err_set(e, ERR_UNAVAILABLE,
+                        "the path of the daemon's socket has %zu bytes: %s", n, path);
         memcpy(addr.sun_path, path, n + 1);
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
@@ -238,8 +238,9 @@ static int submit(struct line *line, struct list *list, const struct confab_requ
         struct confab_error unused;
 
         if (!own) {
-                *(e ? e : &unused) = (struct confab_error){
-                        .code = CONFAB_NO_MEMORY, .message = "no memory for a request", .retry = true};
+                *(e ? e : &unused) = (struct confab_error){.code = CONFAB_NO_MEMORY,
+                        .message = "no memory for a request",
+                        .retry = true};
                 return -1;
         }
         *own = (struct line_request){.line = line, .fn = fn, .userdata = userdata};
@@ -274,8 +275,8 @@ static int line_new(struct line **ret, struct backend *backend, const struct gat
         line->in_use = true;
         list_init(&line->requests);
         list_init(&line->question);
-        event_assign(&line->in, base, confab_get_fd(line->confab), EV_READ | EV_PERSIST, on_ready,
-                line);
+        event_assign(
+                &line->in, base, confab_get_fd(line->confab), EV_READ | EV_PERSIST, on_ready, line);
         event_assign(&line->out, base, confab_get_fd(line->confab), EV_WRITE, on_ready, line);
         event_assign(&line->wake, base, -1, 0, on_ready, line);
         event_assign(&line->idle, base, -1, 0, on_idle, line);
