@@ -378,7 +378,8 @@ struct confab_progress {
 struct confab_logprob {
         int32_t token;
         float logprob;
-        struct confab_bytes text;
+        struct confab_bytes
+                text; /* what it prints, at most 64 bytes; may be a part of a character */
 };
 struct confab_token {
         int32_t token;
@@ -386,6 +387,7 @@ struct confab_token {
         float logprob;
         const struct confab_logprob *top;
         size_t n_top;
+        struct confab_bytes text; /* with a log-probability: as in confab_logprob */
 };
 /* A part of what the assistant said, or news of one: texts of the same index follow each other. */
 struct confab_part {

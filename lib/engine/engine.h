@@ -533,11 +533,15 @@ struct engine_conv {
         uint32_t hit_turn;
 };
 
+/* What a token prints, control tokens their names: perhaps a part of a character. Cut to fit. */
+struct engine_piece {
+        uint8_t bytes[64];
+        uint8_t size;
+};
 struct engine_logprob {
         int32_t token;
         float logprob;
-        uint8_t text[64]; /* the token's text, cut to fit */
-        uint8_t text_size;
+        struct engine_piece text;
 };
 
 struct engine_model_info {
@@ -648,6 +652,7 @@ struct engine_event {
                         uint32_t position; /* behind the last token, in the transcript */
                         bool has_logprob;
                         float logprob;
+                        struct engine_piece token_text; /* with logprob: of the token */
                         size_t n_top;
                         struct engine_logprob *top;
                         struct engine_part *parts; /* [n_parts], with want_parts */
