@@ -11,8 +11,8 @@ static int read_logprobs(struct form *form, struct openai_options *options, stru
         int r = fields_bool(fields, root, "logprobs", &options->want_logprobs, e);
 
         if (r == 0)
-                r = fields_integer(fields, root, "top_logprobs", 0, OPENAI_MAX_TOP_LOGPROBS, &top,
-                        &has, e);
+                r = fields_integer(
+                        fields, root, "top_logprobs", 0, OPENAI_MAX_TOP_LOGPROBS, &top, &has, e);
         if (r < 0)
                 return r;
         if (top > 0 && !options->want_logprobs)

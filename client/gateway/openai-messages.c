@@ -14,6 +14,7 @@
 #include "client/gateway/openai.h"
 #include "base/buf.h"
 #include <stdio.h>
+#include <string.h>
 
 struct reader {
         struct form *form;
@@ -42,8 +43,7 @@ static int read_part(struct reader *reader, const json_t *part, struct buf *text
         else if (strcmp(type, "refusal") == 0)
                 r = fields_string(fields, part, "refusal", &said, reader->e);
         else if (strcmp(type, "image_url") == 0)
-                r = openai_unsupported(
-                        fields, "", "the model does not take images", reader->e);
+                r = openai_unsupported(fields, "", "the model does not take images", reader->e);
         else if (strcmp(type, "input_audio") == 0)
                 r = openai_unsupported(fields, "", "the model does not take audio", reader->e);
         else if (strcmp(type, "file") == 0)
@@ -62,8 +62,7 @@ static int read_parts(struct reader *reader, const json_t *parts, struct buf *te
         size_t i;
 
         if (json_array_size(parts) > OPENAI_MAX_CONTENT_PARTS)
-                return fields_wrong(
-                        reader->fields, "content", "of at most 4096 parts", reader->e);
+                return fields_wrong(reader->fields, "content", "of at most 4096 parts", reader->e);
         json_array_foreach(parts, i, part) {
                 size_t length = fields_enter(reader->fields, "content", i);
                 int r = read_part(reader, part, text);
@@ -105,8 +104,7 @@ static int read_content(
 /* ---- the assistant ---- */
 
 /* {"name", "arguments"}: arguments are a string of JSON; an object is taken as well, nothing is {}. */
-static int read_function(
-        struct reader *reader, const json_t *function, const char *id) {
+static int read_function(struct reader *reader, const json_t *function, const char *id) {
         json_t *value = json_object_get(function, "arguments");
         const char *name, *arguments = NULL;
         struct confab_call *call;
@@ -126,8 +124,8 @@ static int read_function(
         if (json_is_object(value))
                 call->arguments = openai_dump(reader->form, value);
         else
-                call->arguments = form_strdup(
-                        reader->form, arguments && arguments[0] ? arguments : "{}");
+                call->arguments =
+                        form_strdup(reader->form, arguments && arguments[0] ? arguments : "{}");
         return call->name && call->arguments ? 0 : no_memory(reader->e);
 }
 
@@ -141,8 +139,7 @@ static int read_call(struct reader *reader, const json_t *call) {
         if (r == 0)
                 r = fields_string(fields, call, "type", &type, reader->e);
         if (r == 0 && type && strcmp(type, "function") != 0)
-                r = openai_unsupported(
-                        fields, "type", "only functions can be called", reader->e);
+                r = openai_unsupported(fields, "type", "only functions can be called", reader->e);
         if (r == 0)
                 r = fields_string(fields, call, "id", &id, reader->e);
         if (r == 0)
@@ -202,11 +199,9 @@ static int read_function_call(struct reader *reader, const json_t *message, size
         return 0;
 }
 
-static int read_reasoning(
-        struct reader *reader, const json_t *message, struct confab_message *to) {
+static int read_reasoning(struct reader *reader, const json_t *message, struct confab_message *to) {
         const char *reasoning;
-        int r = fields_string(
-                reader->fields, message, "reasoning_content", &reasoning, reader->e);
+        int r = fields_string(reader->fields, message, "reasoning_content", &reasoning, reader->e);
 
         if (r == 0 && !reasoning)
                 r = fields_string(reader->fields, message, "reasoning", &reasoning, reader->e);

@@ -94,7 +94,8 @@ static int read_integers(
         return 0;
 }
 
-static int read_biases(struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+static int read_biases(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
         json_t *object, *value;
         struct confab_bias *biases;
         size_t n = 0, length;
@@ -164,8 +165,8 @@ static int read_stops(struct form *form, struct fields *fields, const json_t *ro
         return 0;
 }
 
-static int read_stream(struct openai_options *options, struct fields *fields, const json_t *root,
-        struct err *e) {
+static int read_stream(
+        struct openai_options *options, struct fields *fields, const json_t *root, struct err *e) {
         json_t *object;
         size_t length;
         int r = fields_bool(fields, root, "stream", &options->stream, e);

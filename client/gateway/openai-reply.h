@@ -23,19 +23,16 @@
 
 struct openai_reply;
 
-enum openai_kind {
-        OPENAI_CHAT,
-        OPENAI_TEXT
-};
+enum openai_kind { OPENAI_CHAT, OPENAI_TEXT };
 
 struct openai_reply_options {
         enum openai_kind kind;
         bool in_pieces;
         bool include_usage;
         bool want_logprobs;
-        bool one_call;      /* chat: only the first call is told */
-        unsigned n;         /* choices: of all prompts together */
-        uint64_t created;   /* seconds since 1970 */
+        bool one_call;    /* chat: only the first call is told */
+        unsigned n;       /* choices: of all prompts together */
+        uint64_t created; /* seconds since 1970 */
         const char *model, *fingerprint;
 };
 
@@ -49,8 +46,7 @@ int openai_reply_new(struct openai_reply **ret, const struct openai_reply_option
 struct openai_reply *openai_reply_free(struct openai_reply *reply);
 
 /* Text that stands in front of a choice's text (the echo of a prompt). Before it is accepted. */
-int openai_reply_echo(
-        struct openai_reply *reply, unsigned choice, const void *text, size_t size);
+int openai_reply_echo(struct openai_reply *reply, unsigned choice, const void *text, size_t size);
 int openai_reply_accepted(
         struct openai_reply *reply, unsigned choice, const struct talk_place *place);
 int openai_reply_delta(
@@ -68,8 +64,8 @@ int openai_reply_whole(struct openai_reply *reply, struct buf *out);
 /* ---- other answers ---- */
 
 /* As gateway_error_body. */
-int openai_error_body(struct buf *out, unsigned status, const char *code, const char *message,
-        const char *param);
+int openai_error_body(
+        struct buf *out, unsigned status, const char *code, const char *message, const char *param);
 int openai_write_model(struct buf *out, const struct backend_model *model);
 int openai_write_models(
         struct buf *out, const struct backend_model *const *models, size_t n_models);

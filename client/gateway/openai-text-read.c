@@ -25,8 +25,7 @@ static int read_logprobs(struct form *form, struct openai_options *options, stru
         /* false is what some clients mean by none */
         if (json_is_false(json_object_get(root, "logprobs")))
                 return 0;
-        r = fields_integer(
-                fields, root, "logprobs", 0, OPENAI_MAX_TOP_LOGPROBS, &top, &has, e);
+        r = fields_integer(fields, root, "logprobs", 0, OPENAI_MAX_TOP_LOGPROBS, &top, &has, e);
         if (r < 0 || !has)
                 return r;
         options->want_logprobs = true;
@@ -53,14 +52,14 @@ static int check_unsupported(const struct openai_options *options, unsigned n,
         if (best_of > (int64_t)n)
                 return openai_unsupported(fields, "best_of", "it can't be more than n", e);
         if (options->echo && options->want_logprobs)
-                return openai_unsupported(fields, "echo",
-                        "the log-probabilities of a prompt are not known", e);
+                return openai_unsupported(
+                        fields, "echo", "the log-probabilities of a prompt are not known", e);
         return 0;
 }
 
 /* All fields but the prompt. */
-static int read_settings(struct form *form, struct openai_options *options,
-        struct fields *fields, const json_t *root, struct err *e) {
+static int read_settings(struct form *form, struct openai_options *options, struct fields *fields,
+        const json_t *root, struct err *e) {
         int r = openai_read_common(form, options, fields, root, e);
 
         if (r == 0)
@@ -132,8 +131,8 @@ static int put_tokens(struct form *form, const struct openai_options *options,
 }
 
 /* One prompt of a list. */
-static int put_item(struct form *form, const struct openai_options *options,
-        struct fields *fields, const json_t *item, size_t i, struct err *e) {
+static int put_item(struct form *form, const struct openai_options *options, struct fields *fields,
+        const json_t *item, size_t i, struct err *e) {
         size_t length = fields_enter(fields, "prompt", i);
         int r;
 
@@ -160,8 +159,8 @@ static int read_prompts(struct openai_prompts *ret, struct openai_options *optio
                 if (r < 0)
                         return r;
                 return json_is_string(prompt)
-                        ? put_string(form, fields, "prompt", prompt, e)
-                        : put_tokens(form, options, fields, prompt, "prompt", e);
+                               ? put_string(form, fields, "prompt", prompt, e)
+                               : put_tokens(form, options, fields, prompt, "prompt", e);
         }
         if (json_array_size(prompt) == 0 || json_array_size(prompt) > OPENAI_MAX_PROMPTS)
                 return fields_wrong(fields, "prompt", "a list of 1 to 128 prompts", e);

@@ -40,8 +40,8 @@ static int check_tool(struct fields *fields, json_t *tool, struct err *e) {
         return 1;
 }
 
-static int collect(struct form *form, struct fields *fields, const json_t *tools,
-        json_t *functions, struct err *e) {
+static int collect(struct form *form, struct fields *fields, const json_t *tools, json_t *functions,
+        struct err *e) {
         json_t *tool;
         size_t i;
 
@@ -75,7 +75,8 @@ static int read_tools(struct form *form, struct fields *fields, const json_t *ro
         return r;
 }
 
-static int read_choice(struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+static int read_choice(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
         static const char why[] = "a call can't be forced: only auto and none are supported";
         json_t *value = json_object_get(root, "tool_choice");
         const char *choice;
@@ -89,8 +90,7 @@ static int read_choice(struct form *form, struct fields *fields, const json_t *r
         if (strcmp(choice, "required") == 0)
                 return openai_unsupported(fields, "tool_choice", why, e);
         if (strcmp(choice, "none") != 0)
-                return fields_wrong(
-                        fields, "tool_choice", "one of none, auto, required", e);
+                return fields_wrong(fields, "tool_choice", "one of none, auto, required", e);
         form_fields(form)->tools = NULL;
         return 0;
 }
@@ -116,8 +116,8 @@ int openai_read_tools(struct form *form, struct openai_options *options, struct 
         return 0;
 }
 
-static int read_schema(struct form *form, struct fields *fields, const json_t *format,
-        struct err *e) {
+static int read_schema(
+        struct form *form, struct fields *fields, const json_t *format, struct err *e) {
         size_t length;
         json_t *object, *schema;
         int r = fields_object(fields, format, "json_schema", &object, e);

@@ -53,8 +53,7 @@ int openai_read_text(struct openai_prompts *ret, struct openai_options *options,
 /* ---- parts of the two ---- */
 
 /* -ERR_UNSUPPORTED "PATHname: WHY", with the path in fields->wrong. */
-int openai_unsupported(
-        struct fields *fields, const char *name, const char *why, struct err *e);
+int openai_unsupported(struct fields *fields, const char *name, const char *why, struct err *e);
 /* A value as JSON text that lives as long as the form; NULL without memory. */
 char *openai_dump(struct form *form, const json_t *value);
 /* The fields that both have: model, sampling, stop, n, stream, prompt_cache_key, metadata. */
