@@ -40,8 +40,8 @@ static int put(struct buf *out, const char *text, struct err *e) {
 }
 
 /* A block's field of a text that must be there. */
-static int put_field(
-        struct buf *out, struct fields *fields, const json_t *block, const char *name, struct err *e) {
+static int put_field(struct buf *out, struct fields *fields, const json_t *block, const char *name,
+        struct err *e) {
         const char *text = NULL;
         int r = fields_string(fields, block, name, &text, e);
 
@@ -78,7 +78,8 @@ static int put_texts(struct buf *out, struct fields *fields, const json_t *objec
 
                 r = block_type(fields, block, &type, e);
                 if (r == 0 && strcmp(type, "text") != 0)
-                        r = fields_wrong(fields, "type", "text, which is all that confab takes here", e);
+                        r = fields_wrong(
+                                fields, "type", "text, which is all that confab takes here", e);
                 if (r == 0 && i > 0)
                         r = put(out, between, e);
                 if (r == 0)

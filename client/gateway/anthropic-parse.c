@@ -93,8 +93,8 @@ static int put_tool(json_t *list, const char *name, const char *description, jso
                 r |= json_object_set_new(function, "description", json_string(description));
         if (schema)
                 r |= json_object_set(function, "parameters", schema);
-        return r | json_array_append_new(list,
-                           json_pack("{s:s, s:o}", "type", "function", "function", function));
+        return r | json_array_append_new(
+                           list, json_pack("{s:s, s:o}", "type", "function", "function", function));
 }
 
 static int parse_tool(json_t *list, struct fields *fields, const json_t *tool, struct err *e) {

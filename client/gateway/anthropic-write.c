@@ -80,8 +80,7 @@ static void put_stop(struct json *j, const struct confab_done *done) {
         json_put_key(j, "stop_reason");
         json_put_string(j, done ? stop_reason(done) : NULL);
         json_put_key(j, "stop_sequence");
-        json_put_string(
-                j, done && done->finish == CONFAB_FINISH_STOP_STRING ? done->stop : NULL);
+        json_put_string(j, done && done->finish == CONFAB_FINISH_STOP_STRING ? done->stop : NULL);
 }
 
 /* The message but for its last bracket. @content: its items. */
@@ -341,7 +340,7 @@ static int done(
         return r < 0 ? r : put_plain_event(writer, "message_stop");
 }
 
-static int fail(struct writer *base, const struct talk_error *error) {
+static int failed(struct writer *base, const struct talk_error *error) {
         struct anthropic_writer *writer = of(base);
         int r;
 
@@ -365,7 +364,7 @@ static struct writer *writer_end(struct writer *base) {
 }
 
 struct writer *anthropic_writer_new(bool stream, const struct anthropic_wish *wish) {
-        static const struct writer_ops ops = {begin, delta, idle, done, fail, writer_end};
+        static const struct writer_ops ops = {begin, delta, idle, done, failed, writer_end};
         struct anthropic_writer *writer = calloc(1, sizeof(*writer));
 
         if (!writer)
@@ -394,8 +393,8 @@ static const char *error_type(unsigned status) {
         return status >= 500 && status != 501 ? "api_error" : "invalid_request_error";
 }
 
-int anthropic_error(
-        struct buf *out, unsigned status, const char *code, const char *message, const char *param) {
+int anthropic_error(struct buf *out, unsigned status, const char *code, const char *message,
+        const char *param) {
         struct json j;
 
         (void)code; /* the dialect has a type for each status, and no further words */

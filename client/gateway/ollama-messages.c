@@ -36,8 +36,8 @@ int ollama_refuse_images(struct fields *fields, const json_t *object, struct err
         return fields_wrong(fields, "images", "empty: confab takes no images", e);
 }
 
-static int parse_call(struct form *form, struct fields *fields, const json_t *value, size_t i,
-        struct err *e) {
+static int parse_call(
+        struct form *form, struct fields *fields, const json_t *value, size_t i, struct err *e) {
         json_t *function = NULL, *arguments = NULL;
         const char *id = NULL, *name = NULL;
         struct confab_call *call;

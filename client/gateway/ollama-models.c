@@ -76,7 +76,8 @@ static void put_capabilities(struct json *j, const struct backend_model *model) 
 void ollama_put_model(struct json *j, const struct backend_model *model, bool loaded) {
         char name[sizeof(model->name) + 8];
 
-        snprintf(name, sizeof(name), "%s%s", model->name, strchr(model->name, ':') ? "" : ":latest");
+        snprintf(
+                name, sizeof(name), "%s%s", model->name, strchr(model->name, ':') ? "" : ":latest");
         json_object_begin(j);
         put_string(j, "name", name);
         put_string(j, "model", name);

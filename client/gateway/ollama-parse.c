@@ -23,8 +23,8 @@ static int no_memory(struct err *e) {
 
 /* --- options --- */
 
-static int parse_numbers(
-        struct fields *fields, const json_t *options, struct confab_sampling *sampling, struct err *e) {
+static int parse_numbers(struct fields *fields, const json_t *options,
+        struct confab_sampling *sampling, struct err *e) {
         const struct {
                 const char *name;
                 uint32_t has;
@@ -85,14 +85,16 @@ static int parse_integers(
         }
         if (has_last_n) { /* -1: all of the context */
                 sampling->has |= CONFAB_HAS_PENALTY_LAST_N;
-                sampling->penalty_last_n = last_n < 0 || last_n > INT32_MAX ? INT32_MAX : (uint32_t)last_n;
+                sampling->penalty_last_n =
+                        last_n < 0 || last_n > INT32_MAX ? INT32_MAX : (uint32_t)last_n;
         }
         if (has_seed && seed >= 0) { /* -1: another one each time */
                 sampling->has |= CONFAB_HAS_SEED;
                 sampling->seed = (uint64_t)seed;
         }
         form->has_max_tokens = true; /* 0 and less: no limit */
-        form->max_tokens = has_predict && predict > 0 && predict < NO_LIMIT ? (uint32_t)predict : NO_LIMIT;
+        form->max_tokens =
+                has_predict && predict > 0 && predict < NO_LIMIT ? (uint32_t)predict : NO_LIMIT;
         return 0;
 }
 
@@ -312,8 +314,8 @@ static int parse_context(struct form *form, struct fields *fields, const json_t 
 }
 
 /* Text in a field that must be empty here. */
-static int refuse_text(struct fields *fields, const json_t *body, const char *name, const char *what,
-        struct err *e) {
+static int refuse_text(struct fields *fields, const json_t *body, const char *name,
+        const char *what, struct err *e) {
         const char *text = NULL;
         int r = fields_string(fields, body, name, &text, e);
 
@@ -332,8 +334,8 @@ static int add_text(struct form *form, enum confab_role role, const char *text, 
 }
 
 /* The prompt by the model's template, behind the system's message; or, raw, as it is. */
-static int put_prompt(struct form *form, const char *prompt, const char *system, bool raw,
-        struct err *e) {
+static int put_prompt(
+        struct form *form, const char *prompt, const char *system, bool raw, struct err *e) {
         struct form_fields *f = form_fields(form);
         int r = 0;
 
@@ -365,8 +367,8 @@ int ollama_parse_generate(
         if (r == 0)
                 r = fields_bool(&fields, body, "raw", &raw, e);
         if (r == 0)
-                r = refuse_text(&fields, body, "suffix",
-                        "empty: confab has no models that fill gaps", e);
+                r = refuse_text(
+                        &fields, body, "suffix", "empty: confab has no models that fill gaps", e);
         if (r == 0)
                 r = refuse_text(&fields, body, "template",
                         "empty: confab uses the model's template; send raw text for another", e);

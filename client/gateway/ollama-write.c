@@ -211,7 +211,8 @@ static int take_call(struct ollama_writer *writer, const struct confab_part *par
 
         if (part->name) {
                 drop_call(writer);
-                writer->call_id = text_dup(part->call_id, part->call_id ? strlen(part->call_id) : 0);
+                writer->call_id =
+                        text_dup(part->call_id, part->call_id ? strlen(part->call_id) : 0);
                 writer->call_name = text_dup(part->name, strlen(part->name));
                 if (!writer->call_id || !writer->call_name)
                         return -ERR_NOMEM;
@@ -327,7 +328,7 @@ int ollama_writer_end(struct writer *base, const int32_t *tokens, size_t n_token
         return put_last(of(base), &of(base)->ended, tokens, n_tokens);
 }
 
-static int fail(struct writer *base, const struct talk_error *error) {
+static int failed(struct writer *base, const struct talk_error *error) {
         struct ollama_writer *writer = of(base);
         int r;
 
@@ -351,7 +352,7 @@ static struct writer *writer_end(struct writer *base) {
 
 struct writer *ollama_writer_new(
         enum ollama_kind kind, bool stream, const struct ollama_wish *wish, bool logprobs) {
-        static const struct writer_ops ops = {begin, delta, idle, done, fail, writer_end};
+        static const struct writer_ops ops = {begin, delta, idle, done, failed, writer_end};
         struct ollama_writer *writer = calloc(1, sizeof(*writer));
 
         if (!writer)
@@ -385,8 +386,8 @@ int ollama_write_loaded(
         return json_finish(&j);
 }
 
-int ollama_error(
-        struct buf *out, unsigned status, const char *code, const char *message, const char *param) {
+int ollama_error(struct buf *out, unsigned status, const char *code, const char *message,
+        const char *param) {
         struct json j;
 
         (void)status;

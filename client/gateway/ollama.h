@@ -25,7 +25,8 @@ struct ollama_wish {
 
 /* Read a body of /api/chat or /api/generate into an empty @form. What confab can't do is -ERR_INVALID with the name of the
  * field; -ERR_NOMEM. */
-int ollama_parse_chat(struct form *form, const json_t *body, struct ollama_wish *ret, struct err *e);
+int ollama_parse_chat(
+        struct form *form, const json_t *body, struct ollama_wish *ret, struct err *e);
 int ollama_parse_generate(
         struct form *form, const json_t *body, struct ollama_wish *ret, struct err *e);
 /* `messages` of a chat alone. */

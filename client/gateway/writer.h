@@ -4,10 +4,10 @@
  * A writer makes the bytes of one reply, in its dialect, of the events of a talk with one choice. It knows no server:
  * what it writes goes to `put`.
  *
- * 1. begin() comes first, once; then any number of delta() and idle(), and at last done() or fail(), once. fail() may
+ * 1. begin() comes first, once; then any number of delta() and idle(), and at last done() or failed(), once. failed() may
  *    come alone.
  * 2. A reply that is streamed is put piece by piece. One that is not is put whole, by done(); its begin(), delta() and
- *    idle() put nothing, and fail() is not called.
+ *    idle() put nothing, and failed() is not called.
  * 3. After a failure (-ERR_NOMEM, or what put() returned) the writer is of no use but for writer_free().
  */
 #include "base/buf.h"
@@ -24,7 +24,7 @@ struct writer_ops {
         /* Not of a reply that was cancelled: that failed. 1: the end is not known yet; writer_end() follows. */
         int (*done)(struct writer *writer, const struct confab_done *done,
                 const struct talk_usage *usage);
-        int (*fail)(struct writer *writer, const struct talk_error *error);
+        int (*failed)(struct writer *writer, const struct talk_error *error);
         struct writer *(*free)(struct writer *writer);
 };
 
