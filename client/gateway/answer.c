@@ -130,7 +130,7 @@ static void on_progress(void *userdata, uint32_t done, uint32_t total) {
         uint64_t wait_usec = gateway_settings(answer->call->gateway)->keepalive_usec;
 
         if (!answer->kind->lines || !answer->stream || !answer->writer->ops->idle ||
-                clock_monotonic_usec() - answer->put_usec < wait_usec)
+                wait_usec == 0 || clock_monotonic_usec() - answer->put_usec < wait_usec)
                 return;
         if (answer->writer->ops->idle(answer->writer) < 0)
                 abort_answer(answer);
