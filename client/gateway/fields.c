@@ -10,7 +10,8 @@ int fields_parse(json_t **ret, const char *text, size_t size, struct err *e) {
 
         root = json_loadb(text, size, JSON_ALLOW_NUL, &error);
         if (!root) {
-                if (json_error_code(&error) == json_error_out_of_memory)
+                /* some of libjansson's failures without memory have no words */
+                if (json_error_code(&error) == json_error_out_of_memory || !error.text[0])
                         return err_set(e, ERR_NOMEM, "out of memory");
                 return err_set(e, ERR_INVALID, "the body is not JSON: %s (line %d, column %d)",
                         error.text, error.line, error.column);
