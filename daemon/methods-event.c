@@ -254,7 +254,7 @@ static void send_found(struct request *r, const struct engine_event *in) {
         Confab__V1__Conversation conversation;
         struct err e;
 
-        if (in->found.n_messages > 0) {
+        if (in->conv.id != 0) {
                 if (put_conv(&s, &in->conv, &conversation, &e) < 0) {
                         reply_error(r->peer, r->id, &e);
                         return;
