@@ -23,6 +23,8 @@ struct gateway {
 /* What is borrowed must live until gateway_free(). */
 int gateway_new(struct gateway **ret, struct event_base *base,
         const struct gateway_options *options, struct err *e);
+/* Take over what may change while it runs: all but limits, backends and tokens. */
+void gateway_take_options(struct gateway *gateway, const struct gateway_options *options);
 /* Ends what runs. NULL is harmless; returns NULL. */
 struct gateway *gateway_free(struct gateway *gateway);
 DEFINE_CLEANUP(struct gateway *, gateway_free);

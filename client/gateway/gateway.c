@@ -220,6 +220,12 @@ int gateway_new(struct gateway **ret, struct event_base *base,
         return 0;
 }
 
+void gateway_take_options(struct gateway *gateway, const struct gateway_options *options) {
+        gateway->options.settings = options->settings;
+        gateway->options.origins = options->origins;
+        gateway->options.tenant_header = options->tenant_header;
+}
+
 struct gateway *gateway_free(struct gateway *gateway) {
         if (!gateway)
                 return NULL;

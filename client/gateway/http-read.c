@@ -100,17 +100,17 @@ static void begin_request(struct http_conn *conn, struct http_head *head) {
         struct http_server *server = conn->server;
         bool has_body = head->chunked || head->length > 0;
 
-        if (head->length > server->limits.body_size) {
+        conn->exchange = exchange_new(conn, head);
+        if (!conn->exchange) {
+                conn_kill(conn);
+                return;
+        }
+        if (conn->exchange->head.length > server->limits.body_size) {
                 struct err e;
 
                 err_set(&e, ERR_TOO_LARGE, "the body is longer than %zu bytes",
                         server->limits.body_size);
                 conn_refuse(conn, 413, e.msg);
-                return;
-        }
-        conn->exchange = exchange_new(conn, head);
-        if (!conn->exchange) {
-                conn_kill(conn);
                 return;
         }
         conn->state = CONN_BODY; /* the answer of admit() ends the connection if a body follows */

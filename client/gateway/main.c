@@ -1,60 +1,66 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/util.h"
-#include "client/gateway/gateway-private.h"
-#include <event2/event.h>
-#include <getopt.h>
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "client/gateway/serve.h"
+#include "service/log.h"
 #include <signal.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <systemd/sd-daemon.h>
 
-static void on_stopped(void *userdata) {
-        event_base_loopbreak(userdata);
+/* Both are in RestartPreventExitStatus= of the units: another try would not help. */
+#define EXIT_USAGE 2
+#define EXIT_CANNOT_START 3
+
+static int print_help(void) {
+        struct buf out = BUF_NULL;
+        int r = conf_print_help(&gateway_conf, &out);
+
+        if (r == 0 && (fwrite(out.data, 1, out.size, stdout) != out.size || fflush(stdout) != 0))
+                r = -1;
+        buf_deinit(&out);
+        return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static void on_signal(evutil_socket_t signum, short what, void *arg) {
-        struct gateway *gateway = arg;
+static int run(struct gateway_config *config, int argc, char **argv) {
+        _cleanup_(serve_deinit) struct serve serve = SERVE_NULL;
+        struct err e = {};
 
-        http_server_stop(gateway->http, on_stopped, gateway->base);
-}
-
-static int listen_unix(const char *path) {
-        struct sockaddr_un a = {.sun_family = AF_UNIX};
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-        snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-        if (bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 4096) < 0)
-                return -1;
-        return fd;
+        if (serve_init(&serve, config, argc, argv, &e) < 0) {
+                LOG_ERROR(LOG_ERR, &e, "cannot start");
+                return EXIT_CANNOT_START;
+        }
+        LOG(LOG_INFO, "confab-gateway %s answers on %s", CONFAB_VERSION,
+                serve.listeners.path ? serve.listeners.path : "sockets passed in");
+        if (serve_run(&serve, &e) < 0) {
+                LOG_ERROR(LOG_ERR, &e, "event loop");
+                return EXIT_FAILURE;
+        }
+        LOG(LOG_INFO, "stopped");
+        return EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {
-        static const struct option options[] = {
-                {"listen", 1, NULL, 'l'}, {"daemon", 1, NULL, 'd'}, {}};
-        struct gateway_options o = {
-                .settings = {.keepalive_usec = 15000000}, .limits = HTTP_LIMITS_DEFAULT};
-        struct event_base *base = event_base_new();
-        const char *path = NULL;
-        struct gateway *gateway;
-        struct event *event;
+        _cleanup_(gateway_config_deinit) struct gateway_config config = GATEWAY_CONFIG_NULL;
+        enum conf_action action;
         struct err e;
-        int c;
 
-        while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-                if (c == 'l')
-                        path = optarg;
+        log_init("confab-gateway", LOG_INFO);
+        /* Writes to peers that went are noticed by their result. */
         signal(SIGPIPE, SIG_IGN);
-        if (!path || gateway_new(&gateway, base, &o, &e) < 0 ||
-                http_server_listen(gateway->http, listen_unix(path), false, &e) < 0)
-                return 1;
-        event = evsignal_new(base, SIGTERM, on_signal, gateway);
-        event_add(event, NULL);
-        sd_notify(0, "READY=1");
-        event_base_dispatch(base);
-        event_free(event);
-        gateway_free(gateway);
-        event_base_free(base);
-        unlink(path);
-        return 0;
+        if (conf_load(&gateway_conf, &config, argc, argv, &action, &e) < 0) {
+                LOG(LOG_ERR, "%s", e.msg);
+                return EXIT_USAGE;
+        }
+        switch (action) {
+        case CONF_HELP:
+                return print_help();
+        case CONF_VERSION:
+                return printf("confab-gateway %s\n", CONFAB_VERSION) < 0 ? EXIT_FAILURE
+                                                                         : EXIT_SUCCESS;
+        case CONF_CHECK:
+        case CONF_CHECK_SETTINGS:
+                return EXIT_SUCCESS; /* that was it */
+        case CONF_RUN:
+                break;
+        }
+        return run(&config, argc, argv);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/gateway/origin.h"
 #include "base/util.h"
+#include "service/conf.h"
 #include <strings.h>
 
 /* Bytes of the host in "host:port" or "[host]:port"; 0: the port is none. */
@@ -15,6 +16,16 @@ static size_t host_size(const char *host) {
         return n;
 }
 
+static bool has_word(const char *list, const char *text, size_t n) {
+        const char *word;
+        size_t size;
+
+        while ((word = conf_next_word(&list, &size)))
+                if (size == n && strncasecmp(word, text, n) == 0)
+                        return true;
+        return false;
+}
+
 bool origin_host_allowed(const struct origins *origins, const char *host) {
         static const char *const own[] = {"localhost", "127.0.0.1", "[::1]"};
         size_t n = host ? host_size(host) : 0;
@@ -24,10 +35,7 @@ bool origin_host_allowed(const struct origins *origins, const char *host) {
         for (size_t i = 0; i < ARRAY_SIZE(own); i++)
                 if (strlen(own[i]) == n && strncasecmp(own[i], host, n) == 0)
                         return true;
-        for (size_t i = 0; i < origins->n_hosts; i++)
-                if (strlen(origins->hosts[i]) == n && strncasecmp(origins->hosts[i], host, n) == 0)
-                        return true;
-        return false;
+        return has_word(origins->hosts, host, n);
 }
 
 enum origin_verdict origin_judge(
@@ -36,9 +44,8 @@ enum origin_verdict origin_judge(
                 return ORIGIN_NONE;
         if (host && strncasecmp(origin, "http://", 7) == 0 && strcasecmp(origin + 7, host) == 0)
                 return ORIGIN_OWN;
-        for (size_t i = 0; i < origins->n_origins; i++)
-                if (strcmp(origins->origins[i], "*") == 0 ||
-                        strcasecmp(origins->origins[i], origin) == 0)
-                        return ORIGIN_LISTED;
+        if (has_word(origins->origins, "*", 1) ||
+                has_word(origins->origins, origin, strlen(origin)))
+                return ORIGIN_LISTED;
         return ORIGIN_FOREIGN;
 }

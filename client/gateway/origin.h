@@ -11,13 +11,11 @@
  *    names (a page that came from here), and those on the list, are answered.
  */
 #include <stdbool.h>
-#include <stddef.h>
 
+/* Words of lists (conf_next_word() of service/conf.h); NULL: none. */
 struct origins {
-        const char *const *hosts; /* [n_hosts], without port, lower case */
-        size_t n_hosts;
-        const char *const *origins; /* [n_origins], "https://chat.example", or "*" */
-        size_t n_origins;
+        const char *hosts;   /* without port */
+        const char *origins; /* "https://chat.example", or "*" */
 };
 
 /* @host: the field Host, or NULL. */

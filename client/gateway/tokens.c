@@ -4,9 +4,9 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "base/util.h"
+#include "service/uid.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 
 #define FILE_MAX (2u << 20)
@@ -23,24 +23,6 @@ bool tokens_tenant_possible(const char *label) {
         return true;
 }
 
-static int find_uid(uint32_t *ret, const char *word, struct err *e) {
-        const struct passwd *p;
-
-        if (!word[strspn(word, "0123456789")]) {
-                unsigned long long n = strtoull(word, NULL, 10);
-
-                if (n >= UINT32_MAX) /* which is no user */
-                        return err_set(e, ERR_INVALID, "no user has the number %.40s", word);
-                *ret = (uint32_t)n;
-                return 0;
-        }
-        p = getpwnam(word);
-        if (!p)
-                return err_set(e, ERR_INVALID, "unknown user '%.60s'", word);
-        *ret = p->pw_uid;
-        return 0;
-}
-
 static int parse_token(struct tokens *tokens, const char *word, const char *user,
         const char *tenant, struct err *e) {
         struct token *token = &tokens->items[tokens->n];
@@ -55,7 +37,7 @@ static int parse_token(struct tokens *tokens, const char *word, const char *user
                         return err_set(e, ERR_INVALID, "a token has characters of ASCII only");
         if (tokens_find(tokens, word))
                 return err_set(e, ERR_INVALID, "the token is there already");
-        r = find_uid(&token->owner.uid, user, e);
+        r = uid_find(&token->owner.uid, user, e);
         if (r < 0)
                 return r;
         if (tenant && !tokens_tenant_possible(tenant))

@@ -76,7 +76,7 @@ CASES = [
     ('layers', 'tools/confab-model/info.c', SPDX + '#include "seq/inner.h"\n', 'seq/inner.h is private'),
     ('layers', 'lib/seq/seq.c', '#include <lz4.h>\n', 'seq may not use liblz4'),
     ('layers', 'lib/seq/seq.c', '#include <event2/event.h>\n', 'seq may not use libevent'),
-    ('layers', 'tools/say.c', SPDX + '#include <systemd/sd-daemon.h>\n', 'tools may not use libsystemd'),
+    ('layers', 'client/say.c', SPDX + '#include <systemd/sd-daemon.h>\n', 'client may not use libsystemd'),
     ('layers', 'lib/engine/engine.c', SPDX + '#include <sqlite3.h>\n', 'engine may not use libsqlite3'),
     ('layers', 'daemon/peer.c', '#include <protobuf-c/protobuf-c.h>\n', 'daemon may not use libprotobuf-c'),
     ('layers', 'lib/seq/seq.c', '#include <immintrin.h>\n', 'seq may not use instruction sets'),

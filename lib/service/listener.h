@@ -19,6 +19,7 @@ struct event_base;
 
 struct listeners {
         int fds[LISTENERS_MAX];
+        bool is_tcp[LISTENERS_MAX];
         struct event *events[LISTENERS_MAX];
         struct event *pause; /* fires when accepting resumes after running out of descriptors */
         unsigned n;
@@ -34,6 +35,21 @@ struct listeners {
  * it is missing (0755, less the umask), the folders above it are not. */
 int listeners_open(
         struct listeners *l, const char *path, mode_t mode, const char *group, struct err *e);
+/* The parts of it. Take over what the service manager passed: the number of sockets, or an error. @tcp: sockets of
+ * TCP, too. @l is LISTENERS_NULL before. */
+int listeners_take_over(struct listeners *l, bool tcp, struct err *e);
+/* One more, at @path; there can be one such. On failure @l has what it had. */
+int listeners_add_path(
+        struct listeners *l, const char *path, mode_t mode, const char *group, struct err *e);
+/* One more, at "ADDRESS:PORT": numbers, IPv6 in brackets. -ERR_INVALID, -ERR_SYS. */
+int listeners_add_tcp(struct listeners *l, const char *address, struct err *e);
+/* Whether what can reach the i-th socket is on this machine. */
+bool listeners_is_local(const struct listeners *l, unsigned i);
+/* "127.0.0.1:8080" of the i-th socket, which is one of TCP. */
+struct listener_text {
+        char s[80];
+};
+struct listener_text listeners_text(const struct listeners *l, unsigned i);
 /* Call @accepted(@arg, fd) for each new connection; the fd is close-on-exec and nonblocking. */
 int listeners_start(struct listeners *l, struct event_base *base,
         void (*accepted)(void *arg, int fd), void *arg, struct err *e);

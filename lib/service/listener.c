@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/listener.h"
+#include "service/listener.h"
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
+#include "base/util.h"
+#include "service/log.h"
+#include "service/loop.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <grp.h>
@@ -113,13 +114,15 @@ static int bind_path(int fd, const char *path, mode_t mode, const char *group, s
         return r;
 }
 
-static int open_path(
+int listeners_add_path(
         struct listeners *l, const char *path, mode_t mode, const char *group, struct err *e) {
         _cleanup_(freep) char *copy = strdup(path);
         _cleanup_(closep) int fd = -1;
         struct stat st;
         int r;
 
+        if (l->n == LISTENERS_MAX)
+                return err_set(e, ERR_LIMIT, "more than %d sockets to listen on", LISTENERS_MAX);
         if (!copy)
                 return err_set(e, ERR_NOMEM, "no memory for a path");
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -133,43 +136,48 @@ static int open_path(
         l->dev = st.st_dev;
         l->ino = st.st_ino;
         l->path = TAKE_PTR(copy);
-        l->fds[0] = TAKE_FD(fd);
-        l->n = 1;
+        l->fds[l->n++] = TAKE_FD(fd);
         return 0;
 }
 
-static int take_over(struct listeners *l, int n, struct err *e) {
-        if (n > LISTENERS_MAX)
-                return err_set(e, ERR_LIMIT, "%d sockets were passed, at most %d are taken", n,
-                        LISTENERS_MAX);
-        for (int i = 0; i < n; i++) {
-                int fd = SD_LISTEN_FDS_START + i;
+static int take_one(struct listeners *l, int fd, bool tcp, struct err *e) {
+        bool is_unix = sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0;
 
-                if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) <= 0)
-                        return err_set(e, ERR_INVALID,
-                                "descriptor %d that was passed is not a listening Unix stream "
-                                "socket",
-                                fd);
-                if (evutil_make_socket_nonblocking(fd) < 0)
-                        return err_set(e, ERR_SYS, "cannot prepare a passed socket");
-                l->fds[l->n++] = fd;
-        }
+        if (!is_unix && (!tcp || (sd_is_socket_inet(fd, AF_UNSPEC, SOCK_STREAM, 1, 0) <= 0)))
+                return err_set(e, ERR_INVALID,
+                        "descriptor %d that was passed is not a listening %sstream socket", fd,
+                        tcp ? "" : "Unix ");
+        if (evutil_make_socket_nonblocking(fd) < 0)
+                return err_set(e, ERR_SYS, "cannot prepare a passed socket");
+        l->is_tcp[l->n] = !is_unix;
+        l->fds[l->n++] = fd;
         return 0;
 }
 
-int listeners_open(
-        struct listeners *l, const char *path, mode_t mode, const char *group, struct err *e) {
-        int n = sd_listen_fds(1), r;
+int listeners_take_over(struct listeners *l, bool tcp, struct err *e) {
+        int n = sd_listen_fds(1), r = 0;
 
-        *l = LISTENERS_NULL;
         if (n < 0) {
                 errno = -n;
                 return err_set(e, ERR_SYS, "cannot take over sockets");
         }
-        r = n > 0 ? take_over(l, n, e) : open_path(l, path, mode, group, e);
+        if (n > LISTENERS_MAX)
+                return err_set(e, ERR_LIMIT, "%d sockets were passed, at most %d are taken", n,
+                        LISTENERS_MAX);
+        for (int i = 0; i < n && r == 0; i++)
+                r = take_one(l, SD_LISTEN_FDS_START + i, tcp, e);
         if (r < 0)
                 listeners_close(l);
-        return r;
+        return r < 0 ? r : n;
+}
+
+int listeners_open(
+        struct listeners *l, const char *path, mode_t mode, const char *group, struct err *e) {
+        int r;
+
+        *l = LISTENERS_NULL;
+        r = listeners_take_over(l, false, e);
+        return r == 0 ? listeners_add_path(l, path, mode, group, e) : MIN(r, 0);
 }
 
 /* Out of descriptors or memory: pause. Waiting connections stay in the queue, and polling the

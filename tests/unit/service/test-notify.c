@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A service manager that does not read must not hold up the daemon. */
-#include "daemon/notify.h"
+#include "service/notify.h"
 #include "util/test.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/log.h"
+#include "service/log.h"
 #include "util/test.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void test_levels(void **state) {
         struct err e;
 
         capture();
-        log_init(LOG_NOTICE);
+        log_init("confabd", LOG_NOTICE);
         LOG(LOG_INFO, "not this");
         LOG(LOG_NOTICE, "but %s", "this");
         err_set(&e, ERR_FORMAT, "the reason");
@@ -48,7 +48,7 @@ static void test_levels(void **state) {
 /* What a peer names cannot forge a line. */
 static void test_one_message_is_one_line(void **state) {
         capture();
-        log_init(LOG_INFO);
+        log_init("confabd", LOG_INFO);
         LOG(LOG_INFO, "name '%s'", "a\nconfabd: error: all is lost\r\x1b[2J");
         assert_string_equal(
                 captured(), "confabd: info: name 'a confabd: error: all is lost  [2J'\n");
@@ -61,7 +61,7 @@ static void test_long_message_is_cut(void **state) {
         memset(text, 'x', sizeof(text) - 1);
         text[sizeof(text) - 1] = 0;
         capture();
-        log_init(LOG_INFO);
+        log_init("confabd", LOG_INFO);
         LOG(LOG_INFO, "%s", text);
         n = strlen(captured());
         assert_in_range(n, 500, 1100);
@@ -72,7 +72,7 @@ static void test_peers_cannot_flood(void **state) {
         unsigned lines = 0;
 
         capture();
-        log_init(LOG_INFO);
+        log_init("confabd", LOG_INFO);
         for (unsigned i = 0; i < 10000; i++)
                 LOG_PEER(LOG_NOTICE, NULL, "again");
         text = captured();
@@ -95,7 +95,7 @@ static void test_each_has_its_own_rate(void **state) {
         const char *text;
 
         capture();
-        log_init(LOG_INFO);
+        log_init("confabd", LOG_INFO);
         for (unsigned i = 0; i < 10000; i++)
                 LOG_PEER(LOG_NOTICE, &loud, "loud");
         LOG_PEER(LOG_NOTICE, &quiet, "quiet");

@@ -12,9 +12,10 @@
  *
  * A later file wins, setting by setting.
  */
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/util.h"
-#include "daemon/settings.h"
+#include "service/conf.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -32,8 +33,8 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
         return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int each_dropin(const char *dir, struct dirent **names, int n, settings_file_fn *fn,
-        void *arg, struct err *e) {
+static int each_dropin(
+        const char *dir, struct dirent **names, int n, conf_file_fn *fn, void *arg, struct err *e) {
         int r = 0;
 
         for (int i = 0; i < n && r == 0; i++) {
@@ -50,7 +51,7 @@ static int each_dropin(const char *dir, struct dirent **names, int n, settings_f
 
 /* *ret_n: how many there were. */
 static int each_dropin_of(
-        const char *config, settings_file_fn *fn, void *arg, int *ret_n, struct err *e) {
+        const char *config, conf_file_fn *fn, void *arg, int *ret_n, struct err *e) {
         _cleanup_(freep) char *dir = NULL;
         struct dirent **names = NULL;
         int n, r;
@@ -72,22 +73,32 @@ static int each_dropin_of(
         return r;
 }
 
-int settings_each_file(const struct settings *s, settings_file_fn *fn, void *arg, struct err *e) {
+static const char *name_at(const void *settings, size_t offset) {
+        const char *name;
+
+        memcpy(&name, (const char *)settings + offset, sizeof(name));
+        return name;
+}
+
+int conf_each_file(
+        const struct conf *conf, const void *settings, conf_file_fn *fn, void *arg, struct err *e) {
+        const char *defaults = name_at(settings, conf->defaults_offset);
+        const char *config = name_at(settings, conf->config_offset);
         bool there;
         int n = 0, r = 0;
 
-        if (s->defaults)
-                r = fn(arg, s->defaults, e);
-        if (r < 0 || !s->config)
+        if (defaults)
+                r = fn(arg, defaults, e);
+        if (r < 0 || !config)
                 return r;
-        there = access(s->config, F_OK) == 0 || errno != ENOENT;
+        there = access(config, F_OK) == 0 || errno != ENOENT;
         if (there)
-                r = fn(arg, s->config, e);
+                r = fn(arg, config, e);
         if (r == 0)
-                r = each_dropin_of(s->config, fn, arg, &n, e);
-        if (r == 0 && !there && !s->defaults && n == 0) {
+                r = each_dropin_of(config, fn, arg, &n, e);
+        if (r == 0 && !there && !defaults && n == 0) {
                 errno = ENOENT;
-                r = err_set(e, ERR_SYS, "cannot open '%s'", s->config);
+                r = err_set(e, ERR_SYS, "cannot open '%s'", config);
         }
         return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/clock.h"
 #include "base/util.h"
-#include "daemon/log.h"
+#include "service/log.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #define MESSAGE_MAX 1024
 #define N_FIELDS 9
 
+static const char *log_program = "confab";
 static int log_level = LOG_INFO;
 static bool to_journal;
 
@@ -29,7 +30,8 @@ static bool stderr_is_journal(void) {
         return fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
 }
 
-void log_init(int level) {
+void log_init(const char *program, int level) {
+        log_program = program;
         log_level = level;
         to_journal = stderr_is_journal();
 }
@@ -63,7 +65,7 @@ static void write_journal(int level, const struct log_about *about, const char *
 
         field(&f, "MESSAGE=%s", message);
         field(&f, "PRIORITY=%d", level);
-        field(&f, "SYSLOG_IDENTIFIER=confabd");
+        field(&f, "SYSLOG_IDENTIFIER=%s", log_program);
         if (about && about->err) {
                 field(&f, "CONFAB_ERROR=%s", err_code_name(about->err->code));
                 if (about->err->file) {
@@ -84,8 +86,9 @@ static void write_journal(int level, const struct log_about *about, const char *
 static void write_stderr(int level, const char *message) {
         static const char *const names[] = {
                 "emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"};
-        char line[MESSAGE_MAX + 32];
-        int n = snprintf(line, sizeof(line), "confabd: %s: %s\n", names[level & 7], message);
+        char line[MESSAGE_MAX + 64];
+        int n = snprintf(
+                line, sizeof(line), "%.30s: %s: %s\n", log_program, names[level & 7], message);
 
         if (n > 0 && write(STDERR_FILENO, line, MIN((size_t)n, sizeof(line) - 1)) < 0)
                 return;

@@ -2,7 +2,7 @@
 /* The table of settings as text: --help and man pages. */
 #include "base/buf.h"
 #include "base/err.h"
-#include "daemon/settings.h"
+#include "service/conf.h"
 #include <string.h>
 
 #define HELP_INDENT 10
@@ -47,35 +47,25 @@ static int print_wrapped(struct buf *out, const char *text) {
         return r < 0 ? r : buf_append_str(out, "\n");
 }
 
-int settings_print_help(struct buf *out) {
+static int print_setting(struct buf *out, const struct setting *t) {
         int r;
 
-        r = buf_append_str(out,
-                "Usage: confabd --model FILE [FLAG...]\n\n"
-                "Keeps conversations with a local language model warm and serves them over a\n"
-                "Unix socket. See confabd(8) and confabd.conf(5).\n\n");
-        for (size_t i = 0; i < settings_n && r == 0; i++) {
-                const struct setting *t = &settings_table[i];
-
-                r = buf_printf(out, "  --%s ", t->name);
-                if (r == 0)
-                        r = print_metavar(out, t);
-                if (r == 0 && t->initial)
-                        r = buf_printf(out, " (default: %s)", t->initial);
-                if (r == 0)
-                        r = buf_append_str(out, "\n");
-                if (r == 0)
-                        r = print_wrapped(out, t->help);
-        }
+        r = buf_printf(out, "  --%s ", t->name);
         if (r == 0)
-                r = buf_append_str(out,
-                        "  --check\n          Test settings, model, folders and permissions, print "
-                        "what would be\n          done, and exit. Changes nothing.\n"
-                        "  --check-settings\n          Look whether the settings can be taken, and "
-                        "exit.\n"
-                        "  --help\n          Print this and exit.\n"
-                        "  --version\n          Print the version and exit.\n");
-        return r;
+                r = print_metavar(out, t);
+        if (r == 0 && t->initial)
+                r = buf_printf(out, " (default: %s)", t->initial);
+        if (r == 0)
+                r = buf_append_str(out, "\n");
+        return r == 0 ? print_wrapped(out, t->help) : r;
+}
+
+int conf_print_help(const struct conf *conf, struct buf *out) {
+        int r = buf_append_str(out, conf->usage);
+
+        for (size_t i = 0; i < conf->n && r == 0; i++)
+                r = print_setting(out, &conf->table[i]);
+        return r == 0 ? buf_append_str(out, conf->actions) : r;
 }
 
 /* In troff, minus signs must be written "\-" to be copyable. */
@@ -115,12 +105,12 @@ static int print_man_entry(struct buf *out, const struct setting *t, bool flag) 
         return r < 0 ? r : buf_append_str(out, "\n");
 }
 
-int settings_print_man(struct buf *out, bool flags) {
+int conf_print_man(const struct conf *conf, struct buf *out, bool flags) {
         int r = 0;
 
-        for (size_t i = 0; i < settings_n && r == 0; i++)
-                if (flags || !settings_table[i].flag_only)
-                        r = print_man_entry(out, &settings_table[i], flags);
+        for (size_t i = 0; i < conf->n && r == 0; i++)
+                if (flags || !conf->table[i].flag_only)
+                        r = print_man_entry(out, &conf->table[i], flags);
         return r;
 }
 
@@ -137,12 +127,12 @@ static int print_size(struct buf *out, uint64_t v) {
         return buf_printf(out, "%llu", (unsigned long long)v);
 }
 
-int settings_print_value(struct buf *out, const struct settings *s, const struct setting *t) {
-        const void *at = (const char *)s + t->offset;
+int conf_print_value(struct buf *out, const void *settings, const struct setting *t) {
+        const void *at = (const char *)settings + t->offset;
         const char *text;
         uint64_t v;
 
-        if (t->type == SETTING_TEXT) {
+        if (t->type == SETTING_TEXT || t->type == SETTING_LIST) {
                 memcpy(&text, at, sizeof(text));
                 return buf_append_str(out, text ? text : "");
         }

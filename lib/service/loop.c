@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/loop.h"
+#include "service/loop.h"
 #include <event2/event.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * The journal, or standard error. Structured fields go to the journal when standard error is
- * connected to it; otherwise lines "confabd: LEVEL: message". Messages that peers can provoke
+ * connected to it; otherwise lines "PROGRAM: LEVEL: message". Messages that peers can provoke
  * go through LOG_PEER(), which passes at most LOG_BURST messages about one user in
  * LOG_INTERVAL_USEC and counts the rest: a user who provokes many messages hides none about others.
  * The total is never more than LOG_BUCKETS times LOG_BURST.
@@ -26,7 +26,8 @@ struct log_about {
 };
 #define LOG_ABOUT_NULL ((struct log_about){.uid = -1})
 
-void log_init(int level);
+/* @program: a literal, the name in front of lines and in the journal. */
+void log_init(const char *program, int level);
 void log_set_level(int level);
 void log_write(int level, const struct log_about *about, const char *fmt, ...)
         __attribute__((format(printf, 3, 4)));

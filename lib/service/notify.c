@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/notify.h"
+#include "service/notify.h"
 #include "base/clock.h"
 #include <stdarg.h>
 #include <stddef.h>
