@@ -237,7 +237,8 @@ static int parse_thinking(
         return 0;
 }
 
-/* metadata.user_id is any text; Claude Code puts JSON there that names its session. */
+/* metadata.user_id is any text; Claude Code puts JSON there that names its session. What can't be read, for lack of memory too,
+ * names none: then the messages alone tell the conversation. */
 static int parse_session(
         struct form *form, struct fields *fields, const json_t *body, struct err *e) {
         const char *user = NULL, *session;

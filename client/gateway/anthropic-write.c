@@ -228,10 +228,19 @@ static int say(struct anthropic_writer *writer, const char *text, size_t size) {
         return put_delta(writer, "text_delta", "text", text, size);
 }
 
-/* No arguments are an empty object. */
-static bool has_input(const struct anthropic_writer *writer) {
-        return writer->text.size == 0 ||
-               writer_is_object((const char *)writer->text.data, writer->text.size);
+/* Into a whole message. No arguments are an empty object; others that are none can't be told. */
+static int keep_block(struct anthropic_writer *writer, bool broken) {
+        struct json j;
+        int r = !broken;
+
+        if (r > 0 && writer->kind == CONFAB_PART_CALL && writer->text.size > 0)
+                r = writer_is_object((const char *)writer->text.data, writer->text.size);
+        if (r <= 0)
+                return r;
+        r = writer->content.size > 0 ? buf_append(&writer->content, ",", 1) : 0;
+        json_init(&j, &writer->content);
+        put_block(&j, writer->kind, writer->call_id, writer->call_name, &writer->text);
+        return r < 0 ? r : json_finish(&j);
 }
 
 static int end_block(struct anthropic_writer *writer, bool broken) {
@@ -241,15 +250,8 @@ static int end_block(struct anthropic_writer *writer, bool broken) {
         if (!writer->open)
                 return 0;
         writer->open = false;
-        if (!writer->stream) {
-                if (broken || (writer->kind == CONFAB_PART_CALL && !has_input(writer)))
-                        return 0;
-                if (writer->content.size > 0)
-                        r = buf_append(&writer->content, ",", 1);
-                json_init(&j, &writer->content);
-                put_block(&j, writer->kind, writer->call_id, writer->call_name, &writer->text);
-                return r < 0 ? r : json_finish(&j);
-        }
+        if (!writer->stream)
+                return keep_block(writer, broken);
         if (writer->kind == CONFAB_PART_REASONING)
                 r = put_delta(writer, "signature_delta", "signature", SIGNATURE, strlen(SIGNATURE));
         if (r < 0)

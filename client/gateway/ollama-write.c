@@ -178,8 +178,11 @@ static int end_call(struct ollama_writer *writer) {
         struct json j;
         int r;
 
-        if (!writer->call_name || !writer_is_object(text, size))
+        if (!writer->call_name)
                 return 0;
+        r = writer_is_object(text, size);
+        if (r <= 0)
+                return r;
         r = next_item(&writer->calls);
         if (r < 0)
                 return r;

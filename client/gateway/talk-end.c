@@ -12,8 +12,8 @@
  *    is done. If the connection or the gateway ends first, the empty conversation stays, and expires if it is a
  *    throw-away.
  * 3. Whatever fails before the input was accepted has changed nothing, so the talk may begin anew: when the
- *    conversation changed between finding and continuing it, and when the connection broke, since an idle one may be
- *    of a daemon that has been restarted. If the input was accepted and the answer was lost, the
+ *    conversation changed between finding and continuing it, and when the connection broke or its daemon stops, since an
+ *    idle one may be of a daemon that has been restarted. If the input was accepted and the answer was lost, the
  *    search finds it, and the talk answers it.
  */
 #include "client/gateway/talk-private.h"
@@ -221,7 +221,8 @@ void talk_trouble(struct talk *talk, const struct confab_error *error) {
 
         if (talk->cancelled)
                 talk_fail(talk, error);
-        else if (confab_error_is(error, CONFAB_DISCONNECTED))
+        else if (confab_error_is(error, CONFAB_DISCONNECTED) ||
+                 confab_error_is(error, CONFAB_SHUTDOWN))
                 reconnect(talk, error);
         else if (may_help && talk->fields->place != FORM_NEW)
                 talk_again(talk);

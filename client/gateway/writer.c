@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads JSON by base/json-read.h, whose names libjansson has as well. */
+#include "base/err.h"
 #include "base/json-read.h"
 #include "client/gateway/writer.h"
 
-bool writer_is_object(const char *text, size_t size) {
+int writer_is_object(const char *text, size_t size) {
         enum json_item item = JSON_END;
         struct json_reader reader;
-        bool is;
+        int r;
 
         json_reader_init(&reader, text, size);
-        is = json_next(&reader, &item, NULL) == 0 && item == JSON_OBJECT &&
-             json_skip(&reader, item, NULL) == 0 && json_next(&reader, &item, NULL) == 0 &&
-             item == JSON_END;
+        r = json_next(&reader, &item, NULL);
+        if (r == 0 && item != JSON_OBJECT)
+                r = -ERR_INVALID;
+        if (r == 0)
+                r = json_skip(&reader, item, NULL);
+        if (r == 0)
+                r = json_next(&reader, &item, NULL); /* the end, or what is wrong behind it */
         json_reader_deinit(&reader);
-        return is;
+        return r == -ERR_INVALID ? 0 : r < 0 ? r : 1;
 }

@@ -35,8 +35,8 @@ struct writer {
         void *userdata;
 };
 
-/* Whether a call's arguments are one JSON object, nested at most 64 deep. (Not, too, if memory is short.) */
-bool writer_is_object(const char *text, size_t size);
+/* Whether a call's arguments are one JSON object, nested at most 64 deep: 1, 0, or -ERR_NOMEM. */
+int writer_is_object(const char *text, size_t size);
 /* NULL is harmless; returns NULL. */
 static inline struct writer *writer_free(struct writer *writer) {
         return writer ? writer->ops->free(writer) : NULL;

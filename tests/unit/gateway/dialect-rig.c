@@ -25,7 +25,7 @@ static void show_message(size_t *n, const struct confab_message *m) {
         }
         for (size_t i = 0; i < m->n_calls; i++) {
                 print(n, "|");
-                print(n, m->calls[i].id);
+                print(n, m->calls[i].id ? m->calls[i].id : "-");
                 print(n, " ");
                 print(n, m->calls[i].name);
                 print(n, " ");
@@ -33,7 +33,12 @@ static void show_message(size_t *n, const struct confab_message *m) {
         }
         for (size_t i = 0; i < m->n_results; i++) {
                 print(n, "|");
-                print(n, m->results[i].call_id);
+                print(n, m->results[i].call_id ? m->results[i].call_id : "-");
+                if (m->results[i].name) {
+                        print(n, "(");
+                        print(n, m->results[i].name);
+                        print(n, ")");
+                }
                 print(n, "=");
                 print(n, m->results[i].text);
         }

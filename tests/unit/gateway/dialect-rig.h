@@ -6,7 +6,7 @@
 #include "client/gateway/writer.h"
 
 /* What a form says, a message a line:
- *      user|TEXT    assistant|TEXT|think:REASONING|ID NAME ARGUMENTS    tool|ID=TEXT
+ *      user|TEXT    assistant|TEXT|think:REASONING|ID NAME ARGUMENTS    tool|ID(FUNCTION)=TEXT
  * The same buffer each time. */
 const char *rig_messages(struct form *form);
 

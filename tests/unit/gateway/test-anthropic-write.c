@@ -90,9 +90,9 @@ static void test_parts(void **state) {
                                         "\"type\":\"input_json_delta\",\"partial_json\":\"{"
                                         "\\\"a\\\":\"") BLOCK_DELTA("2",
                                         "\"type\":\"input_json_delta\",\"partial_json\":\"\\n1}\"")
-                                        BLOCK_STOP("2") BLOCK_START(
-                                                "3", "\"type\":\"tool_use\",\"id\":\"t2\",\"name\":"
-                                                     "\"g\",\"input\":{}") BLOCK_STOP("3")
+                                        BLOCK_STOP("2") BLOCK_START("3",
+                                                "\"type\":\"tool_use\",\"id\":\"t2\",\"name\":"
+                                                "\"g\",\"input\":{}") BLOCK_STOP("3")
                                                 END("tool_use", "null"));
         rig_said_deinit(&said);
 }
