@@ -88,13 +88,13 @@ static void refuse_embeddings(struct gateway_call *call) {
 }
 
 static const struct gateway_route routes[] = {
-        {HTTP_GET, "/v1/models", openai_handle_models},
-        {HTTP_GET, "/v1/models/**", openai_handle_model},
-        {HTTP_POST, "/v1/chat/completions", openai_handle_chat},
-        {HTTP_POST, "/v1/completions", openai_handle_text},
-        {HTTP_POST, "/v1/embeddings", refuse_embeddings},
-        {HTTP_POST, "/v1/audio/*", refuse_media},
-        {HTTP_POST, "/v1/images/*", refuse_media},
+        {.method = HTTP_GET, .pattern = "/v1/models", .handle = openai_handle_models},
+        {.method = HTTP_GET, .pattern = "/v1/models/**", .handle = openai_handle_model},
+        {.method = HTTP_POST, .pattern = "/v1/chat/completions", .handle = openai_handle_chat},
+        {.method = HTTP_POST, .pattern = "/v1/completions", .handle = openai_handle_text},
+        {.method = HTTP_POST, .pattern = "/v1/embeddings", .handle = refuse_embeddings},
+        {.method = HTTP_POST, .pattern = "/v1/audio/*", .handle = refuse_media},
+        {.method = HTTP_POST, .pattern = "/v1/images/*", .handle = refuse_media},
         {},
 };
 
