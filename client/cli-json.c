@@ -301,8 +301,10 @@ static void put_token(struct json *j, const struct confab_token *t) {
         json_object_begin(j);
         json_put_key(j, "token");
         json_put_i64(j, t->token);
-        if (t->has_logprob)
+        if (t->has_logprob) {
                 put_float(j, "logprob", t->logprob);
+                put_bytes(j, t->text);
+        }
         if (t->n_top) {
                 json_put_key(j, "top");
                 json_array_begin(j);

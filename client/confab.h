@@ -94,7 +94,7 @@ enum confab_verb {
          * at_position on: what follows the delta with this position; stops, as of its continue. */
         CONFAB_ATTACH,
         CONFAB_WATCH, /* be told what happens to conversations, until it is cancelled */
-        CONFAB_FIND   /* the conversation that begins like `messages` for longest */
+        CONFAB_FIND /* the conversation that begins like `messages` for longest; or how far one does */
 };
 
 /* Numbers as on the wire. */
@@ -240,7 +240,7 @@ struct confab_request {
         enum confab_verb verb;
 
         /* The conversation, for all verbs but open, list, tokenize, model_info, stats, import and watch:
-         * by id, or if that is 0 by name. */
+         * by id, or if that is 0 by name. For find optional: it looks at this one alone. */
         uint64_t conversation_id;
         const char *conversation;
 
@@ -378,7 +378,8 @@ struct confab_progress {
 struct confab_logprob {
         int32_t token;
         float logprob;
-        struct confab_bytes text;
+        struct confab_bytes
+                text; /* what it prints, at most 64 bytes; may be a part of a character */
 };
 struct confab_token {
         int32_t token;
@@ -386,6 +387,7 @@ struct confab_token {
         float logprob;
         const struct confab_logprob *top;
         size_t n_top;
+        struct confab_bytes text; /* with a log-probability: as in confab_logprob */
 };
 /* A part of what the assistant said, or news of one: texts of the same index follow each other. */
 struct confab_part {
@@ -580,11 +582,11 @@ struct confab_notice {
 };
 
 struct confab_found {
-        const struct confab_conversation
-                *conversation; /* NULL: none begins with the first message */
-        uint32_t at_turn;      /* its turns [0, at_turn) say the same as */
-        uint32_t n_messages;   /* messages [0, n_messages); both are places to go on from */
-        bool other_session;    /* a session was named, and it belongs to another one, or to none */
+        /* NULL: none begins with the first message. One that the request names is always given. */
+        const struct confab_conversation *conversation;
+        uint32_t at_turn;    /* its turns [0, at_turn) say the same as */
+        uint32_t n_messages; /* messages [0, n_messages); both are places to go on from */
+        bool other_session;  /* a session was named, and it belongs to another one, or to none */
 };
 
 struct confab_event {

@@ -561,6 +561,8 @@ static int draft_find(struct draft *d, struct err *e) {
 
         BEGIN(d, find, find, FIND);
         k = put_string(&d->find.tools, r->tools, "definitions of tools", e);
+        if (k == 0 && (r->conversation_id || r->conversation))
+                k = put_ref(d, &d->find.conversation, e);
         if (k == 0)
                 k = put_string(&d->find.session, r->session, "session", e);
         if (k == 0)

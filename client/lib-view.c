@@ -82,6 +82,7 @@ static int view_token(
                 .logprob = m->logprob,
                 .top = top,
                 .n_top = m->n_top,
+                .text = bytes_of(m->text),
         };
         return 0;
 }

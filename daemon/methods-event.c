@@ -254,7 +254,7 @@ static void send_found(struct request *r, const struct engine_event *in) {
         Confab__V1__Conversation conversation;
         struct err e;
 
-        if (in->found.n_messages > 0) {
+        if (in->conv.id != 0) {
                 if (put_conv(&s, &in->conv, &conversation, &e) < 0) {
                         reply_error(r->peer, r->id, &e);
                         return;
@@ -314,6 +314,12 @@ static void send_convs(struct request *r, const struct engine_event *in) {
         reply_send(r->peer, r->id, &ev, true);
 }
 
+/* Borrows the bytes. */
+static ProtobufCBinaryData piece_of(const struct engine_piece *piece) {
+        return (ProtobufCBinaryData){
+                MIN((size_t)piece->size, sizeof(piece->bytes)), proto_borrow(piece->bytes)};
+}
+
 static int put_top(struct scratch *s, const struct engine_event *in, Confab__V1__DeltaToken *m,
         struct err *e) {
         Confab__V1__TokenLogprob *items;
@@ -331,9 +337,7 @@ static int put_top(struct scratch *s, const struct engine_event *in, Confab__V1_
                 confab__v1__token_logprob__init(&items[i]);
                 SET(&items[i], token, l->token);
                 SET(&items[i], logprob, l->logprob);
-                items[i].has_text = true;
-                items[i].text.data = proto_borrow(l->text);
-                items[i].text.len = MIN((size_t)l->text_size, sizeof(l->text));
+                SET(&items[i], text, piece_of(&l->text));
                 m->top[i] = &items[i];
         }
         m->n_top = n;
@@ -351,8 +355,10 @@ static void send_delta(struct request *r, const struct engine_event *in) {
         SET(&m, position, in->delta.position);
         if (in->delta.has_token) {
                 SET(&token, token, in->delta.token);
-                if (in->delta.has_logprob)
+                if (in->delta.has_logprob) {
                         SET(&token, logprob, in->delta.logprob);
+                        SET(&token, text, piece_of(&in->delta.token_text));
+                }
                 m.tokens = tokens;
                 m.n_tokens = 1;
         }

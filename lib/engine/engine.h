@@ -185,7 +185,8 @@ enum engine_verb {
          * max_requests_per_owner and max_queued: the caller has few of them in flight. */
         ENGINE_TENANT,
         ENGINE_WATCH, /* notices of what happens to conversations, until it is cancelled */
-        ENGINE_FIND,  /* the conversation whose turns say the same as messages for longest */
+        /* The conversation whose turns say the same as messages for longest; or how far a named one does. */
+        ENGINE_FIND,
         ENGINE_N_VERBS
 };
 
@@ -323,7 +324,7 @@ struct engine_request {
         enum engine_verb verb;
         uint64_t owner; /* for whom; base/owner.h */
         bool admin;
-        uint64_t conv_id; /* by id, or if this is 0, by name */
+        uint64_t conv_id; /* by id, or if this is 0, by name; find: or (NULL) all of the owner's */
         const char *conv_name;
         bool has_expect_revision; /* continue, fork, rewind, carry */
         uint64_t expect_revision;
@@ -533,11 +534,15 @@ struct engine_conv {
         uint32_t hit_turn;
 };
 
+/* What a token prints, control tokens their names: perhaps a part of a character. Cut to fit. */
+struct engine_piece {
+        uint8_t bytes[64];
+        uint8_t size;
+};
 struct engine_logprob {
         int32_t token;
         float logprob;
-        uint8_t text[64]; /* the token's text, cut to fit */
-        uint8_t text_size;
+        struct engine_piece text;
 };
 
 struct engine_model_info {
@@ -614,8 +619,8 @@ struct engine_event {
         struct err err; /* ERROR, LOG; CONV where n_not_kept > 0 */
         bool told;      /* ERROR: a LOG has reported this error, now or before */
         int log_level;  /* LOG: syslog priority */
-        /* FOUND: turns [0, at_turn) of `conv` are the first n_messages messages. 0 of both: there is no
-         * such conversation, and no `conv`. */
+        /* FOUND: turns [0, at_turn) of `conv` are the first n_messages messages. Both are 0 if the request
+         * names a conversation with which nothing agrees, or if there is none: conv.id is 0 then. */
         struct engine_found {
                 uint32_t at_turn, n_messages;
                 bool other_session; /* a session was named, and this one has another one or none */
@@ -648,6 +653,7 @@ struct engine_event {
                         uint32_t position; /* behind the last token, in the transcript */
                         bool has_logprob;
                         float logprob;
+                        struct engine_piece token_text; /* with logprob: of the token */
                         size_t n_top;
                         struct engine_logprob *top;
                         struct engine_part *parts; /* [n_parts], with want_parts */

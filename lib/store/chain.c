@@ -109,12 +109,54 @@ int store_chains_set(
 
 /* --- finding --- */
 
-/* 1 if a turn has this chain, else 0. */
-static int has_chain(struct store *s, uint64_t chain, struct err *e) {
+/* Two numbers stand for no hash. */
+static bool is_hash(uint64_t chain) {
+        return chain != STORE_CHAIN_UNKNOWN && chain != STORE_CHAIN_NEVER;
+}
+
+/* The first turn of conversation @id with this chain ends its first *ret turns; 0: there is none. */
+static int find_place(struct store *s, uint64_t id, uint64_t chain, uint32_t *ret, struct err *e) {
+        uint32_t n = 0;
         _query_ q = {};
         int r;
 
-        if (chain == STORE_CHAIN_UNKNOWN || chain == STORE_CHAIN_NEVER)
+        if (!is_hash(chain)) {
+                *ret = 0;
+                return 0;
+        }
+        r = query_begin(&q, s, STMT_CHAIN_OF, e);
+        if (r < 0)
+                return r;
+        query_bind_u64(&q, chain);
+        query_bind_u64(&q, id);
+        r = query_step(&q, e);
+        if (r > 0 && !query_is_null(&q, 0))
+                n = (uint32_t)query_number(&q, 0, UINT32_MAX - 1) + 1;
+        if (r >= 0)
+                r = query_check(&q, e);
+        if (r == 0)
+                *ret = n;
+        return r;
+}
+
+int store_chain_turns(struct store *s, uint64_t id, uint64_t chain, uint32_t *ret, struct err *e) {
+        _cleanup_(read_endp) struct store *reading = NULL;
+        int r = read_begin(&s, &reading, e);
+
+        return r < 0 ? r : find_place(s, id, chain, ret, e);
+}
+
+/* 1 if a turn has this chain (@id: of this conversation), else 0. */
+static int has_chain(struct store *s, uint64_t id, uint64_t chain, struct err *e) {
+        uint32_t n_turns;
+        _query_ q = {};
+        int r;
+
+        if (id != 0) {
+                r = find_place(s, id, chain, &n_turns, e);
+                return r < 0 ? r : n_turns > 0;
+        }
+        if (!is_hash(chain))
                 return 0;
         r = query_begin(&q, s, STMT_CHAIN_HAS, e);
         if (r < 0)
@@ -123,8 +165,8 @@ static int has_chain(struct store *s, uint64_t chain, struct err *e) {
         return query_step(&q, e);
 }
 
-int store_chain_longest(
-        struct store *s, const uint64_t *chains, size_t n, size_t *ret, struct err *e) {
+int store_chain_longest(struct store *s, uint64_t id, const uint64_t *chains, size_t n, size_t *ret,
+        struct err *e) {
         _cleanup_(read_endp) struct store *reading = NULL;
         size_t has = 0, has_not = n + 1; /* chains[has - 1] is there; chains[has_not - 1] is not */
         int r = read_begin(&s, &reading, e);
@@ -132,7 +174,7 @@ int store_chain_longest(
         while (r == 0 && has_not - has > 1) {
                 size_t middle = has + (has_not - has) / 2;
 
-                r = has_chain(s, chains[middle - 1], e);
+                r = has_chain(s, id, chains[middle - 1], e);
                 if (r < 0)
                         break;
                 if (r > 0)
@@ -167,21 +209,6 @@ static int see_session(
         while (seen->n < STORE_CANDIDATES_SEEN && (r = query_step(&q, e)) > 0)
                 seen->list[seen->n++] = (struct store_candidate){
                         .conv = query_number(&q, 0, INT64_MAX), .session = true};
-        return r < 0 ? r : query_check(&q, e);
-}
-
-/* The first turn of @c with this chain; n_turns is 0 if there is none. */
-static int find_place(struct store *s, uint64_t chain, struct store_candidate *c, struct err *e) {
-        _query_ q = {};
-        int r = query_begin(&q, s, STMT_CHAIN_OF, e);
-
-        if (r < 0)
-                return r;
-        query_bind_u64(&q, chain);
-        query_bind_u64(&q, c->conv);
-        r = query_step(&q, e);
-        if (r > 0 && !query_is_null(&q, 0))
-                c->n_turns = (uint32_t)query_number(&q, 0, UINT32_MAX - 1) + 1;
         return r < 0 ? r : query_check(&q, e);
 }
 
@@ -248,7 +275,7 @@ int store_chain_candidates(struct store *s, uint64_t owner, uint64_t vocab, cons
                 r = see_session(s, owner, session, &seen, e);
         seen.n_session = seen.n;
         for (size_t i = 0; r == 0 && i < seen.n_session; i++)
-                r = find_place(s, chain, &seen.list[i], e);
+                r = find_place(s, seen.list[i].conv, chain, &seen.list[i].n_turns, e);
         if (r == 0)
                 r = see_latest(s, chain, &seen, e);
         for (size_t i = 0; r >= 0 && i < seen.n; i++) {

@@ -374,11 +374,13 @@ struct store_chain_of {
         uint64_t chain;
 };
 int store_chains_set(struct store *s, const struct store_chain_of *chains, size_t n, struct err *e);
-/* *ret: the greatest k <= @n with a turn of chain chains[k - 1]; 0: none. @chains must be such that a
- * conversation with one of them has a turn with each one before it: then log n look-ups find the
- * greatest. (Else a smaller k is found.) */
+/* *ret: the greatest k <= @n with a turn of chain chains[k - 1], in conversation @id, or (0) in any; 0: none.
+ * @chains must be such that a conversation with one of them has a turn with each one before it: then log n
+ * look-ups find the greatest. (Else a smaller k is found.) */
 int store_chain_longest(
-        struct store *s, const uint64_t *chains, size_t n, size_t *ret, struct err *e);
+        struct store *s, uint64_t id, const uint64_t *chains, size_t n, size_t *ret, struct err *e);
+/* *ret: so many turns of conversation @id have this chain, of several such numbers the least; 0: none. */
+int store_chain_turns(struct store *s, uint64_t id, uint64_t chain, uint32_t *ret, struct err *e);
 /* A conversation whose first n_turns turns have a chain; of several such places the first one. */
 struct store_candidate {
         uint64_t conv;

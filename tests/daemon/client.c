@@ -448,6 +448,7 @@ int client_cancel(struct client *c, uint64_t request, uint64_t conv) {
 void reply_deinit(struct reply *r) {
         buf_deinit(&r->text);
         buf_deinit(&r->top);
+        buf_deinit(&r->pieces);
         free(r->tokens);
         free(r->logprobs);
         *r = (struct reply){};
@@ -461,7 +462,9 @@ bool reply_equal(const struct reply *a, const struct reply *b) {
         return a->n == b->n && a->top.size == b->top.size &&
                same_bytes(a->tokens, b->tokens, a->n * sizeof(*a->tokens)) &&
                same_bytes(a->logprobs, b->logprobs, a->n * sizeof(*a->logprobs)) &&
-               same_bytes(a->top.data, b->top.data, a->top.size);
+               same_bytes(a->top.data, b->top.data, a->top.size) &&
+               a->pieces.size == b->pieces.size &&
+               same_bytes(a->pieces.data, b->pieces.data, a->pieces.size);
 }
 
 static void put_sampling(const struct say *s, Confab__V1__Sampling *m) {
@@ -549,6 +552,8 @@ static void take_token(struct reply *r, const Confab__V1__DeltaToken *t) {
         r->tokens[r->n] = t->token;
         r->logprobs[r->n] = bits;
         r->n++;
+        assert_true(t->has_logprob == t->has_text); /* Attach tells neither */
+        assert_int_equal(buf_append(&r->pieces, t->text.data, t->text.len), 0);
         for (size_t i = 0; i < t->n_top; i++) {
                 memcpy(&bits, &t->top[i]->logprob, sizeof(bits));
                 assert_int_equal(buf_append_u32(&r->top, (uint32_t)t->top[i]->token), 0);

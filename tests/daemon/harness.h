@@ -142,6 +142,7 @@ struct reply {
         int32_t *tokens;    /* [n] */
         uint32_t *logprobs; /* [n], the bits of the floats */
         struct buf top;     /* token and bits of every alternative, in order: for memcmp */
+        struct buf pieces;  /* the texts of tokens */
         size_t n;
         uint32_t position; /* of the last delta */
         bool accepted, done;

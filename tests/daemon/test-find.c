@@ -28,6 +28,7 @@ static void take(void *userdata, const struct confab_event *event) {
                 seen->any = found->conversation != NULL;
                 seen->id = seen->any ? found->conversation->id : 0;
                 seen->n_turns = seen->any ? found->conversation->n_turns : 0;
+                seen->revision = seen->any ? found->conversation->revision : 0;
                 seen->at_turn = found->at_turn;
                 seen->n_messages = found->n_messages;
                 seen->other_session = found->other_session;
@@ -125,28 +126,119 @@ static void test_stateless_client(void **state) {
         confab_free(c);
 }
 
+static void refused(struct confab *c, const struct confab_request *r, const char *code) {
+        struct confab_error e = {.message = ""};
+
+        assert_int_equal(confab_call(c, r, NULL, NULL, &e), -1);
+        assert_string_equal(e.code, code);
+}
+
+/* All messages go to conversation @name, as far as it does not have them. */
+static void replay(struct confab *c, const char *name, struct confab_message *m, size_t n) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct seen seen;
+
+        r.verb = CONFAB_FIND;
+        r.conversation = name;
+        r.messages = m;
+        r.n_messages = n;
+        call(c, &r, &seen);
+        assert_true(seen.any);
+        r.verb = CONFAB_CONTINUE;
+        r.input = CONFAB_INPUT_MESSAGES;
+        r.messages = m + seen.n_messages;
+        r.n_messages = n - seen.n_messages;
+        r.has_at_turn = true;
+        r.at_turn = seen.at_turn;
+        r.has_expect_revision = true;
+        r.expect_revision = seen.revision;
+        r.has_max_tokens = true; /* only the input */
+        call(c, &r, &seen);
+}
+
+/* A client that names its conversation, and sends its whole history all the same. */
+static void test_named(void **state) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct confab_message m[4];
+        struct harness *h = *state;
+        struct confab *c;
+        struct seen seen;
+        uint64_t id;
+
+        harness_start(h, NULL);
+        c = connect_to(h);
+        r.verb = CONFAB_OPEN;
+        r.name = "desk";
+        r.system = "You answer at length.";
+        call(c, &r, &seen);
+        id = seen.id;
+        m[0] = message(CONFAB_ROLE_SYSTEM, "You answer briefly.");
+        m[1] = message(CONFAB_ROLE_USER, "Who wrote the story?");
+        m[2] = message(CONFAB_ROLE_ASSISTANT, "A monk.");
+        m[3] = message(CONFAB_ROLE_USER, "And when?");
+        r = (struct confab_request)CONFAB_REQUEST_INIT;
+        r.verb = CONFAB_FIND;
+        r.messages = m;
+        r.n_messages = 4;
+        r.conversation = "desk";
+        r.session = "window 7";
+        /* It begins differently, and is told all the same. */
+        call(c, &r, &seen);
+        assert_true(seen.any && seen.other_session);
+        assert_int_equal(seen.id, id);
+        assert_int_equal(seen.n_turns, 1);
+        assert_int_equal(seen.at_turn, 0);
+        assert_int_equal(seen.n_messages, 0);
+        replay(c, "desk", m, 2);
+        call(c, &r, &seen);
+        assert_int_equal(seen.at_turn, 2);
+        assert_int_equal(seen.n_messages, 2);
+        replay(c, "desk", m, 4);
+        call(c, &r, &seen);
+        assert_int_equal(seen.n_turns, 4);
+        assert_int_equal(seen.n_messages, 4);
+        /* An edit, by id. */
+        m[2] = message(CONFAB_ROLE_ASSISTANT, "Nobody knows.");
+        r.conversation = NULL;
+        r.conversation_id = id;
+        call(c, &r, &seen);
+        assert_int_equal(seen.n_turns, 4);
+        assert_int_equal(seen.at_turn, 2);
+        assert_int_equal(seen.n_messages, 2);
+        replay(c, "desk", m, 4);
+        call(c, &r, &seen);
+        assert_int_equal(seen.n_turns, 4);
+        assert_int_equal(seen.n_messages, 4);
+        r.conversation_id = id + 1;
+        refused(c, &r, "not_found");
+        r.conversation_id = 0;
+        r.conversation = "attic";
+        refused(c, &r, "not_found");
+        r.conversation = "";
+        refused(c, &r, "invalid");
+        confab_free(c);
+}
+
 static void test_refused(void **state) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         struct confab_message m = message(CONFAB_ROLE_RAW, "raw");
         struct harness *h = *state;
-        struct confab_error e;
         struct confab *c;
 
         harness_start(h, NULL);
         c = connect_to(h);
         r.verb = CONFAB_FIND;
-        assert_int_equal(confab_call(c, &r, NULL, NULL, &e), -1);
-        assert_string_equal(e.code, "invalid");
+        refused(c, &r, "invalid");
         r.messages = &m;
         r.n_messages = 1;
-        assert_int_equal(confab_call(c, &r, NULL, NULL, &e), -1);
-        assert_string_equal(e.code, "invalid");
+        refused(c, &r, "invalid");
         confab_free(c);
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_stateless_client),
+                daemon_test(test_named),
                 daemon_test(test_refused),
         };
 

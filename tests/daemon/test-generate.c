@@ -27,6 +27,10 @@ static void test_say_and_repeat(void **state) {
         assert_int_equal(a.n, 16);
         assert_int_equal(a.n_generated, 16);
         assert_int_equal(a.top.size, 16 * 3 * 8);
+        /* The texts of tokens are the reply. */
+        assert_true(a.text.size > 20);
+        assert_int_equal(a.pieces.size, strlen((char *)a.text.data));
+        assert_memory_equal(a.pieces.data, a.text.data, a.pieces.size);
         assert_int_equal(a.finish, CONFAB__V1__FINISH_REASON__FINISH_LENGTH);
         assert_int_equal(a.acc.n_prompt, a.acc.n_ram + a.acc.n_disk + a.acc.n_computed);
         assert_int_equal(

@@ -67,7 +67,7 @@ SYSTEM = re.compile(
     r'netdb|poll|pthread|pty|pwd|sched|search|semaphore|spawn|syslog|termios|ucontext|unistd|utime|wordexp)\.h$'
     r'|(sys|linux|netinet|arpa|net|sanitizer)/')
 
-SKIP_FOLDERS = re.compile(r'^(\.|build|__pycache__$)')
+SKIP_FOLDERS = re.compile(r'^(\.|build|__pycache__$|node_modules$)')
 
 
 def module_of(path):

@@ -105,8 +105,8 @@ void event_log(struct engine *engine, int level, const struct err *e);
 /* Copy a register row into the event, without a residency. Fails as event_calloc() does. */
 int event_conv(
         struct event_node *n, struct engine_conv *out, const struct store_conv *sc, struct err *e);
-/* Fill in a token and its text, cut to fit. */
-void event_fill_piece(struct engine *engine, struct engine_logprob *out, int32_t token);
+/* Fill in what a token prints, cut to fit. */
+void event_fill_piece(struct engine *engine, struct engine_piece *out, int32_t token);
 
 /* The most bytes of events that one step of the request may send. */
 size_t credit_size(const struct engine *engine, const struct engine_request *r);

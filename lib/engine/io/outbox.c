@@ -317,11 +317,10 @@ static void end_backlog(struct outbox *o) {
         bell_ring(o->bell);
 }
 
-void event_fill_piece(struct engine *engine, struct engine_logprob *out, int32_t token) {
-        out->token = token;
-        out->text_size = (uint8_t)MIN(
-                tok_piece(engine->tok, token, true, (char *)out->text, sizeof(out->text)),
-                sizeof(out->text));
+void event_fill_piece(struct engine *engine, struct engine_piece *out, int32_t token) {
+        size_t n = tok_piece(engine->tok, token, true, (char *)out->bytes, sizeof(out->bytes));
+
+        out->size = (uint8_t)MIN(n, sizeof(out->bytes));
 }
 
 void event_log(struct engine *engine, int level, const struct err *e) {

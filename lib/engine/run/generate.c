@@ -53,6 +53,7 @@ static int fill_logprobs(struct engine *engine, struct request *request, struct 
 
         ev->delta.has_logprob = true;
         ev->delta.logprob = sample_logprob(logits, engine->info.n_vocab, token);
+        event_fill_piece(engine, &ev->delta.token_text, token);
         if (top == 0)
                 return 0;
         best = calloc(top, sizeof(*best));
@@ -61,8 +62,9 @@ static int fill_logprobs(struct engine *engine, struct request *request, struct 
                 return -ERR_NOMEM;
         sample_top_logprobs(engine->run->sampler, logits, engine->info.n_vocab, top, best);
         for (size_t i = 0; i < top; i++) {
-                event_fill_piece(engine, &ev->delta.top[i], best[i].token);
+                ev->delta.top[i].token = best[i].token;
                 ev->delta.top[i].logprob = best[i].logprob;
+                event_fill_piece(engine, &ev->delta.top[i].text, best[i].token);
         }
         ev->delta.n_top = top;
         return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Find: the conversation whose transcript begins like a list of messages for longest.
+ * Find: the conversation whose transcript begins like a list of messages for longest; or how far one that is
+ * named does so.
  *
  *      messages ──→ chains of their beginnings ──→ the longest one that the register has
  *                                                            │ candidates, best first
@@ -22,7 +23,12 @@
  * 4. The turns that are found end where the messages do, and the last of them says something: a reply that
  *    nobody has seen, or that says nothing, is not covered. Messages that say nothing and stand directly
  *    behind are covered, since there is nothing to add for them.
- * 5. The answer is of one moment, and holds nothing: the conversation may be gone when it is used.
+ * 5. The answer is of one moment, and holds nothing: the conversation may be gone when it is used. Its row,
+ *    with the revision, is as old as the turns that were compared, so expect_revision tells of every change
+ *    since then.
+ * 6. Where the request names a conversation, it is the only candidate, of each beginning (1, 2, 4 hold), and
+ *    the answer also if nothing agrees: then with no turn and no message. One that does not exist, or is
+ *    another owner's, is -ERR_NOT_FOUND (I6).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +61,9 @@ struct finder {
         size_t n_whole;
         uint64_t compared[MOST_COMPARED]; /* conversations */
         size_t n_compared;
+        uint64_t named; /* the conversation that the request names; 0: none */
         struct place best;
+        struct store_conv row; /* of best.conv */
 };
 
 static struct finder *finder_of(struct request *request) {
@@ -286,43 +294,64 @@ static int try_candidate(struct engine *engine, struct request *request,
                 .conv = c->conv, .session = c->session, .own_vocab = c->own_vocab, .exact = true};
         if (r == 0)
                 r = compare(engine, &m, e);
+        if (r == 0 && m.place.n_turns > 0 && is_better(&m.place, &f->best)) {
+                f->best = m.place;
+                f->row = request->reading.conv;
+        }
         store_reading_deinit(&request->reading);
         charge_give(&request->charge, request->load_size);
         request->load_size = 0;
-        if (r == 0 && m.place.n_turns > 0 && is_better(&m.place, &f->best))
-                f->best = m.place;
         /* Closed meanwhile, or damaged: no candidate. */
         return r == -ERR_NOT_FOUND || r == -ERR_CORRUPT ? 0 : r;
+}
+
+/* The conversations that seem to have a beginning, best first. */
+struct candidates {
+        struct store_candidate list[MOST_CANDIDATES];
+        size_t n;
+};
+
+static int list_candidates(struct engine *engine, struct request *request, uint64_t chain,
+        struct candidates *ret, struct err *e) {
+        const struct finder *f = finder_of(request);
+        int r;
+
+        if (f->named == 0)
+                return store_chain_candidates(engine->store, request->r.owner, engine->vocab_hash,
+                        request->r.session, chain, ret->list, MOST_CANDIDATES, &ret->n, e);
+        ret->list[0] = (struct store_candidate){.conv = f->named};
+        r = store_chain_turns(engine->store, f->named, chain, &ret->list[0].n_turns, e);
+        ret->n = r == 0 && ret->list[0].n_turns > 0;
+        return r;
 }
 
 /* Try the conversations that seem to have beginning @p. */
 static int try_point(
         struct engine *engine, struct request *request, const struct point *p, struct err *e) {
-        struct store_candidate list[MOST_CANDIDATES];
         struct finder *f = finder_of(request);
-        size_t n = 0;
-        int r = store_chain_candidates(engine->store, request->r.owner, engine->vocab_hash,
-                request->r.session, p->chain, list, MOST_CANDIDATES, &n, e);
+        struct candidates found = {.n = 0};
+        int r = list_candidates(engine, request, p->chain, &found, e);
 
-        for (size_t i = 0; r == 0 && i < n && f->n_compared < MOST_COMPARED; i++) {
+        for (size_t i = 0; r == 0 && i < found.n && f->n_compared < MOST_COMPARED; i++) {
+                const struct store_candidate *c = &found.list[i];
                 const struct place *best = &f->best;
 
                 /* Nothing that follows is better. */
                 if (best->n_messages >= p->n_messages && best->exact &&
-                        best->session >= list[i].session && best->own_vocab >= list[i].own_vocab)
+                        best->session >= c->session && best->own_vocab >= c->own_vocab)
                         break;
-                if (!was_compared(f, list[i].conv))
-                        r = try_candidate(engine, request, &list[i], e);
+                if (!was_compared(f, c->conv))
+                        r = try_candidate(engine, request, c, e);
         }
         return r;
 }
 
-/* The last point to begin with: behind the longest whole beginning that the register has, those up to the
- * next whole one may be there too. */
+/* The last point to begin with: behind the longest whole beginning that the register has (or the named
+ * conversation), those up to the next whole one may be there too. */
 static int last_point(struct engine *engine, struct request *request, size_t *ret, struct err *e) {
         struct finder *f = finder_of(request);
         size_t n = 0;
-        int r = store_chain_longest(engine->store, f->chains, f->n_whole, &n, e);
+        int r = store_chain_longest(engine->store, f->named, f->chains, f->n_whole, &n, e);
 
         if (r == 0)
                 *ret = n < f->n_whole ? f->places[n] : f->n_points;
@@ -340,31 +369,55 @@ static int search(struct engine *engine, struct request *request, struct err *e)
         return r;
 }
 
-/* The row of the conversation that was found. */
-static int read_row(struct engine *engine, struct request *request, struct err *e) {
+/* The conversation that the request names: the answer, unless more of it agrees. */
+static int find_named(struct engine *engine, struct request *request, struct err *e) {
+        struct finder *f = finder_of(request);
+        int r = store_conv_get(engine->store, request->r.owner, request->r.conv_id,
+                request->r.conv_name, &f->row, e);
+
+        if (r == 0)
+                f->named = f->best.conv = f->row.id;
+        return r;
+}
+
+/* request_read_noted() has read what is noted. */
+static bool is_of_session(const struct request *request) {
+        const struct about *about = request->noted.about;
+
+        return request->r.session && about && strcmp(about->session, request->r.session) == 0;
+}
+
+/* What else the answer says of the conversation that was found. */
+static int read_rest(struct engine *engine, struct request *request, struct err *e) {
         struct finder *f = finder_of(request);
         int r = store_read_admitted(engine->store, request->r.owner, f->best.conv, NULL,
                 STORE_READ_SIZE, request_admit_reading, request, &request->reading, e);
 
-        if (r == -ERR_NOT_FOUND) {
+        if (r == -ERR_NOT_FOUND && f->named == 0) {
                 f->best = (struct place){0}; /* closed meanwhile */
                 return 0;
         }
-        request->sc = request->reading.conv;
+        if (r < 0)
+                return r;
+        request->sc = f->row;
         request->disk_size = request->reading.disk_size;
-        if (r == 0)
-                request_read_noted(engine, request);
-        return r;
+        request_read_noted(engine, request);
+        if (f->named != 0)
+                f->best.session = is_of_session(request);
+        return 0;
 }
 
 static void find_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
+        const struct engine_request *r = &request->r;
 
-        j->r = make_points(request, &j->err);
+        j->r = r->conv_id || r->conv_name ? find_named(engine, request, &j->err) : 0;
+        if (j->r == 0)
+                j->r = make_points(request, &j->err);
         if (j->r == 0)
                 j->r = search(engine, request, &j->err);
-        if (j->r == 0 && finder_of(request)->best.n_turns > 0)
-                j->r = read_row(engine, request, &j->err);
+        if (j->r == 0 && finder_of(request)->best.conv != 0)
+                j->r = read_rest(engine, request, &j->err);
 }
 
 static void find_done(struct engine *engine, struct job *j) {
@@ -376,7 +429,7 @@ static void find_done(struct engine *engine, struct job *j) {
                 request_fail(engine, request, &j->err);
                 return;
         }
-        if (best->n_turns == 0) {
+        if (best->conv == 0) {
                 request_answer(request, ENGINE_FOUND);
                 request_finish(engine, request);
                 return;

@@ -51,6 +51,8 @@ static void write_script(void) {
         hello.act_uid = 5;
         hello.tenant = proto_borrow("anna");
         say(1, CONFAB__V1__EVENT__KIND_HELLO, &hello);
+        token.has_text = true;
+        token.text = piece;
         token.top = top;
         token.n_top = 1;
         delta.tokens = tokens;

@@ -26,10 +26,13 @@ static size_t look(const struct confab_event *ev) {
 
         if (ev->kind == CONFAB_EVENT_DELTA) {
                 s += sum(ev->delta->text, ev->delta->text_size + 1);
-                for (size_t i = 0; i < ev->delta->n_tokens; i++)
-                        for (size_t k = 0; k < ev->delta->tokens[i].n_top; k++)
-                                s += sum(ev->delta->tokens[i].top[k].text.data,
-                                        ev->delta->tokens[i].top[k].text.size);
+                for (size_t i = 0; i < ev->delta->n_tokens; i++) {
+                        const struct confab_token *token = &ev->delta->tokens[i];
+
+                        s += sum(token->text.data, token->text.size);
+                        for (size_t k = 0; k < token->n_top; k++)
+                                s += sum(token->top[k].text.data, token->top[k].text.size);
+                }
         } else if (ev->kind == CONFAB_EVENT_CONVERSATIONS) {
                 for (size_t i = 0; i < ev->conversations->n_items; i++)
                         s += sum(ev->conversations->items[i].sampling.biases,

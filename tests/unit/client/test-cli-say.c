@@ -142,6 +142,8 @@ static void test_say_json(void **state) {
         token.has_token = token.has_logprob = true;
         token.token = 5;
         token.logprob = -0.1f;
+        token.has_text = true;
+        token.text = (ProtobufCBinaryData){1, proto_borrow("\xc3")};
         token.top = top;
         token.n_top = 1;
         top1.has_token = top1.has_logprob = top1.has_text = true;
@@ -158,7 +160,8 @@ static void test_say_json(void **state) {
                 "\"differs_why\":\"token\"}\n"
                 "{\"event\":\"progress\",\"done\":1,\"total\":2}\n"
                 "{\"event\":\"delta\",\"text\":\"\\\"\xc3\xa9\\n\",\"tokens\":[{\"token\":5,"
-                "\"logprob\":-0.1,\"top\":[{\"token\":6,\"logprob\":-0.33333334,"
+                "\"logprob\":-0.1,\"text\":\"\xef\xbf\xbd\",\"hex\":\"c3\",\"top\":[{\"token\":6,"
+                "\"logprob\":-0.33333334,"
                 "\"text\":\"\xef\xbf\xbd\",\"hex\":\"ff\"}]}]}\n"
                 "{\"event\":\"done\",\"finish\":\"stop_string\",\"revision\":6,\"n_prompt\":0,"
                 "\"n_generated\":7,\"n_ram\":0,\"n_disk\":0,\"n_shared\":0,\"n_computed\":0,"

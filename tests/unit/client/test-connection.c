@@ -54,7 +54,10 @@ static void check_full_delta(const struct confab_event *event) {
         assert_true(isinf(t[0].top[1].logprob));
         assert_int_equal(t[0].top[1].text.size, 2);
         assert_memory_equal(t[0].top[1].text.data, "\xff\0", 2);
+        assert_int_equal(t[0].text.size, 3);
+        assert_memory_equal(t[0].text.data, "\0\xe2\x82", 3);
         assert_false(t[1].has_logprob);
+        assert_int_equal(t[1].text.size, 0);
         assert_int_equal(t[1].n_top, 0);
 }
 
@@ -78,6 +81,8 @@ static void test_logprobs(void **state) {
         a.has_token = a.has_logprob = true;
         a.token = 7;
         a.logprob = -0x1.fffffep-3f;
+        a.has_text = true;
+        a.text = (ProtobufCBinaryData){3, proto_borrow("\0\xe2\x82")};
         a.n_top = 2;
         a.top = top;
         y.has_token = y.has_logprob = y.has_text = true;

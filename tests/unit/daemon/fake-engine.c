@@ -235,6 +235,9 @@ static void answer(const struct engine_request *r) {
         case ENGINE_WRITE_FILE:
                 fake_write(r);
                 return;
+        case ENGINE_FIND:
+                ev.kind = ENGINE_FOUND;
+                __attribute__((fallthrough));
         default:
                 ev.conv.id = 1;
                 ev.conv.name = (char *)(uintptr_t) "fake";
@@ -390,6 +393,7 @@ void fake_emit(const struct engine_event *from) {
                 ev->done.stop = copy_string(ev->done.stop);
                 break;
         case ENGINE_CONV:
+        case ENGINE_FOUND:
                 copy_conv(&ev->conv);
                 break;
         case ENGINE_CONVS:
@@ -435,6 +439,7 @@ struct engine_event *engine_event_free(struct engine_event *ev) {
                 free(ev->done.stop);
                 break;
         case ENGINE_CONV:
+        case ENGINE_FOUND:
                 free_conv(&ev->conv);
                 break;
         case ENGINE_CONVS:

@@ -9,9 +9,8 @@ static char *chars(const char *s) {
 
 static void test_generation(void **state) {
         struct fixture *f = *state;
-        struct engine_logprob top[2] = {
-                {.token = 5, .logprob = -0.25f, .text = "yes", .text_size = 3},
-                {.token = 6, .logprob = -1e-45f, .text = {0xff}, .text_size = 255}};
+        struct engine_logprob top[2] = {{.token = 5, .logprob = -0.25f, .text = {"yes", 3}},
+                {.token = 6, .logprob = -1e-45f, .text = {{0xff}, 255}}};
         struct proto_message *m;
         struct wire w;
         uint64_t id, h;
@@ -53,6 +52,7 @@ static void test_generation(void **state) {
                         .token = 5,
                         .has_logprob = true,
                         .logprob = -0.5f,
+                        .token_text = {{0xc3}, 1},
                         .n_top = 2,
                         .top = top}});
         m = expect_kind(&w, id, CONFAB__V1__EVENT__KIND_DELTA);
@@ -60,6 +60,8 @@ static void test_generation(void **state) {
         assert_int_equal(m->event->delta->n_tokens, 1);
         assert_int_equal(m->event->delta->tokens[0]->token, 5);
         assert_true(m->event->delta->tokens[0]->logprob == -0.5f);
+        assert_int_equal(m->event->delta->tokens[0]->text.len, 1);
+        assert_memory_equal(m->event->delta->tokens[0]->text.data, "\xc3", 1);
         assert_int_equal(m->event->delta->tokens[0]->n_top, 2);
         assert_int_equal(m->event->delta->tokens[0]->top[0]->text.len, 3);
         /* A size past the array is cut, not believed. */

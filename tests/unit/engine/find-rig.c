@@ -155,8 +155,9 @@ void find_answer(
 
 /* --- finding --- */
 
-void find_as(struct erig *r, const struct list_of *l, const char *tools, const char *session) {
-        struct engine_request q = erig_request(ENGINE_FIND, 0);
+static void find(struct erig *r, uint64_t conv, const struct list_of *l, const char *tools,
+        const char *session) {
+        struct engine_request q = erig_request(ENGINE_FIND, conv);
 
         q.messages = l->m;
         q.n_messages = l->n;
@@ -167,13 +168,31 @@ void find_as(struct erig *r, const struct list_of *l, const char *tools, const c
                 fail_msg("%s", found.err.msg);
 }
 
-void expect_with(struct erig *r, const struct list_of *l, const char *tools, uint64_t conv,
-        uint32_t at_turn, uint32_t n) {
-        find_as(r, l, tools, NULL);
+void find_as(struct erig *r, const struct list_of *l, const char *tools, const char *session) {
+        find(r, 0, l, tools, session);
+}
+
+void find_in(struct erig *r, uint64_t conv, const struct list_of *l, const char *tools) {
+        find(r, conv, l, tools, NULL);
+}
+
+static void check_found(uint64_t conv, uint32_t at_turn, uint32_t n) {
         if (found.conv.id != conv || found.found.at_turn != at_turn || found.found.n_messages != n)
                 fail_msg("conversation %llu, turn %u, %u messages; not %llu, %u, %u",
                         (unsigned long long)found.conv.id, found.found.at_turn,
                         found.found.n_messages, (unsigned long long)conv, at_turn, n);
+}
+
+void expect_with(struct erig *r, const struct list_of *l, const char *tools, uint64_t conv,
+        uint32_t at_turn, uint32_t n) {
+        find_as(r, l, tools, NULL);
+        check_found(conv, at_turn, n);
+}
+
+void expect_in(struct erig *r, uint64_t conv, const struct list_of *l, const char *tools,
+        uint32_t at_turn, uint32_t n) {
+        find_in(r, conv, l, tools);
+        check_found(conv, at_turn, n);
 }
 
 void expect(struct erig *r, const struct list_of *l, uint64_t conv, uint32_t at_turn, uint32_t n) {

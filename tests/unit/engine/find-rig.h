@@ -41,9 +41,14 @@ void find_answer(
 /* Of the last find(). */
 extern struct answer found;
 void find_as(struct erig *r, const struct list_of *l, const char *tools, const char *session);
+/* The same in one conversation. */
+void find_in(struct erig *r, uint64_t conv, const struct list_of *l, const char *tools);
 /* The first @n messages are turns [0, at_turn) of @conv. conv 0: none is found. */
 void expect(struct erig *r, const struct list_of *l, uint64_t conv, uint32_t at_turn, uint32_t n);
 void expect_with(struct erig *r, const struct list_of *l, const char *tools, uint64_t conv,
+        uint32_t at_turn, uint32_t n);
+/* Of @conv itself the first @at_turn turns are the first @n messages. */
+void expect_in(struct erig *r, uint64_t conv, const struct list_of *l, const char *tools,
         uint32_t at_turn, uint32_t n);
 
 /* The chains that were computed turn by turn are those of the whole conversations, computed at a start

@@ -138,6 +138,25 @@ void erig_put_parts(char *text, size_t size, const struct engine_part *parts, si
         }
 }
 
+/* The text of a token is the same wherever it is told. */
+static void take_piece(struct answer *a, const struct engine_event *ev) {
+        const struct engine_piece *text = &ev->delta.token_text;
+
+        assert_true(a->pieces_size + text->size <= sizeof(a->pieces));
+        memcpy(a->pieces + a->pieces_size, text->bytes, text->size);
+        a->pieces_size += text->size;
+        a->piece_ends[a->n_tokens] = a->pieces_size;
+        for (size_t i = 0; i < ev->delta.n_top; i++) {
+                const struct engine_logprob *top = &ev->delta.top[i];
+
+                if (top->token != ev->delta.token)
+                        continue;
+                assert_true(ev->delta.has_logprob && top->logprob == ev->delta.logprob);
+                assert_int_equal(top->text.size, text->size);
+                assert_memory_equal(top->text.bytes, text->bytes, text->size);
+        }
+}
+
 static void take_delta(struct answer *a, const struct engine_event *ev) {
         size_t n = strlen(a->text);
 
@@ -151,6 +170,7 @@ static void take_delta(struct answer *a, const struct engine_event *ev) {
                 a->tokens[a->n_tokens] = ev->delta.token;
                 a->ends[a->n_tokens] = n + ev->delta.text_size;
                 a->positions[a->n_tokens] = ev->delta.position;
+                take_piece(a, ev);
                 a->logprobs[a->n_tokens++] = ev->delta.logprob;
         }
 }

@@ -38,6 +38,9 @@ struct answer {
         size_t n_tokens;
         int32_t tokens[2048];
         float logprobs[2048];
+        char pieces[16384]; /* the texts of tokens, those with log-probabilities */
+        size_t pieces_size;
+        size_t piece_ends[2048];  /* of `pieces`, after each token */
         size_t ends[2048];        /* of the text, after each token */
         uint32_t positions[2048]; /* of the delta with the token */
         char stop[64];            /* Done: the stop string, or empty */

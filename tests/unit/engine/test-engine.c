@@ -77,6 +77,43 @@ static void test_evict_and_restart(void **state) {
         }
 }
 
+/* Each token comes with the bytes that it prints, parts of characters too; together they are the reply. */
+static void test_texts_of_tokens(void **state) {
+        static const char grammar[] = "root ::= \"na\u00efve \U0001F728 \u2020\"";
+        static const char reply[] = "na\xc3\xafve \xf0\x9f\x9c\xa8 \xe2\x80\xa0";
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q = erig_say_request(0, "Spell it.", 40);
+        size_t n_parts = 0;
+        struct erig r;
+
+        erig_open(&r, &o);
+        q.conv_id = erig_new(&r, NULL, NULL);
+        q.constraint = ENGINE_CONSTRAINT_GBNF;
+        q.constraint_text = grammar;
+        q.constraint_size = strlen(grammar);
+        q.n_logprobs = 5;
+        assert_int_equal(erig_do(&r, &q, &A), ENGINE_DONE);
+        assert_string_equal(A.text, reply);
+        assert_true(A.pieces_size >= strlen(reply));
+        assert_memory_equal(A.pieces, reply, strlen(reply));
+        /* Behind it at most the name of the token that ended the reply. */
+        for (size_t i = 0; i < A.n_tokens && A.piece_ends[i] < strlen(reply); i++)
+                n_parts += (A.pieces[A.piece_ends[i]] & 0xc0) == 0x80;
+        assert_true(n_parts > 0);
+        /* The same without alternatives; nothing without log-probabilities. */
+        q.n_logprobs = 0;
+        q.conv_id = erig_new(&r, NULL, NULL);
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        assert_int_equal(B.pieces_size, A.pieces_size);
+        assert_memory_equal(B.pieces, A.pieces, A.pieces_size);
+        q.want_logprobs = false;
+        q.conv_id = erig_new(&r, NULL, NULL);
+        assert_int_equal(erig_do(&r, &q, &B), ENGINE_DONE);
+        assert_string_equal(B.text, reply);
+        assert_int_equal(B.pieces_size, 0);
+        erig_close(&r);
+}
+
 /* A fork says what the original says; both go their own ways; eviction of one leaves the other. */
 static void test_fork(void **state) {
         struct engine_options o = erig_options(64 << 20);
@@ -392,6 +429,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_say),
                 cmocka_unit_test(test_evict_and_restart),
+                cmocka_unit_test(test_texts_of_tokens),
                 cmocka_unit_test(test_fork),
                 cmocka_unit_test(test_rewind),
                 cmocka_unit_test(test_small_pool),

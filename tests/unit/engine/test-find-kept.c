@@ -175,6 +175,7 @@ static void test_make_up(void **state) {
         assert_int_equal(find_sql(&r, "SELECT count(*) FROM turn WHERE chain IS NULL"), 4);
         put(&l, ENGINE_USER, "On");
         expect(&r, &l, c, 5, 5);
+        expect_in(&r, c, &l, NULL, 5, 5);
         erig_restart(&r, true);
         expect(&r, &l, c, 6, 6);
         find_check_chains(&r);
@@ -219,6 +220,8 @@ static void test_misleading_chains(void **state) {
                 done(&r, erig_request(ENGINE_CLOSE, i), ENGINE_EMPTY);
         expect(&r, &l, c, 5, 5);
         expect(&r, &other, c, 2, 2);
+        /* A liar alone. */
+        expect_in(&r, c + 11, &l, NULL, 1, 1);
         erig_close(&r);
 }
 
@@ -235,6 +238,7 @@ static void test_damage(void **state) {
         find_sql(&r, "UPDATE turn SET tokens = zeroblob(length(tokens)) WHERE n = 2");
         erig_start(&r);
         expect(&r, &l, c, 2, 2);
+        expect_in(&r, c, &l, NULL, 2, 2);
         erig_stop(&r, true);
         find_sql(&r, "UPDATE turn SET chain = NULL");
         erig_start(&r);
@@ -321,6 +325,8 @@ static void test_another_model(void **state) {
         assert_false(found.conv.other_vocab);
         carry_to_small(&r);
         expect(&r, &l, c, G.n_turns, (uint32_t)l.n);
+        assert_true(found.conv.other_vocab);
+        expect_in(&r, c, &l, NULL, G.n_turns, (uint32_t)l.n);
         assert_true(found.conv.other_vocab);
         /* What is known of it here are its texts; that is the same, if nothing was marked in them. */
         find_check_chains(&r);

@@ -159,6 +159,7 @@ static void test_random(void **state) {
         uint32_t ends[MOST];
         static struct list_of l;
         unsigned lengths[MOST + 1] = {0};
+        const struct history *look_at;
         struct erig r;
 
         (void)state;
@@ -189,6 +190,11 @@ static void test_random(void **state) {
                 for (size_t i = 0; longest > 0 && i < N_CONVS; i++)
                         if (convs[i].id == found.conv.id)
                                 assert_int_equal(common(&convs[i], things, n), longest);
+                /* One of them alone. */
+                look_at = &convs[draw(N_CONVS)];
+                longest = common(look_at, things, n);
+                expect_in(&r, look_at->id, &l, DEFS, (uint32_t)longest,
+                        longest > 0 ? ends[longest - 1] : 0);
                 if (round == N_LISTS / 2)
                         find_check_chains(&r);
         }

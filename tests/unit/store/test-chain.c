@@ -115,8 +115,22 @@ static void test_missing(void **state) {
 static size_t longest(struct fixture *f, const uint64_t *chains, size_t n) {
         size_t k = 99;
 
-        assert_int_equal(store_chain_longest(f->s, chains, n, &k, &f->e), 0);
+        assert_int_equal(store_chain_longest(f->s, 0, chains, n, &k, &f->e), 0);
         return k;
+}
+
+static size_t longest_of(struct fixture *f, uint64_t id, const uint64_t *chains, size_t n) {
+        size_t k = 99;
+
+        assert_int_equal(store_chain_longest(f->s, id, chains, n, &k, &f->e), 0);
+        return k;
+}
+
+static uint32_t turns_of(struct fixture *f, uint64_t id, uint64_t chain) {
+        uint32_t n = 99;
+
+        assert_int_equal(store_chain_turns(f->s, id, chain, &n, &f->e), 0);
+        return n;
 }
 
 static void test_longest(void **state) {
@@ -140,6 +154,31 @@ static void test_longest(void **state) {
         assert_int_equal(longest(f, here, 2), 1);
         here[0] = STORE_CHAIN_UNKNOWN;
         assert_int_equal(longest(f, here, 2), 0);
+}
+
+/* In one conversation, whatever others have. */
+static void test_in_one(void **state) {
+        const uint64_t all[] = {100, 101, 102, 103};
+        struct fixture *f = *state;
+        uint64_t a = make(f, "a", 100, 101), b = make(f, "b", 101, 101),
+                 never = make(f, "c", 100, STORE_CHAIN_NEVER),
+                 unknown = make(f, "d", 100, STORE_CHAIN_UNKNOWN);
+
+        (void)make(f, "e", 102, 103);
+        assert_int_equal(longest(f, all, 4), 4);
+        assert_int_equal(longest_of(f, a, all, 4), 2);
+        assert_int_equal(longest_of(f, never, all, 4), 1);
+        assert_int_equal(longest_of(f, unknown, all, 4), 1);
+        assert_int_equal(longest_of(f, 77, all, 4), 0);
+        assert_int_equal(turns_of(f, a, 100), 1);
+        assert_int_equal(turns_of(f, a, 101), 2);
+        assert_int_equal(turns_of(f, a, 102), 0);
+        /* A turn that says nothing repeats the chain: the first one counts. */
+        assert_int_equal(turns_of(f, b, 101), 1);
+        /* Two numbers are no hashes. */
+        assert_int_equal(turns_of(f, never, STORE_CHAIN_NEVER), 0);
+        assert_int_equal(turns_of(f, unknown, STORE_CHAIN_UNKNOWN), 0);
+        assert_int_equal(turns_of(f, 77, 100), 0);
 }
 
 /* The candidates with chain 60, as the first letters of their names. */
@@ -230,6 +269,7 @@ int main(void) {
                 store_test(test_carried),
                 store_test(test_missing),
                 store_test(test_longest),
+                store_test(test_in_one),
                 store_test(test_candidates),
                 store_test(test_head),
         };

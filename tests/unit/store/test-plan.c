@@ -73,7 +73,7 @@ static void test_chains_look_at_few(void **state) {
                        "INSERT INTO turn (conversation, n, role, first, past, created_usec, text, "
                        "tokens, token_hash, chain) SELECT id, 0, 'user', 0, 0, 1, 'x', x'', 0, 77 "
                        "FROM conversation");
-        assert_int_equal(store_chain_longest(f->s, &chain, 1, &k, &f->e), 0);
+        assert_int_equal(store_chain_longest(f->s, 0, &chain, 1, &k, &f->e), 0);
         assert_int_equal(k, 1);
         assert_int_equal(store_chain_candidates(f->s, 1, 0, "s", chain, list, 16, &n, &f->e), 0);
         assert_int_equal(n, 16);
