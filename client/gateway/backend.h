@@ -15,6 +15,7 @@
  * (a restarted daemon may have another model). All functions: the thread of the event base.
  */
 #include "base/err.h"
+#include "base/list.h"
 #include "client/confab.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -33,7 +34,7 @@ struct gateway_owner {
 /* @sockets: paths of the daemons' sockets, in order; the first is the default. Nothing is connected yet. */
 int backends_new(struct backends **ret, struct event_base *base, const char *const *sockets,
         size_t n_sockets, struct err *e);
-/* All lines must have been given back. */
+/* All lines must have been given back, but for those of guests. NULL is harmless; returns NULL. */
 struct backends *backends_free(struct backends *backends);
 
 /* What is known of the models, as of the last connection. */
@@ -51,8 +52,9 @@ struct backend_model {
 };
 typedef void (*backends_ready)(void *userdata);
 /* Ask those daemons that are not known or were not reachable (and those whose answer is older than @max_age_usec), then
- * call @fn, from the loop; daemons that do not answer within 5 s count as not reachable. */
-void backends_refresh(
+ * call @fn, from the loop; daemons that do not answer within 5 s count as not reachable. -ERR_NOMEM: @fn will not be
+ * called. */
+int backends_refresh(
         struct backends *backends, uint64_t max_age_usec, backends_ready fn, void *userdata);
 /* Forget @fn of this @userdata: it will not be called. */
 void backends_forget(struct backends *backends, void *userdata);
@@ -71,12 +73,21 @@ int line_get(struct line **ret, struct backend *backend, const struct gateway_ow
 int line_submit(struct line *line, const struct confab_request *request, confab_event_fn fn,
         void *userdata, uint64_t *ret_id, struct confab_error *e);
 int line_cancel(struct line *line, uint64_t id);
-/* Read nothing from the daemon until line_resume(): it holds back events, and generation, when its queue is full. */
+/* No callbacks until line_resume(), and nothing is read from the daemon: it holds back events, and generation, when its
+ * queue is full. */
 void line_pause(struct line *line);
 void line_resume(struct line *line);
 /* Give it back; callbacks of requests in flight are not called any more. Not from within line_submit(); may be called in
  * a callback. NULL is harmless. */
 struct line *line_put(struct line *line);
+
+/* What goes on for a while without an owner, such as a talk that cleans up behind itself: backends_free() ends it. */
+struct backends_guest {
+        struct list link;
+        void (*end)(struct backends_guest *guest); /* frees it, and gives back its lines */
+};
+void backends_add_guest(struct backends *backends, struct backends_guest *guest);
+void backends_remove_guest(struct backends_guest *guest);
 
 struct backend_figures {
         uint64_t n_lines, n_idle, n_connects, n_failed;
