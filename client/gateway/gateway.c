@@ -17,6 +17,7 @@
 /* One line each. */
 static const struct gateway_dialect *const dialects[] = {
         &gateway_basic,
+        &gateway_openai,
         NULL,
 };
 

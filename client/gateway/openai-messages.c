@@ -13,6 +13,7 @@
  */
 #include "client/gateway/openai.h"
 #include "base/buf.h"
+#include "client/gateway/form-json.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -121,11 +122,9 @@ static int read_function(struct reader *reader, const json_t *function, const ch
                 return no_memory(reader->e);
         call->id = id;
         call->name = form_strdup(reader->form, name);
-        if (json_is_object(value))
-                call->arguments = openai_dump(reader->form, value);
-        else
-                call->arguments =
-                        form_strdup(reader->form, arguments && arguments[0] ? arguments : "{}");
+        if (call->name && json_is_object(value))
+                return form_dump(reader->form, value, &call->arguments, reader->e);
+        call->arguments = form_strdup(reader->form, arguments && arguments[0] ? arguments : "{}");
         return call->name && call->arguments ? 0 : no_memory(reader->e);
 }
 

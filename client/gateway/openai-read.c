@@ -7,6 +7,7 @@
  */
 #include "client/gateway/openai.h"
 #include "base/util.h"
+#include "client/gateway/form-json.h"
 #include <errno.h>
 
 enum { MAX_BIASES = 1024, MAX_SESSION_SIZE = 256, MAX_METADATA_SIZE = 16 << 10 };
@@ -18,16 +19,6 @@ int openai_unsupported(struct fields *fields, const char *name, const char *why,
 
 static int no_memory(struct err *e) {
         return err_set(e, ERR_NOMEM, "out of memory");
-}
-
-char *openai_dump(struct form *form, const json_t *value) {
-        char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY), *copy;
-
-        if (!text)
-                return NULL;
-        copy = form_strdup(form, text);
-        free(text);
-        return copy;
 }
 
 /* A number of the sampling: sets @bit if it is there. */
@@ -199,10 +190,11 @@ static int read_notes(struct form *form, struct fields *fields, const json_t *ro
                         return no_memory(e);
         }
         if (metadata && json_object_size(metadata) > 0) {
-                char *text = openai_dump(form, metadata);
+                const char *text;
 
-                if (!text)
-                        return no_memory(e);
+                r = form_dump(form, metadata, &text, e);
+                if (r < 0)
+                        return r;
                 if (strlen(text) <= MAX_METADATA_SIZE)
                         to->metadata = text;
         }

@@ -8,6 +8,7 @@
  * writes calls, so they are refused.
  */
 #include "client/gateway/openai.h"
+#include "client/gateway/form-json.h"
 #include <string.h>
 
 static int no_memory(struct err *e) {
@@ -57,8 +58,7 @@ static int collect(struct form *form, struct fields *fields, const json_t *tools
         }
         if (json_array_size(functions) == 0)
                 return 0;
-        form_fields(form)->tools = openai_dump(form, functions);
-        return form_fields(form)->tools ? 0 : no_memory(e);
+        return form_dump(form, functions, &form_fields(form)->tools, e);
 }
 
 static int read_tools(struct form *form, struct fields *fields, const json_t *root, struct err *e) {
@@ -131,8 +131,10 @@ static int read_schema(
         if (r < 0)
                 return r;
         fields_leave(fields, length);
-        form_fields(form)->json_schema = schema ? openai_dump(form, schema) : "{}";
-        return form_fields(form)->json_schema ? 0 : no_memory(e);
+        if (schema)
+                return form_dump(form, schema, &form_fields(form)->json_schema, e);
+        form_fields(form)->json_schema = "{}";
+        return 0;
 }
 
 int openai_read_response_format(

@@ -3,11 +3,11 @@
 /*
  * The inside of the OpenAI dialect: /v1/models, /v1/chat/completions and /v1/completions.
  *
- *   openai-read.c, openai-messages.c, openai-tools.c,     a body (JSON) into a form and struct openai_options:
- *   openai-chat-read.c, openai-text-read.c                pure, no sockets
- *   openai-write.c, openai-logprobs.c,                    what a talk tells into JSON: pure likewise, see
- *   openai-chat-write.c, openai-text-write.c              openai-reply.h
- *   openai-handle.c, openai-models.c, openai.c            exchanges, talks and streams; the routes
+ *   openai-chat-read.c, openai-text-read.c, and for   a body (JSON) into a form and struct openai_options:
+ *   them openai-read.c, -messages.c, -tools.c         pure, no sockets
+ *   openai-write.c, -chat-write.c, -text-write.c,     what a talk tells into JSON: pure likewise, see
+ *   openai-logprobs.c, openai-error.c                 openai-reply.h
+ *   openai-answer.c, openai-handle.c, openai-models.c talks and streams, the routes
  *
  * Errors of reading are -ERR_INVALID, or -ERR_UNSUPPORTED for what OpenAI has and confab has not, with
  * fields->wrong as the name of the field; or -ERR_NOMEM.
@@ -54,8 +54,6 @@ int openai_read_text(struct openai_prompts *ret, struct openai_options *options,
 
 /* -ERR_UNSUPPORTED "PATHname: WHY", with the path in fields->wrong. */
 int openai_unsupported(struct fields *fields, const char *name, const char *why, struct err *e);
-/* A value as JSON text that lives as long as the form; NULL without memory. */
-char *openai_dump(struct form *form, const json_t *value);
 /* The fields that both have: model, sampling, stop, n, stream, prompt_cache_key, metadata. */
 int openai_read_common(struct form *form, struct openai_options *options, struct fields *fields,
         const json_t *root, struct err *e);
