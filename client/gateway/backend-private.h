@@ -28,9 +28,10 @@ struct backend {
         char *socket;
         struct backend_model model;
         uint64_t known_usec; /* monotonic: when `model` was learned */
-        struct list lines;   /* all, idle ones too */
-        struct line *probe;  /* that backends_refresh() asks, or NULL */
-        struct event late;   /* the probe takes too long */
+        unsigned system_level;
+        struct list lines;  /* all, idle ones too */
+        struct line *probe; /* that backends_refresh() asks, or NULL */
+        struct event late;  /* the probe takes too long */
 };
 
 /* Keep what a daemon has told of its model. */

@@ -37,6 +37,8 @@ static void copy_text(char *ret, size_t size, const char *text) {
 void backend_learn(struct backend *backend, const struct confab_model_info *info) {
         struct backend_model *model = &backend->model;
 
+        if (!info->fingerprint || strcmp(model->fingerprint, info->fingerprint) != 0)
+                backend->system_level = 0;
         *model = (struct backend_model){.socket = backend->socket,
                 .known = true,
                 .reachable = true,
@@ -90,6 +92,15 @@ struct backend *backends_find(struct backends *backends, const char *name) {
 
 const struct backend_model *backend_model(const struct backend *backend) {
         return &backend->model;
+}
+
+unsigned backend_system_level(const struct backend *backend) {
+        return backend->system_level;
+}
+
+void backend_set_system_level(struct backend *backend, unsigned level) {
+        if (level > backend->system_level)
+                backend->system_level = level;
 }
 
 size_t backends_count(const struct backends *backends) {

@@ -65,6 +65,11 @@ const struct backend_model *backend_model(const struct backend *backend);
  * daemon alone, or if @name is NULL or "", the default one (clients invent names); else NULL. */
 struct backend *backends_find(struct backends *backends, const char *name);
 
+/* How messages of the system are told to this model, a number of talk-messages.c: 0, until a talk has learned better; 0 again
+ * for another model. */
+unsigned backend_system_level(const struct backend *backend);
+void backend_set_system_level(struct backend *backend, unsigned level);
+
 /* A line for @owner. Connecting does not wait. Errors: those of confab_connect() as -ERR_UNAVAILABLE, -ERR_NOMEM,
  * -ERR_LIMIT (lines in use). */
 int line_get(struct line **ret, struct backend *backend, const struct gateway_owner *owner,

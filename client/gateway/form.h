@@ -27,6 +27,8 @@ enum form_place {
         FORM_NEW /* a conversation of its own */
 };
 
+#define FORM_AT_END UINT32_MAX
+
 /* Fields are public; unset: 0, NULL, false. */
 struct form_fields {
         const char *model; /* or NULL */
@@ -53,7 +55,7 @@ struct form_fields {
         enum form_place place;
         const char *conversation; /* FORM_NAMED */
         uint64_t conversation_id; /* FORM_AT */
-        uint32_t at_turn;
+        uint32_t at_turn; /* FORM_AT_END: all, and behind what is being written there */
         const char *session;  /* what the client calls its chat, or NULL */
         const char *title;    /* of a conversation that is made, or NULL */
         const char *metadata; /* likewise, a JSON object, or NULL */

@@ -17,6 +17,9 @@
 /* One line each. */
 static const struct gateway_dialect *const dialects[] = {
         &gateway_basic,
+        &gateway_openai,
+        &gateway_anthropic,
+        &gateway_ollama,
         NULL,
 };
 

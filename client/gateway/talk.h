@@ -73,8 +73,11 @@ struct talk_ops {
 
 struct talk_settings {
         uint32_t expires_after; /* seconds, of conversations that a talk makes; 0: never */
-        uint32_t n_choices;     /* form.n is at most that */
-        bool shift;             /* overflow "shift" for conversations that a talk makes */
+        /* Seconds, of conversations that a talk opens because it found none, until another talk goes on with them:
+         * requests for titles and the like come once and never again. 0: as expires_after. */
+        uint32_t expires_once;
+        uint32_t n_choices; /* form.n is at most that */
+        bool shift;         /* overflow "shift" for conversations that a talk makes */
 };
 
 /* Begin. @form belongs to the talk from now on (also on failure). @ops are called from the loop, never before this
