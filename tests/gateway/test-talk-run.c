@@ -18,6 +18,9 @@ static void look(struct harness *h, uint64_t id, struct conv *ret) {
         client_free(c);
 }
 
+/* What makes a reply take its time: it does not end by itself. */
+#define LONG "root ::= [a-z]{1600}"
+
 /* A long question, so that computing it again would show. */
 static const char question[] =
         "My name is Bela. I live in a green house by the river with my cat Tom, my dog Rex and "
@@ -84,7 +87,7 @@ static void test_cancel(void **state) {
         harness_start(h, NULL);
         rig_init(&rig, h->socket);
         rig.wants.max_tokens = 1500;
-        rig.wants.gbnf = "root ::= [a-z]+";
+        rig.wants.gbnf = LONG;
         history_say(&history, 'u', "Hello!");
         rig_begin(&rig, rig_form(&rig, &history), &said);
         rig_wait(&said);
@@ -232,7 +235,7 @@ static void test_pause(void **state) {
         harness_start(h, NULL);
         rig_init(&rig, h->socket);
         rig.wants.max_tokens = 300;
-        rig.wants.gbnf = "root ::= [a-z]+";
+        rig.wants.gbnf = LONG;
         history_say(&history, 'u', "Hello!");
         rig_begin(&rig, rig_form(&rig, &history), &said);
         rig_wait_for(&rig, &pause.paused);
@@ -277,7 +280,7 @@ static void test_busy(void **state) {
         harness_start(h, NULL);
         rig_init(&rig, h->socket);
         rig.wants.max_tokens = 200;
-        rig.wants.gbnf = "root ::= [a-z]+";
+        rig.wants.gbnf = LONG;
         history_say(&history, 'u', question);
         for (int named = 0; named < 2; named++) {
                 struct twice twice = {.begun = false};
@@ -364,7 +367,7 @@ static void test_crash(void **state) {
         harness_start(h, NULL);
         rig_init(&rig, h->socket);
         rig.wants.max_tokens = 1000;
-        rig.wants.gbnf = "root ::= [a-z]+";
+        rig.wants.gbnf = LONG;
         history_say(&history, 'u', "Hello!");
         rig_begin(&rig, rig_form(&rig, &history), &said);
         rig_wait(&said);
@@ -407,7 +410,7 @@ static void test_limits(void **state) {
         harness_start(h, FLAGS("--max-user-requests=8"));
         rig_init(&rig, h->socket);
         rig.wants.max_tokens = 1500;
-        rig.wants.gbnf = "root ::= [a-z]+";
+        rig.wants.gbnf = LONG;
         for (int i = 0; i < N; i++) {
                 char text[32];
 
