@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* Parse a body: an object, UTF-8; of keys that are there twice the last counts (nesting is bounded by libjansson: 2048). *ret is to be given to
- * json_decref(). -ERR_INVALID with line and column. */
+ * json_decref(). -ERR_INVALID with line and column; -ERR_NOMEM. One thread at a time. */
 int fields_parse(json_t **ret, const char *text, size_t size, struct err *e);
 
 struct fields {

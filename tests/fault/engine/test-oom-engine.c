@@ -118,6 +118,23 @@ static void edit(struct erig *r, uint64_t c, uint32_t at_turn) {
         assert_true(!B.accepted || A.conv.n_turns <= at_turn + 2);
 }
 
+/* By what was said: among all, and in @c alone. */
+static void finding(struct erig *r, uint64_t c) {
+        const struct engine_message m[] = {
+                {.role = ENGINE_SYSTEM, .text = "Be kind.", .text_size = 8},
+                {.role = ENGINE_USER, .text = QUESTION, .text_size = sizeof(QUESTION) - 1},
+                {.role = ENGINE_ASSISTANT, .text = "Hm.", .text_size = 3}};
+        struct engine_request q = {.verb = ENGINE_FIND, .messages = m, .n_messages = 3};
+
+        for (int named = 0; named < 2; named++) {
+                q.conv_id = named ? c : 0;
+                q.session = "a window";
+                /* With no memory there is none that fits; a named one is told or the request fails. */
+                if (erig_do(r, &q, &A) == ENGINE_FOUND && named)
+                        assert_int_equal(A.conv.id, c);
+        }
+}
+
 static const char *const some_tags[] = {"one", "two"};
 static const struct about some = {.has = ABOUT_TITLE | ABOUT_TAGS | ABOUT_METADATA,
         .title = "A title",
@@ -150,6 +167,7 @@ static void requests(struct erig *r) {
                 erig_simple(r, ENGINE_EVICT, d, &A);
         q = erig_say_request(c, "And you?", 4);
         erig_do(r, &q, &A);
+        finding(r, c);
         edit(r, c, 1);
         if (d)
                 erig_simple(r, ENGINE_WARM, d, &A);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""routes.py: what the gateway answers beside the dialects: health, unknown paths, wrong methods, HEAD and OPTIONS."""
+"""basics.py: what the gateway answers beside the dialects: health, unknown paths, wrong methods, HEAD and OPTIONS."""
 import rig
 
 
