@@ -51,6 +51,15 @@ CLEAN = {
                            '.SH OPTIONS\n.B \\-\\-json\n',
     'tests/mutants/seq/Q01-sum.patch': 'The sum is forgotten.\nSuites: seq/seq\n\n--- a/lib/seq/seq.c\n'
                                        '+++ b/lib/seq/seq.c\n@@\n-        return a;\n+        return 0;\n',
+    'proto/confab.proto': 'enum Mood { MOOD_UNSPECIFIED = 0; MOOD_GOOD = 1; } // of Open\n'
+                          'message Open { optional string a_b = 1; }\nmessage Request { oneof verb { Open open = 1; } }\n',
+    'client/node/index.d.ts': f'// {SPDX[3:-4]}\nexport type Mood = \'unspecified\' | \'good\';\n'
+                              'export interface OpenFields {\n  aB?: string;\n}\n  open(a): void;\n',
+    'client/node/lib/client.js': f'// {SPDX[3:-4]}\nexport const client = {{\n  open(a) {{}},\n}};\n',
+    'client/node/lib/verbs.js': f'// {SPDX[3:-4]}\nexport const VERBS = {{\n  open: 1,\n}};\n',
+    'client/node/package.json': '{"type": "module"}\n',
+    'tools/clients/versions.json': '{"node": {"a": "1.2.3"}}\n',
+    'tools/clients/parts/node': '#!/bin/sh\n# SPDX-License-Identifier: MIT\ntrue\n',
     'models/make.py': '#!/usr/bin/env python3\n# SPDX-License-Identifier: MIT\nprint(1)\n',
 }
 
@@ -63,7 +72,7 @@ def mutant(head, line='        return a;'):
     return f'{head}\n\n--- a/lib/seq/seq.c\n+++ b/lib/seq/seq.c\n@@\n-{line}\n+        return 1;\n'
 
 
-# check, file, what is put at its end (None: instead of all), words of the complaint
+# check, file, what is put at its end, words of the complaint, and which file it names if not this one
 CASES = [
     ('layers', 'lib/seq/seq.c', '#include "engine/engine.h"\n', 'seq may not use engine'),
     ('layers', 'lib/base/err.c', '#include "seq/seq.h"\n', 'base may not use seq'),
@@ -131,6 +140,11 @@ CASES = [
     ('scripts', 'tools/check', 'if then\n', 'syntax error'),
     ('scripts', 'models/make.py', 'def f(:\n', 'invalid syntax'),
     ('scripts', 'tools/more', '#!/bin/sh\ntrue\n', 'not executable'),
+    ('clients', 'proto/confab.proto', 'enum Tone { TONE_UNSPECIFIED = 0; }\n', 'Tone has no', 'client/node/index.d.ts'),
+    ('clients', 'proto/confab.proto', 'message New { optional bool a = 1; }\n', 'no interface of New', 'client/node/index.d.ts'),
+    ('clients', 'tools/clients/parts/more', '#!/bin/sh\n', 'is not executable'),
+    ('javascript', 'client/node/lib/verbs.js', 'export {{;\n', 'SyntaxError'),
+    ('text', 'client/node/lib/more.js', 'export {};\n', 'SPDX'),
 ]
 
 # Additions that must stay allowed.
@@ -148,7 +162,7 @@ FINE = [
 def make_tree(folder):
     for path, text in CLEAN.items():
         put(folder, path, text)
-    for path in ('tools/check', 'models/make.py'):
+    for path in ('tools/check', 'tools/clients/parts/node', 'models/make.py'):
         os.chmod(os.path.join(folder, path), 0o755)
     put(folder, '.clang-format', pathlib.Path(root, '.clang-format').read_text(encoding='utf-8'))
     commands = [{'directory': folder, 'file': f'{folder}/{p}', 'arguments': [*compiler, '-Ilib', '-c', p],
@@ -184,7 +198,7 @@ def main():
     with tempfile.TemporaryDirectory() as base:
         clean = f'{base}/clean'
         make_tree(clean)
-        for check in ('circles', 'layers', 'mutants', 'sizes', 'text', 'headers', 'format',
+        for check in ('circles', 'clients', 'javascript', 'layers', 'mutants', 'sizes', 'text', 'headers', 'format',
                       'scripts'):
             code, out = run(check, clean)
             if code not in (0, 77):
@@ -199,7 +213,7 @@ def main():
             code, out = run(check, folder)
             if code == 77:
                 skipped += 1
-            elif words and (code == 0 or words[0] not in out or path not in out):
+            elif words and (code == 0 or words[0] not in out or words[-1] not in out or (len(words) == 1 and path not in out)):
                 failed += 1
                 print(f'{check} lets pass in {path}: {text[:60]!r} (wanted "{words[0]}"), got:\n{out}')
             elif not words and code:

@@ -77,12 +77,14 @@ SYSTEM = re.compile(
     r'netdb|poll|pthread|pty|pwd|sched|search|semaphore|spawn|syslog|termios|ucontext|unistd|utime|wordexp)\.h$'
     r'|(sys|linux|netinet|arpa|net|sanitizer)/')
 
-SKIP_FOLDERS = re.compile(r'^(\.|build|__pycache__$)')
+SKIP_FOLDERS = re.compile(r'^(\.|build|__pycache__$|node_modules$)')
 
 
 def module_of(path):
     """The module that a path below the root belongs to, or None."""
     parts = pathlib.PurePath(path).parts
+    if parts[:2] == ('client', 'examples'):  # programs of others, which use what is installed
+        return None
     if len(parts) > 2 and parts[0] == 'lib' and parts[1] in LIB:
         return parts[1]
     if len(parts) > 1 and parts[0] in MAY_USE and parts[0] not in LIB:

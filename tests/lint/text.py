@@ -12,7 +12,7 @@ root = sys.argv[1]
 report = table.Report()
 
 TEXT = ('.c', '.h', '.py', '.sh', '.build', '.md', '.proto', '.txt', '.in', '.service', '.socket', '.slice',
-        '.conf', '.yml', '.1', '.3', '.5', '.8', '')
+        '.conf', '.yml', '.js', '.ts', '.1', '.3', '.5', '.8', '')
 
 # Unfinished work. (The words are taken apart so that this file does not name itself.)
 UNFINISHED = re.compile(
@@ -143,7 +143,7 @@ for source in table.files(root, TEXT):
             check_options(source, content)
     elif source.endswith('.md'):
         check_page(source, content)
-    elif source.endswith(('.py', '.sh')) or content.startswith('#!'):
+    elif source.endswith(('.py', '.sh', '.js', '.ts')) or content.startswith('#!'):
         if SPDX not in '\n'.join(content.split('\n')[:3]):
-            report.bad(source, 1, f'no line # {SPDX} at the top')
+            report.bad(source, 1, f'no line # {SPDX} (or // {SPDX}) at the top')
 report.finish(n_checked)
