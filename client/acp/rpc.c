@@ -150,7 +150,7 @@ static void end(struct acp_out *out) {
 static void put_id(struct acp_out *out, const char *id) {
         json_put_key(&out->json, "id");
         if (id)
-                json_put_written(&out->json, id, strlen(id));
+                json_put_raw(&out->json, id, strlen(id));
         else
                 json_put_null(&out->json);
 }

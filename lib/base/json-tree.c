@@ -196,7 +196,7 @@ void json_tree_put(struct json *j, const struct json_value *value) {
                 json_put_bool(j, value->kind == JSON_KIND_TRUE);
                 break;
         case JSON_KIND_NUMBER:
-                json_put_written(j, value->text, value->size);
+                json_put_raw(j, value->text, value->size);
                 break;
         case JSON_KIND_STRING:
                 json_put_string_n(j, value->text, value->size);

@@ -166,9 +166,17 @@ void json_put_null(struct json *j) {
         put_str(j, "null");
 }
 
-void json_put_written(struct json *j, const char *text, size_t n) {
+void json_put_raw(struct json *j, const char *text, size_t n) {
+        size_t plain = 0;
+
         separate(j);
-        put(j, text, n);
+        for (size_t i = 0; i < n; i++)
+                if (text[i] == '\n' || text[i] == '\r') {
+                        put(j, text + plain, i - plain);
+                        put_str(j, " ");
+                        plain = i + 1;
+                }
+        put(j, text + plain, n - plain);
 }
 
 /* Shortest digits of @v in scientific form that read back as @v. The locale may use anything as the

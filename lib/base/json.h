@@ -29,8 +29,9 @@ void json_put_u64(struct json *j, uint64_t v);
 void json_put_i64(struct json *j, int64_t v);
 void json_put_bool(struct json *j, bool v);
 void json_put_null(struct json *j);
-/* A value that is JSON already, as it stands in @text: the caller answers for that. */
-void json_put_written(struct json *j, const char *text, size_t n);
+/* A value, or several with commas between, that is JSON already. Line breaks, which are white space there, become
+ * spaces, so that what is written stays one line. */
+void json_put_raw(struct json *j, const char *text, size_t n);
 /* Shortest decimal that reads back as the same double; not finite: null. */
 void json_put_double(struct json *j, double v);
 /* Shortest decimal that reads back as the same float; not finite: null. */

@@ -110,7 +110,7 @@ test('every kind of input is taken', async (t) => {
   assert.deepEqual(turnList.slice(5, 7).map((turn) => tokenList.slice(turn.start, turn.end)), [tokens, tokens]);
 
   const object = { type: 'object', properties: { n: { enum: [7] } }, required: ['n'], additionalProperties: false };
-  const json = await client.continue('a', { message: 'A number.', jsonSchema: object, maxTokens: 40 }).text();
+  const json = await client.continue('a', { message: 'A number.', jsonSchema: object, ...greedy, maxTokens: 40 }).text();
   assert.deepEqual(JSON.parse(json), { n: 7 });
   const parts = [];
   for await (const event of client.continue('a', { message: 'Hello!', wantParts: true, ...greedy })) {
