@@ -192,6 +192,8 @@ export interface TokenLogprob {
 export interface DeltaToken {
   token: number;
   logprob?: number;
+  /** With `logprob`; may be a part of a character. */
+  text?: Buffer;
   top: TokenLogprob[];
 }
 export interface Accepted {
@@ -399,6 +401,8 @@ export interface WatchFields {
   allUsers?: boolean;
 }
 export interface FindFields {
+  /** How far this one fits; unset: of all, the one that fits for longest. */
+  conversation?: Ref;
   messages: Message[];
   tools?: Json;
   session?: string;

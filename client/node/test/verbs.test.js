@@ -74,6 +74,9 @@ test('conversations are forked, rewound, found, evicted, warmed, carried and pub
   assert.equal(found.conversation.name, 'a');
   assert.equal(found.nMessages, 3);
   assert.equal((await client.find({ messages: [{ role: 'user', text: 'never said' }] })).conversation, undefined);
+  const named = await client.find({ conversation: 'a', messages: [{ role: 'user', text: 'never said' }] });
+  assert.equal(named.conversation.name, 'a');
+  assert.equal(named.nMessages, 0);
 
   assert.match((await client.evict('a')).residency, /spilled|cold/);
   assert.equal((await client.warm('a')).residency, 'resident');
@@ -107,7 +110,7 @@ test('every kind of input is taken', async (t) => {
   assert.deepEqual(turnList.slice(5, 7).map((turn) => tokenList.slice(turn.start, turn.end)), [tokens, tokens]);
 
   const object = { type: 'object', properties: { n: { enum: [7] } }, required: ['n'], additionalProperties: false };
-  const json = await client.continue('a', { message: 'A number.', jsonSchema: object, maxTokens: 40 }).text();
+  const json = await client.continue('a', { message: 'A number.', jsonSchema: object, ...greedy }).text();
   assert.deepEqual(JSON.parse(json), { n: 7 });
   const parts = [];
   for await (const event of client.continue('a', { message: 'Hello!', wantParts: true, ...greedy })) {
