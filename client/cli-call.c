@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/err.h"
 #include "client/cli.h"
-#include <errno.h>
 #include <string.h>
 
 #define SYSTEM_SOCKET "/run/confab/confab.sock"
@@ -31,22 +31,32 @@ char *cli_socket_path(const struct cli *cli) {
         return path;
 }
 
+int cli_make_connection(const struct cli *cli, struct confab **ret, struct confab_error *e) {
+        _cleanup_(freep) char *path = cli_socket_path(cli);
+        struct confab *confab;
+
+        if (!path) {
+                *e = (struct confab_error){CONFAB_NO_MEMORY, "no memory", true};
+                return -1;
+        }
+        if (confab_connect(&confab, path, e) < 0)
+                return -1;
+        if ((cli->has_as_uid || cli->tenant) &&
+                confab_act_for(confab, cli->has_as_uid ? cli->as_uid : CONFAB_OWN_UID, cli->tenant,
+                        e) < 0) {
+                confab_free(confab);
+                return -1;
+        }
+        *ret = confab;
+        return 0;
+}
+
 int cli_connect(struct cli *cli) {
-        _cleanup_(freep) char *path = NULL;
         struct confab_error e;
 
-        if (cli->confab)
+        if (cli->confab || cli_make_connection(cli, &cli->confab, &e) == 0)
                 return 0;
-        path = cli_socket_path(cli);
-        if (!path)
-                return cli_error(cli, CLI_FAILED, CONFAB_NO_MEMORY, "no memory");
-        if (confab_connect(&cli->confab, path, &e) < 0)
-                return cli_fail(cli, &e);
-        if ((cli->has_as_uid || cli->tenant) &&
-                confab_act_for(cli->confab, cli->has_as_uid ? cli->as_uid : CONFAB_OWN_UID,
-                        cli->tenant, &e) < 0)
-                return cli_fail(cli, &e);
-        return 0;
+        return cli_fail(cli, &e);
 }
 
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata) {
@@ -59,19 +69,12 @@ int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn
 }
 
 int cli_ref(struct cli *cli, const char *name, struct confab_request *r) {
-        const char *digits = name + (*name == '#');
-        char *end;
+        int result = cli_parse_ref(name, r);
 
-        if (!*name)
+        if (result == -ERR_INVALID)
                 return cli_usage(cli, "the name of the conversation is empty");
-        if (*digits == 0 || strspn(digits, "0123456789") != strlen(digits)) {
-                r->conversation = name;
-                return 0;
-        }
-        errno = 0;
-        r->conversation_id = strtoull(digits, &end, 10);
-        if (errno || r->conversation_id == 0)
-                return cli_usage(cli, "there is no conversation number %s", digits);
+        if (result < 0)
+                return cli_usage(cli, "there is no conversation number %s", name + (*name == '#'));
         return 0;
 }
 

@@ -20,20 +20,6 @@ const struct cli_option cli_global_options[] = {
 
 /* ---- values ---- */
 
-bool cli_parse_uint(const char *s, uint64_t max, uint64_t *ret) {
-        unsigned long long v;
-        char *end;
-
-        if (*s < '0' || *s > '9') /* strtoull would take signs and spaces */
-                return false;
-        errno = 0;
-        v = strtoull(s, &end, 10);
-        if (errno || *end || v > max)
-                return false;
-        *ret = v;
-        return true;
-}
-
 static bool parse_float(const char *s, float *ret) {
         char *end;
         float v;

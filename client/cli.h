@@ -152,11 +152,16 @@ void cli_json_event(struct json *j, const struct confab_event *event); /* an obj
 
 /* The socket: --socket, CONFAB_SOCKET, the system's, the user's. NULL when there is no memory. */
 char *cli_socket_path(const struct cli *cli);
+/* Make a connection as the options say: 0, or -1 with *e filled. */
+int cli_make_connection(const struct cli *cli, struct confab **ret, struct confab_error *e);
 /* Connect unless connected: 0 or an exit status after reporting why. */
 int cli_connect(struct cli *cli);
 /* Connect, call, report: 0 or an exit status. */
 int cli_call(struct cli *cli, const struct confab_request *r, confab_event_fn fn, void *userdata);
-/* Parse NAME as users type it: "#12" or "12" is an id, anything else a name. 0 or CLI_USAGE. */
+/* Parse NAME as users type it, "#12" or "12" is an id, anything else a name: 0; -ERR_INVALID, it is empty;
+ * -ERR_NOT_FOUND, there is no such number. */
+int cli_parse_ref(const char *name, struct confab_request *r);
+/* The same: 0 or CLI_USAGE after reporting why. */
 int cli_ref(struct cli *cli, const char *name, struct confab_request *r);
 /* All conversations, page by page, oldest id first; a nonzero result of @fn ends the list and is
  * returned. */

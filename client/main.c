@@ -28,6 +28,7 @@ const struct cli_command *const cli_commands[] = {
         &cmd_stats,
         &cmd_model,
         &cmd_tokenize,
+        &cmd_acp,
         NULL,
 };
 

@@ -192,9 +192,9 @@ export interface TokenLogprob {
 export interface DeltaToken {
   token: number;
   logprob?: number;
-  /** With `logprob`; may be a part of a character. */
-  text?: Buffer;
   top: TokenLogprob[];
+  /** What the token prints; with log-probabilities only. */
+  text?: Buffer;
 }
 export interface Accepted {
   conversation: bigint;
@@ -401,11 +401,11 @@ export interface WatchFields {
   allUsers?: boolean;
 }
 export interface FindFields {
-  /** How far this one fits; unset: of all, the one that fits for longest. */
-  conversation?: Ref;
   messages: Message[];
   tools?: Json;
   session?: string;
+  /** How far this one agrees; else the one that agrees for longest. */
+  conversation?: Ref;
 }
 
 /** Of every request. An abort rejects at once, and asks the daemon to end the request. */

@@ -5,11 +5,14 @@ command. The bundled model gets a template that takes tools; a grammar makes it 
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../util'))
+import model_file
 
 confabd, confab, source = sys.argv[1:4]
 MODEL = os.path.join(source, 'models/confab-small.q8_0.gguf')
@@ -17,16 +20,6 @@ if not os.path.exists(MODEL):
     print(f'SKIP: no {MODEL}')
     sys.exit(77)
 
-TEMPLATE = (
-    "{%- if tools %}<|im_start|>system\n{% for t in tools %}{{ t | tojson }}{% endfor %}<|im_end|>\n{% endif -%}"
-    "{%- for m in messages -%}"
-    "{%- if m.role == 'tool' -%}<|im_start|>user\n<tool_response>{{ m.content }}</tool_response><|im_end|>\n"
-    "{%- elif m.tool_calls -%}<|im_start|>assistant\n"
-    "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}{% for c in m.tool_calls %}<tool_call>\n"
-    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}'
-    "<|im_end|>\n"
-    "{%- else -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endif -%}"
-    "{%- endfor -%}{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}")
 WEATHER = {'name': 'weather', 'description': 'The weather now.',
            'parameters': {'type': 'object', 'properties': {'city': {'type': 'string'}}}}
 CALL = '<think>\nI need it.\n</think>\n\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
@@ -35,53 +28,6 @@ CALL = '<think>\nI need it.\n</think>\n\n<tool_call>\n{"name": "weather", "argum
 def need(ok, words):
     if not ok:
         sys.exit(f'FAILED: {words}')
-
-
-def with_template(data, template):
-    """The model file with another template. Its data begins at the next multiple of 32."""
-    key = b'tokenizer.chat_template' + struct.pack('<I', 8)
-    at = data.index(key) + len(key)
-    old, = struct.unpack_from('<Q', data, at)
-    tensors, n_values = struct.unpack_from('<QQ', data, 8)
-    end = header_end(data, tensors, n_values)
-    head = data[:at] + struct.pack('<Q', len(template)) + template + data[at + 8 + old:end]
-    return head + bytes(-len(head) % 32) + data[end + -end % 32:]
-
-
-def header_end(data, n_tensors, n_values):
-    sizes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-    at = 24
-
-    def take(form):
-        nonlocal at
-        value, = struct.unpack_from('<' + form, data, at)
-        at += struct.calcsize('<' + form)
-        return value
-
-    def skip_string():
-        nonlocal at
-        n = take('Q')
-        at += n
-
-    def skip(kind):
-        nonlocal at
-        if kind == 8:
-            skip_string()
-        elif kind == 9:
-            inner, n = take('I'), take('Q')
-            for _ in range(n):
-                skip(inner)
-        else:
-            at += sizes[kind]
-
-    for _ in range(n_values):
-        skip_string()
-        skip(take('I'))
-    for _ in range(n_tensors):
-        skip_string()
-        n_dims = take('I')
-        at += 8 * n_dims + 4 + 8
-    return at
 
 
 def gbnf(text):
@@ -94,7 +40,7 @@ class Case:
         self.path = {name: os.path.join(folder, name) for name in
                      ('model.gguf', 'socket', 'state', 'tools.json', 'call', 'answer', 'results.json')}
         with open(MODEL, 'rb') as f:
-            model = with_template(f.read(), TEMPLATE.encode())
+            model = model_file.with_template(f.read(), model_file.TOOLS_TEMPLATE)
         with open(self.path['model.gguf'], 'wb') as f:
             f.write(model)
         self.write('tools.json', json.dumps([WEATHER]))

@@ -51,6 +51,7 @@ EXTERNAL = [
     (r'sodium', 'libsodium', ['engine']),
     (r'sqlite3', 'libsqlite3', ['store']),
     (r'histedit', 'libedit', ['client']),
+    (r'jansson', 'libjansson', ['client']),
     (r'protobuf-c/', 'libprotobuf-c', ['proto']),
     (r'\w*mmintrin\.h|x86intrin\.h|cpuid\.h|arm_\w+\.h', 'instruction sets', ['kern', 'spill']),
 ]
@@ -72,6 +73,8 @@ SKIP_FOLDERS = re.compile(r'^(\.|build|__pycache__$|node_modules$)')
 def module_of(path):
     """The module that a path below the root belongs to, or None."""
     parts = pathlib.PurePath(path).parts
+    if parts[:2] == ('client', 'examples'):  # programs of others, which use what is installed
+        return None
     if len(parts) > 2 and parts[0] == 'lib' and parts[1] in LIB:
         return parts[1]
     if len(parts) > 1 and parts[0] in MAY_USE and parts[0] not in LIB:

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/acp/acp.h"
+#include "client/cli-commands.h"
+#include <poll.h>
+
+static int connect_daemon(void *userdata, struct confab **ret, struct confab_error *e) {
+        return cli_make_connection(userdata, ret, e);
+}
+
+/* An editor that does not read standard error must not hold up its own prompts. */
+static void complain(void *userdata, const char *words) {
+        struct pollfd fd = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+        if (poll(&fd, 1, 0) > 0 && fd.revents & POLLOUT)
+                cli_complain(userdata, "%s", words);
+}
+
+static int run(struct cli *cli) {
+        struct confab_request r = CONFAB_REQUEST_INIT;
+        struct generate_options o = {0};
+        const struct cli_value *system = cli_get(cli, "system");
+        const struct cli_value *max_tokens = cli_get(cli, "max-tokens");
+        struct acp_options options = {
+                .connect = connect_daemon, .complain = complain, .userdata = cli};
+        struct err e;
+        int status;
+
+        r.verb = CONFAB_OPEN;
+        r.overflow = CONFAB_OVERFLOW_SHIFT;
+        status = cli_overflow(cli, &r);
+        if (status == 0)
+                status = generate_options_init(&o, cli, &r);
+        if (status == 0) {
+                options.system = system ? system->s : NULL;
+                options.sampling = r.sampling;
+                options.overflow = r.overflow;
+                options.has_max_tokens = max_tokens != NULL;
+                options.max_tokens = max_tokens ? (uint32_t)max_tokens->u : 0;
+                status = acp_run(&options, STDIN_FILENO, STDOUT_FILENO, &e);
+                if (status < 0) {
+                        cli_complain(cli, "%s", e.msg);
+                        status = CLI_FAILED;
+                } else if (status == ACP_READER_GONE) {
+                        status = CLI_BROKEN_PIPE;
+                }
+        }
+        generate_options_deinit(&o);
+        return status;
+}
+
+static const struct cli_option options_of_acp[] = {
+        {"system", "TEXT", CLI_STRING, .help = "system message of new sessions"},
+        {"max-tokens", "N", CLI_UINT, .max_uint = UINT32_MAX - 1,
+                .help = "longest reply to a prompt"},
+        {"overflow", "shift|error", CLI_STRING,
+                .help = "new sessions at the end of the context: drop old turns from what the "
+                        "model "
+                        "sees (unless told otherwise), or fail"},
+        {.name = NULL},
+};
+
+const struct cli_command cmd_acp = {
+        .name = "acp",
+        .args = "",
+        .summary = "Serve an editor: the Agent Client Protocol on standard input and output",
+        .help = "For editors to start. A session is a conversation: session/new opens one, "
+                "session/list\n"
+                "shows those that editors opened for a folder, and session/load takes any\n"
+                "conversation by number or name. The sampling options apply to every prompt. Ends\n"
+                "when standard input has ended and everything is answered.",
+        .options = {options_of_acp, cli_sampling_options},
+        .binary = true,
+        .run = run,
+};
