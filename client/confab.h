@@ -643,6 +643,10 @@ CONFAB_PUBLIC int confab_get_events(const struct confab *c);
 /* Send and receive without waiting, and call callbacks. -1 once the connection is over, with the
  * same reason every time; all requests have ended by then. */
 CONFAB_PUBLIC int confab_process(struct confab *c, struct confab_error *e);
+/* Hand out no events until it is called again with @held false; confab_get_events() has no POLLIN meanwhile, so that
+ * the daemon waits as well, once its queue is full. What was received already is kept for the first confab_process()
+ * after that: call it then without polling. May be called from within an event. */
+CONFAB_PUBLIC void confab_hold(struct confab *c, bool held);
 /* The number of requests that have not ended. */
 CONFAB_PUBLIC size_t confab_get_n_pending(const struct confab *c);
 /* The daemon's name and version ("confab 0.1.0"), or NULL before its Hello has come. */

@@ -10,7 +10,8 @@
  *    daemon may send more.
  * 5. After the daemon has stopped reading, the data it has sent is still read, because its last
  *    message is the reason for the end.
- * 6. A connection that acts for another owner sends nothing behind Hello before the daemon has agreed: a
+ * 6. While a connection is held no callback is called, not even for its end: what was received stays in `in`.
+ * 7. A connection that acts for another owner sends nothing behind Hello before the daemon has agreed: a
  *    daemon that does not know of owners would take the requests for the user's own.
  */
 #include "base/map.h"
@@ -39,7 +40,7 @@ struct pending {
 
 struct confab {
         int fd;
-        bool hello_seen, processing, write_closed, over;
+        bool hello_seen, processing, write_closed, over, held;
         struct proto_decoder in;
         struct buf out;
         uint64_t n_sent; /* stream position of out.data[0] */
@@ -204,7 +205,7 @@ struct confab *confab_free(struct confab *c) {
 
 /* ---- bytes ---- */
 
-/* Bytes of `out` that may be sent now (invariant 6). */
+/* Bytes of `out` that may be sent now (invariant 7). */
 static size_t sendable(const struct confab *c) {
         if (!c->acts || c->hello_seen)
                 return c->out.size;
@@ -357,7 +358,7 @@ static void see_frames(struct confab *c) {
         size_t size;
         int r = 0;
 
-        while (!c->over && (r = proto_decoder_next(&c->in, &data, &size, &err)) > 0) {
+        while (!c->over && !c->held && (r = proto_decoder_next(&c->in, &data, &size, &err)) > 0) {
                 _cleanup_(proto_message_freep) struct proto_message *m = NULL;
                 uint64_t id;
 
@@ -396,7 +397,7 @@ static void read_some(struct confab *c) {
         uint8_t chunk[READ_SIZE];
         struct err err;
 
-        for (unsigned i = 0; i < READS_PER_CALL && !c->over; i++) {
+        for (unsigned i = 0; i < READS_PER_CALL && !c->over && !c->held; i++) {
                 int fd = -1;
                 ssize_t n = proto_recv(c->fd, chunk, sizeof(chunk), 0, NULL, &fd);
 
@@ -431,16 +432,17 @@ static void read_some(struct confab *c) {
 int confab_process(struct confab *c, struct confab_error *e) {
         if (c->processing)
                 return error_set(e, CONFAB_STATE, false, "called from within an event");
+        c->processing = true;
         if (!c->over) {
-                c->processing = true;
                 write_some(c);
+                see_frames(c); /* left from the time when it was held */
                 read_some(c);
                 if (!c->over)
                         write_some(c); /* what the callbacks have submitted */
-                if (c->over)
-                        fail_pending(c);
-                c->processing = false;
         }
+        if (c->over && !c->held)
+                fail_pending(c);
+        c->processing = false;
         return c->over ? error_copy(e, &c->end) : 0;
 }
 
@@ -449,7 +451,11 @@ int confab_get_fd(const struct confab *c) {
 }
 
 int confab_get_events(const struct confab *c) {
-        return POLLIN | (c->out.size && sendable(c) ? POLLOUT : 0);
+        return (c->held ? 0 : POLLIN) | (c->out.size && sendable(c) ? POLLOUT : 0);
+}
+
+void confab_hold(struct confab *c, bool held) {
+        c->held = held;
 }
 
 bool confab_is_processing(const struct confab *c) {

@@ -2,7 +2,7 @@
 #include "daemon/conn.h"
 #include "base/util.h"
 #include "daemon/closer.h"
-#include "daemon/loop.h"
+#include "service/loop.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <linux/sockios.h>

@@ -16,7 +16,7 @@
  */
 #include "base/list.h"
 #include "daemon/conn.h"
-#include "daemon/listener.h"
+#include "service/listener.h"
 #include "daemon/memory.h"
 #include "daemon/requests.h"
 #include "daemon/settings.h"

@@ -3,8 +3,8 @@
 #include "base/err.h"
 #include "daemon/check.h"
 #include "daemon/daemon.h"
-#include "daemon/log.h"
-#include "daemon/notify.h"
+#include "service/log.h"
+#include "service/notify.h"
 #include "daemon/settings.h"
 #include "daemon/startup.h"
 #include "daemon/unavailable.h"
@@ -87,10 +87,10 @@ static int run(struct settings *s, int argc, char **argv, struct unavailable *u)
 int main(int argc, char **argv) {
         _cleanup_(settings_deinit) struct settings s = SETTINGS_NULL;
         _cleanup_(unavailable_deinit) struct unavailable u = UNAVAILABLE_NULL;
-        enum settings_action action;
+        enum conf_action action;
         struct err e;
 
-        log_init(LOG_INFO);
+        log_init("confabd", LOG_INFO);
         /* Writes to peers that went are noticed by their result. */
         signal(SIGPIPE, SIG_IGN);
         unavailable_prepare(&u);
@@ -100,15 +100,15 @@ int main(int argc, char **argv) {
                 return EXIT_USAGE;
         }
         switch (action) {
-        case SETTINGS_HELP:
+        case CONF_HELP:
                 return print_help();
-        case SETTINGS_VERSION:
+        case CONF_VERSION:
                 return printf("confabd %s\n", CONFAB_VERSION) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-        case SETTINGS_CHECK:
+        case CONF_CHECK:
                 return check(&s);
-        case SETTINGS_CHECK_SETTINGS:
+        case CONF_CHECK_SETTINGS:
                 return EXIT_SUCCESS; /* that was it */
-        case SETTINGS_RUN:
+        case CONF_RUN:
                 break;
         }
         return run(&s, argc, argv, &u);

@@ -4,8 +4,8 @@
 #include "base/machine.h"
 #include "base/util.h"
 #include "daemon/daemon.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
+#include "service/log.h"
+#include "service/loop.h"
 #include <event2/event.h>
 #include <malloc.h>
 #include <stdio.h>

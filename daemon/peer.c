@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/peer.h"
 #include "base/util.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
+#include "service/log.h"
+#include "service/loop.h"
 #include "daemon/methods.h"
 #include "daemon/reply.h"
 #include "daemon/streams.h"

@@ -9,7 +9,7 @@
 #include "base/owner.h"
 #include "daemon/conn.h"
 #include "daemon/daemon.h"
-#include "daemon/log.h"
+#include "service/log.h"
 
 struct peer {
         struct conn conn;

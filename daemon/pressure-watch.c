@@ -11,8 +11,8 @@
 #include "base/err.h"
 #include "base/machine.h"
 #include "base/util.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
+#include "service/log.h"
+#include "service/loop.h"
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/reply.h"
 #include "base/utf8.h"
-#include "daemon/log.h"
+#include "service/log.h"
 #include <string.h>
 
 void reply_send(struct peer *p, uint64_t id, Confab__V1__Event *ev, bool final) {

@@ -171,3 +171,22 @@ const struct setting settings_table[] = {
                 .metavar = "LEVEL", .help = "Least important messages to log.", .reloadable = true},
 };
 const size_t settings_n = ARRAY_SIZE(settings_table);
+
+const struct conf settings_conf = {
+        .table = settings_table,
+        .n = ARRAY_SIZE(settings_table),
+        .size = sizeof(struct settings),
+        .defaults_offset = offsetof(struct settings, defaults),
+        .config_offset = offsetof(struct settings, config),
+        .check = settings_check,
+        .usage = "Usage: confabd --model FILE [FLAG...]\n\n"
+                 "Keeps conversations with a local language model warm and serves them over a\n"
+                 "Unix socket. See confabd(8) and confabd.conf(5).\n\n",
+        .actions = "  --check\n          Test settings, model, folders and permissions, print what "
+                   "would be\n          done, and exit. Changes nothing.\n"
+                   "  --check-settings\n          Look whether the settings can be taken, and "
+                   "exit.\n"
+                   "  --help\n          Print this and exit.\n"
+                   "  --version\n          Print the version and exit.\n",
+        .takes_check = true,
+};

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "daemon/bytes.h"
-#include "daemon/log.h"
-#include "daemon/notify.h"
+#include "service/log.h"
+#include "service/notify.h"
 #include "engine/engine.h"
 #include <signal.h>
 #include <stdlib.h>

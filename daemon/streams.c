@@ -2,7 +2,7 @@
 #include "daemon/streams.h"
 #include "base/util.h"
 #include "daemon/closer.h"
-#include "daemon/loop.h"
+#include "service/loop.h"
 #include "daemon/reply.h"
 #include <event2/event.h>
 #include <stdlib.h>

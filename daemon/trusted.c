@@ -4,31 +4,12 @@
 #include "base/err.h"
 #include "base/owner.h"
 #include "base/util.h"
-#include <pwd.h>
+#include "service/uid.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define SEPARATORS ", \t"
-
-static int find_uid(uint32_t *ret, const char *word, struct err *e) {
-        const struct passwd *p;
-
-        if (!word[strspn(word, "0123456789")]) {
-                unsigned long long n = strtoull(word, NULL, 10);
-
-                if (n >= UINT32_MAX) /* which is no user */
-                        return err_set(
-                                e, ERR_INVALID, "trusted-users: no user has the number %s", word);
-                *ret = (uint32_t)n;
-                return 0;
-        }
-        p = getpwnam(word);
-        if (!p)
-                return err_set(e, ERR_INVALID, "trusted-users: unknown user '%s'", word);
-        *ret = p->pw_uid;
-        return 0;
-}
 
 int trusted_parse(struct trusted *ret, const char *list, struct err *e) {
         _cleanup_(trusted_deinit) struct trusted t = TRUSTED_NULL;
@@ -44,10 +25,10 @@ int trusted_parse(struct trusted *ret, const char *list, struct err *e) {
                 return err_set(e, ERR_NOMEM, "no memory for trusted-users");
         for (char *word = strtok_r(copy, SEPARATORS, &rest); word;
                 word = strtok_r(NULL, SEPARATORS, &rest)) {
-                int r = find_uid(&t.uids[t.n], word, e);
+                int r = uid_find(&t.uids[t.n], word, e);
 
                 if (r < 0)
-                        return r;
+                        return err_wrap(e, r, "trusted-users");
                 t.n++;
         }
         *ret = t;

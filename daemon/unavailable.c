@@ -2,8 +2,8 @@
 #include "daemon/unavailable.h"
 #include "base/util.h"
 #include "daemon/daemon.h"
-#include "daemon/log.h"
-#include "daemon/notify.h"
+#include "service/log.h"
+#include "service/notify.h"
 #include "daemon/peer.h"
 #include <event2/event.h>
 #include <fcntl.h>

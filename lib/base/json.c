@@ -162,6 +162,19 @@ void json_put_null(struct json *j) {
         put_str(j, "null");
 }
 
+void json_put_raw(struct json *j, const char *text, size_t n) {
+        size_t plain = 0;
+
+        separate(j);
+        for (size_t i = 0; i < n; i++)
+                if (text[i] == '\n' || text[i] == '\r') {
+                        put(j, text + plain, i - plain);
+                        put_str(j, " ");
+                        plain = i + 1;
+                }
+        put(j, text + plain, n - plain);
+}
+
 /* Shortest digits of @v in scientific form that read back as @v. The locale may use anything as the
  * decimal point: both directions use the same one, and only the digits are copied. */
 static void shortest(double v, bool as_float, char digits[24], int *ret_exponent) {

@@ -28,6 +28,9 @@ void json_put_u64(struct json *j, uint64_t v);
 void json_put_i64(struct json *j, int64_t v);
 void json_put_bool(struct json *j, bool v);
 void json_put_null(struct json *j);
+/* A value, or several with commas between, that is JSON already. Line breaks, which are white space there, become
+ * spaces, so that what is written stays one line. */
+void json_put_raw(struct json *j, const char *text, size_t n);
 /* Shortest decimal that reads back as the same double; not finite: null. */
 void json_put_double(struct json *j, double v);
 /* Shortest decimal that reads back as the same float; not finite: null. */

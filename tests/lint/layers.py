@@ -57,7 +57,8 @@ def check_floor_include(path, line, target, header):
 def check_system_include(path, line, mod, header):
     for pattern, name, allowed in table.EXTERNAL:
         if re.match(pattern, header):
-            if mod not in allowed or (name == 'instruction sets' and not path.startswith(table.SIMD_FOLDERS)):
+            kept_to = table.KEPT_TO.get((mod, name))
+            if mod not in allowed or (kept_to and not path.startswith(kept_to)):
                 report.bad(path, line, f'{mod} may not use {name} (<{header}>)')
             return
     if not table.SYSTEM.match(header):

@@ -8,6 +8,7 @@ import sys
 # Module: modules that it may use. A row names earlier rows only, so the table has no cycle.
 MAY_USE = {
     'base': [],
+    'service': ['base'],
     'quant': ['base'],
     'seq': ['base'],
     'sample': ['base'],
@@ -22,8 +23,8 @@ MAY_USE = {
     'chat': ['base', 'tok', 'jinja'],
     'engine': ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat'],
     'proto': ['base'],
-    'client': ['base', 'proto'],
-    'daemon': ['base', 'proto', 'engine'],
+    'client': ['base', 'proto', 'service'],
+    'daemon': ['base', 'proto', 'service', 'engine'],
     'tools': ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat',
               'engine'],
 }
@@ -37,15 +38,16 @@ FLOORS = {
     'lib/engine': ['budget', 'io', 'conv', 'disk', 'memory', 'request', 'run', 'verbs', 'main'],
 }
 
-LIB = ['base', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
+LIB = ['base', 'service', 'quant', 'seq', 'sample', 'grammar', 'spill', 'store', 'gguf', 'kern', 'tok', 'model', 'jinja', 'chat', 'engine']
 
 # The public header of a module is <module>/<module>.h; these differ. base has many.
-PUBLIC = {'chat': ['chat.h', 'reply.h'], 'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h']}
+PUBLIC = {'chat': ['chat.h', 'reply.h'], 'client': ['confab.h'], 'proto': ['proto.h', 'confab.pb-c.h'],
+          'service': ['conf.h', 'listener.h', 'log.h', 'loop.h', 'notify.h', 'uid.h']}
 
 # Headers from outside: who may include them.
 EXTERNAL = [
-    (r'event2/|event\.h|ev(dns|http|rpc|util)\.h', 'libevent', ['daemon']),
-    (r'systemd/', 'libsystemd', ['daemon']),
+    (r'event2/|event\.h|ev(dns|http|rpc|util)\.h', 'libevent', ['service', 'daemon', 'client']),
+    (r'systemd/', 'libsystemd', ['service', 'daemon', 'client']),
     (r'lz4', 'liblz4', ['spill']),
     (r'xxhash', 'libxxhash', ['base', 'spill']),
     (r'sodium', 'libsodium', ['engine']),
@@ -58,6 +60,14 @@ EXTERNAL = [
 
 # Where code of one instruction set may stand: kernels, one file each, chosen at run time.
 SIMD_FOLDERS = ('lib/kern/', 'lib/spill/codec/')
+
+# (module, library): the folders of the module that the library is kept to.
+KEPT_TO = {
+    ('client', 'libevent'): ('client/gateway/', 'client/examples/'),
+    ('client', 'libsystemd'): ('client/gateway/',),
+    ('kern', 'instruction sets'): SIMD_FOLDERS,
+    ('spill', 'instruction sets'): SIMD_FOLDERS,
+}
 
 # Headers of the C library, the kernel and the compiler, for everyone.
 SYSTEM = re.compile(

@@ -31,6 +31,7 @@ PRINTS = re.compile(r'(?<![\w.>])(v?printf|v?fprintf|puts|fputs|putchar|perror|s
 # The environment is no place for settings. What these folders may ask for:
 ENVIRONMENT = {
     'client': r'CONFAB_SOCKET|XDG_\w+|HOME|TERM|NO_COLOR|COLUMNS|PAGER|EDITOR',
+    'service': r'NOTIFY_SOCKET|JOURNAL_STREAM',
     'daemon': r'LISTEN_\w+|NOTIFY_SOCKET|WATCHDOG_\w+|MEMORY_PRESSURE_\w+|CREDENTIALS_DIRECTORY|INVOCATION_ID|'
               r'JOURNAL_STREAM|(RUNTIME|STATE|CACHE|LOGS|CONFIGURATION)_DIRECTORY|XDG_\w+|HOME',
 }
@@ -46,8 +47,9 @@ SPDX = 'SPDX-License-Identifier: MIT'
 
 
 def check_c(path, text):
-    top = path.split('/')[0]
-    product = top in ('lib', 'proto', 'daemon', 'client', 'tools')
+    # lib/service logs and talks to the service manager: it is part of the programs that serve.
+    top = 'service' if path.startswith('lib/service/') else path.split('/')[0]
+    product = top in ('lib', 'service', 'proto', 'daemon', 'client', 'tools')
     if text.split('\n')[0] != f'/* {SPDX} */':
         report.bad(path, 1, f'the first line must be /* {SPDX} */')
     if path.endswith('.h') and '\n#pragma once\n' not in text:

@@ -6,7 +6,7 @@
  */
 #include "../../unit/daemon/fake-engine.h"
 #include "daemon/daemon.h"
-#include "daemon/log.h"
+#include "service/log.h"
 #include "daemon/peer.h"
 #include "proto/proto.h"
 #include "util/fds.h"
@@ -36,12 +36,12 @@ static struct daemon *make_daemon(void) {
         static char model[] = "none.gguf", dir[64] = "/tmp/confab-fuzz-XXXXXX";
         static struct settings settings;
         char *argv[] = {proto_borrow("confabd"), proto_borrow("--model"), model, NULL};
-        enum settings_action action;
+        enum conf_action action;
         struct daemon *d = NULL;
         char path[96];
         struct err e;
 
-        log_init(LOG_CRIT);
+        log_init("confabd", LOG_CRIT);
         CHECK(mkdtemp(dir));
         snprintf(path, sizeof(path), "%s/s", dir);
         CHECK(settings_load(&settings, 3, argv, &action, &e) == 0);

@@ -62,6 +62,25 @@ static void test_strings(void **state) {
         check_string("\xE2\x82", 2, "\"\xEF\xBF\xBD\xEF\xBF\xBD\"");
 }
 
+static void test_raw(void **state) {
+        const char *text = "\n{\"a\":\r\n1},2\n";
+        struct buf b = BUF_NULL;
+        struct json j;
+
+        json_init(&j, &b);
+        json_array_begin(&j);
+        json_put_raw(&j, "true", 4);
+        json_put_raw(&j, text, strlen(text));
+        json_object_begin(&j);
+        json_put_key(&j, "b");
+        json_put_raw(&j, "[]", 2);
+        json_object_end(&j);
+        json_array_end(&j);
+        assert_int_equal(json_finish(&j), 0);
+        assert_string_equal((char *)b.data, "[true, {\"a\":  1},2 ,{\"b\":[]}]");
+        buf_deinit(&b);
+}
+
 static void check_number(double v, bool as_float, const char *expected) {
         struct buf b = BUF_NULL;
         struct json j;
@@ -171,6 +190,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_document),
                 cmocka_unit_test(test_strings),
+                cmocka_unit_test(test_raw),
                 cmocka_unit_test(test_numbers),
                 cmocka_unit_test(test_numbers_read_back),
                 cmocka_unit_test(test_errors_stick),

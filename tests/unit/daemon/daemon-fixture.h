@@ -2,7 +2,7 @@
 #pragma once
 /* A daemon in this process over the fake engine; clients wait by running its loop. */
 #include "daemon/daemon.h"
-#include "daemon/log.h"
+#include "service/log.h"
 #include "daemon/peer.h"
 #include "daemon/wire.h"
 #include "fake-engine.h"
@@ -43,11 +43,11 @@ static inline int fixture_setup_closed(void **state) {
         struct fixture *f = calloc(1, sizeof(*f));
         char *argv[] = {(char *)(uintptr_t) "confabd", (char *)(uintptr_t) "--model",
                 (char *)(uintptr_t) "none.gguf", NULL};
-        enum settings_action action;
+        enum conf_action action;
 
         assert_non_null(f);
         fake_reset();
-        log_init(LOG_CRIT);
+        log_init("confabd", LOG_CRIT);
         /* How the machine is doing is not the test's matter. */
         setenv("MEMORY_PRESSURE_WATCH", "/dev/null", 1);
         strcpy(f->dir, "/tmp/confab-daemon-XXXXXX");

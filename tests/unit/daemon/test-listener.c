@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Whose socket is at the path already. */
 #include "daemon-fixture.h"
-#include "daemon/listener.h"
+#include "service/listener.h"
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

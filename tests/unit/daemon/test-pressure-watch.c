@@ -34,7 +34,7 @@ static int setup(void **state) {
         struct watcher *t = calloc(1, sizeof(*t));
 
         assert_non_null(t);
-        log_init(LOG_CRIT);
+        log_init("confabd", LOG_CRIT);
         strcpy(t->dir, "/tmp/confab-pressure-XXXXXX");
         assert_non_null(mkdtemp(t->dir));
         snprintf(t->path, sizeof(t->path), "%s/watch", t->dir);

@@ -24,7 +24,7 @@ static void write_file(const char *text) {
 }
 
 /* Load with these flags (NULL ends); the result must be freed. */
-static int load(struct settings *s, struct err *e, enum settings_action *action, ...) {
+static int load(struct settings *s, struct err *e, enum conf_action *action, ...) {
         char *argv[16] = {(char *)(uintptr_t) "confabd"};
         int argc = 1;
         va_list ap;
@@ -38,12 +38,12 @@ static int load(struct settings *s, struct err *e, enum settings_action *action,
 }
 
 static void test_defaults(void **state) {
-        enum settings_action action;
+        enum conf_action action;
         struct settings s;
         struct err e;
 
         assert_int_equal(load(&s, &e, &action, "--model", "m.gguf", NULL), 0);
-        assert_int_equal(action, SETTINGS_RUN);
+        assert_int_equal(action, CONF_RUN);
         assert_string_equal(s.model, "m.gguf");
         assert_string_equal(s.socket, "/run/confab/confab.sock");
         assert_int_equal(s.socket_mode, 0600);
@@ -56,7 +56,7 @@ static void test_defaults(void **state) {
 
 /* Every default can be written back and read again. */
 static void test_table_is_sound(void **state) {
-        enum settings_action action;
+        enum conf_action action;
         struct settings s;
         struct err e;
 
@@ -124,7 +124,7 @@ static void test_bad_values(void **state) {
 }
 
 static void test_file(void **state) {
-        enum settings_action action;
+        enum conf_action action;
         struct settings s;
         struct err e;
 
@@ -141,7 +141,7 @@ static void test_file(void **state) {
 }
 
 static void expect_file_error(const char *text, const char *place, const char *part) {
-        enum settings_action action;
+        enum conf_action action;
         struct settings s;
         char where[96];
         struct err e;
@@ -166,7 +166,7 @@ static void test_file_errors(void **state) {
 }
 
 static void test_file_is_bounded(void **state) {
-        enum settings_action action;
+        enum conf_action action;
         struct settings s;
         struct err e;
 
@@ -175,7 +175,7 @@ static void test_file_is_bounded(void **state) {
         assert_int_equal(
                 load(&s, &e, &action, "--model", "m", "--config", "/", NULL), -ERR_INVALID);
         write_file("x");
-        assert_int_equal(truncate(path, SETTINGS_FILE_MAX + 1), 0);
+        assert_int_equal(truncate(path, CONF_FILE_MAX + 1), 0);
         assert_int_equal(load(&s, &e, &action, "--model", "m", "--config", path, NULL), -ERR_LIMIT);
         assert_int_equal(truncate(path, 100), 0);
         assert_int_equal(
@@ -194,7 +194,7 @@ static void write_to(const char *file, const char *text) {
 /* Defaults of the distribution, the administrator's file, drop-ins by name, flags. */
 static void test_layers(void **state) {
         char dir[] = "/tmp/confabd-layers-XXXXXX", defaults[64], config[64], dropins[64], file[128];
-        enum settings_action action;
+        enum conf_action action;
         struct settings s;
         struct err e;
 
@@ -253,7 +253,7 @@ static void test_layers(void **state) {
 }
 
 static void test_flag_errors(void **state) {
-        enum settings_action action;
+        enum conf_action action;
         struct settings s;
         struct err e;
 
@@ -279,15 +279,15 @@ static void test_flag_errors(void **state) {
 
 static void test_help_and_version(void **state) {
         struct buf out = BUF_NULL;
-        enum settings_action action;
+        enum conf_action action;
         struct settings s;
         struct err e;
 
         assert_int_equal(load(&s, &e, &action, "--help", NULL), 0);
-        assert_int_equal(action, SETTINGS_HELP);
+        assert_int_equal(action, CONF_HELP);
         settings_deinit(&s);
         assert_int_equal(load(&s, &e, &action, "--version", NULL), 0);
-        assert_int_equal(action, SETTINGS_VERSION);
+        assert_int_equal(action, CONF_VERSION);
         settings_deinit(&s);
         assert_int_equal(settings_print_help(&out), 0);
         for (size_t i = 0; i < settings_n; i++) {
@@ -306,7 +306,7 @@ static void test_reload(void **state) {
                 (char *)(uintptr_t) "m", (char *)(uintptr_t) "--config", path,
                 (char *)(uintptr_t) "--max-connections=5", NULL};
         struct settings s = SETTINGS_NULL;
-        enum settings_action action;
+        enum conf_action action;
         const char *ignored;
         struct err e;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The folder of a socket is made; those above it are not, so that a slip of the pen makes none. */
-#include "daemon/listener.h"
+#include "service/listener.h"
 #include "util/test.h"
 #include "base/err.h"
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* What a start reports, step by step. */
 #include "base/util.h"
 #include "daemon/bytes.h"
-#include "daemon/log.h"
+#include "service/log.h"
 #include "daemon/startup.h"
 #include "engine/engine.h"
 #include "util/test.h"
@@ -39,7 +39,7 @@ static int setup(void **state) {
         assert_int_equal(pipe2(f->journal, O_CLOEXEC | O_NONBLOCK), 0);
         f->saved = dup(STDERR_FILENO);
         dup2(f->journal[1], STDERR_FILENO);
-        log_init(LOG_INFO);
+        log_init("confabd", LOG_INFO);
         f->s.model = "/m.gguf";
         *state = f;
         return 0;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/* The gateway as its main program and its own files see it. */
+#include "client/gateway/gateway.h"
+#include "client/gateway/origin.h"
+#include "client/gateway/tokens.h"
+
+struct gateway_options {
+        struct gateway_settings settings;
+        struct http_limits limits;
+        struct origins origins;      /* borrowed lists */
+        const char *tenant_header;   /* name of the field in lower case, or NULL; borrowed */
+        const struct tokens *tokens; /* borrowed; NULL: nobody may come by TCP */
+        struct backends *backends;   /* borrowed */
+};
+
+struct gateway {
+        struct gateway_options options;
+        struct event_base *base;
+        struct http_server *http;
+};
+
+/* What is borrowed must live until gateway_free(). */
+int gateway_new(struct gateway **ret, struct event_base *base,
+        const struct gateway_options *options, struct err *e);
+/* Take over what may change while it runs: all but limits, backends and tokens. */
+void gateway_take_options(struct gateway *gateway, const struct gateway_options *options);
+/* Ends what runs. NULL is harmless; returns NULL. */
+struct gateway *gateway_free(struct gateway *gateway);
+DEFINE_CLEANUP(struct gateway *, gateway_free);
+
+/* For whom the request of @call acts: 0, -ERR_PERMISSION (no token, or an unknown one), -ERR_INVALID (the tenant). */
+int gateway_find_owner(struct gateway_call *call, struct err *e);
+/* A body for a status that is said before a route is known. */
+int gateway_plain_error(
+        struct buf *out, unsigned status, const char *code, const char *message, const char *param);
+/* A word of confab's for a status. */
+const char *gateway_code(unsigned status);
+
+extern const struct gateway_dialect
+        gateway_basic; /* /health; the form of what no dialect has. Its routes take no token: the
+                                                  owner is nobody. */

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From a request's head to the route that handles it. What is asked, in this order, before a byte of the body is read:
+ *
+ * 1. Is the Host one of ours, and does no foreign page send it (origin.h)? Else 421 and 403.
+ * 2. Is it a browser's question whether it may ask (OPTIONS)? It is answered without a token, since browsers send none.
+ * 3. Who asks (session.c)? Else 401. Public routes ask nobody.
+ * 4. Is there such a route? Else 404, or 405 with Allow.
+ *
+ * Refusals have the form of the dialect whose prefix the path has.
+ */
+#include "base/util.h"
+#include "client/gateway/gateway-private.h"
+#include "client/gateway/routes.h"
+#include <stdio.h>
+
+/* One line each. */
+static const struct gateway_dialect *const dialects[] = {
+        &gateway_basic,
+        &gateway_openai,
+        &gateway_anthropic,
+        &gateway_ollama,
+        NULL,
+};
+
+/* A call, and what admit() found for it. */
+struct admitted {
+        struct gateway_call call;
+        const struct gateway_route *route;
+};
+
+const struct gateway_settings *gateway_settings(const struct gateway *gateway) {
+        return &gateway->options.settings;
+}
+
+struct backends *gateway_backends(struct gateway *gateway) {
+        return gateway->options.backends;
+}
+
+struct event_base *gateway_base(struct gateway *gateway) {
+        return gateway->base;
+}
+
+struct http_server *gateway_http(struct gateway *gateway) {
+        return gateway->http;
+}
+
+/* ---- before the body ---- */
+
+static void refuse(struct gateway_call *call, unsigned status, const char *message) {
+        const struct talk_error error = {.status = status, .message = message};
+
+        gateway_refuse(call, routes_dialect(dialects, http_path(call->exchange)), &error);
+}
+
+/* 0; 1: it was refused; -ERR_NOMEM. */
+static int check_origin(struct gateway_call *call, enum origin_verdict *ret) {
+        const struct origins *origins = &call->gateway->options.origins;
+        const char *host = http_header(call->exchange, "host");
+        const char *origin = http_header(call->exchange, "origin");
+        bool local = http_peer_uid(call->exchange, &(uid_t){0});
+        int r = 0;
+
+        if (!local && !origin_host_allowed(origins, host)) {
+                refuse(call, 421, "the field Host names neither this machine nor an allowed host");
+                return 1;
+        }
+        *ret = origin_judge(origins, host, origin);
+        if (*ret == ORIGIN_FOREIGN) {
+                refuse(call, 403, "pages of this origin are not allowed here");
+                return 1;
+        }
+        if (*ret == ORIGIN_LISTED) {
+                r = http_add_header(call->exchange, "Access-Control-Allow-Origin", origin);
+                if (r == 0)
+                        r = http_add_header(call->exchange, "Vary", "Origin");
+        }
+        return r;
+}
+
+/* OPTIONS, which browsers ask before they send what a page wants. */
+static void reply_options(
+        struct gateway_call *call, const struct route_found *found, enum origin_verdict origin) {
+        const char *fields = http_header(call->exchange, "access-control-request-headers");
+        char allow[ROUTES_ALLOW_SIZE];
+        int r;
+
+        routes_allow(found->methods, allow);
+        r = http_add_header(call->exchange, "Allow", allow);
+        if (r == 0 && origin == ORIGIN_LISTED) {
+                r = http_add_header(call->exchange, "Access-Control-Allow-Methods", allow);
+                if (r == 0)
+                        r = http_add_header(call->exchange, "Access-Control-Allow-Headers",
+                                fields ? fields : "Authorization, Content-Type");
+                if (r == 0)
+                        r = http_add_header(call->exchange, "Access-Control-Max-Age", "600");
+        }
+        http_reply(call->exchange, r < 0 ? 503 : 204, NULL, NULL, 0);
+}
+
+static void refuse_route(struct gateway_call *call, const struct route_found *found) {
+        char allow[ROUTES_ALLOW_SIZE], message[160];
+
+        if (found->methods == 0) {
+                snprintf(message, sizeof(message), "there is nothing at '%.100s'",
+                        http_path(call->exchange));
+                refuse(call, 404, message);
+                return;
+        }
+        routes_allow(found->methods, allow);
+        snprintf(message, sizeof(message), "the path takes %s", allow);
+        if (http_add_header(call->exchange, "Allow", allow) < 0)
+                http_reply(call->exchange, 503, NULL, NULL, 0);
+        else
+                refuse(call, 405, message);
+}
+
+/* The parts of the path at the stars. */
+static int fill_args(struct gateway_call *call, const struct route_found *found) {
+        const char *path = http_path(call->exchange);
+
+        for (size_t i = 0; i < ROUTE_ARGS; i++) {
+                const struct route_arg *arg = &found->args[i];
+                char *copy;
+
+                if (arg->size == 0)
+                        break;
+                copy = http_alloc(call->exchange, arg->size + 1);
+                if (!copy)
+                        return -ERR_NOMEM;
+                memcpy(copy, path + arg->at, arg->size);
+                call->arg[i] = copy;
+        }
+        return 0;
+}
+
+/* 0: the call may go on; 1: it was answered; -ERR_NOMEM. */
+static int judge(struct admitted *admitted) {
+        struct gateway_call *call = &admitted->call;
+        enum http_method method = http_method(call->exchange);
+        enum origin_verdict origin;
+        struct route_found found;
+        struct err e;
+        int r;
+
+        r = http_add_header(call->exchange, "Cache-Control", "no-store");
+        if (r == 0)
+                r = check_origin(call, &origin);
+        if (r != 0)
+                return r;
+        routes_find(&found, dialects, method, http_path(call->exchange));
+        if (method == HTTP_OPTIONS) {
+                reply_options(call, &found, origin);
+                return 1;
+        }
+        if (!found.route || !found.route->is_public)
+                r = gateway_find_owner(call, &e);
+        if (r < 0) {
+                refuse(call, r == -ERR_PERMISSION ? 401 : 400, e.msg);
+                return 1;
+        }
+        if (!found.route) {
+                refuse_route(call, &found);
+                return 1;
+        }
+        admitted->route = found.route;
+        return fill_args(call, &found);
+}
+
+static void admit(void *userdata, struct http_exchange *exchange) {
+        struct admitted *admitted = http_alloc(exchange, sizeof(*admitted));
+        int r = -ERR_NOMEM;
+
+        if (admitted) {
+                admitted->call.gateway = userdata;
+                admitted->call.exchange = exchange;
+                admitted->call.owner.uid = (uint32_t)-1;
+                http_set_context(exchange, admitted);
+                r = judge(admitted);
+        }
+        if (r < 0)
+                http_reply(exchange, 503, NULL, NULL, 0);
+}
+
+static void handle(void *userdata, struct http_exchange *exchange) {
+        struct admitted *admitted = http_context(exchange);
+
+        admitted->route->handle(&admitted->call);
+}
+
+/* ---- what HTTP refuses by itself ---- */
+
+static size_t refusal(void *userdata, const char *path, unsigned status, const char *message,
+        char *ret, size_t max, const char **ret_type) {
+        const struct gateway_dialect *dialect = routes_dialect(dialects, *path ? path : "/");
+        struct buf body = {.max = max};
+        size_t size = 0;
+
+        if (dialect->error(&body, status, gateway_code(status), message, NULL) == 0) {
+                size = body.size;
+                memcpy(ret, body.data, size);
+        }
+        *ret_type = "application/json";
+        buf_deinit(&body);
+        return size;
+}
+
+int gateway_new(struct gateway **ret, struct event_base *base,
+        const struct gateway_options *options, struct err *e) {
+        static const struct http_handlers handlers = {
+                .admit = admit, .handle = handle, .refusal = refusal};
+        struct gateway *gateway = calloc(1, sizeof(*gateway));
+        int r;
+
+        if (!gateway)
+                return err_set(e, ERR_NOMEM, "no memory for the gateway");
+        gateway->options = *options;
+        gateway->base = base;
+        r = http_server_new(&gateway->http, base, &options->limits, &handlers, gateway, e);
+        if (r < 0)
+                return gateway_free(gateway), r;
+        *ret = gateway;
+        return 0;
+}
+
+void gateway_take_options(struct gateway *gateway, const struct gateway_options *options) {
+        gateway->options.settings = options->settings;
+        gateway->options.origins = options->origins;
+        gateway->options.tenant_header = options->tenant_header;
+}
+
+struct gateway *gateway_free(struct gateway *gateway) {
+        if (!gateway)
+                return NULL;
+        http_server_free(gateway->http);
+        free(gateway);
+        return NULL;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+/*
+ * The gateway's inside: what a dialect needs of it, and what it needs of a dialect.
+ *
+ * A dialect is a file (or a few with one prefix) with a table of routes and a form of error. It reads JSON with libjansson
+ * through client/gateway/fields.h, makes a form, starts a talk, and writes what the talk hands out.
+ */
+#include "base/buf.h"
+#include "client/gateway/http.h"
+#include "client/gateway/talk.h"
+#include <jansson.h>
+
+struct gateway;
+
+/* A request for a route: who asks, and the exchange. Lives until the exchange has ended. */
+struct gateway_call {
+        struct gateway *gateway;
+        struct http_exchange *exchange;
+        struct gateway_owner owner;
+        const char *arg[2]; /* what stands in the path at "*", or NULL */
+};
+
+struct gateway_route {
+        enum http_method method;
+        const char *
+                pattern; /* "/v1/models/ *" without the blank: '*' is one segment, "**" at the end is all that follows */
+        void (*handle)(struct gateway_call *call);
+        bool is_public; /* takes no token: by TCP call->owner is nobody, (uid_t)-1 */
+};
+
+/* How a dialect says that something is wrong: a body. @code is a word of confab's ("context_length_exceeded",
+ * "invalid", ...), @param the wrong field or NULL. -ERR_NOMEM. */
+typedef int (*gateway_error_body)(
+        struct buf *out, unsigned status, const char *code, const char *message, const char *param);
+
+struct gateway_dialect {
+        const char *name; /* "openai" */
+        const char
+                *prefix; /* paths whose refusals have its form: "/v1/" (the longest prefix wins) */
+        const struct gateway_route *routes; /* the last has no pattern */
+        gateway_error_body error;
+};
+extern const struct gateway_dialect gateway_openai, gateway_anthropic, gateway_ollama;
+
+struct gateway_settings {
+        struct talk_settings talk;
+        uint64_t keepalive_usec; /* between comments while nothing else is sent in a stream */
+};
+const struct gateway_settings *gateway_settings(const struct gateway *gateway);
+struct backends *gateway_backends(struct gateway *gateway);
+struct event_base *gateway_base(struct gateway *gateway);
+struct http_server *gateway_http(struct gateway *gateway);
+
+/* Answer with an error in the dialect's form; sets Retry-After, and for statuses that the SDKs would retry in vain
+ * "x-should-retry: false". The exchange has ended. */
+void gateway_refuse(struct gateway_call *call, const struct gateway_dialect *dialect,
+        const struct talk_error *error);
+/* The same from a struct err: -ERR_INVALID 400, -ERR_NOT_FOUND 404, -ERR_LIMIT 429, -ERR_UNAVAILABLE 503, ... */
+void gateway_refuse_err(
+        struct gateway_call *call, const struct gateway_dialect *dialect, const struct err *e);
+/* Answer with JSON (200) and end the exchange. */
+void gateway_reply_json(struct gateway_call *call, const struct buf *json);
+
+/* The name of the client's session on the wire (HTTP-FACTS 5.4): headers x-session-id, session-id, thread-id,
+ * x-claude-code-session-id, x-openwebui-chat-id; or NULL. Fields of bodies (prompt_cache_key, metadata.user_id) are the
+ * dialect's. */
+const char *gateway_session(const struct gateway_call *call);
+/* X-Conversation-Id sets FORM_NAMED; the session and the model header are put into the form. -ERR_INVALID: the name can't be
+ * one of a conversation. */
+int gateway_fill_form(const struct gateway_call *call, struct form *form, struct err *e);
+
+/* ---- answers in pieces ---- */
+
+/* A stream of server-sent events or of lines, which sends comments while nothing else comes (events only). */
+struct stream;
+/* Begins the answer (200). NULL without memory: the exchange was aborted. @ops as of http_set_ops(). */
+struct stream *stream_new_events(
+        struct gateway_call *call, const struct http_answer_ops *ops, void *userdata);
+struct stream *stream_new_lines(struct gateway_call *call, const struct http_answer_ops *ops,
+        void *userdata); /* application/x-ndjson */
+/* One event; @name NULL: without "event:". @json has no line breaks. */
+void stream_event(struct stream *stream, const char *name, const struct buf *json);
+void stream_line(struct stream *stream, const struct buf *json);
+bool stream_is_slow(const struct stream *stream);
+/* Ends the answer and frees the stream. */
+struct stream *stream_end(struct stream *stream);
+/* Frees it after `closed`, without touching the exchange. NULL is harmless. */
+struct stream *stream_free(struct stream *stream);

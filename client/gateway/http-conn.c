@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/util.h"
+#include "client/gateway/http-private.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct event *event_of(struct http_conn *conn) {
+        return (struct event *)(void *)conn->event;
+}
+
+void conn_kill(struct http_conn *conn) {
+        conn->state = CONN_DEAD;
+        conn_mark(conn);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg) {
+        struct http_conn *conn = arg;
+
+        conn->looks = true;
+        conn_turn(conn);
+}
+
+/* Wait for edges; for those of writing only while something is unwritten, since on Unix sockets each read of the peer
+ * would be one. Adding the event tells of what is there already. */
+static int wait_for(struct http_conn *conn, bool writing) {
+        short what = EV_READ | EV_CLOSED | EV_ET | EV_PERSIST;
+        struct event *event = event_of(conn);
+
+        event_del(event);
+        conn->waits_write = writing;
+        if (event_assign(event, conn->server->base, conn->fd, writing ? what | EV_WRITE : what,
+                    on_event, conn) < 0)
+                return -1;
+        return event_add(event, NULL);
+}
+
+static void learn_peer(struct http_conn *conn) {
+        struct ucred cred;
+        socklen_t n = sizeof(cred);
+        int one = 1;
+
+        if (conn->tcp) {
+                /* Pieces of a stream leave as they are written. It is slower without that, not wrong. */
+                (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+                return;
+        }
+        if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0)
+                conn_kill(conn);
+        else
+                conn->uid = cred.uid;
+}
+
+void conn_new(struct http_server *server, int fd, bool tcp) {
+        struct http_conn *conn = calloc(1, sizeof(*conn) + event_get_struct_event_size());
+        bool over = server->figures.n_connections - server->n_over >= server->limits.n_connections;
+
+        if (!conn || (over && server->n_over >= HTTP_MAX_REFUSED)) {
+                free(conn);
+                close(fd);
+                return;
+        }
+        conn->server = server;
+        conn->fd = fd;
+        conn->tcp = tcp;
+        conn->uid = (uid_t)-1;
+        conn->deadline = DEADLINE_NONE;
+        list_append(&server->conns, &conn->link);
+        list_init(&conn->dirty);
+        list_init(&conn->deadline_link);
+        server->figures.n_connections++;
+        server->figures.n_accepted++;
+        server->n_over += over;
+        conn->over = over;
+        event_assign(event_of(conn), server->base, fd, EV_READ, on_event, conn);
+        learn_peer(conn);
+        if (wait_for(conn, false) < 0)
+                conn_kill(conn);
+        else if (over)
+                conn_refuse(conn, 503, "there are too many connections");
+        deadline_update(conn);
+}
+
+void conn_free(struct http_conn *conn) {
+        struct http_server *server = conn->server;
+        struct http_exchange *exchange = TAKE_PTR(conn->exchange);
+
+        event_del(event_of(conn));
+        close(conn->fd);
+        if (exchange && exchange->ops.closed)
+                exchange->ops.closed(exchange->userdata);
+        exchange_free(exchange);
+        list_unlink(&conn->link);
+        list_unlink(&conn->dirty);
+        list_unlink(&conn->deadline_link);
+        buf_deinit(&conn->in);
+        buf_deinit(&conn->out);
+        server->figures.n_connections--;
+        server->n_over -= conn->over;
+        free(conn);
+        if (server->stopping && server->stopped && list_empty(&server->conns)) {
+                void (*stopped)(void *userdata) = TAKE_PTR(server->stopped);
+
+                stopped(server->stopped_userdata);
+        }
+}
+
+void conn_end_exchange(struct http_conn *conn, bool keep) {
+        conn->exchange = exchange_free(conn->exchange);
+        if (conn->state != CONN_DEAD)
+                conn->state = CONN_FLUSH;
+        conn->keep = keep && !conn->server->stopping;
+        conn_mark(conn);
+}
+
+/* Whether the peer has closed, also behind bytes that nobody reads now. */
+static bool peer_is_gone(struct http_conn *conn) {
+        struct pollfd p = {.fd = conn->fd, .events = POLLRDHUP};
+
+        return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* The answer is written. */
+static void end_answer(struct http_conn *conn) {
+        buf_deinit(&conn->out);
+        conn->out_at = 0;
+        deadline_start(conn, DEADLINE_NONE);
+        if (conn->keep && !conn->server->stopping) {
+                conn->state = CONN_IDLE;
+                conn->scan = HTTP_SCAN_HEAD;
+                if (conn->in.size > 0)
+                        conn_take_head(conn);
+                return;
+        }
+        if (shutdown(conn->fd, SHUT_WR) < 0) {
+                conn_kill(conn);
+                return;
+        }
+        buf_deinit(&conn->in);
+        conn->state = CONN_LINGER;
+}
+
+static void tell_drained(struct http_conn *conn) {
+        struct http_exchange *exchange = conn->exchange;
+
+        if (!exchange || !exchange->was_slow ||
+                http_queued(exchange) > conn->server->limits.output_low)
+                return;
+        exchange->was_slow = false;
+        if (exchange->ops.drained)
+                exchange->ops.drained(exchange->userdata);
+}
+
+void conn_turn(struct http_conn *conn) {
+        list_unlink(&conn->dirty);
+        conn_write(conn);
+        if (conn->state == CONN_FLUSH && conn->out_at == conn->out.size)
+                end_answer(conn);
+        conn_read(conn);
+        if (conn->state == CONN_ANSWER && conn->looks && peer_is_gone(conn))
+                conn->state = CONN_DEAD;
+        if (conn->state == CONN_ANSWER)
+                tell_drained(conn);
+        conn->looks = false;
+        if (conn->state == CONN_IDLE && conn->server->stopping)
+                conn->state = CONN_DEAD;
+        if (conn->state != CONN_DEAD && conn->waits_write != (conn->out_at < conn->out.size)) {
+                /* What was queued since this turn's write is written by the next one. */
+                if (list_empty(&conn->dirty) && wait_for(conn, !conn->waits_write) < 0)
+                        conn->state = CONN_DEAD;
+        }
+        if (conn->state == CONN_DEAD)
+                conn_free(conn);
+        else
+                deadline_update(conn);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The request of an exchange: its body, and what handlers may ask of it.
+ *
+ * A body's memory grows with what has come, not with what was announced, and is charged to the server before it is
+ * allocated.
+ */
+#include "base/util.h"
+#include "client/gateway/http-private.h"
+
+#define BODY_MIN 4096
+
+struct http_exchange *exchange_new(struct http_conn *conn, struct http_head *head) {
+        struct http_exchange *exchange = calloc(1, sizeof(*exchange));
+
+        if (!exchange)
+                return NULL;
+        exchange->conn = conn;
+        exchange->head = *head;
+        *head = HTTP_HEAD_NULL;
+        exchange->chunks = HTTP_CHUNKS_NULL;
+        return exchange;
+}
+
+void http_drop_body(struct http_exchange *exchange) {
+        free(exchange->body);
+        exchange->conn->server->figures.bodies_size -= exchange->body_capacity;
+        exchange->body = NULL;
+        exchange->body_size = exchange->body_capacity = 0;
+}
+
+struct http_exchange *exchange_free(struct http_exchange *exchange) {
+        if (!exchange)
+                return NULL;
+        http_drop_body(exchange);
+        while (exchange->memory) {
+                struct http_memory *memory = exchange->memory;
+
+                exchange->memory = memory->next;
+                free(memory);
+        }
+        http_head_deinit(&exchange->head);
+        buf_deinit(&exchange->fields);
+        free(exchange);
+        return NULL;
+}
+
+/* Room for @size bytes of body and a NUL. */
+static int reserve(struct http_exchange *exchange, size_t size, struct err *e) {
+        struct http_server *server = exchange->conn->server;
+        size_t old = exchange->body_capacity, capacity = MAX(2 * old, (size_t)BODY_MIN);
+        char *body;
+
+        if (size < old)
+                return 0;
+        if (!exchange->head.chunked)
+                capacity = MIN(capacity, (size_t)exchange->head.length + 1);
+        capacity = MAX(capacity, size + 1);
+        if (server->figures.bodies_size - old + capacity > server->limits.bodies_size)
+                return err_set(
+                        e, ERR_LIMIT, "the bodies of other requests take all memory there is");
+        body = realloc(exchange->body, capacity);
+        if (!body)
+                return err_set(e, ERR_NOMEM, "out of memory");
+        server->figures.bodies_size += capacity - old;
+        exchange->body = body;
+        exchange->body_capacity = capacity;
+        return 0;
+}
+
+int exchange_add_body(
+        struct http_exchange *exchange, const char *data, size_t size, struct err *e) {
+        size_t max = exchange->conn->server->limits.body_size;
+        int r;
+
+        if (size > max - exchange->body_size)
+                return err_set(e, ERR_TOO_LARGE, "the body is longer than %zu bytes", max);
+        r = reserve(exchange, exchange->body_size + size, e);
+        if (r < 0)
+                return r;
+        memcpy(exchange->body + exchange->body_size, data, size);
+        exchange->body_size += size;
+        exchange->body[exchange->body_size] = '\0';
+        return 0;
+}
+
+void *http_alloc(struct http_exchange *exchange, size_t size) {
+        struct http_memory *memory;
+        size_t total;
+
+        if (add_overflow(sizeof(*memory), size, &total))
+                return NULL;
+        memory = calloc(1, total);
+        if (!memory)
+                return NULL;
+        memory->next = exchange->memory;
+        exchange->memory = memory;
+        return memory->data;
+}
+
+void http_set_context(struct http_exchange *exchange, void *context) {
+        exchange->context = context;
+}
+
+void *http_context(const struct http_exchange *exchange) {
+        return exchange->context;
+}
+
+enum http_method http_method(const struct http_exchange *exchange) {
+        return exchange->head.method;
+}
+
+const char *http_path(const struct http_exchange *exchange) {
+        return exchange->head.path;
+}
+
+const char *http_query(const struct http_exchange *exchange, const char *name) {
+        return http_head_parameter(&exchange->head, name);
+}
+
+const char *http_header(const struct http_exchange *exchange, const char *name) {
+        return http_head_field(&exchange->head, name);
+}
+
+const char *http_body(const struct http_exchange *exchange, size_t *ret_size) {
+        *ret_size = exchange->body_size;
+        return exchange->body ? exchange->body : "";
+}
+
+bool http_peer_uid(const struct http_exchange *exchange, uid_t *ret) {
+        if (exchange->conn->tcp)
+                return false;
+        *ret = exchange->conn->uid;
+        return true;
+}
+
+void http_set_ops(
+        struct http_exchange *exchange, const struct http_answer_ops *ops, void *userdata) {
+        exchange->ops = *ops;
+        exchange->userdata = userdata;
+}
+
+bool http_has_begun(const struct http_exchange *exchange) {
+        return exchange->begun;
+}

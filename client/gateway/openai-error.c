@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* Errors and models in OpenAI's form. */
+#include "base/json.h"
+#include "client/gateway/openai-reply.h"
+#include "base/util.h"
+
+/* The type says who is at fault. */
+static const char *type_of(unsigned status) {
+        switch (status) {
+        case 401:
+                return "authentication_error";
+        case 403:
+                return "permission_error";
+        case 429:
+                return "rate_limit_error";
+        default:
+                return status >= 500 ? "server_error" : "invalid_request_error";
+        }
+}
+
+/* Words of confab that OpenAI has another word for; others stay, "invalid" says no more than the type. */
+static const char *code_of(unsigned status, const char *code, const char *param) {
+        if (!code || strcmp(code, CONFAB_INVALID) == 0)
+                return NULL;
+        if (strcmp(code, CONFAB_UNSUPPORTED) == 0)
+                return param ? "unsupported_parameter" : "unsupported";
+        if (strcmp(code, CONFAB_NOT_FOUND) == 0 && param && strcmp(param, "model") == 0)
+                return "model_not_found";
+        if (status == 429 && strcmp(code, CONFAB_LIMIT) == 0)
+                return "rate_limit_exceeded";
+        return code;
+}
+
+int openai_error_body(struct buf *out, unsigned status, const char *code, const char *message,
+        const char *param) {
+        struct json j;
+
+        json_init(&j, out);
+        json_object_begin(&j);
+        json_put_key(&j, "error");
+        json_object_begin(&j);
+        json_put_key(&j, "message");
+        json_put_string(&j, message);
+        json_put_key(&j, "type");
+        json_put_string(&j, type_of(status));
+        json_put_key(&j, "param");
+        json_put_string(&j, param && param[0] ? param : NULL);
+        json_put_key(&j, "code");
+        json_put_string(&j, code_of(status, code, param && param[0] ? param : NULL));
+        json_object_end(&j);
+        json_object_end(&j);
+        return json_finish(&j);
+}
+
+static void put_figure(struct json *j, const char *key, uint64_t value) {
+        json_put_key(j, key);
+        json_put_u64(j, value);
+}
+
+static void put_model(struct json *j, const struct backend_model *model) {
+        json_object_begin(j);
+        json_put_key(j, "id");
+        json_put_string(j, model->name);
+        json_put_key(j, "object");
+        json_put_string(j, "model");
+        put_figure(j, "created", model->since_usec / 1000000);
+        json_put_key(j, "owned_by");
+        json_put_string(j, "confab");
+        json_put_key(j, "meta");
+        json_object_begin(j);
+        put_figure(j, "n_vocab", model->n_vocab);
+        put_figure(j, "n_ctx", model->context);
+        put_figure(j, "n_ctx_train", model->context_train);
+        put_figure(j, "n_embd", model->n_embd);
+        put_figure(j, "n_params", model->n_params);
+        put_figure(j, "size", model->weights_size);
+        json_put_key(j, "fingerprint");
+        json_put_string(j, model->fingerprint);
+        json_object_end(j);
+        json_object_end(j);
+}
+
+int openai_write_model(struct buf *out, const struct backend_model *model) {
+        struct json j;
+
+        json_init(&j, out);
+        put_model(&j, model);
+        return json_finish(&j);
+}
+
+int openai_write_models(
+        struct buf *out, const struct backend_model *const *models, size_t n_models) {
+        struct json j;
+
+        json_init(&j, out);
+        json_object_begin(&j);
+        json_put_key(&j, "object");
+        json_put_string(&j, "list");
+        json_put_key(&j, "data");
+        json_array_begin(&j);
+        for (size_t i = 0; i < n_models; i++)
+                put_model(&j, models[i]);
+        json_array_end(&j);
+        json_object_end(&j);
+        return json_finish(&j);
+}

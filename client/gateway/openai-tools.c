@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tools, tool_choice, parallel_tool_calls and response_format.
+ *
+ * Definitions of functions are handed on as the client gives them; tools of other types ("custom",
+ * "web_search", ...) are left out, as nobody could run them. With tool_choice "none" the model is told of no
+ * tools. "required" and a named function would need a constraint in the words in which this model
+ * writes calls, so they are refused.
+ */
+#include "client/gateway/openai.h"
+#include "client/gateway/form-json.h"
+#include <string.h>
+
+static int no_memory(struct err *e) {
+        return err_set(e, ERR_NOMEM, "out of memory");
+}
+
+/* 1: it is a function and goes to @functions; 0: of another type. */
+static int check_tool(struct fields *fields, json_t *tool, struct err *e) {
+        const char *type, *name;
+        json_t *function;
+        size_t length;
+        int r = fields_be_object(fields, tool, e);
+
+        if (r == 0)
+                r = fields_string(fields, tool, "type", &type, e);
+        if (r < 0 || (type && strcmp(type, "function") != 0))
+                return r;
+        r = fields_object(fields, tool, "function", &function, e);
+        if (r < 0)
+                return r;
+        if (!function)
+                return fields_wrong(fields, "function", "an object", e);
+        length = fields_enter_name(fields, "function");
+        r = fields_string(fields, function, "name", &name, e);
+        if (r < 0)
+                return r;
+        if (!name || !name[0])
+                return fields_wrong(fields, "name", "a name", e);
+        fields_leave(fields, length);
+        return 1;
+}
+
+static int collect(struct form *form, struct fields *fields, const json_t *tools, json_t *functions,
+        struct err *e) {
+        json_t *tool;
+        size_t i;
+
+        json_array_foreach(tools, i, tool) {
+                size_t length = fields_enter(fields, "tools", i);
+                int r = check_tool(fields, tool, e);
+
+                if (r < 0)
+                        return r;
+                if (r > 0 && json_array_append(functions, tool) < 0)
+                        return no_memory(e);
+                fields_leave(fields, length);
+        }
+        if (json_array_size(functions) == 0)
+                return 0;
+        return form_dump(form, functions, &form_fields(form)->tools, e);
+}
+
+static int read_tools(struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+        json_t *tools, *functions;
+        int r = fields_array(fields, root, "tools", &tools, e);
+
+        if (r < 0 || !tools)
+                return r;
+        functions = json_array();
+        if (!functions)
+                return no_memory(e);
+        r = collect(form, fields, tools, functions, e);
+        json_decref(functions);
+        return r;
+}
+
+static int read_choice(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+        static const char why[] = "a call can't be forced: only auto and none are supported";
+        json_t *value = json_object_get(root, "tool_choice");
+        const char *choice;
+        int r;
+
+        if (json_is_object(value))
+                return openai_unsupported(fields, "tool_choice", why, e);
+        r = fields_string(fields, root, "tool_choice", &choice, e);
+        if (r < 0 || !choice || strcmp(choice, "auto") == 0)
+                return r;
+        if (strcmp(choice, "required") == 0)
+                return openai_unsupported(fields, "tool_choice", why, e);
+        if (strcmp(choice, "none") != 0)
+                return fields_wrong(fields, "tool_choice", "one of none, auto, required", e);
+        form_fields(form)->tools = NULL;
+        return 0;
+}
+
+int openai_read_tools(struct form *form, struct openai_options *options, struct fields *fields,
+        const json_t *root, struct err *e) {
+        json_t *functions;
+        bool parallel = true;
+        int r = read_tools(form, fields, root, e);
+
+        if (r == 0)
+                r = read_choice(form, fields, root, e);
+        if (r == 0)
+                r = fields_bool(fields, root, "parallel_tool_calls", &parallel, e);
+        if (r == 0)
+                r = fields_array(fields, root, "functions", &functions, e);
+        if (r < 0)
+                return r;
+        if (functions && json_array_size(functions) > 0)
+                return openai_unsupported(
+                        fields, "functions", "it is deprecated: use tools in its place", e);
+        options->one_call = !parallel;
+        return 0;
+}
+
+static int read_schema(
+        struct form *form, struct fields *fields, const json_t *format, struct err *e) {
+        size_t length;
+        json_t *object, *schema;
+        int r = fields_object(fields, format, "json_schema", &object, e);
+
+        if (r < 0)
+                return r;
+        if (!object)
+                return fields_wrong(fields, "json_schema", "an object", e);
+        length = fields_enter_name(fields, "json_schema");
+        r = fields_object(fields, object, "schema", &schema, e);
+        if (r < 0)
+                return r;
+        fields_leave(fields, length);
+        if (schema)
+                return form_dump(form, schema, &form_fields(form)->json_schema, e);
+        form_fields(form)->json_schema = "{}";
+        return 0;
+}
+
+int openai_read_response_format(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+        json_t *format;
+        const char *type = NULL;
+        size_t length;
+        int r = fields_object(fields, root, "response_format", &format, e);
+
+        if (r < 0 || !format)
+                return r;
+        length = fields_enter_name(fields, "response_format");
+        r = fields_string(fields, format, "type", &type, e);
+        if (r < 0)
+                return r;
+        if (type && strcmp(type, "json_schema") == 0)
+                r = read_schema(form, fields, format, e);
+        else if (type && strcmp(type, "json_object") == 0)
+                form_fields(form)->json_schema = "{\"type\":\"object\"}";
+        else if (!type || strcmp(type, "text") != 0)
+                r = fields_wrong(fields, "type", "one of text, json_object, json_schema", e);
+        if (r < 0)
+                return r;
+        fields_leave(fields, length);
+        return 0;
+}

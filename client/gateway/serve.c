@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#include "client/gateway/serve.h"
+#include "base/util.h"
+#include "service/log.h"
+#include "service/loop.h"
+#include "service/notify.h"
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct timeval timeval_of(uint64_t usec) {
+        return (struct timeval){
+                .tv_sec = (time_t)(usec / 1000000), .tv_usec = (suseconds_t)(usec % 1000000)};
+}
+
+/* ---- what the settings say ---- */
+
+static struct gateway_options options_of(struct serve *serve) {
+        const struct gateway_config *config = serve->config;
+
+        return (struct gateway_options){
+                .settings = {.talk = {.expires_after = (uint32_t)(config->expire / 1000000),
+                                     .n_choices = (uint32_t)config->max_choices,
+                                     .shift = config->shift},
+                        .keepalive_usec = config->keep_alive},
+                .limits = {.header_size = config->max_header,
+                        .body_size = config->max_body,
+                        .bodies_size = config->max_bodies,
+                        .output_high = config->output_high,
+                        .output_low = config->output_low,
+                        .n_connections = (unsigned)config->max_connections,
+                        .header_usec = config->header_timeout,
+                        .body_usec = config->body_timeout,
+                        .idle_usec = config->idle_timeout,
+                        .write_usec = config->write_timeout},
+                .origins = {.hosts = config->allow_hosts, .origins = config->allow_origins},
+                .tenant_header = config->tenant_header,
+                .tokens = &serve->tokens,
+                .backends = serve->backends,
+        };
+}
+
+/* The file is read anew; on failure the tokens of before count. */
+static int take_tokens(struct serve *serve, struct err *e) {
+        struct tokens fresh = TOKENS_NULL;
+        int r;
+
+        if (!serve->config->token_file)
+                return 0;
+        r = tokens_read(&fresh, serve->config->token_file, e);
+        if (r < 0)
+                return r;
+        tokens_deinit(&serve->tokens);
+        serve->tokens = fresh;
+        return 0;
+}
+
+static void reload(struct serve *serve) {
+        const char *ignored = NULL;
+        struct gateway_options options;
+        struct err e;
+
+        notify_reloading();
+        if (conf_reload(&gateway_conf, serve->config, serve->argc, serve->argv, &ignored, &e) < 0) {
+                LOG_ERROR(LOG_ERR, &e, "settings stay as they were");
+        } else {
+                log_set_level((int)serve->config->log_level);
+                options = options_of(serve);
+                gateway_take_options(serve->gateway, &options);
+                LOG(LOG_INFO, "settings reloaded");
+                if (ignored)
+                        LOG(LOG_WARNING, "%s takes effect after a restart", ignored);
+        }
+        if (take_tokens(serve, &e) < 0)
+                LOG_ERROR(LOG_ERR, &e, "tokens stay as they were");
+        notify_ready();
+}
+
+/* ---- stopping ---- */
+
+static void on_stopped(void *userdata) {
+        struct serve *serve = userdata;
+
+        event_base_loopbreak(serve->base);
+}
+
+static void stop(struct serve *serve) {
+        struct timeval t = timeval_of(serve->config->stop_timeout);
+
+        if (serve->stopping) {
+                event_base_loopbreak(serve->base);
+                return;
+        }
+        LOG(LOG_INFO, "stopping");
+        serve->stopping = true;
+        notify_stopping();
+        listeners_close(&serve->listeners);
+        if (event_add(serve->stop_timer, &t) < 0)
+                LOG(LOG_WARNING, "no memory for a timer: stop-timeout does not hold");
+        http_server_stop(gateway_http(serve->gateway), on_stopped, serve);
+}
+
+static void on_stop_timer(evutil_socket_t fd, short what, void *arg) {
+        struct serve *serve = arg;
+
+        LOG(LOG_WARNING, "answers did not end within stop-timeout");
+        event_base_loopbreak(serve->base);
+}
+
+static void on_signal(evutil_socket_t signum, short what, void *arg) {
+        if (signum == SIGHUP)
+                reload(arg);
+        else
+                stop(arg);
+}
+
+static void on_watchdog(evutil_socket_t fd, short what, void *arg) {
+        notify_watchdog();
+}
+
+/* ---- setting up ---- */
+
+static int add_all_tcp(struct serve *serve, struct err *e) {
+        const char *list = serve->config->tcp, *word;
+        char address[80];
+        size_t n;
+
+        while ((word = conf_next_word(&list, &n))) {
+                int r;
+
+                if (n >= sizeof(address))
+                        return err_set(e, ERR_INVALID, "tcp: '%.60s...' is no address", word);
+                memcpy(address, word, n);
+                address[n] = '\0';
+                r = listeners_add_tcp(&serve->listeners, address, e);
+                if (r < 0)
+                        return err_wrap(e, r, "tcp");
+        }
+        return 0;
+}
+
+/* Sockets that were passed take the place of those of the settings. */
+static int open_listeners(struct serve *serve, struct err *e) {
+        const struct gateway_config *config = serve->config;
+        struct listeners *listeners = &serve->listeners;
+        int r = listeners_take_over(listeners, true, e);
+
+        if (r == 0)
+                r = listeners_add_path(listeners, config->listen, (mode_t)config->socket_mode,
+                        config->socket_group, e);
+        if (r == 0)
+                r = add_all_tcp(serve, e);
+        if (r < 0)
+                return r;
+        for (unsigned i = 0; i < listeners->n; i++) {
+                if (listeners->is_tcp[i] && !config->token_file)
+                        return err_set(e, ERR_INVALID,
+                                "a socket of TCP was passed, which takes a token-file");
+                if (!config->allow_remote && !listeners_is_local(listeners, i))
+                        return err_set(e, ERR_INVALID,
+                                "other machines could reach %s, which takes allow-remote = yes",
+                                listeners_text(listeners, i).s);
+        }
+        return 0;
+}
+
+/* The HTTP server has descriptors of its own: closing @listeners removes the path, too. */
+static int start_listening(struct serve *serve, struct err *e) {
+        struct listeners *listeners = &serve->listeners;
+
+        for (unsigned i = 0; i < listeners->n; i++) {
+                int fd = fcntl(listeners->fds[i], F_DUPFD_CLOEXEC, 3), r;
+
+                if (fd < 0)
+                        return err_set(e, ERR_SYS, "cannot listen");
+                r = http_server_listen(gateway_http(serve->gateway), fd, listeners->is_tcp[i], e);
+                if (r < 0) {
+                        close(fd);
+                        return r;
+                }
+                if (listeners->is_tcp[i])
+                        LOG(LOG_INFO, "listening on %s", listeners_text(listeners, i).s);
+        }
+        return 0;
+}
+
+static int open_backends(struct serve *serve, struct err *e) {
+        _cleanup_(freep) char *text = strdup(serve->config->daemons);
+        const char **paths, *list = serve->config->daemons, *word;
+        size_t n = 0, size;
+        int r;
+
+        paths = text ? calloc(strlen(text) / 2 + 1, sizeof(*paths)) : NULL;
+        if (!paths)
+                return err_set(e, ERR_NOMEM, "no memory for paths");
+        while ((word = conf_next_word(&list, &size))) {
+                text[word - serve->config->daemons + (ptrdiff_t)size] = '\0';
+                paths[n++] = text + (word - serve->config->daemons);
+        }
+        r = backends_new(&serve->backends, serve->base, paths, n, e);
+        free(paths);
+        return r;
+}
+
+static int make_events(struct serve *serve, struct err *e) {
+        static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+        uint64_t watchdog_usec = notify_watchdog_usec();
+        struct timeval t = timeval_of(watchdog_usec / 2);
+
+        for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+                serve->signals[i] = loop_event_new(
+                        serve->base, signals[i], EV_SIGNAL | EV_PERSIST, on_signal, serve);
+                if (!serve->signals[i] || event_add(serve->signals[i], NULL) < 0)
+                        return err_set(e, ERR_NOMEM, "no memory for signals");
+        }
+        serve->stop_timer = loop_event_new(serve->base, -1, 0, on_stop_timer, serve);
+        if (!serve->stop_timer)
+                return err_set(e, ERR_NOMEM, "no memory for a timer");
+        if (watchdog_usec == 0)
+                return 0;
+        serve->watchdog = loop_event_new(serve->base, -1, EV_PERSIST, on_watchdog, serve);
+        if (!serve->watchdog || event_add(serve->watchdog, &t) < 0)
+                return err_set(e, ERR_NOMEM, "no memory for a timer");
+        return 0;
+}
+
+/* Connections are descriptors, and those to daemons come on top. */
+static void raise_descriptors(const struct gateway_config *config) {
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+                return;
+        if (limit.rlim_cur < limit.rlim_max) {
+                rlim_t before = limit.rlim_cur;
+
+                limit.rlim_cur = limit.rlim_max;
+                if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+                        limit.rlim_cur = before;
+        }
+        if (limit.rlim_cur < config->max_connections + 256)
+                LOG(LOG_WARNING, "only %llu files may be open: connections beyond them wait",
+                        (unsigned long long)limit.rlim_cur);
+}
+
+int serve_init(struct serve *serve, struct gateway_config *config, int argc, char *const *argv,
+        struct err *e) {
+        struct gateway_options options;
+        int r;
+
+        serve->config = config;
+        serve->argc = argc;
+        serve->argv = argv;
+        log_set_level((int)config->log_level);
+        raise_descriptors(config);
+        r = take_tokens(serve, e);
+        if (r == 0)
+                r = open_listeners(serve, e);
+        if (r < 0)
+                return r;
+        serve->base = event_base_new();
+        if (!serve->base)
+                return err_set(e, ERR_NOMEM, "no memory for an event loop");
+        r = make_events(serve, e);
+        if (r == 0)
+                r = open_backends(serve, e);
+        if (r < 0)
+                return r;
+        options = options_of(serve);
+        r = gateway_new(&serve->gateway, serve->base, &options, e);
+        if (r == 0)
+                r = start_listening(serve, e);
+        if (r == 0)
+                notify_ready();
+        return r;
+}
+
+int serve_run(struct serve *serve, struct err *e) {
+        sigset_t signals;
+        int r = event_base_dispatch(serve->base);
+
+        /* What comes now would end the process as if nobody had taken it. */
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGTERM);
+        sigaddset(&signals, SIGINT);
+        sigaddset(&signals, SIGHUP);
+        sigprocmask(SIG_BLOCK, &signals, NULL);
+        return r < 0 ? err_set(e, ERR_SYS, "waiting for events") : 0;
+}
+
+void serve_deinit(struct serve *serve) {
+        listeners_close(&serve->listeners);
+        gateway_free(serve->gateway);
+        backends_free(serve->backends);
+        for (size_t i = 0; i < ARRAY_SIZE(serve->signals); i++)
+                loop_event_free(serve->signals[i]);
+        loop_event_free(serve->stop_timer);
+        loop_event_free(serve->watchdog);
+        if (serve->base)
+                event_base_free(serve->base);
+        tokens_deinit(&serve->tokens);
+        *serve = SERVE_NULL;
+}

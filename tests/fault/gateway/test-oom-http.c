@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Every allocation of HTTP, and of the gateway between it and the dialects, fails once: the client has a whole answer or the
+ * connection ends, nothing is leaked, and the next client is served. */
+#include "client/gateway/gateway-private.h"
+#include "fault/fault.h"
+#include "unit/gateway/http-rig.h"
+#include "util/fds.h"
+#include "util/test.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define MAX_ALLOCATIONS 1000
+#define H "Host: h\r\n"
+
+static char text[65536]; /* what a client got */
+
+static void read_all(struct event_base *base, int fd) {
+        size_t size = 0;
+
+        for (unsigned quiet = 0; quiet < 5; quiet++) {
+                ssize_t n = recv(fd, text + size, sizeof(text) - 1 - size, MSG_DONTWAIT);
+
+                if (n > 0) {
+                        size += (size_t)n;
+                        quiet = 0;
+                }
+                event_base_loop(base, EVLOOP_NONBLOCK);
+        }
+        text[size] = '\0';
+}
+
+static void ask(struct event_base *base, int fd, const char *request) {
+        (void)!send(fd, request, strlen(request), MSG_NOSIGNAL);
+        read_all(base, fd);
+}
+
+/* One request with everything, whose answer is in pieces; then two that are answered at once. */
+static void converse(struct rig *rig, int fd) {
+        rig->holds = true;
+        ask(rig->base, fd,
+                "POST /a%20b?x=1 HTTP/1.1\r\n" H
+                "A: 1\r\nA: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
+                "3\r\nabc\r\n1\r\nd\r\n0\r\n\r\nGET /next HTTP/1.1\r\n");
+        rig->holds = false;
+        if (rig->n_pending > 0) {
+                struct http_exchange *exchange = rig->pending[--rig->n_pending];
+
+                if (http_add_header(exchange, "X-A", "b") < 0) {
+                        http_abort(exchange);
+                } else {
+                        http_begin(exchange, 200, "x/y");
+                        http_write(exchange, text, 5000);
+                        http_end(exchange);
+                }
+        }
+        ask(rig->base, fd, H "\r\n");
+        ask(rig->base, fd, "BAD\r\n\r\n");
+}
+
+static void test_http(void **state) {
+        struct rig *rig = *state;
+        struct http_figures figures;
+        unsigned n_failed = 0;
+        size_t n_fds;
+        int fd;
+
+        rig_start(rig);
+        n_fds = test_count_fds();
+        for (long n = 0;; n++) {
+                bool hit;
+
+                assert_true(n < MAX_ALLOCATIONS);
+                fd = rig_connect(rig);
+                fault_alloc_at(n);
+                converse(rig, fd);
+                hit = fault_alloc_hit();
+                fault_alloc_at(-1);
+                close(fd);
+                rig_settle(rig);
+                assert_int_equal(rig->n_pending, 0);
+                http_server_figures(rig->server, &figures);
+                assert_int_equal(figures.n_connections, 0);
+                assert_int_equal(figures.bodies_size, 0);
+                assert_int_equal(test_count_fds(), n_fds);
+                if (!hit)
+                        break;
+                n_failed++;
+        }
+        assert_non_null(strstr(text, "refused: "));
+        assert_true(n_failed > 15);
+}
+
+static void test_server(void **state) {
+        struct rig *rig = *state;
+        static const struct http_handlers handlers = {};
+        struct http_server *server = NULL;
+        long n = 0;
+
+        for (;; n++) {
+                fault_alloc_at(n);
+                if (http_server_new(&server, rig->base, &rig->limits, &handlers, rig, &rig->e) == 0)
+                        break;
+                assert_int_equal(rig->e.code, ERR_NOMEM);
+                assert_null(server);
+        }
+        fault_alloc_at(-1);
+        assert_true(n > 0);
+        http_server_free(server);
+}
+
+/* ---- the gateway ---- */
+
+struct fixture {
+        struct event_base *base;
+        struct backends *backends;
+        struct gateway *gateway;
+        struct sockaddr_un address;
+        socklen_t address_size;
+};
+
+static void set_up(struct fixture *f) {
+        static const char *const sockets[] = {"/nonexistent/confab.sock"};
+        struct gateway_options options = {.limits = HTTP_LIMITS_DEFAULT};
+        struct sockaddr_un any = {.sun_family = AF_UNIX};
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct err e;
+
+        *f = (struct fixture){.base = event_base_new(), .address_size = sizeof(f->address)};
+        assert_int_equal(backends_new(&f->backends, f->base, sockets, 1, &e), 0);
+        options.backends = f->backends;
+        options.origins.origins = "http://page";
+        options.tenant_header = "x-tenant";
+        assert_int_equal(gateway_new(&f->gateway, f->base, &options, &e), 0);
+        assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(sa_family_t)), 0);
+        assert_int_equal(listen(fd, 10), 0);
+        assert_int_equal(getsockname(fd, (struct sockaddr *)&f->address, &f->address_size), 0);
+        assert_int_equal(http_server_listen(gateway_http(f->gateway), fd, false, &e), 0);
+}
+
+static void tear_down(struct fixture *f) {
+        gateway_free(f->gateway);
+        backends_free(f->backends);
+        event_base_free(f->base);
+}
+
+static int connect_to(struct fixture *f) {
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        assert_int_equal(connect(fd, (struct sockaddr *)&f->address, f->address_size), 0);
+        return fd;
+}
+
+static void test_gateway(void **state) {
+        static const struct {
+                const char *request;
+                unsigned status;
+        } cases[] = {
+                {"GET /health HTTP/1.1\r\n" H "Origin: http://page\r\n\r\n", 503},
+                {"GET /nothing HTTP/1.1\r\n" H "x-tenant: a\r\n\r\n", 404},
+                {"GET /nothing HTTP/1.1\r\n" H "x-tenant:\r\n\r\n", 400},
+                {"PUT /health HTTP/1.1\r\n" H "\r\n", 405},
+                {"GET / HTTP/1.1\r\n" H "Origin: http://evil\r\n\r\n", 403},
+                {"OPTIONS /health HTTP/1.1\r\n" H "Origin: http://page\r\n\r\n", 204},
+                {"GET / HTTP/1.1\r\n\r\n", 400},
+        };
+        struct fixture f;
+
+        set_up(&f);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                unsigned status = 0;
+                bool hit = true;
+
+                for (long n = 0; hit; n++) {
+                        int fd = connect_to(&f);
+
+                        assert_true(n < MAX_ALLOCATIONS);
+                        fault_alloc_at(n);
+                        ask(f.base, fd, cases[i].request);
+                        hit = fault_alloc_hit();
+                        fault_alloc_at(-1);
+                        close(fd);
+                        for (unsigned turn = 0; turn < 5; turn++)
+                                event_base_loop(f.base, EVLOOP_NONBLOCK);
+                        /* the answer, or that there is no memory, or nothing */
+                        status = 0;
+                        if (*text && sscanf(text, "HTTP/1.1 %u", &status) != 1)
+                                fail_msg("%s", text);
+                        if (status != 0 && status != 503)
+                                assert_int_equal(status, cases[i].status);
+                }
+                assert_int_equal(status, cases[i].status);
+        }
+        tear_down(&f);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_http, rig_setup, rig_teardown),
+                cmocka_unit_test_setup_teardown(test_server, rig_setup, rig_teardown),
+                cmocka_unit_test(test_gateway),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
