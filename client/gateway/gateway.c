@@ -4,7 +4,7 @@
  *
  * 1. Is the Host one of ours, and does no foreign page send it (origin.h)? Else 421 and 403.
  * 2. Is it a browser's question whether it may ask (OPTIONS)? It is answered without a token, since browsers send none.
- * 3. Who asks (session.c)? Else 401. What gateway_basic has is for everybody.
+ * 3. Who asks (session.c)? Else 401. Public routes ask nobody.
  * 4. Is there such a route? Else 404, or 405 with Allow.
  *
  * Refusals have the form of the dialect whose prefix the path has.
@@ -153,7 +153,7 @@ static int judge(struct admitted *admitted) {
                 reply_options(call, &found, origin);
                 return 1;
         }
-        if (!found.route || found.dialect != &gateway_basic)
+        if (!found.route || !found.route->is_public)
                 r = gateway_find_owner(call, &e);
         if (r < 0) {
                 refuse(call, r == -ERR_PERMISSION ? 401 : 400, e.msg);

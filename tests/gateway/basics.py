@@ -23,7 +23,7 @@ def test_wrong_method(r):
 def test_head(r):
     status, fields, body = r.request('HEAD', '/health')
     rig.need(status == 200 and body == b'' and int(fields['Content-Length']) > 0, fields)
-    rig.need(r.request('HEAD', '/')[0] == 200, 'HEAD /')
+    rig.need(r.request('HEAD', '/nothing')[0] == 404, 'HEAD of nothing')
 
 
 def test_options(r):

@@ -12,12 +12,14 @@ static int error_body(struct buf *out, unsigned status, const char *code, const 
         return 0;
 }
 
-static const struct gateway_route routes_of_basic[] = {{HTTP_GET, "/health", handle}, {}};
-static const struct gateway_route routes_of_one[] = {{HTTP_GET, "/v1/things", handle},
-        {HTTP_POST, "/v1/things", handle}, {HTTP_GET, "/v1/things/special", handle},
-        {HTTP_GET, "/v1/things/*", handle}, {HTTP_DELETE, "/v1/things/*", handle},
-        {HTTP_POST, "/v1/things/*/parts/*", handle}, {HTTP_GET, "/v1/files/**", handle}, {}};
-static const struct gateway_route routes_of_two[] = {{HTTP_POST, "/v1/messages", handle}, {}};
+static const struct gateway_route routes_of_basic[] = {{HTTP_GET, "/health", handle, false}, {}};
+static const struct gateway_route routes_of_one[] = {{HTTP_GET, "/v1/things", handle, false},
+        {HTTP_POST, "/v1/things", handle, false}, {HTTP_GET, "/v1/things/special", handle, false},
+        {HTTP_GET, "/v1/things/*", handle, false}, {HTTP_DELETE, "/v1/things/*", handle, false},
+        {HTTP_POST, "/v1/things/*/parts/*", handle, false},
+        {HTTP_GET, "/v1/files/**", handle, false}, {}};
+static const struct gateway_route routes_of_two[] = {
+        {HTTP_POST, "/v1/messages", handle, false}, {}};
 static const struct gateway_dialect basic = {"basic", "/", routes_of_basic, error_body},
                                     one = {"one", "/v1/", routes_of_one, error_body},
                                     two = {"two", "/v1/messages", routes_of_two, error_body};
