@@ -18,6 +18,7 @@
 #include "base/util.h"
 #include "client/gateway/anthropic.h"
 #include <stdio.h>
+#include <string.h>
 
 #define SIGNATURE "confab"
 #define REPLY_MAX ((size_t)256 << 20) /* a whole message; no context is that long */
@@ -395,12 +396,23 @@ static const char *error_type(unsigned status) {
         return status >= 500 && status != 501 ? "api_error" : "invalid_request_error";
 }
 
+/* Agents make room when they read these words, which are Anthropic's own. */
+static int put_message_text(struct buf *out, const char *code, const char *message) {
+        bool too_long = code && strcmp(code, CONFAB_CONTEXT) == 0;
+        int r = too_long ? buf_append_str(out, "prompt is too long: ") : 0;
+
+        return r < 0 ? r : buf_append_str(out, message);
+}
+
 int anthropic_error(struct buf *out, unsigned status, const char *code, const char *message,
         const char *param) {
+        _cleanup_(buf_deinit) struct buf text = BUF_NULL;
+        int r = put_message_text(&text, code, message);
         struct json j;
 
-        (void)code; /* the dialect has a type for each status, and no further words */
-        (void)param;
+        (void)param; /* messages name the field; the dialect has no place of its own for it */
+        if (r < 0)
+                return r;
         json_init(&j, out);
         json_object_begin(&j);
         json_put_key(&j, "type");
@@ -410,7 +422,7 @@ int anthropic_error(struct buf *out, unsigned status, const char *code, const ch
         json_put_key(&j, "type");
         json_put_string(&j, error_type(status));
         json_put_key(&j, "message");
-        json_put_string(&j, message);
+        json_put_string_n(&j, text.data, text.size);
         json_object_end(&j);
         json_object_end(&j);
         return json_finish(&j);

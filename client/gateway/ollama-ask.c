@@ -20,6 +20,13 @@ static void asking_free(struct asking *asking) {
         free(asking);
 }
 
+static void refuse_memory(struct gateway_call *call) {
+        struct err e = {0};
+
+        err_set(&e, ERR_NOMEM, "out of memory");
+        gateway_refuse_err(call, &gateway_ollama, &e);
+}
+
 static void on_closed(void *userdata) {
         struct asking *asking = userdata;
 
@@ -102,14 +109,12 @@ void ollama_ask_models(struct gateway_call *call, enum ollama_question question,
         const struct ollama_wish *wish) {
         static const struct http_answer_ops ops = {on_closed, NULL};
         struct asking *asking = calloc(1, sizeof(*asking));
-        struct err e = {0};
 
         if (asking && model)
                 asking->model = text_dup(model, strlen(model));
         if (!asking || (model && !asking->model)) {
                 free(asking);
-                err_set(&e, ERR_NOMEM, "out of memory");
-                gateway_refuse_err(call, &gateway_ollama, &e);
+                refuse_memory(call);
                 return;
         }
         asking->call = call;
@@ -117,5 +122,8 @@ void ollama_ask_models(struct gateway_call *call, enum ollama_question question,
         if (wish)
                 asking->wish = *wish;
         http_set_ops(call->exchange, &ops, asking);
-        backends_refresh(gateway_backends(call->gateway), ANY_AGE, on_ready, asking);
+        if (backends_refresh(gateway_backends(call->gateway), ANY_AGE, on_ready, asking) < 0) {
+                asking_free(asking);
+                refuse_memory(call);
+        }
 }

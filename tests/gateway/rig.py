@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A real confabd and a real confab-gateway in a folder of their own, and HTTP over the gateway's Unix socket.
 
-Tests are called with CONFABD CONFAB-GATEWAY MAKE-MODEL SOURCE. A test file is a list of functions:
+Tests are called with CONFABD CONFAB-GATEWAY MAKE-MODEL SOURCE CONFAB. A test file is a list of functions:
 
     import rig
 
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import traceback
 
-confabd, confab_gateway, make_model, source = (sys.argv[1:5] + [''] * 4)[:4]
+confabd, confab_gateway, make_model, source, confab = (sys.argv[1:6] + [''] * 5)[:5]
 MODEL = os.path.join(source, 'models/confab-small.q4_0.gguf')
 LONG = 120 # seconds that nothing should take
 
@@ -141,6 +141,14 @@ class Rig:
         subprocess.run([make_model, path, *args], check=True, stdout=subprocess.DEVNULL)
         return path
 
+    def confab(self, *args):
+        """What the command prints about the daemon."""
+        return subprocess.run([confab, '--socket', self.daemon_socket, *args], check=True, capture_output=True).stdout
+
+    def stats(self):
+        """Figures of the daemon, by name."""
+        return json.loads(self.confab('--json', 'stats'))
+
     # ---- HTTP ----
 
     def connect(self):
@@ -174,7 +182,8 @@ class Rig:
         connection = self.connect()
         try:
             response = ask(connection, 'POST', path, body, **fields)
-            need(response.status == 200, f'{response.status}: {response.read()}')
+            if response.status != 200:
+                raise AssertionError(f'{response.status}: {response.read()}')
             yield from events(response)
         finally:
             connection.close()

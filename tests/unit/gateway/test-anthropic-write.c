@@ -244,6 +244,17 @@ static void test_errors(void **state) {
         check_error(529, "overloaded_error");
 }
 
+/* The words by which agents know that they have to make room. */
+static void test_too_long(void **state) {
+        struct buf out = BUF_NULL;
+
+        assert_int_equal(anthropic_error(&out, 400, CONFAB_CONTEXT, "30 tokens", NULL), 0);
+        assert_string_equal((char *)out.data,
+                "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\","
+                "\"message\":\"prompt is too long: 30 tokens\"}}");
+        buf_deinit(&out);
+}
+
 static void test_count(void **state) {
         struct buf out = BUF_NULL;
 
@@ -263,6 +274,7 @@ int main(void) {
                 cmocka_unit_test(test_failure),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_errors),
+                cmocka_unit_test(test_too_long),
                 cmocka_unit_test(test_count),
         };
 
