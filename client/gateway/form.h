@@ -55,11 +55,11 @@ struct form_fields {
         enum form_place place;
         const char *conversation; /* FORM_NAMED */
         uint64_t conversation_id; /* FORM_AT */
-        uint32_t at_turn; /* FORM_AT_END: all, and behind what is being written there */
-        const char *session;  /* what the client calls its chat, or NULL */
-        const char *title;    /* of a conversation that is made, or NULL */
-        const char *metadata; /* likewise, a JSON object, or NULL */
-        const char *tag;      /* likewise, one tag that says which dialect made it; or NULL */
+        uint32_t at_turn;         /* FORM_AT_END: all, and behind what is being written there */
+        const char *session;      /* what the client calls its chat, or NULL */
+        const char *title;        /* of a conversation that is made, or NULL */
+        const char *metadata;     /* likewise, a JSON object, or NULL */
+        const char *tag;          /* likewise, one tag that says which dialect made it; or NULL */
         bool has_expires_after;
         uint32_t
                 expires_after; /* seconds, of a conversation that is made; else the gateway's setting */

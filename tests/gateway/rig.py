@@ -171,7 +171,8 @@ class Rig:
         connection = self.connect()
         try:
             response = ask(connection, 'POST', path, body, **fields)
-            need(response.status == 200, f'{response.status}: {response.read()}')
+            if response.status != 200:
+                raise AssertionError(f'{response.status}: {response.read()}')
             yield from events(response)
         finally:
             connection.close()
