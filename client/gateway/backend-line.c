@@ -7,8 +7,9 @@
  *                       │ requests in flight   │ daemon hangs up
  *                       └────────→ closed ←────┘
  *
- * 1. libconfab must not be freed while it calls back, so a line that is put within a callback is only marked
- *    (`doomed`) and is closed when libconfab has returned. A doomed line calls nobody.
+ * 1. libconfab must not be freed while it calls back, so a line that is put within a callback is only marked, and
+ *    becomes idle (`returned`) or is closed (`doomed`) when libconfab has returned: only then it is known whether the
+ *    connection still lives. Such a line calls nobody.
  * 2. Each new connection asks for the model first, so that a daemon which was restarted with another model is
  *    noticed with its first request. This question is the line's own and counts as no request in flight.
  * 3. A socket is connected without waiting, since one thread serves everybody: a daemon whose queue of connections is
@@ -36,6 +37,7 @@ struct line {
         bool in_use;          /* between line_get() and line_put() */
         bool processing;      /* libconfab is at work */
         bool doomed;          /* to be closed as soon as it is not */
+        bool returned;        /* to be idle as soon as it is not */
         bool broken;          /* the connection is over */
         struct list requests; /* struct line_request, in flight */
         struct list question; /* the same, the line's own */
@@ -79,6 +81,45 @@ static void line_close(struct line *line) {
         free(line);
 }
 
+static bool same_owner(const struct gateway_owner *a, const struct gateway_owner *b) {
+        return a->uid == b->uid && strcmp(a->tenant, b->tenant) == 0;
+}
+
+/* An idle line of @owner; *ret_n: how many there are. */
+static struct line *find_idle(
+        struct backend *backend, const struct gateway_owner *owner, size_t *ret_n) {
+        struct line *found = NULL;
+        struct list *it;
+
+        *ret_n = 0;
+        list_for_each (it, &backend->lines) {
+                struct line *line = list_entry(it, struct line, link);
+
+                if (line->in_use || !same_owner(&line->owner, owner))
+                        continue;
+                found = line;
+                (*ret_n)++;
+        }
+        return found;
+}
+
+/* Nobody uses the line: it waits for the next one, or is closed. */
+static void line_rest(struct line *line) {
+        static const struct timeval idle = {.tv_sec = LINE_IDLE_SECONDS};
+        struct backend_figures *figures = &line->backend->backends->figures;
+        size_t n;
+
+        line->returned = false;
+        find_idle(line->backend, &line->owner, &n);
+        if (line->broken || n >= LINES_IDLE_PER_OWNER || figures->n_idle >= LINES_IDLE_MAX ||
+                event_add(&line->idle, &idle) < 0) {
+                line_close(line);
+                return;
+        }
+        line->in_use = false;
+        figures->n_idle++;
+}
+
 /* ---- the event loop ---- */
 
 /* The loop has no memory to wait for the socket: everybody who waits for the line hears that it broke. */
@@ -87,7 +128,7 @@ static void line_break(struct line *line) {
                 .message = "no memory to wait for the daemon",
                 .retry = true};
 
-        while (!line->doomed && !list_empty(&line->requests)) {
+        while (!line->doomed && !line->returned && !list_empty(&line->requests)) {
                 struct line_request *request =
                         list_entry(line->requests.next, struct line_request, link);
                 struct confab_event event = {
@@ -131,6 +172,8 @@ static void line_process(struct line *line) {
         }
         if (line->doomed || (line->broken && !line->in_use))
                 line_close(line);
+        else if (line->returned)
+                line_rest(line);
         if (breaks)
                 backend_drop_idle(backend); /* invariant 4 */
 }
@@ -228,7 +271,7 @@ static void on_event(void *userdata, const struct confab_event *event) {
                 list_unlink(&request->link);
                 free(request);
         }
-        if (fn && !line->doomed)
+        if (fn && !line->doomed && !line->returned)
                 fn(fn_data, event);
 }
 
@@ -291,28 +334,6 @@ static int line_new(struct line **ret, struct backend *backend, const struct gat
         return 0;
 }
 
-static bool same_owner(const struct gateway_owner *a, const struct gateway_owner *b) {
-        return a->uid == b->uid && strcmp(a->tenant, b->tenant) == 0;
-}
-
-/* An idle line of @owner; *ret_n: how many there are. */
-static struct line *find_idle(
-        struct backend *backend, const struct gateway_owner *owner, size_t *ret_n) {
-        struct line *found = NULL;
-        struct list *it;
-
-        *ret_n = 0;
-        list_for_each (it, &backend->lines) {
-                struct line *line = list_entry(it, struct line, link);
-
-                if (line->in_use || !same_owner(&line->owner, owner))
-                        continue;
-                found = line;
-                (*ret_n)++;
-        }
-        return found;
-}
-
 int line_get(struct line **ret, struct backend *backend, const struct gateway_owner *owner,
         struct err *e) {
         struct backend_figures *figures = &backend->backends->figures;
@@ -364,23 +385,16 @@ void line_resume(struct line *line) {
 }
 
 struct line *line_put(struct line *line) {
-        static const struct timeval idle = {.tv_sec = LINE_IDLE_SECONDS};
-        struct backend_figures *figures;
-        size_t n;
-
         if (!line)
                 return NULL;
-        figures = &line->backend->backends->figures;
-        find_idle(line->backend, &line->owner, &n);
-        if (line->broken || !list_empty(&line->requests) || n >= LINES_IDLE_PER_OWNER ||
-                figures->n_idle >= LINES_IDLE_MAX || event_add(&line->idle, &idle) < 0) {
+        confab_hold(line->confab, false); /* it may have been paused */
+        event_active(&line->wake, EV_TIMEOUT, 0);
+        if (!list_empty(&line->requests))
                 line_close(line);
-                return NULL;
-        }
-        confab_hold(line->confab, false);
-        event_active(&line->wake, EV_TIMEOUT, 0); /* it may have been paused */
-        line->in_use = false;
-        figures->n_idle++;
+        else if (line->processing)
+                line->returned = true;
+        else
+                line_rest(line);
         return NULL;
 }
 

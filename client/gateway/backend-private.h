@@ -28,7 +28,7 @@ struct backend {
         char *socket;
         struct backend_model model;
         uint64_t known_usec; /* monotonic: when `model` was learned */
-        unsigned system_level;
+        bool one_system;
         struct list lines;  /* all, idle ones too */
         struct line *probe; /* that backends_refresh() asks, or NULL */
         struct event late;  /* the probe takes too long */

@@ -38,7 +38,7 @@ void backend_learn(struct backend *backend, const struct confab_model_info *info
         struct backend_model *model = &backend->model;
 
         if (!info->fingerprint || strcmp(model->fingerprint, info->fingerprint) != 0)
-                backend->system_level = 0;
+                backend->one_system = false;
         *model = (struct backend_model){.socket = backend->socket,
                 .known = true,
                 .reachable = true,
@@ -94,13 +94,12 @@ const struct backend_model *backend_model(const struct backend *backend) {
         return &backend->model;
 }
 
-unsigned backend_system_level(const struct backend *backend) {
-        return backend->system_level;
+bool backend_one_system(const struct backend *backend) {
+        return backend->one_system;
 }
 
-void backend_set_system_level(struct backend *backend, unsigned level) {
-        if (level > backend->system_level)
-                backend->system_level = level;
+void backend_set_one_system(struct backend *backend) {
+        backend->one_system = true;
 }
 
 size_t backends_count(const struct backends *backends) {

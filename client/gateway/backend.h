@@ -65,10 +65,10 @@ const struct backend_model *backend_model(const struct backend *backend);
  * daemon alone, or if @name is NULL or "", the default one (clients invent names); else NULL. */
 struct backend *backends_find(struct backends *backends, const char *name);
 
-/* How messages of the system are told to this model, a number of talk-messages.c: 0, until a talk has learned better; 0 again
+/* Whether this model takes one system message, in front: false until a talk has learned it (talk-messages.c), and again
  * for another model. */
-unsigned backend_system_level(const struct backend *backend);
-void backend_set_system_level(struct backend *backend, unsigned level);
+bool backend_one_system(const struct backend *backend);
+void backend_set_one_system(struct backend *backend);
 
 /* A line for @owner. Connecting does not wait. Errors: those of confab_connect() as -ERR_UNAVAILABLE, -ERR_NOMEM,
  * -ERR_LIMIT (lines in use). */

@@ -67,8 +67,7 @@ static void handle_health(struct gateway_call *call) {
                 http_reply(call->exchange, 503, NULL, NULL, 0);
 }
 
-static const struct gateway_route routes[] = {
-        {HTTP_GET, "/health", handle_health, .is_public = true}, {}};
+static const struct gateway_route routes[] = {{HTTP_GET, "/health", handle_health, true}, {}};
 
 const struct gateway_dialect gateway_basic = {
         .name = "basic", .prefix = "/", .routes = routes, .error = gateway_plain_error};

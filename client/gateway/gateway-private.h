@@ -37,4 +37,6 @@ int gateway_plain_error(
 /* A word of confab's for a status. */
 const char *gateway_code(unsigned status);
 
-extern const struct gateway_dialect gateway_basic; /* /health; the form of what no dialect has */
+extern const struct gateway_dialect
+        gateway_basic; /* /health; the form of what no dialect has. Its routes take no token: the
+                                                  owner is nobody. */

@@ -26,7 +26,7 @@ struct gateway_route {
         const char *
                 pattern; /* "/v1/models/ *" without the blank: '*' is one segment, "**" at the end is all that follows */
         void (*handle)(struct gateway_call *call);
-        bool is_public; /* without a token: call->owner is nobody (uid_t)-1 */
+        bool is_public; /* takes no token: by TCP call->owner is nobody, (uid_t)-1 */
 };
 
 /* How a dialect says that something is wrong: a body. @code is a word of confab's ("context_length_exceeded",

@@ -165,6 +165,8 @@ void conn_turn(struct http_conn *conn) {
         if (conn->state == CONN_ANSWER)
                 tell_drained(conn);
         conn->looks = false;
+        if (conn->state == CONN_IDLE && conn->server->stopping)
+                conn->state = CONN_DEAD;
         if (conn->state != CONN_DEAD && conn->waits_write != (conn->out_at < conn->out.size)) {
                 /* What was queued since this turn's write is written by the next one. */
                 if (list_empty(&conn->dirty) && wait_for(conn, !conn->waits_write) < 0)

@@ -183,12 +183,9 @@ void http_server_stop(struct http_server *server, void (*done)(void *userdata), 
         }
         server->stopped = done;
         server->stopped_userdata = userdata;
-        list_for_each (it, &server->conns) {
-                struct http_conn *conn = list_entry(it, struct http_conn, link);
-
-                if (conn->state == CONN_IDLE)
-                        conn_kill(conn);
-        }
+        /* In its turn a connection is closed if it is idle even after it was read. */
+        list_for_each (it, &server->conns)
+                conn_mark(list_entry(it, struct http_conn, link));
 }
 
 void http_server_figures(const struct http_server *server, struct http_figures *ret) {

@@ -232,11 +232,16 @@ static void raise_descriptors(const struct gateway_config *config) {
 
         if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
                 return;
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-        if (limit.rlim_max < config->max_connections + 256)
+        if (limit.rlim_cur < limit.rlim_max) {
+                rlim_t before = limit.rlim_cur;
+
+                limit.rlim_cur = limit.rlim_max;
+                if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+                        limit.rlim_cur = before;
+        }
+        if (limit.rlim_cur < config->max_connections + 256)
                 LOG(LOG_WARNING, "only %llu files may be open: connections beyond them wait",
-                        (unsigned long long)limit.rlim_max);
+                        (unsigned long long)limit.rlim_cur);
 }
 
 int serve_init(struct serve *serve, struct gateway_config *config, int argc, char *const *argv,
@@ -272,9 +277,16 @@ int serve_init(struct serve *serve, struct gateway_config *config, int argc, cha
 }
 
 int serve_run(struct serve *serve, struct err *e) {
-        if (event_base_dispatch(serve->base) < 0)
-                return err_set(e, ERR_SYS, "waiting for events");
-        return 0;
+        sigset_t signals;
+        int r = event_base_dispatch(serve->base);
+
+        /* What comes now would end the process as if nobody had taken it. */
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGTERM);
+        sigaddset(&signals, SIGINT);
+        sigaddset(&signals, SIGHUP);
+        sigprocmask(SIG_BLOCK, &signals, NULL);
+        return r < 0 ? err_set(e, ERR_SYS, "waiting for events") : 0;
 }
 
 void serve_deinit(struct serve *serve) {

@@ -125,11 +125,11 @@ static void decide_at(struct talk *talk, const struct confab_conversation *c) {
                 talk_fail_with(talk, &error);
                 return;
         }
+        set_spot(talk, c, at_turn, 0);
         if (c->other_vocabulary) {
                 talk_carry(talk);
                 return;
         }
-        set_spot(talk, c, at_turn, 0);
         talk->spot.wait = at_end || talk->spot.wait;
         if (at_turn == c->n_turns && (!c->generating || at_end) && !talk->counted)
                 talk_run(talk);

@@ -7,13 +7,12 @@
  * 2. Calls without an id get one, and results without the id of their call get that of the first call in front of
  *    them which has no result yet (and has their name, if they have one). The ids of a reply's calls in the
  *    conversation are others; talk-results.c puts them in once a Continue has refused ours.
- * 3. Messages of the system are told by one of these levels. Level 0 is tried first; if the daemon refuses it, the next
- *    one is tried, and the level that was accepted is remembered for the model (backend_system_level()), so that
- *    the next request is told like this one from the beginning, and finds it.
- *      0  as they are
- *      1  for templates with one system message in front: those in front are joined by an empty line, later ones
- *         become messages of the user
- *      2  for templates without any: the joined one begins the first message of the user
+ * 3. Messages of the assistant that follow each other become one where the second has calls alone, since results answer
+ *    the calls of the one message before them.
+ * 4. Messages of the system are told as they are, until the daemon refuses one where it stands. Then those in front
+ *    become one, with an empty line in between, and later ones become messages of the user. Most templates have
+ *    one system message in front. This is remembered for the model (backend_set_one_system()), so that the
+ *    next request is told like this one from the beginning, and finds it.
  *
  * Nothing here depends on what the daemon has, so the same history is always told in the same way.
  */
@@ -23,18 +22,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_CALL "call00000" /* of results that answer nothing that is known */
-
 /* What the messages so far lead to. */
 struct teller {
         struct talk *talk;
         struct confab_message *out; /* [n] */
         size_t n;
-        size_t call_count;  /* calls that have got an id */
-        size_t group;       /* the first message whose calls may be answered next */
-        const char *system; /* text that begins the next message of the user (level 2) */
-        size_t system_size;
-        bool is_front; /* nobody else than the system has spoken, in a new conversation */
+        size_t call_count; /* calls that have got an id */
+        size_t group;      /* the first message whose calls may be answered next */
+        bool is_front;     /* nobody else than the system has spoken, in a new conversation */
 };
 
 static int no_memory(struct err *e) {
@@ -55,78 +50,68 @@ static char *join(struct talk *talk, const void *a, size_t a_size, const void *b
 }
 
 /* As Find has it: white space of any script at the ends of a text does not count. */
-static bool is_blank(const struct confab_message *message) {
+static bool has_no_text(const struct confab_message *message) {
         const char *text = message->text;
         size_t n = message->text_size;
 
         if (n > 0)
                 utf8_trim(&text, &n);
-        return n == 0 && message->n_calls == 0;
+        return n == 0;
 }
 
 /* ---- the system ---- */
 
 static int put_system(struct teller *t, const struct confab_message *message, struct err *e) {
-        unsigned level = t->talk->system_level;
         struct confab_message *last = t->n > 0 ? &t->out[t->n - 1] : NULL;
+        const char *text;
 
-        if (level == 0 || (level == 1 && t->is_front && !last)) {
+        if (!t->talk->one_system || (t->is_front && !last)) {
                 t->out[t->n++] = *message;
                 return 0;
         }
-        if (level == 1 && t->is_front) {
-                const char *text = join(
-                        t->talk, last->text, last->text_size, message->text, message->text_size);
-
-                if (!text)
-                        return no_memory(e);
-                last->text = text;
-                last->text_size += 2 + message->text_size;
-        } else if (level == 2 && t->is_front) {
-                const char *text = t->system ? join(t->talk, t->system, t->system_size,
-                                                       message->text, message->text_size)
-                                             : message->text;
-
-                if (!text)
-                        return no_memory(e);
-                t->system_size = (t->system ? t->system_size + 2 : 0) + message->text_size;
-                t->system = text;
-        } else {
+        if (!t->is_front) {
                 t->out[t->n] = *message;
                 t->out[t->n++].role = CONFAB_ROLE_USER;
-        }
-        return 0;
-}
-
-/* What the system said in front, if nobody else has said it yet. */
-static int put_user(struct teller *t, const struct confab_message *message, struct err *e) {
-        struct confab_message *out = &t->out[t->n++];
-
-        *out = *message;
-        if (!t->system)
                 return 0;
-        out->text = join(t->talk, t->system, t->system_size, message->text, message->text_size);
-        out->text_size = t->system_size + 2 + message->text_size;
-        t->system = NULL;
-        return out->text ? 0 : no_memory(e);
+        }
+        text = join(t->talk, last->text, last->text_size, message->text, message->text_size);
+        if (!text)
+                return no_memory(e);
+        last->text = text;
+        last->text_size += 2 + message->text_size;
+        return 0;
 }
 
 /* ---- calls and results ---- */
 
-static int put_assistant(struct teller *t, const struct confab_message *message, struct err *e) {
-        struct confab_message *out = &t->out[t->n++];
-        size_t n = message->n_calls;
-        struct confab_call *calls = n ? form_alloc(t->talk->form, n * sizeof(*calls)) : NULL;
+/* The message to which calls of @message are added: the one before, or a new one. */
+static struct confab_message *place_of(struct teller *t, const struct confab_message *message) {
+        struct confab_message *last = t->n > 0 ? &t->out[t->n - 1] : NULL;
 
-        *out = *message;
-        if (t->talk->no_reasoning)
-                out->reasoning = NULL;
-        if (n > 0 && !calls)
+        if (last && last->role == CONFAB_ROLE_ASSISTANT && has_no_text(message) &&
+                !(last->reasoning && message->reasoning)) {
+                if (message->reasoning)
+                        last->reasoning = message->reasoning;
+                return last;
+        }
+        t->out[t->n] = *message;
+        t->out[t->n].n_calls = 0;
+        return &t->out[t->n++];
+}
+
+static int put_assistant(struct teller *t, const struct confab_message *message, struct err *e) {
+        struct confab_message *out = place_of(t, message);
+        size_t n_before = out->n_calls, n = n_before + message->n_calls;
+        struct confab_call *calls = form_alloc(t->talk->form, n * sizeof(*calls) + 1);
+
+        if (!calls)
                 return no_memory(e);
-        for (size_t i = 0; i < n; i++) {
+        if (n_before > 0)
+                memcpy(calls, out->calls, n_before * sizeof(*calls));
+        for (size_t i = n_before; i < n; i++) {
                 char id[32];
 
-                calls[i] = message->calls[i];
+                calls[i] = message->calls[i - n_before];
                 snprintf(id, sizeof(id), "call%05zu", ++t->call_count);
                 if (!calls[i].id || !*calls[i].id)
                         calls[i].id = form_strdup(t->talk->form, id);
@@ -134,6 +119,9 @@ static int put_assistant(struct teller *t, const struct confab_message *message,
                         return no_memory(e);
         }
         out->calls = calls;
+        out->n_calls = n;
+        if (t->talk->no_reasoning)
+                out->reasoning = NULL;
         return 0;
 }
 
@@ -175,7 +163,7 @@ static int put_results(struct teller *t, const struct confab_message *message, s
                 if (!id)
                         id = waiting_call(t, NULL);
                 results[i] = message->results[i];
-                results[i].call_id = id ? id : NO_CALL;
+                results[i].call_id = id ? id : TALK_NO_CALL;
                 out->n_results = i + 1;
         }
         return 0;
@@ -187,26 +175,20 @@ static int put(struct teller *t, const struct confab_message *message, struct er
         bool goes_on = message->role == CONFAB_ROLE_TOOL ||
                        (t->n > 0 && message->role == CONFAB_ROLE_ASSISTANT &&
                                t->out[t->n - 1].role == CONFAB_ROLE_ASSISTANT);
-        int r;
 
-        if (message->role == CONFAB_ROLE_ASSISTANT && is_blank(message))
+        if (message->role == CONFAB_ROLE_ASSISTANT && has_no_text(message) && message->n_calls == 0)
                 return 0;
         if (!goes_on)
                 t->group = t->n;
         if (message->role == CONFAB_ROLE_SYSTEM)
                 return put_system(t, message, e);
-        if (t->system && message->role != CONFAB_ROLE_USER) {
-                /* Nobody of the user's was there to say it. */
-                r = put_user(t, &(struct confab_message){.role = CONFAB_ROLE_USER}, e);
-                if (r < 0)
-                        return r;
-        }
         t->is_front = false;
         if (message->role == CONFAB_ROLE_ASSISTANT)
                 return put_assistant(t, message, e);
         if (message->role == CONFAB_ROLE_TOOL)
                 return put_results(t, message, e);
-        return put_user(t, message, e);
+        t->out[t->n++] = *message;
+        return 0;
 }
 
 int talk_tell_messages(struct talk *talk, struct err *e) {
@@ -223,8 +205,6 @@ int talk_tell_messages(struct talk *talk, struct err *e) {
                 return no_memory(e);
         for (size_t i = 0; r == 0 && i < fields->n_messages; i++)
                 r = put(&t, &fields->messages[i], e);
-        if (r == 0 && t.system)
-                r = put_user(&t, &(struct confab_message){.role = CONFAB_ROLE_USER}, e);
         if (r < 0)
                 return r;
         talk->messages = t.out;
@@ -232,18 +212,15 @@ int talk_tell_messages(struct talk *talk, struct err *e) {
         return 0;
 }
 
-bool talk_can_raise_system(const struct talk *talk, const char *code) {
+bool talk_can_join_system(const struct talk *talk) {
         const struct form_fields *fields = talk->fields;
-        bool is_placed = strcmp(code, CONFAB_STATE) == 0; /* at a place where it can't stand */
-        size_t n = 0, n_front = 0;
 
-        if (talk->system_level >= (is_placed ? 1 : 2))
+        if (talk->one_system)
                 return false;
-        for (size_t i = 0; i < fields->n_messages; i++) {
-                n += fields->messages[i].role == CONFAB_ROLE_SYSTEM;
-                n_front += i == 0 && n == 1 && fields->place != FORM_AT;
-        }
-        return is_placed ? n > n_front : n > 0;
+        for (size_t i = fields->place == FORM_AT ? 0 : 1; i < fields->n_messages; i++)
+                if (fields->messages[i].role == CONFAB_ROLE_SYSTEM)
+                        return true;
+        return false;
 }
 
 bool talk_drop_reasoning(struct talk *talk) {

@@ -143,6 +143,14 @@ static void fill_fork(
         request->about = &about->about;
 }
 
+/* Whether nothing is to be told, and no reply to follow. */
+static bool is_all_said(const struct talk *talk) {
+        size_t n = talk->n_messages;
+
+        return n > 0 && talk->spot.n_covered == n &&
+               talk->messages[n - 1].role == CONFAB_ROLE_ASSISTANT;
+}
+
 static void on_forked(
         struct talk *talk, struct talk_choice *choice, const struct confab_event *event) {
         if (event->kind != CONFAB_EVENT_CONVERSATION) {
@@ -154,7 +162,10 @@ static void on_forked(
         talk->spot.conversation = event->conversation->id;
         talk->spot.revision = event->conversation->revision;
         talk->spot.wait = talk->spot.prolong = false;
-        talk_run(talk);
+        if (talk->counted && is_all_said(talk))
+                talk_count_end(talk, event->conversation->n_tokens, NULL);
+        else
+                talk_run(talk);
 }
 
 void talk_fork(struct talk *talk) {

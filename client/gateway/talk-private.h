@@ -12,6 +12,7 @@
 #define TALK_TRIES 4      /* searches, before a conversation is made anew or the talk fails */
 #define TALK_RECONNECTS 2 /* before anything is accepted */
 #define TALK_TITLE_SIZE 120
+#define TALK_NO_CALL "call00000" /* the id of results that answer nothing that is known */
 
 struct talk;
 
@@ -57,9 +58,9 @@ struct talk {
         const char *session;             /* that the daemon takes, or NULL */
         struct confab_message *messages; /* [n_messages], as they are told: talk-messages.c */
         size_t n_messages;
-        unsigned system_level; /* how messages of the system are told, likewise */
-        bool no_reasoning;     /* given reasoning is left out */
-        bool mapped;           /* ids of results are those of the conversation */
+        bool one_system;   /* messages of the system are joined, likewise */
+        bool no_reasoning; /* given reasoning is left out */
+        bool mapped;       /* ids of results are those of the conversation */
 
         struct talk_spot spot;
         uint64_t keeper; /* a fork that has what a cut drops, or 0 */
@@ -159,8 +160,8 @@ void talk_count_end(struct talk *talk, uint32_t n_tokens, const struct talk_erro
 
 /* Make `messages` from the form's. -ERR_NOMEM. */
 int talk_tell_messages(struct talk *talk, struct err *e);
-/* Whether the next system level would tell the messages otherwise. */
-bool talk_can_raise_system(const struct talk *talk, const char *code);
+/* Whether `one_system` would tell the messages otherwise. */
+bool talk_can_join_system(const struct talk *talk);
 /* Leave reasoning out of messages. True if there was any. */
 bool talk_drop_reasoning(struct talk *talk);
 /* The turns that messages [from, n_messages) become. */

@@ -25,12 +25,14 @@ static const struct confab_call *client_call(const struct talk *talk, size_t i) 
         return NULL;
 }
 
-/* The position of the client's call @id; SIZE_MAX: there is none. */
-static size_t client_position(const struct talk *talk, const char *id) {
-        const struct confab_call *call;
+/* The position of the client's call @id; SIZE_MAX: there is none. Who has no calls (FORM_AT) answers in order. */
+static size_t client_position(const struct talk *talk, const char *id, size_t in_order) {
+        const struct confab_call *call = client_call(talk, 0);
 
+        if (!call || strcmp(id, TALK_NO_CALL) == 0)
+                return in_order;
         for (size_t i = 0; (call = client_call(talk, i)); i++)
-                if (call->id && strcmp(call->id, id) == 0)
+                if (strcmp(call->id, id) == 0)
                         return i;
         return SIZE_MAX;
 }
@@ -74,8 +76,8 @@ static int map(struct talk *talk, const struct confab_conversation *c) {
                 if (!results)
                         return -1;
                 for (size_t i = 0; i < n; i++, in_order++) {
-                        size_t at = client_position(talk, message->results[i].call_id);
-                        const char *id = reply_call(c, at == SIZE_MAX ? in_order : at);
+                        const char *old = message->results[i].call_id;
+                        const char *id = reply_call(c, client_position(talk, old, in_order));
 
                         results[i] = message->results[i];
                         if (id && !(results[i].call_id = form_strdup(talk->form, id)))

@@ -6,7 +6,7 @@
  * round trip; the Continue then waits for it. Its failure is of no account: the Continue says what is wrong.
  *
  * A Continue that was refused before anything was accepted is told otherwise, where that may be the reason: results by the
- * ids that the conversation has, messages of the system by the next level, given messages without their
+ * ids that the conversation has, messages of the system as one, given messages without their
  * reasoning (talk-messages.c).
  */
 #include "client/gateway/talk-private.h"
@@ -138,7 +138,8 @@ static void on_accepted(
                 return;
         }
         choice->accepted = true;
-        backend_set_system_level(talk->backend, talk->system_level);
+        if (talk->one_system)
+                backend_set_one_system(talk->backend);
         place.reply_turn =
                 place.input_turn + (has_turns ? talk_count_turns(talk, talk->spot.n_covered) : 1);
         talk->reply_turn = place.reply_turn;
@@ -197,9 +198,8 @@ static bool tell_otherwise(struct talk *talk, const struct confab_error *error) 
                 talk_run(talk);
                 return true;
         }
-        if ((is_invalid || confab_error_is(error, CONFAB_STATE)) &&
-                talk_can_raise_system(talk, error->code)) {
-                talk->system_level++;
+        if (confab_error_is(error, CONFAB_STATE) && talk_can_join_system(talk)) {
+                talk->one_system = true;
                 talk->mapped = false;
                 if (talk_tell_messages(talk, &e) == 0) {
                         talk_again(talk);

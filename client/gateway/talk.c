@@ -111,7 +111,7 @@ static int start(struct talk *talk, struct err *e) {
 
         if (r < 0)
                 return r;
-        talk->system_level = backend_system_level(talk->backend);
+        talk->one_system = backend_one_system(talk->backend);
         r = talk_tell_messages(talk, e);
         if (r < 0)
                 return r;

@@ -29,14 +29,17 @@ static int parse_token(struct tokens *tokens, const char *word, const char *user
         size_t n = strlen(word);
         int r;
 
+        if (tokens->n == TOKENS_MAX)
+                return err_set(e, ERR_INVALID, "more than %d tokens", TOKENS_MAX);
         if (n < TOKEN_MIN || n >= TOKEN_MAX)
                 return err_set(e, ERR_INVALID, "a token has %d to %d characters", TOKEN_MIN,
                         TOKEN_MAX - 1);
         for (size_t i = 0; i < n; i++)
                 if (word[i] < 0x21 || word[i] > 0x7e)
                         return err_set(e, ERR_INVALID, "a token has characters of ASCII only");
-        if (tokens_find(tokens, word))
-                return err_set(e, ERR_INVALID, "the token is there already");
+        for (size_t i = 0; i < tokens->n; i++)
+                if (strcmp(tokens->items[i].text, word) == 0)
+                        return err_set(e, ERR_INVALID, "the token is there already");
         r = uid_find(&token->owner.uid, user, e);
         if (r < 0)
                 return r;
@@ -79,8 +82,6 @@ int tokens_parse(struct tokens *ret, char *text, struct err *e) {
                 if (next)
                         *next++ = '\0';
                 number++;
-                if (tokens.n == TOKENS_MAX)
-                        return err_set(e, ERR_INVALID, "more than %d tokens", TOKENS_MAX - 1);
                 r = parse_line(&tokens, line, e);
                 if (r < 0)
                         return err_wrap(e, r, "line %u", number);
@@ -147,6 +148,21 @@ void tokens_deinit(struct tokens *tokens) {
         *tokens = TOKENS_NULL;
 }
 
+/* Looks at all bytes, wherever they differ. */
+static bool is_same(const char *a, const char *b) {
+        uint64_t differs = 0;
+
+        for (size_t i = 0; i < TOKEN_MAX; i += sizeof(differs)) {
+                uint64_t x, y;
+
+                memcpy(&x, a + i, sizeof(x));
+                memcpy(&y, b + i, sizeof(y));
+                differs |= x ^ y;
+                __asm__("" : "+r"(differs)); /* the compiler must not end the loop early */
+        }
+        return differs == 0;
+}
+
 const struct gateway_owner *tokens_find(const struct tokens *tokens, const char *token) {
         const struct gateway_owner *found = NULL;
         char given[TOKEN_MAX] = {};
@@ -155,13 +171,8 @@ const struct gateway_owner *tokens_find(const struct tokens *tokens, const char 
         if (n == 0 || n >= TOKEN_MAX)
                 return NULL;
         memcpy(given, token, n);
-        for (size_t i = 0; i < tokens->n; i++) {
-                volatile unsigned char differs = 0;
-
-                for (size_t j = 0; j < TOKEN_MAX; j++)
-                        differs |= (unsigned char)(given[j] ^ tokens->items[i].text[j]);
-                if (!differs)
+        for (size_t i = 0; i < tokens->n; i++)
+                if (is_same(given, tokens->items[i].text))
                         found = &tokens->items[i].owner;
-        }
         return found;
 }

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
 
-#define BACKLOG 256
+#define BACKLOG 4096
 /* Connections accepted before other events of the loop have their turn. */
 #define ACCEPTS_PER_EVENT 16
 #define PAUSE_USEC 100000

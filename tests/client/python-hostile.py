@@ -6,8 +6,9 @@ import gc
 import os
 import random
 import socket
+import threading
 
-from rig import ConfabError, both, event, fails, frame, hello, main, messages, need, scripted
+from rig import TIMEOUT, ConfabError, both, event, fails, frame, hello, main, messages, need, scripted
 from confab import word
 
 def conversation(request, **fields):
@@ -120,6 +121,30 @@ async def endings(_connect, from_socket):
         await answer(from_socket, event(2, error=messages.Error()))
 
 
+async def deaf(_connect, from_socket):
+    """A daemon that does not listen any more: what it has said before is the reason, if it has said something."""
+    for word_before, code in ((b'', 'disconnected'),
+                              (event(0, error=messages.Error(code='shutdown', message='bye')), 'shutdown')):
+        stopped, done = threading.Event(), threading.Event()
+
+        def script(peer):
+            peer.write(hello())
+            peer.read()
+            peer.write(word_before)
+            peer.sock.shutdown(socket.SHUT_RD)
+            stopped.set()
+            need(done.wait(TIMEOUT), 'the client waits')
+
+        with scripted(script) as sock:
+            try:
+                async with await from_socket(sock) as client:
+                    need(stopped.wait(TIMEOUT), 'the script')
+                    with fails(code):
+                        await client.get(7)
+            finally:
+                done.set()
+
+
 async def greetings(_connect, from_socket):
     for data, code in (
             (b'', 'disconnected'),
@@ -210,4 +235,4 @@ async def damaged_streams(_connect, from_socket):
 
 
 main(*both(broken_frames), *both(text_that_is_none), *both(deep), *both(wrong_requests), *both(other_answers),
-     *both(endings), *both(greetings), *both(descriptors), *both(long_requests), *both(damaged_streams))
+     *both(endings), *both(deaf), *both(greetings), *both(descriptors), *both(long_requests), *both(damaged_streams))

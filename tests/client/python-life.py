@@ -267,6 +267,7 @@ def behind():
             with fails('limit') as errors:
                 next(reply)
             need(errors[0].retry and client._connection.buffered == 0, f'{errors}')
+            need(not client._connection._holding, 'nothing is remembered of it')
     finally:
         Connection.MAX = before
 

@@ -41,6 +41,8 @@ class Program:
     def __init__(self, folder, name, args, **how):
         self.name, self.log = name, f'{folder}/{name}.log'
         path = f'{folder}/{name}.notify'
+        if os.path.exists(self.log):
+            os.unlink(self.log)
         if os.path.exists(path):
             os.unlink(path)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, open(self.log, 'ab') as log:
@@ -90,7 +92,7 @@ class Rig:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix='confab-gw-')
         self.daemon_socket, self.socket = f'{self.folder}/d', f'{self.folder}/g'
-        self.daemons, self.gateway = {}, None
+        self.daemons, self.gateway, self.gateway_said = {}, None, ''
 
     def __enter__(self):
         return self
@@ -131,6 +133,7 @@ class Rig:
     def stop_gateway(self):
         program, self.gateway = self.gateway, None
         program.stop()
+        self.gateway_said = program.said()
 
     def make_model(self, *args, name='model.gguf'):
         """A model of tools/make-model: make_model('arch:qwen3', 'f32')."""
@@ -217,7 +220,7 @@ def lines(response):
 
 
 def run(names, daemon=(), gateway=(), model=None):
-    """Run the test_ functions of @names. daemon=None: without a daemon. model: a path, or a tuple of make_model()'s arguments."""
+    """Run the test_ functions of @names. daemon=None, gateway=None: without one. model: a path, or a tuple of make_model()'s arguments."""
     if not os.path.exists(MODEL):
         print(f'SKIP: no {MODEL}')
         sys.exit(77)
@@ -229,15 +232,18 @@ def run(names, daemon=(), gateway=(), model=None):
             if isinstance(model, tuple):
                 model = rig.make_model(*model)
             rig.start_daemon(*daemon, model=model)
-        rig.start_gateway(*gateway)
+        if gateway is not None:
+            rig.start_gateway(*gateway)
         for name, fn in tests:
             try:
                 fn(rig)
                 print(f'ok: {name}', flush=True)
             except Exception: # pylint: disable=broad-except
                 failed.append(name)
-                print(f'FAILED: {name}\n{traceback.format_exc()}', flush=True)
-        if failed:
-            print(f'gateway: {rig.gateway and rig.gateway.said()}')
+                said = rig.gateway.said() if rig.gateway else rig.gateway_said
+                print(f'FAILED: {name}\n{traceback.format_exc()}\ngateway: {said}', flush=True)
+                if gateway is None and rig.gateway:
+                    rig.gateway.kill()
+                    rig.gateway = None
     if failed or not tests:
         sys.exit(f'FAILED: {len(failed)} of {len(tests)}: {failed}')

@@ -82,6 +82,16 @@ static void add_result(struct form *form, const char *text) {
         result->text = form_strdup(form, text + n + 1);
 }
 
+static void add_call(struct form *form, const char *text) {
+        struct confab_call *call = form_add_call(form);
+        size_t n = strcspn(text, " "), m = strcspn(text + n + 1, " ");
+
+        assert_non_null(call);
+        call->id = n ? form_text(form, text, n) : NULL;
+        call->name = form_text(form, text + n + 1, m);
+        call->arguments = form_strdup(form, text + n + m + 2);
+}
+
 struct form *rig_form(struct talk_rig *rig, const struct history *history) {
         struct form *form;
 
@@ -98,6 +108,10 @@ struct form *rig_form(struct talk_rig *rig, const struct history *history) {
                 assert_non_null(message);
                 if (role == 't') {
                         add_result(form, history->text[i]);
+                        continue;
+                }
+                if (role == 'c') {
+                        add_call(form, history->text[i]);
                         continue;
                 }
                 message->text = form_strdup(form, history->text[i]);

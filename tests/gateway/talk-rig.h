@@ -33,7 +33,8 @@ struct talk_rig {
 
 /* What a client has on its side. */
 struct history {
-        char role[HISTORY_MAX]; /* 's', 'u', 'a', 't' (a result; its text begins with "ID ") */
+        /* 's', 'u', 'a'; 'c': a call, its text is "ID NAME ARGUMENTS"; 't': a result, "ID TEXT". ID may be "". */
+        char role[HISTORY_MAX];
         char *text[HISTORY_MAX];
         size_t n;
 };

@@ -53,9 +53,230 @@ static void test_twenty_turns(void **state) {
         rig_deinit(&rig);
 }
 
+/* What the daemon has of it. */
+static void look(struct harness *h, uint64_t id, struct conv *ret) {
+        struct client *c = harness_client(h);
+
+        assert_int_equal(client_get(c, id, true, false, ret), 0);
+        client_free(c);
+}
+
+/* An edit and another try fork where the history branches, and leave what was said. */
+static void test_edit_and_regenerate(void **state) {
+        struct harness *h = *state;
+        struct history history = {0};
+        struct talk_rig rig;
+        struct said said;
+        struct conv conv;
+        uint64_t first, edited;
+        char last[4096];
+
+        harness_start(h, NULL);
+        rig_init(&rig, h->socket);
+        for (int i = 0; i < 3; i++) {
+                history_say(&history, 'u', i == 0 ? "My name is Bela." : "What is my name?");
+                rig_chat(&rig, &history, &said);
+        }
+        first = said.place[0].conversation;
+        memcpy(last, said.text[0], sizeof(last));
+        /* Another try of the last reply, by a greedy model: the same words in a fork. */
+        history_cut(&history, 5);
+        rig_chat(&rig, &history, &said);
+        assert_int_not_equal(said.place[0].conversation, first);
+        assert_int_equal(said.place[0].reply_turn, 5);
+        assert_int_equal(said.place[0].input_turn, 5);
+        assert_true(said.n_computed[0] <= 1 + 8); /* what invites the reply */
+        assert_string_equal(said.text[0], last);
+        look(h, said.place[0].conversation, &conv);
+        assert_int_equal(conv.parent, first);
+        assert_int_equal(conv.n_turns, 6);
+        conv_deinit(&conv);
+        /* Another second question. */
+        history_cut(&history, 2);
+        history_say(&history, 'u', "I have a cat called Tom.");
+        rig_chat(&rig, &history, &said);
+        edited = said.place[0].conversation;
+        assert_int_not_equal(edited, first);
+        assert_int_equal(said.place[0].input_turn, 2);
+        look(h, first, &conv);
+        assert_int_equal(conv.n_turns, 6);
+        assert_string_equal(conv.texts[5], last);
+        conv_deinit(&conv);
+        /* It goes on in the fork. */
+        history_say(&history, 'u', "What is my cat's name?");
+        rig_chat(&rig, &history, &said);
+        assert_int_equal(said.place[0].conversation, edited);
+        assert_int_equal(said.place[0].reply_turn, 5);
+        history_deinit(&history);
+        rig_deinit(&rig);
+}
+
+/* A request for a title has another system message: it gets a conversation of its own. */
+static void test_side_request(void **state) {
+        struct harness *h = *state;
+        struct history history = {0}, title = {0};
+        struct talk_rig rig;
+        struct said said;
+        uint64_t first;
+
+        harness_start(h, NULL);
+        rig_init(&rig, h->socket);
+        rig.settings.expires_once = 3600;
+        rig.wants.session = "window 1";
+        history_say(&history, 's', "You are an agent.");
+        history_say(&history, 'u', "My name is Bela.");
+        rig_chat(&rig, &history, &said);
+        first = said.place[0].conversation;
+        history_say(&title, 's', "You write titles.");
+        history_say(&title, 'u', "My name is Bela.");
+        rig_chat(&rig, &title, &said);
+        assert_int_not_equal(said.place[0].conversation, first);
+        assert_int_equal(said.place[0].input_turn, 0);
+        history_say(&history, 'u', "What is my name?");
+        rig_chat(&rig, &history, &said);
+        assert_int_equal(said.place[0].conversation, first);
+        /* The same words of the system alone are no reason to fork. */
+        rig.wants.session = "window 2";
+        history_cut(&history, 1);
+        history_say(&history, 'u', "Hello!");
+        rig_chat(&rig, &history, &said);
+        assert_int_not_equal(said.place[0].conversation, first);
+        assert_int_equal(said.place[0].input_turn, 0);
+        assert_int_equal(count_conversations(h), 3);
+        history_deinit(&history);
+        history_deinit(&title);
+        rig_deinit(&rig);
+}
+
+/* Two windows that began alike do not take turns in one conversation. */
+static void test_sessions_are_apart(void **state) {
+        struct harness *h = *state;
+        struct history history = {0};
+        struct talk_rig rig;
+        struct said said;
+        uint64_t first;
+
+        harness_start(h, NULL);
+        rig_init(&rig, h->socket);
+        rig.wants.session = "a";
+        history_say(&history, 'u', "My name is Bela.");
+        rig_chat(&rig, &history, &said);
+        first = said.place[0].conversation;
+        history_say(&history, 'u', "What is my name?");
+        rig.wants.session = "b";
+        rig_talk(&rig, rig_form(&rig, &history), &said);
+        assert_false(said.failed);
+        assert_int_not_equal(said.place[0].conversation, first);
+        assert_int_equal(said.place[0].input_turn, 2);
+        rig.wants.session = "a";
+        history_cut(&history, 2);
+        history_say(&history, 'u', "I have a cat called Tom.");
+        rig_chat(&rig, &history, &said);
+        assert_int_equal(said.place[0].conversation, first);
+        /* What cannot be a session is none. */
+        rig.wants.session = "\x01";
+        history_say(&history, 'u', "Thank you.");
+        rig_chat(&rig, &history, &said);
+        assert_int_equal(said.place[0].conversation, first);
+        history_deinit(&history);
+        rig_deinit(&rig);
+}
+
+/* Histories from elsewhere are taken in whole; empty messages of cut streams are nothing. */
+static void test_given(void **state) {
+        struct harness *h = *state;
+        struct history history = {0};
+        struct talk_rig rig;
+        struct said said;
+        uint64_t first;
+
+        harness_start(h, NULL);
+        rig_init(&rig, h->socket);
+        history_say(&history, 's', "You are brief.");
+        history_say(&history, 'u', "My name is Bela.");
+        history_say(&history, 'a', "  Nice to meet you!\n");
+        history_say(&history, 'u', "What is my name?");
+        history_say(&history, 'a', " \n");
+        history_say(&history, 'a', "");
+        history_say(&history, 'u', "What is it?");
+        rig_chat(&rig, &history, &said);
+        first = said.place[0].conversation;
+        assert_int_equal(said.place[0].input_turn, 0);
+        assert_int_equal(said.place[0].reply_turn, 5);
+        history_say(&history, 'u', "And my cat's name?");
+        rig_chat(&rig, &history, &said);
+        assert_int_equal(said.place[0].conversation, first);
+        assert_int_equal(said.place[0].input_turn, 6);
+        history_deinit(&history);
+        rig_deinit(&rig);
+}
+
+/* A conversation that was opened for nothing goes again. */
+static void test_context(void **state) {
+        struct harness *h = *state;
+        struct history history = {0};
+        struct talk_rig rig;
+        struct said said;
+        char *text;
+        size_t n = 20000;
+
+        harness_start(h, NULL);
+        rig_init(&rig, h->socket);
+        text = malloc(n + 1);
+        assert_non_null(text);
+        memset(text, 'x', n);
+        text[n] = '\0';
+        history_say(&history, 'u', text);
+        rig_talk(&rig, rig_form(&rig, &history), &said);
+        assert_true(said.failed);
+        assert_int_equal(said.status, 400);
+        assert_string_equal(said.code, "context_length_exceeded");
+        assert_int_equal(said.n_accepted, 0);
+        rig_settle(&rig);
+        assert_int_equal(count_conversations(h), 0);
+        free(text);
+        history_deinit(&history);
+        rig_deinit(&rig);
+}
+
+static void expect_invalid(struct talk_rig *rig, struct history *history) {
+        static const struct talk_ops none;
+        struct talk *talk;
+        struct err e;
+
+        assert_int_equal(talk_new(&talk, rig->backends, &rig->settings, &rig->owner,
+                                 rig_form(rig, history), &none, NULL, &e),
+                -ERR_INVALID);
+        assert_true(*e.msg);
+}
+
+static void test_refused(void **state) {
+        struct harness *h = *state;
+        struct history history = {0};
+        struct talk_rig rig;
+
+        harness_start(h, NULL);
+        rig_init(&rig, h->socket);
+        expect_invalid(&rig, &history);
+        history_say(&history, 'u', "Hello");
+        rig.wants.n = SAID_CHOICES + 1;
+        expect_invalid(&rig, &history);
+        rig.wants.n = 1;
+        history_say(&history, 'a', "I think");
+        expect_invalid(&rig, &history);
+        history_deinit(&history);
+        rig_deinit(&rig);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 daemon_test(test_twenty_turns),
+                daemon_test(test_edit_and_regenerate),
+                daemon_test(test_side_request),
+                daemon_test(test_sessions_are_apart),
+                daemon_test(test_given),
+                daemon_test(test_context),
+                daemon_test(test_refused),
         };
 
         return DAEMON_TESTS_MAIN(tests);

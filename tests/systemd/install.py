@@ -34,8 +34,22 @@ def read(path):
         return f.read()
 
 
+def check_gateway(destdir):
+    """The units of the gateway name what is installed."""
+    for folder in 'system', 'user':
+        name = f'/lib/systemd/{folder}/confab-gateway.service'
+        units = [d + name for d, _, _ in os.walk(destdir) if os.path.exists(d + name)]
+        need(len(units) == 1, f'{name} is installed {len(units)} times')
+        need(os.path.exists(units[0].replace('.service', '.socket')), f'{name} has no socket')
+        command = re.search(r'^ExecStart=(.*)$', read(units[0]), re.M)[1].split()
+        flags = dict(word.lstrip('-').split('=', 1) for word in command[1:])
+        need(os.access(destdir + command[0], os.X_OK), f'{command[0]} of {name} is not installed')
+        need(os.path.isfile(destdir + flags['defaults']), f'the defaults of {name} are not installed')
+
+
 def check_upgrade(destdir):
     install(destdir)
+    check_gateway(destdir)
     unit = read(find(destdir, 'confabd.service'))
     command = re.search(r'^ExecStart=(.*)$', unit, re.M)[1].split()
     flags = dict(word.lstrip('-').split('=', 1) for word in command[1:])

@@ -10,10 +10,11 @@
 
 /* The folder of the traces, or NULL. */
 static const char *folder(void) {
-        static const char *const here = "/work/shared/facts/http/traces";
-        const char *shared = test_shared("../facts/http/traces");
+        const char *path = test_shared("../facts/http/traces");
 
-        return shared ? shared : access(here, R_OK) == 0 ? here : NULL;
+        if (!path)
+                print_message("no recorded traces (CONFAB_SHARED): skipped\n");
+        return path;
 }
 
 /* Long lists of tools are cut in the recordings: a text says what is missing. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""routes.py: what the gateway answers beside the dialects: health, unknown paths, wrong methods, HEAD and OPTIONS."""
+"""basics.py: what the gateway answers beside the dialects: health, unknown paths, wrong methods, HEAD and OPTIONS."""
 import rig
 
 
@@ -23,7 +23,7 @@ def test_wrong_method(r):
 def test_head(r):
     status, fields, body = r.request('HEAD', '/health')
     rig.need(status == 200 and body == b'' and int(fields['Content-Length']) > 0, fields)
-    rig.need(r.request('HEAD', '/')[0] == 404, 'HEAD /')
+    rig.need(r.request('HEAD', '/nothing')[0] == 404, 'HEAD of nothing')
 
 
 def test_options(r):
