@@ -109,7 +109,8 @@ static bool is_dirty(const struct talk *talk) {
         list_for_each (it, &talk->errands) {
                 enum confab_verb verb = list_entry(it, struct talk_errand, link)->verb;
 
-                if (verb == CONFAB_OPEN || verb == CONFAB_FORK || verb == CONFAB_CLOSE)
+                if (verb == CONFAB_OPEN || verb == CONFAB_FORK || verb == CONFAB_CLOSE ||
+                        verb == CONFAB_UPDATE)
                         return true;
         }
         for (size_t i = 0; i < talk->n_choices; i++)
@@ -161,6 +162,7 @@ void talk_finish(struct talk *talk) {
                 if (!talk->choices[i].done && (talk->choices[i].begun || !talk->cancelled))
                         return;
         talk->ended = true;
+        talk_prolong(talk);
         talk_clean(talk);
         if (talk->ops.ended)
                 talk->ops.ended(talk->userdata, NULL);

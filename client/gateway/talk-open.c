@@ -7,8 +7,8 @@
  *    nothing, and then the empty conversation is closed again. Definitions of tools are told at Open,
  *    because Find compares those that hold from the beginning.
  * 3. A conversation is a throw-away of `expires_once` seconds if the talk was to find its place: it may be a request
- *    for a title, or one that is never gone on with. The first talk that goes on with it sets `expires_after`
- *    (talk-run.c). All others are made with `expires_after`.
+ *    for a title, or one that is never gone on with. The first talk that has gone on with it sets `expires_after`
+ *    (talk_prolong()). All others are made with `expires_after`.
  * 4. What is cut off a named conversation lives on in a fork of the whole (the keeper). It is made before the cut, and
  *    goes again if the cut does not happen.
  */

@@ -135,6 +135,8 @@ void talk_fill_about(const struct talk *talk, struct talk_about *ret, bool is_ne
 
 /* Say what is new, and take the reply of the first choice. */
 void talk_run(struct talk *talk);
+/* The conversation stays, if it was to expire soon and has gone on. */
+void talk_prolong(struct talk *talk);
 /* Fill the fields of a Continue that all choices have. */
 void talk_fill_continue(const struct talk *talk, const struct talk_choice *choice,
         struct confab_request *request, struct confab_sampling *sampling);

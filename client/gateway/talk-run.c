@@ -2,8 +2,9 @@
 /*
  * The Continue of a choice: what is asked for, and what its events become.
  *
- * An Update that goes with it (overflow, expiry) is sent in front of it, on the same connection, so that it costs no
- * round trip; the Continue then waits for it. Its failure is of no account: the Continue says what is wrong.
+ * A conversation that is to shift from now on is updated before. One that was to expire soon, because it was asked for
+ * once, is updated when the replies are done, so that nobody waits for it; a request that comes meanwhile finds
+ * the conversation busy, but not generating, and waits.
  *
  * A Continue that was refused before anything was accepted is told otherwise, where that may be the reason: results by the
  * ids that the conversation has, messages of the system as one, given messages without their
@@ -76,21 +77,36 @@ void talk_fill_continue(const struct talk *talk, const struct talk_choice *choic
         request->want_parts = fields->input == FORM_MESSAGES;
 }
 
-/* Changes of the conversation that go with the Continue. */
-static bool submit_changes(struct talk *talk) {
-        const struct talk_spot *spot = &talk->spot;
+/* The Continue says what is wrong, if anything is. */
+static void on_shifts(
+        struct talk *talk, struct talk_choice *choice, const struct confab_event *event) {
+        (void)choice;
+        (void)event;
+        talk_run(talk);
+}
+
+static void make_shift(struct talk *talk) {
+        struct confab_request request = CONFAB_REQUEST_INIT;
+
+        talk->spot.shift = false;
+        request.verb = CONFAB_UPDATE;
+        request.conversation_id = talk->spot.conversation;
+        request.overflow = CONFAB_OVERFLOW_SHIFT;
+        talk_submit(talk, NULL, &request, on_shifts);
+}
+
+void talk_prolong(struct talk *talk) {
         const struct confab_about about = {
                 .has_expires_after = true, .expires_after = talk->settings.expires_after};
         struct confab_request request = CONFAB_REQUEST_INIT;
 
-        if (!spot->shift && !spot->prolong)
-                return true;
+        if (!talk->spot.prolong)
+                return;
+        talk->spot.prolong = false;
         request.verb = CONFAB_UPDATE;
-        request.conversation_id = spot->conversation;
-        request.overflow = spot->shift ? CONFAB_OVERFLOW_SHIFT : CONFAB_OVERFLOW_NONE;
-        request.about = spot->prolong ? &about : NULL;
-        talk->spot.wait = true;
-        return talk_submit(talk, NULL, &request, NULL);
+        request.conversation_id = talk->choices[0].conversation;
+        request.about = &about;
+        talk_submit(talk, NULL, &request, NULL);
 }
 
 void talk_run(struct talk *talk) {
@@ -98,8 +114,10 @@ void talk_run(struct talk *talk) {
         struct talk_choice *choice = &talk->choices[0];
         struct confab_sampling sampling;
 
-        if (!submit_changes(talk))
+        if (talk->spot.shift) {
+                make_shift(talk);
                 return;
+        }
         choice->conversation = talk->spot.conversation;
         choice->revision = talk->spot.revision;
         choice->begun = true;

@@ -70,10 +70,17 @@ static void on_event(void *userdata, const struct confab_event *event) {
 
 bool talk_submit(struct talk *talk, struct talk_choice *choice,
         const struct confab_request *request, talk_fn fn) {
-        struct talk_errand *errand = calloc(1, sizeof(*errand));
+        struct confab_error cancelled = {.code = CONFAB_CANCELLED, .message = "cancelled"};
         struct confab_error error = {
                 .code = CONFAB_NO_MEMORY, .message = "no memory for a request", .retry = true};
+        struct talk_errand *errand;
 
+        if (talk->cancelled && !talk->ended && !talk->choices[0].accepted) {
+                /* The cancel came too late for the request before. */
+                talk_fail(talk, &cancelled);
+                return false;
+        }
+        errand = calloc(1, sizeof(*errand));
         if (errand) {
                 *errand = (struct talk_errand){.talk = talk,
                         .choice = choice,

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* Each allocation of the gateway fails once, in talks with the real daemon: every talk ends, as an error or whole, and what
+ * failed leaves nothing behind that would be in the way. */
+#include "fault/fault.h"
+#include "talk-rig.h"
+
+#define MOST 400 /* allocations of one talk; more would be a surprise */
+
+static size_t count_empty(struct harness *h) {
+        struct client *c = harness_client(h);
+        struct conv list[64];
+        size_t n, n_empty = 0;
+
+        assert_int_equal(client_list(c, 0, false, list, 64, &n), 0);
+        for (size_t i = 0; i < n; i++)
+                n_empty += list[i].n_turns == 0;
+        client_free(c);
+        return n_empty;
+}
+
+static void on_ended(void *userdata, const struct talk_error *error) {
+        int *ended = userdata;
+
+        assert_int_equal(*ended, 0);
+        *ended = error ? -1 : 1;
+        if (!error)
+                return;
+        assert_true(error->status >= 400);
+        assert_true(*error->code && *error->message);
+}
+
+/* One talk, with the @n-th allocation failing: *ret_hit. 1: done, -1: failed. */
+static int talk_once(struct talk_rig *rig, const struct history *history, long n, bool *ret_hit) {
+        const struct talk_ops ops = {.ended = on_ended};
+        struct form *form = rig_form(rig, history);
+        struct talk *talk = NULL;
+        int ended = 0;
+        struct err e;
+
+        fault_alloc_at(n);
+        if (talk_new(&talk, rig->backends, &rig->settings, &rig->owner, form, &ops, &ended, &e) <
+                0) {
+                *ret_hit = fault_alloc_hit();
+                fault_alloc_at(-1);
+                assert_null(talk);
+                return -1;
+        }
+        while (ended == 0)
+                assert_int_not_equal(event_base_loop(rig->base, EVLOOP_ONCE), -1);
+        talk_free(talk);
+        for (int i = 0; i < 3; i++)
+                event_base_loop(rig->base, EVLOOP_NONBLOCK);
+        *ret_hit = fault_alloc_hit();
+        fault_alloc_at(-1);
+        rig_settle(rig);
+        return ended;
+}
+
+/* @n_choices, each from a conversation that is new, or found. The number of talks that failed. */
+static unsigned run(struct harness *h, unsigned n_choices, bool fresh) {
+        struct history history = {0};
+        unsigned n_failed = 0;
+        struct talk_rig rig;
+        bool hit, unused;
+
+        rig_init(&rig, h->socket);
+        rig.wants.n = n_choices;
+        rig.wants.max_tokens = 2;
+        history_say(&history, 'u', "Hello");
+        assert_int_equal(talk_once(&rig, &history, -1, &hit), 1);
+        hit = true;
+        for (long n = 0; hit; n++) {
+                char text[32];
+
+                assert_true(n < MOST);
+                snprintf(text, sizeof(text), "Hello %u %ld", n_choices, n);
+                history_cut(&history, fresh ? 0 : 1);
+                history_say(&history, 'u', text);
+                if (talk_once(&rig, &history, n, &hit) < 0)
+                        n_failed++;
+                /* After it all is as before. */
+                assert_int_equal(talk_once(&rig, &history, -1, &unused), 1);
+        }
+        assert_true(n_failed > 10);
+        history_deinit(&history);
+        rig_deinit(&rig);
+        return n_failed;
+}
+
+/* Where a connection has no memory it ends, and the conversation that was to be used stays empty. */
+static void test_new(void **state) {
+        unsigned n_failed;
+
+        harness_start(*state, FLAGS("--max-conversations=100000"));
+        n_failed = run(*state, 1, true);
+        assert_true(count_empty(*state) < n_failed / 2);
+}
+
+static void test_found(void **state) {
+        harness_start(*state, FLAGS("--max-conversations=100000"));
+        run(*state, 1, false);
+}
+
+static void test_choices(void **state) {
+        harness_start(*state, FLAGS("--max-conversations=100000"));
+        run(*state, 2, true);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                daemon_test(test_new),
+                daemon_test(test_found),
+                daemon_test(test_choices),
+        };
+
+        return DAEMON_TESTS_MAIN(tests);
+}
