@@ -3,17 +3,8 @@
 #include "client/gateway/anthropic.h"
 #include "client/gateway/answer.h"
 #include <stdlib.h>
-#include <string.h>
 
-/* Clients know 529 for a server that is full, and come again after a while. */
-static unsigned status_of(const struct talk_error *error) {
-        bool full = error->status == 503 ||
-                    (error->status == 429 && error->code && strcmp(error->code, CONFAB_LIMIT) == 0);
-
-        return full ? 529 : error->status;
-}
-
-static const struct answer_kind kind = {.dialect = &gateway_anthropic, .status = status_of};
+static const struct answer_kind kind = {.dialect = &gateway_anthropic, .status = anthropic_status};
 
 /* The form of a call's body. */
 static int read_form(struct gateway_call *call, bool counts, struct form **ret,

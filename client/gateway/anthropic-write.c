@@ -396,6 +396,13 @@ static const char *error_type(unsigned status) {
         return status >= 500 && status != 501 ? "api_error" : "invalid_request_error";
 }
 
+unsigned anthropic_status(const struct talk_error *error) {
+        bool full = error->status == 503 ||
+                    (error->status == 429 && error->code && strcmp(error->code, CONFAB_LIMIT) == 0);
+
+        return full ? 529 : error->status;
+}
+
 /* Agents make room when they read these words, which are Anthropic's own. */
 static int put_message_text(struct buf *out, const char *code, const char *message) {
         bool too_long = code && strcmp(code, CONFAB_CONTEXT) == 0;

@@ -27,6 +27,8 @@ int anthropic_parse_messages(
 /* A writer of one reply: to be given to writer_free(). NULL without memory. */
 struct writer *anthropic_writer_new(bool stream, const struct anthropic_wish *wish);
 
+/* The status of an error: 529 for a daemon that is full or not there, which clients know as a reason to come again. */
+unsigned anthropic_status(const struct talk_error *error);
 /* The body of an error, as gateway_error_body. */
 int anthropic_error(
         struct buf *out, unsigned status, const char *code, const char *message, const char *param);

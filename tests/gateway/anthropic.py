@@ -204,24 +204,6 @@ def test_cancelled(r):
     rig.need(False, 'no reply was cancelled')
 
 
-def test_full(r):
-    """A daemon that takes no more requests is overloaded, in the dialect's own status. (A new chat has two in flight, unless the
-    first is over very soon: then once more.)"""
-    r.stop_daemon()
-    r.start_daemon('--max-user-requests', '1')
-    try:
-        for attempt in range(100):
-            status, fields, answer = r.post('/v1/messages', body([user(f'Hi {attempt}')]))
-            if status != 200:
-                rig.need(status == 529 and answer['error']['type'] == 'overloaded_error', (status, answer))
-                rig.need(int(fields['Retry-After']) >= 1, fields)
-                return
-        rig.need(False, 'no request was refused')
-    finally:
-        r.stop_daemon()
-        r.start_daemon()
-
-
 def test_no_daemon(r):
     r.stop_daemon()
     try:

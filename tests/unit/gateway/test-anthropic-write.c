@@ -244,6 +244,21 @@ static void test_errors(void **state) {
         check_error(529, "overloaded_error");
 }
 
+static void check_status(unsigned status, const char *code, unsigned expected) {
+        const struct talk_error error = {.status = status, .code = code};
+
+        assert_int_equal(anthropic_status(&error), expected);
+}
+
+static void test_status(void **state) {
+        check_status(503, CONFAB_SHUTDOWN, 529);
+        check_status(429, CONFAB_LIMIT, 529);
+        check_status(429, NULL, 429);
+        check_status(409, CONFAB_BUSY, 409);
+        check_status(400, CONFAB_INVALID, 400);
+        check_status(500, CONFAB_SYSTEM, 500);
+}
+
 /* The words by which agents know that they have to make room. */
 static void test_too_long(void **state) {
         struct buf out = BUF_NULL;
@@ -274,6 +289,7 @@ int main(void) {
                 cmocka_unit_test(test_failure),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_errors),
+                cmocka_unit_test(test_status),
                 cmocka_unit_test(test_too_long),
                 cmocka_unit_test(test_count),
         };
