@@ -107,8 +107,8 @@ static void handle_count(struct gateway_call *call) {
 }
 
 static const struct gateway_route routes[] = {
-        {HTTP_POST, "/v1/messages", handle_messages},
-        {HTTP_POST, "/v1/messages/count_tokens", handle_count},
+        {HTTP_POST, "/v1/messages", handle_messages, false},
+        {HTTP_POST, "/v1/messages/count_tokens", handle_count, false},
         {0},
 };
 

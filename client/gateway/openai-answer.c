@@ -65,12 +65,15 @@ static void end_stream(struct openai_answer *answer) {
 
 static void fail_answer(struct openai_answer *answer, const struct talk_error *error) {
         _cleanup_(buf_deinit) struct buf json = BUF_NULL;
+        struct talk_error own = *error;
 
+        own.param = openai_error_param(error);
+        if (answer->kind == OPENAI_TEXT && own.param && strcmp(own.param, "messages") == 0)
+                own.param = "prompt";
         if (!answer->stream) {
-                gateway_refuse(answer->call, &gateway_openai, error);
+                gateway_refuse(answer->call, &gateway_openai, &own);
                 answer_free(answer);
-        } else if (openai_error_body(
-                           &json, error->status, error->code, error->message, error->param) < 0) {
+        } else if (openai_error_body(&json, own.status, own.code, own.message, own.param) < 0) {
                 abort_answer(answer);
         } else {
                 stream_event(answer->stream, NULL, &json);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Errors and models in OpenAI's form. */
 #include "base/json.h"
-#include "client/gateway/openai-reply.h"
 #include "base/util.h"
+#include "client/gateway/openai-reply.h"
 
 /* The type says who is at fault. */
 static const char *type_of(unsigned status) {
@@ -29,6 +29,30 @@ static const char *code_of(unsigned status, const char *code, const char *param)
         if (status == 429 && strcmp(code, CONFAB_LIMIT) == 0)
                 return "rate_limit_exceeded";
         return code;
+}
+
+const char *openai_error_param(const struct talk_error *error) {
+        static const struct {
+                const char *words, *param;
+        } rows[] = {
+                {"schema", "response_format"},
+                {"grammar", "grammar"},
+                {"tools ", "tools"},
+                {"the tools ", "tools"},
+                {"message ", "messages"},
+                {"the last of messages ", "messages"},
+                {"logit_bias ", "logit_bias"},
+                {"logit bias ", "logit_bias"},
+        };
+
+        if (error->param)
+                return error->param;
+        if (error->code && strcmp(error->code, CONFAB_CONTEXT) == 0)
+                return "messages";
+        for (size_t i = 0; error->status < 500 && i < ARRAY_SIZE(rows); i++)
+                if (strncmp(error->message, rows[i].words, strlen(rows[i].words)) == 0)
+                        return rows[i].param;
+        return NULL;
 }
 
 int openai_error_body(struct buf *out, unsigned status, const char *code, const char *message,

@@ -2,12 +2,11 @@
 /* Routes of the OpenAI dialect, and bodies on their way to answers. */
 #include "client/gateway/openai-handle.h"
 #include "client/gateway/openai-answer.h"
+#include <stdio.h>
 
 void openai_refuse(struct gateway_call *call, const struct fields *fields, const struct err *e) {
         struct talk_error error = {.status = 400, .message = e->msg};
 
-        if (fields)
-                error.param = fields->wrong;
         if (e->code == ERR_INVALID) {
                 error.code = CONFAB_INVALID;
         } else if (e->code == ERR_UNSUPPORTED) {
@@ -20,7 +19,20 @@ void openai_refuse(struct gateway_call *call, const struct fields *fields, const
                 gateway_refuse_err(call, &gateway_openai, e);
                 return;
         }
+        error.param = fields ? fields->wrong : openai_error_param(&error);
         gateway_refuse(call, &gateway_openai, &error);
+}
+
+/* A form of more choices than the gateway makes is refused by name. */
+static int check_choices(
+        const struct gateway_call *call, struct fields *fields, unsigned n, struct err *e) {
+        unsigned most = gateway_settings(call->gateway)->talk.n_choices;
+        char what[60];
+
+        if (n <= most)
+                return 0;
+        snprintf(what, sizeof(what), "at most %u, the choices that are made here", most);
+        return fields_wrong(fields, "n", what, e);
 }
 
 void openai_handle_chat(struct gateway_call *call) {
@@ -40,6 +52,8 @@ void openai_handle_chat(struct gateway_call *call) {
         body = http_body(call->exchange, &size);
         r = openai_read_chat(prompts.forms[0], &options, &fields, body, size, &e);
         http_drop_body(call->exchange);
+        if (r == 0)
+                r = check_choices(call, &fields, form_fields(prompts.forms[0])->n, &e);
         if (r == 0)
                 r = gateway_fill_form(call, prompts.forms[0], &e);
         if (r < 0) {
@@ -62,6 +76,8 @@ void openai_handle_text(struct gateway_call *call) {
         int r = openai_read_text(&prompts, &options, &fields, body, size, &e);
 
         http_drop_body(call->exchange);
+        if (r == 0)
+                r = check_choices(call, &fields, prompts.n, &e);
         if (r < 0) {
                 openai_prompts_deinit(&prompts);
                 openai_refuse(call, &fields, &e);

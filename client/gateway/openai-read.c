@@ -10,7 +10,8 @@
 #include "client/gateway/form-json.h"
 #include <errno.h>
 
-enum { MAX_BIASES = 1024, MAX_SESSION_SIZE = 256, MAX_METADATA_SIZE = 16 << 10 };
+/* The first two are the daemon's. */
+enum { MAX_BIASES = 64, MAX_STOPS = 16, MAX_SESSION_SIZE = 256, MAX_METADATA_SIZE = 16 << 10 };
 
 int openai_unsupported(struct fields *fields, const char *name, const char *why, struct err *e) {
         fields_wrong(fields, name, "supported", NULL);
@@ -96,7 +97,7 @@ static int read_biases(
         if (r < 0 || !object || json_object_size(object) == 0)
                 return r;
         if (json_object_size(object) > MAX_BIASES)
-                return fields_wrong(fields, "logit_bias", "an object of at most 1024 tokens", e);
+                return fields_wrong(fields, "logit_bias", "an object of at most 64 tokens", e);
         biases = form_alloc(form, json_object_size(object) * sizeof(*biases));
         if (!biases)
                 return no_memory(e);
@@ -123,9 +124,13 @@ static int read_biases(
         return 0;
 }
 
-static int add_stop(struct form *form, const char *text, struct err *e) {
+static int add_stop(struct form *form, struct fields *fields, const char *text, struct err *e) {
         if (!text[0]) /* ends nothing */
                 return 0;
+        if (form_fields(form)->n_stops == MAX_STOPS) {
+                fields_leave(fields, 0);
+                return fields_wrong(fields, "stop", "a list of at most 16 strings", e);
+        }
         return form_add_stop(form, text) < 0 ? no_memory(e) : 0;
 }
 
@@ -139,7 +144,7 @@ static int read_stops(struct form *form, struct fields *fields, const json_t *ro
                 return 0;
         if (json_is_string(value)) {
                 r = fields_string(fields, root, "stop", &text, e);
-                return r < 0 ? r : add_stop(form, text, e);
+                return r < 0 ? r : add_stop(form, fields, text, e);
         }
         if (!json_is_array(value))
                 return fields_wrong(fields, "stop", "a string or an array of strings", e);
@@ -148,7 +153,7 @@ static int read_stops(struct form *form, struct fields *fields, const json_t *ro
 
                 r = fields_be_string(fields, item, &text, e);
                 if (r == 0)
-                        r = add_stop(form, text, e);
+                        r = add_stop(form, fields, text, e);
                 if (r < 0)
                         return r;
                 fields_leave(fields, length);

@@ -66,6 +66,8 @@ int openai_reply_whole(struct openai_reply *reply, struct buf *out);
 /* As gateway_error_body. */
 int openai_error_body(
         struct buf *out, unsigned status, const char *code, const char *message, const char *param);
+/* The field that an error of the daemon or a talk is about: its own, or what its words begin with, or NULL. */
+const char *openai_error_param(const struct talk_error *error);
 int openai_write_model(struct buf *out, const struct backend_model *model);
 int openai_write_models(
         struct buf *out, const struct backend_model *const *models, size_t n_models);

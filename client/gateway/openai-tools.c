@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tools, tool_choice, parallel_tool_calls and response_format.
+ * tools, tool_choice, parallel_tool_calls, response_format; and `grammar`, a text that llama-server's clients know.
  *
  * Definitions of functions are handed on as the client gives them; tools of other types ("custom",
  * "web_search", ...) are left out, as nobody could run them. With tool_choice "none" the model is told of no
@@ -137,7 +137,23 @@ static int read_schema(
         return 0;
 }
 
-int openai_read_response_format(
+/* A GBNF text; with a format it would be a second constraint. */
+static int read_grammar(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+        struct form_fields *to = form_fields(form);
+        const char *grammar;
+        int r = fields_string(fields, root, "grammar", &grammar, e);
+
+        if (r < 0 || !grammar || !grammar[0])
+                return r;
+        if (to->json_schema)
+                return openai_unsupported(
+                        fields, "grammar", "it can't be given beside response_format", e);
+        to->gbnf = form_strdup(form, grammar);
+        return to->gbnf ? 0 : no_memory(e);
+}
+
+static int read_format(
         struct form *form, struct fields *fields, const json_t *root, struct err *e) {
         json_t *format;
         const char *type = NULL;
@@ -160,4 +176,11 @@ int openai_read_response_format(
                 return r;
         fields_leave(fields, length);
         return 0;
+}
+
+int openai_read_response_format(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e) {
+        int r = read_format(form, fields, root, e);
+
+        return r < 0 ? r : read_grammar(form, fields, root, e);
 }

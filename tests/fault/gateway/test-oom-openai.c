@@ -47,6 +47,8 @@ static void read_until_whole(
 
 static void test_reading(void **state) {
         read_until_whole(chat_body, openai_rig_chat);
+        read_until_whole("{\"messages\":[{\"role\":\"user\"}],\"grammar\":\"root ::= [a]\"}",
+                openai_rig_chat);
         read_until_whole(text_body, openai_rig_text);
 }
 

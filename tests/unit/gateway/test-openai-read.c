@@ -255,6 +255,7 @@ static void test_formats(void **state) {
                  "{\"type\":\"object\",\"additionalProperties\":false}}}",
                         "{\"type\":\"object\",\"additionalProperties\":false}"},
                 {"{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\"}}", "{}"},
+                {"{\"type\":\"text\"},\"grammar\":\"\"", NULL},
         };
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -375,6 +376,10 @@ static const struct {
                 "is not an object", ERR_INVALID},
         {"{" HI ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":3}}}",
                 "response_format.json_schema.schema", "is not an object", ERR_INVALID},
+        {"{" HI ",\"grammar\":{}}", "grammar", "is not a string", ERR_INVALID},
+        {"{" HI
+         ",\"grammar\":\"root ::= \\\"a\\\"\",\"response_format\":{\"type\":\"json_object\"}}",
+                "grammar", "beside response_format", ERR_UNSUPPORTED},
 };
 
 static void test_wrong(void **state) {
@@ -474,6 +479,47 @@ static void test_wrong_text(void **state) {
         }
 }
 
+/* The daemon's own limits are told by name, too. */
+static void test_most(void **state) {
+        for (int n = 16; n <= 17; n++) {
+                char body[400] = "{" HI ",\"stop\":[\"\"";
+                struct openai_read read;
+
+                for (int i = 0; i < n; i++)
+                        strcat(body, ",\"s\"");
+                strcat(body, "]}");
+                assert_int_equal(openai_rig_chat(&read, body), n == 16 ? 0 : -ERR_INVALID);
+                assert_string_equal(read.fields.wrong, n == 16 ? "" : "stop");
+                assert_int_equal(read.is->n_stops, 16);
+                openai_rig_free(&read);
+        }
+        for (int n = 64; n <= 65; n++) {
+                char body[1000] = "{" HI ",\"logit_bias\":{\"0\":1";
+                struct openai_read read;
+
+                for (int i = 1; i < n; i++)
+                        sprintf(body + strlen(body), ",\"%d\":1", i);
+                strcat(body, "}}");
+                assert_int_equal(openai_rig_chat(&read, body), n == 64 ? 0 : -ERR_INVALID);
+                assert_string_equal(read.fields.wrong, n == 64 ? "" : "logit_bias");
+                assert_int_equal(read.is->sampling.n_biases, n == 64 ? 64 : 0);
+                openai_rig_free(&read);
+        }
+}
+
+static void test_grammar(void **state) {
+        struct openai_read read;
+
+        read_chat(&read,
+                "{" HI ",\"grammar\":\"root ::= [a]\",\"response_format\":{\"type\":\"text\"}}");
+        assert_string_equal(read.is->gbnf, "root ::= [a]");
+        assert_null(read.is->json_schema);
+        openai_rig_free(&read);
+        read_chat(&read, "{" HI ",\"grammar\":\"\"}");
+        assert_null(read.is->gbnf);
+        openai_rig_free(&read);
+}
+
 /* A list of 128 prompts is the longest. */
 static void test_many_prompts(void **state) {
         for (int n = 128; n <= 129; n++) {
@@ -501,6 +547,8 @@ int main(void) {
                 cmocka_unit_test(test_tools),
                 cmocka_unit_test(test_formats),
                 cmocka_unit_test(test_wrong),
+                cmocka_unit_test(test_most),
+                cmocka_unit_test(test_grammar),
                 cmocka_unit_test(test_text),
                 cmocka_unit_test(test_wrong_text),
                 cmocka_unit_test(test_many_prompts),

@@ -402,6 +402,32 @@ static void test_errors(void **state) {
         }
 }
 
+static const struct {
+        struct talk_error error;
+        const char *param;
+} params[] = {
+        {{400, 0, CONFAB_INVALID, "schema, #/a: it is odd", NULL}, "response_format"},
+        {{400, 0, CONFAB_INVALID, "schema, #/a: it is odd", "own"}, "own"},
+        {{400, 0, CONFAB_UNSUPPORTED, "tools need a template", NULL}, "tools"},
+        {{400, 0, CONFAB_INVALID, "grammar, 1:2: no", NULL}, "grammar"},
+        {{400, 0, CONFAB_INVALID, "message 3: no", NULL}, "messages"},
+        {{400, 0, CONFAB_CONTEXT, "it is long", NULL}, "messages"},
+        {{400, 0, CONFAB_INVALID, "no schema", NULL}, NULL},
+        {{503, 0, CONFAB_UNAVAILABLE, "tools are away", NULL}, NULL},
+        {{500, 0, NULL, "", NULL}, NULL},
+};
+
+static void test_params(void **state) {
+        for (size_t i = 0; i < sizeof(params) / sizeof(params[0]); i++) {
+                const char *param = openai_error_param(&params[i].error);
+
+                if (params[i].param)
+                        assert_string_equal(param, params[i].param);
+                else
+                        assert_null(param);
+        }
+}
+
 static void test_models(void **state) {
         struct backend_model model = {.name = "confab-small",
                 .fingerprint = "f1",
@@ -443,6 +469,7 @@ int main(void) {
                 cmocka_unit_test(test_text_whole),
                 cmocka_unit_test(test_refused),
                 cmocka_unit_test(test_errors),
+                cmocka_unit_test(test_params),
                 cmocka_unit_test(test_models),
         };
 
