@@ -18,6 +18,7 @@
 static const struct gateway_dialect *const dialects[] = {
         &gateway_basic,
         &gateway_openai,
+        &gateway_responses,
         &gateway_anthropic,
         &gateway_ollama,
         NULL,

@@ -41,7 +41,8 @@ struct gateway_dialect {
         const struct gateway_route *routes; /* the last has no pattern */
         gateway_error_body error;
 };
-extern const struct gateway_dialect gateway_openai, gateway_anthropic, gateway_ollama;
+extern const struct gateway_dialect gateway_openai, gateway_responses, gateway_anthropic,
+        gateway_ollama;
 
 struct gateway_settings {
         struct talk_settings talk;

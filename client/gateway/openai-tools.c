@@ -75,7 +75,7 @@ static int read_tools(struct form *form, struct fields *fields, const json_t *ro
         return r;
 }
 
-static int read_choice(
+int openai_read_tool_choice(
         struct form *form, struct fields *fields, const json_t *root, struct err *e) {
         static const char why[] = "a call can't be forced: only auto and none are supported";
         json_t *value = json_object_get(root, "tool_choice");
@@ -102,7 +102,7 @@ int openai_read_tools(struct form *form, struct openai_options *options, struct 
         int r = read_tools(form, fields, root, e);
 
         if (r == 0)
-                r = read_choice(form, fields, root, e);
+                r = openai_read_tool_choice(form, fields, root, e);
         if (r == 0)
                 r = fields_bool(fields, root, "parallel_tool_calls", &parallel, e);
         if (r == 0)

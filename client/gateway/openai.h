@@ -65,6 +65,9 @@ int openai_read_messages(
 /* tools, tool_choice, parallel_tool_calls. */
 int openai_read_tools(struct form *form, struct openai_options *options, struct fields *fields,
         const json_t *root, struct err *e);
+/* tool_choice alone; with "none" the form loses its tools. */
+int openai_read_tool_choice(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e);
 /* response_format, grammar. */
 int openai_read_response_format(
         struct form *form, struct fields *fields, const json_t *root, struct err *e);

@@ -131,7 +131,8 @@ static void decide_at(struct talk *talk, const struct confab_conversation *c) {
                 return;
         }
         talk->spot.wait = at_end || talk->spot.wait;
-        if (at_turn == c->n_turns && (!c->generating || at_end) && !talk->counted)
+        if (at_turn == c->n_turns && (!c->generating || at_end) && !talk->counted &&
+                !talk->fields->fork)
                 talk_run(talk);
         else if (at_turn == 0)
                 talk_open(talk, NULL);

@@ -120,7 +120,7 @@ void talk_run(struct talk *talk) {
 
 /* ---- what comes ---- */
 
-static void fill_usage(struct talk_usage *usage, uint32_t n_prompt, uint32_t n_computed) {
+void talk_usage_prompt(struct talk_usage *usage, uint32_t n_prompt, uint32_t n_computed) {
         usage->n_prompt = n_prompt;
         usage->n_cached = n_prompt > n_computed ? n_prompt - n_computed : 0;
 }
@@ -132,7 +132,7 @@ static void on_accepted(
                 .revision = accepted->revision,
                 .input_turn = talk->spot.at_turn};
 
-        fill_usage(&choice->usage, accepted->n_prompt, accepted->n_computed);
+        talk_usage_prompt(&choice->usage, accepted->n_prompt, accepted->n_computed);
         if (talk->counted) {
                 talk_count_end(talk, choice->usage.n_prompt, NULL);
                 return;
@@ -147,19 +147,19 @@ static void on_accepted(
                 talk->ops.accepted(talk->userdata, choice->number, &place, &choice->usage);
 }
 
-/* Tokens of marks come without a part; they belong to what was said last. */
-static void count_reasoning(struct talk_choice *choice, const struct confab_delta *delta) {
+void talk_usage_delta(
+        struct talk_usage *usage, bool *in_reasoning, const struct confab_delta *delta) {
         for (size_t i = 0; i < delta->n_parts; i++)
-                choice->in_reasoning = delta->parts[i].kind == CONFAB_PART_REASONING &&
-                                       (i == 0 || choice->in_reasoning);
-        choice->usage.n_generated += (uint32_t)delta->n_tokens;
-        if (choice->in_reasoning)
-                choice->usage.n_reasoning += (uint32_t)delta->n_tokens;
+                *in_reasoning = delta->parts[i].kind == CONFAB_PART_REASONING &&
+                                (i == 0 || *in_reasoning);
+        usage->n_generated += (uint32_t)delta->n_tokens;
+        if (*in_reasoning)
+                usage->n_reasoning += (uint32_t)delta->n_tokens;
 }
 
 static void on_delta(
         struct talk *talk, struct talk_choice *choice, const struct confab_delta *delta) {
-        count_reasoning(choice, delta);
+        talk_usage_delta(&choice->usage, &choice->in_reasoning, delta);
         if (choice->number == 0)
                 talk_choices_begin(talk);
         if (!talk->ended && talk->ops.delta)
@@ -167,7 +167,7 @@ static void on_delta(
 }
 
 static void on_done(struct talk *talk, struct talk_choice *choice, const struct confab_done *done) {
-        fill_usage(&choice->usage, done->n_prompt, done->n_computed);
+        talk_usage_prompt(&choice->usage, done->n_prompt, done->n_computed);
         choice->usage.n_generated = done->n_generated;
         if (choice->usage.n_reasoning > done->n_generated)
                 choice->usage.n_reasoning = done->n_generated;

@@ -133,8 +133,18 @@ static void fail_err(struct talk *talk, const struct err *e) {
         talk_fail_with(talk, &error);
 }
 
+static struct backend *backend_at(struct backends *backends, const char *socket) {
+        for (size_t i = 0; i < backends_count(backends); i++)
+                if (strcmp(backend_model(backends_at(backends, i))->socket, socket) == 0)
+                        return backends_at(backends, i);
+        return NULL;
+}
+
 static int find_backend(struct talk *talk, struct err *e) {
-        talk->backend = backends_find(talk->backends, talk->fields->model);
+        const char *daemon = talk->fields->daemon;
+
+        talk->backend = daemon ? backend_at(talk->backends, daemon)
+                               : backends_find(talk->backends, talk->fields->model);
         if (talk->backend)
                 return 0;
         return err_set(e, ERR_NOT_FOUND, "there is no model %s", talk->fields->model);

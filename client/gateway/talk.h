@@ -48,6 +48,12 @@ struct talk_usage {
         uint32_t n_reasoning; /* of these, in reasoning */
 };
 
+/* How figures of the daemon become usage. Tokens of marks come without a part; they belong to what was said last,
+ * @in_reasoning (false in the beginning). */
+void talk_usage_prompt(struct talk_usage *usage, uint32_t n_prompt, uint32_t n_computed);
+void talk_usage_delta(
+        struct talk_usage *usage, bool *in_reasoning, const struct confab_delta *delta);
+
 /* Where the reply of a choice is: the places that ids of the dialects name. */
 struct talk_place {
         uint64_t conversation;
