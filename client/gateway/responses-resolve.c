@@ -33,11 +33,10 @@ static bool was_found(struct responses_creating *creating, const struct confab_e
 struct matching {
         struct responses_creating *creating;
         const struct responses_id *id;
-        struct responses_item *to;
-        bool found;
+        struct responses_item *to; /* copied to this; or NULL */
 };
 
-/* The item that is looked for, copied. */
+/* 1: this is the item that is looked for. */
 static int match(void *userdata, const struct responses_item *item) {
         struct matching *matching = userdata;
         struct form *memory = matching->creating->wish.memory;
@@ -46,29 +45,26 @@ static int match(void *userdata, const struct responses_item *item) {
         if (item->id.part != matching->id->part || item->id.kind != matching->id->kind ||
                 item->id.check != matching->id->check)
                 return 0;
+        if (!to)
+                return 1;
         *to = *item;
         to->text = form_text(memory, item->text, item->text_size);
         to->call_id = item->call_id ? form_strdup(memory, item->call_id) : NULL;
         to->name = item->name ? form_strdup(memory, item->name) : NULL;
         if (!to->text || (item->call_id && !to->call_id) || (item->name && !to->name))
                 return -ERR_NOMEM;
-        matching->found = true;
         return 1;
 }
 
-/* 1: the item is there. */
-static int take_item(
-        struct responses_creating *creating, size_t i, const struct confab_conversation *c) {
-        const struct responses_id *id = &creating->references[creating->n_leading + i];
-        struct matching matching = {
-                .creating = creating, .id = id, .to = &creating->known.items[i]};
-        int r;
+/* The item of @id, into *@to if that is not NULL. 1: it is there. */
+static int find_item(struct responses_creating *creating, const struct responses_id *id,
+        const struct confab_conversation *c, struct responses_item *to) {
+        struct matching matching = {.creating = creating, .id = id, .to = to};
 
         if (id->turn < c->first_turn || id->turn - c->first_turn >= c->n_turn_list)
                 return 0;
-        r = responses_each_item(
+        return responses_each_item(
                 id, id->turn, &c->turns[id->turn - c->first_turn], match, &matching);
-        return r < 0 ? r : matching.found;
 }
 
 /* Those that follow each other in one conversation. */
@@ -94,7 +90,10 @@ static void on_items(struct asker *asker, const struct confab_event *event) {
         if (!was_found(creating, event, "item", id, "input"))
                 return;
         for (; creating->n_known < end; creating->n_known++) {
-                int r = take_item(creating, creating->n_known, event->conversation);
+                const struct responses_id *wanted =
+                        &creating->references[creating->n_leading + creating->n_known];
+                int r = find_item(creating, wanted, event->conversation,
+                        &creating->known.items[creating->n_known]);
                 struct err e;
 
                 if (r < 0) {
@@ -103,8 +102,7 @@ static void on_items(struct asker *asker, const struct confab_event *event) {
                         return;
                 }
                 if (r == 0) {
-                        responses_id_encode(
-                                &creating->references[creating->n_leading + creating->n_known], id);
+                        responses_id_encode(wanted, id);
                         responses_refuse_unknown(asker, "item", id, "input");
                         return;
                 }
@@ -375,7 +373,7 @@ static void on_item(struct asker *asker, const struct confab_event *event) {
         responses_id_encode(&creating->at, id);
         if (!was_found(creating, event, "item", id, "input"))
                 return;
-        if (c->n_turn_list != 1 || responses_check_turn(&c->turns[0]) != creating->at.check) {
+        if (find_item(creating, &creating->at, c, NULL) <= 0) {
                 responses_refuse_unknown(asker, "item", id, "input");
                 return;
         }
