@@ -30,7 +30,7 @@ static void call_free(struct acp_call *call) {
         call->agent->calls_size -= call->line_size;
         if (call->method->deinit)
                 call->method->deinit(call);
-        json_decref(call->id);
+        free(call->id);
         free(call->session);
         free(call);
 }
@@ -106,7 +106,7 @@ void acp_call_fail(struct acp_call *call, const struct acp_failure *failure) {
 }
 
 int acp_call_take_session(
-        struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         const char *session;
 
         if (acp_param_string(params, "sessionId", &session, failure) < 0)

@@ -35,7 +35,8 @@ struct acp_method {
         const char *name;
         size_t size; /* of its calls: a struct that begins with a struct acp_call, zeroed; 0: that alone */
         /* Begin: 0, and the call is answered now or later; or -1 with *failure, which is the answer. */
-        int (*start)(struct acp_call *call, const json_t *params, struct acp_failure *failure);
+        int (*start)(struct acp_call *call, const struct json_value *params,
+                struct acp_failure *failure);
         void (*deinit)(struct acp_call *call); /* of what the method's struct has; or NULL */
 };
 
@@ -44,7 +45,7 @@ struct acp_call {
         struct list link; /* agent->calls */
         struct acp_agent *agent;
         const struct acp_method *method;
-        json_t *id;       /* owned */
+        char *id;         /* owned: as JSON */
         size_t line_size; /* bytes of its line */
         char *session;    /* owned: "sessionId" of its params, or NULL */
         uint64_t request; /* at the daemon; 0: none now */
@@ -60,7 +61,8 @@ void acp_call_done_empty(struct acp_call *call);
 void acp_call_fail(struct acp_call *call, const struct acp_failure *failure);
 
 /* Keep params.sessionId as call->session. 0 or -1. */
-int acp_call_take_session(struct acp_call *call, const json_t *params, struct acp_failure *failure);
+int acp_call_take_session(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure);
 /* The conversation that call->session names: its number, or its name. 0 or -1. */
 int acp_call_ref(struct acp_call *call, struct confab_request *r, struct acp_failure *failure);
 /* Send @r to the daemon, connecting if need be; @fn gets its events with the call. 0 or -1. */

@@ -44,26 +44,27 @@ static bool at_line_start(const struct writer *w) {
         return w->text.size == 0 || w->text.data[w->text.size - 1] == '\n';
 }
 
-static int get_text(struct writer *w, const json_t *object, const json_t **ret) {
-        *ret = json_object_get(object, "text");
-        if (json_is_string(*ret))
+static int get_text(
+        struct writer *w, const struct json_value *object, const struct json_value **ret) {
+        *ret = json_tree_get(object, "text");
+        if (json_tree_is(*ret, JSON_KIND_STRING))
                 return 0;
         return acp_fail(w->failure, ACP_CODE_PARAMS, "text is %s", *ret ? "a string" : "missing");
 }
 
-static int add_text(struct writer *w, const json_t *block) {
-        const json_t *text;
+static int add_text(struct writer *w, const struct json_value *block) {
+        const struct json_value *text;
         int r = in_block(w, get_text(w, block, &text));
 
-        if (r == 0 && w->after_text && !at_line_start(w) && json_string_length(text) > 0)
+        if (r == 0 && w->after_text && !at_line_start(w) && text->size > 0)
                 r = add_str(w, "\n");
         if (r == 0)
-                r = add(w, json_string_value(text), json_string_length(text));
+                r = add(w, text->text, text->size);
         w->after_text = true;
         return r;
 }
 
-static int add_link(struct writer *w, const json_t *block) {
+static int add_link(struct writer *w, const struct json_value *block) {
         const char *uri, *name = NULL;
 
         if (in_block(w, acp_param_string(block, "uri", &uri, w->failure)) < 0 ||
@@ -75,14 +76,14 @@ static int add_link(struct writer *w, const json_t *block) {
                        : 0;
 }
 
-static int add_resource(struct writer *w, const json_t *block) {
-        const json_t *resource = json_object_get(block, "resource"), *text;
+static int add_resource(struct writer *w, const struct json_value *block) {
+        const struct json_value *resource = json_tree_get(block, "resource"), *text;
         const char *uri;
 
-        if (!json_is_object(resource))
+        if (!json_tree_is(resource, JSON_KIND_OBJECT))
                 return acp_fail(w->failure, ACP_CODE_PARAMS, "prompt[%zu]: resource is %s", w->i,
                         resource ? "an object" : "missing");
-        if (json_object_get(resource, "blob"))
+        if (json_tree_get(resource, "blob"))
                 return acp_fail(w->failure, ACP_CODE_PARAMS,
                         "prompt[%zu]: resource has a blob, and only text is taken", w->i);
         if (in_block(w, acp_param_string(resource, "uri", &uri, w->failure)) < 0 ||
@@ -90,17 +91,17 @@ static int add_resource(struct writer *w, const json_t *block) {
                 return -1;
         if ((!at_line_start(w) && add_str(w, "\n") < 0) || add_str(w, "<context ref=\"") < 0 ||
                 add_str(w, uri) < 0 || add_str(w, "\">\n") < 0 ||
-                add(w, json_string_value(text), json_string_length(text)) < 0)
+                add(w, text->text, text->size) < 0)
                 return -1;
         if (!at_line_start(w) && add_str(w, "\n") < 0)
                 return -1;
         return add_str(w, "</context>\n");
 }
 
-static int add_block(struct writer *w, const json_t *block) {
+static int add_block(struct writer *w, const struct json_value *block) {
         const char *type;
 
-        if (!json_is_object(block))
+        if (!json_tree_is(block, JSON_KIND_OBJECT))
                 return acp_fail(w->failure, ACP_CODE_PARAMS, "prompt[%zu] is an object", w->i);
         if (in_block(w, acp_param_string(block, "type", &type, w->failure)) < 0)
                 return -1;
@@ -117,15 +118,17 @@ static int add_block(struct writer *w, const json_t *block) {
                 w->i, type);
 }
 
-int acp_content_text(
-        const json_t *blocks, char **ret, size_t *ret_size, struct acp_failure *failure) {
+int acp_content_text(const struct json_value *blocks, char **ret, size_t *ret_size,
+        struct acp_failure *failure) {
         struct writer w = {.text = BUF_NULL, .failure = failure};
         const char *trimmed;
         size_t n;
         int r = 0;
 
-        for (; r == 0 && w.i < json_array_size(blocks); w.i++)
-                r = add_block(&w, json_array_get(blocks, w.i));
+        for (const struct json_value *block = blocks->first; block && r == 0; block = block->next) {
+                r = add_block(&w, block);
+                w.i++;
+        }
         trimmed = (const char *)w.text.data;
         n = w.text.size;
         if (r == 0 && n > 0)

@@ -6,7 +6,8 @@
  */
 #include "client/acp/agent.h"
 
-static int start_ending(struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+static int start_ending(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         struct acp_ending *ending = container_of(call, struct acp_ending, call);
         struct acp_queue *queue;
 

@@ -121,7 +121,8 @@ static void on_page(void *userdata, const struct confab_event *event) {
         }
 }
 
-static int start_list(struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+static int start_list(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         struct listing *listing = container_of(call, struct listing, call);
         struct confab_request r = CONFAB_REQUEST_INIT;
         const char *cwd, *cursor;

@@ -7,6 +7,7 @@
  * 2. session/cancel is always taken, however much is in flight.
  * 3. Methods do not depend on initialize: nothing in it changes what the others do.
  */
+#include "base/cleanup.h"
 #include "client/acp/agent.h"
 #include "client/acp/params.h"
 
@@ -49,7 +50,7 @@ static void put_capabilities(struct json *j) {
 
 /* Whatever version the client knows, the answer is the one that is spoken here: the client decides. */
 static int start_initialize(
-        struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         int64_t version;
         struct json *j;
 
@@ -74,7 +75,7 @@ static int start_initialize(
 }
 
 static int start_authenticate(
-        struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         const char *method;
 
         if (acp_param_string(params, "methodId", &method, failure) < 0)
@@ -125,7 +126,7 @@ static struct acp_call *call_new(struct acp_agent *agent, const struct acp_metho
                 return NULL;
         call->agent = agent;
         call->method = method;
-        call->id = json_incref(message->id);
+        call->id = TAKE_PTR(message->id);
         call->line_size = line_size;
         list_append(&agent->calls, &call->link);
         agent->n_calls++;

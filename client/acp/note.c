@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/acp/note.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include <string.h>
 
@@ -10,49 +11,43 @@ bool acp_note_has_tag(const struct confab_about *about) {
         return false;
 }
 
-/* *ret is NULL if @metadata is no JSON object. */
-static int load(const char *metadata, json_t **ret) {
-        json_error_t e;
+/* *ret is NULL if @metadata is no JSON object. 0, -ERR_NOMEM. */
+static int load(const char *metadata, struct json_value **ret) {
+        int r = metadata && *metadata ? json_tree_parse(ret, metadata, strlen(metadata), NULL) : 0;
 
-        *ret = metadata && *metadata ? json_loads(metadata, 0, &e) : NULL;
-        if (!*ret && metadata && *metadata &&
-                (!e.text[0] || json_error_code(&e) == json_error_out_of_memory))
-                return -ERR_NOMEM;
-        return 0;
+        if (*ret && (*ret)->kind != JSON_KIND_OBJECT)
+                *ret = json_tree_free(*ret);
+        return r == -ERR_NOMEM ? r : 0;
 }
 
 int acp_note_cwd(const char *metadata, char **ret) {
-        json_t *root;
+        _cleanup_(json_tree_freep) struct json_value *root = NULL;
         const char *cwd;
         char *copy = NULL;
         int r = load(metadata, &root);
 
         if (r < 0)
                 return r;
-        cwd = json_string_value(json_object_get(root, "cwd"));
+        cwd = json_tree_string(json_tree_get(root, "cwd"));
         if (cwd && *cwd == '/') {
                 copy = strdup(cwd);
                 if (!copy)
-                        r = -ERR_NOMEM;
+                        return -ERR_NOMEM;
         }
-        json_decref(root);
-        if (r == 0)
-                *ret = copy;
-        return r;
+        *ret = copy;
+        return 0;
 }
 
-static int write_with_cwd(struct buf *out, json_t *root, const char *cwd) {
+static int write_with_cwd(struct buf *out, const struct json_value *root, const char *cwd) {
         struct json j;
-        const char *key;
-        json_t *value;
 
         json_init(&j, out);
         json_object_begin(&j);
-        json_object_foreach(root, key, value) {
-                if (strcmp(key, "cwd") == 0)
+        for (const struct json_value *v = root ? root->first : NULL; v; v = v->next) {
+                if (v->key_size == 3 && memcmp(v->key, "cwd", 3) == 0)
                         continue;
-                json_put_key(&j, key);
-                acp_put_value(&j, value);
+                json_put_key_n(&j, v->key, v->key_size);
+                json_tree_put(&j, v);
         }
         json_put_key(&j, "cwd");
         json_put_string(&j, cwd);
@@ -61,18 +56,17 @@ static int write_with_cwd(struct buf *out, json_t *root, const char *cwd) {
 }
 
 int acp_note_metadata(const char *metadata, const char *cwd, char **ret) {
+        _cleanup_(json_tree_freep) struct json_value *root = NULL;
         struct buf out = BUF_NULL;
-        json_t *root;
         int r = load(metadata, &root);
 
         if (r < 0)
                 return r;
         r = write_with_cwd(&out, root, cwd);
-        if (r == -ERR_LIMIT) { /* too deep */
+        if (r == -ERR_LIMIT) { /* nested too deep to be written */
                 buf_deinit(&out);
                 r = write_with_cwd(&out, NULL, cwd);
         }
-        json_decref(root);
         if (r == 0)
                 *ret = buf_take(&out, NULL);
         buf_deinit(&out);

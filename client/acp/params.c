@@ -3,24 +3,24 @@
 #include <limits.h>
 #include <string.h>
 
-static const json_t *get(const json_t *object, const char *name) {
-        const json_t *value = json_object_get(object, name);
+static const struct json_value *get(const struct json_value *object, const char *name) {
+        const struct json_value *value = json_tree_get(object, name);
 
-        return json_is_null(value) ? NULL : value;
+        return json_tree_is(value, JSON_KIND_NULL) ? NULL : value;
 }
 
 static int missing(const char *name, struct acp_failure *failure) {
         return acp_fail(failure, ACP_CODE_PARAMS, "%s is missing", name);
 }
 
-int acp_param_optional(
-        const json_t *object, const char *name, const char **ret, struct acp_failure *failure) {
-        const json_t *value = get(object, name);
-        const char *s = json_string_value(value);
+int acp_param_optional(const struct json_value *object, const char *name, const char **ret,
+        struct acp_failure *failure) {
+        const struct json_value *value = get(object, name);
+        const char *s = json_tree_string(value);
 
-        if (value && !s)
+        if (value && !json_tree_is(value, JSON_KIND_STRING))
                 return acp_fail(failure, ACP_CODE_PARAMS, "%s is a string", name);
-        if (s && strlen(s) != json_string_length(value))
+        if (value && !s)
                 return acp_fail(failure, ACP_CODE_PARAMS, "%s has a NUL character", name);
         if (s && !*s)
                 return acp_fail(failure, ACP_CODE_PARAMS, "%s is empty", name);
@@ -28,14 +28,14 @@ int acp_param_optional(
         return 0;
 }
 
-int acp_param_string(
-        const json_t *object, const char *name, const char **ret, struct acp_failure *failure) {
+int acp_param_string(const struct json_value *object, const char *name, const char **ret,
+        struct acp_failure *failure) {
         return get(object, name) ? acp_param_optional(object, name, ret, failure)
                                  : missing(name, failure);
 }
 
-int acp_param_path(const json_t *object, const char *name, bool required, const char **ret,
-        struct acp_failure *failure) {
+int acp_param_path(const struct json_value *object, const char *name, bool required,
+        const char **ret, struct acp_failure *failure) {
         const char *path;
 
         if ((required ? acp_param_string : acp_param_optional)(object, name, &path, failure) < 0)
@@ -49,26 +49,25 @@ int acp_param_path(const json_t *object, const char *name, bool required, const 
         return 0;
 }
 
-int acp_param_array(const json_t *object, const char *name, bool required, const json_t **ret,
-        struct acp_failure *failure) {
-        const json_t *value = get(object, name);
+int acp_param_array(const struct json_value *object, const char *name, bool required,
+        const struct json_value **ret, struct acp_failure *failure) {
+        const struct json_value *value = get(object, name);
 
         if (!value && required)
                 return missing(name, failure);
-        if (value && !json_is_array(value))
+        if (value && !json_tree_is(value, JSON_KIND_ARRAY))
                 return acp_fail(failure, ACP_CODE_PARAMS, "%s is an array", name);
         *ret = value;
         return 0;
 }
 
-int acp_param_integer(
-        const json_t *object, const char *name, int64_t *ret, struct acp_failure *failure) {
-        const json_t *value = get(object, name);
+int acp_param_integer(const struct json_value *object, const char *name, int64_t *ret,
+        struct acp_failure *failure) {
+        const struct json_value *value = get(object, name);
 
         if (!value)
                 return missing(name, failure);
-        if (!json_is_integer(value))
-                return acp_fail(failure, ACP_CODE_PARAMS, "%s is an integer", name);
-        *ret = json_integer_value(value);
-        return 0;
+        return json_tree_integer(value, ret)
+                       ? 0
+                       : acp_fail(failure, ACP_CODE_PARAMS, "%s is an integer", name);
 }

@@ -7,16 +7,16 @@
 #include "client/acp/rpc.h"
 
 /* A string without NUL, not empty. */
-int acp_param_string(
-        const json_t *object, const char *name, const char **ret, struct acp_failure *failure);
+int acp_param_string(const struct json_value *object, const char *name, const char **ret,
+        struct acp_failure *failure);
 /* The same, but *ret is NULL if it is missing. */
-int acp_param_optional(
-        const json_t *object, const char *name, const char **ret, struct acp_failure *failure);
+int acp_param_optional(const struct json_value *object, const char *name, const char **ret,
+        struct acp_failure *failure);
 /* An absolute path of at most PATH_MAX bytes. @required: else *ret may be NULL. */
-int acp_param_path(const json_t *object, const char *name, bool required, const char **ret,
-        struct acp_failure *failure);
+int acp_param_path(const struct json_value *object, const char *name, bool required,
+        const char **ret, struct acp_failure *failure);
 /* An array; NULL if it is missing and not @required. */
-int acp_param_array(const json_t *object, const char *name, bool required, const json_t **ret,
+int acp_param_array(const struct json_value *object, const char *name, bool required,
+        const struct json_value **ret, struct acp_failure *failure);
+int acp_param_integer(const struct json_value *object, const char *name, int64_t *ret,
         struct acp_failure *failure);
-int acp_param_integer(
-        const json_t *object, const char *name, int64_t *ret, struct acp_failure *failure);

@@ -33,11 +33,16 @@ struct acp_prompt {
 
 /* ---- answers ---- */
 
-static const char *stop_reason(const struct acp_prompt *prompt, enum confab_finish finish) {
-        if (prompt->cancelled || finish == CONFAB_FINISH_CANCELLED)
+static const char *stop_reason(enum confab_finish finish) {
+        switch (finish) {
+        case CONFAB_FINISH_CANCELLED:
                 return "cancelled";
-        return finish == CONFAB_FINISH_LENGTH || finish == CONFAB_FINISH_CONTEXT ? "max_tokens"
-                                                                                 : "end_turn";
+        case CONFAB_FINISH_LENGTH:
+        case CONFAB_FINISH_CONTEXT:
+                return "max_tokens";
+        default:
+                return "end_turn";
+        }
 }
 
 static void put_count(struct json *j, const char *name, uint64_t n) {
@@ -51,7 +56,7 @@ static void answer(
         struct json *j = acp_call_result(&prompt->call);
 
         json_put_key(j, "stopReason");
-        json_put_string(j, stop_reason(prompt, finish));
+        json_put_string(j, stop_reason(finish));
         if (done) {
                 json_put_key(j, "usage");
                 json_object_begin(j);
@@ -172,10 +177,11 @@ static void begin(struct acp_prompt *prompt) {
 
 /* ---- the method ---- */
 
-static int start_prompt(struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+static int start_prompt(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         struct acp_prompt *prompt = container_of(call, struct acp_prompt, call);
         struct acp_queue *queue;
-        const json_t *blocks;
+        const struct json_value *blocks;
 
         list_init(&prompt->link);
         if (acp_call_take_session(call, params, failure) < 0 ||

@@ -55,7 +55,8 @@ static void on_page(void *userdata, const struct confab_event *event) {
         acp_call_next(&load->call, &r, on_page);
 }
 
-static int start_load(struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+static int start_load(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         struct load *load = container_of(call, struct load, call);
         struct confab_request r = CONFAB_REQUEST_INIT;
         const char *cwd;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 /* Private to ACP: messages of JSON-RPC 2.0. One owner. */
-#include "base/json.h"
+#include "base/json-tree.h"
 #include "client/confab.h"
-#include <jansson.h>
 
 /* Codes of JSON-RPC, and those that ACP adds. */
 enum acp_code {
@@ -39,10 +38,10 @@ enum acp_kind {
 };
 struct acp_message {
         enum acp_kind kind;
-        json_t *root; /* owned; all others are borrowed from it */
-        json_t *id;   /* string, number or null; NULL: it has none, or none that can be echoed */
-        const char *method;   /* of a request or notification */
-        const json_t *params; /* an object, or NULL */
+        struct json_value *root; /* owned */
+        char *id;                /* owned: as JSON; NULL: it has none, or none that can be echoed */
+        const char *method;      /* in root: of a request or notification */
+        const struct json_value *params; /* in root: an object, or NULL */
 };
 #define ACP_MESSAGE_NULL ((struct acp_message){.root = NULL})
 /* Parse one line. 0, or -1 with *failure, to be answered with ret->id; *ret is to be deinitialised in every case. */
@@ -62,13 +61,10 @@ struct acp_out {
 };
 #define ACP_OUT_NULL ((struct acp_out){.buf = BUF_NULL})
 
-/* Begin an answer to @id (NULL: null) whose result is an object; the caller writes its members to out->json. */
-void acp_result_begin(struct acp_out *out, const json_t *id);
+/* Begin an answer to @id, JSON (NULL: null), whose result is an object; the caller writes its members to out->json. */
+void acp_result_begin(struct acp_out *out, const char *id);
 void acp_result_end(struct acp_out *out);
-void acp_put_error(struct acp_out *out, const json_t *id, const struct acp_failure *failure);
+void acp_put_error(struct acp_out *out, const char *id, const struct acp_failure *failure);
 /* Begin a session/update of this kind ("agent_message_chunk"); the caller writes the update's other members. */
 void acp_update_begin(struct acp_out *out, const char *session, const char *kind);
 void acp_update_end(struct acp_out *out);
-
-/* Any value, as jansson has it. Nesting deeper than base/json.h writes is an error of @j. */
-void acp_put_value(struct json *j, const json_t *value);

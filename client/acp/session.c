@@ -12,14 +12,14 @@
 #include "client/acp/params.h"
 #include <stdio.h>
 
-int acp_session_params(struct acp_call *call, const json_t *params, const char **ret_cwd,
+int acp_session_params(struct acp_call *call, const struct json_value *params, const char **ret_cwd,
         struct acp_failure *failure) {
-        const json_t *servers;
+        const struct json_value *servers;
 
         if (acp_param_path(params, "cwd", true, ret_cwd, failure) < 0 ||
                 acp_param_array(params, "mcpServers", false, &servers, failure) < 0)
                 return -1;
-        if (json_array_size(servers) > 0)
+        if (servers && servers->n > 0)
                 acp_agent_complain(call->agent, "%s: MCP servers are not used", call->method->name);
         return 0;
 }
@@ -44,7 +44,8 @@ static void on_made(void *userdata, const struct confab_event *event) {
 
 /* ---- session/new ---- */
 
-static int start_new(struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+static int start_new(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         static const char *const tags[] = {ACP_TAG};
         const struct acp_options *options = call->agent->options;
         struct confab_request r = CONFAB_REQUEST_INIT;
@@ -79,7 +80,8 @@ static void on_resumed(void *userdata, const struct confab_event *event) {
                 acp_call_done_empty(call);
 }
 
-static int start_resume(struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+static int start_resume(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         struct confab_request r = CONFAB_REQUEST_INIT;
         const char *cwd;
 
@@ -140,7 +142,8 @@ static void on_fork_found(void *userdata, const struct confab_event *event) {
                 fork_found(fork, event->conversation);
 }
 
-static int start_fork(struct acp_call *call, const json_t *params, struct acp_failure *failure) {
+static int start_fork(
+        struct acp_call *call, const struct json_value *params, struct acp_failure *failure) {
         struct fork *fork = container_of(call, struct fork, call);
         struct confab_request r = CONFAB_REQUEST_INIT;
         const char *cwd;

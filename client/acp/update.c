@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/acp/update.h"
+#include "base/cleanup.h"
 #include "base/err.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,34 +75,31 @@ static void put_content(struct json *j, const char *text, size_t size) {
 
 #define DEPTH_MAX 32 /* of arguments that are told as JSON; base/json.h writes 63 */
 
-static bool is_shallow(const json_t *value, unsigned depth) {
-        json_t *object, *member;
-        const char *key;
-
+static bool is_shallow(const struct json_value *value, unsigned depth) {
         if (depth > DEPTH_MAX)
                 return false;
-        for (size_t i = 0; i < json_array_size(value); i++)
-                if (!is_shallow(json_array_get(value, i), depth + 1))
+        for (const struct json_value *v = value->first; v; v = v->next)
+                if (!is_shallow(v, depth + 1))
                         return false;
-        object = (json_t *)(uintptr_t)value;
-        json_object_foreach(object, key, member) if (!is_shallow(member, depth + 1)) return false;
         return true;
 }
 
-/* Arguments as JSON; as text if they are none, are too deep, or there is no memory to read them. */
-static void put_arguments(struct json *j, const char *text, size_t size) {
-        json_t *value = size > 0 ? json_loadb(text, size, JSON_ALLOW_NUL, NULL) : NULL;
+/* Arguments as JSON; as text if they are none, or nested too deep. 0 or -ERR_NOMEM. */
+static int put_arguments(struct json *j, const char *text, size_t size) {
+        _cleanup_(json_tree_freep) struct json_value *value = NULL;
+        int r = json_tree_parse(&value, text, size, NULL);
 
         if (value && is_shallow(value, 0))
-                acp_put_value(j, value);
+                json_tree_put(j, value);
         else
                 json_put_string_n(j, text, size);
-        json_decref(value);
+        return r == -ERR_NOMEM ? r : 0;
 }
 
 static void put_call(struct acp_out *out, const char *session, const struct acp_reply *reply,
         const char *broken) {
         struct json *j = &out->json;
+        int r;
 
         acp_update_begin(out, session, "tool_call");
         put_member(j, "toolCallId", reply->call_id);
@@ -109,8 +107,10 @@ static void put_call(struct acp_out *out, const char *session, const struct acp_
         put_member(j, "kind", "other");
         put_member(j, "status", broken ? "failed" : "pending");
         json_put_key(j, "rawInput");
-        put_arguments(j, reply->arguments.data ? (const char *)reply->arguments.data : "",
+        r = put_arguments(j, reply->arguments.data ? (const char *)reply->arguments.data : "",
                 reply->arguments.size);
+        if (r < 0 && out->error == 0)
+                out->error = r;
         if (broken)
                 put_content(j, broken, strlen(broken));
         acp_update_end(out);

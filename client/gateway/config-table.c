@@ -87,9 +87,9 @@ static const struct setting table[] = {
                 .help = "Longest body of a request."},
         {"max-bodies", SETTING_SIZE, AT(max_bodies), 1u << 20, 1ull << 36, "256M",
                 .metavar = "BYTES",
-                .help = "Bodies of all requests together. Who comes beyond it is asked to come "
-                        "again "
-                        "(503)."},
+                .help = "Bodies of all requests together, shared likewise. Who comes beyond it is "
+                        "asked to "
+                        "come again (503)."},
         {"output-high", SETTING_SIZE, AT(output_high), 4096, 1u << 30, "256K", .metavar = "BYTES",
                 .help = "Unread output of a client at which its reply is paused."},
         {"output-low", SETTING_SIZE, AT(output_low), 0, 1u << 30, "64K", .metavar = "BYTES",

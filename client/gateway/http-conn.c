@@ -38,48 +38,63 @@ static int wait_for(struct http_conn *conn, bool writing) {
         return event_add(event, NULL);
 }
 
-static void learn_peer(struct http_conn *conn) {
+/* The user at the other end; false: there is none any more. */
+static bool learn_uid(int fd, uid_t *ret) {
         struct ucred cred;
         socklen_t n = sizeof(cred);
-        int one = 1;
 
-        if (conn->tcp) {
-                /* Pieces of a stream leave as they are written. It is slower without that, not wrong. */
-                (void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-                return;
-        }
-        if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0)
-                conn_kill(conn);
-        else
-                conn->uid = cred.uid;
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) < 0)
+                return false;
+        *ret = cred.uid;
+        return true;
 }
 
-void conn_new(struct http_server *server, int fd, bool tcp) {
+/* NULL: without memory, or there are too many connections to tell this one so. */
+static struct http_conn *make(struct http_server *server, int fd, bool tcp, uid_t uid) {
         struct http_conn *conn = calloc(1, sizeof(*conn) + event_get_struct_event_size());
-        bool over = server->figures.n_connections - server->n_over >= server->limits.n_connections;
 
-        if (!conn || (over && server->n_over >= HTTP_MAX_REFUSED)) {
+        if (!conn)
+                return NULL;
+        conn->user = user_join(server, tcp, uid);
+        if (conn->user)
+                conn->over = share_take(&conn->user->connections, 1) != 0;
+        if (!conn->user || (conn->over && server->n_over >= HTTP_MAX_REFUSED)) {
+                if (conn->user)
+                        user_leave(server, conn->user);
                 free(conn);
-                close(fd);
-                return;
+                return NULL;
         }
         conn->server = server;
         conn->fd = fd;
         conn->tcp = tcp;
-        conn->uid = (uid_t)-1;
+        conn->uid = uid;
         conn->deadline = DEADLINE_NONE;
         list_append(&server->conns, &conn->link);
         list_init(&conn->dirty);
         list_init(&conn->deadline_link);
         server->figures.n_connections++;
         server->figures.n_accepted++;
-        server->n_over += over;
-        conn->over = over;
+        server->n_over += conn->over;
+        return conn;
+}
+
+void conn_new(struct http_server *server, int fd, bool tcp) {
+        struct http_conn *conn;
+        uid_t uid = (uid_t)-1;
+        int one = 1;
+
+        conn = tcp || learn_uid(fd, &uid) ? make(server, fd, tcp, uid) : NULL;
+        if (!conn) {
+                close(fd);
+                return;
+        }
+        /* Pieces of a stream leave as they are written. It is slower without that, not wrong. */
+        if (tcp)
+                (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         event_assign(event_of(conn), server->base, fd, EV_READ, on_event, conn);
-        learn_peer(conn);
         if (wait_for(conn, false) < 0)
                 conn_kill(conn);
-        else if (over)
+        else if (conn->over)
                 conn_refuse(conn, 503, "there are too many connections");
         deadline_update(conn);
 }
@@ -100,6 +115,9 @@ void conn_free(struct http_conn *conn) {
         buf_deinit(&conn->out);
         server->figures.n_connections--;
         server->n_over -= conn->over;
+        if (!conn->over)
+                share_give(&conn->user->connections, 1);
+        user_leave(server, conn->user);
         free(conn);
         if (server->stopping && server->stopped && list_empty(&server->conns)) {
                 void (*stopped)(void *userdata) = TAKE_PTR(server->stopped);

@@ -24,7 +24,7 @@ struct http_exchange *exchange_new(struct http_conn *conn, struct http_head *hea
 
 void http_drop_body(struct http_exchange *exchange) {
         free(exchange->body);
-        exchange->conn->server->figures.bodies_size -= exchange->body_capacity;
+        share_give(&exchange->conn->user->bodies, exchange->body_capacity);
         exchange->body = NULL;
         exchange->body_size = exchange->body_capacity = 0;
 }
@@ -47,7 +47,7 @@ struct http_exchange *exchange_free(struct http_exchange *exchange) {
 
 /* Room for @size bytes of body and a NUL. */
 static int reserve(struct http_exchange *exchange, size_t size, struct err *e) {
-        struct http_server *server = exchange->conn->server;
+        struct share *share = &exchange->conn->user->bodies;
         size_t old = exchange->body_capacity, capacity = MAX(2 * old, (size_t)BODY_MIN);
         char *body;
 
@@ -56,13 +56,13 @@ static int reserve(struct http_exchange *exchange, size_t size, struct err *e) {
         if (!exchange->head.chunked)
                 capacity = MIN(capacity, (size_t)exchange->head.length + 1);
         capacity = MAX(capacity, size + 1);
-        if (server->figures.bodies_size - old + capacity > server->limits.bodies_size)
-                return err_set(
-                        e, ERR_LIMIT, "the bodies of other requests take all memory there is");
+        if (share_take(share, capacity - old) != 0)
+                return err_set(e, ERR_LIMIT, "other requests' bodies take all memory there is");
         body = realloc(exchange->body, capacity);
-        if (!body)
+        if (!body) {
+                share_give(share, capacity - old);
                 return err_set(e, ERR_NOMEM, "out of memory");
-        server->figures.bodies_size += capacity - old;
+        }
         exchange->body = body;
         exchange->body_capacity = capacity;
         return 0;

@@ -21,6 +21,7 @@
  */
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/share.h"
 #include "client/gateway/http-chunk.h"
 #include "client/gateway/http-head.h"
 #include "client/gateway/http.h"
@@ -28,7 +29,7 @@
 #include <time.h>
 
 #define HTTP_MAX_LISTENERS 8
-/* Connections over n_connections that are told so; those beyond are closed without a word. */
+/* Connections that are too many and are told so; those beyond are closed without a word. */
 #define HTTP_MAX_REFUSED 256
 #define HTTP_SCRATCH (64u << 10)
 
@@ -70,8 +71,15 @@ struct http_exchange {
         bool begun, chunked, was_slow;
 };
 
+struct http_user {
+        uint64_t key;
+        size_t n_refs; /* connections, refused ones too */
+        struct share connections, bodies;
+};
+
 struct http_conn {
         struct list link, dirty, deadline_link;
+        struct http_user *user;
         struct http_server *server;
         struct http_exchange *exchange; /* BODY, ANSWER */
         struct buf in;                  /* a head that has begun, or what came behind a request */
@@ -85,7 +93,7 @@ struct http_conn {
         uid_t uid;
         bool tcp;
         bool keep;           /* after this answer */
-        bool over;           /* more than n_connections: it is only refused */
+        bool over;           /* more than the user may have: it is only refused */
         bool progress;       /* bytes came or went: its deadline begins anew */
         bool looks;          /* whether the peer has gone: something happened on the socket */
         bool waits_write;    /* the event is for writing, too */
@@ -110,6 +118,8 @@ struct http_server {
         uint64_t timer_usec;                 /* when the timer goes off, 0: it is not set */
         struct event *flush, *timer, *pause; /* flush: connections are in `dirty` */
         struct http_figures figures;
+        struct map *users;
+        struct share_pot connections, bodies;
         size_t n_over;
         bool flushing; /* turns of `dirty` are under way */
         bool stopping;
@@ -159,6 +169,14 @@ void deadlines_deinit(struct http_server *server);
 void deadline_start(struct http_conn *conn, enum deadline deadline);
 /* What conn_turn() does at its end: the deadline that the connection's state has. */
 void deadline_update(struct http_conn *conn);
+
+/* ---- http-users.c ---- */
+
+int users_init(struct http_server *server, struct err *e);
+void users_deinit(struct http_server *server);
+/* The user of one more connection, to be given back with user_leave(). NULL without memory. */
+struct http_user *user_join(struct http_server *server, bool tcp, uid_t uid);
+void user_leave(struct http_server *server, struct http_user *user);
 
 /* ---- http-exchange.c ---- */
 

@@ -126,6 +126,9 @@ static int make_events(struct http_server *server, struct err *e) {
         r = deadlines_init(server, e);
         if (r < 0)
                 return r;
+        r = users_init(server, e);
+        if (r < 0)
+                return r;
         server->flush = evtimer_new(server->base, on_flush, server);
         server->pause = evtimer_new(server->base, on_pause_over, server);
         if (!server->flush || !server->pause)
@@ -168,6 +171,7 @@ struct http_server *http_server_free(struct http_server *server) {
         if (server->pause)
                 event_free(server->pause);
         deadlines_deinit(server);
+        users_deinit(server);
         free(server);
         return NULL;
 }
@@ -192,6 +196,7 @@ void http_server_figures(const struct http_server *server, struct http_figures *
         struct list *it;
 
         *ret = server->figures;
+        ret->bodies_size = server->bodies.used;
         ret->n_idle = 0;
         list_for_each (it, &server->deadlines[DEADLINE_IDLE])
                 ret->n_idle++;

@@ -13,7 +13,8 @@
  *    read differently is refused (RFC 9112, 6.3, 11.2: both Content-Length and Transfer-Encoding, several
  *    differing lengths, blanks before a colon, folded lines, bare CR or LF in a field, chunk sizes with signs).
  * 2. Header, body, number of connections, unsent output and all times but the handler's own are bounded.
- *    Bodies of all connections together are bounded, too: beyond it the answer is 503 with Retry-After.
+ *    Bodies of all connections together are bounded, too: beyond it the answer is 503 with Retry-After. Of
+ *    both connections and bodies each user has a fair share (base/share.h).
  * 3. An exchange ends exactly once: by its answer (http_reply() or http_end()), or because the connection ended
  *    before; then `closed` is called, and the exchange must not be used after it returns.
  *    A client that closes its sending side has gone, whether or not it still reads.

@@ -138,8 +138,8 @@ static void refuse_models(struct gateway_call *call) {
 }
 
 static const struct gateway_route routes[] = {
-        {HTTP_GET, "/", handle_root, false},
-        {HTTP_HEAD, "/", handle_root, false},
+        {HTTP_GET, "/", handle_root, true},
+        {HTTP_HEAD, "/", handle_root, true},
         {HTTP_POST, "/api/chat", handle_chat, false},
         {HTTP_POST, "/api/generate", handle_generate, false},
         {HTTP_GET, "/api/tags", handle_tags, false},

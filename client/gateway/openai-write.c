@@ -160,7 +160,6 @@ int openai_reply_accepted(
         struct openai_reply *reply, unsigned choice, const struct talk_place *place) {
         if (!reply->id[0])
                 name_place(reply, place);
-        reply->choices[choice].accepted = true;
         return reply->options.kind == OPENAI_CHAT ? openai_chat_begin(reply, choice)
                                                   : openai_text_begin(reply, choice);
 }
@@ -220,7 +219,6 @@ int openai_reply_done(struct openai_reply *reply, unsigned choice, const struct 
         reply->usage.n_generated += usage->n_generated;
         reply->usage.n_reasoning += usage->n_reasoning;
         openai_tokens_drop(&to->tokens);
-        to->done = true;
         to->finish = finish_word(reply, to, done);
         if (!reply->options.in_pieces)
                 return 0;

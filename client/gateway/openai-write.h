@@ -12,7 +12,6 @@ struct openai_call {
 };
 
 struct openai_choice {
-        bool accepted, done;
         bool call_ended;     /* a proper one did */
         bool call_is_hidden; /* the one that comes is not told (one_call) */
         const char *finish;  /* the word for it, when done */

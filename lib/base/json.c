@@ -119,13 +119,17 @@ static void put_quoted(struct json *j, const uint8_t *s, size_t n) {
         put_str(j, "\"");
 }
 
-void json_put_key(struct json *j, const char *key) {
+void json_put_key_n(struct json *j, const void *key, size_t n) {
         if (j->after_key || j->depth == 0)
                 stick(j, -ERR_STATE);
         separate(j);
-        put_quoted(j, (const uint8_t *)key, strlen(key));
+        put_quoted(j, key, n);
         put_str(j, ":");
         j->after_key = true;
+}
+
+void json_put_key(struct json *j, const char *key) {
+        json_put_key_n(j, key, strlen(key));
 }
 
 void json_put_string_n(struct json *j, const void *s, size_t n) {

@@ -22,6 +22,7 @@ void json_object_end(struct json *j);
 void json_array_begin(struct json *j);
 void json_array_end(struct json *j);
 void json_put_key(struct json *j, const char *key);
+void json_put_key_n(struct json *j, const void *key, size_t n);
 void json_put_string(struct json *j, const char *s); /* NULL: null */
 void json_put_string_n(struct json *j, const void *s, size_t n);
 void json_put_u64(struct json *j, uint64_t v);

@@ -96,6 +96,23 @@ def test_one_call(r):
     rig.need(status == 200 and answer['choices'][0]['message']['content'] == 'No.', answer)
 
 
+def test_broken_calls(r):
+    """A call that the model broke off ends no chat: resent as it was told, it is found, whatever the client makes of it."""
+    broken = ['Hm. <tool_call>\n{"name": "weather", "arguments": {"city": "Os', '<tool_call>\nnonsense\n</tool_call>',
+              '<tool_call>\n{"name": "weather", "arguments": {"city": "Os\n</tool_call>']
+    for number, text in enumerate(broken):
+        messages = [user(f'Do I need {number} coats?')]
+        answer = ask(r, messages, tools=TOOLS, grammar=only(text))
+        message = answer['choices'][0]['message']
+        rig.need(answer['choices'][0]['finish_reason'] == 'stop', answer)
+        rig.need(message['content'] or message['tool_calls'], message)
+        followers = [user('What?')] + [result(call['id'], 'no') for call in message.get('tool_calls', [])]
+        for follower in followers:
+            more = ask(r, [*messages, message, follower], tools=TOOLS, max_tokens=4)
+            cached = more['usage']['prompt_tokens_details']['cached_tokens']
+            rig.need(cached >= answer['usage']['total_tokens'] - 1, (text, follower, more))
+
+
 def test_no_tools(r):
     """With tool_choice "none" the model is told of none."""
     messages = [user('Do I need an umbrella?')]

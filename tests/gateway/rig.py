@@ -141,10 +141,13 @@ class Rig:
         subprocess.run([make_model, path, *args], check=True, stdout=subprocess.DEVNULL)
         return path
 
+    def confab(self, *args):
+        """What the command prints about the daemon."""
+        return subprocess.run([confab, '--socket', self.daemon_socket, *args], check=True, capture_output=True).stdout
+
     def stats(self):
         """Figures of the daemon, by name."""
-        done = subprocess.run([confab, '--socket', self.daemon_socket, '--json', 'stats'], check=True, capture_output=True)
-        return json.loads(done.stdout)
+        return json.loads(self.confab('--json', 'stats'))
 
     # ---- HTTP ----
 

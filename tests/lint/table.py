@@ -65,6 +65,7 @@ SIMD_FOLDERS = ('lib/kern/', 'lib/spill/codec/')
 KEPT_TO = {
     ('client', 'libevent'): ('client/gateway/', 'client/examples/'),
     ('client', 'libsystemd'): ('client/gateway/',),
+    ('client', 'libjansson'): ('client/gateway/',),
     ('kern', 'instruction sets'): SIMD_FOLDERS,
     ('spill', 'instruction sets'): SIMD_FOLDERS,
 }

@@ -47,30 +47,30 @@ test('connecting may be aborted', async (t) => {
 
 const tagged = (...bytes) => delimited(Buffer.from([0x08, 2, ...bytes]));
 const answers = {
-  'an answer to another question': eventFrame({ request: 2, conversation: { id: 1 } }),
-  'a delta for a request without a reply': eventFrame({ request: 2, delta: { text: 'x' } }),
-  'a frame of more than was allowed': Buffer.from([0x81, 0x80, 0x80, 0x08]),
-  'text that is not UTF-8': tagged(0x1a, 3, 0x0a, 1, 0xff),
-  'a field of another type': tagged(0x18, 1),
-  'a field that is longer than the frame': tagged(0x1a, 100, 1),
-  'a field that is longer than the field around it': tagged(0x1a, 3, 0x0a, 5, 0x61),
-  'a group': tagged(0x93, 0x01, 0x94, 0x01),
-  'the end of a group': tagged(0x94, 0x01),
-  'a field without a number': tagged(0x00, 0x00),
-  'a wire type that is none': tagged(0x9f, 0x06, 1),
-  'a number that does not end': tagged(0x6a, 12, 0x0a, 10, ...Array(10).fill(0xff)),
-  'very many empty parts': delimited(Buffer.concat(
-    [Buffer.from([0x08, 2, 0x4a, 0x80, 0x80, 0x80, 0x07]), Buffer.alloc(14 << 20, Buffer.from([0x82, 0x01, 0]))])),
-  'an error about the connection': eventFrame({ request: 0, error: { code: 'shutdown', message: 'stopping', retry: true } }),
+  'an answer to another question': [eventFrame({ request: 2, conversation: { id: 1 } }), /'conversation' as an answer to 'stats'/],
+  'a delta for a request without a reply': [eventFrame({ request: 2, delta: { text: 'x' } }), /'delta' as an answer/],
+  'a frame of more than was allowed': [Buffer.from([0x81, 0x80, 0x80, 0x08]), /more than the 16777216 bytes/],
+  'text that is not UTF-8': [tagged(0x1a, 3, 0x0a, 1, 0xff), /not valid/],
+  'a field of another type': [tagged(0x18, 1), /another type/],
+  'a field that is longer than the frame': [tagged(0x1a, 100, 1), /cut off/],
+  'a field that is longer than the field around it': [tagged(0x1a, 3, 0x0a, 5, 0x61), /range|longer/],
+  'a group': [tagged(0x93, 0x01, 0x94, 0x01), /group/],
+  'the end of a group': [tagged(0x94, 0x01), /group/],
+  'a field without a number': [tagged(0x00, 0x00), /without a number/],
+  'a wire type that is none': [tagged(0x9f, 0x06, 1), /wire type/],
+  'a number that does not end': [tagged(0x6a, 12, 0x0a, 10, ...Array(10).fill(0xff)), /varint/],
+  'very many empty parts': [delimited(Buffer.concat(
+    [Buffer.from([0x08, 2, 0x4a, 0x80, 0x80, 0x80, 0x06]), Buffer.alloc(6 << 21, Buffer.from([0x82, 0x01, 0]))])), /too many parts/],
+  'an error about the connection': [eventFrame({ request: 0, error: { code: 'shutdown', message: 'stopping', retry: true } }), /stopping/],
 };
 
-for (const [name, answer] of Object.entries(answers)) {
+for (const [name, [answer, message]] of Object.entries(answers)) {
   test(`${name} ends the connection and what is in flight`, async (t) => {
     const client = await connect({ path: await startFake(t, script(HELLO, answer)) });
     t.after(() => client.disconnect());
     const code = name.endsWith('connection') ? 'shutdown' : 'protocol';
     const inFlight = [client.stats(), client.get('a'), client.continue('a', { nothing: true }).text(), client.watch().next()];
-    await Promise.all(inFlight.map((promise) => assert.rejects(promise, { name: 'ConfabError', code, retry: true })));
+    await Promise.all(inFlight.map((promise) => assert.rejects(promise, { name: 'ConfabError', code, message, retry: true })));
     await assert.rejects(client.stats(), { code });
     await assert.rejects(client.import(Buffer.from('x')), { code });
     await assert.rejects(client.export('a').next(), { code });

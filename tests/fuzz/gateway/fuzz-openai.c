@@ -22,12 +22,15 @@ static void check(bool ok) {
 
 static void check_error(const struct fields *fields, const struct err *e) {
         _cleanup_(buf_deinit) struct buf out = BUF_NULL;
+        json_t *json;
 
         check(e->code == ERR_INVALID || e->code == ERR_UNSUPPORTED);
         check(e->msg[0] && strlen(fields->wrong) < sizeof(fields->wrong));
         check(strncmp(e->msg, fields->wrong, strlen(fields->wrong)) == 0);
         check(openai_error_body(&out, 400, "invalid", e->msg, fields->wrong) == 0);
-        check(json_loadb((const char *)out.data, out.size, 0, NULL) ? true : false);
+        json = json_loadb((const char *)out.data, out.size, 0, NULL);
+        check(json != NULL);
+        json_decref(json);
 }
 
 static size_t sum(const char *s) {

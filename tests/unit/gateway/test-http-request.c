@@ -273,6 +273,8 @@ static void test_refused(void **state) {
                 assert_non_null(strstr(answer, "Connection: close\r\n"));
                 rig_read(rig, fd, &end);
                 assert_true(end);
+                /* What a client still sends is read: closing at once could cost it the answer. */
+                assert_int_equal(send(fd, "more", 4, MSG_NOSIGNAL), 4);
                 close(fd);
         }
         assert_int_equal(rig->n_handled, 0);
@@ -381,22 +383,58 @@ static void test_drop_body(void **state) {
         assert_int_equal(rig->n_closed, 1);
 }
 
+static void listen_tcp(struct rig *rig, struct sockaddr_in *ret) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        socklen_t n = sizeof(*ret);
+
+        *ret = (struct sockaddr_in){
+                .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        assert_int_equal(bind(fd, (struct sockaddr *)ret, n), 0);
+        assert_int_equal(listen(fd, 100), 0);
+        assert_int_equal(getsockname(fd, (struct sockaddr *)ret, &n), 0);
+        assert_int_equal(http_server_listen(rig->server, fd, true, &rig->e), 0);
+}
+
+static int connect_tcp(const struct sockaddr_in *a) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        assert_int_equal(connect(fd, (const struct sockaddr *)a, sizeof(*a)), 0);
+        return fd;
+}
+
+/* Those who come by TCP together leave room for others. */
+static void test_shares(void **state) {
+        struct rig *rig = *state;
+        struct http_figures figures;
+        struct sockaddr_in a;
+        int fds[8];
+
+        rig->limits.n_connections = 8;
+        rig_start(rig);
+        listen_tcp(rig, &a);
+        for (int i = 0; i < 8; i++)
+                fds[i] = connect_tcp(&a);
+        do {
+                event_base_loop(rig->base, EVLOOP_ONCE);
+                http_server_figures(rig->server, &figures);
+        } while (figures.n_accepted < 8);
+        assert_int_equal(figures.n_refused, 4);
+        assert_int_equal(status_of(rig_ask(rig, "GET / HTTP/1.1\r\n" H "\r\n", NULL)), 200);
+        for (int i = 0; i < 8; i++)
+                close(fds[i]);
+}
+
 /* By TCP nobody has a uid. */
 static void test_tcp(void **state) {
         struct rig *rig = *state;
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
-        socklen_t n = sizeof(a);
+        struct sockaddr_in a;
         uid_t uid = 7;
+        int fd;
 
         rig_start(rig);
         rig->holds = true;
-        assert_int_equal(bind(listener, (struct sockaddr *)&a, n), 0);
-        assert_int_equal(listen(listener, 1), 0);
-        assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &n), 0);
-        assert_int_equal(http_server_listen(rig->server, listener, true, &rig->e), 0);
-        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(connect(fd, (struct sockaddr *)&a, n), 0);
+        listen_tcp(rig, &a);
+        fd = connect_tcp(&a);
         rig_send(rig, fd, "GET / HTTP/1.1\r\n" H "\r\n");
         while (rig->n_pending == 0)
                 event_base_loop(rig->base, EVLOOP_ONCE);
@@ -426,6 +464,7 @@ int main(void) {
                 TEST(test_too_large),
                 TEST(test_bodies_together),
                 TEST(test_drop_body),
+                TEST(test_shares),
                 TEST(test_tcp),
         };
 
