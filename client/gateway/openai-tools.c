@@ -138,7 +138,7 @@ static int read_schema(
 }
 
 /* A GBNF text; with a format it would be a second constraint. */
-static int read_grammar(
+int openai_read_grammar(
         struct form *form, struct fields *fields, const json_t *root, struct err *e) {
         struct form_fields *to = form_fields(form);
         const char *grammar;
@@ -148,7 +148,7 @@ static int read_grammar(
                 return r;
         if (to->json_schema)
                 return openai_unsupported(
-                        fields, "grammar", "it can't be given beside response_format", e);
+                        fields, "grammar", "it can't be given beside a format", e);
         to->gbnf = form_strdup(form, grammar);
         return to->gbnf ? 0 : no_memory(e);
 }
@@ -182,5 +182,5 @@ int openai_read_response_format(
         struct form *form, struct fields *fields, const json_t *root, struct err *e) {
         int r = read_format(form, fields, root, e);
 
-        return r < 0 ? r : read_grammar(form, fields, root, e);
+        return r < 0 ? r : openai_read_grammar(form, fields, root, e);
 }

@@ -68,6 +68,9 @@ int openai_read_tools(struct form *form, struct openai_options *options, struct 
 /* tool_choice alone; with "none" the form loses its tools. */
 int openai_read_tool_choice(
         struct form *form, struct fields *fields, const json_t *root, struct err *e);
+/* grammar, behind another format. */
+int openai_read_grammar(
+        struct form *form, struct fields *fields, const json_t *root, struct err *e);
 /* response_format, grammar. */
 int openai_read_response_format(
         struct form *form, struct fields *fields, const json_t *root, struct err *e);

@@ -298,6 +298,8 @@ static int read_reply(struct form *form, struct responses_wish *wish, struct fie
         if (r == 0)
                 r = read_text(form, fields, root, e);
         if (r == 0)
+                r = openai_read_grammar(form, fields, root, e);
+        if (r == 0)
                 r = read_reasoning(wish, fields, root, e);
         if (r == 0)
                 r = read_logprobs(form, wish, fields, root, e);

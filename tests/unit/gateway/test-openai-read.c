@@ -379,7 +379,7 @@ static const struct {
         {"{" HI ",\"grammar\":{}}", "grammar", "is not a string", ERR_INVALID},
         {"{" HI
          ",\"grammar\":\"root ::= \\\"a\\\"\",\"response_format\":{\"type\":\"json_object\"}}",
-                "grammar", "beside response_format", ERR_UNSUPPORTED},
+                "grammar", "beside a format", ERR_UNSUPPORTED},
 };
 
 static void test_wrong(void **state) {
