@@ -64,6 +64,7 @@ static void test_expiry(void **state) {
         history_say(&history, 'u', "My name is Bela.\nWhat is it?");
         rig_chat(&rig, &history, &said);
         id = said.place[0].conversation;
+        rig_settle(&rig);
         look(h, id, &noted);
         assert_string_equal(noted.title, "My name is Bela.");
         assert_string_equal(noted.session, "window 1");

@@ -233,6 +233,16 @@ static void test_gone(void **state) {
         assert_true(answers.failed);
         assert_int_equal(count(&s, false), 0);
         peer_deinit(&other);
+        /* Given back when it has been broken for a while, a line does not become idle either. */
+        line = get(&s, &s.self);
+        take(&s, &peer, "m");
+        answers.put = NULL;
+        ask(line, &answers);
+        run_now(&s);
+        peer_deinit(&peer);
+        run_until(&s, &answers.ended);
+        line_put(line);
+        assert_int_equal(count(&s, false), 0);
         close(s.fd);
         s.fd = -1;
         assert_int_equal(
