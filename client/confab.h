@@ -128,7 +128,7 @@ enum confab_input {
         CONFAB_INPUT_TOKENS,
         CONFAB_INPUT_RESULTS, /* of calls of the last reply */
         CONFAB_INPUT_GIVEN, /* a message of the assistant from elsewhere: text, reasoning, calls */
-        CONFAB_INPUT_MESSAGES /* several of any role, at most 1024; each becomes a turn */
+        CONFAB_INPUT_MESSAGES /* several of any role, at most 16384; each becomes a turn */
 };
 /* What a reply is made of. */
 enum confab_part_kind {
@@ -297,6 +297,11 @@ struct confab_request {
          * docs/grammar.md has the keywords of JSON schema and the syntax of GBNF that are
          * supported. */
         const char *json_schema, *gbnf;
+        /* continue: the reply is one call of a tool that holds for it, with arguments that meet the
+         * function's parameters: of the function with this name, or of any ("required" in OpenAI's
+         * dialect) if the name is empty; or NULL. In place of json_schema and gbnf. "unsupported": the
+         * model can't be made to call, or the parameters have a keyword that docs/grammar.md lacks. */
+        const char *call_of;
         /* open, continue: definitions of tools, a JSON array as in OpenAI's "tools", or NULL. Those of
          * open are told with the first message, those of continue with its input, and hold from then on;
          * the same as hold already are not told again. */

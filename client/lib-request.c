@@ -16,6 +16,7 @@ struct draft {
         Confab__V1__ToolResults results;
         Confab__V1__Given given;
         Confab__V1__Messages messages;
+        Confab__V1__ToolChoice tool_choice;
         Confab__V1__About about;
         Confab__V1__Tags tags;
         void *items, *places; /* owned: results or calls, and pointers to them */
@@ -302,8 +303,9 @@ static int put_constraint(struct draft *d, struct err *e) {
         const struct confab_request *r = d->from;
         Confab__V1__Continue *c = &d->cont;
 
-        if (r->json_schema && r->gbnf)
-                return err_set(e, ERR_INVALID, "a reply has one constraint: json_schema or gbnf");
+        if ((r->json_schema != NULL) + (r->gbnf != NULL) + (r->call_of != NULL) > 1)
+                return err_set(e, ERR_INVALID,
+                        "a reply has one constraint: json_schema, gbnf, or call_of");
         if (r->json_schema) {
                 c->constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_JSON_SCHEMA;
                 return put_string(&c->json_schema, r->json_schema, "json_schema", e);
@@ -311,6 +313,12 @@ static int put_constraint(struct draft *d, struct err *e) {
         if (r->gbnf) {
                 c->constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_GBNF;
                 return put_string(&c->gbnf, r->gbnf, "gbnf", e);
+        }
+        if (r->call_of) {
+                c->constraint_case = CONFAB__V1__CONTINUE__CONSTRAINT_TOOL_CHOICE;
+                d->tool_choice = (Confab__V1__ToolChoice)CONFAB__V1__TOOL_CHOICE__INIT;
+                c->tool_choice = &d->tool_choice;
+                return put_string(&d->tool_choice.function, r->call_of, "call_of", e);
         }
         return 0;
 }

@@ -149,6 +149,10 @@ static void take_constraint(const Confab__V1__Continue *m, struct engine_request
                 out->constraint = ENGINE_CONSTRAINT_GBNF;
                 out->constraint_text = m->gbnf;
                 break;
+        case CONFAB__V1__CONTINUE__CONSTRAINT_TOOL_CHOICE:
+                out->constraint = ENGINE_CONSTRAINT_CALL;
+                out->constraint_text = m->tool_choice->function ? m->tool_choice->function : "";
+                break;
         default:
                 return;
         }

@@ -13,12 +13,15 @@
 /*
  * The memory that unpacking may take: BASE + n * FACTOR, at most MAX.
  *
- * Requests: the greatest legitimate growth is that of packed token ids, 1 byte to 4; the rest is
- * text. Events: many small submessages; the worst is a piece of one byte in TokenizeResult (3 bytes
+ * Requests: the greatest legitimate growth of long ones is that of packed token ids, 1 byte to 4; the rest is
+ * text. Up to PARTS_MAX more is for small submessages: of 16384 messages with short texts, calls and results each takes
+ * about 20 bytes on the wire and some hundred in memory. Events: many small submessages; the worst is a piece of one byte in TokenizeResult (3 bytes
  * on the wire, near 100 in memory while it is scanned). The client trusts its daemon more.
  */
 #define REQUEST_BASE (256u << 10)
 #define REQUEST_FACTOR 4
+#define PARTS_FACTOR 40
+#define PARTS_MAX (12u << 20)
 #define EVENT_BASE (1u << 20)
 #define EVENT_FACTOR 40
 #define EVENT_MAX (256u << 20)
@@ -117,7 +120,8 @@ int proto_unpack_request(
                 *ret_id = id;
         if (r < 0)
                 return r;
-        return unpack(ret, d, data, n, REQUEST_BASE + n * REQUEST_FACTOR, e);
+        return unpack(ret, d, data, n,
+                REQUEST_BASE + n * REQUEST_FACTOR + MIN(n * PARTS_FACTOR, PARTS_MAX), e);
 }
 
 int proto_unpack_event(

@@ -308,6 +308,10 @@ export interface OpenFields {
   about?: About;
 }
 /** One of `message`, `raw`, `tokens`, `nothing`, `results`, `given` and `messages`. */
+export interface ToolChoice {
+  /** Empty or unset: any. */
+  function?: string;
+}
 export interface ContinueFields {
   message?: string;
   raw?: Bytes;
@@ -330,9 +334,11 @@ export interface ContinueFields {
   atTurn?: number;
   atPosition?: number;
   wait?: boolean;
-  /** One of the two. */
+  /** One of the three. */
   jsonSchema?: Json;
   gbnf?: string;
+  /** The reply is a call of this function, or of any. */
+  toolChoice?: ToolChoice;
   tools?: Json;
   wantParts?: boolean;
 }

@@ -14,6 +14,7 @@
  *   notes.c        what the template does otherwise, learned likewise
  *   template.c     messages to tokens by the template; calls.c: those with calls, and results;
  *                  append.c: one rendering of any of them
+ *   force.c        how it writes one call that is forced; force-write.c: as a grammar (force.h)
  *   family.c       messages to tokens by a family; families.c: the families
  *   encode.c       memory, bos, and the token that the history has already
  *   differences.c  sentences for persons; literals.c: the strings that a template can write
@@ -273,6 +274,16 @@ int chat_json_check(const char *text, size_t n, struct charge *charge, struct er
 int chat_definitions_put(struct jinja_data *d, const char *tools, size_t n, struct err *e);
 /* A JSON list of the functions alone. 0, or what buf_append() returns. */
 int chat_definitions_functions(struct buf *out, const char *tools, size_t n);
+
+/* The texts of an entry's parts. */
+struct chat_definition {
+        const char *name, *parameters, *type; /* name with its quotes; type: of the parameters */
+        size_t name_size, parameters_size, type_size; /* 0: it has none */
+};
+/* Call @fn for each entry of definitions that were checked, until it fails. 0, or what it returned. */
+int chat_definitions_each(const char *tools, size_t n,
+        int (*fn)(void *arg, const struct chat_definition *d, struct err *e), void *arg,
+        struct err *e);
 
 /* --- messages --- */
 

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/util.h"
 #include "chat/chat-internal.h"
+#include "chat/force.h"
 #include "chat/reply-internal.h"
 
 struct chat {
@@ -23,6 +24,7 @@ struct chat {
         const char *differences[CHAT_MAX_DIFFERENCES + 1];
         char unusable[400]; /* why the template can't be used; the first difference then */
         struct reply_rules reply;
+        struct chat_forced forced;
 };
 
 /* --- the choice --- */
@@ -170,6 +172,8 @@ int chat_new(struct chat **ret, struct tok *t, const char *template_text, size_t
                 r = try_template(c, t, text, size, e);
         else if (size > 0 && c->family)
                 r = tell_family(c, text, size, e);
+        if (r >= 0)
+                r = chat_learn_forced(&c->forced, c->template, &c->reply, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(c);
@@ -181,6 +185,7 @@ struct chat *chat_free(struct chat *c) {
                 return NULL;
         chat_template_free(c->template);
         chat_forms_free(c->forms);
+        chat_forced_deinit(&c->forced);
         free(c);
         return NULL;
 }
@@ -201,6 +206,16 @@ static int no_tools(struct err *e) {
 
 int chat_check_tools(const struct chat *c, const char *tools, size_t n, struct err *e) {
         return chat_takes_tools(c) ? chat_definitions_check(tools, n, NULL, e) : no_tools(e);
+}
+
+int chat_force_call(const struct chat *c, const char *tools, size_t n, const char *name,
+        struct buf *ret, struct err *e) {
+        const char *why = chat_takes_tools(c) ? c->forced.why : "its chat format takes no tools";
+
+        if (why)
+                return err_set(
+                        e, ERR_UNSUPPORTED, "this model can't be made to call a tool: %s", why);
+        return chat_write_forced(&c->forced, &c->reply, tools, n, name, ret, e);
 }
 
 const struct reply_rules *chat_reply_rules(const struct chat *c) {

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "tok/tok.h"
 
+struct buf;
 struct err;
 struct chat;
 
@@ -51,6 +52,18 @@ bool chat_takes_tools(const struct chat *c);
  * of some hundred times their size at worst, which is charged to no one.
  */
 int chat_check_tools(const struct chat *c, const char *tools, size_t n, struct err *e);
+
+/*
+ * Append to @ret the grammar (GRAMMAR_PARTS of grammar/grammar.h) of a reply that is one call, with
+ * arguments that meet the function's schema, behind reasoning if there is any. @tools: definitions that were
+ * checked; @name: the function, or NULL: any of them. GRAMMAR_OPEN is fed to the grammar first if the
+ * invitation leaves reasoning open (chat_reply_reasoning()). Schemas are checked by the grammar.
+ * -ERR_UNSUPPORTED: calls can't be forced, or not with this name; -ERR_INVALID: no tool has the name,
+ * or its parameters are no object; -ERR_TOO_LARGE: past ret->max; -ERR_NOMEM. @ret may have a beginning of
+ * the grammar on failure.
+ */
+int chat_force_call(const struct chat *c, const char *tools, size_t n, const char *name,
+        struct buf *ret, struct err *e);
 
 /* Where the tokens differ from those of the template rendered as a whole: sentence @i for a person,
  * without a full stop; NULL behind the last one. Of every format: a reply keeps the tokens that were

@@ -213,3 +213,31 @@ int chat_definitions_functions(struct buf *out, const char *tools, size_t n) {
         }
         return r < 0 ? r : buf_append(out, "]", 1);
 }
+
+static struct chat_definition take_definition(struct value entry) {
+        struct value function = entry, name = {"", 0}, parameters = {"", 0}, type = {"", 0};
+
+        find_member(entry, "\"function\"", &function);
+        find_member(function, "\"name\"", &name);
+        if (find_member(function, "\"parameters\"", &parameters) && parameters.text[0] != '{')
+                parameters.n = 0; /* null */
+        if (parameters.n > 0)
+                find_member(parameters, "\"type\"", &type);
+        return (struct chat_definition){
+                name.text, parameters.text, type.text, name.n, parameters.n, type.n};
+}
+
+int chat_definitions_each(const char *tools, size_t n,
+        int (*fn)(void *arg, const struct chat_definition *d, struct err *e), void *arg,
+        struct err *e) {
+        struct values v = entries(tools, n);
+        struct value entry;
+        int r = 0;
+
+        while (r == 0 && next_value(&v, &entry)) {
+                const struct chat_definition d = take_definition(entry);
+
+                r = fn(arg, &d, e);
+        }
+        return r;
+}

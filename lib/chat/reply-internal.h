@@ -3,7 +3,7 @@
 /*
  * What the files that read replies share.
  *
- *   reply.c          tokens to characters, characters to marks
+ *   reply.c          tokens to characters, characters to marks; reply-chat.c: for a chat format
  *   reply-state.c    states, text and reasoning: below all that follow
  *   reply-calls.c    which bytes are of a call; reply-call.c: what its machine says of it
  *   reply-formats.c  how models write, as data; the choice

@@ -304,6 +304,10 @@ int chat_reply_header(struct chat_reply *r, const int32_t *tokens, size_t n, str
         return r->failed;
 }
 
+bool chat_reply_reasoning(const struct chat_reply *r) {
+        return r->state == REPLY_REASONING;
+}
+
 int chat_reply_finish(struct chat_reply *r, chat_part_fn fn, void *arg, struct err *e) {
         r->fn = fn;
         r->arg = arg;
@@ -376,11 +380,6 @@ int reply_new(struct chat_reply **ret, const struct reply_rules *rules, const ch
         return 0;
 }
 
-int chat_reply_new(struct chat_reply **ret, const struct chat *c, const char *tools,
-        size_t tools_size, struct charge *charge, struct err *e) {
-        return reply_new(ret, chat_reply_rules(c), tools, tools_size, charge, e);
-}
-
 struct chat_reply *chat_reply_free(struct chat_reply *r) {
         if (!r)
                 return NULL;
@@ -392,16 +391,4 @@ struct chat_reply *chat_reply_free(struct chat_reply *r) {
                 charge_give(r->charge, sizeof(*r));
         free(r);
         return NULL;
-}
-
-const char *chat_reply_format(const struct chat *c) {
-        const struct reply_rules *rules = chat_reply_rules(c);
-
-        return rules->calls ? rules->calls->name : "none";
-}
-
-bool chat_reasons(const struct chat *c) {
-        const struct reply_rules *rules = chat_reply_rules(c);
-
-        return rules->thinking || (rules->calls && rules->calls->kind == REPLY_KIND_CHANNELS);
 }

@@ -71,6 +71,8 @@ int chat_reply_new(struct chat_reply **ret, const struct chat *c, const char *to
 /* The tokens that invited the reply, before the first push: they may leave reasoning open. Gives out
  * nothing. -ERR_NOMEM, what charge_take() returns. */
 int chat_reply_header(struct chat_reply *r, const int32_t *tokens, size_t n, struct err *e);
+/* Whether reasoning is open: what comes next is of it. */
+bool chat_reply_reasoning(const struct chat_reply *r);
 /* The next token. -ERR_NOMEM, what charge_take() or @fn returns; the reader can then only be freed. */
 int chat_reply_push(struct chat_reply *r, int32_t token, chat_part_fn fn, void *arg, struct err *e);
 /* The same for a part of a token: @text, whole characters. For the text before a stop string. */

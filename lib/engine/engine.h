@@ -57,7 +57,7 @@ enum engine_isa { ENGINE_ISA_GENERIC, ENGINE_ISA_AVX2, ENGINE_ISA_AVX512 };
 #define ENGINE_MAX_CONSTRAINT (256 << 10) /* bytes */
 #define ENGINE_MAX_TOOLS (256 << 10)      /* bytes of definitions of tools */
 #define ENGINE_MAX_CALLS 256              /* calls or results in one message */
-#define ENGINE_MAX_MESSAGES 1024          /* in one request */
+#define ENGINE_MAX_MESSAGES 16384         /* in one request */
 
 struct engine_options {
         const char *model_path;
@@ -239,7 +239,10 @@ struct engine_part {
 enum engine_constraint {
         ENGINE_CONSTRAINT_NONE,
         ENGINE_CONSTRAINT_JSON_SCHEMA, /* a JSON value that meets this schema */
-        ENGINE_CONSTRAINT_GBNF         /* a text that this grammar generates */
+        ENGINE_CONSTRAINT_GBNF,        /* a text that this grammar generates */
+        /* One call of a tool: of the function that the text names; without text, of any. The tools are
+         * those that hold for the reply, which is one to a message. Reasoning may precede the call. */
+        ENGINE_CONSTRAINT_CALL
 };
 /* Numbers as in the protocol. */
 enum engine_finish {
@@ -380,7 +383,8 @@ struct engine_request {
         /* Continue: what the reply must be. It holds for the whole reply: if the request goes on with
          * an open one, for its beginning as well, which is checked. A constraint that is malformed,
          * unsupported or that nothing meets is refused before anything is computed: -ERR_INVALID,
-         * -ERR_UNSUPPORTED, -ERR_TOO_LARGE, with the place. The reply may end early (max_tokens, stop
+         * -ERR_UNSUPPORTED, -ERR_TOO_LARGE, with the place. A call: -ERR_INVALID if no such tool holds,
+         * -ERR_UNSUPPORTED if this model can't be made to call. The reply may end early (max_tokens, stop
          * strings, cancel): then it is the beginning of such a text. Not with ignore_eos. */
         enum engine_constraint constraint;
         const void *constraint_text;

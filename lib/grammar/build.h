@@ -120,6 +120,8 @@ uint32_t gbnf_parse(struct build *b, const char *text, size_t size);
 
 uint32_t schema_parse(struct build *b, const char *text, size_t size);
 
+uint32_t parts_parse(struct build *b, const char *text, size_t size);
+
 /* --- regex.c --- */
 
 /* The JSON strings (in their quotes) that ECMA pattern @text matches. @where: for messages. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Making a grammar: text to rules (gbnf.c, schema.c), rules to nodes (analyse.c, lower.c). */
+/* Making a grammar: text to rules (gbnf.c, schema.c, parts.c), rules to nodes (analyse.c, lower.c). */
 #include "base/err.h"
 #include "base/util.h"
 #include "grammar/build.h"
@@ -13,8 +13,9 @@ static int compile(struct grammar *g, enum grammar_kind kind, const char *text, 
         int r = build_init(&b, g->charge.ledger, stop, e);
 
         if (r == 0)
-                root = kind == GRAMMAR_GBNF ? gbnf_parse(&b, text, size)
-                                            : schema_parse(&b, text, size);
+                root = kind == GRAMMAR_GBNF    ? gbnf_parse(&b, text, size)
+                       : kind == GRAMMAR_PARTS ? parts_parse(&b, text, size)
+                                               : schema_parse(&b, text, size);
         analyse(&b, root);
         g->program.charge.ledger = g->charge.ledger;
         lower(&b, root, &g->program);

@@ -53,7 +53,14 @@ size_t grammar_mask_words(const struct grammar_vocab *v);
 
 /* --- grammars --- */
 
-enum grammar_kind { GRAMMAR_JSON_SCHEMA = 1, GRAMMAR_GBNF = 2 };
+/* PARTS: see parts.c; written by lib/chat for replies that must call a function. */
+enum grammar_kind { GRAMMAR_JSON_SCHEMA = 1, GRAMMAR_GBNF = 2, GRAMMAR_PARTS = 3 };
+
+/* Bytes that are in no UTF-8, and so in no text that a grammar allows. In PARTS the first one stands
+ * in front of a control token's text: a vocabulary spells control tokens so, and no other token has
+ * these bytes. The second one is fed before the reply where its reasoning is open already. */
+#define GRAMMAR_CONTROL 0xFFu
+#define GRAMMAR_OPEN 0xFEu
 
 #define GRAMMAR_MAX_TEXT ((size_t)256 << 10) /* bytes of a schema or of GBNF */
 #define GRAMMAR_MIN_CACHE ((size_t)256 << 10)

@@ -160,6 +160,9 @@ async def inputs(connect, _from_socket):
             with fails('unsupported'):
                 await take(message='x', tools=[{'name': 'f', 'parameters': {'type': 'object'}}])
             await client.close('in')
+            with fails('unsupported'):
+                await take(message='x', tool_choice='')
+            await client.close('in')
             await client.open('bound')
             schema = {'type': 'object', 'properties': {'n': {'enum': [7]}}, 'required': ['n'],
                       'additionalProperties': False}

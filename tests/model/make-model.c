@@ -11,6 +11,7 @@
 #include "util/llama-build.h"
 #include "util/quantize.h"
 #include "util/tiny-model.h"
+#include "util/word-vocabulary.h"
 
 /* Rows of a matrix that are drawn, of large models. */
 #define DRAWN 127
@@ -34,7 +35,7 @@ static const struct {
 
 static int usage(void) {
         fputs("usage: make-model FILE SHAPE TYPE [experts] [biases] [tied] [fused] "
-              "[rope-factors]\n"
+              "[rope-factors] [words]\n"
               "       make-model FILE arch:NAME TYPE [wide]\n"
               "       make-model FILE tiny:NAME CONTEXT\n"
               "       make-model --list\n",
@@ -121,8 +122,10 @@ static int make_tiny(int argc, char **argv) {
         return 0;
 }
 
+/* words: with a vocabulary and a chat template, for conversations with servers. */
 static int make_llama(int argc, char **argv) {
         struct llama_spec s;
+        struct gguf_build *b;
 
         if (parse_shape(argv[2], &s) || parse_type(argv[3], &s.type))
                 return usage();
@@ -145,11 +148,16 @@ static int make_llama(int argc, char **argv) {
                         s.fused = true;
                 } else if (!strcmp(argv[i], "rope-factors")) {
                         s.rope_factors = true;
+                } else if (!strcmp(argv[i], "words") && s.n_vocab >= WORD_VOCABULARY_LEAST) {
+                        s.omit = "tokenizer.ggml.tokens";
                 } else {
                         return usage();
                 }
         }
-        return write_model(llama_build(&s), argv[1]);
+        b = llama_build(&s);
+        if (s.omit)
+                word_vocabulary_build(b, s.n_vocab);
+        return write_model(b, argv[1]);
 }
 
 int main(int argc, char **argv) {

@@ -17,6 +17,17 @@ TOOLS_TEMPLATE = (
     b"{%- else -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endif -%}"
     b"{%- endfor -%}{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}")
 
+# Knows tools: a reply is a call if it is an object with name and parameters, as a schema can make it.
+CALLS_TEMPLATE = (
+    b"{%- if tools %}<|im_start|>system\n{% for t in tools %}{{ t | tojson }}{% endfor %}<|im_end|>\n{% endif -%}"
+    b"{%- for m in messages -%}"
+    b"{%- if m.role == 'tool' -%}<|im_start|>user\n<tool_response>{{ m.content }}</tool_response><|im_end|>\n"
+    b"{%- elif m.tool_calls -%}<|im_start|>assistant\n{% for c in m.tool_calls %}"
+    b'{"name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}{% endfor %}<|im_end|>\n'
+    b"{%- else -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endif -%}{%- endfor -%}"
+    b"{%- if false %}<|python_tag|>{% endif %}"
+    b"{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}")
+
 
 def with_template(data, template):
     """With another chat template. The tensors' data begins at the next multiple of 32."""
@@ -26,6 +37,15 @@ def with_template(data, template):
     end = header_end(data)
     head = data[:at] + struct.pack('<Q', len(template)) + template + data[at + 8 + old:end]
     return head + bytes(-len(head) % 32) + data[end + -end % 32:]
+
+
+def with_name(data, name):
+    """With another name, of the same length."""
+    key = b'general.name' + struct.pack('<I', STRING)
+    at = data.index(key) + len(key)
+    size, = struct.unpack_from('<Q', data, at)
+    assert size == len(name)
+    return data[:at + 8] + name + data[at + 8 + size:]
 
 
 def with_context(data, n_tokens):

@@ -145,7 +145,7 @@ int tiny_model_write_wide(const char *path, const char *name, unsigned type, uns
 
 int tiny_model_write_chat(const char *path, const char *template) {
         const struct arch_options o = {
-                .seed = 5, .context = 16384, .omit = "tokenizer.ggml.tokens"};
+                .seed = 5, .context = 65536, .omit = "tokenizer.ggml.tokens"};
 
         return write_arch(path, "llama", &o, template);
 }

@@ -17,7 +17,7 @@ int tiny_model_write(const char *path, enum tiny_model which);
 int tiny_model_write_arch(const char *path, const char *name);
 /* The same with another context than 512 tokens. */
 int tiny_model_write_long(const char *path, const char *name, unsigned context);
-/* The same of llama's architecture with 16384 tokens, and with this chat template. */
+/* The same of llama's architecture with 65536 tokens, and with this chat template. */
 int tiny_model_write_chat(const char *path, const char *template);
 /* The same with matrices of type @type (enum quant_type) and @scale times as wide. */
 int tiny_model_write_wide(const char *path, const char *name, unsigned type, unsigned scale);

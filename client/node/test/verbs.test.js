@@ -112,6 +112,7 @@ test('every kind of input is taken', async (t) => {
   const object = { type: 'object', properties: { n: { enum: [7] } }, required: ['n'], additionalProperties: false };
   const json = await client.continue('a', { message: 'A number.', jsonSchema: object, ...greedy, maxTokens: 40 }).text();
   assert.deepEqual(JSON.parse(json), { n: 7 });
+  await assert.rejects(client.continue('a', { message: 'x', toolChoice: { function: 'f' } }).done(), { code: 'unsupported' });
   const parts = [];
   for await (const event of client.continue('a', { message: 'Hello!', wantParts: true, ...greedy })) {
     parts.push(...(event.type === 'delta' ? event.parts : []));

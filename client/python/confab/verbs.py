@@ -216,11 +216,12 @@ def continue_(conversation: Conversation, message: Optional[str] = None, *, raw:
               want_logprobs: bool = False, expect_revision: Optional[int] = None, detach: bool = False,
               ignore_eos: bool = False, background: bool = False, at_turn: Optional[int] = None,
               at_position: Optional[int] = None, wait: bool = False, json_schema: Optional[Json] = None,
-              gbnf: Optional[str] = None, tools: Optional[Json] = None,
+              gbnf: Optional[str] = None, tool_choice: Optional[str] = None, tools: Optional[Json] = None,
               want_parts: bool = False) -> Call[ReplyEvent, pb.Done]:
     """Adds input to a conversation and generates a reply. The input is one of `message` (of the user, or of
     `role`), `raw`, `tokens`, `results` of calls, `given` or `messages`; without any the reply follows what is
-    there. The events are Accepted, Progress, Delta and in the end Done."""
+    there. The events are Accepted, Progress, Delta and in the end Done. `tool_choice`: the reply is a call of the
+    function with this name, or of any if it is empty."""
     fields = _one_of(message=message, raw=raw, tokens=tokens, results=results, given=given, messages=messages)
     if tokens is not None:
         fields['tokens'] = pb.Tokens(ids=tokens)
@@ -233,7 +234,9 @@ def continue_(conversation: Conversation, message: Optional[str] = None, *, raw:
     elif not fields:
         fields['nothing'] = True
     fields.update(_one_of(at_turn=at_turn, at_position=at_position))
-    fields.update(_one_of(json_schema=_json(json_schema), gbnf=gbnf))
+    fields.update(_one_of(json_schema=_json(json_schema), gbnf=gbnf, tool_choice=tool_choice))
+    if tool_choice is not None:
+        fields['tool_choice'] = pb.ToolChoice(function=tool_choice)
     body = pb.Continue(
         conversation=_ref(conversation), role=number(pb.Role, role), sampling=_sampling(sampling),
         max_tokens=max_tokens, stop=stop, logprobs=logprobs, want_logprobs=want_logprobs,

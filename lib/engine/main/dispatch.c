@@ -22,7 +22,8 @@
  *    holds the conversation.
  * 3. Verbs that change a conversation hold it (conv->busy) until they end; a second one gets
  *    ERR_BUSY. A fork changes nothing of the parent: it may run next to a Continue that only
- *    appends, and drops nothing from the memory.
+ *    appends, and drops nothing from the memory, and next to an Update, which changes no token: its row in the
+ *    register is the one before or the one behind.
  * 4. A Continue that is willing to wait (engine_request.wait) stands in the desk's turns instead.
  *    It holds nothing there, so the conversation's memory may be evicted as if nobody waited. When
  *    the conversation is free, the first of its requests in the list goes on; no other verb gets in

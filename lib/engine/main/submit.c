@@ -45,7 +45,7 @@ static int check_request(const struct engine_request *r, struct err *e) {
                 return err_set(e, ERR_INVALID, "at most %d logit biases", SAMPLING_MAX_BIASES);
         if ((r->text_size > 0 && !r->text) || (r->n_tokens > 0 && !r->tokens))
                 return err_set(e, ERR_INVALID, "a size without its data");
-        if (r->constraint > ENGINE_CONSTRAINT_GBNF ||
+        if (r->constraint > ENGINE_CONSTRAINT_CALL ||
                 (r->constraint_size > 0 && !r->constraint_text))
                 return err_set(e, ERR_INVALID, "unknown or missing constraint");
         if (r->constraint && r->ignore_eos)

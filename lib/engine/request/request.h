@@ -42,9 +42,9 @@ struct verb {
 
         /* How act() holds the conversation. */
         enum verb_hold {
-                HOLD,       /* exclusively, from act() to the end of the request */
-                HOLD_FORKS, /* the same, but forks may run meanwhile: it appends, or reads */
-                HOLD_NOT    /* not at all: reads a snapshot of things that nobody changes */
+                HOLD, /* exclusively, from act() to the end of the request */
+                HOLD_FORKS, /* the same, but forks may run meanwhile: it appends, reads, or changes no token */
+                HOLD_NOT /* not at all: reads a snapshot of things that nobody changes */
         } hold;
         bool at_once;   /* acts whatever the conversation is doing, even while the engine stops */
         bool may_wait;  /* obeys engine_request.wait: takes turns with others */

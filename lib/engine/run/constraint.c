@@ -18,6 +18,10 @@
  * 5. Masks are exact but for stacks at the limit of their depth. So the chosen token is followed
  *    before it is taken, and in the rare case that it does not fit, another one is chosen without
  *    it.
+ * 6. A forced call becomes a grammar of parts, which lib/chat writes from the definitions of tools and from the
+ *    way in which the model writes calls. So it is compiled behind the input, when the definitions
+ *    are known; its text is the grammar. Control tokens have a text there that no other text has.
+ *    GRAMMAR_OPEN is fed where the reply begins inside of reasoning.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -82,14 +86,14 @@ static void trim(struct engine *engine, unsigned most) {
         }
 }
 
-static struct constraint *find(struct engine *engine, const struct engine_request *r) {
+static struct constraint *find(
+        struct engine *engine, enum engine_constraint kind, const void *text, size_t size) {
         struct list *it;
 
         list_for_each (it, &engine->run->constraints) {
                 struct constraint *k = list_entry(it, struct constraint, link);
 
-                if (k->kind == r->constraint && k->size == r->constraint_size &&
-                        memcmp(k->text, r->constraint_text, k->size) == 0)
+                if (k->kind == kind && k->size == size && memcmp(k->text, text, size) == 0)
                         return k;
         }
         return NULL;
@@ -103,11 +107,13 @@ static void take(struct engine *engine, struct request *request, struct constrai
 }
 
 bool constraint_find(struct engine *engine, struct request *request) {
-        struct constraint *k;
+        const struct engine_request *r = &request->r;
+        struct constraint *k = NULL;
 
-        if (request->r.constraint == ENGINE_CONSTRAINT_NONE)
+        if (r->constraint == ENGINE_CONSTRAINT_NONE)
                 return true;
-        k = find(engine, &request->r);
+        if (r->constraint != ENGINE_CONSTRAINT_CALL)
+                k = find(engine, r->constraint, r->constraint_text, r->constraint_size);
         if (k)
                 take(engine, request, k);
         else
@@ -121,7 +127,7 @@ void constraint_enter(struct engine *engine, struct request *request) {
 
         if (!own || own->n_refs > 0)
                 return;
-        k = find(engine, &request->r); /* somebody else's, compiled meanwhile */
+        k = find(engine, own->kind, own->text, own->size); /* somebody else's, compiled meanwhile */
         if (k)
                 constraint_free(own);
         else
@@ -134,6 +140,39 @@ void constraint_put(struct engine *engine, struct constraint *k) {
                 return;
         k->n_refs--;
         trim(engine, MAX_IDLE);
+}
+
+/* --- tokens --- */
+
+/* The text of a token that prints nothing, behind GRAMMAR_CONTROL. */
+static size_t spell_silent(const struct tok *t, int32_t token, char *dst, size_t size) {
+        size_t n;
+        const char *text = tok_text(t, token, &n);
+
+        if (n == 0)
+                return 0;
+        if (size > 0)
+                dst[0] = (char)GRAMMAR_CONTROL;
+        if (size > 1)
+                memcpy(dst + 1, text, MIN(n, size - 1));
+        return n + 1;
+}
+
+/* The token's bytes for a grammar: their number, of which at most @size are written. 0: it has none. */
+static size_t spell(const struct tok *t, int32_t token, char *dst, size_t size) {
+        char own[MAX_PIECE];
+        size_t n = tok_piece(t, token, false, own, sizeof(own));
+
+        if (n == 0)
+                return spell_silent(t, token, dst, size);
+        if (n > sizeof(own))
+                return n;
+        for (size_t i = 0; i < n; i++)
+                if ((uint8_t)own[i] == GRAMMAR_CONTROL || (uint8_t)own[i] == GRAMMAR_OPEN)
+                        return 0; /* in no text that is UTF-8 */
+        if (size > 0)
+                memcpy(dst, own, MIN(n, size));
+        return n;
 }
 
 /* --- compiling: on the thread that tokenises --- */
@@ -149,7 +188,7 @@ static enum grammar_token token_of(
                         return GRAMMAR_TOKEN_NONE;
         if (tok_is_eog(engine->tok, (int32_t)token))
                 return GRAMMAR_TOKEN_END;
-        *ret_size = tok_piece(engine->tok, (int32_t)token, false, dst, size);
+        *ret_size = spell(engine->tok, (int32_t)token, dst, size);
         return *ret_size > 0 ? GRAMMAR_TOKEN_TEXT : GRAMMAR_TOKEN_NONE;
 }
 
@@ -163,10 +202,7 @@ static int make_vocab(struct engine *engine, struct err *e) {
         return grammar_vocab_new(&engine->run->vocab, &source, &engine->budget->requests, e);
 }
 
-static int compile(
-        struct engine *engine, struct request *request, struct constraint *k, struct err *e) {
-        const struct engine_request *r = &request->r;
-        size_t cache = ledger_budget(&engine->budget->requests) / CACHE_PART;
+static int copy_text(const struct engine_request *r, struct constraint *k, struct err *e) {
         int n = charge_take(&k->charge, r->constraint_size + 64, "a constraint", e);
 
         if (n < 0)
@@ -176,13 +212,43 @@ static int compile(
                 return err_set(e, ERR_NOMEM, "no memory for a constraint");
         memcpy(k->text, r->constraint_text, r->constraint_size);
         k->size = r->constraint_size;
-        n = make_vocab(engine, e);
+        return 0;
+}
+
+/* The grammar of a call of the tools that hold. */
+static int write_call(
+        struct engine *engine, const struct request *request, struct constraint *k, struct err *e) {
+        const struct generation *g = generation_in(request);
+        const char *name = request->r.constraint_size > 0 ? request->r.constraint_text : NULL;
+        struct buf text = {.charge = &k->charge, .max = ENGINE_MAX_CONSTRAINT};
+        int r;
+
+        if (g->reply_turn.role != CHAT_ASSISTANT)
+                return err_set(e, ERR_INVALID, "a call is forced in replies to messages only");
+        if (!g->tools && chat_takes_tools(engine->chat))
+                return err_set(e, ERR_INVALID, "a call is forced, but the model has no tools");
+        r = chat_force_call(engine->chat, g->tools, g->tools_size, name, &text, e);
+        k->text = (char *)text.data; /* it keeps its charge */
+        k->size = text.size;
+        return r;
+}
+
+static int compile(
+        struct engine *engine, struct request *request, struct constraint *k, struct err *e) {
+        static const enum grammar_kind kinds[] = {
+                [ENGINE_CONSTRAINT_JSON_SCHEMA] = GRAMMAR_JSON_SCHEMA,
+                [ENGINE_CONSTRAINT_GBNF] = GRAMMAR_GBNF,
+                [ENGINE_CONSTRAINT_CALL] = GRAMMAR_PARTS};
+        size_t cache = ledger_budget(&engine->budget->requests) / CACHE_PART;
+        int n = k->kind == ENGINE_CONSTRAINT_CALL ? write_call(engine, request, k, e)
+                                                  : copy_text(&request->r, k, e);
+
+        if (n == 0)
+                n = make_vocab(engine, e);
         return n < 0 ? n
-                     : grammar_new(&k->grammar,
-                               k->kind == ENGINE_CONSTRAINT_GBNF ? GRAMMAR_GBNF
-                                                                 : GRAMMAR_JSON_SCHEMA,
-                               k->text, k->size, engine->run->vocab, MIN(cache, MAX_CACHE),
-                               &engine->budget->requests, &request->cancel, e);
+                     : grammar_new(&k->grammar, kinds[k->kind], k->text, k->size,
+                               engine->run->vocab, MIN(cache, MAX_CACHE), &engine->budget->requests,
+                               &request->cancel, e);
 }
 
 int constraint_compile(struct engine *engine, struct request *request, struct err *e) {
@@ -201,6 +267,8 @@ int constraint_compile(struct engine *engine, struct request *request, struct er
         k->kind = request->r.constraint;
         list_init(&k->link);
         r = compile(engine, request, k, e);
+        if (k->kind == ENGINE_CONSTRAINT_CALL)
+                r = err_wrap(e, r, "tool_choice");
         if (r < 0)
                 constraint_free(k);
         else
@@ -215,9 +283,9 @@ int constraint_compile(struct engine *engine, struct request *request, struct er
 static int advance(
         struct engine *engine, struct generation *g, int32_t token, bool strip, struct err *e) {
         char piece[MAX_PIECE];
-        size_t n = tok_piece(engine->tok, token, false, piece, sizeof(piece)), from;
+        size_t n = spell(engine->tok, token, piece, sizeof(piece)), from;
 
-        if (n > sizeof(piece))
+        if (n == 0 || n > sizeof(piece))
                 return 1;
         from = strip && n > 0 && piece[0] == ' ';
         return grammar_advance(g->constraint->grammar, &g->state, piece + from, n - from, NULL, e);
@@ -248,6 +316,28 @@ static int open_reply(
         return 0;
 }
 
+/* A call may be forced in a reply whose invitation has opened reasoning. */
+static int start_call(struct engine *engine, struct request *request, struct err *e) {
+        static const uint8_t open = GRAMMAR_OPEN;
+        struct generation *g = generation_of(request);
+        const struct said said = conv_said(request->conv);
+        _cleanup_(chat_reply_freep) struct chat_reply *reader = NULL;
+        struct said_reply at;
+        int r = chat_reply_new(&reader, engine->chat, NULL, 0, &request->charge, e);
+
+        if (r == 0 && !g->goes_on)
+                r = chat_reply_header(
+                        reader, g->input.ids + g->input.n - g->n_invites, g->n_invites, e);
+        else if (r == 0) {
+                r = said_find_reply(engine, &said, request->conv->n_turns - 1, &at, e);
+                if (r == 0)
+                        r = said_feed_header(&said, &at, reader, e);
+        }
+        if (r < 0 || !chat_reply_reasoning(reader))
+                return r;
+        return grammar_advance(g->constraint->grammar, &g->state, &open, 1, NULL, e);
+}
+
 int constraint_start(struct engine *engine, struct request *request, struct err *e) {
         struct generation *g = generation_of(request);
         const struct transcript t = conv_transcript(request->conv);
@@ -259,6 +349,8 @@ int constraint_start(struct engine *engine, struct request *request, struct err 
                 r = charge_take(&request->charge, GRAMMAR_STATE_SIZE, "a constraint", e);
         if (r == 0)
                 r = grammar_start(g->constraint->grammar, &g->state, e);
+        if (r == 0 && g->constraint->kind == ENGINE_CONSTRAINT_CALL)
+                r = start_call(engine, request, e);
         if (r < 0)
                 return r;
         strip = from == 0 || tok_is_special(engine->tok, transcript_token(&t, from - 1));

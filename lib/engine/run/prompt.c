@@ -88,7 +88,7 @@ static int make_bounds(struct engine *engine, struct request *request, struct er
                         n_prompt + (wanted > 0) - engine->info.context,
                         wanted > 0 ? " for the first token of a reply" : "");
         if (n_prompt + (wanted > 0) > room)
-                return err_set(e, budget_code(engine->budget, &engine->budget->ledger, SIZE_MAX),
+                return err_set(e, ERR_CONTEXT,
                         "%zu tokens need more memory than the whole budget of %zu has", n_prompt,
                         engine->budget->most);
         g->n_prompt = (uint32_t)n_prompt;
@@ -275,12 +275,17 @@ static int charged_input(struct engine *engine, struct request *request, struct 
 static void input_run(struct engine *engine, struct job *j) {
         struct request *request = request_of(j);
 
+        bool compiles = request->r.constraint && !generation_of(request)->constraint;
+        bool calls = request->r.constraint == ENGINE_CONSTRAINT_CALL; /* of tools in the input */
+
         j->r = 0;
         /* first what is short, and most often wrong */
-        if (request->r.constraint && !generation_of(request)->constraint)
+        if (compiles && !calls)
                 j->r = constraint_compile(engine, request, &j->err);
         if (j->r == 0)
                 j->r = charged_input(engine, request, &j->err);
+        if (j->r == 0 && compiles && calls)
+                j->r = constraint_compile(engine, request, &j->err);
 }
 
 /* What was in the way is over. */

@@ -24,7 +24,8 @@ bool tools_need_job(const struct request *request) {
         const struct conv *c = request->conv;
 
         return input_first_role(r) == ENGINE_TOOL || r->tools ||
-               (conv_has_tools(c) && (r->want_parts || c->n_turns == 0));
+               (conv_has_tools(c) && (r->want_parts || c->n_turns == 0 ||
+                                             r->constraint == ENGINE_CONSTRAINT_CALL));
 }
 
 static void *take_block(void *arg, size_t n, struct err *e) {

@@ -69,4 +69,4 @@ static int act(struct engine *engine, struct request *request, struct err *e) {
         return r;
 }
 
-const struct verb verb_update = {.own_size = sizeof(bool), .act = act};
+const struct verb verb_update = {.own_size = sizeof(bool), .act = act, .hold = HOLD_FORKS};

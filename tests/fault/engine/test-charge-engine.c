@@ -255,15 +255,15 @@ static void messages_cases(uint64_t conv) {
         q.n_messages = ENGINE_MAX_MESSAGES;
         for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
                 messages[i] = (struct engine_message){
-                        .role = ENGINE_USER, .text = large, .text_size = 4096};
-        assert_int_equal(run("say 1024 messages of 4 KiB", q).err.code, ERR_CONTEXT);
+                        .role = ENGINE_USER, .text = large, .text_size = 256};
+        assert_int_equal(run("say 16384 messages of 256 bytes", q).err.code, ERR_CONTEXT);
         for (size_t i = 0; i < ENGINE_MAX_CALLS; i++)
                 calls[i] = (struct engine_call){"c", "f", "{}"};
         for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
                 messages[i] = (struct engine_message){.role = ENGINE_ASSISTANT,
                         .calls = calls,
                         .n_calls = i == ENGINE_MAX_MESSAGES / 2 ? ENGINE_MAX_CALLS : 1};
-        assert_int_equal(run("say 1024 messages with calls", q).kind, ENGINE_ERROR);
+        assert_int_equal(run("say 16384 messages with calls", q).kind, ENGINE_ERROR);
         for (size_t i = 0; i < ENGINE_MAX_MESSAGES; i++)
                 messages[i] = (struct engine_message){
                         .role = ENGINE_USER, .text = "Hello.", .text_size = 6};

@@ -104,11 +104,16 @@ static void test_schema(void **state) {
                 "\"additionalProperties\":{\"anyOf\":[{\"type\":\"null\"},{\"maxLength\":3}]}}");
 }
 
+static void test_parts(void **state) {
+        check(GRAMMAR_PARTS, "w(t4:{\"abi2:|m3:<x>|j2:{})t1:.");
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_vocab),
                 cmocka_unit_test(test_gbnf),
                 cmocka_unit_test(test_schema),
+                cmocka_unit_test(test_parts),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

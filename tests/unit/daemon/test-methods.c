@@ -426,6 +426,7 @@ static void test_messages(void **state) {
         fixture_client(f, &w);
         for (size_t i = 0; i <= ENGINE_MAX_MESSAGES; i++) {
                 list[i] = (Confab__V1__Message)CONFAB__V1__MESSAGE__INIT;
+                list[i].text = i < 4 ? NULL : proto_borrow("more");
                 all[i] = &list[i];
         }
         ref.has_id = true;

@@ -150,6 +150,31 @@ static void test_fork(void **state) {
         erig_close(&r);
 }
 
+/* What is noted, and forks, do not keep each other from anything: the fork has what was noted before or after. */
+static void test_beside(void **state) {
+        struct engine_options o = erig_options(64 << 20);
+        struct engine_request q[4];
+        static struct answer answers[4];
+        struct erig r;
+        uint64_t c;
+
+        erig_open(&r, &o);
+        c = open_about(&r, "a", &everything);
+        erig_say(&r, c, "Hello.", 4, &B);
+        for (int i = 0; i < 20; i++) {
+                for (int k = 0; k < 4; k++) {
+                        q[k] = erig_request(k == i % 4 ? ENGINE_UPDATE : ENGINE_FORK, c);
+                        q[k].about = k == i % 4 ? &everything : NULL;
+                }
+                erig_do_all(&r, q, answers, 4);
+                for (int k = 0; k < 4; k++)
+                        if (answers[k].kind != ENGINE_CONV)
+                                fail_msg("%d: %s", k, answers[k].err.msg);
+        }
+        erig_check_register(&r);
+        erig_close(&r);
+}
+
 /* An export has title, tags and metadata; session and expiry are of the place where they were given. */
 static void test_transfer(void **state) {
         struct engine_options o = erig_options(64 << 20);
@@ -237,6 +262,7 @@ int main(void) {
                 cmocka_unit_test(test_answers),
                 cmocka_unit_test(test_update),
                 cmocka_unit_test(test_fork),
+                cmocka_unit_test(test_beside),
                 cmocka_unit_test(test_transfer),
                 cmocka_unit_test(test_figures),
         };

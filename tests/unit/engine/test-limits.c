@@ -26,7 +26,7 @@ static void test_too_small(void **state) {
         c = erig_new(&r, NULL, NULL);
         q = erig_say_request(c, erig_words(400, 1), 8);
         assert_int_equal(erig_do(&r, &q, &A), ENGINE_ERROR);
-        assert_int_equal(A.err.code, ERR_TOO_LARGE);
+        assert_int_equal(A.err.code, ERR_CONTEXT);
         assert_non_null(strpbrk(A.err.msg, "0123456789"));
         /* Nor does a text that is larger than what all requests together may bring along. */
         huge = malloc(4 << 20);

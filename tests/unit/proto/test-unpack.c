@@ -165,6 +165,46 @@ static void test_many_tokens(void **state) {
         buf_deinit(&in);
 }
 
+/* As many messages as a request may have, with little in each: calls and results in turns. */
+static void test_many_messages(void **state) {
+        enum { N = 16384 };
+        static Confab__V1__Message messages[N], *list[N];
+        Confab__V1__ToolResult result = CONFAB__V1__TOOL_RESULT__INIT, *results[] = {&result};
+        Confab__V1__Call call = CONFAB__V1__CALL__INIT, *calls[] = {&call};
+        Confab__V1__Request request = CONFAB__V1__REQUEST__INIT;
+        Confab__V1__Find find = CONFAB__V1__FIND__INIT;
+        struct buf out = BUF_NULL;
+        struct proto_message *m;
+        uint64_t id;
+
+        result.call_id = call.id = proto_borrow("c");
+        result.text = call.name = proto_borrow("f");
+        call.arguments = proto_borrow("{}");
+        for (size_t i = 0; i < N; i++) {
+                list[i] = &messages[i];
+                messages[i] = (Confab__V1__Message)CONFAB__V1__MESSAGE__INIT;
+                messages[i].has_role = true;
+                messages[i].role =
+                        i % 2 ? CONFAB__V1__ROLE__ROLE_TOOL : CONFAB__V1__ROLE__ROLE_ASSISTANT;
+                messages[i].results = results;
+                messages[i].n_results = i % 2;
+                messages[i].calls = calls;
+                messages[i].n_calls = i % 2 == 0;
+                messages[i].text = i % 2 == 0 ? proto_borrow("a") : NULL;
+        }
+        request.has_id = true;
+        request.id = 3;
+        request.verb_case = CONFAB__V1__REQUEST__VERB_FIND;
+        request.find = &find;
+        find.messages = list;
+        find.n_messages = N;
+        assert_int_equal(proto_append_frame(&out, &request.base, PROTO_MAX_REQUEST, NULL), 0);
+        assert_int_equal(proto_unpack_request(&m, out.data + 3, out.size - 3, &id, NULL), 0);
+        assert_int_equal(m->request->find->n_messages, N);
+        proto_message_free(m);
+        buf_deinit(&out);
+}
+
 static void test_event(void **state) {
         Confab__V1__Event event = CONFAB__V1__EVENT__INIT;
         Confab__V1__TokenizeResult result = CONFAB__V1__TOKENIZE_RESULT__INIT;
@@ -198,6 +238,7 @@ int main(void) {
                 cmocka_unit_test(test_malformed),
                 cmocka_unit_test(test_amplification),
                 cmocka_unit_test(test_many_tokens),
+                cmocka_unit_test(test_many_messages),
                 cmocka_unit_test(test_event),
         };
 
